@@ -16,6 +16,7 @@ from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 from dplangevin.samplers.posterior import R_HAT, Rejection, Sampler, Whitened
+from dplangevin.samplers.proximal import Proximal
 
 
 class _Tempered(NamedTuple):
@@ -41,9 +42,9 @@ class Ops:
       mu-GDP with ``mu = 2 rho L/sqrt(precision)`` (Gopi, Lee and Liu 2022, Theorem 4).  rho follows from
       (eps, delta).
 
-    The promise is that of an exact sample.  With "gdp" and `samplers.posterior.Rejection`, the law of the sample is
-    within a known total variation tv of the posterior.  delta includes (1 + e^eps) tv for this distance
-    (Proposition 3).  A pure promise has no delta for it.
+    The promise is that of an exact sample.  With "gdp" and `samplers.proximal.Proximal` or
+    `samplers.posterior.Rejection`, the law of the sample is within a proven total variation tv of the posterior.
+    delta includes (1 + e^eps) tv for this distance (Proposition 3).  A pure promise has no delta for it.
 
     Differs: the paper samples by SGNHT "long enough".  Here HMC runs until split R-hat < 1.05 on all
     coordinates.  If a run does not reach this, its release says so in `not_reached`, which is not private.
@@ -64,7 +65,9 @@ class Ops:
     bound: Literal["paper", "range", "gdp"] = "paper"
     radius: float = 10.0
     precision: float = 0.0
-    sampler: Sampler | Rejection | Whitened = field(default_factory=lambda: Sampler(max_draws=4500))
+    sampler: Sampler | Rejection | Whitened | Proximal = field(
+        default_factory=lambda: Sampler(max_draws=4500)
+    )
 
     def __post_init__(self) -> None:
         require(
@@ -92,7 +95,11 @@ class Ops:
         guarantee = guaranteed(
             self.accountant, event, budget, "replace_one", "sample", "full", assumptions, delta
         )
-        settings = {"l2": self.precision / rho / facts.n} if self.bound == "gdp" else {}
+        settings: dict[str, float | str] = (
+            {"l2": self.precision / rho / facts.n} if self.bound == "gdp" else {}
+        )
+        if isinstance(self.sampler, Proximal):
+            settings["steps"] = self.sampler.walk(facts, rho, self.precision).steps
         return Plan(guarantee, _Tempered(rho, self.precision * (1 if self.bound == "gdp" else rho)), settings)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:

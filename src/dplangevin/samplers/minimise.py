@@ -178,7 +178,7 @@ def descend(
     """
     exact, single = problem.to(torch.float64), problem.to(torch.float32)
     ridge, linear = ridge.double()[:, None], linear.double()
-    metric = _majoriser(exact, ridge)
+    metric = majoriser(exact, ridge)
     theta = -metric(linear, torch.arange(len(ridge), device=linear.device))
     steps = 0
     limits, goals = ((15, 30, max_steps), (1e-3, 1e-5, 0.0)) if fixed is None else (fixed, (1e-6, 1e-6, 0.0))
@@ -301,7 +301,7 @@ def _newton_step_in_margins(problem: Glm, linear: Tensor, theta: Tensor) -> floa
     return float((exact.x[0] @ step.view(-1, exact.features).T).abs().max())
 
 
-def _majoriser(problem: Glm, ridge: Tensor) -> Metric:
+def majoriser(problem: Glm, ridge: Tensor) -> Metric:
     """Return ``g -> (smoothness X^T X + ridge I)^-1 g``, from one eigendecomposition per data set."""
     spectrum, basis = torch.linalg.eigh(problem.gram)  # (S', features), (S', features, features)
     least = 1e-10 * spectrum.amax(-1)[:, None, None]  # per data set, so that none affects another
@@ -324,7 +324,7 @@ def _hessian_metric(problem: Glm, theta: Tensor, ridge: Tensor) -> Metric:
     diagonal = hessian.diagonal(dim1=-2, dim2=-1)
     diagonal.add_(
         ridge + 1e-7 * diagonal.amax((-2, -1), keepdim=True)
-    )  # for each data set by itself, as in `_majoriser`
+    )  # for each data set by itself, as in `majoriser`
     factor = cholesky(hessian)
     if problem.shared:
         return lambda g, which: torch.cholesky_solve(g.permute(1, 2, 0), factor[0, which]).permute(2, 0, 1)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from drawing import CONF, call, captions, exhibit, legend_texts
+from fake_results import run_at
 from hydra.utils import instantiate
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
@@ -165,3 +166,26 @@ def test_page_reads_diagnostics_at_their_worst(family_runs: pd.DataFrame) -> Non
     assert cells[4] == f"{mine[mine.metric.eq('accuracy')].value.mean():.4f}"
     assert any(line.startswith("| DP-SGFS† |") and " /2 |" in line for line in text.splitlines())
     assert "| SGLD, not private | printed | none | none |" in text
+
+
+def test_two_samplers_of_one_method_are_told_apart_by_their_runs() -> None:
+    accuracy = np.linspace(0.79, 0.81, 10)
+    frame = pd.concat(
+        [
+            run_at("ops_gdp", dataset, epsilon, accuracy + gain, run=name, steps=steps)
+            for dataset in ("abalone", "adult")
+            for epsilon in (0.1, 1.0)
+            for name, gain, steps in (("hmc", 0.0, math.nan), ("proximal", 0.05, 1200 * epsilon))
+        ],
+        ignore_index=True,
+    )
+    cfg = exhibit("ops_proven")
+    names = {"OPS by HMC", "OPS by the proximal sampler"}
+    assert names <= set(legend_texts(call(cfg, "draw", frame)))
+    lines = [line.strip("| ").split(" | ") for line in call(cfg, "table", frame).splitlines()]
+    cells = {line[1]: line for line in lines if line[0] == "Adult" and line[2] == "1"}
+    assert set(cells) == names
+    hmc, proximal = (cells[name] for name in sorted(names))
+    assert [hmc[4], proximal[4]] == ["until R-hat < 1.05", "1,200"]
+    assert [hmc[6], proximal[6]] == ["0.8000", "0.8500"]
+    assert list(call(cfg, "numbers", frame).method.unique()) == ["ops_gdp:hmc", "ops_gdp:proximal"]

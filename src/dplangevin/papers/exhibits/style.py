@@ -59,6 +59,8 @@ LOOKS: dict[str, Look] = {
     "dp_sgld_li2019": Look("DP-SGLD (li2019)", "#E69F00", "<", "-", 6.0),
     "dp_sgd": Look("DP-SGD", "#882255", "h", "--", 5.5),
     "ops_gdp": Look("OPS, GDP accounting", "#0072B2", "p", "-.", 5.5),
+    "ops_gdp:hmc": Look("OPS by HMC", "#D55E00", "s", "--", 5.5),
+    "ops_gdp:proximal": Look("OPS by the proximal sampler", "#0072B2", "p", "-", 5.5),
     "dpvi": Look("DPVI", "#009E73", ">", "--", 5.0),
     "pate": Look("Confident-GNMax (PATE)", "#661100", "*", "-.", 7.0),
     "hybrid_sgld": Look("Hybrid + DP-SGLD", "#CC79A7", "d", "--", 5.0),
