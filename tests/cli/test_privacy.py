@@ -244,13 +244,21 @@ def test_the_attack_is_below_the_price_and_no_less_than_a_known_part_of_it() -> 
     found = document(f"price {GAUSSIAN} --noise 2 --attack --attack-runs 20000")
     for bound in found["attacks"]:
         price = epsilon(found, "tight", bound["adjacency"])
-        assert 0.3 * price < bound["epsilon"] < price
+        assert 0.7 * price < bound["epsilon"] < price
+        assert bound["runs"] == 20_000
+        assert "gradient" in bound["pair"]
+        assert "likelihood ratio" in bound["statistic"]
 
 
 def test_no_attack_says_why() -> None:
     found = document("price --method objpert --epsilon 1 --records 1000 --attack --attack-runs 100")
-    assert [bound["epsilon"] for bound in found["attacks"]] == [None, None]
-    assert all("Gaussian steps" in bound["reason"] for bound in found["attacks"])
+    added, replaced = (
+        next(bound for bound in found["attacks"] if bound["adjacency"] == each)
+        for each in ("add_remove", "replace_one")
+    )
+    assert (added["epsilon"], added["reason"]) == (None, "the attack replaces a record")
+    assert 0.7 * epsilon(found, "tight", "replace_one") < replaced["epsilon"]
+    assert replaced["runs"] == 0
 
 
 @pytest.mark.parametrize(

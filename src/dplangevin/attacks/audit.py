@@ -11,16 +11,26 @@ limits p and q, each of which fails with probability at most (1 - confidence)/2.
 
 The bound on epsilon holds for any mechanism.  If the mechanism is mu-GDP, then also
 ``Phi^-1(P(E)) - Phi^-1(Q(E)) <= mu`` (Dong, Roth and Su 2022, Definition 4).  This gives a lower bound on mu.
-`analytic_gaussian.epsilon_of` computes an epsilon from that mu.  Such an epsilon is a statement only about
-mechanisms that are known to be GDP.
+`Audit.epsilon_gdp` is the epsilon of that mu.  It is a statement only about mechanisms that are known to be
+GDP.
+
+`known_ratio` needs more and shows more.  The statistic must be the exact log-likelihood ratio L of the two
+laws.  Then the runs bound the whole privacy profile, with no choice of an event::
+
+    delta(epsilon) = E_P max(0, 1 - e^(epsilon - L)) = P(L - X > epsilon),   X ~ Exp(1) independent.
+
+So the smallest epsilon at a delta is a quantile of ``L - X``, and an order statistic bounds it.
 """
 
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from scipy.special import betaincinv, ndtri
+from scipy.stats import binom
 
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.events import check_delta
 
 EXTREMES = 64  # so many of the smallest and of the largest values are all tried as thresholds
@@ -47,6 +57,11 @@ class Audit(NamedTuple):
     mu: float
     mu_estimate: float
     runs: int
+
+    @property
+    def epsilon_gdp(self) -> float:
+        """Attack epsilon at delta if the mechanism is GDP: that of `mu`."""
+        return epsilon_of(self.mu, self.delta)
 
     def columns(self, pair: str) -> dict[str, Any]:
         """Return the columns of a result row that say what the attack on a pair shows."""
@@ -88,8 +103,7 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
         For a delta or confidence out of its domain, arrays of different or too small size, and nan.
     """
     check_delta(delta)
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence = {confidence} must be in (0, 1); 0.95 is usual")
+    check_confidence(confidence)
     first, second = _checked(first, "first"), _checked(second, "second")
     if len(first) != len(second):
         raise ValueError(f"{len(first)} and {len(second)} runs: audit needs as many on either data set")
@@ -117,6 +131,48 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
     return Audit(
         max(0.0, float(epsilon)), delta, confidence, max(0.0, float(mu)), float(estimate), len(first)
     )
+
+
+def known_ratio(
+    first: np.ndarray,
+    second: np.ndarray,
+    delta: float,
+    rng: torch.Generator,
+    confidence: float = 0.95,
+) -> float:
+    """Compute a lower bound on epsilon at delta from exact log-likelihood ratios log P/Q.
+
+    In each direction the k-th largest ``L - X`` is the bound, where at least k of the runs exceed the true
+    epsilon with probability at most (1 - confidence)/2.  All runs count.  The bound may not hold for a
+    statistic that is not the exact ratio of the two laws: then take `audit`.
+
+    Parameters
+    ----------
+    first, second : array (runs,), log P/Q of independent runs under P and under Q.
+    delta : float in [0, 1).
+    rng : draws X.
+    confidence : float in (0, 1).
+
+    Returns
+    -------
+    float >= 0, the larger bound of both directions.
+    """
+    check_delta(delta)
+    check_confidence(confidence)
+    bound = 0.0
+    for ratio in (_checked(first, "first")[:, 0], -_checked(second, "second")[:, 0]):
+        runs = len(ratio)
+        k = int(binom.isf((1 - confidence) / 2, runs, delta)) + 1
+        if k <= runs:
+            less = torch.empty(runs, dtype=torch.float64).exponential_(generator=rng).numpy()
+            bound = max(bound, float(np.partition(ratio - less, runs - k)[runs - k]))
+    return bound
+
+
+def check_confidence(confidence: float) -> None:
+    """Raise ValueError unless 0 < confidence < 1."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence = {confidence} must be in (0, 1); 0.95 is usual")
 
 
 def _checked(values: np.ndarray, name: str) -> np.ndarray:

@@ -1,11 +1,16 @@
-"""An attack on one exact posterior sample on a ball (OPS), in one dimension."""
+"""Attacks on one exact posterior sample on a ball (OPS), in one dimension.
+
+`sample` and `pair` are of the logistic loss.  `linear_laws` may use any loss of the event's range.
+"""
 
 import math
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.special import logsumexp
 
+from dplangevin.attacks.quadrature import Distributions
 from dplangevin.privacy.events import PosteriorSampleDpEvent
 
 GRID = 20_001
@@ -78,6 +83,24 @@ def pair(event: PosteriorSampleDpEvent, pull: int) -> Density:
     against, towards = (event.rho * -np.logaddexp(0, sign * theta) for sign in (1, -1))
     first, second = towards + pull * against, (pull + 1) * against
     return Density(theta, np.exp(first - first.max()), np.exp(second - second.max()))
+
+
+def linear_laws(event: PosteriorSampleDpEvent) -> list[Distributions]:
+    """Return the laws of D and D' for linear losses, for several pulls of the other records.
+
+    The losses are ``-/+ W theta/(2 D)`` under D and D', with the event's range W on [-D, D].  The other
+    records add up to `pull` times the loss of D'.  So the log density is linear in theta.  Its ratio has the
+    bounded range 2 rho W.  A large pull concentrates both posteriors at -D, so that theta = D becomes rare and
+    its ratio comes near that range.
+    """
+    u = (np.arange(GRID) + 0.5) / GRID * 2 - 1  # cells of equal width: their masses have the densities' ratio
+    slope = event.rho * event.loss_range / 2
+    found = []
+    for pull in np.concatenate([[0.0], np.geomspace(0.05, 60, 60) / slope]):
+        logs = [(side - pull) * slope * u for side in (1, -1)]
+        first, second = (log - logsumexp(log) for log in logs)
+        found.append(Distributions(u * event.radius, first, second))
+    return found
 
 
 def best_pull(event: PosteriorSampleDpEvent, runs: int, delta: float = 0.0) -> int:

@@ -4,6 +4,7 @@ import math
 from typing import NamedTuple, get_args
 
 import numpy as np
+import torch
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import binom
@@ -171,6 +172,18 @@ def epsilon_of(pair: Distributions, delta: float) -> float:
     while hockey_stick(pair, high) > delta:
         high *= 2
     return float(brentq(lambda e: hockey_stick(pair, e) / delta - 1, 0.0, high, rtol=1e-12))
+
+
+def drawn(pair: Distributions, runs: int, rng: torch.Generator) -> np.ndarray:
+    """Return log-likelihood ratios of runs ``(2, runs)``, drawn under D and under D'."""
+    with np.errstate(invalid="ignore"):
+        ratio = pair.first - pair.second
+    out = []
+    for mass in (pair.first, pair.second):
+        edges = np.cumsum(np.exp(mass - logsumexp(mass)))
+        uniform = torch.rand(runs, generator=rng, dtype=torch.float64).numpy() * edges[-1]
+        out.append(ratio[np.searchsorted(edges, uniform, "right").clip(max=len(edges) - 1)])
+    return np.stack(out)
 
 
 def renyi(found: Distributions, alpha: float) -> float:

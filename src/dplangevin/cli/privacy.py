@@ -37,7 +37,7 @@ STATUS = {  # status of a price -> what the table prints, and what that means
     "proven": ("proven", "an upper bound that one theorem proves"),
     "claim": ("claim", "a paper's formula; one of its conditions fails here"),
     "reference": ("reference", "an upper bound by another package"),
-    "lower bound": ("attack", "an attack shows at least this epsilon (95 % confidence)"),
+    "lower bound": ("attack", "an attack shows at least this epsilon (95 % confidence, or exact for a pair)"),
 }
 EVENTS = {  # class of an event -> the mechanism in words
     "LangevinDpEvent": "run of DP-SGLD with hidden iterates",
@@ -79,15 +79,19 @@ class Bound(NamedTuple):
     epsilon : float or None
         Attack ε (lower bound, 95 %). None: the attack cannot run.
     runs : int
-        Runs of the mechanism on either data set.
+        Runs of the mechanism on either data set; 0 if the ε of the pair is exact.
     reason : str
         Why the attack cannot run.
+    pair, statistic : str
+        The two data sets, and what the attacker computes, in words.
     """
 
     adjacency: Adjacency
     epsilon: float | None
     runs: int
     reason: str = ""
+    pair: str = ""
+    statistic: str = ""
 
 
 @with_options(Options)
@@ -181,30 +185,26 @@ def attacked(mechanism: Mechanism, options: Options, runs: int, seed: int) -> li
 
     The attack may choose any loss that the hypotheses of the prices allow.
     """
-    from dp_accounting import DpEvent
-
     from dplangevin import random
-    from dplangevin.attacks import langevin, posterior, sampled
+    from dplangevin.attacks import langevin, worst
     from dplangevin.attacks.audit import audit
-    from dplangevin.privacy.events import LangevinDpEvent, PosteriorSampleDpEvent
+    from dplangevin.privacy.events import LangevinDpEvent
 
-    def draw(event: DpEvent, adjacency: Adjacency) -> Any:
-        rng = random.generator(seed, f"dplangevin price {adjacency}")
-        if isinstance(event, LangevinDpEvent | PosteriorSampleDpEvent):
-            if adjacency != "replace_one":
-                raise ValueError("the attack replaces a record")
-            if isinstance(event, LangevinDpEvent):
-                return langevin.last_iterate(event, runs, rng)
-            if options.loss != "logistic":
-                raise ValueError("the attack on posterior samples is of the logistic loss")
-            return posterior.sample(event, runs, rng, delta=options.delta)
-        return sampled.all_iterates(event, runs, rng, adjacency)
+    def bound(adjacency: Adjacency) -> Bound:
+        event, rng = mechanism.event, random.generator(seed, f"dplangevin price {adjacency}")
+        if not isinstance(event, LangevinDpEvent):
+            found = worst.shown(event, options.delta, adjacency, runs, rng)
+            return Bound(adjacency, found.epsilon, found.runs, "", found.pair, found.statistic)
+        if adjacency != "replace_one":  # the start and the gradients are those of the paper's theorem
+            raise ValueError("the attack replaces a record")
+        values = langevin.last_iterate(event, runs, rng)
+        words = worst.KINDS[LangevinDpEvent].pair, "how often the last iterate is beyond a threshold"
+        return Bound(adjacency, audit(*values, options.delta).epsilon, runs, "", *words)
 
     bounds = []
     for adjacency in NEIGHBOURS:
         try:
-            first, second = draw(mechanism.event, adjacency)
-            bounds.append(Bound(adjacency, audit(first, second, options.delta).epsilon, runs))
+            bounds.append(bound(adjacency))
         except ValueError as error:
             bounds.append(Bound(adjacency, None, runs, str(error).partition("; ")[2] or str(error)))
     return bounds
@@ -237,6 +237,11 @@ def shown(
         "Warning": [weak_delta(options.delta, options.records)] if options.records else [],
         "Assumes": [*mechanism.assumptions],
         "Failed conditions: a number that needs one has the status claim": _failed(mechanism, costs),
+        "Attacked on the hypotheses of the prices, which may admit more than your problem": [
+            f"{NEIGHBOURS[bound.adjacency]}: {bound.pair}; by {bound.statistic}"
+            for bound in bounds
+            if bound.pair
+        ],
         "Not attacked": [
             f"{NEIGHBOURS[bound.adjacency]}: {_in_words(bound.reason)}" for bound in bounds if bound.reason
         ],
@@ -272,7 +277,9 @@ def _tables(costs: Survey, bounds: list[Bound]) -> None:
             rows.append([name, epsilon(row.epsilon), _times(row.ratio), STATUS[row.status][0]])
         for bound in bounds:
             if bound.adjacency == adjacency and bound.epsilon is not None:
-                name = f"{bound.runs:,} runs on each data set"
+                name = (
+                    f"{bound.runs:,} runs on each data set" if bound.runs else "exact for a pair of data sets"
+                )
                 ratio = bound.epsilon / tight if tight > 0 else float("nan")
                 rows.append([name, f">= {short(bound.epsilon)}", _times(ratio), STATUS["lower bound"][0]])
         if rows:

@@ -1,0 +1,189 @@
+"""The attack on the price of an event: the pair of data sets that it finds, and the epsilon that the pair shows.
+
+Every pair meets the hypotheses of the price, and so may use any loss that they admit.  It need not be a pair
+of a paper's own problem.  Where the release is one number, or has a one-dimensional law, the epsilon of the
+pair is exact.  Else runs are drawn, and the statistic is their exact log-likelihood ratio.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+import torch
+from dp_accounting import ComposedDpEvent, DpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from dplangevin.attacks import fits, posterior
+from dplangevin.attacks.audit import known_ratio
+from dplangevin.attacks.langevin import Others
+from dplangevin.attacks.quadrature import Distributions, drawn, epsilon_of, unprojected_distributions
+from dplangevin.attacks.sampled import all_iterates
+from dplangevin.privacy.accountants.protocol import leaves, refuse
+from dplangevin.privacy.events import (
+    Adjacency,
+    FisherScoringDpEvent,
+    LangevinDpEvent,
+    ObjectivePerturbationDpEvent,
+    PateDpEvent,
+    PosteriorSampleDpEvent,
+    PureObjectivePerturbationDpEvent,
+    check_adjacency,
+)
+from dplangevin.privacy.subsampled_gaussian import composed_steps
+
+WHO = "attacks.worst"
+ROUNDED = 1e-3  # relative; quadrature moves the epsilon of a pair by less
+
+
+class Shown(NamedTuple):
+    """What an attack shows.
+
+    Attributes
+    ----------
+    epsilon : float >= 0, attack epsilon at delta.
+    pair : The two data sets, in words.
+    statistic : What the attacker computes from a release.
+    runs : int, on each data set; 0 if the epsilon of the pair is exact.
+    confidence : float; 1 if the epsilon is exact.
+    gap : Why the price may be above this epsilon, and which of the two is loose.
+    """
+
+    epsilon: float
+    pair: str
+    statistic: str
+    runs: int
+    confidence: float
+    gap: str
+
+
+class Kind(NamedTuple):
+    """A release whose law is known on some pairs.
+
+    Attributes
+    ----------
+    pair, gap : As in `Shown`.
+    laws : Function of the event and the neighbours -> the laws on every pair that is tried.
+    adjacencies : Neighbours that it attacks.
+    """
+
+    pair: str
+    gap: str
+    laws: Callable[[Any, Adjacency], list[Distributions]]
+    adjacencies: tuple[str, ...] = ("replace_one",)
+
+
+def shown(
+    event: DpEvent,
+    delta: float,
+    adjacency: Adjacency,
+    runs: int,
+    rng: torch.Generator,
+    confidence: float = 0.95,
+) -> Shown:
+    """Attack an event.
+
+    Parameters
+    ----------
+    event : Any composition of Gaussian steps, posterior samples and DP-SGFS; or one fit, vote or last iterate.
+    delta : float in (0, 1).
+    runs : int, on each data set, if runs are needed.
+    confidence : float in (0, 1), if runs are needed.
+
+    Raises
+    ------
+    ValueError
+        For an event without a pair under these neighbours.
+    """
+    check_adjacency(adjacency, who=WHO)
+    parts = list(leaves(event))
+    if len(parts) == 1 and parts[0][1] == 1 and (kind := KINDS.get(type(parts[0][0]))):
+        _need(parts[0][0], adjacency, kind.adjacencies)
+        exact = max(epsilon_of(law, delta) for law in kind.laws(parts[0][0], adjacency))
+        found = exact * (1 - ROUNDED)
+        return Shown(found, kind.pair, "likelihood ratio, exact law", 0, 1.0, kind.gap)
+    total, steps = np.zeros((2, runs)), []
+    pairs: dict[str, str] = {}  # with their gaps
+    for leaf, count in parts:
+        if isinstance(leaf, PosteriorSampleDpEvent):
+            kind = KINDS[PosteriorSampleDpEvent]
+            _need(leaf, adjacency, kind.adjacencies)
+            rare = delta ** (1 / count)  # what is rare in all samples together is less so in one
+            law = max(kind.laws(leaf, adjacency), key=lambda each: epsilon_of(each, rare))
+            pairs[kind.pair] = kind.gap
+            for _ in range(count):
+                total += drawn(law, runs, rng)
+        elif isinstance(leaf, FisherScoringDpEvent):
+            _need(leaf, adjacency, ("replace_one",))
+            multipliers = np.full(leaf.steps, leaf.noise_std * leaf.batch)
+            steps.append(SelfComposedDpEvent(composed_steps(leaf.records, leaf.batch, multipliers), count))
+            pairs[STEPS] = "The attack is loose: it does not look at the covariance."
+        else:
+            steps.append(SelfComposedDpEvent(leaf, count))
+            subsets = isinstance(leaf, SampledWithoutReplacementDpEvent)
+            pairs[ONCE if event == leaf else STEPS] = f"{BOTH_WAYS} {FINITE}" if subsets else FINITE
+    if steps:
+        total += all_iterates(ComposedDpEvent(steps), runs, rng, adjacency)
+    found = known_ratio(total[0], total[1], delta, rng, confidence)
+    texts = "; ".join(pairs), "likelihood ratio of all that is released"
+    return Shown(found, *texts, runs, confidence, " ".join(dict.fromkeys(pairs.values())))
+
+
+def _need(leaf: DpEvent, adjacency: Adjacency, adjacencies: tuple[str, ...]) -> None:
+    """Raise ValueError if the pair is not one of such neighbours."""
+    if adjacency not in adjacencies:
+        raise refuse(WHO, leaf, "the attack replaces a record")
+
+
+def _last_iterate(event: LangevinDpEvent, adjacency: Adjacency) -> list[Distributions]:
+    """Return the laws for a chain that starts at one point, where only the part with the record is bounded."""
+    return [unprojected_distributions(event, 0.0, others, math.inf) for others in get_args(Others)]
+
+
+def _votes(event: PateDpEvent, adjacency: Adjacency) -> list[Distributions]:
+    """Return the law of the number of answers for the first of two classes.
+
+    All tests pass.  The record's teacher votes for the first class under D.  Under D' he votes for the second,
+    or not at all.  Without him the votes are even, so each answer is one bit about him.
+    """
+    answers, spread = np.arange(event.answers + 1), math.sqrt(2) * event.answer_std
+    shifts = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)
+    first, second = (binom.logpmf(answers, event.answers, ndtr(shift / spread)) for shift in shifts)
+    return [Distributions(answers.astype(float), first, second)]
+
+
+STEPS = (
+    "one record's gradient is as long as the clip in every step, and opposite or absent in the other data set"
+)
+ONCE = "one record moves the noiseless release by its bound, and in the other data set the opposite way or not at all"
+FINITE = "The attack is loose: its runs are finitely many."
+BOTH_WAYS = "The proof is loose: it takes the larger of both directions in every step."
+KINDS: dict[type, Kind] = {
+    LangevinDpEvent: Kind(
+        "quadratic losses; the linear part of one record's is opposite",
+        "For minibatches, the proof is loose: it counts all iterates, or bounds the hidden ones from above.",
+        _last_iterate,
+    ),
+    PosteriorSampleDpEvent: Kind(
+        "linear losses; one record's is opposite, all others push to one end of the ball",
+        "The proof seems loose: it allows any law of this range, and posteriors of convex losses are log-concave.",
+        lambda event, _: posterior.linear_laws(event),
+    ),
+    ObjectivePerturbationDpEvent: Kind(
+        "one record's loss bends where the fit is rare; in the other data set it is linear with opposite slope",
+        "It is open which is loose: the proof adds the largest costs of slope and curvature, the attack has one shape.",
+        fits.laws,
+    ),
+    PureObjectivePerturbationDpEvent: Kind(
+        "one record's loss bends next to the fit; in the other data set it is linear with opposite slope",
+        "The attack is loose: it leaves out the noise on the fit, which costs 1 % of epsilon.",
+        fits.laws,
+    ),
+    PateDpEvent: Kind(
+        "two classes with even votes; one teacher votes for the first, or for the second",
+        "The proof is loose: it prices the noisy votes, and only labels are released.",
+        _votes,
+        get_args(Adjacency),
+    ),
+}

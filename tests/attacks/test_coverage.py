@@ -1,0 +1,235 @@
+"""How often a lower bound exceeds the true epsilon, in 1,000 simulated audits of mechanisms with a known epsilon.
+
+At 95 % confidence that is at most 5 % of them.  Each test prints the share with its binomial interval.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import log_ndtr, ndtr
+from scipy.stats import binomtest
+
+from dplangevin.attacks import audit, one_run
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.accountants.profiles import sampled_epsilon
+
+AUDITS = 1_000
+ERROR = 0.05
+RUNS = 2_000
+DELTA = 0.01
+
+
+class Known(NamedTuple):
+    """A mechanism.  draw: log-likelihood ratios under P and under Q of so many runs; epsilon at `DELTA`."""
+
+    draw: Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
+    epsilon: float
+
+
+def gaussian(mu: float) -> Known:
+    def draw(rng: np.random.Generator, runs: int) -> tuple[np.ndarray, np.ndarray]:
+        return rng.normal(mu**2 / 2, mu, runs), rng.normal(-(mu**2) / 2, mu, runs)
+
+    return Known(draw, epsilon_of(mu, DELTA))
+
+
+def laplace(epsilon: float) -> Known:
+    """log P/Q = |x - 1| - |x| in units of the scale; delta(e) = max(0, 1 - exp((e - epsilon)/2))."""
+
+    def draw(rng: np.random.Generator, runs: int) -> tuple[np.ndarray, np.ndarray]:
+        x = rng.laplace(size=(2, runs)) + np.array([[0.0], [epsilon]])
+        found = np.abs(x - epsilon) - np.abs(x)
+        return found[0], found[1]
+
+    return Known(draw, epsilon + 2 * math.log1p(-DELTA))
+
+
+def response(epsilon: float) -> Known:
+    """Randomised response, whose profile is delta(e) = p - e^e (1 - p)."""
+    p = 1 / (1 + math.exp(-epsilon))
+
+    def draw(rng: np.random.Generator, runs: int) -> tuple[np.ndarray, np.ndarray]:
+        true = rng.random((2, runs)) < np.array([[p], [1 - p]])
+        found = np.where(true, epsilon, -epsilon)
+        return found[0], found[1]
+
+    return Known(draw, math.log((p - DELTA) / (1 - p)))
+
+
+def sampled(rate: float, mu: float) -> Known:
+    """One step on a sample: (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1)."""
+
+    def draw(rng: np.random.Generator, runs: int) -> tuple[np.ndarray, np.ndarray]:
+        x = rng.normal(size=(2, runs))
+        x[0] += mu * (rng.random(runs) < rate)
+        found = np.log1p(rate * np.expm1(mu * x - mu**2 / 2))
+        return found[0], found[1]
+
+    return Known(draw, sampled_epsilon(rate, mu, DELTA))
+
+
+MECHANISMS = {
+    "gaussian .5": gaussian(0.5),
+    "gaussian 2": gaussian(2.0),
+    "laplace 1": laplace(1.0),
+    "response 1": response(1.0),
+    "sampled": sampled(0.2, 2.0),
+}
+
+
+def least(count: int, name: str) -> float:
+    """The least share of failures that `count` of 1,000 leaves plausible, at 99.9 %."""
+    interval = binomtest(count, AUDITS).proportion_ci(0.95, "exact")
+    print(
+        f"{name}: {count / AUDITS:.1%} above the truth, 95 % interval {interval.low:.1%} to {interval.high:.1%}"
+    )
+    return float(binomtest(count, AUDITS).proportion_ci(0.998, "exact").low)
+
+
+@pytest.mark.parametrize("name", ["gaussian 2", "response 1"])
+def test_counts_exceed_the_truth_in_at_most_five_per_cent_of_audits(name: str) -> None:
+    """And so does the bound on mu, of the Gaussian mechanism."""
+    known, rng = MECHANISMS[name], np.random.default_rng(7)
+    above = np.zeros(2, int)
+    for _ in range(AUDITS):
+        found = audit.audit(*known.draw(rng, RUNS), DELTA)
+        above += [found.epsilon > known.epsilon * (1 + 1e-9), found.mu > 2.0]
+    assert least(int(above[0]), f"{name}, epsilon") <= ERROR
+    if name == "gaussian 2":
+        assert least(int(above[1]), f"{name}, mu") <= ERROR
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_known_ratio_exceeds_the_truth_in_at_most_five_per_cent_of_audits(name: str) -> None:
+    known, rng, generator = MECHANISMS[name], np.random.default_rng(7), torch.Generator().manual_seed(7)
+    above = 0
+    for _ in range(AUDITS):
+        found = audit.known_ratio(*known.draw(rng, RUNS), DELTA, generator)
+        above += found > known.epsilon * (1 + 1e-9)
+    assert least(above, name) <= ERROR
+
+
+def test_a_bound_at_too_low_a_confidence_is_caught() -> None:
+    """Planted: 85 % that claims to be 95 %."""
+    known, rng, generator = (
+        MECHANISMS["laplace 1"],
+        np.random.default_rng(7),
+        torch.Generator().manual_seed(7),
+    )
+    above = 0
+    for _ in range(AUDITS):
+        above += audit.known_ratio(*known.draw(rng, RUNS), DELTA, generator, 0.85) > known.epsilon
+    assert least(above, "at 85 %") > ERROR
+
+
+# one run
+
+
+CANARIES = 400
+
+
+def scores(mu: float, included: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return mu * included + rng.normal(size=included.shape)
+
+
+@pytest.mark.parametrize("guesses", [40, 200, CANARIES])
+@pytest.mark.parametrize(("name", "delta"), [("response", 0.0), ("gaussian", 1e-3)])
+def test_one_run_exceeds_the_truth_in_at_most_five_per_cent(name: str, delta: float, guesses: int) -> None:
+    """Of independent canaries: the worst case of randomised response, and the Gaussian mechanism of mu = 1."""
+    rng, above, found = np.random.default_rng(11), 0, []
+    truth = 1.0 if name == "response" else epsilon_of(1.0, delta)
+    for _ in range(AUDITS):
+        included = rng.random(CANARIES) < 0.5
+        if name == "response":
+            right = rng.random(CANARIES) < 1 / (1 + math.exp(-truth))
+            seen = np.where(right, included, ~included) + rng.random(CANARIES) / 2
+        else:
+            seen = scores(1.0, included, rng)
+        found.append(one_run.one_run(seen, included, delta, guesses).epsilon)
+        above += found[-1] > truth
+    print(f"mean {np.mean(found):.3f} of {truth:.3f}")
+    assert least(above, f"{name}, {guesses} guesses") <= ERROR
+
+
+def test_one_run_shows_half_the_noise() -> None:
+    """Planted: the mechanism claims mu = 1/2 and has mu = 1."""
+    rng = np.random.default_rng(3)
+    included = rng.random(100_000) < 0.5
+    claimed = epsilon_of(0.5, 1e-6)
+    assert one_run.one_run(scores(0.25, included, rng), included, 1e-6, 2_000).epsilon <= claimed
+    assert one_run.one_run(scores(1.0, included, rng), included, 1e-6, 2_000).epsilon > claimed
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-3])
+@pytest.mark.parametrize(("correct", "guesses"), [(20, 20), (60, 100), (99, 100), (380, 400)])
+def test_the_tail_grows_with_epsilon_where_it_decides(correct: int, guesses: int, delta: float) -> None:
+    """So bisection finds the smallest epsilon that is not rejected."""
+    tails = np.array([one_run.tail(correct, guesses, 400, e, delta) for e in np.linspace(0, 12, 400)])
+    low = tails < 0.3
+    assert low[0]
+    assert not low[int(np.argmin(low)) :].any()
+    assert (np.diff(tails[low]) >= 0).all()
+
+
+def test_the_tail_is_that_of_the_binomial_law_without_delta() -> None:
+    """And delta can only add to it; by hand for two guesses of two canaries, both right."""
+    assert one_run.tail(2, 2, 2, 0.0, 0.0) == pytest.approx(0.25)
+    by_hand = 0.25 + 4 * 0.01 * max(0.75 - 0.25, (1 - 0.25) / 2)
+    assert one_run.tail(2, 2, 2, 0.0, 0.01) == pytest.approx(by_hand)
+
+
+def test_wrong_canaries_are_named() -> None:
+    both = np.zeros(10), np.zeros(10, dtype=bool)
+    for guesses in (0, 3, 12):
+        with pytest.raises(ValueError, match=f"guesses = {guesses} must be even"):
+            one_run.one_run(*both, 0.0, guesses)
+    with pytest.raises(ValueError, match="one number for each canary"):
+        one_run.one_run(both[0], both[1][:5], 0.0, 4)
+    with pytest.raises(ValueError, match="scores hold nan"):
+        one_run.one_run(np.full(10, np.nan), both[1], 0.0, 4)
+
+
+# the ratio
+
+
+def test_a_known_ratio_comes_near_at_a_small_delta_and_a_wrong_one_is_no_bound() -> None:
+    """200,000 runs at delta 1e-5; a ratio of half the noise is exaggerated, which only `audit` notices."""
+    rng, generator = np.random.default_rng(1), torch.Generator().manual_seed(1)
+    known = gaussian(1.0)
+    first, second = known.draw(rng, 200_000)
+    truth = epsilon_of(1.0, 1e-5)
+    found = audit.known_ratio(first, second, 1e-5, generator)
+    assert 0.85 * truth < found <= truth
+    assert audit.audit(first, second, 1e-5).epsilon < 0.85 * found
+    assert audit.known_ratio(2 * first, 2 * second, 1e-5, generator) > truth
+    assert audit.audit(2 * first, 2 * second, 1e-5).epsilon <= truth
+
+
+def test_the_profile_is_the_tail_of_the_ratio_less_an_exponential() -> None:
+    """delta(epsilon) = P(L - X > epsilon), by quadrature for the Gaussian mechanism."""
+    t = np.linspace(-40, 40, 400_001)
+    mass = np.exp(-(t**2) / 2) * (t[1] - t[0]) / math.sqrt(2 * math.pi)
+    for mu, epsilon in ((0.5, 0.3), (2.0, 1.0)):
+        ratio = mu * t + mu**2 / 2
+        tail = float((mass * -np.expm1(np.minimum(epsilon - ratio, 0))).sum())
+        direct = ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+        assert tail == pytest.approx(direct, rel=1e-6)
+
+
+def test_equal_laws_and_too_few_runs_give_nothing() -> None:
+    generator = torch.Generator().manual_seed(0)
+    assert audit.known_ratio(np.zeros(100), np.zeros(100), 0.0, generator) == 0
+    far = np.full(100, 50.0)
+    assert audit.known_ratio(far, -far, 0.99, generator) == 0
+
+
+def test_the_epsilon_of_mu_is_a_gaussian_mechanisms() -> None:
+    rng = np.random.default_rng(2)
+    first, second = gaussian(1.0).draw(rng, 200_000)
+    found = audit.audit(first, second, 1e-5)
+    assert found.epsilon_gdp == epsilon_of(found.mu, 1e-5)
+    assert 0.95 * epsilon_of(1.0, 1e-5) < found.epsilon_gdp <= epsilon_of(1.0, 1e-5)

@@ -1,0 +1,63 @@
+"""The figure and the page of attack over proof, from a few tasks of the analysis at small size."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from drawing import captions
+from hydra.utils import instantiate
+
+from dplangevin.papers.analyses.brackets import Brackets
+from dplangevin.papers.exhibits.brackets import brackets, brackets_page, label
+from dplangevin.pipeline.config import load
+
+TASKS = ["outpert 1", "ops 1", "dp_sgd 1", "pate 1", "dp_sgd network 1"]
+
+
+@pytest.fixture(scope="module")
+def analysis() -> Brackets:
+    found: Brackets = instantiate(load().analysis.brackets, _convert_="all")
+    return replace(found, runs=20_000, epsilons=(1.0,))
+
+
+@pytest.fixture(scope="module")
+def frame(analysis: Brackets) -> pd.DataFrame:
+    assert set(TASKS) <= set(analysis.units())
+    return pd.DataFrame([row for unit in TASKS for row in analysis.rows(unit, 1)])
+
+
+def test_no_attack_is_above_its_proof_and_rows_are_the_same_again(
+    analysis: Brackets, frame: pd.DataFrame
+) -> None:
+    assert (frame.epsilon_attack <= frame.epsilon_proven).all()
+    assert frame.epsilon_proven.between(0.99, 1.0).all()
+    assert frame.one_dimensional.tolist() == [1, 0, 1, 0, 0]
+    assert frame.attacked.tolist() == ["hypotheses"] * 4 + ["problem"]
+    assert frame.runs.tolist() == [20_000, 0, 20_000, 0, 1]
+    assert analysis.rows("dp_sgd 1", 1)[0] == frame.iloc[2].to_dict()
+    assert analysis.rows("dp_sgd 1", 2)[0]["epsilon_attack"] != frame.epsilon_attack[2]
+
+
+def test_every_method_has_a_line_and_every_epsilon_a_mark(frame: pd.DataFrame) -> None:
+    figure = brackets(frame, title="t")
+    (ax,) = figure.axes
+    assert [text.get_text() for text in ax.get_yticklabels()] == [label(name) for name in frame.method]
+    marks = [
+        tuple(np.ravel(line.get_xydata())) for line in ax.lines if line.get_marker() not in ("", "None", None)
+    ]
+    assert marks == [(share, y) for y, share in enumerate(frame.ratio)]
+    text = captions(figure).replace("\n", " ")
+    assert "2 of 5 attacks are exact" in text
+    assert "95 % confidence" in text
+
+
+def test_the_page_states_pair_runs_statistic_confidence_and_what_is_loose(frame: pd.DataFrame) -> None:
+    page = brackets_page(frame, title="t")
+    for row in frame.itertuples():
+        assert str(row.pair) in page
+        assert str(row.gap) in page
+    lines = [line for line in page.splitlines() if line.startswith("| ")][2:]
+    assert ["exact" in line for line in lines] == [False, True, False, True, False]
+    assert ["problem" in line for line in lines] == [False] * 4 + [True]
+    assert "20,000" in lines[0]
