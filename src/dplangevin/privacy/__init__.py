@@ -13,6 +13,7 @@ from dplangevin.privacy.events import (
     PureObjectivePerturbationDpEvent,
     Released,
     SamplingScheme,
+    SufficientStatisticsDpEvent,
 )
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "PureObjectivePerturbationDpEvent",
     "Released",
     "SamplingScheme",
+    "SufficientStatisticsDpEvent",
     "calibrate",
 ]

@@ -36,6 +36,7 @@ from dplangevin.privacy.events import (
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
     ShuffledEpochsDpEvent,
+    SufficientStatisticsDpEvent,
     check_adjacency,
 )
 from dplangevin.privacy.subsampled_gaussian import coarsened, is_subsampled, rate_and_multiplier
@@ -76,7 +77,7 @@ class Tight:
     - One sampled step: its exact delta(epsilon), see `profiles.sampled_epsilon`.
     - Compositions of Gaussian steps (full, Poisson, without replacement) and posterior samples: PLD, see
       `composition`.
-    - DP-SGFS and PATE: the price of their Gaussian steps.
+    - DP-SGFS, PATE and sufficient statistics: the price of their Gaussian steps.
     - The last iterate of DP-Langevin: the smaller of PLD of all iterates and `Bok2024`. In a composition: all
       iterates.
 
@@ -172,7 +173,7 @@ def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
         elif isinstance(leaf, ShuffledEpochsDpEvent):
             check_adjacency(adjacency, ("replace_one",), "tight (shuffled epochs)")
             leaf = leaf.epochs
-        elif isinstance(leaf, PateDpEvent):
+        elif isinstance(leaf, PateDpEvent | SufficientStatisticsDpEvent):
             leaf = leaf.gaussian_steps(adjacency)
         shown.append(SelfComposedDpEvent(leaf, count))
     return ComposedDpEvent(shown)
