@@ -15,6 +15,8 @@ METHODS = {
     "ops_gdp": "OPS with GDP accounting",
     "objpert": "objective perturbation",
     "objpert_pure": "pure objective perturbation",
+    "adassp": "AdaSSP",
+    "quadratic_fit": "the one-shot quadratic fit",
     "outpert": "output perturbation",
     "hybrid": "the hybrid with DP-SGNHT",
     "hybrid_sgld": "the hybrid with DP-SGLD",

@@ -59,6 +59,8 @@ LOOKS: dict[str, Look] = {
     "dp_sgd": Look("DP-SGD", "#882255", "h", "--", 5.5),
     "ops_gdp": Look("OPS, GDP accounting", "#0072B2", "p", "-.", 5.5),
     "dpvi": Look("DPVI", "#009E73", ">", "--", 5.0),
+    "adassp": Look("AdaSSP", "#009E73", "D", "--", 5.0),
+    "quadratic_fit": Look("One-shot quadratic", "#117733", "p", "-", 5.5),
     "pate": Look("Confident-GNMax (PATE)", "#661100", "*", "-.", 7.0),
     "hybrid_sgld": Look("Hybrid + DP-SGLD", "#CC79A7", "d", "--", 5.0),
     "dp_sghmc": Look("DP-SGHMC", "#332288", "s", "-", 4.5),
