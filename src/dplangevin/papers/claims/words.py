@@ -14,6 +14,7 @@ METHODS = {
     "ops": "OPS",
     "ops_gdp": "OPS with GDP accounting",
     "objpert": "objective perturbation",
+    "objpert_tight": "objective perturbation, calibrated by the proven price",
     "objpert_pure": "pure objective perturbation",
     "adassp": "AdaSSP",
     "quadratic_fit": "the one-shot quadratic fit",
