@@ -177,6 +177,9 @@ def test_fits_are_those_of_scikit_learn_without_privacy_and_without_noise(
     problem = replace(
         problem, x=problem.x[:1], y=problem.y[:1].clamp(-1, 1) if name == "squared" else problem.y[:1]
     )
+    no_delta = AdaSsp().plan(problem.facts, Budget(math.inf, 0.0))
+    theta = AdaSsp().release(problem, [no_delta], Execution(1, random.generator(0, "x"))).theta
+    assert bool(theta.isfinite().all())
     for method in (AdaSsp(), QuadraticFit()):
         np.testing.assert_allclose(
             fit(method, problem, math.inf), reference(problem, 0.0), rtol=1e-5, atol=1e-7

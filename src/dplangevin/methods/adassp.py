@@ -44,12 +44,14 @@ class Noise(NamedTuple):
     ----------
     matrix, vector, eigenvalue : Standard deviations on A, on B, and on the least eigenvalue of A.
     least : Least eigenvalue that A is to have when it is inverted.
+    margin : How much less than its noisy value the least eigenvalue is taken to be.
     """
 
     matrix: float = 0.0
     vector: float = 0.0
     eigenvalue: float = 0.0
     least: float = 0.0
+    margin: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,10 @@ class AdaSsp:
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
         matrix, vector, least = _noisy(problem, plans, how)
-        std, wanted = (of_works(plans, name, problem.device) for name in ("eigenvalue", "least"))
-        deltas = torch.tensor([plan.guarantee.delta for plan in plans], dtype=std.dtype, device=std.device)
-        low = (least - std * (6 / deltas).log().sqrt()).clamp(min=0)
+        std, wanted, margin = (
+            of_works(plans, name, problem.device) for name in ("matrix", "least", "margin")
+        )
+        low = (least - margin).clamp(min=0)
         return _solved(problem, matrix, vector, (wanted - low).clamp(min=0), std)
 
 
@@ -188,6 +191,8 @@ def _plan(
         event, matrix = made(multiplier), multiplier * bound**2
         vector = multiplier * bound * slope_bound(facts.linear)
         noise = Noise(matrix, vector, matrix if eigenvalue else 0.0, least * matrix)
+        if eigenvalue:
+            noise = noise._replace(margin=matrix * math.sqrt(math.log(6 / budget.delta)))
     guarantee = guaranteed(accountant, event, budget, adjacency, "final", "full", facts.rows)
     return Plan(guarantee, noise, {"noise_std": noise.matrix, "noise_multiplier": multiplier})
 
