@@ -227,3 +227,20 @@ def test_released_statistics_are_on_a_grid_and_symmetric() -> None:
         grid = 2.0 ** math.floor(math.log2(getattr(plans[e].work, name) / 1024))
         cells = part[:, e] / grid
         assert torch.equal(cells, cells.round())
+
+
+def test_the_noise_has_the_deviations_of_its_event() -> None:
+    """On rows of 0 and of norm 2 at most, so that the event's multipliers have units."""
+    problem = Glm(torch.zeros(1, 4, 3), torch.ones(1, 4), LOGISTIC, row_bound=2.0)
+    plan = AdaSsp(Tight()).plan(problem.facts, Budget(1.0, DELTA))
+    event: Any = plan.guarantee.event
+    matrix, products, least = adassp._noisy(problem, [plan], Execution(20_000, random.generator(0, "x")))
+    diagonal = matrix[:, 0].diagonal(dim1=-2, dim2=-1)
+    for part, std in (
+        (diagonal, 4 * event.matrix),
+        (matrix[:, 0, 0, 1:], 4 * event.matrix / math.sqrt(2)),
+        (matrix[:, 0, 1, 2], 4 * event.matrix / math.sqrt(2)),
+        (products, event.vector),  # slopes of at most 1/2
+        (least, 4 * event.eigenvalue),
+    ):
+        assert float(part.std()) == pytest.approx(std, rel=0.02)
