@@ -131,7 +131,11 @@ class Fit(NamedTuple):
 FITS = {
     "outpert": Fit({"l2": 1.0}, 2.0),
     "objpert": Fit({"ridge": 50.0}, 4.0),
+    "objpert_tight": Fit({"ridge": 50.0}, 2.0),
     "objpert_pure": Fit({"ridge": 50.0}, 2.0, delta=0.0),
+    # scales of the fit that hardly vary, so that it shows the noisy vector
+    "adassp": Fit({"failure": 1e-300}, 6.0),
+    "quadratic_fit": Fit({"floor": 50.0}, 2.0),
     "ops": Fit(BALL, 2.0, delta=0.0, records=3),
     "ops_gdp": Fit({"sampler": BALL["sampler"]}, 2.0),
 }

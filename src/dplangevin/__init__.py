@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dplangevin.estimator import Privacy, PrivateClassifier
     from dplangevin.library import Answer, attack, calibrate, facts, learn, price
     from dplangevin.methods import Method
+    from dplangevin.methods.adassp import AdaSsp, QuadraticFit
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
     from dplangevin.methods.dp_sgfs import DpSgfs
     from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, Sghmc
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 # name -> its module, as above; after a colon its name there, if it is another
 _HOMES = {
+    "AdaSsp": "dplangevin.methods.adassp",
     "Answer": "dplangevin.library",
     "Audit": "dplangevin.attacks.audit",
     "Budget": "dplangevin.privacy",
@@ -65,6 +67,7 @@ _HOMES = {
     "Privacy": "dplangevin.estimator",
     "PrivateClassifier": "dplangevin.estimator",
     "Problem": "dplangevin.problems.glm:Glm",
+    "QuadraticFit": "dplangevin.methods.adassp",
     "Ridge": "dplangevin.methods.outpert",
     "Sampling": "dplangevin.problems.sampling",
     "Sgd": "dplangevin.methods.dp_sgd",
@@ -78,6 +81,7 @@ _HOMES = {
     "price": "dplangevin.library",
 }
 __all__ = [  # noqa: RUF022
+    "AdaSsp",
     "Answer",
     "Audit",
     "Budget",
@@ -103,6 +107,7 @@ __all__ = [  # noqa: RUF022
     "Privacy",
     "PrivateClassifier",
     "Problem",
+    "QuadraticFit",
     "Ridge",
     "Sampling",
     "Sgd",

@@ -30,6 +30,7 @@ from dplangevin.privacy.events import (
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
+    SufficientStatisticsDpEvent,
 )
 
 CONF = load()
@@ -43,6 +44,7 @@ HALVED = {  # attribute of a mechanism's noise -> what half the noise makes of i
     PosteriorSampleDpEvent: {"rho": 2.0},
     ObjectivePerturbationDpEvent: {"noise_std": 0.5},
     PureObjectivePerturbationDpEvent: {"rate": 2.0},
+    SufficientStatisticsDpEvent: {"matrix": 0.5, "vector": 0.5, "eigenvalue": 0.5},
     PateDpEvent: {"threshold_std": 0.5, "answer_std": 0.5},
 }
 # less where the sentence of the analysis says why

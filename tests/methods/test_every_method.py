@@ -93,7 +93,15 @@ UNBUDGETED = ("nonprivate", "sgd", "sgld", "sghmc")
 CAPPED = ("ops", "ops_gdp", "hybrid", "hybrid_sgld", "dp_sgld_li2019", "dp_sghmc_li2019")
 PURE = ("ops", "objpert_pure")
 HMC = ("ops", "ops_gdp", "hybrid", "hybrid_sgld")
-OWN_NOISE = (*HMC, "objpert", "objpert_pure", "outpert")  # of each budget
+OWN_NOISE = (
+    *HMC,
+    "adassp",
+    "quadratic_fit",
+    "objpert",
+    "objpert_tight",
+    "objpert_pure",
+    "outpert",
+)  # of each budget
 SAME_FOR_ALL = ("nonprivate", "pate")  # on shared rows; a student may have been told nothing
 
 

@@ -29,6 +29,7 @@ from dplangevin.privacy.events import (
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
+    SufficientStatisticsDpEvent,
     check_adjacency,
 )
 from dplangevin.privacy.subsampled_gaussian import composed_steps
@@ -86,7 +87,8 @@ def shown(
 
     Parameters
     ----------
-    event : Any composition of Gaussian steps, posterior samples and DP-SGFS; or one fit, vote or last iterate.
+    event : Any composition of Gaussian steps, posterior samples, sufficient statistics and DP-SGFS; or one
+        fit, vote or last iterate.
     delta : float in (0, 1).
     runs : int, on each data set, if runs are needed.
     confidence : float in (0, 1), if runs are needed.
@@ -119,6 +121,9 @@ def shown(
             multipliers = np.full(leaf.steps, leaf.noise_std * leaf.batch)
             steps.append(SelfComposedDpEvent(composed_steps(leaf.records, leaf.batch, multipliers), count))
             pairs[STEPS] = "The attack is loose: it does not look at the covariance."
+        elif isinstance(leaf, SufficientStatisticsDpEvent):
+            steps.append(SelfComposedDpEvent(leaf.gaussian_steps(adjacency), count))
+            pairs[TURNED] = FINITE
         else:
             steps.append(SelfComposedDpEvent(leaf, count))
             subsets = isinstance(leaf, SampledWithoutReplacementDpEvent)
@@ -157,6 +162,10 @@ STEPS = (
     "one record's gradient is as long as the clip in every step, and opposite or absent in the other data set"
 )
 ONCE = "one record moves the noiseless release by its bound, and in the other data set the opposite way or not at all"
+TURNED = (
+    "one row turns by the angle that moves second moments and vector most, and its label turns round; "
+    "the many other rows leave one direction free"
+)
 FINITE = "The attack is loose: its runs are finitely many."
 BOTH_WAYS = "The proof is loose: it takes the larger of both directions in every step."
 KINDS: dict[type, Kind] = {

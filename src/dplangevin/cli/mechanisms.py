@@ -457,6 +457,8 @@ def described(event: Any) -> str:
         )
     if isinstance(event, events.PureObjectivePerturbationDpEvent):
         return f"objective perturbation, noise exp(-{event.rate:.4g} ||b||), ridge {event.ridge:.4g}"
+    if isinstance(event, events.SufficientStatisticsDpEvent):
+        return f"sufficient statistics, noise {event.matrix:.4g} on second moments of rows of norm 1"
     if isinstance(event, events.PateDpEvent):
         noise = f"noise {event.threshold_std:.4g} and {event.answer_std:.4g} votes"
         return f"at most {event.queries} threshold tests and {event.answers} answers, {noise}"

@@ -14,6 +14,7 @@ from dplangevin.privacy.events import (
     RandomAllocationDpEvent,
     Released,
     SamplingScheme,
+    SufficientStatisticsDpEvent,
 )
 
 __all__ = [
@@ -29,5 +30,6 @@ __all__ = [
     "RandomAllocationDpEvent",
     "Released",
     "SamplingScheme",
+    "SufficientStatisticsDpEvent",
     "calibrate",
 ]

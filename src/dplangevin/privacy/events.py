@@ -486,3 +486,50 @@ class PateDpEvent(DpEvent):
         tests = SelfComposedDpEvent(GaussianDpEvent(share * self.threshold_std), self.queries)
         votes = SelfComposedDpEvent(GaussianDpEvent(share * self.answer_std / math.sqrt(2)), self.answers)
         return ComposedDpEvent([tests, votes])
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class SufficientStatisticsDpEvent(DpEvent):
+    """Noisy second moments A = X^T X and B = sum_i u_i x_i^T, and perhaps the noisy least eigenvalue of A.
+
+    A record has ||x|| <= 1 and ||u|| <= 1. The noise on A is a symmetric Gaussian matrix. Its variance is
+    matrix^2 on the diagonal, and at least half of it elsewhere.
+
+    Attributes
+    ----------
+    matrix, vector : float
+        Standard deviations of the noise on A and on B, > 0.
+    eigenvalue : float
+        Standard deviation of the noise on the least eigenvalue, > 0; inf if it is not released.
+    """
+
+    matrix: float = attr.ib(validator=POSITIVE)
+    vector: float = attr.ib(validator=POSITIVE)
+    eigenvalue: float = math.inf
+
+    def __attrs_post_init__(self) -> None:
+        require(self.eigenvalue > 0, f"eigenvalue = {self.eigenvalue} must be in (0, inf]")
+
+    def gaussian_steps(self, adjacency: Adjacency) -> GaussianDpEvent:
+        """Return the Gaussian mechanism of all parts together, for the worst pair of records.
+
+        All noise is Gaussian and no part depends on another. So the release is one Gaussian mechanism. Let a,
+        b and c be the inverse squares of matrix, vector and eigenvalue. A symmetric matrix D moves A by
+        ||D||_F deviations, and by less where variances off the diagonal are larger.
+
+        add_remove: mu^2 = a + b + c. The record x moves A by ||x||^2 and the eigenvalue by at most as much.
+
+        replace_one: D = x x^T - x' x'^T. The eigenvalue moves by at most the norm of D (Weyl). If both records
+        grow by one factor, every part moves more. So let ||x'|| = 1, s = ||x||^2 <= 1 and k = |<x, x'>| <=
+        sqrt(s). Then ||D||_F^2 = s^2 + 1 - 2 k^2, and the norm of D is (1 - s + sqrt((1 + s)^2 - 4 k^2))/2.
+        B moves by at most sqrt(s + 1 + 2 k), at opposite u. All three increase with s, so s = 1. Then
+
+            mu^2 = max over k in [0, 1] of (2 a + c) (1 - k^2) + 2 b (1 + k),  at k = min(1, b/(2 a + c)).
+
+        A pair attains it in two dimensions, if the other records are many and leave one direction free.
+        """
+        a, b, c = self.matrix**-2, self.vector**-2, self.eigenvalue**-2
+        if adjacency == "add_remove":
+            return GaussianDpEvent(1 / math.sqrt(a + b + c))
+        k = min(1.0, b / (2 * a + c))
+        return GaussianDpEvent(2 / math.sqrt((2 * a + c) * (1 - k * k) + 2 * b * (1 + k)))

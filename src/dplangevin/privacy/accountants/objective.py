@@ -18,6 +18,11 @@ Z(k, m) = m chi_k + m^2/2. Then the privacy loss is below Z(rank, m) plus the de
 For replace_one Delta is in V + V' and has norm at most 2 L, so the loss is below Z(2 rank, 2 m). The loss is
 also below the mean of Z(rank, 2 m) for V and the same for V', so below the larger of them. Then delta is at
 most the sum of both deltas. delta(epsilon) <= E max(0, 1 - exp(epsilon - Z)), whichever data set comes first.
+
+Redberg, Koskela and Wang (2023) bound add_remove at rank 1. Their Gaussian part is the same function of
+epsilon as Z(1, m). Their curvature costs -log(1 - beta/Lambda), which is more than log(1 + beta/Lambda). For a
+loss of one sign, such as the logistic loss, `Tight` needs about half of this delta. So their bound is never
+the smaller one, and it is no accountant here (`redberg` of the tests).
 """
 
 import math

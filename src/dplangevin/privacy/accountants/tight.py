@@ -38,6 +38,7 @@ from dplangevin.privacy.events import (
     PureObjectivePerturbationDpEvent,
     RandomAllocationDpEvent,
     ShuffledEpochsDpEvent,
+    SufficientStatisticsDpEvent,
     check_adjacency,
 )
 from dplangevin.privacy.selection import selected
@@ -81,7 +82,7 @@ class Tight:
     - Compositions of Gaussian steps (full, Poisson, without replacement) and posterior samples: PLD, see
       `composition`.
     - Epochs of random allocation, alone or with other parts: PLD of the pairs in `allocation`.
-    - DP-SGFS and PATE: the price of their Gaussian steps.
+    - DP-SGFS, PATE and sufficient statistics: the price of their Gaussian steps.
     - The last iterate of DP-Langevin: the smaller of PLD of all iterates and `Bok2024`. In a composition: all
       iterates.
     - Under zero_out: the price of add_remove where the number of records decides nothing, else see `_zeroed`.
@@ -231,7 +232,7 @@ def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
         elif isinstance(leaf, ShuffledEpochsDpEvent):
             check_adjacency(adjacency, ("replace_one",), "tight (shuffled epochs)")
             leaf = leaf.epochs
-        elif isinstance(leaf, PateDpEvent):
+        elif isinstance(leaf, PateDpEvent | SufficientStatisticsDpEvent):
             leaf = leaf.gaussian_steps(adjacency)
         shown.append(SelfComposedDpEvent(leaf, count))
     return ComposedDpEvent(shown)
