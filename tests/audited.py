@@ -204,7 +204,7 @@ def adjacency_of(name: str) -> Adjacency:
 
 def made(name: str, shape: Shape, adjacency: Adjacency, steps: int) -> Any:
     """The method that the first word names, in that many steps; where neighbours are a choice, priced by `Tight`."""
-    sampling = {"batch": shape.batch, "epochs": (steps + 0.5) * shape.batch / shape.records}
+    sampling: dict[str, Any] = {"batch": shape.batch, "epochs": (steps + 0.5) * shape.batch / shape.records}
     settings = CHAINS[name].settings
     if CHAINS[name].scheme:
         sampling["scheme"] = CHAINS[name].scheme
