@@ -73,6 +73,7 @@ class Spec(NamedTuple):
     poisson: bool = False
     clip: float = CLIP
     shapes: dict[str, Shape] = USUAL
+    scheme: str | None = None  # of sampling, if it is not the method's own
 
 
 EVERY = {"clip": CLIP, "step": 1e6, "unit": "absolute", "precision": 0.0, "burn_in": 0.0}
@@ -90,8 +91,16 @@ def hybrid(**second: Any) -> dict[str, Any]:
     return {"first": BALL, "second": second, "share": 1 / 61}
 
 
+ALLOCATED = "dp_sgd on random allocation"
 CHAINS = {
     "dp_sgd": Spec({**EVERY, "step": 0.01}, KINDS, TWO, poisson=True),
+    ALLOCATED: Spec(
+        {**EVERY, "step": 0.01},
+        ("logistic",),
+        TWO,
+        poisson=True,
+        scheme="random_allocation",
+    ),
     "dp_sgld_li2019": Spec({**EVERY, "step": None}, KINDS, TWO, poisson=True),
     "dpvi": Spec(
         {"clip": CLIP, "step": 0.25, "precision": 1e4, "spread": 1e-3, "samples": 1},
@@ -198,12 +207,14 @@ def adjacency_of(name: str) -> Adjacency:
 
 
 def made(name: str, shape: Shape, adjacency: Adjacency, steps: int) -> Any:
-    """The method of conf/method in that many steps; where neighbours are a choice, with the accountant of both."""
-    sampling = {"batch": shape.batch, "epochs": (steps + 0.5) * shape.batch / shape.records}
+    """The method that the first word names, in that many steps; where neighbours are a choice, priced by `Tight`."""
+    sampling: dict[str, Any] = {"batch": shape.batch, "epochs": (steps + 0.5) * shape.batch / shape.records}
     settings = CHAINS[name].settings
+    if CHAINS[name].scheme:
+        sampling["scheme"] = CHAINS[name].scheme
     second = {**settings["second"], "sampling": sampling} if "second" in settings else {}
     changed = {"second": second} if second else {"sampling": sampling}
-    method = instantiate(METHODS[name], **{**settings, **changed})
+    method = instantiate(METHODS[name.split()[0]], **{**settings, **changed})
     if CHAINS[name].poisson:
         return replace(method, adjacency=adjacency, accountant=Tight())
     return method if second else replace(method, accountant=Tight())

@@ -24,7 +24,12 @@ from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import Adjacency, LangevinDpEvent, PosteriorSampleDpEvent
+from dplangevin.privacy.events import (
+    Adjacency,
+    LangevinDpEvent,
+    PosteriorSampleDpEvent,
+    RandomAllocationDpEvent,
+)
 from dplangevin.privacy.stepsize import steps_event
 from dplangevin.privacy.subsampled_gaussian import composed_steps, rounding
 from dplangevin.problems.losses import softmax
@@ -46,12 +51,19 @@ def without(records: int, batch: int, noise_multiplier: float, steps: int) -> Dp
     return SelfComposedDpEvent(step, steps)
 
 
+def allocated(steps: int, noise_multiplier: float, epochs: int) -> DpEvent:
+    return SelfComposedDpEvent(RandomAllocationDpEvent(steps, GaussianDpEvent(noise_multiplier)), epochs)
+
+
 STRENGTH: list[tuple[DpEvent, Adjacency, float]] = [
     (poisson(0.01, 1.0, 10_000), "add_remove", 0.8),
     (poisson(0.1, 4.0, 1_000), "replace_one", 0.7),
     (without(1000, 100, 8.0, 1_000), "replace_one", 0.75),
     (without(1000, 100, 2.0, 10), "replace_one", 0.6),
     (SelfComposedDpEvent(GaussianDpEvent(10.0), 25), "add_remove", 0.75),
+    (allocated(50, 1.1, 5), "add_remove", 0.6),
+    (allocated(50, 1.1, 5), "replace_one", 0.75),
+    (allocated(468, 0.7, 2), "replace_one", 0.4),
 ]
 
 
@@ -64,10 +76,11 @@ def test_chains_of_steps_are_found_out_and_not_beyond_their_price(
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("event", [poisson(0.05, 1.0, 400), allocated(400, 0.5, 2)])
 def test_counting_cells_gives_the_ratios_of_drawing_every_step(
-    monkeypatch: pytest.MonkeyPatch, adjacency: Adjacency
+    monkeypatch: pytest.MonkeyPatch, event: DpEvent, adjacency: Adjacency
 ) -> None:
-    event, runs = poisson(0.05, 1.0, 400), 4000
+    runs = 4000
     counted = sampled.all_iterates(event, runs, rng(1), adjacency)
     monkeypatch.setattr(sampled, "FEW", 400)
     drawn = sampled.all_iterates(event, runs, rng(2), adjacency)

@@ -90,6 +90,19 @@ def test_two_steps_are_never_below_quadrature(kind: str, noise: float, scaled: f
         assert found <= exact * 1.05 + 1e-8
 
 
+@pytest.mark.parametrize("noise", [0.5, 0.3, 0.1])
+def test_replacing_costs_no_more_than_a_removal_and_then_an_addition(noise: float) -> None:
+    """For little noise, too: at t = 2 above quadrature, and 50 steps x 5 epochs below group privacy of all epochs."""
+    pair = PAIRS["replacement"](noise, 2)
+    for scaled in (0.5, 2.0, 4.0):
+        exact = float(two_steps("replacement", noise, scaled / noise))
+        assert exact <= profile(pair, scaled / noise) * (1 + 1e-6)  # accuracy of quadrature
+    event, delta = allocated(noise, 50, 5), 1e-5
+    once = TIGHT.epsilon(event, delta / 2, "add_remove")
+    again = TIGHT.epsilon(event, delta / 2 * math.exp(-once), "add_remove")
+    assert TIGHT.epsilon(event, delta, "add_remove") < TIGHT.epsilon(event, delta) <= once + again
+
+
 @pytest.mark.parametrize(
     ("noise", "steps", "epochs", "delta", "above", "below"),
     [  # the bracket of pld-accounting 2.0, add_remove
@@ -134,7 +147,13 @@ def test_prices_are_those_of_simulated_losses(kind: str, noise: float, steps: in
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(
     ("noise", "steps", "epochs", "delta"),
-    [(1.1, 50, 5, 1e-5), (1.1, 468, 5, 1e-5), (4.0, 50, 10_000, 1e-5), (1.0, 20, 3, 1e-12)],
+    [
+        (1.1, 50, 5, 1e-5),
+        (1.1, 10_000, 5, 1e-12),
+        (0.5, 10_000, 5, 1e-12),
+        (4.0, 50, 10_000, 1e-5),
+        (1.0, 20, 3, 1e-12),
+    ],
 )
 def test_it_costs_less_than_no_sampling(
     adjacency: Adjacency, noise: float, steps: int, epochs: int, delta: float

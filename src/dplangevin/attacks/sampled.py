@@ -6,7 +6,8 @@ result row.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse
-from dplangevin.privacy.events import Adjacency, check_adjacency
+from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent, check_adjacency
 from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier, rounding
 
 BINS = 96  # cells of one step's output, if there are many equal steps
@@ -41,10 +42,15 @@ def all_iterates(
     The output is the mixture (1 - q) N(0, z^2) + q N(s, z^2).  The last pair attains the profile of Balle,
     Barthe and Gaboardi (2018), Theorem 11, in one of its two directions.
 
-    For many equal steps it is enough to count how often the output fell into each of 96 cells.  The counts
-    are drawn from their multinomial distribution, and the ratio is that of the cells.  It is a function of
-    the outputs, so the audit stays valid.  The cells are narrow where the ratio changes.  They lose well
-    below 1 % of the ratio's divergence.
+    An epoch of random allocation has t outputs.  The record is in one of them, and s is that of Poisson
+    samples.  The density under D, over that of t outputs N(0, z^2), is the mean of exp((x_i s - s^2/2)/z^2).
+    An event has whole epochs, with the least noise of each.  So the attack shows nothing of an epoch that ends
+    early.
+
+    For many equal steps, or steps of an epoch, it is enough to count how often the output fell into each of 96
+    cells.  The counts are drawn from their multinomial distribution, and the ratio is that of the cells.  It is
+    a function of the outputs, so the audit stays valid.  The cells are narrow where the ratio changes.  They
+    lose well below 1 % of the ratio's divergence.
 
     If the steps differ in noise, all steps get more noise, by `subsampled_gaussian.rounding`.  The noise of
     an event may have been rounded down.  This overstates what a mechanism costs, and would overstate what an
@@ -52,7 +58,8 @@ def all_iterates(
 
     Parameters
     ----------
-    event : GaussianDpEvents, sampled or not, in any composition; without replacement only under replace_one.
+    event : GaussianDpEvents, sampled, allocated or not, in any composition; without replacement only under
+        replace_one.
     runs : int, >= 1.
 
     Raises
@@ -67,29 +74,49 @@ def all_iterates(
     check_adjacency(adjacency, who="attacks.sampled")
     if runs < 1:
         raise ValueError(f"runs = {runs} must be at least 1")
-    groups = [(*_mixtures(leaf, adjacency), count) for leaf, count in leaves(event)]
-    more = rounding([noise_std for noise_std, _, _ in groups])
-    work = runs * sum(min(count, FEW) for _, _, count in groups)
+    groups = [(_step(leaf, adjacency), count) for leaf, count in leaves(event)]
+    more = rounding([step.noise_std for step, _ in groups])
+    work = runs * sum(_draws(step, count) for step, count in groups)
     total = torch.zeros(2, runs, dtype=torch.float64)
     with tqdm(total=work, unit="draw", unit_scale=True, leave=False, disable=None) as bar:
-        for least, mixtures, count in groups:
-            noise_std = more * least
-            for side, (rate, shift) in enumerate(mixtures):
-                for part in _parts(runs, min(count, FEW)):
+        for least, count in groups:
+            step, draws = least._replace(noise_std=more * least.noise_std), _draws(least, count)
+            for side in range(2):
+                for part in _parts(runs, draws):
                     out = total[side, part]
-                    if count <= FEW:
-                        out += _drawn(len(out), count, rate, shift, noise_std, mixtures, rng)
+                    if step.places > FEW:
+                        for _ in range(count):
+                            out += _allocated(len(out), side, step, rng)
+                    elif step.places > 1 or count <= FEW:
+                        out += _drawn(len(out), count, side, step, rng)
                     else:
-                        out += _counted(len(out), count, side, noise_std, mixtures, rng)
-                    bar.update(len(out) * min(count, FEW) / 2)
+                        out += _counted(len(out), count, side, step, rng)
+                    bar.update(len(out) * draws / 2)
     return total[0].numpy(), total[1].numpy()
 
 
 Mixture = tuple[float, float]  # q and s of the mixture (1 - q) N(0, z^2) + q N(s, z^2)
+NOTHING: Mixture = (0.0, 0.0)
 
 
-def _mixtures(leaf: DpEvent, adjacency: Adjacency) -> tuple[float, tuple[Mixture, Mixture]]:
-    """Return z, and the mixtures under D and D'."""
+class _Step(NamedTuple):
+    """z, the mixtures under D and D', and the number of outputs of which one is from its mixture, others N(0, z^2)."""
+
+    noise_std: float
+    mixtures: tuple[Mixture, Mixture]
+    places: int = 1
+
+
+def _draws(step: _Step, count: int) -> int:
+    """Return how many numbers a run draws."""
+    return min(count, FEW) if step.places == 1 else count * min(step.places, FEW)
+
+
+def _step(leaf: DpEvent, adjacency: Adjacency) -> _Step:
+    """Return what a leaf shows of the record."""
+    if isinstance(leaf, RandomAllocationDpEvent):
+        inside = PoissonSampledDpEvent(1.0, leaf.event)
+        return _step(inside, adjacency)._replace(places=leaf.steps)
     inner = leaf.event if isinstance(leaf, PoissonSampledDpEvent | SampledWithoutReplacementDpEvent) else leaf
     if not isinstance(inner, GaussianDpEvent):
         raise refuse("attacks.sampled", leaf, "it attacks Gaussian steps, sampled or not")
@@ -101,10 +128,10 @@ def _mixtures(leaf: DpEvent, adjacency: Adjacency) -> tuple[float, tuple[Mixture
     if isinstance(leaf, SampledWithoutReplacementDpEvent) and adjacency == "add_remove":
         raise refuse("attacks.sampled", leaf, "sampling without replacement keeps the number of records")
     if adjacency != "replace_one":
-        return noise_std, ((rate, 1.0), (0.0, 0.0))
+        return _Step(noise_std, ((rate, 1.0), NOTHING))
     if isinstance(leaf, PoissonSampledDpEvent):
-        return noise_std, ((rate, 1.0), (rate, -1.0))
-    return noise_std, ((rate, 2.0), (0.0, 0.0))
+        return _Step(noise_std, ((rate, 1.0), (rate, -1.0)))
+    return _Step(noise_std, ((rate, 2.0), NOTHING))
 
 
 def _parts(runs: int, draws: int) -> Iterator[slice]:
@@ -123,47 +150,50 @@ def log_density(x: Tensor, mixture: Mixture, noise_std: float) -> Tensor:
     return hit if rate == 1 else torch.logaddexp(hit, hit.new_tensor(math.log1p(-rate)))
 
 
-def _drawn(
-    runs: int,
-    count: int,
-    rate: float,
-    shift: float,
-    noise_std: float,
-    mixtures: tuple[Mixture, Mixture],
-    rng: torch.Generator,
-) -> Tensor:
+def _drawn(runs: int, count: int, side: int, step: _Step, rng: torch.Generator) -> Tensor:
     """Return the summed log-likelihood ratio of `count` steps, drawn one by one, ``(runs,)``."""
-    x = torch.randn(runs, count, generator=rng, dtype=torch.float64) * noise_std
-    if rate > 0:
-        x += shift * (torch.rand(runs, count, generator=rng, dtype=torch.float64) < rate)
-    ratio = log_density(x, mixtures[0], noise_std) - log_density(x, mixtures[1], noise_std)
-    return ratio.sum(1)
+    rate, shift = step.mixtures[side]
+    x = torch.randn(runs, count, step.places, generator=rng, dtype=torch.float64) * step.noise_std
+    if rate > 0:  # at which place the record is makes no difference
+        x[..., 0] += shift * (torch.rand(runs, count, generator=rng, dtype=torch.float64) < rate)
+    first, second = (log_density(x, mixture, step.noise_std) for mixture in step.mixtures)
+    if step.places > 1:  # log of the means, up to log(t) in both
+        first, second = first.logsumexp(-1, keepdim=True), second.logsumexp(-1, keepdim=True)
+    return (first - second).sum((1, 2))
 
 
-def _counted(
-    runs: int,
-    count: int,
-    side: int,
-    noise_std: float,
-    mixtures: tuple[Mixture, Mixture],
-    rng: torch.Generator,
-) -> Tensor:
+def _counted(runs: int, count: int, side: int, step: _Step, rng: torch.Generator) -> Tensor:
     """Return the summed log-likelihood ratio of `count` steps, from their counts in cells, ``(runs,)``."""
-    mass = cells(noise_std, mixtures).clip(min=SMALLEST)  # (2, cells)
+    mass = cells(step.noise_std, step.mixtures).clip(min=SMALLEST)  # (2, cells)
     ratio = np.log(mass[0]) - np.log(mass[1])
-    order = np.argsort(-mass[side])  # likely cells first, so that the remaining count shrinks quickly
-    out = torch.zeros(runs, dtype=torch.float64)
+    return _in_cells(runs, count, mass[side], ratio[None], rng)[0]
+
+
+def _allocated(runs: int, side: int, step: _Step, rng: torch.Generator) -> Tensor:
+    """Return the log-likelihood ratio of an epoch, from the counts of its outputs in cells, ``(runs,)``."""
+    mass = cells(step.noise_std, (*step.mixtures, NOTHING)).clip(min=SMALLEST)  # (3, cells)
+    means = _in_cells(runs, step.places - 1, mass[2], mass[:2] / mass[2], rng)
+    own = torch.multinomial(torch.from_numpy(mass[side]), runs, replacement=True, generator=rng)
+    means += torch.from_numpy(mass[:2] / mass[2])[:, own]
+    return means[0].log() - means[1].log()
+
+
+def _in_cells(runs: int, count: int, mass: np.ndarray, values: np.ndarray, rng: torch.Generator) -> Tensor:
+    """Return the sums of each row of values, ``(rows, cells)``, over `count` draws of a cell, ``(rows, runs)``."""
+    order = np.argsort(-mass)  # likely cells first, so that the remaining count shrinks quickly
+    out = torch.zeros(len(values), runs, dtype=torch.float64)
     left = torch.full((runs,), float(count), dtype=torch.float64)
-    rest = mass[side][order][::-1].cumsum()[::-1]  # of this cell and all later ones
-    for cell, share in zip(order, np.minimum(mass[side][order] / rest, 1.0), strict=True):
+    rest = mass[order][::-1].cumsum()[::-1]  # of this cell and all later ones
+    for cell, share in zip(order, np.minimum(mass[order] / rest, 1.0), strict=True):
         hits = torch.binomial(left, torch.full_like(left, float(share)), generator=rng)
         left -= hits
-        out.add_(hits, alpha=float(ratio[cell]))
+        for row, value in zip(out, values[:, cell], strict=True):
+            row.add_(hits, alpha=float(value))
     return out
 
 
-def cells(noise_std: float, mixtures: tuple[Mixture, Mixture]) -> np.ndarray:
-    """Return the probabilities ``(2, BINS)`` of the cells of the line, under D and D'.
+def cells(noise_std: float, mixtures: Sequence[Mixture]) -> np.ndarray:
+    """Return the probabilities ``(mixtures, BINS)`` of the cells of the line, under D, under D' and of others.
 
     Let p be the mean of both densities and r their log ratio.  The density of the cells is proportional to
     the cube root of p r'^2.  This loses least of r for a given number of cells.  The outer two cells are
@@ -172,7 +202,7 @@ def cells(noise_std: float, mixtures: tuple[Mixture, Mixture]) -> np.ndarray:
     shifts = [0.0, *(shift for _, shift in mixtures)]
     low, high = min(shifts) - REACH * noise_std, max(shifts) + REACH * noise_std
     x = torch.linspace(low, high, 20_001, dtype=torch.float64)
-    logs = [log_density(x, mixture, noise_std) for mixture in mixtures]
+    logs = [log_density(x, mixture, noise_std) for mixture in mixtures[:2]]
     ratio, noise = (logs[0] - logs[1]).numpy(), -0.5 * (x.numpy() / noise_std) ** 2
     density = np.exp(logs[0].numpy() + noise) + np.exp(logs[1].numpy() + noise)
     finest = np.cbrt(density * np.gradient(ratio, x.numpy()) ** 2)

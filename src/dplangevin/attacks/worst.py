@@ -29,6 +29,7 @@ from dplangevin.privacy.events import (
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
+    RandomAllocationDpEvent,
     SufficientStatisticsDpEvent,
     check_adjacency,
 )
@@ -87,8 +88,8 @@ def shown(
 
     Parameters
     ----------
-    event : Any composition of Gaussian steps, posterior samples, sufficient statistics and DP-SGFS; or one
-        fit, vote or last iterate.
+    event : Any composition of Gaussian steps, sampled, allocated or not, posterior samples, sufficient statistics and
+        DP-SGFS; or one fit, vote or last iterate.
     delta : float in (0, 1).
     runs : int, on each data set, if runs are needed.
     confidence : float in (0, 1), if runs are needed.
@@ -127,7 +128,9 @@ def shown(
         else:
             steps.append(SelfComposedDpEvent(leaf, count))
             subsets = isinstance(leaf, SampledWithoutReplacementDpEvent)
-            pairs[ONCE if event == leaf else STEPS] = f"{BOTH_WAYS} {FINITE}" if subsets else FINITE
+            allocated = isinstance(leaf, RandomAllocationDpEvent)
+            pair = ALLOCATED if allocated else ONCE if event == leaf else STEPS
+            pairs[pair] = f"{BOTH_WAYS} {FINITE}" if subsets else FINITE
     if steps:
         total += all_iterates(ComposedDpEvent(steps), runs, rng, adjacency)
     found = known_ratio(total[0], total[1], delta, rng, confidence)
@@ -165,6 +168,10 @@ ONCE = "one record moves the noiseless release by its bound, and in the other da
 TURNED = (
     "one row turns by the angle that moves second moments and vector most, and its label turns round; "
     "the many other rows leave one direction free"
+)
+ALLOCATED = (
+    "one record's gradient is as long as the clip in its step of each epoch, and opposite or absent in the other "
+    "data set; other records have gradient 0"
 )
 FINITE = "The attack is loose: its runs are finitely many."
 BOTH_WAYS = "The proof is loose: it takes the larger of both directions in every step."

@@ -30,7 +30,7 @@ from dplangevin.methods import Execution, Method, Plan
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import LangevinDpEvent, SufficientStatisticsDpEvent
+from dplangevin.privacy.events import LangevinDpEvent, RandomAllocationDpEvent, SufficientStatisticsDpEvent
 from dplangevin.privacy.subsampled_gaussian import is_subsampled
 from dplangevin.problems import Facts
 
@@ -124,9 +124,9 @@ class Brackets:
 
 
 def one_dimensional(event: DpEvent) -> bool:
-    """Return True for Gaussian steps, sufficient statistics, and for the last iterate of full batches."""
+    """Return True for Gaussian steps, sampled, allocated or not, sufficient statistics, the last iterate of full batches."""
     return all(
-        isinstance(leaf, GaussianDpEvent | SufficientStatisticsDpEvent)
+        isinstance(leaf, GaussianDpEvent | RandomAllocationDpEvent | SufficientStatisticsDpEvent)
         or is_subsampled(leaf)
         or (isinstance(leaf, LangevinDpEvent) and leaf.batch == leaf.records)
         for leaf, _ in leaves(event)
