@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dplangevin.estimator import Privacy, PrivateClassifier
     from dplangevin.library import Answer, attack, calibrate, facts, learn, price
     from dplangevin.methods import Method
+    from dplangevin.methods.dp_gd import DpGd
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
     from dplangevin.methods.dp_sgfs import DpSgfs
     from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, Sghmc
@@ -43,6 +44,7 @@ _HOMES = {
     "Answer": "dplangevin.library",
     "Audit": "dplangevin.attacks.audit",
     "Budget": "dplangevin.privacy",
+    "DpGd": "dplangevin.methods.dp_gd",
     "DpSgd": "dplangevin.methods.dp_sgd",
     "DpSgfs": "dplangevin.methods.dp_sgfs",
     "DpSghmc": "dplangevin.methods.dp_sghmc",
@@ -81,6 +83,7 @@ __all__ = [  # noqa: RUF022
     "Answer",
     "Audit",
     "Budget",
+    "DpGd",
     "DpSgd",
     "DpSgfs",
     "DpSghmc",

@@ -82,6 +82,7 @@ COSTS = {
     "objpert_pure": Cost(2e-5, 1.5e-8),
     "outpert": Cost(1e-5, 2e-9),
     "dp_sgd": Cost(4e-5, 3e-8),
+    "dp_gd": Cost(1e-4, 2e-8),
     "pate": Cost(7e-5, 2e-9),
     "ops": Cost(2.5e-3, 4e-7, slow=True),  # exact posterior samples
     "ops_gdp": Cost(2e-3, 3e-7, slow=True),

@@ -26,6 +26,7 @@ METHODS = {
     "dp_sghmc_li2019": "DP-SGHMC",
     "dp_sgfs": "DP-SGFS",
     "dp_sgd": "DP-SGD",
+    "dp_gd": "DP-GD",
     "dpvi": "DPVI",
     "pate": "Confident-GNMax",
     "sgd": "SGD without privacy",
