@@ -139,6 +139,7 @@ FITS = {
     "ops": Fit(BALL, 2.0, delta=0.0, records=3),
     "ops_gdp": Fit({"sampler": BALL["sampler"]}, 2.0),
     "dp_gd": Fit({"steps": 8}, 2.0, clips=True),
+    "dp_precond": Fit({"second": {"steps": 4}}, 2.0, clips=True),
 }
 QUERIES = 75
 VOTE = {

@@ -17,6 +17,7 @@ from scenarios import last, linear, logistic, multinomial, network, separable
 from dplangevin import random
 from dplangevin.methods import Execution, Method, Plan, Release, released
 from dplangevin.methods import planned as planned_by_method
+from dplangevin.methods.dp_precond import Work
 from dplangevin.methods.evaluate import predictive
 from dplangevin.methods.pate import Caps
 from dplangevin.methods.perturbed_fits import Fit
@@ -233,6 +234,8 @@ def noise(work: Any) -> list[float]:
         return [1 / work.answers]
     if isinstance(work, Fit):  # beside noise on the fit, which is slight and grows with the length of theta
         return [work.ridge, work.scale or work.output_scale]
+    if isinstance(work, Work):
+        return [work.moment_std, *noise(work.chain)]
     if type(work) is tuple:
         return [number for part in work for number in noise(part.work)]
     return [1 / value if field == "rho" else value for field, value in zip(work._fields, work, strict=True)]
@@ -402,7 +405,7 @@ def test_on_separable_rows_releases_are_finite_with_privacy_and_without(
     changes: dict[str, Any] = {}
     if data == "three_rows":
         two = {"sampling": {"batch": 2, "epochs": 2}}
-        changes = {"first": {}, "second": two} if "second" in PARAMS.method[name] else {}
+        changes = {"first": {}, "second": two} if "first" in PARAMS.method[name] else {}
         changes = two if "sampling" in PARAMS.method[name] else changes
         vote = {"queries": 3, "fewest": 1, "threshold": 2.0, "asked": 3.0}
         changes = {"teachers": 3, "vote": vote} if name == "pate" else changes

@@ -13,6 +13,7 @@ from dplangevin.privacy.events import (
     PureObjectivePerturbationDpEvent,
     Released,
     SamplingScheme,
+    SecondMomentDpEvent,
 )
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "PureObjectivePerturbationDpEvent",
     "Released",
     "SamplingScheme",
+    "SecondMomentDpEvent",
     "calibrate",
 ]

@@ -35,6 +35,7 @@ from dplangevin.privacy.events import (
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
+    SecondMomentDpEvent,
     ShuffledEpochsDpEvent,
     check_adjacency,
 )
@@ -76,7 +77,7 @@ class Tight:
     - One sampled step: its exact delta(epsilon), see `profiles.sampled_epsilon`.
     - Compositions of Gaussian steps (full, Poisson, without replacement) and posterior samples: PLD, see
       `composition`.
-    - DP-SGFS and PATE: the price of their Gaussian steps.
+    - DP-SGFS, PATE and matrices of second moments: the price of their Gaussian steps.
     - The last iterate of DP-Langevin: the smaller of PLD of all iterates and `Bok2024`. In a composition: all
       iterates.
 
@@ -174,6 +175,8 @@ def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
             leaf = leaf.epochs
         elif isinstance(leaf, PateDpEvent):
             leaf = leaf.gaussian_steps(adjacency)
+        elif isinstance(leaf, SecondMomentDpEvent):
+            leaf = leaf.gaussian_step(adjacency)
         shown.append(SelfComposedDpEvent(leaf, count))
     return ComposedDpEvent(shown)
 
