@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dplangevin.library import Answer, attack, calibrate, facts, learn, price
     from dplangevin.methods import Method
     from dplangevin.methods.dp_gd import DpGd
+    from dplangevin.methods.dp_newton import DpNewton
     from dplangevin.methods.dp_precond import DpPrecond
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
     from dplangevin.methods.dp_sgfs import DpSgfs
@@ -46,6 +47,7 @@ _HOMES = {
     "Audit": "dplangevin.attacks.audit",
     "Budget": "dplangevin.privacy",
     "DpGd": "dplangevin.methods.dp_gd",
+    "DpNewton": "dplangevin.methods.dp_newton",
     "DpPrecond": "dplangevin.methods.dp_precond",
     "DpSgd": "dplangevin.methods.dp_sgd",
     "DpSgfs": "dplangevin.methods.dp_sgfs",
@@ -86,6 +88,7 @@ __all__ = [  # noqa: RUF022
     "Audit",
     "Budget",
     "DpGd",
+    "DpNewton",
     "DpPrecond",
     "DpSgd",
     "DpSgfs",

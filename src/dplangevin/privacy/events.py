@@ -405,6 +405,23 @@ class SecondMomentDpEvent(DpEvent):
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
+class HalfReplacedDpEvent(DpEvent):
+    """Gaussian noise on a vector that replacing a record moves no further than adding or removing one.
+
+    Attributes
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise over that distance, > 0.
+    """
+
+    noise_multiplier: float = attr.ib(validator=POSITIVE)
+
+    def gaussian_step(self, adjacency: Adjacency) -> GaussianDpEvent:
+        """Return the Gaussian mechanism with the same cost; its replace-one mu is 2/noise_multiplier."""
+        return GaussianDpEvent(self.noise_multiplier * (2 if adjacency == "replace_one" else 1))
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
 class ShuffledEpochsDpEvent(DpEvent):
     """Gaussian steps on shuffled epochs with every result visible, for replace-one neighbours only.
 

@@ -27,6 +27,7 @@ METHODS = {
     "dp_sgfs": "DP-SGFS",
     "dp_sgd": "DP-SGD",
     "dp_gd": "DP-GD",
+    "dp_newton": "DP-Newton",
     "dp_precond": "preconditioned DP-GD",
     "dpvi": "DPVI",
     "pate": "Confident-GNMax",

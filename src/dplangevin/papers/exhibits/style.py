@@ -58,6 +58,7 @@ LOOKS: dict[str, Look] = {
     "dp_sgld_li2019": Look("DP-SGLD (li2019)", "#E69F00", "<", "-", 6.0),
     "dp_sgd": Look("DP-SGD", "#882255", "h", "--", 5.5),
     "dp_gd": Look("DP-GD, all rows", "#999900", "o", "-", 5.0),
+    "dp_newton": Look("DP-Newton", "#994F00", "P", "--", 5.0),
     "dp_precond": Look("DP-GD, preconditioned", "#0044AA", "D", "-", 5.0),
     "ops_gdp": Look("OPS, GDP accounting", "#0072B2", "p", "-.", 5.5),
     "dpvi": Look("DPVI", "#009E73", ">", "--", 5.0),

@@ -30,6 +30,7 @@ from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, triv
 from dplangevin.privacy.events import (
     Adjacency,
     FisherScoringDpEvent,
+    HalfReplacedDpEvent,
     LangevinDpEvent,
     ObjectivePerturbationDpEvent,
     PateDpEvent,
@@ -175,7 +176,7 @@ def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
             leaf = leaf.epochs
         elif isinstance(leaf, PateDpEvent):
             leaf = leaf.gaussian_steps(adjacency)
-        elif isinstance(leaf, SecondMomentDpEvent):
+        elif isinstance(leaf, SecondMomentDpEvent | HalfReplacedDpEvent):
             leaf = leaf.gaussian_step(adjacency)
         shown.append(SelfComposedDpEvent(leaf, count))
     return ComposedDpEvent(shown)
