@@ -128,13 +128,17 @@ CHAINS = {
 
 
 class Fit(NamedTuple):
-    """How a fit, a posterior sample or a vote is run; delta: at which it is priced, 0 where it is pure."""
+    """How a fit, a posterior sample or a vote is run; delta: at which it is priced, 0 where it is pure.
+
+    clips: it bounds gradients by a clip, which hides how long a row is.
+    """
 
     settings: dict[str, Any]
     epsilon: float
     runs: int = 30_000
     delta: float = DELTA
     records: int = 1
+    clips: bool = False
 
 
 FITS = {
@@ -147,6 +151,10 @@ FITS = {
     "quadratic_fit": Fit({"floor": 50.0}, 2.0),
     "ops": Fit(BALL, 2.0, delta=0.0, records=3),
     "ops_gdp": Fit({"sampler": BALL["sampler"]}, 2.0),
+    "dp_gd": Fit({"steps": 8}, 2.0, clips=True),
+    # little for the directions, and steps so short that their noise hides nothing: test_dp_newton attacks them
+    "dp_newton": Fit({"second": {"steps": 4, "margin_noise": 1e-3}, "share": 0.02}, 2.0, 4_000, clips=True),
+    "dp_precond": Fit({"second": {"steps": 4}}, 2.0, clips=True),
 }
 QUERIES = 75
 VOTE = {

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dplangevin.library import Answer, attack, calibrate, facts, learn, price
     from dplangevin.methods import Method
     from dplangevin.methods.adassp import AdaSsp, QuadraticFit
+    from dplangevin.methods.dp_gd import DpGd
+    from dplangevin.methods.dp_newton import DpNewton
+    from dplangevin.methods.dp_precond import DpPrecond
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
     from dplangevin.methods.dp_sgfs import DpSgfs
     from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, Sghmc
@@ -45,6 +48,9 @@ _HOMES = {
     "Answer": "dplangevin.library",
     "Audit": "dplangevin.attacks.audit",
     "Budget": "dplangevin.privacy",
+    "DpGd": "dplangevin.methods.dp_gd",
+    "DpNewton": "dplangevin.methods.dp_newton",
+    "DpPrecond": "dplangevin.methods.dp_precond",
     "DpSgd": "dplangevin.methods.dp_sgd",
     "DpSgfs": "dplangevin.methods.dp_sgfs",
     "DpSghmc": "dplangevin.methods.dp_sghmc",
@@ -85,6 +91,9 @@ __all__ = [  # noqa: RUF022
     "Answer",
     "Audit",
     "Budget",
+    "DpGd",
+    "DpNewton",
+    "DpPrecond",
     "DpSgd",
     "DpSgfs",
     "DpSghmc",

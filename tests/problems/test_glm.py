@@ -103,6 +103,26 @@ def test_clipped_sums_are_those_of_an_explicit_loop(name: str, shared: bool) -> 
 
 
 @pytest.mark.parametrize(("name", "shared"), EVERY)
+def test_all_rows_are_summed_without_a_gather_and_with_given_lengths_of_rows(
+    name: str, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their order; in another order the same rows are gathered."""
+    problem, theta, _ = draw(name, shared)
+    order = torch.arange(problem.n).expand(3, -1)
+    clip, gathered = torch.tensor([0.3, 0.5]).double(), problem.clipped_sum(theta, order.flip(1), None, None)
+    lengths = torch.rand(3, 2, problem.n, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    short = problem.clipped_sum(theta, order.flip(1), None, clip, lengths=lengths.flip(2)).gradient
+    monkeypatch.setattr(Glm, "_table", property(lambda self: pytest.fail("rows are gathered")))
+    torch.testing.assert_close(problem.clipped_sum(theta, order, None, None).gradient, gathered.gradient)
+    torch.testing.assert_close(problem.grad(theta), gathered.gradient)
+    found = problem.clipped_sum(theta, order, None, clip, lengths=lengths).gradient
+    torch.testing.assert_close(found, short)
+    assert not torch.allclose(found, problem.clipped_sum(theta, order, None, clip).gradient)
+    with pytest.raises(pytest.fail.Exception, match="rows are gathered"):
+        problem.clipped_sum(theta, order.flip(1), None, None)
+
+
+@pytest.mark.parametrize(("name", "shared"), EVERY)
 def test_predictions_are_probabilities_of_the_test_rows(name: str, shared: bool) -> None:
     """Of one margin m those of -1 and +1, sigmoid(-m) and sigmoid(m)."""
     problem, theta, _ = draw(name, shared)

@@ -24,12 +24,14 @@ from dplangevin.privacy.accountants.protocol import leaves, refuse
 from dplangevin.privacy.events import (
     Adjacency,
     FisherScoringDpEvent,
+    HalfReplacedDpEvent,
     LangevinDpEvent,
     ObjectivePerturbationDpEvent,
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
     RandomAllocationDpEvent,
+    SecondMomentDpEvent,
     SufficientStatisticsDpEvent,
     check_adjacency,
 )
@@ -125,6 +127,9 @@ def shown(
         elif isinstance(leaf, SufficientStatisticsDpEvent):
             steps.append(SelfComposedDpEvent(leaf.gaussian_steps(adjacency), count))
             pairs[TURNED] = FINITE
+        elif isinstance(leaf, SecondMomentDpEvent | HalfReplacedDpEvent):
+            steps.append(SelfComposedDpEvent(leaf.gaussian_steps(adjacency), count))
+            pairs[EACH] = "The proof may be loose: it adds the largest costs of the parts."
         else:
             steps.append(SelfComposedDpEvent(leaf, count))
             subsets = isinstance(leaf, SampledWithoutReplacementDpEvent)
@@ -169,6 +174,7 @@ TURNED = (
     "one row turns by the angle that moves second moments and vector most, and its label turns round; "
     "the many other rows leave one direction free"
 )
+EACH = "every released part has the pair of records that moves it most; no one pair may move all of them so"
 ALLOCATED = (
     "one record's gradient is as long as the clip in its step of each epoch, and opposite or absent in the other "
     "data set; other records have gradient 0"

@@ -85,6 +85,9 @@ COSTS = {
     "quadratic_fit": Cost(5e-5, 2e-9),
     "outpert": Cost(1e-5, 2e-9),
     "dp_sgd": Cost(4e-5, 3e-8),
+    "dp_gd": Cost(1e-4, 2e-8),
+    "dp_newton": Cost(1e-4, 6e-8),
+    "dp_precond": Cost(5e-5, 8e-9),
     "pate": Cost(7e-5, 2e-9),
     "ops": Cost(2.5e-3, 4e-7, slow=True),  # exact posterior samples
     "ops_gdp": Cost(2e-3, 3e-7, slow=True),

@@ -6,6 +6,7 @@ from dplangevin.privacy.events import (
     Budget,
     FisherScoringDpEvent,
     Guarantee,
+    HalfReplacedDpEvent,
     LangevinDpEvent,
     NearbyDpEvent,
     ObjectivePerturbationDpEvent,
@@ -14,6 +15,7 @@ from dplangevin.privacy.events import (
     RandomAllocationDpEvent,
     Released,
     SamplingScheme,
+    SecondMomentDpEvent,
     SufficientStatisticsDpEvent,
 )
 
@@ -22,6 +24,7 @@ __all__ = [
     "Budget",
     "FisherScoringDpEvent",
     "Guarantee",
+    "HalfReplacedDpEvent",
     "LangevinDpEvent",
     "NearbyDpEvent",
     "ObjectivePerturbationDpEvent",
@@ -30,6 +33,7 @@ __all__ = [
     "RandomAllocationDpEvent",
     "Released",
     "SamplingScheme",
+    "SecondMomentDpEvent",
     "SufficientStatisticsDpEvent",
     "calibrate",
 ]

@@ -379,6 +379,51 @@ class FisherScoringDpEvent(DpEvent):
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
+class SecondMomentDpEvent(DpEvent):
+    """The matrix sum_i x_i x_i^T with symmetric Gaussian noise, for rows ||x_i|| <= B.
+
+    The noise is s (Z + Z^T)/2, where Z has standard normal entries. In the Frobenius norm it is a Gaussian
+    vector of standard deviation s in each direction of the symmetric matrices.
+
+    Attributes
+    ----------
+    noise_multiplier : float
+        s/B^2, > 0.
+
+    References
+    ----------
+    Dwork, Talwar, Thakurta, Zhang (2014), Algorithm 1.
+    """
+
+    noise_multiplier: float = attr.ib(validator=POSITIVE)
+
+    def gaussian_steps(self, adjacency: Adjacency) -> GaussianDpEvent:
+        """Return the Gaussian mechanism with the same cost.
+
+        Adding a row x moves the matrix by ||x||^2 <= B^2, so mu = B^2/s. Replacing x by y moves it by
+        (||x||^4 + ||y||^4 - 2 <x, y>^2)^(1/2) <= sqrt(2) B^2, so mu = sqrt(2) B^2/s = 2/(sqrt(2) s/B^2).
+        """
+        return GaussianDpEvent(self.noise_multiplier * (math.sqrt(2) if adjacency == "replace_one" else 1.0))
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class HalfReplacedDpEvent(DpEvent):
+    """Gaussian noise on a vector that replacing a record moves no further than adding or removing one.
+
+    Attributes
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise over that distance, > 0.
+    """
+
+    noise_multiplier: float = attr.ib(validator=POSITIVE)
+
+    def gaussian_steps(self, adjacency: Adjacency) -> GaussianDpEvent:
+        """Return the Gaussian mechanism with the same cost; its replace-one mu is 2/noise_multiplier."""
+        return GaussianDpEvent(self.noise_multiplier * (2 if adjacency == "replace_one" else 1))
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
 class ShuffledEpochsDpEvent(DpEvent):
     """Gaussian steps on shuffled epochs with every result visible, for replace-one neighbours only.
 

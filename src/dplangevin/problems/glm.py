@@ -500,24 +500,30 @@ class Glm:
         mask: Tensor | None,
         clip: Tensor | None,
         weight: Tensor | None = None,
+        lengths: Tensor | None = None,
     ) -> Sums:
         """Return the sum in closed form; see `Problem`.
 
         The norm of a record's gradient is ``||phi'|| ||x||``.  With `weight` ``(S, E, d)``, >= 0, the norm
         weights the squared coordinates of the gradient; this is for losses of one margin.  None means weights
-        of 1.
+        of 1.  `lengths` ``(S, E, B)`` replace ``||x||``.
         """
         slope, x = self._slope(theta, rows)  # (S, E, B) or (S, E, K, B)
         if self.device.type != "cpu" or not bool(theta.isfinite().all()):  # a chain diverged, see `descent`
             slope = slope.nan_to_num(0.0, 0.0, 0.0)
         scale = None if mask is None else mask.to(slope.dtype)
         if clip is not None:
-            length = x.norm(dim=-1)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
-            norm = (slope.abs() if self.classes == 1 else slope.norm(dim=-2)) * length
+            if lengths is None:
+                lengths = (
+                    x.norm(dim=-1)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
+                )
+            norm = (slope.abs() if self.classes == 1 else slope.norm(dim=-2)) * lengths
             cut = (clip[:, None] / norm).clamp_(max=1.0)
             scale = cut if scale is None else cut.mul_(scale)
         if scale is not None:
             slope = slope * (scale if self.classes == 1 else scale[:, :, None])
+        if len(x) < len(slope):  # all rows, which the seeds share: one product
+            slope = slope.flatten(0, 1)[None]
         return Sums(_times(slope, x).reshape(theta.shape))
 
     def predict(self, theta: Tensor) -> Tensor:
@@ -558,14 +564,17 @@ class Glm:
     def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
         return kernel
 
-    def descent(self, chains: Sequence[Chain]) -> Descent:
+    def descent(self, chains: Sequence[Chain]) -> Descent | None:
         """Return ``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``.
 
         A step takes one gather and two products.  In `chains`, those whose minibatches differ in size come last.
+        None where each step takes all rows, because `clipped_sum` then needs no gather.
 
         If the loss has ``phi'(m, y) = -y u(-y m)``, as the logistic loss has, the gathered rows are
         ``z = -y x``.  Then ``g = u(<z, theta>) z``, and clipping bounds u by ``clip/||x||``.
         """
+        if all(c.sampling.scheme == "full" for c in chains):
+            return None
         features, size, signed = self.features, chains[0].sampling.size(self.n), self.loss.signed
         table = self._gathered(signed is not None)
         width = table.shape[1]
@@ -696,8 +705,12 @@ class Glm:
     def _slope(self, theta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Return phi' of a minibatch, ``(S, E, tau)`` or ``(S, E, K, tau)``, and the rows.
 
-        The rows have shape ``(S, tau, features)``.
+        The rows have shape ``(S, tau, features)``, or that of x if they are all rows in their order.
         """
+        if rows.shape[1] == self.n and bool((rows == torch.arange(self.n, device=self.device)).all()):
+            margins = self._margins(self._fold(theta), self.x)
+            margins = margins.view(*theta.shape[:2], *margins.shape[2:])
+            return self.loss.slope(margins, self.y[:, None]), self.x
         at = rows if self.shared else rows + self._offsets
         both = self._table.index_select(0, at.reshape(-1)).view(*rows.shape, -1)  # the label last
         x, y = both[..., :-1], both[..., -1]

@@ -124,7 +124,7 @@ class Brackets:
 
 
 def one_dimensional(event: DpEvent) -> bool:
-    """Return True for Gaussian steps, sampled, allocated or not, sufficient statistics, the last iterate of full batches."""
+    """Return True for Gaussian steps, sampled or allocated, sufficient statistics, and a last iterate on all rows."""
     return all(
         isinstance(leaf, GaussianDpEvent | RandomAllocationDpEvent | SufficientStatisticsDpEvent)
         or is_subsampled(leaf)

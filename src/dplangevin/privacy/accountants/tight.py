@@ -31,12 +31,14 @@ from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, triv
 from dplangevin.privacy.events import (
     Adjacency,
     FisherScoringDpEvent,
+    HalfReplacedDpEvent,
     LangevinDpEvent,
     ObjectivePerturbationDpEvent,
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
     RandomAllocationDpEvent,
+    SecondMomentDpEvent,
     ShuffledEpochsDpEvent,
     SufficientStatisticsDpEvent,
     check_adjacency,
@@ -82,7 +84,7 @@ class Tight:
     - Compositions of Gaussian steps (full, Poisson, without replacement) and posterior samples: PLD, see
       `composition`.
     - Epochs of random allocation, alone or with other parts: PLD of the pairs in `allocation`.
-    - DP-SGFS, PATE and sufficient statistics: the price of their Gaussian steps.
+    - DP-SGFS, PATE, sufficient statistics and matrices of second moments: the price of their Gaussian steps.
     - The last iterate of DP-Langevin: the smaller of PLD of all iterates and `Bok2024`. In a composition: all
       iterates.
     - Under zero_out: the price of add_remove where the number of records decides nothing, else see `_zeroed`.
@@ -232,7 +234,9 @@ def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
         elif isinstance(leaf, ShuffledEpochsDpEvent):
             check_adjacency(adjacency, ("replace_one",), "tight (shuffled epochs)")
             leaf = leaf.epochs
-        elif isinstance(leaf, PateDpEvent | SufficientStatisticsDpEvent):
+        elif isinstance(
+            leaf, PateDpEvent | SufficientStatisticsDpEvent | SecondMomentDpEvent | HalfReplacedDpEvent
+        ):
             leaf = leaf.gaussian_steps(adjacency)
         shown.append(SelfComposedDpEvent(leaf, count))
     return ComposedDpEvent(shown)

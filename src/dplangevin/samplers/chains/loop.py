@@ -13,11 +13,12 @@ theta from G_t and from its own state.  The default kernel is gradient descent w
 
 Proj is the projection onto the ball ||theta|| <= radius, and the loop does it for every kernel.
 
-A kernel uses G_t and its own state, and no records.  The only exception is the kernel of DP-SGFS, and its
-docstring says so.  Without records a kernel is post-processing, and so is the update that a problem adds
-around it (`Problem.around`).  The chains of one run share minibatches and normal draws, so that variants are
-compared on the same noise.  The sum is divided by the constant tau, also where a Poisson sample has another
-number of rows.  Only the part of the gradient that depends on a record is clipped; the l2 term needs no data.
+A kernel uses G_t and its own state, and no records.  The only exceptions are the kernels of DP-SGFS and of
+DP-Newton, and their docstrings say so.  Without records a kernel is post-processing, and so is the update
+that a problem adds around it (`Problem.around`).  The chains of one run share minibatches and normal draws,
+so that variants are compared on the same noise.  The sum is divided by the constant tau, also where a Poisson
+sample has another number of rows.  Only the part of the gradient that depends on a record is clipped; the l2
+term needs no data.
 """
 
 import math

@@ -1,0 +1,137 @@
+"""Differentially private gradient descent on all rows, for linear models (Bassily, Smith and Thakurta 2014)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+
+from dplangevin.checks import positive, require
+from dplangevin.methods import ChainMethod, Execution, Plan, Release, guaranteed
+from dplangevin.privacy import Adjacency, Budget, calibrate
+from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems import Facts, Problem
+from dplangevin.problems.chain import Chain
+from dplangevin.problems.sampling import Sampling
+from dplangevin.samplers.chains.loop import thinned
+
+CHOSEN = "number of records public", "steps, clip and momentum chosen without accounting"
+
+
+@dataclass(frozen=True)
+class DpGd(ChainMethod):
+    """Full-batch gradient descent with momentum, whose release is a mean of the last iterates.
+
+    For k = 1, ..., T::
+
+        v     <- momentum v + (sum_i clipped(g_i) + N(0, (sigma C)^2 I))/n
+        theta <- theta - eta v
+
+    Every step sees all rows.  So T steps are one Gaussian mechanism with ``mu = 2 sqrt(T)/sigma`` for
+    replace_one, and half of it for add_remove.  Momentum and the mean are post-processing.
+
+    The defaults need no tuning, because all numbers follow from public facts.  ``C = clip_share L``, with L
+    the problem's bound on one record's gradient.  With beta the smoothness of one record's loss, and beta_m
+    that of the mean loss, eta is the smaller of
+
+    * ``step (1 + momentum)/beta_m``, which is stable for step < 2, and
+    * ``(1 - momentum) margin_noise n/(sqrt(T) sigma clip_share beta)``.
+
+    With the second, the noise of all steps moves a margin by a standard deviation of at most ``margin_noise
+    lipschitz/smoothness`` of the loss, if the loss has no curvature.  For the logistic loss this is
+    ``4 margin_noise``.  So a smaller budget descends less far, as with a larger ridge.
+
+    Differs: the paper samples one record in each step, and its steps shrink as 1/sqrt(k).
+
+    Attributes
+    ----------
+    steps : int, >= 1.  T.
+    momentum : float in [0, 1).
+    step : float in (0, 2).  Share of the step that is stable.
+    clip_share : float in (0, 1].  Largest norm of a record's gradient, divided by its bound L.
+    margin_noise : float, > 0.  See above.
+    averaged : float in [0, 1).  Share of the steps, the last ones, whose iterates are averaged; 0 for the last
+        iterate alone.
+    adjacency : neighbour relation for which the noise is calibrated.
+    noise_multiplier : float, > 0, or None.  sigma; None: the smallest that fits the budget, and 0 without a
+        budget.
+
+    References
+    ----------
+    bassily2014; dong2022, for the composition.
+    """
+
+    budgeted: ClassVar[bool] = True
+    steps: int = 200
+    momentum: float = 0.9
+    step: float = 1.0
+    clip_share: float = 0.5
+    margin_noise: float = 0.5
+    averaged: float = 0.5
+    adjacency: Adjacency = "replace_one"
+    noise_multiplier: float | None = None
+
+    def __post_init__(self) -> None:
+        positive(steps=self.steps, step=self.step, margin_noise=self.margin_noise)
+        if self.noise_multiplier is not None:
+            positive(noise_multiplier=self.noise_multiplier)
+        require(self.step < 2, f"step must be below 2, where descent is stable, not {self.step}")
+        require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
+        require(0 < self.clip_share <= 1, f"clip_share must be in (0, 1], not {self.clip_share}")
+        require(0 <= self.averaged < 1, f"averaged must be in [0, 1), not {self.averaged}")
+
+    @property
+    def accountant(self) -> Accountant:
+        return Tight()
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        facts.need_linear()
+        sigma, event = self.noise_multiplier or 0.0, None
+        if self.noise_multiplier is None and budget.epsilon < math.inf:
+            sigma = self.calibrated(budget) * math.sqrt(self.steps)
+        if sigma > 0:
+            event = SelfComposedDpEvent(GaussianDpEvent(sigma), self.steps)
+        assumptions = *CHOSEN, *facts.rows, *facts.read("mean_smoothness")
+        guarantee = guaranteed(self.accountant, event, budget, self.adjacency, "final", "full", assumptions)
+        chain = self.chain(facts, sigma, facts.mean_smoothness)
+        noise_given = self.noise_multiplier is not None
+        settings = {"noise_multiplier": sigma, "noise_std": float(chain.noise_std[0])}
+        return Plan(guarantee, chain, settings, noise_given)
+
+    def calibrated(self, budget: Budget) -> float:
+        """Return the noise multiplier of one Gaussian mechanism that costs the budget."""
+        return calibrate(
+            self.accountant,
+            GaussianDpEvent,
+            budget,
+            low=1e-3,
+            high=1e6,
+            adjacency=self.adjacency,
+            rtol=1e-9,
+        )
+
+    def chain(self, facts: Facts, sigma: float, mean_smoothness: float) -> Chain:
+        """Return the chain with noise multiplier sigma >= 0, and steps for this smoothness of the mean loss."""
+        eta = self.stable(mean_smoothness)
+        if sigma > 0:
+            reach = self.margin_noise * facts.n / (math.sqrt(self.steps) * self.clip_share * sigma)
+            eta = min(eta, (1 - self.momentum) * reach / facts.smoothness)
+        clip = self.clip_share * facts.bounded("dp_gd")
+        return Chain(
+            step=torch.full((self.steps,), eta, dtype=torch.float64),
+            noise_std=torch.full((self.steps,), sigma * clip, dtype=torch.float64),
+            sampling=Sampling("full", epochs=self.steps),
+            clip=clip,
+            momentum=self.momentum,
+            keep=thinned(self.steps, 1 - self.averaged, max(1, round(self.averaged * self.steps))),
+        )
+
+    def stable(self, mean_smoothness: float) -> float:
+        """Return ``step (1 + momentum)/mean_smoothness``."""
+        return self.step * (1 + self.momentum) / mean_smoothness
+
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
+        return Release(super().release(problem, plans, how).theta.mean(2, keepdim=True))
