@@ -140,7 +140,7 @@ def shows(text: str, folder: Path) -> None:
         capture_output=True,
         text=True,
         cwd=folder,
-        env={"PYTHONPATH": str(TESTS)},
+        env={"PYTHONPATH": f"{TESTS}:{TESTS.parent}:{TESTS.parent / 'src'}"},
     )
     assert done.returncode == 0, done.stderr
     rate, _, allowed = map(float, re.findall(r"\d+\.\d{4}", done.stdout))

@@ -80,7 +80,7 @@ def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Ge
         ([*BASE, "--args", "eps=1"], "unexpected keyword argument 'eps'"),
         ([*BASE, "--data", "my.csv"], "--data and --target belong together"),
         ([*BASE, "--data", "my.csv", "--target", "y"], "my.csv: No such file"),
-        ([*BASE, "--runs", "3"], "3 is not in the range"),
+        ([*BASE, "--runs", "3"], "Invalid value for '--runs'"),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:

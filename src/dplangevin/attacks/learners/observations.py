@@ -17,9 +17,8 @@ from dplangevin.attacks.learners.releases import (
     Fitted,
     Learner,
     Release,
-    attempted,
     drawn,
-    moved,
+    drawn_from,
     parameters,
     set_parameter,
 )
@@ -49,9 +48,7 @@ class Observation(NamedTuple):
 def seen(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> Iterator[Observation]:
     """Yield what the checks that fit the learner see."""
     table = pairs[0].first
-    before = moved()
-    attempted(learner, table, seeds[0])
-    if drew := before():
+    if drew := drawn_from(learner, table, seeds[0]):
         yield Observation(
             "global generators", f"a fit draws from the global generator of {' and '.join(drew)}"
         )

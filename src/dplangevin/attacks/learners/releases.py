@@ -191,36 +191,39 @@ def failure(error: Exception) -> str:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed the global generators for one fit, and put their states back afterwards."""
-    states = global_states()
-    np.random.seed(seed)  # noqa: NPY002 - for learners that draw from it
-    random.seed(seed)
-    torch.default_generator.manual_seed(seed)  # `torch.manual_seed` takes a millisecond
+def kept() -> Iterator[tuple[Any, Any, torch.Tensor]]:
+    """Put the states of the global generators of NumPy, Python and torch back afterwards; yield them."""
+    states = _states()
     try:
-        yield
+        yield states
     finally:
         np.random.set_state(states[0])  # noqa: NPY002
         random.setstate(states[1])
         torch.set_rng_state(states[2])
 
 
-def global_states() -> tuple[Any, Any, torch.Tensor]:
-    """Return the states of the global generators of NumPy, Python and torch."""
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators for one fit, and put their states back afterwards."""
+    with kept():
+        np.random.seed(seed)  # noqa: NPY002 - for learners that draw from it
+        random.seed(seed)
+        torch.default_generator.manual_seed(seed)  # `torch.manual_seed` takes a millisecond
+        yield
+
+
+def drawn_from(learner: Learner, table: Table, seed: int) -> list[str]:
+    """Return the names of the global generators that a fit draws from."""
+    with kept() as before:
+        attempted(learner, table, seed)
+        now = _states()
+    same = (
+        np.array_equal(before[0][1], now[0][1]) and before[0][2:] == now[0][2:],
+        before[1] == now[1],
+        torch.equal(before[2], now[2]),
+    )
+    return [name for name, held in zip(("NumPy", "Python", "torch"), same, strict=True) if not held]
+
+
+def _states() -> tuple[Any, Any, torch.Tensor]:
     return np.random.get_state(), random.getstate(), torch.get_rng_state()  # noqa: NPY002
-
-
-def moved() -> Callable[[], list[str]]:
-    """Return a function that names the global generators that drew since now."""
-    before = global_states()
-
-    def names() -> list[str]:
-        now = global_states()
-        same = (
-            np.array_equal(before[0][1], now[0][1]) and before[0][2:] == now[0][2:],
-            before[1] == now[1],
-            torch.equal(before[2], now[2]),
-        )
-        return [name for name, held in zip(("NumPy", "Python", "torch"), same, strict=True) if not held]
-
-    return names

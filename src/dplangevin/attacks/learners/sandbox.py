@@ -146,6 +146,7 @@ def _removed(table: Table, along: np.ndarray, regression: bool, any_row: bool) -
         return Pair(name, whole, whole.without())
 
     yield pair("one record less: outlier at the bound", along, high)
+    yield pair("one record less: outlier, other side", -along, high)
     yield pair("one record less: outlier, other label", along, low)
     yield pair("one record less: duplicate row", table.X[1], table.y[1])
     yield pair("one record less: row of 0", np.zeros_like(along), high)

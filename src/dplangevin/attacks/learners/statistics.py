@@ -67,7 +67,8 @@ def varying(first: Sequence[Release], second: Sequence[Release]) -> list[str]:
 
 def learned(first: Sequence[Release], second: Sequence[Release]) -> list[Statistic]:
     """Return statistics that tell these releases apart; [] if all are the same."""
-    names = varying(first, second)
+    # errors first: where a fit fails, the other statements are about what is missing
+    names = sorted(varying(first, second), key=lambda name: not name.startswith("raises "))
     if not names:
         return []
     x, y = matrix(first, names), matrix(second, names)
