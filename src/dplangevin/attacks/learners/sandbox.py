@@ -131,7 +131,7 @@ def _replaced(table: Table, along: np.ndarray, regression: bool, any_row: bool) 
     across = np.zeros_like(along)
     if len(along) > 1:
         across[:2] = -along[1], along[0]
-        across *= np.linalg.norm(along) / max(np.linalg.norm(across), 1e-300)
+        across *= np.linalg.norm(along) / np.maximum(np.linalg.norm(across), 1e-300)
         yield pair("row that alone fills a direction", (across, high), (zero, high), base=flat)
     if any_row:
         yield pair("row beyond the bound", (along, high), (BEYOND * along, high))
