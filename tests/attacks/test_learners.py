@@ -39,7 +39,7 @@ FAULTS: dict[str, tuple[Budget | tuple[float, float, int], dict[str, Any], str]]
     "NoiseWithoutClip": (PURE, {"row_bound": faulty_learners.CLIP}, "coef_"),
     "ClassesOffLabels": (PURE, {}, "classes_.shape"),
     "RangeOffRows": (PURE, {}, "range_"),
-    "SameNoise": (PURE, {}, "coef_|predict"),
+    "SameNoise": (PURE, {}, "a score of"),
     "SeedFixed": (PURE, {}, "coef_"),
     "AddRemoveSensitivity": (PURE, {}, "coef_"),
     "InterceptWithoutNoise": (PURE, {}, "intercept_"),
