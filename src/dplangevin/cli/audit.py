@@ -28,7 +28,7 @@ COLUMNS = (
     output.Column("event"),
 )
 Named = Annotated[
-    str | None, typer.Argument(metavar="[LEARNER]", help="module:Class with fit, such as mine:Learner.")
+    str | None, typer.Argument(metavar="LEARNER", help="module:Class with fit, such as mine:Learner.")
 ]
 Args = Annotated[str, typer.Option("--args", help="Arguments of the class: epsilon=1.0,bounds=(-1,1).")]
 Train = Annotated[
