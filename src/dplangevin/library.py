@@ -348,7 +348,7 @@ def audit(
     ...     return table.X.max(0)
     >>> found = audit(largest, Budget(1.0, 0.0), runs=100)
     >>> found.violated, found.confirmed.text, round(found.epsilon, 1)
-    (True, 'parameters[0] >= 0.1', 2.8)
+    (True, 'parameters[0] >= 1', 3.0)
     """
     learner, pairs = sandboxed(estimator, data, neighbours, row_bound, any_row, ignore)
     require(math.isfinite(claims.epsilon), "a claim of epsilon inf cannot be violated: give a finite one")
