@@ -1,6 +1,6 @@
 """Posterior sampling and Langevin dynamics under differential privacy: the claims of three papers, checked.
 
-The library consists of `learn`, `price`, `calibrate` and `attack` (see `dplangevin.library`), the methods,
+The library consists of `learn`, `price`, `calibrate`, `attack` and `audit` (see `dplangevin.library`), the methods,
 and `PrivateClassifier` for scikit-learn.  A name is imported only when it is used.
 
 >>> from dplangevin import Budget, PrivateClassifier, Problem, learn
@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dplangevin.attacks.audit import Audit
+    from dplangevin.attacks.learners.search import LearnerAudit
     from dplangevin.estimator import Privacy, PrivateClassifier
-    from dplangevin.library import Answer, attack, calibrate, facts, learn, price
+    from dplangevin.library import Answer, attack, audit, calibrate, facts, learn, price
     from dplangevin.methods import Method
     from dplangevin.methods.adassp import AdaSsp, QuadraticFit
     from dplangevin.methods.dp_gd import DpGd
@@ -63,6 +64,7 @@ _HOMES = {
     "Facts": "dplangevin.problems",
     "Guarantee": "dplangevin.privacy",
     "Hybrid": "dplangevin.methods.hybrid",
+    "LearnerAudit": "dplangevin.attacks.learners.search",
     "METHODS": "dplangevin.methods.registry",
     "Method": "dplangevin.methods",
     "ObjPert": "dplangevin.methods.objpert",
@@ -81,6 +83,7 @@ _HOMES = {
     "Sgld": "dplangevin.methods.sgld",
     "Tight": "dplangevin.privacy.accountants.tight",
     "attack": "dplangevin.library",
+    "audit": "dplangevin.library",
     "calibrate": "dplangevin.library",
     "facts": "dplangevin.library",
     "learn": "dplangevin.library",
@@ -106,6 +109,7 @@ __all__ = [  # noqa: RUF022
     "Facts",
     "Guarantee",
     "Hybrid",
+    "LearnerAudit",
     "METHODS",
     "Method",
     "ObjPert",
@@ -124,6 +128,7 @@ __all__ = [  # noqa: RUF022
     "Sgld",
     "Tight",
     "attack",
+    "audit",
     "calibrate",
     "facts",
     "learn",

@@ -20,12 +20,18 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import torch
 from dp_accounting import DpEvent
+from sklearn.base import is_regressor
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.attacks.audit import Audit, audit
+from dplangevin.attacks.audit import Audit
+from dplangevin.attacks.audit import audit as bounds
+from dplangevin.attacks.learners import sandbox
+from dplangevin.attacks.learners.releases import Fitted, Learner, Trained, parameters
+from dplangevin.attacks.learners.search import LearnerAudit, audited
 from dplangevin.attacks.release import statistics, zeros
 from dplangevin.checks import count, require
 from dplangevin.device import CPU, drawing
@@ -294,7 +300,83 @@ def attack(
     method, known = named(method), _facts(problem)
     (plan,) = planned(method, known, [budget])
     first, second = statistics(method, zeros(known), plan, runs, _generator(rng, "attack"))
-    return audit(first, second, budget.delta, confidence)
+    return bounds(first, second, budget.delta, confidence)
+
+
+def audit(
+    estimator: Any,
+    claims: Budget,
+    data: tuple[Any, Any] | None = None,
+    *,
+    neighbours: Adjacency = "replace_one",
+    row_bound: float = 1.0,
+    any_row: bool = False,
+    ignore: Sequence[str] = ("not_private_",),
+    runs: int = 1000,
+    confidence: float = 0.95,
+    rng: int = 0,
+    jobs: int | None = None,
+) -> LearnerAudit:
+    """Search for neighbouring tables on which a private learner breaks its claim.
+
+    The learner is any object with `fit(X, y)`, of any package.  It is copied and fitted many times.  A number
+    below the claim proves nothing.
+
+    Parameters
+    ----------
+    estimator : object with `fit`, or function ``(table, seed) -> parameters``, where table has X and y.
+    claims : Budget, the finite (epsilon, delta) that the learner claims for one fit.
+    data : (X, y), rows and labels that the neighbours share; None for a small built table.
+    neighbours : "replace_one" or "add_remove", the neighbour relation of the claim.
+    row_bound : float > 0, bound on the norm of the rows that the claim is for.
+    any_row : bool, whether the claim is for rows beyond the bound and for labels never seen, too.
+    ignore : names of attributes and methods that the learner does not release.
+    runs : int >= 8, fits on each table of a pair for one bound.
+    confidence : float in (0, 1).
+    rng : int >= 0, seed of the seeds of all fits.
+    jobs : int or None, processes of joblib; None for this process, or for `joblib.parallel_config`.
+
+    Raises
+    ------
+    ValueError
+        For arguments out of their domains, rows longer than the bound, and a learner that fails on every
+        table.
+
+    Examples
+    --------
+    >>> def largest(table, seed):
+    ...     return table.X.max(0)
+    >>> found = audit(largest, Budget(1.0, 0.0), runs=100)
+    >>> found.violated, found.confirmed.text, round(found.epsilon, 1)
+    (True, 'parameters[0] >= 1', 3.0)
+    """
+    learner, pairs = sandboxed(estimator, data, neighbours, row_bound, any_row, ignore)
+    require(math.isfinite(claims.epsilon), "a claim of epsilon inf cannot be violated: give a finite one")
+    return audited(learner, pairs, claims, runs, confidence, rng, jobs)
+
+
+def sandboxed(
+    estimator: Any,
+    data: tuple[Any, Any] | None,
+    neighbours: Adjacency,
+    row_bound: float,
+    any_row: bool,
+    ignore: Sequence[str],
+) -> tuple[Learner, list[sandbox.Pair]]:
+    """Return the learner and the pairs of an `audit`, with its arguments."""
+    require(not isinstance(estimator, type), f"{estimator!r} is a class: give an instance")
+    fits = callable(getattr(estimator, "fit", None))
+    require(fits or callable(estimator), f"{type(estimator).__name__} has no fit: give an object that has")
+    regression = fits and hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
+    if data is None:
+        classes = parameters(estimator).get("classes") if fits else None
+        table = sandbox.built(None if regression else [0, 1] if classes is None else classes, row_bound)
+    else:
+        table = sandbox.Table(*data)
+        regression = regression or np.asarray(table.y).dtype.kind == "f"
+    table = sandbox.checked(table, row_bound)
+    pairs = sandbox.pairs(table, row_bound, neighbours, regression, any_row)
+    return Fitted(estimator, table.X[1:3], (*ignore,)) if fits else Trained(estimator), pairs
 
 
 def facts(

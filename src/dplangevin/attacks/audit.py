@@ -72,7 +72,7 @@ class Audit(NamedTuple):
         }
 
 
-class _Test(NamedTuple):
+class Event(NamedTuple):
     """An event {x >= threshold}, or {x < threshold} if `below`, where x is the statistic of index `which`.
 
     If `flipped`, P is the distribution on the second data set.
@@ -82,6 +82,22 @@ class _Test(NamedTuple):
     threshold: float
     below: bool
     flipped: bool
+
+    def counts(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return how often the event occurs in statistics (runs, k) under P and under Q."""
+        columns = first[:, self.which], second[:, self.which]
+        inside = [values < self.threshold if self.below else values >= self.threshold for values in columns]
+        hits, misses = (np.array(part.sum()) for part in (inside[::-1] if self.flipped else inside))
+        return hits, misses
+
+    def epsilon(self, first: np.ndarray, second: np.ndarray, delta: float, error: float) -> float:
+        """Return the bound on epsilon by runs that did not choose the event.
+
+        Both Clopper-Pearson limits hold, except with probability 2 `error`.
+        """
+        hits, misses = self.counts(first, second)
+        low, high = lower_rate(hits, len(first), error), upper_rate(misses, len(first), error)
+        return max(0.0, float(_epsilon(low, high, delta)))
 
 
 def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float = 0.95) -> Audit:
@@ -109,28 +125,34 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
         raise ValueError(f"{len(first)} and {len(second)} runs: audit needs as many on either data set")
     error = (1 - confidence) / 2
     kept = first[1::2], second[1::2]
-    strict = error / STRICTER
-    best: dict[str, tuple[float, _Test]] = {}
+    best = chosen(first[::2], second[::2], delta, error / STRICTER)
+    hits, misses = best["mu"].counts(*kept)
+    of = len(kept[0])
+    mu = ndtri(lower_rate(hits, of, error)) - ndtri(upper_rate(misses, of, error))
+    estimate = ndtri((hits + 0.5) / (of + 1)) - ndtri((misses + 0.5) / (of + 1))
+    epsilon = best["epsilon"].epsilon(*kept, delta, error)
+    return Audit(epsilon, delta, confidence, max(0.0, float(mu)), float(estimate), len(first))
+
+
+def chosen(first: np.ndarray, second: np.ndarray, delta: float, error: float) -> dict[str, Event]:
+    """Return the events with the largest bounds on "epsilon" and on "mu" in statistics (runs, k).
+
+    Each limit of these bounds fails with probability at most `error`, for an event that is given.
+    """
+    best: dict[str, tuple[float, Event]] = {}
     for which, below in product(range(first.shape[1]), (False, True)):
-        seen = np.sort(first[::2, which]), np.sort(second[::2, which])
+        seen = np.sort(first[:, which]), np.sort(second[:, which])
         thresholds = _thresholds(*seen)
         counts = [np.searchsorted(values, thresholds, "left") for values in seen]
         counts = counts if below else [len(seen[0]) - count for count in counts]
         for flipped in (False, True):
             hits, misses = counts[::-1] if flipped else counts
-            low, high = lower_rate(hits, len(seen[0]), strict), upper_rate(misses, len(seen[0]), strict)
+            low, high = lower_rate(hits, len(seen[0]), error), upper_rate(misses, len(seen[0]), error)
             for name, bound in (("epsilon", _epsilon(low, high, delta)), ("mu", ndtri(low) - ndtri(high))):
                 at = int(np.argmax(bound))
                 if name not in best or bound[at] > best[name][0]:
-                    best[name] = float(bound[at]), _Test(which, float(thresholds[at]), below, flipped)
-    hits, misses, of = _counts(best["epsilon"][1], *kept)
-    epsilon = _epsilon(lower_rate(hits, of, error), upper_rate(misses, of, error), delta)
-    hits, misses, of = _counts(best["mu"][1], *kept)
-    mu = ndtri(lower_rate(hits, of, error)) - ndtri(upper_rate(misses, of, error))
-    estimate = ndtri((hits + 0.5) / (of + 1)) - ndtri((misses + 0.5) / (of + 1))
-    return Audit(
-        max(0.0, float(epsilon)), delta, confidence, max(0.0, float(mu)), float(estimate), len(first)
-    )
+                    best[name] = float(bound[at]), Event(which, float(thresholds[at]), below, flipped)
+    return {name: event for name, (_, event) in best.items()}
 
 
 def known_ratio(
@@ -193,14 +215,6 @@ def _thresholds(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     ranks = np.concatenate([np.arange(min(EXTREMES, size)), tail])
     ranks = np.unique(np.concatenate([ranks, size - 1 - ranks, np.linspace(0, size - 1, RANKS).astype(int)]))
     return np.unique(np.concatenate([first[ranks], second[ranks]]))
-
-
-def _counts(test: _Test, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return how often the event occurs under P and under Q, and the number of runs of each."""
-    columns = first[:, test.which], second[:, test.which]
-    inside = [values < test.threshold if test.below else values >= test.threshold for values in columns]
-    hits, misses = (np.array(part.sum()) for part in (inside[::-1] if test.flipped else inside))
-    return hits, misses, len(first)
 
 
 def lower_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:

@@ -1,0 +1,149 @@
+"""Checks of a learner that need no statistics.
+
+An observation is a fact about some fits, without a confidence level.  Some of them break a claim by
+themselves: a number without noise.  Others are risks for whoever uses the learner: noise that cancels between
+two fits with one seed.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from typing import NamedTuple
+
+import numpy as np
+
+from dplangevin.attacks.learners.releases import (
+    METHODS,
+    Fitted,
+    Learner,
+    Release,
+    drawn,
+    drawn_from,
+    parameters,
+    set_parameter,
+)
+from dplangevin.attacks.learners.sandbox import Pair, Table
+from dplangevin.attacks.learners.statistics import matrix, varying
+
+SEEDS = 3  # fits with the same seed on both tables
+SPREAD = 40  # fits from which the size of the noise is estimated
+LESS = 100.0  # epsilon is divided by this
+GROWS = 2.0  # the noise must then grow by this factor
+NEARBY = 1e-9  # relative difference of two numbers that are the same except for rounding
+
+
+class Observation(NamedTuple):
+    """What was seen.
+
+    Attributes
+    ----------
+    check : str, name of the check.
+    text : str, one sentence.
+    """
+
+    check: str
+    text: str
+
+
+def seen(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> Iterator[Observation]:
+    """Yield what the checks that fit the learner see."""
+    table = pairs[0].first
+    if drew := drawn_from(learner, table, seeds[0]):
+        yield Observation(
+            "global generators", f"a fit draws from the global generator of {' and '.join(drew)}"
+        )
+    if learner.seed:
+        yield from _cancels(learner, pairs, seeds[:SEEDS])
+    if isinstance(learner, Fitted) and "epsilon" in parameters(learner.estimator):
+        yield from _follows_epsilon(learner, table, seeds)
+
+
+def _cancels(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> Iterator[Observation]:
+    """Yield whether the difference of two fits with one seed has no noise."""
+    for pair in pairs:
+        first, second = (drawn(learner, table, seeds, 1) for table in (pair.first, pair.second))
+        names = [name for name in varying(first, first) if not name.startswith(METHODS)]
+        x, y = matrix(first, names), matrix(second, names)
+        steady = np.ptp(x - y, axis=0) <= NEARBY * np.abs(x).max(0)
+        for name, still, gap in zip(names, steady, np.abs(x - y).max(0), strict=True):
+            if still and gap > 0:
+                yield Observation(
+                    "same seed, same noise",
+                    f"{name}: two fits with the same {learner.seed} have the same noise, and their difference shows "
+                    f"the record ({pair.name})",
+                )
+                return
+
+
+def _follows_epsilon(learner: Fitted, table: Table, seeds: Sequence[int]) -> Iterator[Observation]:
+    """Yield whether the noise does not grow as epsilon falls, and does not vanish at epsilon infinity."""
+    given = parameters(learner.estimator)["epsilon"]
+    if not isinstance(given, int | float) or not math.isfinite(given):
+        return
+    usual, noisy = (
+        drawn(_with_epsilon(learner, epsilon), table, seeds[:SPREAD], 1) for epsilon in (given, given / LESS)
+    )
+    names = [name for name in varying(usual, noisy) if not name.startswith(METHODS)]
+    if names:
+        spread, larger = matrix(usual, names).std(0), matrix(noisy, names).std(0)
+        if (larger <= GROWS * spread).all():
+            yield Observation(
+                "noise and epsilon",
+                f"the spread of the fits does not grow when epsilon is divided by {LESS:g}",
+            )
+    free = drawn(_with_epsilon(learner, math.inf), table, seeds[:2], 1)
+    if _fails(free):
+        yield Observation("epsilon infinity", f"at epsilon infinity a fit {next(iter(free[0]))}")
+    elif names := [name for name in varying(free, free) if not name.startswith(METHODS)]:
+        x = matrix(free, names)
+        if (np.ptp(x, axis=0) > 1e-6 * np.abs(x).max(0)).any():
+            yield Observation(
+                "epsilon infinity", f"{names[0]} still varies with the seed at epsilon infinity"
+            )
+
+
+def _with_epsilon(learner: Fitted, epsilon: float) -> Fitted:
+    model = deepcopy(learner.estimator)
+    set_parameter(model, "epsilon", epsilon)
+    return Fitted(model, learner.probes, learner.ignore)
+
+
+def _fails(releases: Sequence[Release]) -> bool:
+    return all(name.startswith("raises ") for each in releases for name in each)
+
+
+def exact(pair: Pair, first: Sequence[Release], second: Sequence[Release]) -> Iterator[Observation]:
+    """Yield the numbers and statements that are the same in all fits of a table, and tell the two apart."""
+    names = [name for name in varying(first, second) if not name.startswith(METHODS)]
+    x, y = matrix(first, names), matrix(second, names)
+    told = set[str]()
+    for name, fixed, a, b in zip(names, (x == x[0]).all(0) & (y == y[0]).all(0), x[0], y[0], strict=True):
+        root = name.partition("[")[0].partition(" ")[0].partition(".")[0]
+        if not fixed or root in told:
+            continue
+        told.add(root)
+        check, text = _described(name, a, b, pair)
+        yield Observation(check, f"{text} ({pair.name}; all {len(x) + len(y)} fits)")
+
+
+def _described(name: str, a: float, b: float, pair: Pair) -> tuple[str, str]:
+    if name.startswith("raises "):
+        return "exceptions", f"one record decides whether a fit {name}"
+    if name.startswith("classes") or "==" in name or name.startswith("len("):
+        return (
+            "classes or shapes",
+            f"one record decides whether {name}" if "==" in name else f"{name}: {a:g} or {b:g}",
+        )
+    for what, of in (("exact count", _counts), ("range read off rows", _ranges)):
+        if a in of(pair.first) and b in of(pair.second):
+            return what, f"{name} is {a:.6g} or {b:.6g}, as the rows have it"
+    return "no noise", f"{name} has no noise: {a:.6g} or {b:.6g}"
+
+
+def _counts(table: Table) -> set[float]:
+    return {float(len(table.y)), *np.unique(table.y, return_counts=True)[1].astype(float).tolist()}
+
+
+def _ranges(table: Table) -> set[float]:
+    numbers = [table.X] if table.y.dtype.kind in "USO" else [table.X, table.y.astype(float)[:, None]]
+    return {float(of(x, 0)[i]) for x in numbers for of in (np.min, np.max, np.ptp) for i in range(x.shape[1])}

@@ -1,0 +1,229 @@
+"""What one fit of a learner releases, as named numbers.
+
+A release is a dict.  ``coef_[0, 1]`` is a number of an array.  ``classes_ == [0, 1]``, ``coef_.shape`` and
+an exception are statements, with value 1.  Private attributes (``_name``) and parameters are left out.
+"""
+
+import random
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed
+
+from dplangevin.attacks.learners.sandbox import Table
+
+Release = dict[str, float]
+SEEDS = ("random_state", "seed", "rng")  # parameters that take a seed
+METHODS = ("predict", "predict_proba", "decision_function", "transform")  # asked about probes
+MOST = 2000  # numbers of one array that are compared
+CHUNKS = 4  # calls for each process
+DEPTH = 3  # of nested lists and dicts
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A learner with `fit(X, y)`.
+
+    Attributes
+    ----------
+    estimator : object, copied for every fit.
+    probes : array (m, features), public rows on which fits are compared.
+    ignore : names of attributes and methods that are not released.
+    """
+
+    estimator: Any
+    probes: np.ndarray = field(repr=False)
+    ignore: tuple[str, ...] = ()
+
+    @property
+    def seed(self) -> str:
+        """Return the name of the parameter that takes the seed; "" if there is none."""
+        return next((name for name in SEEDS if name in parameters(self.estimator)), "")
+
+    def __call__(self, table: Table, seed: int) -> Release:
+        """Fit and return what is released."""
+        return self.released(self.fitted(table, seed))
+
+    def fitted(self, table: Table, seed: int) -> Any:
+        """Return a fitted copy of the estimator."""
+        model = deepcopy(self.estimator)
+        if self.seed:
+            set_parameter(model, self.seed, seed)
+        fitted = model.fit(table.X, table.y)
+        return model if fitted is None else fitted
+
+    def released(self, model: Any) -> Release:
+        """Return what a fitted model shows: attributes, its length, and answers about the probes."""
+        hidden = {*parameters(self.estimator), *self.ignore}
+        found: Release = {}
+        for name, value in vars(model).items():
+            if not name.startswith("_") and name not in hidden:
+                found.update(flat(name, value))
+        if hasattr(model, "__len__"):
+            found["len(model)"] = float(len(model))
+        for name in METHODS:
+            if name not in hidden and callable(answer := getattr(model, name, None)):
+                found.update(flat(f"{name}(probes)", answer(self.probes)))
+        return found
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A function `(Table, seed) -> parameters`: an array, or arrays by name."""
+
+    function: Callable[[Table, int], Any]
+    seed: str = "seed"
+
+    def __call__(self, table: Table, seed: int) -> Release:
+        """Train and return the parameters."""
+        return flat("parameters", self.function(table, seed))
+
+
+Learner = Fitted | Trained
+
+
+def parameters(estimator: Any) -> Mapping[str, Any]:
+    """Return the parameters of an estimator by `get_params`, or its attributes before the fit."""
+    if hasattr(estimator, "get_params"):
+        found: Mapping[str, Any] = estimator.get_params(deep=False)
+        return found
+    return dict(vars(estimator))
+
+
+def set_parameter(estimator: Any, name: str, value: Any) -> None:
+    """Set a parameter in place."""
+    if hasattr(estimator, "set_params"):
+        estimator.set_params(**{name: value})
+    else:
+        setattr(estimator, name, value)
+
+
+def flat(name: str, value: Any, depth: int = DEPTH) -> Release:
+    """Return a value as named numbers and statements; {} for an object of another kind."""
+    if isinstance(value, Mapping):
+        parts = {f"{name}[{key!r}]": each for key, each in value.items()}
+    elif isinstance(value, torch.Tensor):
+        return flat(name, value.detach().cpu().numpy())
+    elif isinstance(value, list | tuple) and not _regular(value):
+        parts = {f"{name}[{i}]": each for i, each in enumerate(value)}
+    else:
+        array = np.asarray(value)
+        if array.dtype.kind in "US" or (array.dtype.kind == "O" and _words(array)):
+            return {f"{name} == {array.tolist()!r}": 1.0}
+        return _numbers(name, array) if array.dtype.kind in "biuf" else {}
+    found: Release = {}
+    for key, each in parts.items():
+        found.update(flat(key, each, depth - 1) if depth else {})
+    return found | {f"len({name})": float(len(value))}
+
+
+def _regular(value: Sequence[Any]) -> bool:
+    """Return whether a list is an array: of numbers or words alone."""
+    return all(isinstance(each, int | float | str | np.number) for each in value)
+
+
+def _words(array: np.ndarray) -> bool:
+    return all(isinstance(each, str) for each in array.ravel())
+
+
+def _numbers(name: str, array: np.ndarray) -> Release:
+    """Return the numbers of an array, its shape and its dtype."""
+    found = {f"{name}.shape == {array.shape}": 1.0} if array.ndim else {}
+    found[f"{name}.dtype == {array.dtype}"] = 1.0
+    values = array.astype(float).ravel()[:MOST]
+    keys = _keys(name, array.shape)
+    for key, number in zip(keys, values.tolist(), strict=False):
+        if number - number == 0:
+            found[key] = number
+        else:
+            found[f"{key} is {number}"] = 1.0
+    return found
+
+
+def _keys(name: str, shape: tuple[int, ...]) -> Iterator[str]:
+    if not shape:
+        yield name
+    for at in np.ndindex(shape):
+        if at:
+            yield f"{name}[{', '.join(map(str, at))}]"
+
+
+def drawn(learner: Learner, table: Table, seeds: Sequence[int], jobs: int | None = None) -> list[Release]:
+    """Return the releases of independent fits, one for each seed, in processes of joblib."""
+    if jobs == 1 or len(seeds) < 2 * CHUNKS:
+        return _several(learner, table, seeds)
+    parallel = Parallel(n_jobs=jobs)
+    size = -(-len(seeds) // (CHUNKS * max(int(parallel.n_jobs or 1), 1)))
+    if parallel.n_jobs in (None, 1):
+        return _several(learner, table, seeds)
+    parts = [seeds[at : at + size] for at in range(0, len(seeds), size)]
+    return [
+        each for part in parallel(delayed(_several)(learner, table, part) for part in parts) for each in part
+    ]
+
+
+def _several(learner: Learner, table: Table, seeds: Sequence[int]) -> list[Release]:
+    found = []
+    for seed in seeds:
+        with seeded(seed), warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found.append(attempted(learner, table, seed))
+    return found
+
+
+def attempted(learner: Learner, table: Table, seed: int) -> Release:
+    """Return the release of one fit; an exception is a statement."""
+    try:
+        return learner(Table(table.X.copy(), table.y.copy()), seed)
+    except Exception as error:
+        return {failure(error): 1.0}
+
+
+def failure(error: Exception) -> str:
+    """Return the statement that a fit raised this error, without its data."""
+    return f"raises {type(error).__name__}: {' '.join(str(error).split())[:120]}"
+
+
+@contextmanager
+def kept() -> Iterator[tuple[Any, Any, torch.Tensor]]:
+    """Put the states of the global generators of NumPy, Python and torch back afterwards; yield them."""
+    states = _states()
+    try:
+        yield states
+    finally:
+        np.random.set_state(states[0])  # noqa: NPY002
+        random.setstate(states[1])
+        torch.set_rng_state(states[2])
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators for one fit, and put their states back afterwards."""
+    with kept():
+        np.random.seed(seed)  # noqa: NPY002 - for learners that draw from it
+        random.seed(seed)
+        torch.default_generator.manual_seed(seed)  # `torch.manual_seed` takes a millisecond
+        yield
+
+
+def drawn_from(learner: Learner, table: Table, seed: int) -> list[str]:
+    """Return the names of the global generators that a fit draws from."""
+    with kept() as before:
+        attempted(learner, table, seed)
+        now = _states()
+    same = (
+        np.array_equal(before[0][1], now[0][1]) and before[0][2:] == now[0][2:],
+        before[1] == now[1],
+        torch.equal(before[2], now[2]),
+    )
+    return [name for name, held in zip(("NumPy", "Python", "torch"), same, strict=True) if not held]
+
+
+def _states() -> tuple[Any, Any, torch.Tensor]:
+    return np.random.get_state(), random.getstate(), torch.get_rng_state()  # noqa: NPY002

@@ -1,0 +1,163 @@
+"""Pairs of neighbouring tables on which private learners are known to go wrong.
+
+One record differs: record 0.  All features are within the row bound B, and all labels are among the classes.
+The direction of the record is that in which the other rows vary least.  There they resist it least.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dplangevin.checks import count, positive, require
+from dplangevin.privacy import Adjacency
+
+RECORDS, FEATURES = 6, 2  # of the built table: few records, so that one of them counts
+INNER = 0.1  # norm of the other rows of the built table, in units of the bound
+BEYOND = 10.0  # a row beyond the bound is longer by this factor
+
+
+class Table(NamedTuple):
+    """Rows and labels.
+
+    Attributes
+    ----------
+    X : array (n, features).
+    y : array (n,), labels of classes, or numbers.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+
+    def without(self) -> "Table":
+        """Return the table without record 0."""
+        return Table(self.X[1:], self.y[1:])
+
+    def replaced(self, row: np.ndarray, label: Any) -> "Table":
+        """Return the table with another record 0."""
+        x, y = self.X.copy(), self.y.copy()
+        x[0] = row
+        y = np.concatenate([np.asarray([label]), y[1:]])
+        return Table(x, y)
+
+
+class Pair(NamedTuple):
+    """Two neighbouring tables.
+
+    Attributes
+    ----------
+    name : str, how they differ.
+    first, second : Table
+    """
+
+    name: str
+    first: Table
+    second: Table
+
+
+def built(classes: Sequence[Any] | None, row_bound: float) -> Table:
+    """Return a small table: short rows, with labels in turn; None for labels that are numbers."""
+    angle = np.arange(RECORDS) * 2 * np.pi / RECORDS
+    x = INNER * row_bound * np.column_stack([np.cos(angle), np.sin(angle)]).round(3)
+    ends = [-1.0, 1.0] if classes is None else classes
+    return Table(x, np.asarray([ends[i % len(ends)] for i in range(RECORDS)]))
+
+
+def checked(table: Table, row_bound: float) -> Table:
+    """Return the table as arrays; raise ValueError for a table that has no neighbours within the bound."""
+    positive(row_bound=row_bound)
+    x, y = np.asarray(table.X, float), np.asarray(table.y)
+    require(x.ndim == 2 and y.shape == x.shape[:1], f"X {x.shape} and y {y.shape} must be (n, d) and (n,)")
+    count(3, records=len(x))
+    require(bool(np.isfinite(x).all()), "X must be finite: fill or leave out missing values")
+    longest = float(np.linalg.norm(x, axis=1).max())
+    require(
+        longest <= row_bound * (1 + 1e-9),
+        f"the longest row has norm {longest:.4g}: scale X by public numbers, or set row_bound",
+    )
+    return Table(x, y)
+
+
+def pairs(
+    table: Table, row_bound: float, adjacency: Adjacency, regression: bool = False, any_row: bool = False
+) -> list[Pair]:
+    """Return the pairs of neighbours of a table.
+
+    Parameters
+    ----------
+    table : Table, whose record 0 is replaced.
+    row_bound : float > 0, B.
+    adjacency : "replace_one", or "add_remove": the second table has no record 0.
+    regression : bool, whether labels are numbers.
+    any_row : bool.  Also take a row beyond the bound, and a label that no other record has.  A learner whose
+        claim is for rows within bounds, or for stated classes, may answer such records with an error.
+    """
+    x = table.X - table.X.mean(0)
+    along = np.linalg.eigh(x[1:].T @ x[1:]).eigenvectors[:, 0]
+    along = row_bound * np.where(np.abs(along) < 1e-9, 0.0, along)
+    made = _replaced if adjacency == "replace_one" else _removed
+    return [*made(table, along, regression, any_row)]
+
+
+def _ends(y: np.ndarray, regression: bool) -> tuple[Any, Any]:
+    """Return two labels: the extremes of numbers, or the first two classes."""
+    if regression:
+        return y.min(), y.max()
+    found = np.unique(y)
+    require(len(found) > 1, "y has one class: give records of at least two")
+    return found[0], found[1]
+
+
+def _unseen(y: np.ndarray) -> Any:
+    """Return a label that y does not have."""
+    return "never seen" if y.dtype.kind in "US" else y.max() + 1
+
+
+def _replaced(table: Table, along: np.ndarray, regression: bool, any_row: bool) -> Iterator[Pair]:
+    low, high = _ends(table.y, regression)
+    zero = np.zeros_like(along)
+
+    def pair(name: str, *records: tuple[np.ndarray, Any], base: Table = table) -> Pair:
+        return Pair(name, *(base.replaced(*record) for record in records))
+
+    yield pair("flipped label", (along, low), (along, high))
+    yield pair("outlier at the bound, other side", (along, high), (-along, high))
+    yield pair("outlier at the bound or a row of 0", (along, high), (zero, high))
+    if not regression:
+        alone = Table(table.X, np.full_like(table.y, low))
+        yield pair("absent class", (along, high), (along, low), base=alone)
+    yield pair("duplicate row", (table.X[1], table.y[1]), (-along, table.y[1]))
+    flat = Table(np.outer(table.X @ along, along) / (along @ along), table.y)
+    across = np.zeros_like(along)
+    if len(along) > 1:
+        across[:2] = -along[1], along[0]
+        across *= np.linalg.norm(along) / np.maximum(np.linalg.norm(across), 1e-300)
+        yield pair("row that alone fills a direction", (across, high), (zero, high), base=flat)
+    if any_row:
+        yield pair("row beyond the bound", (along, high), (BEYOND * along, high))
+        yield pair("label never seen", (along, high), (along, _unseen(table.y)))
+
+
+def _removed(table: Table, along: np.ndarray, regression: bool, any_row: bool) -> Iterator[Pair]:
+    low, high = _ends(table.y, regression)
+
+    def pair(name: str, row: np.ndarray, label: Any, base: Table = table) -> Pair:
+        whole = base.replaced(row, label)
+        return Pair(name, whole, whole.without())
+
+    yield pair("one record less: outlier at the bound", along, high)
+    yield pair("one record less: outlier, other side", -along, high)
+    yield pair("one record less: outlier, other label", along, low)
+    yield pair("one record less: duplicate row", table.X[1], table.y[1])
+    yield pair("one record less: row of 0", np.zeros_like(along), high)
+    if not regression:
+        alone = Table(table.X, np.full_like(table.y, low))
+        yield pair("one record less: absent class", along, high, alone)
+    few = [
+        0,
+        *(int(np.flatnonzero(table.y[1:] == label)[0]) + 1 for label in (low, high) if label in table.y[1:]),
+    ]
+    yield pair("one of three records less", along, high, Table(table.X[few], table.y[few]))
+    if any_row:
+        yield pair("one record less: row beyond the bound", BEYOND * along, high)
+        yield pair("one record less: label never seen", along, _unseen(table.y))

@@ -1,0 +1,231 @@
+"""The audit of a learner: a search for a pair of tables and an event that break its claim.
+
+The fits are of three parts, and no run is in two of them:
+
+1. Search.  For each pair, some runs teach the statistics (`statistics.learned`), and others choose an event.
+2. Judgement.  The most promising pairs are fitted again.  Clopper-Pearson limits bound epsilon.  They hold for
+   all these pairs together (Bonferroni).
+3. Confirmation.  If a bound exceeds the claim, its pair and event are judged once more by new runs.
+
+A claim is violated if both bounds exceed it.  The smaller one is the attack epsilon.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dplangevin.attacks.audit import STRICTER, Event, chosen, lower_rate, upper_rate
+from dplangevin.attacks.learners.observations import Observation, exact, seen
+from dplangevin.attacks.learners.releases import Learner, Release, drawn
+from dplangevin.attacks.learners.sandbox import Pair
+from dplangevin.attacks.learners.statistics import Statistic, learned
+from dplangevin.checks import count, require
+from dplangevin.privacy import Budget
+
+JUDGED = 3  # pairs that are fitted again
+PART = 4  # one of so many runs teaches the statistics, and as many choose the event
+FEWEST = 100  # runs for either
+MOST = 10**9  # runs that `runs_needed` considers
+
+
+class Witness(NamedTuple):
+    """An event that tells the fits on two tables apart, and what it shows.
+
+    Attributes
+    ----------
+    pair : Pair
+    statistic : Statistic
+    event : Event, of this one statistic.
+    epsilon : float, lower bound on epsilon.
+    rates : (float, float), share of the runs with the event, on the likelier table first.
+    """
+
+    pair: Pair
+    statistic: Statistic
+    event: Event
+    epsilon: float = 0.0
+    rates: tuple[float, float] = (0.0, 0.0)
+
+    @property
+    def text(self) -> str:
+        """Return the event in words."""
+        name, at = self.statistic.text, self.event.threshold
+        if " == " in name or name.startswith("raises ") or " is " in name:
+            return f"not: {name}" if self.event.below else name
+        return f"{name} {'<' if self.event.below else '>='} {at:.6g}"
+
+    @property
+    def tables(self) -> Pair:
+        """Return the pair, with the table that makes the event likelier first."""
+        name, first, second = self.pair
+        return Pair(name, second, first) if self.event.flipped else self.pair
+
+
+class LearnerAudit(NamedTuple):
+    """What an audit of a learner shows.
+
+    Attributes
+    ----------
+    claims : Budget
+    confidence : float in (0, 1).
+    runs : int, fits on each table for one bound.
+    fits : int, all fits of the search, the judgement and the confirmation.
+    judged : list of Witness, the strongest first.  Their bounds hold together.
+    confirmed : Witness or None, the strongest one by new runs, if its bound exceeds the claim.
+    refused : dict, pair -> the error of all fits on both of its tables.
+    observations : list of Observation
+    """
+
+    claims: Budget
+    confidence: float
+    runs: int
+    fits: int
+    judged: list[Witness]
+    confirmed: Witness | None
+    refused: dict[str, str]
+    observations: list[Observation]
+
+    @property
+    def epsilon(self) -> float:
+        """Return the attack epsilon at the claim's delta: a lower bound at `confidence`."""
+        bounds = [each.epsilon for each in (*self.judged[:1], self.confirmed) if each]
+        return min(bounds, default=0.0)
+
+    @property
+    def violated(self) -> bool:
+        """Return whether two independent bounds exceed the claim."""
+        return self.epsilon > self.claims.epsilon
+
+    def needed(self, factor: float) -> int | None:
+        """Return how many runs would show an epsilon of `factor` times the claim, see `runs_needed`."""
+        return runs_needed(self.claims, factor * self.claims.epsilon, self.confidence)
+
+
+def audited(
+    learner: Learner,
+    pairs: Sequence[Pair],
+    claims: Budget,
+    runs: int = 1000,
+    confidence: float = 0.95,
+    rng: int = 0,
+    jobs: int | None = None,
+) -> LearnerAudit:
+    """Search for a pair and an event that break a learner's claim.
+
+    Parameters
+    ----------
+    learner : Fitted or Trained
+    pairs : sequence of Pair
+    claims : Budget, what the learner claims.
+    runs : int >= 8, fits on each table of a pair for one bound.
+    confidence : float in (0, 1).
+    rng : int >= 0.  The seeds of all fits follow from it.
+    jobs : int or None, processes of joblib.
+
+    Raises
+    ------
+    ValueError
+        If the learner fails on both tables of every pair.
+    """
+    count(8, runs=runs)
+    count(0, rng=rng)
+    require(0 < confidence < 1, f"confidence = {confidence} must be in (0, 1); 0.95 is usual")
+    error = (1 - confidence) / 2
+    part = max(runs // PART, FEWEST)
+    found: list[tuple[float, int, Witness]] = []
+    refused: dict[str, str] = {}
+    facts: dict[tuple[str, str], Observation] = {}
+    fits = 0
+
+    def sides(stage: int, at: int, pair: Pair, size: int) -> tuple[list[Release], list[Release]]:
+        nonlocal fits
+        fits += 2 * size
+        first, second = (
+            drawn(learner, table, _seeds(size, rng, stage, at, side), jobs)
+            for side, table in enumerate(pair[1:])
+        )
+        return first, second
+
+    for at, pair in enumerate(pairs):
+        first, second = sides(0, at, pair, FEWEST)
+        names = {name for each in (*first, *second) for name in each}
+        if all(name.startswith("raises ") for name in names):
+            refused[pair.name] = min(names, default="releases nothing").removeprefix("raises ")
+            continue
+        more = sides(1, at, pair, 2 * part - FEWEST)
+        first, second = first + more[0], second + more[1]
+        for each in exact(pair, first, second):
+            facts.setdefault((each.check, each.text.partition("[")[0].partition(" (")[0]), each)
+        if statistics := learned(first[:part], second[:part]):
+            x, y = (np.column_stack([f(each[part:]) for f in statistics]) for each in (first, second))
+            event = chosen(x, y, claims.delta, error / STRICTER)["epsilon"]
+            score = event.epsilon(x, y, claims.delta, error / STRICTER)
+            found.append((score, at, Witness(pair, statistics[event.which], event._replace(which=0))))
+    require(
+        len(refused) < len(pairs),
+        f"no table could be fitted: {next(iter(refused.values()), 'there are no pairs')}",
+    )
+    found = sorted(found, key=lambda each: -each[0])[:JUDGED]
+    judged, confirmed = [], None
+    for _, at, witness in found:
+        together = error / len(found)
+        judged.append((_judged(witness, *sides(2, at, witness.pair, runs), claims.delta, together), at))
+    judged.sort(key=lambda each: -each[0].epsilon)
+    if judged and judged[0][0].epsilon > claims.epsilon:
+        best, at = judged[0]
+        confirmed = _judged(best, *sides(3, at, best.pair, runs), claims.delta, error)
+    fitting = [pair for pair in pairs if pair.name not in refused]
+    facts.update({(each.check, ""): each for each in seen(learner, fitting, _seeds(FEWEST, rng, 4))})
+    observations = [*facts.values()]
+    witnesses = [witness for witness, _ in judged]
+    return LearnerAudit(claims, confidence, runs, fits, witnesses, confirmed, refused, observations)
+
+
+def _seeds(size: int, *key: int) -> list[int]:
+    """Return seeds below 2^31, other ones for each key."""
+    found: list[int] = (np.random.SeedSequence(key).generate_state(size) >> np.uint32(1)).tolist()
+    return found
+
+
+def _judged(
+    witness: Witness, first: Sequence[Release], second: Sequence[Release], delta: float, error: float
+) -> Witness:
+    """Return the witness with the bound and the rates of these runs."""
+    x, y = witness.statistic(first)[:, None], witness.statistic(second)[:, None]
+    hits, misses = witness.event.counts(x, y)
+    epsilon = witness.event.epsilon(x, y, delta, error)
+    return witness._replace(epsilon=epsilon, rates=(float(hits / len(x)), float(misses / len(y))))
+
+
+def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int | None:
+    """Return the fewest runs that would show an epsilon above a claim, where it is easiest to see.
+
+    The mechanism is randomised response with that epsilon, and the counts are the expected ones.  A learner
+    can need many more.
+
+    Returns
+    -------
+    int, or None above `MOST` runs or for an epsilon that is within the claim.
+    """
+    if not epsilon > claims.epsilon:
+        return None
+    rate = 1 / (1 + math.exp(-min(epsilon, 700.0)))
+    error = (1 - confidence) / 2 / JUDGED
+
+    def shows(runs: int) -> bool:
+        hits, misses = np.floor(rate * runs), np.ceil((1 - rate) * runs)
+        low, high = lower_rate(hits, runs, error), upper_rate(misses, runs, error)
+        return bool(low - claims.delta > math.exp(min(claims.epsilon, 700.0)) * high)
+
+    runs = 8
+    while not shows(runs):
+        runs *= 2
+        if runs > MOST:
+            return None
+    low = runs // 2
+    while runs - low > max(1, runs // 100):
+        middle = (low + runs) // 2
+        low, runs = (low, middle) if shows(middle) else (middle, runs)
+    return runs

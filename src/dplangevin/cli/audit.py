@@ -1,0 +1,265 @@
+"""The command `dplangevin audit`: search for neighbouring tables on which a learner breaks its claim."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dplangevin.cli import output
+from dplangevin.cli.privacy import MEANING, NEIGHBOURS, Json, Neighbours
+
+if TYPE_CHECKING:
+    from dplangevin.attacks.learners.search import LearnerAudit
+    from dplangevin.privacy import Budget
+
+VIOLATED = 1  # exit status
+FACTORS = 1.5, 2.0, 4.0  # violations, in units of the claim, for which the needed runs are printed
+INFINITY = {"inf": float("inf")}  # names in --args beside literals
+COLUMNS = (
+    output.Column("pair of tables"),
+    output.Column("epsilon >=", number=True, style="bold"),
+    output.Column("rates", number=True),
+    output.Column("event"),
+)
+Named = Annotated[
+    str | None, typer.Argument(metavar="LEARNER", help="module:Class with fit, such as mine:Learner.")
+]
+Args = Annotated[str, typer.Option("--args", help="Arguments of the class: epsilon=1.0,bounds=(-1,1).")]
+Train = Annotated[
+    str | None,
+    typer.Option(
+        help="Instead of LEARNER: module:function of a table (X, y) and a seed; it returns parameters."
+    ),
+]
+Claims = Annotated[str, typer.Option(help="What one fit claims: epsilon,delta.")]
+Data = Annotated[
+    Path | None, typer.Option(help="CSV of rows that the tables share; otherwise six built rows.")
+]
+Target = Annotated[str | None, typer.Option(help="Column of the labels in --data.")]
+RowBound = Annotated[float, typer.Option(help="Bound on the norm of the rows that the claim is for.")]
+AnyRow = Annotated[
+    bool,
+    typer.Option("--any-row", help="The claim is for rows beyond the bound and for labels never seen, too."),
+]
+Ignore = Annotated[str, typer.Option(help="Attributes that are not released, with commas.")]
+Runs = Annotated[int, typer.Option(help="Fits on each table for one bound.", min=8)]
+Confidence = Annotated[float, typer.Option(help="Confidence of the bound.")]
+Seed = Annotated[int, typer.Option(help="Seed of the seeds of all fits.", min=0)]
+Out = Annotated[Path | None, typer.Option(help="Folder for the pair as CSV and the program that shows it.")]
+
+
+def audit(
+    learner: Named = None,
+    args: Args = "",
+    claims: Claims = "",
+    train: Train = None,
+    data: Data = None,
+    target: Target = None,
+    neighbours: Neighbours = "replace_one",
+    row_bound: RowBound = 1.0,
+    any_row: AnyRow = False,
+    ignore: Ignore = "not_private_",
+    runs: Runs = 1000,
+    confidence: Confidence = 0.95,
+    seed: Seed = 0,
+    out: Out = None,
+    json: Json = False,
+) -> None:
+    """Fit any private learner on neighbouring tables, and search for a violation of its claim."""
+    from dplangevin.attacks.learners import script
+    from dplangevin.attacks.learners.search import audited
+    from dplangevin.library import sandboxed
+    from dplangevin.pipeline.executor import workers
+
+    budget = _claims(claims)
+    if (learner is None) == (train is None):
+        raise ValueError("give module:Class or --train module:function, and not both")
+    if train is not None and args:
+        raise ValueError("--args are for a class: let the function of --train have defaults")
+    if (data is None) != (target is None):
+        raise ValueError("--data and --target belong together: give both or neither")
+    estimator = located(train) if train is not None else made(learner or "", args)
+    rows = None if data is None else _read(data, target or "")
+    hidden = [name.strip() for name in ignore.split(",") if name.strip()]
+    candidate, pairs = sandboxed(estimator, rows, neighbours, row_bound, any_row, hidden)
+    found = audited(candidate, pairs, budget, runs, confidence, seed, workers())
+    program = script.program(found, candidate) if found.judged else ""
+    if out is not None and program:
+        out.mkdir(parents=True, exist_ok=True)
+        tables = (found.confirmed or found.judged[0]).tables[1:]
+        for name, table in zip(script.FILES, tables, strict=True):
+            (out / name).write_text(script.csv(table))
+        (out / "show.py").write_text(program)
+    name = train or f"{learner}{f'({args})' if args else ''}"
+    if json:
+        output.document(_document(name, neighbours, found, program))
+    else:
+        output.line(
+            f"{name}: claim epsilon {budget.epsilon:g}, delta {budget.delta:g}, neighbours {NEIGHBOURS[neighbours]}: "
+            f"{MEANING[neighbours]}."
+        )
+        _printed(found, len(pairs), program)
+    if found.violated:
+        raise typer.Exit(VIOLATED)
+
+
+def located(name: str) -> Any:
+    """Return the object that `module:name` names; the module may be in the current folder.
+
+    Raises
+    ------
+    ValueError
+        For another form, and for a module or an object that does not exist.
+    """
+    module, colon, thing = name.partition(":")
+    if not (module and colon and thing):
+        raise ValueError(f"{name!r} must be module:Class, such as mine:Learner")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = importlib.import_module(module)
+        for part in thing.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(
+            f"cannot import {name!r} ({error}): is it in this folder or on PYTHONPATH?"
+        ) from error
+    return found
+
+
+def made(name: str, args: str) -> Any:
+    """Return the object that a class makes of arguments such as ``epsilon=1.0,bounds=(-1, 1)``.
+
+    Raises
+    ------
+    ValueError
+        For arguments that are no literals, or that the class refuses.
+    """
+    kind = located(name)
+    if not callable(kind):
+        raise ValueError(f"{name} is {type(kind).__name__}: give a class or a function that makes a learner")
+    try:
+        call = ast.parse(f"_({args})", mode="eval").body
+        assert isinstance(call, ast.Call)
+        assert not call.args
+        values = {word.arg: _literal(word.value) for word in call.keywords if word.arg}
+        assert len(values) == len(call.keywords)
+    except (SyntaxError, ValueError, AssertionError) as error:
+        raise ValueError(
+            f"--args {args!r} must be name=value with commas: epsilon=1.0,bounds=(-1,1)"
+        ) from error
+    try:
+        return kind(**values)
+    except Exception as error:
+        raise ValueError(f"{name}({args}): {error}") from error
+
+
+def _literal(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name) and node.id in INFINITY:
+        return INFINITY[node.id]
+    return ast.literal_eval(node)
+
+
+def _claims(text: str) -> Budget:
+    from dplangevin.privacy import Budget
+
+    try:
+        epsilon, delta = map(float, text.split(","))
+    except ValueError:
+        raise ValueError(f"--claims {text!r} must be epsilon,delta, such as 1.0,1e-5") from None
+    if epsilon == float("inf"):
+        raise ValueError("a claim of epsilon inf cannot be violated: give a finite one")
+    return Budget(epsilon, delta)
+
+
+def _read(path: Path, target: str) -> tuple[Any, Any]:
+    """Return features and labels of a CSV file whose features are numbers."""
+    import pandas as pd
+
+    frame = pd.read_csv(path)
+    if target not in frame:
+        raise ValueError(f"{path} has no column {target!r}; there are {', '.join(map(str, frame))}")
+    features = frame.drop(columns=target)
+    for name in features.select_dtypes(exclude="number"):
+        raise ValueError(f"column {name!r} of {path} has text: encode it as numbers first")
+    return features.to_numpy(float), frame[target].to_numpy()
+
+
+def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
+    """Print the verdict, the judged pairs, the observations and the limits."""
+    sure = f"{100 * found.confidence:g} % confidence"
+    if found.violated:
+        assert found.confirmed is not None
+        output.line(f"VIOLATED: epsilon is at least {found.epsilon:.3g} ({sure}).", "bold")
+    else:
+        output.line(f"No violation found; epsilon is at least {found.epsilon:.3g} ({sure}).", "bold")
+        output.line("This does not prove the claim.")
+    output.line()
+    named = [("", each) for each in found.judged]
+    if found.confirmed:
+        named.append(("by new runs: ", found.confirmed))
+    output.table(
+        COLUMNS,
+        [
+            (
+                said + each.pair.name,
+                f"{each.epsilon:.3g}",
+                " ".join(f"{rate:.3f}" for rate in each.rates),
+                each.text,
+            )
+            for said, each in named
+        ],
+    )
+    output.line()
+    if found.observations:
+        output.line("Seen without statistics:")
+        for check, text in found.observations:
+            output.line(f"* {check}: {text}", indent=2)
+        output.line()
+    for pair, error in found.refused.items():
+        output.line(f"Not tried: {pair}. Every fit fails: {error}", indent=2)
+    output.line(
+        f"{output.counted(found.fits, 'fit')} on {output.counted(pairs, 'pair')}; {found.runs:,} on each table for one "
+        "bound. The bounds of the judged pairs hold together."
+    )
+    for factor in FACTORS:
+        needed = found.needed(factor)
+        many = f"at least {needed:,} runs" if needed else "more runs than are feasible"
+        output.line(f"To see an epsilon of {factor * found.claims.epsilon:g} takes {many}.")
+    if found.violated:
+        output.line()
+        output.line("This program shows it without dplangevin:", "bold")
+        print(program, end="")
+
+
+def _document(name: str, neighbours: str, found: LearnerAudit, program: str) -> dict[str, Any]:
+    def event(witness: Any) -> dict[str, Any] | None:
+        return witness and {
+            "pair": witness.pair.name,
+            "epsilon": witness.epsilon,
+            "event": witness.text,
+            "rates": witness.rates,
+        }
+
+    return {
+        "learner": name,
+        "claim": {"epsilon": found.claims.epsilon, "delta": found.claims.delta, "neighbours": neighbours},
+        "violated": found.violated,
+        "epsilon_attack": found.epsilon,
+        "attack_confidence": found.confidence,
+        "judged": [event(each) for each in found.judged],
+        "confirmed": event(found.confirmed),
+        "observations": [each._asdict() for each in found.observations],
+        "refused": found.refused,
+        "runs": found.runs,
+        "fits": found.fits,
+        "runs_needed": {f"{factor:g}": found.needed(factor) for factor in FACTORS},
+        "program": program,
+    }

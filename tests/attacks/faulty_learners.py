@@ -1,0 +1,133 @@
+"""Learners with known faults, in the likeness of public reports, and what each of them claims.
+
+Each takes a seed, and cuts rows to norm 1 where its claim needs a bound.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+
+CLIP = 5.0
+
+
+def cut(X: np.ndarray, bound: float = 1.0) -> np.ndarray:
+    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True) / bound, 1.0)
+
+
+class Learner:
+    """What all have in common: parameters, and predictions by the sign of a margin."""
+
+    def __init__(self, epsilon: float = 1.0, random_state: int = 0) -> None:
+        self.epsilon, self.random_state = epsilon, random_state
+
+    def laplace(self, scale: float, size: Any = None) -> Any:
+        return np.random.default_rng(self.random_state).laplace(0, scale, size)
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return (X @ self.coef_ > 0).astype(int)  # type: ignore[attr-defined]
+
+
+class DividesByBatch(Learner):
+    """Gaussian noise for a public batch of 50 records; the sum is divided by the records there are."""
+
+    sigma = 8.0
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        rng = np.random.default_rng(self.random_state)
+        batch = rng.random(len(X)) < 0.9
+        gradient = (cut(X) * (2 * y - 1)[:, None])[batch].sum(0)
+        self.coef_ = gradient / max(batch.sum(), 1) + self.sigma / 50 * rng.normal(size=X.shape[1])
+        return self
+
+
+class LoaderInOrder(Learner):
+    """Batches of one record in the order of the rows, priced as Poisson samples; the step size falls."""
+
+    sigma = 2.0
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        rng = np.random.default_rng(self.random_state)
+        steps = len(X)
+        gradients = cut(X) * (2 * y - 1)[:, None] + self.sigma * rng.normal(size=X.shape)
+        self.coef_ = 0.25 ** np.arange(steps) @ gradients
+        return self
+
+
+class NoiseWithoutClip(Learner):
+    """Rows are cut to norm 5; the noise is that for norm 1."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        total = np.abs(cut(X, CLIP)).sum(1) @ (2 * y - 1)
+        self.coef_ = np.full(X.shape[1], total + self.laplace(2 * np.sqrt(X.shape[1]) / self.epsilon))
+        return self
+
+
+class ClassesOffLabels(Learner):
+    """The classes are those of the labels."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        self.classes_ = np.unique(y)
+        self.counts_ = np.bincount(y, minlength=2) + self.laplace(2 / self.epsilon, 2)
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return np.full(len(X), self.classes_[0])
+
+
+class RangeOffRows(Learner):
+    """Rows are scaled by the range of their own columns, as a scaler in a pipeline does."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        self.range_ = X.max(0) - X.min(0)
+        scaled = (X - X.min(0)) / np.maximum(self.range_, 1e-9)
+        self.coef_ = scaled.mean(0) + self.laplace(2 * X.shape[1] / len(X) / self.epsilon, X.shape[1])
+        return self
+
+
+class SameNoise(Learner):
+    """One draw of noise is added to the sums of both classes."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        sums = np.stack([cut(X)[y == k].sum(0) for k in (0, 1)])
+        self.coef_ = sums + self.laplace(4 * np.sqrt(X.shape[1]) / self.epsilon, X.shape[1])
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return (X @ self.coef_[0] > 0).astype(int)
+
+
+class SeedFixed(Learner):
+    """The seed is a constant."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        noise = np.random.default_rng(0).laplace(0, 4 / self.epsilon, X.shape[1])
+        self.coef_ = cut(X).T @ (2 * y - 1) + noise
+        return self
+
+
+class AddRemoveSensitivity(Learner):
+    """The sensitivity of a sum to one record more; the claim is for a replaced record."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        total = (cut(X)[:, 0] * (2 * y - 1)).sum()
+        self.coef_ = np.full(X.shape[1], total + self.laplace(1 / self.epsilon))
+        return self
+
+
+class InterceptWithoutNoise(Learner):
+    """Coefficients have noise; the intercept is the exact mean of the labels."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        scale = 2 * np.sqrt(X.shape[1]) / self.epsilon
+        self.coef_ = cut(X).T @ (2 * y - 1) + self.laplace(scale, X.shape[1])
+        self.intercept_ = y.mean()
+        return self
+
+
+class AverageOfFits(Learner):
+    """The average of 25 noisy fits, each of which spends the whole budget."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        total = (cut(X)[:, 0] * (2 * y - 1)).sum()
+        self.coef_ = np.full(X.shape[1], total + self.laplace(2 / self.epsilon, 25).mean())
+        return self

@@ -1,0 +1,288 @@
+"""The audit of other people's learners: known faults are found, and right learners are not accused."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from attacks import faulty_learners
+from attacks.right_learners import RIGHT
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import Ridge
+
+from dplangevin import Budget, LearnerAudit, audit
+from dplangevin.attacks.learners import sandbox, script, search
+from dplangevin.attacks.learners.releases import Fitted, Release, Trained, flat
+from dplangevin.attacks.learners.search import audited, runs_needed
+from dplangevin.library import sandboxed
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.stepsize import steps_event
+
+TESTS = Path(__file__).parents[1]
+BUILT = sandbox.built([0, 1], 1.0)
+PURE = Budget(1.0, 0.0)
+
+
+def priced(sigma: float, rate: float, steps: int) -> Budget:
+    """What Gaussian steps on Poisson samples cost where a record is replaced."""
+    event = steps_event(sigma, rate=rate, steps=steps, schedule="fixed")
+    return Budget(Tight().epsilon(event, 1e-5, "replace_one"), 1e-5)
+
+
+# learner -> claim or the steps that it prices, other arguments of `audit`, what the event or an observation names
+FAULTS: dict[str, tuple[Budget | tuple[float, float, int], dict[str, Any], str]] = {
+    "DividesByBatch": ((8.0, 0.9, 1), {}, "coef_"),
+    "LoaderInOrder": ((2.0, 1 / 30, 30), {"data": (np.tile(BUILT.X, (5, 1)), np.tile(BUILT.y, 5))}, "coef_"),
+    "NoiseWithoutClip": (PURE, {"row_bound": faulty_learners.CLIP}, "coef_"),
+    "ClassesOffLabels": (PURE, {}, "classes_.shape"),
+    "RangeOffRows": (PURE, {}, "range_"),
+    "SameNoise": (PURE, {}, "a score of"),
+    "SeedFixed": (PURE, {}, "coef_"),
+    "AddRemoveSensitivity": (PURE, {}, "coef_"),
+    "InterceptWithoutNoise": (PURE, {}, "intercept_"),
+    "AverageOfFits": (PURE, {}, "coef_"),
+}  # fmt: skip
+CHECKS = {
+    "ClassesOffLabels": "classes or shapes",
+    "RangeOffRows": "range read off rows",
+    "SeedFixed": "no noise",
+    "InterceptWithoutNoise": "no noise",
+}
+
+
+def made(name: str) -> Any:
+    return getattr(faulty_learners, name)()
+
+
+def test_every_fault_is_in_the_list() -> None:
+    kinds = [each for each in vars(faulty_learners).values() if isinstance(each, type)]
+    assert {each.__name__ for each in kinds if issubclass(each, faulty_learners.Learner)} == {
+        *FAULTS,
+        "Learner",
+    }
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_known_fault_is_found(name: str) -> None:
+    claims, more, told = FAULTS[name]
+    claims = claims if isinstance(claims, Budget) else priced(*claims)
+    found = audit(made(name), claims, runs=400, **more)
+    assert found.violated
+    assert found.confirmed
+    assert re.search(told, found.confirmed.text)
+    if name in CHECKS:
+        assert CHECKS[name] in {each.check for each in found.observations}
+
+
+def releases(name: str) -> Any:
+    """A replacement of `drawn` that makes all releases of a right learner at once."""
+    mechanism, _ = RIGHT[name]
+
+    def drawn(learner: Any, table: sandbox.Table, seeds: list[int], jobs: int | None = None) -> list[Release]:
+        values = mechanism(table.X, table.y, len(seeds), np.random.default_rng(seeds[0]))
+        return [dict(zip("abcdefgh", row, strict=False)) for row in values.tolist()]
+
+    return drawn
+
+
+def audits(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> list[LearnerAudit]:
+    monkeypatch.setattr(search, "drawn", releases(name))
+    monkeypatch.setattr(search, "seen", lambda *_: [])
+    pairs = sandbox.pairs(BUILT, 1.0, "replace_one")
+    runs = 200 if name in ("objpert", "outpert") else 1000  # whose fits take longer
+    return [audited(Trained(shifted), pairs[:2], RIGHT[name][1], runs, rng=seed) for seed in range(many)]
+
+
+def test_an_audit_would_accuse_a_mechanism_of_half_its_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The power of the next test: it judges the same mechanisms, whose epsilon is 1."""
+    for name in ("laplace_sum", "geometric_count", "randomised_labels", "rounded_mean"):
+        monkeypatch.setitem(RIGHT, name, (RIGHT[name][0], Budget(0.5, 0.0)))
+        assert all(each.violated for each in audits(name, 3, monkeypatch)), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_learner_is_not_accused_in_200_audits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = audits(name, 200, monkeypatch)
+    assert sum(each.violated for each in found) <= 10
+    assert sum(each.judged[0].epsilon > RIGHT[name][1].epsilon for each in found if each.judged) <= 10
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("table", [BUILT, sandbox.built(["a", "b", "c"], 2.0), sandbox.built(None, 1.0)])
+def test_pairs_are_neighbours_within_the_bound(table: sandbox.Table, adjacency: Any) -> None:
+    regression, bound = table.y.dtype.kind == "f", 2.0 if table.y.dtype.kind == "U" else 1.0
+    for any_row in (False, True):
+        pairs = sandbox.pairs(table, bound, adjacency, regression, any_row)
+        assert len({pair.name for pair in pairs}) == len(pairs) >= 5
+        for name, first, second in pairs:
+            rest = (first.without(), second if adjacency == "add_remove" else second.without())
+            assert np.array_equal(rest[0].X, rest[1].X), name
+            assert np.array_equal(rest[0].y, rest[1].y), name
+            if adjacency == "replace_one":
+                assert not np.array_equal(first.X[0], second.X[0]) or first.y[0] != second.y[0], name
+            if not any_row:
+                longest = max(np.linalg.norm(each.X, axis=1).max() for each in (first, second))
+                assert longest <= bound * (1 + 1e-9), name
+                assert {*first.y.tolist(), *second.y.tolist()} <= {*table.y.tolist()}
+
+
+@pytest.mark.parametrize("name", ["ClassesOffLabels", "AverageOfFits", "SameNoise", "SeedFixed"])
+def test_the_program_shows_the_violation(name: str, tmp_path: Path) -> None:
+    learner, pairs = sandboxed(made(name), None, "replace_one", 1.0, False, ())
+    found = audited(learner, pairs, PURE, runs=200)
+    text = script.program(found, learner)
+    assert "dplangevin" not in text
+    assert len(text.splitlines()) <= 11
+    shows(text, tmp_path)
+
+
+def shows(text: str, folder: Path) -> None:
+    """That the program prints a rate above what the claim allows."""
+    (folder / "show.py").write_text(text)
+    done = subprocess.run(
+        [sys.executable, "show.py"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={"PYTHONPATH": f"{TESTS}:{TESTS.parent}:{TESTS.parent / 'src'}"},
+    )
+    assert done.returncode == 0, done.stderr
+    rate, _, allowed = map(float, re.findall(r"\d+\.\d{4}", done.stdout))
+    assert rate > allowed
+
+
+class Refuses(BaseEstimator):
+    """Fails where no record has the second class, and draws from a global generator."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> "Refuses":
+        if y.max() < 1:
+            raise RuntimeError("one class:\n only 0")
+        self.coef_ = np.random.normal(size=2)  # noqa: NPY002 - the fault
+        return self
+
+
+def test_an_exception_that_one_record_decides_is_a_release(tmp_path: Path) -> None:
+    learner, pairs = sandboxed(Refuses(), None, "replace_one", 1.0, False, ())
+    found = audited(learner, pairs, PURE, runs=100)
+    assert found.violated
+    assert found.confirmed
+    assert "raises RuntimeError: one class: only 0" in found.confirmed.text
+    assert {"exceptions", "global generators"} <= {each.check for each in found.observations}
+    shows(script.program(found, learner), tmp_path)
+
+
+def shifted(table: sandbox.Table, seed: int) -> dict[str, Any]:
+    noise = np.random.default_rng(seed).normal(size=2)
+    return {"weights": table.X.sum(0) + noise, "notes": ["a", None], "count": len(table.y)}
+
+
+def test_a_function_of_a_table_and_a_seed_is_audited(tmp_path: Path) -> None:
+    found = audit(shifted, PURE, neighbours="add_remove", runs=100)
+    assert found.violated
+    assert found.confirmed
+    assert "['count']" in found.confirmed.text
+    assert ("exact count", True) in {(each.check, "['count']" in each.text) for each in found.observations}
+    learner, pairs = sandboxed(shifted, None, "add_remove", 1.0, False, ())
+    shows(script.program(audited(learner, pairs, PURE, runs=100), learner), tmp_path)
+
+
+def test_rows_of_the_user_are_shared_and_read_from_files(tmp_path: Path, rng: np.random.Generator) -> None:
+    X = rng.uniform(-0.5, 0.5, (20, 3))
+    y = np.where(X[:, 0] > 0, "ill", "well")
+    learner, pairs = sandboxed(
+        lambda table, seed: {"X": table.X.max()}, (X, y), "replace_one", 1.0, False, ()
+    )
+    assert all(np.array_equal(pair.first.X[1:], X[1:]) for pair in pairs if "alone" not in pair.name)
+    found = audited(learner, pairs, PURE, runs=100)
+    assert found.violated
+    assert "read_csv('first.csv')" in script.program(found, learner)
+    table = found.judged[0].tables.first
+    assert script.csv(table).splitlines()[0] == "x0,x1,x2,y"
+    assert len(script.csv(table).splitlines()) == 21
+
+
+def test_one_seed_gives_the_same_audit_in_any_number_of_processes() -> None:
+    texts = [
+        [each.text for each in audit(made("AverageOfFits"), PURE, runs=100, rng=3, jobs=jobs).judged]
+        for jobs in (None, 1, 2)
+    ]
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_a_learner_whose_epsilon_does_nothing_and_one_without_noise_at_infinity() -> None:
+    class Idle(faulty_learners.Learner):
+        def fit(self, X: np.ndarray, y: np.ndarray) -> None:
+            self.coef_ = np.random.default_rng(self.random_state).normal(size=2)
+
+    checks = {each.check for each in audit(Idle(), PURE, runs=100).observations}
+    assert {"noise and epsilon", "epsilon infinity"} <= checks
+    checks = {each.check for each in audit(made("AverageOfFits"), PURE, runs=100).observations}
+    assert not {"noise and epsilon", "epsilon infinity", "global generators"} & checks
+    assert "same seed, same noise" in checks
+
+
+def test_the_needed_runs_show_the_violation() -> None:
+    assert runs_needed(PURE, 1.0) is None
+    assert runs_needed(PURE, 1 + 1e-9) is None
+    counts = [runs_needed(PURE, epsilon) or 0 for epsilon in (1.1, 1.5, 2.0, 4.0)]
+    assert counts == sorted(counts, reverse=True)
+    many = runs_needed(PURE, 2.0) or 0
+    rate = 1 / (1 + np.exp(-2.0))
+    for runs, shown in ((many, True), (many // 2, False)):
+        hits, misses = (
+            (np.arange(runs) < np.floor(rate * runs)),
+            (np.arange(runs) < np.ceil((1 - rate) * runs)),
+        )
+        event = search.Event(0, 0.5, False, False)
+        bound = event.epsilon(hits[:, None], misses[:, None], 0.0, 0.025 / search.JUDGED)
+        assert (bound > 1.0) == shown
+
+
+def test_releases_are_named_numbers_and_statements() -> None:
+    found = flat("a_", {"x": np.array([1.0, np.nan]), "names": ["u", "v"], "other": object(), "n": 3})
+    assert found["a_['x'][0]"] == 1.0
+    assert found["a_['x'][1] is nan"] == 1.0
+    assert found["a_['names'] == ['u', 'v']"] == 1.0
+    assert found["a_['n']"] == 3.0
+    assert not [name for name in found if "other" in name]
+
+
+def test_attributes_that_are_not_released_are_left_out() -> None:
+    class Model(BaseEstimator):
+        def fit(self, X: np.ndarray, y: np.ndarray) -> None:
+            self.not_private_, self._rows, self.coef_ = X, X, np.ones(2)
+
+    found = Fitted(Model(), BUILT.X[:2], ("not_private_",))(BUILT, 0)
+    assert {name.partition("[")[0].partition(".")[0] for name in found} == {"coef_"}
+
+
+def test_a_regression_has_numbers_as_labels() -> None:
+    found = audit(Ridge(), PURE, runs=100)
+    assert found.violated
+    assert "intercept_" in {each.text.partition(" ")[0].partition("[")[0] for each in found.observations}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"estimator": Ridge}, "is a class: give an instance"),
+        ({"estimator": 3}, "int has no fit"),
+        ({"claims": Budget(np.inf, 0.0)}, "epsilon inf cannot be violated"),
+        ({"data": (np.ones((5, 2)), np.arange(5))}, "longest row has norm 1.414: scale X by public numbers"),
+        ({"data": (np.ones((5, 2)) / 2, np.ones(5, int))}, "y has one class"),
+        ({"data": (np.ones(5), np.ones(5))}, "must be"),
+        ({"data": (np.full((5, 2), np.nan), np.arange(5))}, "X must be finite"),
+        ({"row_bound": 0.0}, "row_bound must be positive"),
+        ({"runs": 7}, "runs = 7 must be a whole number of at least 8"),
+        ({"confidence": 1.0}, "confidence = 1.0 must be in"),
+        ({"estimator": lambda: 0}, "no table could be fitted: TypeError"),
+    ],
+)
+def test_what_cannot_be_audited_is_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
+    given = {"estimator": shifted, "claims": PURE, **changes}
+    with pytest.raises(ValueError, match=message):
+        audit(given.pop("estimator"), given.pop("claims"), given.pop("data", None), **given)

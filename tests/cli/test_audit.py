@@ -1,0 +1,105 @@
+"""`dplangevin audit`: verdict and exit status, output, files, and one line for bad input."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+from dplangevin.cli import app
+
+TESTS = Path(__file__).parents[1]
+FAULTY = "attacks.faulty_learners"
+BASE = [f"{FAULTY}:AverageOfFits", "--claims", "1.0,0", "--runs", "100"]
+
+
+def audit(*words: str) -> Result:
+    return CliRunner().invoke(app, ["audit", *words])
+
+
+@pytest.fixture(autouse=True)
+def _on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(TESTS))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_violation_has_a_table_a_program_files_and_status_1(tmp_path: Path) -> None:
+    done = audit(*BASE, "--args", "epsilon=1.0", "--out", "found")
+    assert done.exit_code == 1
+    table, _, program = done.stdout.partition("This program shows it without dplangevin:\n")
+    assert max(map(len, table.splitlines())) <= 80
+    assert "VIOLATED: epsilon is at least" in table
+    assert (tmp_path / "found/show.py").read_text() == program
+    assert "AverageOfFits(epsilon=1.0, random_state=seed)" in program
+    first, second = (pd.read_csv(tmp_path / "found" / name) for name in ("first.csv", "second.csv"))
+    assert (first.iloc[1:] == second.iloc[1:]).all(axis=None)
+    assert (first.iloc[0] != second.iloc[0]).any()
+
+
+def test_a_claim_that_holds_is_not_accused_and_json_says_so() -> None:
+    words = [*BASE, "--args", "epsilon=0.01", "--json"]
+    done = audit(*words)
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)
+    assert not found["violated"]
+    assert found["epsilon_attack"] <= 1
+    assert found["confirmed"] is None
+    assert set(found["runs_needed"]) == {"1.5", "2", "4"}
+    text = audit(*words[:-1]).stdout
+    assert "No violation found" in text
+    assert "This does not prove the claim." in text
+
+
+def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Generator) -> None:
+    frame = pd.DataFrame(rng.uniform(-0.5, 0.5, (20, 2)), columns=["a", "b"])
+    frame.assign(label=["x", "y"] * 10).to_csv(tmp_path / "my.csv", index=False)
+    (tmp_path / "training_of_mine.py").write_text("def train(table, seed):\n    return table.X.max(0)\n")
+    words = ["--train", "training_of_mine:train", "--data", "my.csv", "--target", "label"]
+    done = audit(*words, "--claims", "1,0", "--runs", "100", "--neighbours", "add_remove")
+    assert done.exit_code == 1, done.output
+    assert "range read off rows" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--claims", "1,0"], "give module:Class or --train module:function, and not both"),
+        ([*BASE, "--train", "a:b"], "and not both"),
+        ([f"{FAULTY}:Nope", "--claims", "1,0"], "has no attribute 'Nope'"),
+        (["no.such:Thing", "--claims", "1,0"], "cannot import 'no.such:Thing' (No module named 'no')"),
+        (["Thing", "--claims", "1,0"], "'Thing' must be module:Class"),
+        ([f"{FAULTY}:CLIP", "--claims", "1,0"], "is float: give a class"),
+        ([BASE[0]], "--claims '' must be epsilon,delta"),
+        ([BASE[0], "--claims", "1"], "--claims '1' must be epsilon,delta"),
+        ([BASE[0], "--claims", "inf,0"], "epsilon inf cannot be violated"),
+        ([BASE[0], "--claims", "-1,0"], "epsilon = -1.0 must be in (0, inf]"),
+        ([*BASE, "--args", "1.0"], "--args '1.0' must be name=value"),
+        ([*BASE, "--args", "epsilon=f(1)"], "must be name=value"),
+        ([*BASE, "--args", "eps=1"], "unexpected keyword argument 'eps'"),
+        ([*BASE, "--data", "my.csv"], "--data and --target belong together"),
+        ([*BASE, "--data", "my.csv", "--target", "y"], "my.csv: No such file"),
+        ([*BASE, "--runs", "3"], "Invalid value for '--runs'"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        app(["audit", *words])
+    error = capsys.readouterr().err
+    assert stop.value.code == 2
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_columns_of_text_and_unknown_targets_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my.csv").write_text("a,b\n1,u\n2,v\n3,u\n")
+    for target, message in (
+        ("a", "column 'b' of my.csv has text"),
+        ("c", "my.csv has no column 'c'; there are a, b"),
+    ):
+        with pytest.raises(SystemExit):
+            app(["audit", *BASE, "--data", "my.csv", "--target", target])
+        assert message in capsys.readouterr().err
