@@ -47,7 +47,8 @@ from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import NO_TEST, Glm
 
 RTOL = 5e-4  # relative tolerance of both calibrations
-NARROWEST = 16.0  # one run gets at least this part of epsilon, for a negative binomial number of runs
+# one run gets epsilon divided by a number between these, at delta/runs; a Poisson law can need `runs` times more
+WIDEST, NARROWEST = 0.25, 16.0
 SPLIT = "held back"  # names the public stream that draws B
 # words for fields in what guarantees say is "chosen without accounting"
 WORDS = {"step": "step size", "l2": "ridge", "precision": "prior"}
@@ -132,7 +133,9 @@ class Tuned:
         private = budget.epsilon < math.inf
 
         def planned(epsilon: float) -> list[Plan]:
-            return [method.plan(known, Budget(epsilon, budget.delta)) for method in self.candidates]
+            return [
+                method.plan(known, Budget(epsilon, budget.delta / self.runs)) for method in self.candidates
+            ]
 
         def of_models(plans: Sequence[Plan]) -> DpEvent:
             return self.best_of(one_of([plan.guarantee.event for plan in plans]))
@@ -147,7 +150,7 @@ class Tuned:
                 self.accountant,
                 lambda share: of_models(planned(budget.epsilon / share)),
                 budget,
-                low=1.0,
+                low=WIDEST,
                 high=narrowest,
                 rtol=RTOL,
             )

@@ -73,7 +73,9 @@ def probabilities(mean: float, shape: float) -> tuple[int, np.ndarray]:
     """
     if shape == math.inf:
         check_runs(mean, shape)
-        last = math.ceil(mean + math.sqrt(80 * mean) + 27)  # by Bernstein's inequality, above it e^-40 is left
+        last = math.ceil(
+            mean + math.sqrt(80 * mean) + 27
+        )  # by Bernstein's inequality, above it e^-40 is left
         return 0, poisson.pmf(np.arange(last + 1), mean)
     least = gamma(mean, shape)
     if least == 1:
