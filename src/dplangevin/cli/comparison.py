@@ -459,9 +459,9 @@ def tuned(
             continue
         grid = {field: values for field, values in choices.items() if hasattr(method, field)}
         if not choices:
-            own = {field: PRIOR if field == "ridge" else getattr(method, field, None) for field in MULTIPLES}
-            field = next((each for each in MULTIPLES if own[each] and hasattr(method, each)), None)
-            values = [own[field] * each for each in MULTIPLES[field]] if field else []
+            field = next((each for each in MULTIPLES if getattr(method, each, None)), "")
+            usual = PRIOR if field == "ridge" else getattr(method, field, 0.0)
+            values = [usual * each for each in MULTIPLES.get(field, ())]
             grid = {field: [each for each in values if _accepts(method, field, each)]} if field else {}
         if grid:
             found[name + TUNED] = written(Tuned(method, grid, runs=runs))
@@ -474,7 +474,7 @@ def tuned(
 
 
 def _accepts(method: Any, field: str, value: float) -> bool:
-    """Return False if the method has no such setting, or refuses this value."""
+    """Return False if the method refuses this value of a setting."""
     try:
         replace(method, **{field: value})
     except ValueError:
