@@ -65,8 +65,7 @@ def test_the_law_that_is_drawn_is_the_law_that_is_priced(mean: float, shape: flo
 
 @pytest.mark.parametrize("name", TUNABLE)
 def test_every_method_that_has_a_grid_spends_the_budget_on_all_runs_and_says_so(name: str) -> None:
-    loss = LOGISTIC
-    known = facts(300, 4, loss=loss)
+    known = facts(100, 4)
     config = comparison.sized(TUNABLE[name], known)
     method, budget = instantiate(config), Budget(1.0, 1e-3)
     plan = method.plan(known, budget)

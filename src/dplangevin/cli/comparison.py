@@ -59,6 +59,9 @@ CLOSE = 2e-3  # relative tolerance of the proven ε
 TUNED = "_tuned"  # ends the names of methods that `tuned` adds
 # field -> multiples of a method's own value, the public grid of `tuned`; a method is tuned by the first that it has
 MULTIPLES = {"step": (0.2, 1.0, 5.0), "ridge": (0.1, 1.0, 10.0), "l2": (0.1, 1.0, 10.0)}
+SLOW_PRICE = (
+    "dp_sgld_ryffel2022",
+)  # last iterates: minutes for the whole curve; tuned only by --tune-choices
 BATCHES = 3  # fits of all repeats and budgets at once for each expected run, about
 SECRET = "secret-seed"  # file in the folder of results, if the noise comes from the system's entropy
 
@@ -461,8 +464,8 @@ def tuned(
         if not choices:
             field = next((each for each in MULTIPLES if getattr(method, each, None)), "")
             usual = PRIOR if field == "ridge" else getattr(method, field, 0.0)
-            values = [usual * each for each in MULTIPLES.get(field, ())]
-            grid = {field: [each for each in values if _accepts(method, field, each)]} if field else {}
+            values = [usual * each for each in MULTIPLES.get(field, ()) if name not in SLOW_PRICE]
+            grid = {field: [each for each in values if _accepts(method, field, each)]} if values else {}
         if grid:
             found[name + TUNED] = written(Tuned(method, grid, runs=runs))
     if not found:
