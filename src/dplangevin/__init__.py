@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dplangevin.methods.pate import Pate
     from dplangevin.methods.registry import METHODS
     from dplangevin.methods.sgld import Sgld
+    from dplangevin.methods.tuned import Tuned
     from dplangevin.privacy import Budget, Guarantee
     from dplangevin.privacy.accountants.tight import Tight
     from dplangevin.problems import Facts
@@ -82,6 +83,7 @@ _HOMES = {
     "Sghmc": "dplangevin.methods.dp_sghmc",
     "Sgld": "dplangevin.methods.sgld",
     "Tight": "dplangevin.privacy.accountants.tight",
+    "Tuned": "dplangevin.methods.tuned",
     "attack": "dplangevin.library",
     "audit": "dplangevin.library",
     "calibrate": "dplangevin.library",
@@ -127,6 +129,7 @@ __all__ = [  # noqa: RUF022
     "Sghmc",
     "Sgld",
     "Tight",
+    "Tuned",
     "attack",
     "audit",
     "calibrate",

@@ -328,6 +328,31 @@ def test_methods_of_ones_own_one_that_fails_and_hollow_results_that_are_never_be
     assert not shown[shown.method.eq("dp_sgld_ryffel2022")].best.any()
 
 
+def test_tuning_on_the_private_rows_is_charged_and_said(here: Path) -> None:
+    """For the methods that have the setting; the others, and the same method untuned, are as without --tune."""
+    done = compare(
+        "mine.csv", "--target", "label", "--ranges-from-data", "--tune", "3", "--tune-choices", "ridge=1,10"
+    )
+    assert done.exit_code == 0, done.output
+    said = (
+        "Tuned on the private rows: objpert_tuned (ridge 1, 10). Each is the best of a random number of runs"
+    )
+    assert said in " ".join(done.stdout.split())
+    assert "Its ε covers all runs and the choice." in " ".join(done.stdout.split())
+    assert said in Path("out/index.html").read_text()
+    runs = pd.read_csv("out/runs.csv")
+    assert {*runs.method} == {*CHEAP.split(","), "objpert_tuned"}
+    plain, tuned = runs[runs.method.eq("objpert")], runs[runs.method.eq("objpert_tuned")]
+    assert [*tuned.epsilon] == [1.0, 10.0]
+    assert (tuned.epsilon_proven <= tuned.epsilon * (1 + 1e-6)).all()
+    assert (tuned.epsilon_proven > 0.99 * tuned.epsilon).all()
+    for text in ('"choices":{"ridge":[1.0,10.0]}', '"runs":3.0', '"shape":1.0', '"held_back":0.2'):
+        assert tuned.settings.str.contains(text, regex=False).all()
+    assert plain.assumptions.str.contains("ridge and scaling chosen without accounting").all()
+    assert not tuned.assumptions.str.contains("ridge and scaling chosen").any()
+    assert tuned.assumptions.str.contains("choices of ridge, runs and held-back rows public").all()
+
+
 BAD = [
     (None, [], "ranges and categories are public inputs"),
     ("", ["--ranges-from-data"], "has no rows"),
@@ -350,6 +375,14 @@ BAD = [
     (None, ["--ranges-from-data", "--seed", "-1"], "--seed -1: must be at least 0"),
     (None, ["--ranges-from-data", "--folds", "99"], "folds = 99 of 60 rows"),
     (None, ["--ranges-from-data", "--out", "mine.csv"], "--out mine.csv is a file: name a folder"),
+    (None, ["--ranges-from-data", "--tune", "0.5"], "mean number of runs = 0.5 must be in [1, inf)"),
+    (None, ["--ranges-from-data", "--tune-choices", "ridge=1"], "give it with --tune"),
+    (
+        None,
+        ["--ranges-from-data", "--tune", "3", "--tune-choices", "ridge=a"],
+        "need a setting and its values",
+    ),
+    (None, ["--ranges-from-data", "--tune", "3", "--tune-choices", "step=1"], "no method has a setting step"),
     (None, ["--schema", "s.yaml"], "s.yaml cannot be read: No such file"),
     ("a,b\n1,2\n", ["--schema", "../other.yaml"], "no column 'label' in the header: there are a, b"),
     (

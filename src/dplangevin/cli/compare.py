@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -144,6 +145,14 @@ def compare(
         list[str] | None,
         METHODS(help="A method of your own, as module.Class; may be repeated."),
     ] = None,
+    tune: Annotated[
+        float | None,
+        METHODS(help="Also tune methods on the private rows, by this mean number of runs, and charge it."),
+    ] = None,
+    tune_choices: Annotated[
+        list[str] | None,
+        METHODS(help="A setting and its values for --tune, such as step=0.1,0.5,2; may be repeated."),
+    ] = None,
     quick: Annotated[bool, METHODS("--quick", help="A first look: only quick methods, 3 repeats.")] = False,
     test: Annotated[Path | None, SCORES(help="Another table to test on.")] = None,
     repeats: Annotated[
@@ -170,7 +179,7 @@ def compare(
     from rich.console import Console
 
     from dplangevin import files
-    from dplangevin.cli.comparison import Comparison, methods_named
+    from dplangevin.cli.comparison import Comparison, methods_named, tuned
     from dplangevin.cli.output import counted
     from dplangevin.data import template as templates
     from dplangevin.pipeline import executor
@@ -199,13 +208,18 @@ def compare(
     if results == Path():
         raise ValueError("--out: name a folder, which may be a new one")
     _ours(results, schema)
+    chosen = methods_named(_listed(methods), method or (), quick=quick)
+    if tune is not None:
+        chosen |= tuned(chosen, tune, _choices(tune_choices or ()))
+    elif tune_choices:
+        raise ValueError(f"--tune-choices {tune_choices[0]}: give it with --tune")
     comparison = Comparison(
         name=re.sub(r"\W+", "_", table.stem),
         folder=table.parent,
         file=table.name,
         schema=stated,
         splits=splits,
-        methods=methods_named(_listed(methods), method or (), quick=quick),
+        methods=chosen,
         epsilons=_numbers(epsilon),
         delta=delta,
         seeds=folds or repeats,
@@ -275,6 +289,7 @@ def _print(page: Any) -> None:
     line()
     line(page.LEGEND)
     for text in [
+        *filter(None, [page.tuned]),
         *page.released,
         *(f"Warning: {text}." for text in page.warnings),
         *page.clipped,
@@ -408,3 +423,17 @@ def _numbers(text: str) -> list[float]:
         return sorted({float(each) for each in text.split(",")})
     except ValueError:
         raise ValueError(f"--epsilon {text}: need numbers separated by commas, such as 0.1,1,10") from None
+
+
+def _choices(texts: Sequence[str]) -> dict[str, list[float]]:
+    """Return field -> values of texts such as step=0.1,0.5."""
+    found = {}
+    for text in texts:
+        field, _, values = text.partition("=")
+        try:
+            found[field.strip()] = [float(each) for each in values.split(",")]
+        except ValueError:
+            raise ValueError(
+                f"--tune-choices {text!r}: need a setting and its values, such as step=0.1,0.5"
+            ) from None
+    return found

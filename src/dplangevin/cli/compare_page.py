@@ -10,9 +10,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
+from hydra.utils import instantiate
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome
+from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, TUNED, Comparison, Outcome
 from dplangevin.data.schema import FROM_DATA, LEFT_OUT, Schema
 from dplangevin.papers.exhibits import compare
 from dplangevin.papers.exhibits.style import image_bytes, look
@@ -123,7 +124,26 @@ class Page:
         return (
             f"{linear} on rows of norm at most 1. Methods of the package have their default settings, but the same "
             f"prior (precision or ridge {number(PRIOR)}{self.priors}) and as many passes over the rows, none chosen "
-            "with a look at these rows."
+            f"with a look at these rows. {self.tuned}".rstrip()
+        )
+
+    @property
+    def tuned(self) -> str:
+        """How methods were tuned on the private rows, if any were."""
+        texts = []
+        for name, config in self.comparison.methods.items():
+            if name.endswith(TUNED):
+                grid = "; ".join(
+                    f"{field} {', '.join(map(short, values))}" for field, values in config["choices"].items()
+                )
+                texts.append(f"{look(name).label} ({grid})")
+                law, held = instantiate(config).law, config["held_back"]
+                runs = number(config["runs"])
+        if not texts:
+            return ""
+        return (
+            f"Tuned on the private rows: {', '.join(texts)}. Each is the best of a random number of runs ({law}, mean "
+            f"{runs}) by noisy scores on {100 * held:.0f} % of the training rows. Its ε covers all runs and the choice."
         )
 
     @property
@@ -242,8 +262,9 @@ class Page:
         return [
             f"To publish: {public}Choose the method on public data, or by a rule fixed in advance. Then fit it once on "
             "all rows with `dplangevin.PrivateClassifier` or `dplangevin.learn`, without a seed.",
-            "To tune: all settings here are defaults. Give a method with your settings by --method, and choose on "
-            "public rows: a choice by these scores costs privacy that no ε here counts.",
+            "To tune: --tune 10 chooses settings on the private rows, and its ε covers that. Or give a method with "
+            "your settings by --method, and choose on public rows: a choice by these scores costs privacy that no ε "
+            "here counts.",
             f"More rows? {self.headroom}",
         ]
 

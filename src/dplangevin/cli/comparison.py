@@ -35,6 +35,7 @@ from dplangevin.library import calibrate
 from dplangevin.methods import Method, planned
 from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
+from dplangevin.methods.tuned import Tuned
 from dplangevin.papers.exhibits import read
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import pinned
@@ -55,6 +56,13 @@ TEACHER_ROWS = 20  # fewest rows for each teacher of PATE
 LEAST = 20  # fewest training rows
 TOGETHER = 2**22  # rows times repeats times budgets of one fit, at most: bounds its memory
 CLOSE = 2e-3  # relative tolerance of the proven ε
+TUNED = "_tuned"  # ends the names of methods that `tuned` adds
+# field -> multiples of a method's own value, the public grid of `tuned`; a method is tuned by the first that it has
+MULTIPLES = {"step": (0.2, 1.0, 5.0), "ridge": (0.1, 1.0, 10.0), "l2": (0.1, 1.0, 10.0)}
+SLOW_PRICE = (
+    "dp_sgld_ryffel2022",
+)  # last iterates: minutes for the whole curve; tuned only by --tune-choices
+BATCHES = 3  # fits of all repeats and budgets at once for each expected run, about
 SECRET = "secret-seed"  # file in the folder of results, if the noise comes from the system's entropy
 
 
@@ -96,10 +104,17 @@ COSTS = {
 }
 
 
-def expected(name: str, facts: Facts, budgets: int, seeds: int) -> float:
-    """Return a guess of the seconds that the fits of a method take on one core, for the progress bar."""
-    cost = COSTS.get(name, OTHER)
-    return budgets * seeds * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
+def expected(name: str, facts: Facts, budgets: int, seeds: int, runs: float = 0.0) -> float:
+    """Return a guess of the seconds that the fits of a method take on one core, for the progress bar.
+
+    Parameters
+    ----------
+    runs : float
+        Mean number of runs of a method that is tuned.
+    """
+    cost = COSTS.get(name.removesuffix(TUNED), OTHER)
+    fits = budgets * seeds * (BATCHES * runs or 1.0)
+    return fits * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
 
 
 class Outcome(NamedTuple):
@@ -255,14 +270,18 @@ class Comparison:
             part.write_text(text, encoding="utf-8")
         spec = cfg.experiment[NAME]
         store = Store([self.results / f"{table}.csv" for table in tables(spec)], self.results / "units")
-        watch = Watch(lambda unit: expected(unit.run.method, facts, len(unit.epsilons), self.seeds))
+
+        def seconds(name: str, budgets: int) -> float:
+            return expected(name, facts, budgets, self.seeds, methods[name].get("runs", 0.0))
+
+        watch = Watch(lambda unit: seconds(unit.run.method, len(unit.epsilons)))
         with TemporaryDirectory() as spare, pinned():
             prepared = Path(spare) / f"{self.name}.npz"
             data.save(prepared)
             del data
             begin(
                 self.seeds * sum(map(len, promised.values())),
-                sum(expected(name, facts, len(promised[name]), self.seeds) for name in methods),
+                sum(seconds(name, len(promised[name])) for name in methods),
             )
             file = File.at(prepared)
             if self.seed is None:
@@ -423,6 +442,55 @@ def methods_named(
     return configs
 
 
+def tuned(
+    configs: Mapping[str, Mapping[str, Any]], runs: float, choices: Mapping[str, Sequence[float]]
+) -> dict[str, dict[str, Any]]:
+    """Return name -> config of the methods that tune a method of the package on the private rows.
+
+    Parameters
+    ----------
+    configs : mapping
+        Of the methods to tune, see `methods_named`. Those without a setting to choose are left out.
+    runs : float >= 1
+        Mean number of runs.
+    choices : mapping
+        Field -> values. Empty: those of `MULTIPLES`, times the settings that all methods share. Values that a
+        method refuses, such as a step at which it is unstable, are then left out.
+
+    Raises
+    ------
+    ValueError
+        No method has such a setting, or runs or a value is outside its domain.
+    """
+    found = {}
+    for name in configs:
+        if name not in METHODS or not (method := METHODS[name]()).budgeted:
+            continue
+        grid = {field: values for field, values in choices.items() if hasattr(method, field)}
+        if not choices:
+            field = next((each for each in MULTIPLES if getattr(method, each, None)), "")
+            usual = PRIOR if field == "ridge" else getattr(method, field, 0.0)
+            values = [usual * each for each in MULTIPLES.get(field, ()) if name not in SLOW_PRICE]
+            grid = {field: [each for each in values if _accepts(method, field, each)]} if values else {}
+        if grid:
+            found[name + TUNED] = written(Tuned(method, grid, runs=runs))
+    if not found:
+        raise ValueError(
+            f"--tune: no method has a setting {' or '.join(choices or MULTIPLES)} to choose; name others by --methods "
+            "or give --tune-choices"
+        )
+    return found
+
+
+def _accepts(method: Any, field: str, value: float) -> bool:
+    """Return False if the method refuses this value of a setting."""
+    try:
+        replace(method, **{field: value})
+    except ValueError:
+        return False
+    return True
+
+
 def class_named(target: str) -> Any:
     """Return a user's method, given as module.Class; the module may be in the current folder.
 
@@ -475,7 +543,9 @@ def fitted(method: Any, facts: Facts) -> Any:
         changes["sampling"] = replace(method.sampling, epochs=passes)
     if "adjacency" in known and isinstance(method.accountant, Li2019):
         changes |= {"accountant": Tight(), "adjacency": NEIGHBOURS}
-    changes |= {name: fitted(getattr(method, name), facts) for name in ("first", "second") if name in known}
+    changes |= {
+        name: fitted(getattr(method, name), facts) for name in ("first", "second", "method") if name in known
+    }
     if isinstance(method, Pate):
         teachers = max(2, min(method.teachers, facts.n // TEACHER_ROWS))
         vote = replace(

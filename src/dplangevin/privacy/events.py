@@ -578,3 +578,26 @@ class SufficientStatisticsDpEvent(DpEvent):
             return GaussianDpEvent(1 / math.sqrt(a + b + c))
         k = min(1.0, b / (2 * a + c))
         return GaussianDpEvent(2 / math.sqrt((2 * a + c) * (1 - k * k) + 2 * b * (1 + k)))
+
+
+@attr.s(frozen=True, slots=True, auto_attribs=True)
+class OneOfDpEvent(DpEvent):
+    """One of several mechanisms sees the record that differs.
+
+    Which one depends on a draw with a law that is the same on all data sets, or on the place of the record. Places
+    can depend on the number of records, so the event has no price under add_remove.
+
+    At each delta the price is the largest epsilon of the mechanisms. For a place this is plain. For a draw, the
+    hockey-stick divergence of the mixture is at most the mean of the mechanisms' divergences, whether or not the
+    draw is released.
+
+    Attributes
+    ----------
+    events : tuple of DpEvent
+        The mechanisms, at least one.
+    """
+
+    events: tuple[DpEvent, ...] = attr.ib(converter=tuple)
+
+    def __attrs_post_init__(self) -> None:
+        require(len(self.events) > 0, "events is empty: give at least one mechanism")

@@ -34,6 +34,7 @@ from dplangevin.privacy.events import (
     HalfReplacedDpEvent,
     LangevinDpEvent,
     ObjectivePerturbationDpEvent,
+    OneOfDpEvent,
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
@@ -89,6 +90,7 @@ class Tight:
       iterates.
     - Under zero_out: the price of add_remove where the number of records decides nothing, else see `_zeroed`.
     - The best of a random number of runs: `selection.selected`. It is priced alone, not in a composition.
+    - One of several mechanisms (`OneOfDpEvent`): the largest of their prices. It is priced alone, too.
 
     A step without replacement has two directions: (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1), and the
     reverse. Neighbours can differ in either. So the step is priced by the pointwise larger of the two. This
@@ -146,6 +148,11 @@ class Tight:
         given = list(leaves(event))
         if len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], RepeatAndSelectDpEvent):
             return Price(selected(given[0][0], delta, lambda one, d: self.epsilon(one, d, adjacency)), BEST)
+        if len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], OneOfDpEvent):
+            if adjacency == "add_remove":
+                raise refuse(self.name, event, "which mechanism sees a record can depend on their number")
+            prices = [self.price(each, delta, adjacency) for each in given[0][0].events]
+            return max(prices, key=lambda price: price.epsilon)
         hidden = adjacency != "zero_out" or all(_whole(leaf) for leaf, _ in given)
         last = hidden and len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], LangevinDpEvent)
         if last and given[0][0].steps > 1:  # with one step, all iterates are the last iterate
