@@ -63,6 +63,7 @@ class Timed(Glm):
 
     def descent(self, chains: Sequence[Chain]) -> Descent:
         step = super().descent(chains)
+        assert step is not None  # only chains on all rows have none
         self.began.clear()
 
         def timed(*args: Any) -> None:

@@ -137,6 +137,7 @@ class Training:
         """
         size = self.chain.sampling.size(self.records)
         step = problem.descent([self.chain._replace(sampling=Sampling("poisson", 1, 1))])
+        assert step is not None  # only chains on all rows have none
 
         def descend(theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
             step(theta, batch, eta / size, keep)

@@ -174,7 +174,7 @@ def test_where_a_poisson_sample_is_empty_only_the_ridge_acts() -> None:
 class Unfused(Glm):
     """A linear model without fused steps."""
 
-    def descent(self, chains: Any) -> None:  # type: ignore[override]
+    def descent(self, chains: Any) -> None:
         return None
 
 
