@@ -31,7 +31,7 @@ LONG = 100_000  # bytes
 SECTIONS = {  # of the menu; the last has the pages that no other names
     "Results": ["findings.md", "accuracy.md", "networks.md", "gan.md", "verdicts.md"],
     "Methods and privacy": ["methods.md", "privacy.md", "attacks.md", "guarantees.md"],
-    "Use": ["library.md", "data.md", "tutorials/*.md"],
+    "Use": ["library.md", "audit.md", "data.md", "tutorials/*.md"],
     "Run": ["pipeline.md", "sweeps.md", "cluster.md", "speed.md"],
     "Build": ["design.md", "adding.md"],
     "Reference": ["*.md", "api/index.rst"],
