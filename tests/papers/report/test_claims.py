@@ -118,7 +118,7 @@ RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high"
         ),
         (
             claim(verdict="reproduced under stated choices", kind="extension", unit="exponent alpha", measure="range"),
-            "We find an exponent α of −0.02 (smallest to largest of several values: −0.03 to 0.01); the question "
+            "We find an exponent α of −0.02 (range, no interval: −0.03 to 0.01); the question "
             "asks for more than 0. Another setting, network or reading meets it.",
         ),
         (

@@ -105,8 +105,10 @@ MEASURES = {
     verdicts.INTERVAL: "A 95 % interval over independent splits or draws.",
     verdicts.ONE_SPLIT: "A 95 % interval over seeds on one split. It leaves out the sampling error of the test rows.",
     verdicts.EXACT: "The smallest and the largest of several exact values, from a proof or a computation.",
-    verdicts.ATTACK: "A lower bound by an attack (95 % confidence) and an upper bound by a proof.",
-    verdicts.RANGE: "The smallest and the largest of several values. This is no interval and never contradicts.",
+    verdicts.ATTACK: "A lower bound by an attack (95 % confidence, or exact for one pair), and an upper bound "
+    "by a proof.",
+    verdicts.RANGE: "The smallest and the largest of several values, or two neighbouring budgets. This is no "
+    "interval and never contradicts.",
     "": "One value without an interval, such as that of one seed. It never contradicts.",
 }
 UNITS = {"epsilon": "ε", "beta": "β", "exponent alpha": "exponent α"}  # columns of the table -> words
@@ -271,7 +273,7 @@ def _measured(row: pd.Series) -> str:
     if row.measure == verdicts.ONE_SPLIT:
         return f"{found} (95 % interval {interval}, over seeds on one split)"
     if row.measure == verdicts.RANGE:
-        return f"{found} (smallest to largest of several values: {spread})"
+        return f"{found} (range, no interval: {spread})"
     return f"{found} (one value, without an interval)"
 
 
