@@ -38,9 +38,9 @@ def test_promise(change: dict[str, Any], verdict: str) -> None:
     if verdict == verdicts.NOT_TESTABLE:
         assert found["reason"] == "no settings"
     elif "epsilon_add_remove" in change:
-        assert "it is kept for add/remove neighbours only" in found["reason"]
+        assert "it holds for add/remove neighbours only" in found["reason"]
     elif "solved" in change:
-        assert "kept by batch >= 9" in found["reason"]
+        assert "hold for batch >= 9" in found["reason"]
     if change == {}:
         assert (found["ours"], found["low"], found["high"]) == (2.0, 0.5, 2.0)
 

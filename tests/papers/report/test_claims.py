@@ -93,20 +93,24 @@ RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high"
             "ε lies between 4.09 (attack, 95 % confidence) and 1,315 (proof); the claim allows at most 1.",
         ),
         (
+            claim(**ATTACK, low=5.775, high=1314.7, reason="one pair costs exactly 5.78"),
+            "ε lies between 5.78 (exact, for one pair of data sets) and 1,315 (proof); the claim allows at most 1.",
+        ),
+        (
             claim(**ATTACK, low=math.nan, high=387.86),
             "ε is at most 388 (proof), and no attack was run; the claim allows at most 1.",
         ),
         (
             claim(**RATIO | {"measure": "attack to proof", "ours": 198.0, "asked_low": -INF}),
-            "The ratio to the most that the claim allows lies between 84.9 (attack, 95 % confidence) and 198 (proof).",
+            "The ratio to the bound that the claim states lies between 84.9 (attack, 95 % confidence) and 198 (proof).",
         ),
         (
             claim(**RATIO | {"measure": "attack to proof", "asked_low": -INF}),
-            "Attacks (95 % confidence) show 84.9 to 198 times the most that the claim allows.",
+            "Attacks (95 % confidence) show 84.9 to 198 times the bound that the claim states.",
         ),
         (
             claim(**RATIO, asked_low=-INF),
-            "Exact computation gives 84.92 to 198 times the most that the claim allows.",
+            "Exact computation gives 84.92 to 198 times the bound that the claim states.",
         ),
         (
             claim(**COUNT, asked_low=4177.0, asked_high=4177.0),
@@ -114,7 +118,7 @@ RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high"
         ),
         (
             claim(verdict="reproduced under stated choices", kind="extension", unit="exponent alpha", measure="range"),
-            "We find an exponent α of −0.02 (smallest to largest of several values: −0.03 to 0.01); the question "
+            "We find an exponent α of −0.02 (range, no interval: −0.03 to 0.01); the question "
             "asks for more than 0. Another setting, network or reading meets it.",
         ),
         (

@@ -87,7 +87,9 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
             shown = f"an attack on the theorem's hypotheses shows at least {short(row.epsilon_attack)} "
             shown += f"(95 % confidence, {short(row.attack_runs)} runs)"
         else:
-            shown = f"one pair that the theorem's hypotheses admit costs exactly {short(row.epsilon_attack)}"
+            shown = (
+                f"one pair that the theorem's hypotheses admit {words.EXACT_PAIR} {short(row.epsilon_attack)}"
+            )
         reason += f"; {shown}"
     verdict = promise_verdict(
         claimed, replaced=ours, added=other, attack=row.epsilon_attack, elsewhere=bool(row.rescued)
@@ -95,8 +97,8 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     if verdict == REPRODUCED:
         reason += f"; the claim is {claimed / ours:.2g} times what it costs"
     elif other <= claimed:
-        reason += "; at this ε and δ it is kept for add/remove neighbours only"
-    reason += f"; it would be kept by {text['solved']}" if text["solved"] and ours > claimed else ""
+        reason += "; at this ε and δ it holds for add/remove neighbours only"
+    reason += f"; it would hold for {text['solved']}" if text["solved"] and ours > claimed else ""
     reason += f"; priced: {text['mechanism']}"
     reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""
     reason += f"; {text['note']}" if text["note"] else ""
@@ -277,8 +279,8 @@ def exponent(
     limits = f" (95 % interval {slope.low:.3f} to {slope.high:.3f})" if column == "value" else ""
     reason = (
         f"the exponent is {slope.mean:.3f}{limits}, fitted over {len(rows)} "
-        f"values of the {words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}, asked: "
-        f"{asked_range}; the {words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to "
-        f"{rows[column].iloc[-1]:.3g}"
+        f"values of the {words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}; "
+        f"the claim asks for {asked_range}; the {words.column(column) or 'value'} goes from "
+        f"{rows[column].iloc[0]:.3g} to {rows[column].iloc[-1]:.3g}"
     )
     return result(slope, verdict, reason, INTERVAL if column == "value" else EXACT, asked_range=asked_range)

@@ -67,7 +67,8 @@ def every_case(
     rows = _at_smallest(rows_where(frame, where), smallest)
     asked_range = AskedRange.within(bounds)
     inside = rows[column].between(*asked_range)
-    reason = f"{what}: {_range(rows[column])}, asked: {asked_range}; {inside.sum()} of {len(rows)} cases hold"
+    reason = f"{what}: {_range(rows[column])}; the claim asks for {asked_range}; "
+    reason += f"{inside.sum()} of {len(rows)} cases hold"
     verdict = decide(bool(inside.all()), True)
     if verdict == CONTRADICTED and others is not None:
         rest = _at_smallest(rows_where(frame, others), smallest)[column]
@@ -94,7 +95,9 @@ def order(
     if slopes.empty:
         return not_testable(f"no two values of {x} to compare in {dict(where)}", asked_range)
     inside = slopes.between(*asked_range)
-    reason = f"exponent of {what}: {_range(slopes)} in {len(slopes)} differences, asked: {asked_range}"
+    reason = (
+        f"exponent of {what}: {_range(slopes)} in {len(slopes)} differences; the claim asks for {asked_range}"
+    )
     return result(
         extremes(slopes), decide(bool(inside.all()), not inside.any()), reason, EXACT, asked_range=asked_range
     )

@@ -69,7 +69,7 @@ def accuracy(
     """
     asked_range = AskedRange.near(published, margin)
     paper, stand_in = (_near(part, asked_range) for part in _by_network(_runs_where(frame, where), small))
-    text, tried = f"published {percent(published)} %, asked: within {points(margin)}", ""
+    text, tried = f"published {percent(published)} %; we accept values within {points(margin)}", ""
     held = False
     for name, other in (others or {}).items():
         try:
@@ -104,9 +104,9 @@ def above(
     evidence = [_difference(one, two, margin, by) for one, two in zip(*pair, strict=True)]
     if not any(evidence):
         raise NoRows(f"no network was trained both with {_listed(first)} and with {_listed(second)}")
-    size = f"at most {points(margin)} below" if margin else "above it"
+    size = f"at most {points(margin)} below 0" if margin else "more than 0"
     sides = [_in_words(_runs_where(frame, where), where) for where in (first, second)]
-    text = f"accuracy of {sides[0]} less that of {sides[1]}, asked: {size}"
+    text = f"accuracy of {sides[0]} minus that of {sides[1]}; the claim asks for {size}"
     return two_networks(evidence[0], evidence[1], text, asked_range=AskedRange.difference(margin))
 
 
@@ -134,7 +134,7 @@ def more_covered(
     interval = welch([(1.0, means[0]), (-1.0, means[1])])
     direction = 1 if interval.low > 0 else -1 if interval.high < 0 else 0
     sides = [_in_words(each, where) for each, where in zip(rows, (first, second), strict=True)]
-    text = f"{words.column(metric)} of {sides[0]} less that of {sides[1]}, asked: above 0"
+    text = f"{words.column(metric)} of {sides[0]} minus that of {sides[1]}; the claim asks for more than 0"
     if by:
         text += f", averaged over {words.column(by)} {words.listed([short(float(value)) for value in at])}"
     own = f"{words.features(small)}: {interval.mean:+.2f} [{interval.low:.2f}, {interval.high:.2f}] over "
@@ -255,7 +255,7 @@ def accuracy_on_features(
         return not_testable(reason, asked_range)
     interval = t_interval(_by_seed(ours))
     holds, outside = _compared(interval, asked_range)
-    reason = f"published {percent(published)} %, asked: within {points(margin)}; {percent(interval.mean)} %"
+    reason = f"published {percent(published)} %; we accept values within {points(margin)}; {percent(interval.mean)} %"
     reason += f" {_limits(interval, len(ours))}{_price(ours)}"
     return result(interval, decide(holds, outside), reason, ONE_SPLIT, asked_range=asked_range)
 
@@ -321,7 +321,9 @@ def weighted_sum(
     if not any(evidence):
         wanted = ", ".join(_listed(where) for _, where in weighted)
         raise NoRows(f"no features on which all of {wanted} were trained")
-    text = f"{what}, asked: above 0" + (f", given away {points(margin)}" if margin else "")
+    text = f"{what}; the claim asks for more than 0" + (
+        f", less a margin of {points(margin)}" if margin else ""
+    )
     text += f" and at most {points(most)}" if most < math.inf else ""
     mine = next((one for one in evidence[:-1] if one), None)
     return two_networks(mine, evidence[-1], text, asked_range=AskedRange(0.0 - margin, most))
@@ -425,7 +427,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
     if larger:
         reason += f"; at δ {number(delta)} each of them is more"
     elif ours > most and prices[ADD_REMOVE] <= most:
-        reason += "; at this δ it is kept for add/remove neighbours only"
+        reason += "; at this δ it holds for add/remove neighbours only"
     return result(interval, verdict, reason, ATTACK, asked_range=asked_range)
 
 

@@ -331,7 +331,7 @@ def reaches_baseline(
         f"from ε {number(start)} on" if start < math.inf else "not even at the largest budget"
     )
     at = ", ".join(f"{100 * gap[c].mean():+.2f} at ε {short(float(np.exp(c)))}" for c in gap.columns)
-    reason += f", asked: from ε {number(by)} on; mean difference in points: {at}{_violations(pair)}"
+    reason += f"; the claim asks for this from ε {number(by)} on; mean difference in points: {at}{_violations(pair)}"
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         later = [column for column in gap.columns if np.exp(column) >= by * (1 - ROUNDING)]
@@ -424,7 +424,7 @@ def price_of_standard_step(
         reason = f"{name} takes smaller steps than without privacy at every budget up to {number(rows.epsilon.max())}"
     else:
         reason = f"the step that {name} takes without privacy costs ε {short(ours)} by the accountant that calibrates"
-    reason += f"; asked: {asked_range}"
+    reason += f"; the claim asks for {asked_range}"
     low, high = math.nan, math.nan
     if sensitivity and _covers(runs, dataset, sensitivity, [method]):
         settings = _settings(runs, dataset, method, (sensitivity, sensitivity))

@@ -358,7 +358,7 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
     if table.empty:
         raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
     narrow, wide, asked_range = table.ratio_classes, table.ratio_theorem, AskedRange(high=most)
-    reason = f"asked: {asked_range}; " + ", ".join(
+    reason = f"the claim asks for {asked_range}; " + ", ".join(
         f"{words.features(row.task)}: {row.ratio_classes:.2g} with d = classes, "
         f"{row.ratio_theorem:.2g} with d = classes x features"
         for row in table.itertuples()

@@ -344,7 +344,7 @@ def within(
     interval = extremes(values)
     spread = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (interval.low, interval.high)))
     cases = "1 case" if len(values) == 1 else f"{len(values)} cases"
-    reason = f"{reason} {spread} in {cases}, asked: {asked_range}; {inside} of {len(values)} hold"
+    reason = f"{reason} {spread} in {cases}; the claim asks for {asked_range}; {inside} of {len(values)} hold"
     return result(
         interval,
         decide(inside == len(values), strict or inside == 0),

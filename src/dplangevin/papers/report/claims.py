@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pandas as pd
 from markupsafe import Markup, escape
 
-from dplangevin.papers.claims import verdicts
+from dplangevin.papers.claims import verdicts, words
 from dplangevin.papers.claims.verdicts import AskedRange
 from dplangevin.text import distinct, number
 
@@ -105,8 +105,10 @@ MEASURES = {
     verdicts.INTERVAL: "A 95 % interval over independent splits or draws.",
     verdicts.ONE_SPLIT: "A 95 % interval over seeds on one split. It leaves out the sampling error of the test rows.",
     verdicts.EXACT: "The smallest and the largest of several exact values, from a proof or a computation.",
-    verdicts.ATTACK: "A lower bound by an attack (95 % confidence) and an upper bound by a proof.",
-    verdicts.RANGE: "The smallest and the largest of several values. This is no interval and never contradicts.",
+    verdicts.ATTACK: "A lower bound by an attack (95 % confidence, or exact for one pair), and an upper bound "
+    "by a proof.",
+    verdicts.RANGE: "The smallest and the largest of several values, or two neighbouring budgets. This is no "
+    "interval and never contradicts.",
     "": "One value without an interval, such as that of one seed. It never contradicts.",
 }
 UNITS = {"epsilon": "ε", "beta": "β", "exponent alpha": "exponent α"}  # columns of the table -> words
@@ -271,7 +273,7 @@ def _measured(row: pd.Series) -> str:
     if row.measure == verdicts.ONE_SPLIT:
         return f"{found} (95 % interval {interval}, over seeds on one split)"
     if row.measure == verdicts.RANGE:
-        return f"{found} (smallest to largest of several values: {spread})"
+        return f"{found} (range, no interval: {spread})"
     return f"{found} (one value, without an interval)"
 
 
@@ -281,13 +283,14 @@ def _bounds(row: pd.Series) -> str:
     if row.unit != "epsilon" and row.ours != row.high:  # what is proven is an upper bound
         return f"attacks (95 % confidence) show {_quantity(row, _span(row, row.low, row.high))}"
     name = "ε" if row.unit == "epsilon" else f"the {row.unit}"
+    how = "exact, for one pair of data sets" if words.EXACT_PAIR in row.reason else "attack, 95 % confidence"
     if reference := _reference(row):
-        return f"{name} to {reference} lies between {low} (attack, 95 % confidence) and {high} (proof)"
+        return f"{name} to {reference} lies between {low} ({how}) and {high} (proof)"
     if pd.isna(row.low):
         return f"{name} is at most {high} (proof), and no attack was run"
     if pd.isna(row.high):
-        return f"{name} is at least {low} (attack, 95 % confidence), and no proof bounds it"
-    return f"{name} lies between {low} (attack, 95 % confidence) and {high} (proof)"
+        return f"{name} is at least {low} ({how}), and no proof bounds it"
+    return f"{name} lies between {low} ({how}) and {high} (proof)"
 
 
 def _asks(row: pd.Series) -> str:
@@ -315,7 +318,7 @@ def _reference(row: pd.Series) -> str:
     if wanted.low == wanted.high:
         return "the printed value"
     if wanted.high == 1 and wanted.low <= 0:
-        return f"the most that {_who(row)} allows"
+        return f"the bound that {_who(row)} states"
     return f"the least that {_who(row)} asks for" if math.isinf(wanted.high) else ""
 
 
