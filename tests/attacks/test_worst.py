@@ -18,6 +18,7 @@ from dplangevin.attacks.one_run import one_run
 from dplangevin.attacks.quadrature import drawn, epsilon_of
 from dplangevin.library import facts
 from dplangevin.methods import Execution
+from dplangevin.methods.registry import METHODS
 from dplangevin.papers.analyses.brackets import Brackets
 from dplangevin.pipeline.config import load
 from dplangevin.privacy import Budget
@@ -25,11 +26,13 @@ from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import (
     FisherScoringDpEvent,
+    HalfReplacedDpEvent,
     LangevinDpEvent,
     ObjectivePerturbationDpEvent,
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
+    SecondMomentDpEvent,
     SufficientStatisticsDpEvent,
 )
 
@@ -39,6 +42,8 @@ RUNS = 100_000
 DELTA = 1e-4
 HALVED = {  # attribute of a mechanism's noise -> what half the noise makes of it
     GaussianDpEvent: {"noise_multiplier": 0.5},
+    SecondMomentDpEvent: {"noise_multiplier": 0.5},
+    HalfReplacedDpEvent: {"noise_multiplier": 0.5},
     LangevinDpEvent: {"noise_std": 0.5},
     FisherScoringDpEvent: {"noise_std": 0.5},
     PosteriorSampleDpEvent: {"rho": 2.0},
@@ -73,9 +78,11 @@ def of(name: str, epsilon: float = 1.0) -> tuple[DpEvent, Any]:
     return plan.guarantee.event, plan.guarantee.adjacency
 
 
-def test_every_private_method_is_in_the_analysis() -> None:
+def test_every_private_method_is_in_the_analysis_with_the_settings_of_its_class() -> None:
     private = {name for name in CONF.method if instantiate(CONF.method[name]).budgeted}
     assert {name.split()[0] for name in ANALYSIS.methods} == private
+    other = {name for name in private if ANALYSIS.methods[name] != METHODS[name]()}
+    assert other == {"dp_sgld_ryffel2022"}  # full batches and a known start
 
 
 @pytest.mark.parametrize("name", list(ANALYSIS.methods))

@@ -8,7 +8,6 @@ import pytest
 from drawing import captions
 from hydra.utils import instantiate
 
-from dplangevin.methods.registry import METHODS
 from dplangevin.papers.analyses.brackets import Brackets
 from dplangevin.papers.exhibits.brackets import brackets, brackets_page, label
 from dplangevin.pipeline.config import load
@@ -26,13 +25,6 @@ def analysis() -> Brackets:
 def frame(analysis: Brackets) -> pd.DataFrame:
     assert set(TASKS) <= set(analysis.units())
     return pd.DataFrame([row for unit in TASKS for row in analysis.rows(unit, 1)])
-
-
-def test_every_private_method_is_there_with_the_settings_of_its_class(analysis: Brackets) -> None:
-    private = {name for name, make in METHODS.items() if getattr(make(), "budgeted", False)}
-    assert private <= set(analysis.methods)
-    other = {name for name in private if analysis.methods[name] != METHODS[name]()}
-    assert other == {"dp_sgld_ryffel2022"}  # full batches and a known start
 
 
 def test_no_attack_is_above_its_proof_and_rows_are_the_same_again(
