@@ -458,7 +458,12 @@ def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.Data
 
 # Checks and captions, from the runs
 
-CHOSEN = {"radius": "ball of radius", "ridge": "ridge", "l2": "ridge"}  # setting -> its name in a caption
+CHOSEN = {  # setting -> its name in a caption
+    "radius": "ball of radius",
+    "prior": "Gaussian prior of precision",
+    "ridge": "ridge",
+    "l2": "ridge",
+}
 SCALINGS = {"unit": "each row has norm 1", "global": "rows over one constant", "raw": "rows as they are"}
 
 
@@ -494,7 +499,7 @@ def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-inter
 
 
 def chosen(runs: pd.DataFrame, methods: Iterable[str]) -> str:
-    """Return a line with radius and ridge of the methods and the scaling of the rows, "" if no method has one.
+    """Return a line with radius, prior and ridge of the methods and the scaling of the rows, "" if no method has one.
 
     A method with several settings is left out.
     """
@@ -503,6 +508,8 @@ def chosen(runs: pd.DataFrame, methods: Iterable[str]) -> str:
         settings = runs[runs.method.eq(method)].settings.unique()
         values = json.loads(settings[0]) if len(settings) == 1 and settings[0] else {}
         values |= values.get("first", {})
+        if values.get("bound") == "gdp":  # there is no ball
+            values |= {"radius": None, "prior": values["precision"]}
         for key, name in CHOSEN.items():
             if values.get(key):
                 users.setdefault(f"{name} {number(values[key])}", []).append(look(method).label)
