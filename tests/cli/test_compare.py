@@ -424,7 +424,7 @@ def test_every_private_method_has_plans_for_few_rows_at_the_price_asked_for(loss
     facts = Glm(x, torch.zeros(1, 60), loss, x_test=x[:, :16], target=target).facts
     methods = comparison.methods_named(None)
     assert set(methods) == {"nonprivate", *(name for name, make in METHODS.items() if make().budgeted)}
-    undefined = {"softmax": ["dpvi"], "huber": ["pate"]}.get(loss.name, [])
+    undefined = {"softmax": ["dpvi"], "huber": ["pate", "dp_newton"]}.get(loss.name, [])
     for name, config in methods.items():
         method = instantiate(comparison.sized(config, facts))
         asked, why = comparison.budgets(name, method, facts, [1.0], 1e-5)

@@ -128,7 +128,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("method.ops.radius", -1.0, "method.ops: radius must be positive and finite, not -1.0"),
     ("method.ops.sampler.chains", 0, "method.ops.sampler: chains"),
     ("method.dp_sgd.clip", "1.0", "method.dp_sgd.clip = '1.0' must be a valid number (without quotes)"),
-    ("method.dp_sgd.adjacency", "add", "'add' must be 'replace_one' or 'add_remove'"),
+    ("method.dp_sgd.adjacency", "add", "'add' must be 'replace_one', 'add_remove' or 'zero_out'"),
     ("method.dp_sgd.sampling.epochs", math.inf, "method.dp_sgd.sampling: epochs must be positive and finite"),
     ("method.dp_sgd.accountant", "tight", "method.dp_sgd.accountant = 'tight' must be an object (Accountant)"),
     ("method.dp_sgd._target_", "nowhere.X", "method.dp_sgd._target_ = 'nowhere.X' cannot be imported"),

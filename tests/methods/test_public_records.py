@@ -19,7 +19,8 @@ from dplangevin.problems import Facts
 CONFIGURED = [name for name, config in load().method.items() if instantiate(config).budgeted]
 PRIVATE = sorted(name for name in METHODS if named(name).budgeted)
 # what these do with n and with n + 1 records is the same
-WITHOUT_N = {"objpert", "objpert_pure", "ops", "ops_gdp", "pate"}
+WITHOUT_N = {"objpert", "objpert_tight", "objpert_pure", "ops", "ops_gdp", "pate"}
+WITHOUT_N |= {"adassp", "quadratic_fit", "dp_precond", "dp_newton"}
 
 
 def options(name: str) -> Options:

@@ -270,7 +270,7 @@ def test_what_costs_more_than_its_budget_is_refused_and_what_is_stated_reported(
         cfg.experiment.toy.settings = {"dp_sgd": {"sampling": SGLD["sampling"]}}
     else:
         cfg = only(cfg, "dp_sgd", others[name])
-    monkeypatch.setattr("dplangevin.methods.dp_sgd.smallest_multiplier", lambda *_, **__: 0.5)
+    monkeypatch.setattr("dplangevin.methods.dp_sgd.calibrate", lambda *_, **__: 0.5)
     monkeypatch.setattr("dplangevin.methods.dp_sgd.DpSgd.release", lambda *_, **__: pytest.fail("was run"))
     data = toy.write(tmp_path, name)
     with pytest.raises(

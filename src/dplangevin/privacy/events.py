@@ -565,7 +565,7 @@ class SufficientStatisticsDpEvent(DpEvent):
         add_remove: mu^2 = a + b + c. The record x moves A by ||x||^2 and the eigenvalue by at most as much.
 
         replace_one: D = x x^T - x' x'^T. The eigenvalue moves by at most the norm of D (Weyl). If both records
-        grow by one factor, every part moves more. So let ||x'|| = 1, s = ||x||^2 <= 1 and k = |<x, x'>| <=
+        grow by one factor, every part moves more. So let ||x'|| = 1, s = ||x||^2 <= 1 and ``k = |<x, x'>|`` <=
         sqrt(s). Then ||D||_F^2 = s^2 + 1 - 2 k^2, and the norm of D is (1 - s + sqrt((1 + s)^2 - 4 k^2))/2.
         B moves by at most sqrt(s + 1 + 2 k), at opposite u. All three increase with s, so s = 1. Then
 

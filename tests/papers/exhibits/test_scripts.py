@@ -56,7 +56,9 @@ def claims_in(folder: Path) -> pd.DataFrame:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to run in."""
+    """A folder to run in, with the glossary alone."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/glossary.md").symlink_to(TOP / "docs/glossary.md")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

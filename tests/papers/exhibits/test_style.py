@@ -82,7 +82,7 @@ TITLES = {
     if (cfg := exhibit(path.stem)).get(key)
 }
 VERBS = """are beats calibrates can cannot costs count counts draw exceed exceeds falls follows grows has helps hold
-holds is leads leaks learns levels reaches samples stay stays"""
+holds is leads leaks learns levels reaches samples show shows stay stays"""
 
 
 def test_a_title_is_a_finding() -> None:
