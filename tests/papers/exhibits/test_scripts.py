@@ -56,9 +56,10 @@ def claims_in(folder: Path) -> pd.DataFrame:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to run in, with the glossary alone."""
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/glossary.md").symlink_to(TOP / "docs/glossary.md")
+    """A folder to run in, with the glossary and the history of verdicts alone."""
+    for name in ("docs/glossary.md", "conf/report/history.csv"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).symlink_to(TOP / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
