@@ -20,7 +20,7 @@ from dplangevin.problems.chain import Chain, Kernel
 from dplangevin.problems.glm import Glm, linear_facts
 from dplangevin.samplers.chains import loop
 
-FLOOR = 1e-6  # of the largest possible second moment; keeps the matrix regular without noise
+FLOOR = 1e-6  # times n B^2 is added to every eigenvalue, so that the matrix is regular without noise, too
 
 
 class Work(NamedTuple):
@@ -168,7 +168,7 @@ class Turned:
         self.lengths = torch.empty(shape, dtype=model.x.dtype, device=model.device)
         for s in range(shape[0]):
             x = model.x[0 if model.shared else s]
-            for e in range(shape[1]):  # one at a time, to save memory
+            for e in range(shape[1]):  # all budgets together would take much memory
                 self.lengths[s, e] = (x @ turn[s, e]).norm(dim=-1)
 
     @property
