@@ -135,11 +135,11 @@ class AverageOfFits(Learner):
 
 
 class WarnsOfRows(Learner):
-    """Coefficients have noise; the exact count of a label decides whether the fit warns."""
+    """Coefficients have noise; a class that no record has makes the fit warn."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        if (y == 1).sum() < 3:
-            warnings.warn("label 1 is rare", stacklevel=2)
+        if not (y == 1).any():
+            warnings.warn("label 1 is absent", stacklevel=2)
         scale = 2 * np.sqrt(X.shape[1]) / self.epsilon
         self.coef_ = cut(X).T @ (2 * y - 1) + self.laplace(scale, X.shape[1])
         return self

@@ -45,7 +45,7 @@ FAULTS: dict[str, tuple[Budget | tuple[float, float, int], dict[str, Any], str]]
     "AddRemoveSensitivity": (PURE, {}, "coef_"),
     "InterceptWithoutNoise": (PURE, {}, "intercept_"),
     "AverageOfFits": (PURE, {}, "coef_"),
-    "WarnsOfRows": (PURE, {}, "warns UserWarning: label 1 is rare"),
+    "WarnsOfRows": (PURE, {}, "warns UserWarning: label 1 is absent"),
     "LargestAsProperty": (PURE, {}, "largest_"),
 }  # fmt: skip
 CHECKS = {
