@@ -51,11 +51,11 @@ def test_every_method_has_a_line_and_every_epsilon_a_mark(frame: pd.DataFrame) -
     assert "2 of 6 attacks are exact" in text
     assert "95 % confidence" in text
     assert "The attack on a network is one training with many canaries" in text
-    parts = f"{label('dp_precond')} release several parts"
+    parts = "For preconditioned DP-GD each released part is attacked by its own worst pair"
     assert parts in text
     assert parts in brackets_page(frame, title="t")
     alone = frame[frame.attacked.ne("parts")]
-    assert "several parts" not in captions(brackets(alone, title="t")) + brackets_page(alone, title="t")
+    assert "released part" not in captions(brackets(alone, title="t")) + brackets_page(alone, title="t")
 
 
 def test_the_page_states_pair_runs_statistic_confidence_and_what_is_loose(frame: pd.DataFrame) -> None:

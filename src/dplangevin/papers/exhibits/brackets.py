@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
-from dplangevin.papers.claims.words import listed
+from dplangevin.papers.claims import words
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import Look, entry, lay_out, look
 from dplangevin.papers.exhibits.tables import Cell, cell
@@ -26,8 +26,8 @@ TEXT = (
     "{exact} of {all} attacks are exact for their pair of data sets; the others have {confidence} confidence.{parts}"
 )
 PARTS = (
-    " {methods} release several parts, and each part is attacked by its own worst pair. Their attack ε is a lower "
-    "bound on the price of the parts; no one pair may reach it."
+    " For {methods} each released part is attacked by its own worst pair. Their attack ε is a lower bound on the price "
+    "of the parts; no one pair may reach it."
 )
 NOTES = (
     "The proven ε is the smallest ε that our accountants prove (upper bound). The attack ε is a lower bound. All ε are "
@@ -84,7 +84,7 @@ def _facts(frame: pd.DataFrame) -> dict[str, Any]:
     """Return the numbers of the caption and of the notes."""
     runs, known = frame[frame.runs.gt(0)], frame[frame.one_dimensional.eq(1)].ratio
     confidence = runs.confidence.min() if len(runs) else 1.0
-    parts = [label(name) for name in frame.method[frame.attacked.eq("parts")].unique()]
+    parts = [words.method(name) for name in frame.method[frame.attacked.eq("parts")].unique()]
     return {
         "delta": number(frame.delta.iloc[0]),
         "exact": int(frame.runs.eq(0).sum()),
@@ -92,7 +92,7 @@ def _facts(frame: pd.DataFrame) -> dict[str, Any]:
         "confidence": f"{100 * confidence:g} %",
         "median": f"{100 * known.median():.0f}",
         "least": f"{100 * known.min():.0f}",
-        "parts": PARTS.format(methods=listed(parts)) if parts else "",
+        "parts": PARTS.format(methods=words.listed(parts)) if parts else "",
     }
 
 
