@@ -47,7 +47,7 @@ def write_api(app: Sphinx) -> None:
     for room in ROOMS:
         module = import_module(f"dplangevin.{room}")
         inside = pkgutil.walk_packages(getattr(module, "__path__", []), f"{module.__name__}.")
-        modules += [module.__name__, *(found.name for found in inside)]
+        modules += [module.__name__, *(each.name for each in inside)]
     pages = {name: f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n" for name in modules}
     names = [
         f"   * - `dplangevin.{name} <{home(name)}>`\n     - {summary(name)}" for name in dplangevin.__all__
@@ -94,12 +94,12 @@ def prepare(app: Sphinx, docname: str, source: list[str]) -> None:
 
 def listed(docs: Path) -> dict[str, list[str]]:
     """Return the pages of each section; those of the last are all that no other section has."""
-    found: dict[str, list[str]] = {}
+    sections: dict[str, list[str]] = {}
     for caption, patterns in SECTIONS.items():
         paths = [path for pattern in patterns for path in sorted(docs.glob(pattern))]
         names = [path.relative_to(docs.parent).with_suffix("").as_posix() for path in paths]
-        found[caption] = [name for name in names if not any(name in each for each in found.values())]
-    return found
+        sections[caption] = [name for name in names if not any(name in each for each in sections.values())]
+    return sections
 
 
 def name_types(app: Sphinx, doctree: nodes.document) -> None:
@@ -201,7 +201,10 @@ class Files:
             if file.is_file():
                 href = os.path.relpath(self.place(file.relative_to(self.root)), folder)
                 name = escape(str(file.relative_to(self.root / folder)))
-                items.append(f'<li><a href="{escape(href)}">{name}</a> {file.stat().st_size:,} bytes</li>')
+                at = ", at the proven ε" if file.stem.endswith("_proven") else ""
+                items.append(
+                    f'<li><a href="{escape(href)}">{name}</a>{at} {file.stat().st_size:,} bytes</li>'
+                )
         return f"<h1>{escape(str(folder))}</h1><ul>{''.join(items)}</ul>"
 
     def report(self, path: Path) -> str:

@@ -3,6 +3,7 @@
 Each takes a seed, and cuts rows to norm 1 where its claim needs a bound.
 """
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -131,3 +132,28 @@ class AverageOfFits(Learner):
         total = (cut(X)[:, 0] * (2 * y - 1)).sum()
         self.coef_ = np.full(X.shape[1], total + self.laplace(2 / self.epsilon, 25).mean())
         return self
+
+
+class WarnsOfRows(Learner):
+    """Coefficients have noise; a class that no record has makes the fit warn."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        if not (y == 1).any():
+            warnings.warn("label 1 is absent", stacklevel=2)
+        scale = 2 * np.sqrt(X.shape[1]) / self.epsilon
+        self.coef_ = cut(X).T @ (2 * y - 1) + self.laplace(scale, X.shape[1])
+        return self
+
+
+class LargestAsProperty(Learner):
+    """Coefficients have noise; a property shows the exact maximum of each column."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        scale = 2 * np.sqrt(X.shape[1]) / self.epsilon
+        self.coef_ = cut(X).T @ (2 * y - 1) + self.laplace(scale, X.shape[1])
+        self._largest = X.max(0)
+        return self
+
+    @property
+    def largest_(self) -> np.ndarray:
+        return self._largest

@@ -96,7 +96,10 @@ def test_delta_is_subtracted_where_it_is_all_the_evidence() -> None:
         ({"delta": -0.1}, "delta = -0.1 must be"),
         ({"confidence": 1.0}, r"confidence = 1.0 must be in \(0, 1\)"),
         ({"confidence": 0.0}, "confidence = 0.0 must be"),
-        ({"first": np.zeros(3)}, r"first has shape \(3,\): audit needs one statistic per run"),
+        (
+            {"first": np.zeros(3)},
+            r"first has shape \(3,\): give one statistic or more for each of at least 8",
+        ),
         ({"second": np.zeros((10, 1, 1))}, r"second has shape \(10, 1, 1\)"),
         ({"second": np.zeros(11)}, "10 and 11 runs: audit needs as many"),
         ({"first": np.full(10, np.nan)}, "first holds nan"),

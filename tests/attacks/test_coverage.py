@@ -227,6 +227,14 @@ def test_equal_laws_and_too_few_runs_give_nothing() -> None:
     assert audit.known_ratio(far, -far, 0.99, generator) == 0
 
 
+@pytest.mark.parametrize("wrong", [np.zeros((10, 1)), np.zeros((10, 2)), np.zeros(7), np.float64(0)])
+def test_a_ratio_is_one_number_for_each_run(wrong: np.ndarray) -> None:
+    """Of two columns, the first would otherwise be taken for the ratio."""
+    for first, second, name in ((wrong, np.zeros(10), "first"), (np.zeros(10), wrong, "second")):
+        with pytest.raises(ValueError, match=rf"{name} has shape .*: give one number for each of at least 8"):
+            audit.known_ratio(first, second, 1e-5, torch.Generator())
+
+
 def test_the_epsilon_of_mu_is_a_gaussian_mechanisms() -> None:
     rng = np.random.default_rng(2)
     first, second = gaussian(1.0).draw(rng, 200_000)

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,16 @@ FAULTS: dict[str, tuple[Budget | tuple[float, float, int], dict[str, Any], str]]
     "AddRemoveSensitivity": (PURE, {}, "coef_"),
     "InterceptWithoutNoise": (PURE, {}, "intercept_"),
     "AverageOfFits": (PURE, {}, "coef_"),
+    "WarnsOfRows": (PURE, {}, "warns UserWarning: label 1 is absent"),
+    "LargestAsProperty": (PURE, {}, "largest_"),
 }  # fmt: skip
 CHECKS = {
     "ClassesOffLabels": "classes or shapes",
     "RangeOffRows": "range read off rows",
     "SeedFixed": "no noise",
     "InterceptWithoutNoise": "no noise",
+    "WarnsOfRows": "warnings",
+    "LargestAsProperty": "range read off rows",
 }
 
 
@@ -130,13 +135,16 @@ def test_pairs_are_neighbours_within_the_bound(table: sandbox.Table, adjacency: 
                 assert {*first.y.tolist(), *second.y.tolist()} <= {*table.y.tolist()}
 
 
-@pytest.mark.parametrize("name", ["ClassesOffLabels", "AverageOfFits", "SameNoise", "SeedFixed"])
+@pytest.mark.parametrize(
+    "name",
+    ["ClassesOffLabels", "AverageOfFits", "SameNoise", "SeedFixed", "WarnsOfRows", "LargestAsProperty"],
+)
 def test_the_program_shows_the_violation(name: str, tmp_path: Path) -> None:
     learner, pairs = sandboxed(made(name), None, "replace_one", 1.0, False, ())
     found = audited(learner, pairs, PURE, runs=200)
     text = script.program(found, learner)
     assert "dplangevin" not in text
-    assert len(text.splitlines()) <= 11
+    assert len(text.splitlines()) <= 14
     shows(text, tmp_path)
 
 
@@ -286,3 +294,46 @@ def test_what_cannot_be_audited_is_refused_in_one_line(changes: dict[str, Any], 
     given = {"estimator": shifted, "claims": PURE, **changes}
     with pytest.raises(ValueError, match=message):
         audit(given.pop("estimator"), given.pop("claims"), given.pop("data", None), **given)
+
+
+class Slotted:
+    """Has no `__dict__`; one fitted attribute exists before the fit, another is a property."""
+
+    __slots__ = ("_sum", "mean_", "noise", "seed")
+
+    def __init__(self, noise: float = 1.0) -> None:
+        self.noise, self.seed, self.mean_ = noise, 0, None
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> None:
+        self._sum, self.mean_ = X.sum(0), X.mean(0)
+
+    @property
+    def sum_(self) -> np.ndarray:
+        return self._sum
+
+    @property
+    def unfitted_(self) -> float:
+        raise AttributeError("never fitted")
+
+
+def test_slots_and_properties_are_released() -> None:
+    learner = Fitted(Slotted(), BUILT.X[:2])
+    assert learner.seed == "seed"
+    found = learner(BUILT, 3)
+    assert found["mean_[1]"] == BUILT.X[:, 1].mean()
+    assert found["sum_[0]"] == BUILT.X[:, 0].sum()
+    assert found["noise"] == 1.0
+    assert not [name for name in found if name.startswith(("seed", "unfitted_", "fit"))]
+
+
+def test_warnings_of_a_fit_are_statements_and_those_of_numpy_too() -> None:
+    def train(table: sandbox.Table, seed: int) -> np.ndarray:
+        warnings.warn(f"{len(table.y)}\nrows", RuntimeWarning, stacklevel=2)
+        return np.zeros(1) / np.zeros(1)
+
+    found = Trained(train)(BUILT, 0)
+    said = {name for name in found if name.startswith("warns ")}
+    assert {
+        "warns RuntimeWarning: 6 rows",
+        "warns RuntimeWarning: invalid value encountered in divide",
+    } == said

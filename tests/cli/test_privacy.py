@@ -353,7 +353,7 @@ FULL = f"price {STEPS} --noise 1.1"
         ("calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --accountant tigt", "did you mean tight"),
         (
             "calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --accountant rdp",
-            "Poisson sampling needs add_remove",
+            "Poisson samples need add_remove or zero_out",
         ),
         ("prize", "prize"),
     ],
@@ -385,6 +385,21 @@ def test_tuning_costs_between_one_run_and_the_papers_theorem() -> None:
     poisson = document(f"price {GAUSSIAN} --noise 4 --tuned poisson --runs 10")["tuned"]
     assert epsilon(poisson, "tight", "add_remove") > epsilon(tuned, "tight", "add_remove")
     assert "must be in [1, inf)" in run(f"price {GAUSSIAN} --noise 4 --tuned poisson --runs 0.5").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--tuned poisson --shape 0", "--tuned poisson has no shape: leave out --shape 0"),
+        ("--shape 1", "--shape 1 belongs to --tuned"),
+        ("--runs 5", "--runs 5 belongs to --tuned"),
+    ],
+)
+def test_options_of_tuning_that_decide_nothing_are_refused(words: str, said: str) -> None:
+    done = run(f"price {GAUSSIAN} --noise 4 {words}")
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_the_curve_is_that_of_gaussian_noise_and_never_below(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_one_claim_is_shown_whole(committed: list[tally.Claim]) -> None:
     said = {
         "wang2015_rows_adult": ["ours 32,561", "certainty exact", "kind a claim in the paper's own words"],
         "ryffel2022_tab1_resnet18": [
-            "certainty between 5.78 (attack at 95 % confidence, or one exact pair of data sets) and 1,314.7 (proof)",
+            "certainty between 5.78 (exact, for one pair of data sets) and 1,314.7 (proof)",
             "asked at most 1",
         ],
         "wang2015_dp_sgld_like_outpert_adult": ["ours -0.1561", "certainty 95 % interval -0.1830 to -0.1291"],

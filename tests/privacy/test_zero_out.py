@@ -37,6 +37,7 @@ from dplangevin.privacy.events import (
     PureObjectivePerturbationDpEvent,
     ShuffledEpochsDpEvent,
 )
+from dplangevin.privacy.survey import ACCOUNTANTS, survey
 
 POISSON = SelfComposedDpEvent(PoissonSampledDpEvent(0.05, GaussianDpEvent(1.5)), 40)
 SUBSETS = SelfComposedDpEvent(SampledWithoutReplacementDpEvent(100, 5, GaussianDpEvent(1.5)), 40)
@@ -135,19 +136,33 @@ def test_other_accountants_agree(event: DpEvent) -> None:
     assert DpAccounting("PLD").epsilon(event, 1e-5, "zero_out") == pytest.approx(tight, rel=2e-3)
 
 
+def attacked(event: DpEvent) -> float:
+    return audit(*all_iterates(event, 20_000, random.generator(0, "zero out"), "zero_out"), delta=0.1).epsilon
+
+
 @pytest.mark.parametrize(
     "event", [GaussianDpEvent(2.0), POISSON, SUBSETS], ids=["full", "poisson", "subsets"]
 )
-def test_an_attack_stays_below_the_price_and_finds_half_the_noise(event: DpEvent) -> None:
-    def attacked(event: DpEvent) -> float:
-        return audit(
-            *all_iterates(event, 20_000, random.generator(0, "zero out"), "zero_out"), delta=0.1
-        ).epsilon
-
-    price = Tight().epsilon(GaussianDpEvent(2.0), 0.1, "zero_out")
-    assert attacked(GaussianDpEvent(2.0)) <= price < attacked(GaussianDpEvent(0.5))
+def test_an_attack_stays_below_the_price(event: DpEvent) -> None:
     assert attacked(event) <= Tight().epsilon(event, 0.1, "zero_out")
+
+
+def test_an_attack_finds_a_quarter_of_the_noise() -> None:
+    price = Tight().epsilon(GaussianDpEvent(2.0), 0.1, "zero_out")
     assert delta_of(0.5, price) == pytest.approx(0.1, rel=1e-9)
+    assert price < attacked(GaussianDpEvent(0.5))
+
+
+def test_a_refusal_of_zero_out_is_kept_beside_the_same_one_of_add_remove() -> None:
+    """Renyi divergences of subsets are known for replaced records alone."""
+    found = survey(SUBSETS, 1e-5, neighbours=get_args(Adjacency))
+    assert {each.adjacency for each in found.refusals if each.name == "RDP"} == {"add_remove", "zero_out"}
+    for adjacency in get_args(Adjacency):
+        priced = {type(ACCOUNTANTS[row.key].accountant) for row in found.prices if row.adjacency == adjacency}
+        refused = {each.name for each in found.refusals if each.adjacency in (adjacency, "")}
+        for kind in {type(entry.accountant) for entry in ACCOUNTANTS.values()} - priced:
+            of_kind = {e.accountant.name for e in ACCOUNTANTS.values() if type(e.accountant) is kind}
+            assert of_kind & refused, (adjacency, kind)
 
 
 def test_results_are_priced_for_the_two_relations_that_they_were_priced_for() -> None:

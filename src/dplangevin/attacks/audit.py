@@ -170,7 +170,7 @@ def known_ratio(
 
     Parameters
     ----------
-    first, second : array (runs,), log P/Q of independent runs under P and under Q.
+    first, second : array (runs,), log P/Q of independent runs under P and under Q, at least 8.
     delta : float in [0, 1).
     rng : draws X.
     confidence : float in (0, 1).
@@ -178,11 +178,16 @@ def known_ratio(
     Returns
     -------
     float >= 0, the larger bound of both directions.
+
+    Raises
+    ------
+    ValueError
+        For a delta or confidence out of its domain, and for arrays of another shape or with nan.
     """
     check_delta(delta)
     check_confidence(confidence)
     bound = 0.0
-    for ratio in (_checked(first, "first")[:, 0], -_checked(second, "second")[:, 0]):
+    for ratio in (_checked(first, "first", 1)[:, 0], -_checked(second, "second", 1)[:, 0]):
         runs = len(ratio)
         k = int(binom.isf((1 - confidence) / 2, runs, delta)) + 1
         if k <= runs:
@@ -197,12 +202,11 @@ def check_confidence(confidence: float) -> None:
         raise ValueError(f"confidence = {confidence} must be in (0, 1); 0.95 is usual")
 
 
-def _checked(values: np.ndarray, name: str) -> np.ndarray:
+def _checked(values: np.ndarray, name: str, axes: int = 2) -> np.ndarray:
     values = np.asarray(values)
-    if values.ndim not in (1, 2) or len(values) < 8:
-        raise ValueError(
-            f"{name} has shape {values.shape}: audit needs one statistic per run, at least 8 runs"
-        )
+    if not 1 <= values.ndim <= axes or len(values) < 8:
+        wanted = "one number" if axes == 1 else "one statistic or more"
+        raise ValueError(f"{name} has shape {values.shape}: give {wanted} for each of at least 8 runs")
     if np.isnan(values).any():
         raise ValueError(f"{name} holds nan: give every run a statistic")
     return values.reshape(len(values), -1)

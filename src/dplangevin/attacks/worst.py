@@ -52,6 +52,7 @@ class Shown(NamedTuple):
     runs : int, on each data set; 0 if the epsilon of the pair is exact.
     confidence : float; 1 if the epsilon is exact.
     gap : Why the price may be above this epsilon, and which of the two is loose.
+    by_part : bool, whether each released part has a worst pair of its own. Then no one pair may show this epsilon.
     """
 
     epsilon: float
@@ -60,6 +61,7 @@ class Shown(NamedTuple):
     runs: int
     confidence: float
     gap: str
+    by_part: bool = False
 
 
 class Kind(NamedTuple):
@@ -110,37 +112,42 @@ def shown(
         return Shown(found, kind.pair, "likelihood ratio, exact law", 0, 1.0, kind.gap)
     total, steps = np.zeros((2, runs)), []
     pairs: dict[str, str] = {}  # with their gaps
-    for leaf, count in parts:
+    attacked = set[tuple[str, int]]()  # pairs, each FARTHEST one apart
+    for at, (leaf, count) in enumerate(parts):
         if isinstance(leaf, PosteriorSampleDpEvent):
             kind = KINDS[PosteriorSampleDpEvent]
             _need(leaf, adjacency, kind.adjacencies)
             rare = delta ** (1 / count)  # what is rare in all samples together is less so in one
             law = max(kind.laws(leaf, adjacency), key=lambda each: epsilon_of(each, rare))
-            pairs[kind.pair] = kind.gap
+            pair, gap = kind.pair, kind.gap
             for _ in range(count):
                 total += drawn(law, runs, rng)
         elif isinstance(leaf, FisherScoringDpEvent):
             _need(leaf, adjacency, ("replace_one",))
             multipliers = np.full(leaf.steps, leaf.noise_std * leaf.batch)
             steps.append(SelfComposedDpEvent(composed_steps(leaf.records, leaf.batch, multipliers), count))
-            pairs[STEPS] = "The attack is loose: it does not look at the covariance."
+            pair, gap = STEPS, "The attack is loose: it does not look at the covariance."
         elif isinstance(leaf, SufficientStatisticsDpEvent):
             steps.append(SelfComposedDpEvent(leaf.gaussian_steps(adjacency), count))
-            pairs[TURNED] = FINITE
+            pair, gap = TURNED, FINITE
         elif isinstance(leaf, SecondMomentDpEvent | HalfReplacedDpEvent):
             steps.append(SelfComposedDpEvent(leaf.gaussian_steps(adjacency), count))
-            pairs[EACH] = "The proof may be loose: it adds the largest costs of the parts."
+            pair, gap = FARTHEST, FINITE
         else:
             steps.append(SelfComposedDpEvent(leaf, count))
             subsets = isinstance(leaf, SampledWithoutReplacementDpEvent)
             allocated = isinstance(leaf, RandomAllocationDpEvent)
             pair = ALLOCATED if allocated else ONCE if event == leaf else STEPS
-            pairs[pair] = f"{BOTH_WAYS} {FINITE}" if subsets else FINITE
+            gap = f"{BOTH_WAYS} {FINITE}" if subsets else FINITE
+        pairs[pair] = gap
+        attacked.add((pair, at if pair == FARTHEST else 0))
+    if by_part := len(attacked) > 1:
+        pairs[EACH] = "The proof may be loose: it adds the largest costs of the parts."
     if steps:
         total += all_iterates(ComposedDpEvent(steps), runs, rng, adjacency)
     found = known_ratio(total[0], total[1], delta, rng, confidence)
     texts = "; ".join(pairs), "likelihood ratio of all that is released"
-    return Shown(found, *texts, runs, confidence, " ".join(dict.fromkeys(pairs.values())))
+    return Shown(found, *texts, runs, confidence, " ".join(dict.fromkeys(pairs.values())), by_part)
 
 
 def _need(leaf: DpEvent, adjacency: Adjacency, adjacencies: tuple[str, ...]) -> None:
@@ -173,6 +180,9 @@ ONCE = "one record moves the noiseless release by its bound, and in the other da
 TURNED = (
     "one row turns by the angle that moves second moments and vector most, and its label turns round; "
     "the many other rows leave one direction free"
+)
+FARTHEST = (
+    "one record, replaced or absent in the other data set, moves a noiseless matrix or vector by its bound"
 )
 EACH = "every released part has the pair of records that moves it most; no one pair may move all of them so"
 ALLOCATED = (

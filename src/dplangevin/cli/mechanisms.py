@@ -209,16 +209,17 @@ class Steps(NamedTuple):
         if self.sampling.scheme == "poisson":
             rate = self.size / self.records
             return steps_event(noise, rate=rate, steps=self.number, schedule=self.schedule)
-        if self.sampling.scheme == "random_allocation":
+        allocated, fixed = self.sampling.scheme == "random_allocation", self.schedule == "fixed"
+        if fixed and not allocated:
+            return SelfComposedDpEvent(
+                composed_steps(self.records, self.size, np.array([noise])), self.number
+            )
+        noises = noise * np.arange(1, self.number + 1) ** (0.0 if fixed else 1 / 6)
+        if allocated:
             from dplangevin.privacy.events import RandomAllocationDpEvent
 
-            growth = 1 / 6 if self.schedule == "decreasing" else 0.0
-            noises = noise * np.arange(1, self.number + 1) ** growth
             return RandomAllocationDpEvent.of(self.sampling.per_epoch(self.records), noises)
-        if self.schedule == "fixed":
-            step = composed_steps(self.records, self.size, np.array([noise]))
-            return SelfComposedDpEvent(step, self.number)
-        return composed_steps(self.records, self.size, noise * np.arange(1, self.number + 1) ** (1 / 6))
+        return composed_steps(self.records, self.size, noises)
 
     def mechanism(self, noise: float) -> Mechanism:
         """Return the mechanism for a noise multiplier."""

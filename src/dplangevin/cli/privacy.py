@@ -70,9 +70,13 @@ Law = Annotated[
         help="Also price tuning, the best of a random number of runs with this law (Papernot and Steinke 2022)."
     ),
 ]
-MeanRuns = Annotated[float, typer.Option("--runs", help="With --tuned: the mean number of runs, at least 1.")]
+MeanRuns = Annotated[
+    float | None,
+    typer.Option("--runs", help="With --tuned: the mean number of runs, at least 1; 10 by default."),
+]
 Shape = Annotated[
-    float, typer.Option(help="With --tuned negative-binomial: its shape, 0 logarithmic, 1 geometric.")
+    float | None,
+    typer.Option(help="With --tuned negative-binomial: its shape, 0 logarithmic (the default), 1 geometric."),
 ]
 Traces = Annotated[
     bool,
@@ -163,8 +167,8 @@ def price(
     attack_runs: Runs = 200_000,
     seed: Seed = 0,
     tuned: Law = None,
-    runs: MeanRuns = 10.0,
-    shape: Shape = 0.0,
+    runs: MeanRuns = None,
+    shape: Shape = None,
     curve: Traces = False,
     curve_file: CurveFile = None,
     zero_out: ZeroOut = False,
@@ -174,13 +178,11 @@ def price(
     """Print the epsilon of a mechanism by every accountant that can price it."""
     from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
-    from dplangevin.privacy.selection import check_runs
     from dplangevin.privacy.survey import survey
 
     mechanisms.check(options)
     curves.check(curve_file)
-    shape = math.inf if tuned == "poisson" else shape
-    check_runs(runs, shape)
+    best = repeats(tuned, runs, shape)
     asked = (*USUAL, "zero_out") if zero_out else USUAL
     with unlogged() as logged:
         if options.method is not None:
@@ -193,9 +195,9 @@ def price(
         costs = survey(mechanism.event, options.delta, mechanism.paper, asked)
         bounds = attacked(mechanism, options, attack_runs, seed, asked) if attack else []
         extra, event = Extra(), mechanism.event
-        if tuned is not None:
-            event = RepeatAndSelectDpEvent(event, runs, shape)
-            extra = Extra(law(runs, shape), survey(event, options.delta, neighbours=asked))
+        if best is not None:
+            event = RepeatAndSelectDpEvent(event, *best)
+            extra = Extra(law(*best), survey(event, options.delta, neighbours=asked))
         if curve or curve_file is not None:
             found, refused = curves.traced(event, asked)
             extra = extra._replace(curves=found, no_curve=refused)
@@ -207,6 +209,22 @@ def price(
                     "Privacy of the best run" if tuned else "Privacy of the release",
                 )
     shown(mechanism, options, costs, bounds, json, logged, explain=explain, extra=extra)
+
+
+def repeats(tuned: str | None, runs: float | None, shape: float | None) -> tuple[float, float] | None:
+    """Return mean and shape of the law of the number of runs, or None without tuning."""
+    from dplangevin.privacy.selection import check_runs
+
+    if tuned is None:
+        for name, value in (("runs", runs), ("shape", shape)):
+            if value is not None:
+                raise ValueError(f"--{name} {value:g} belongs to --tuned: add --tuned negative-binomial")
+        return None
+    if tuned == "poisson" and shape is not None:
+        raise ValueError(f"--tuned poisson has no shape: leave out --shape {shape:g}")
+    best = 10.0 if runs is None else runs, math.inf if tuned == "poisson" else shape or 0.0
+    check_runs(*best)
+    return best
 
 
 def law(runs: float, shape: float) -> str:
@@ -332,6 +350,8 @@ def shown(
             found["tuned"] = {"runs": extra.law, **_priced(extra.tuned)}
         if extra.curves:
             found["curve"] = curves.document(extra.curves)
+        if extra.no_curve:
+            found["no_curve"] = dict(extra.no_curve)
         output.document(found)
         return
     from dplangevin.text import epsilon, number, weak_delta

@@ -35,6 +35,10 @@ SETTINGS = {  # the column `setting`
     "stand-in": "another network or other data than the paper's",
     "invented": "data or sizes that the paper does not give",
 }
+BRACKETS = {  # how certain a lower bound is, by the column `measure`
+    "attack to proof": "attack, 95 % confidence",
+    "exact pair to proof": "exact, for one pair of data sets",
+}
 UNITS = {"accuracy": "accuracy, as a share of 1"}
 PAGE = "report/claims.html"  # in the folder of results
 LABEL = 12  # columns of the labels of one claim
@@ -165,8 +169,8 @@ def certainty(claim: tally.Claim) -> str:
     low, high = (_number(claim[name], claim["unit"]) for name in ("low", "high"))
     limits = f"{low} to {high}" if low and high and low != high else low or high
     measure = claim["measure"]
-    if measure == "attack to proof":
-        least = f"{low} (attack at 95 % confidence, or one exact pair of data sets)"
+    if how := BRACKETS.get(measure):
+        least = f"{low} ({how})"
         if low and high:
             return f"between {least} and {high} (proof)"
         return (

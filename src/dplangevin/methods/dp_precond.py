@@ -21,7 +21,7 @@ from dplangevin.problems.chain import Chain, Kernel
 from dplangevin.problems.glm import Glm, linear_facts
 from dplangevin.samplers.chains import loop
 
-FLOOR = 1e-6  # of the largest possible second moment; keeps the matrix regular without noise
+FLOOR = 1e-6  # times n B^2 is added to every eigenvalue, so that the matrix is regular without noise, too
 AT_ONCE = 4096  # rows whose lengths are computed at a time
 
 

@@ -49,11 +49,11 @@ from dplangevin.problems.glm import FARTHEST, NO_TEST, Glm
 from dplangevin.problems.losses import Loss
 
 RTOL = 5e-4  # relative tolerance of both calibrations
-# one run gets epsilon divided by a number between these, at delta/runs; a Poisson law can need `runs` times more
-# below 1 where the method's own theorem promises far more than it costs
+# The epsilon of one run is the whole epsilon divided by a number in this range. Under a Poisson law the number can be
+# `runs` times larger. It is below 1 if the theorem of the method promises a much larger epsilon than the proven one.
 WIDEST, NARROWEST = 1e-3, 16.0
 SPLIT = "held back"  # names the public stream that draws B
-# words for fields in what guarantees say is "chosen without accounting"
+# Names of settings in the assumption "... chosen without accounting" of a guarantee
 WORDS = {"step": "step size", "l2": "ridge", "precision": "prior"}
 UNACCOUNTED = " chosen without accounting"
 GIVEN = "noise_multiplier", "noise_std"  # settings by which a caller gives the noise
@@ -188,7 +188,7 @@ class Tuned:
                 f"choices of {' and '.join(self.choices)}, runs and held-back rows public",
             ],
         )
-        std = multiplier / 2  # the multiplier is for half of what a record moves
+        std = multiplier / 2  # a record moves the sum by 1: mu = 1/std is that of the multiplier 2 std
         settings: dict[str, float | str] = {"calibration": "tight"}
         violated = dict.fromkeys(text for plan in plans for text in plan.violated)
         return Plan(guarantee, Tries(tuple(plans), std), settings, violated=tuple(violated))

@@ -43,7 +43,7 @@ def calibrate(
         The epsilon and delta that the event must not exceed.
     low, high : float
         Ends of the search, 0 < low < high < inf.
-    adjacency : {"replace_one", "add_remove"}
+    adjacency : {"replace_one", "add_remove", "zero_out"}
         Neighbour relation.
     rtol : float
         Relative tolerance of the noise, at least 1e-12.

@@ -408,18 +408,21 @@ class SecondMomentDpEvent(DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class HalfReplacedDpEvent(DpEvent):
-    """Gaussian noise on a vector that replacing a record moves no further than adding or removing one.
+    """The vector f(D) + s Z with ||f(D) - f(D')|| <= B where a record is added, removed or replaced; Z ~ N(0, I).
+
+    So mu = B/s for all neighbours. An example is a sum of psi(x_i) whose values lie in a ball of diameter B that
+    contains 0.
 
     Attributes
     ----------
     noise_multiplier : float
-        Standard deviation of the noise over that distance, > 0.
+        s/B, > 0.
     """
 
     noise_multiplier: float = attr.ib(validator=POSITIVE)
 
     def gaussian_steps(self, adjacency: Adjacency) -> GaussianDpEvent:
-        """Return the Gaussian mechanism with the same cost; its replace-one mu is 2/noise_multiplier."""
+        """Return the Gaussian mechanism with the same cost: mu = B/s, as accountants double its mu to replace one."""
         return GaussianDpEvent(self.noise_multiplier * (2 if adjacency == "replace_one" else 1))
 
 
@@ -451,8 +454,13 @@ class ShuffledEpochsDpEvent(DpEvent):
         multipliers : ndarray, shape (steps,)
             Noise divided by the bound on one record's norm, > 0.
         """
-        starts = np.arange(0, len(multipliers), per_epoch)
-        return cls(composed_steps(1, 1, np.minimum.reduceat(multipliers, starts)))
+        return cls(_epochs(per_epoch, multipliers))
+
+
+def _epochs(per_epoch: int, multipliers: np.ndarray) -> DpEvent:
+    """Return a Gaussian mechanism for each epoch, with the least noise of its steps."""
+    starts = np.arange(0, len(multipliers), per_epoch)
+    return composed_steps(1, 1, np.minimum.reduceat(multipliers, starts))
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -481,8 +489,7 @@ class RandomAllocationDpEvent(DpEvent):
     @classmethod
     def of(cls, per_epoch: int, multipliers: np.ndarray) -> DpEvent:
         """Return the event of given steps, as in `ShuffledEpochsDpEvent.of`."""
-        starts = np.arange(0, len(multipliers), per_epoch)
-        epochs = composed_steps(1, 1, np.minimum.reduceat(multipliers, starts))
+        epochs = _epochs(per_epoch, multipliers)
         parts = epochs.events if isinstance(epochs, ComposedDpEvent) else [epochs]
         return ComposedDpEvent([SelfComposedDpEvent(cls(per_epoch, p.event), p.count) for p in parts])
 

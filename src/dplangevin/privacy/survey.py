@@ -131,7 +131,7 @@ class Row(NamedTuple):
         Key in ACCOUNTANTS.
     name : str
         Name of the accountant. It includes the argument that gave the number, if the accountant has several.
-    adjacency : {"replace_one", "add_remove"}
+    adjacency : {"replace_one", "add_remove", "zero_out"}
         Neighbour relation.
     epsilon : float
         The reported epsilon.
@@ -168,7 +168,7 @@ class Refusal(NamedTuple):
     ----------
     name : str
         Name of the accountant.
-    adjacency : {"replace_one", "add_remove", ""}
+    adjacency : {"replace_one", "add_remove", "zero_out", ""}
         The neighbour relation that is refused; "" for all.
     reason : str
         The reason.
@@ -188,7 +188,7 @@ class Survey:
     prices : list of Row
         For each neighbour relation, the smallest proven epsilon first, then the others in increasing order.
     refusals : list of Refusal
-        One for each accountant and reason.
+        One for each accountant, reason and neighbour relation; one for a reason that covers all relations.
     """
 
     prices: list[Row]
@@ -341,15 +341,14 @@ def _distinct(rows: list[Row]) -> list[Row]:
 def _refusals(
     errors: Mapping[tuple[str, Adjacency], ValueError], neighbours: Sequence[Adjacency]
 ) -> list[Refusal]:
-    """Return one refusal for each reason; variants of an accountant with the same reason share it."""
-    found: dict[tuple[object, str], Refusal] = {}
+    """Return one refusal for each reason and relation; variants of an accountant with the same reason share it."""
+    found: dict[tuple[object, str, Adjacency | Literal[""]], Refusal] = {}
     for (key, adjacency), error in errors.items():
         accountant, every = ACCOUNTANTS[key].accountant, all((key, other) in errors for other in neighbours)
         if every:  # then the event itself is refused; choose the error that says so
             each = [errors[key, other] for other in neighbours]
             error = max(each, key=lambda e: ("skipped" in str(e), "cannot price adjacency" not in str(e)))
         reason = str(error).partition("; ")[2] or str(error)  # see `protocol.refuse`
-        found.setdefault(
-            (type(accountant), reason), Refusal(accountant.name, "" if every else adjacency, reason)
-        )
+        of: Adjacency | Literal[""] = "" if every else adjacency
+        found.setdefault((type(accountant), reason, of), Refusal(accountant.name, of, reason))
     return list(found.values())

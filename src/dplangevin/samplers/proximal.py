@@ -15,7 +15,7 @@ from dplangevin.samplers.diagnostics import Mixing
 from dplangevin.samplers.minimise import majoriser, one_of
 from dplangevin.samplers.posterior import Posterior
 
-NEAR = 0.25  # a tangent point this near to the best one divides the acceptance probability by e^0.25 at most
+NEAR = 0.25  # the tangent point is moved until acceptance is at least e^-0.25 times as probable as at the best point
 
 
 class Walk(NamedTuple):
@@ -103,12 +103,12 @@ class Proximal:
         Raises ValueError for precision = 0, for a loss without a bound on its gradient or on its curvature,
         and if a draw may take more than `most` proposals.
         """
-        trace = rho * facts.n * facts.linear.rank * facts.smoothness  # of a bound on all Hessians of rho U
+        trace = rho * facts.n * facts.linear.rank * facts.smoothness  # bound on the trace of the Hessian of rho U
         require(
             precision > 0 and facts.lipschitz < math.inf and trace < math.inf,
             "the proximal sampler needs a Gaussian prior, and a loss with bounded gradient and curvature",
         )
-        # the eigenvalues with this trace that accept most rarely are equal
+        # Of all eigenvalues with this trace, equal ones have the smallest probability of acceptance.
         curvature = trace / (facts.d * math.expm1(2 / facts.d * math.log(self.proposals)))  # m + eta
         pull, steps = max(0.0, curvature - precision), 1
         if pull > 0:
@@ -135,7 +135,7 @@ class Proximal:
             raise ValueError("the proximal sampler needs a Gaussian prior, no ball")
         walks = [self.walk(problem.facts, *of) for of in zip(rho.tolist(), precision.tolist(), strict=True)]
         exact, budgets = problem.to(torch.float64), len(rho)
-        chains = seeds if problem.shared else 1  # of one data set, for each budget
+        chains = seeds if problem.shared else 1  # for each budget, one chain for each seed of a data set
         weight, prior = (of.double().to(problem.device).repeat(chains) for of in (rho, precision))
         draws = torch.cat(
             [

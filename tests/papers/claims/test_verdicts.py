@@ -47,7 +47,13 @@ def test_claim_verdict(kind: str, setting: str) -> None:
     ):
         outcome = verdicts.result(Interval(0.1, 0.05, 0.2), found, "because", measure, asked_range=ABOVE)
         row = verdicts.claim_verdict(outcome, kind=kind, setting=setting, tuning=tuning, capped=capped)
-        conclusive = measure in ("interval", "interval, one split", "exact", "attack to proof")
+        conclusive = measure in (
+            "interval",
+            "interval, one split",
+            "exact",
+            "attack to proof",
+            "exact pair to proof",
+        )
         stands = conclusive and not tuning and not capped
         if kind == "extension":
             contradiction = FAILS if stands else UNDECIDED

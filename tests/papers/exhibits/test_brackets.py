@@ -12,7 +12,7 @@ from dplangevin.papers.analyses.brackets import Brackets
 from dplangevin.papers.exhibits.brackets import brackets, brackets_page, label
 from dplangevin.pipeline.config import load
 
-TASKS = ["outpert 1", "ops 1", "dp_sgd 1", "pate 1", "dp_sgd network 1"]
+TASKS = ["outpert 1", "ops 1", "dp_sgd 1", "pate 1", "dp_precond 1", "dp_sgd network 1"]
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +32,9 @@ def test_no_attack_is_above_its_proof_and_rows_are_the_same_again(
 ) -> None:
     assert (frame.epsilon_attack <= frame.epsilon_proven).all()
     assert frame.epsilon_proven.between(0.99, 1.0).all()
-    assert frame.one_dimensional.tolist() == [1, 0, 1, 0, 0]
-    assert frame.attacked.tolist() == ["hypotheses"] * 4 + ["problem"]
-    assert frame.runs.tolist() == [20_000, 0, 20_000, 0, 1]
+    assert frame.one_dimensional.tolist() == [1, 0, 1, 0, 0, 0]
+    assert frame.attacked.tolist() == ["hypotheses"] * 4 + ["parts", "problem"]
+    assert frame.runs.tolist() == [20_000, 0, 20_000, 0, 20_000, 1]
     assert analysis.rows("dp_sgd 1", 1)[0] == frame.iloc[2].to_dict()
     assert analysis.rows("dp_sgd 1", 2)[0]["epsilon_attack"] != frame.epsilon_attack[2]
 
@@ -48,8 +48,14 @@ def test_every_method_has_a_line_and_every_epsilon_a_mark(frame: pd.DataFrame) -
     ]
     assert marks == [(share, y) for y, share in enumerate(frame.ratio)]
     text = captions(figure).replace("\n", " ")
-    assert "2 of 5 attacks are exact" in text
+    assert "2 of 6 attacks are exact" in text
     assert "95 % confidence" in text
+    assert "The attack on a network is one training with many canaries" in text
+    parts = "For preconditioned DP-GD each released part is attacked by its own worst pair"
+    assert parts in text
+    assert parts in brackets_page(frame, title="t")
+    alone = frame[frame.attacked.ne("parts")]
+    assert "released part" not in captions(brackets(alone, title="t")) + brackets_page(alone, title="t")
 
 
 def test_the_page_states_pair_runs_statistic_confidence_and_what_is_loose(frame: pd.DataFrame) -> None:
@@ -58,6 +64,6 @@ def test_the_page_states_pair_runs_statistic_confidence_and_what_is_loose(frame:
         assert str(row.pair) in page
         assert str(row.gap) in page
     lines = [line for line in page.splitlines() if line.startswith("| ")][2:]
-    assert ["exact" in line for line in lines] == [False, True, False, True, False]
-    assert ["problem" in line for line in lines] == [False] * 4 + [True]
+    assert ["exact" in line for line in lines] == [False, True, False, True, False, False]
+    assert ["problem" in line for line in lines] == [False] * 5 + [True]
     assert "20,000" in lines[0]

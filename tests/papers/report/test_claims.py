@@ -93,7 +93,7 @@ RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high"
             "ε lies between 4.09 (attack, 95 % confidence) and 1,315 (proof); the claim allows at most 1.",
         ),
         (
-            claim(**ATTACK, low=5.775, high=1314.7, reason="one pair costs exactly 5.78"),
+            claim(**ATTACK | {"measure": "exact pair to proof"}, low=5.775, high=1314.7),
             "ε lies between 5.78 (exact, for one pair of data sets) and 1,315 (proof); the claim allows at most 1.",
         ),
         (

@@ -14,6 +14,7 @@ import numpy as np
 
 from dplangevin.attacks.learners.releases import (
     METHODS,
+    SAID,
     Fitted,
     Learner,
     Release,
@@ -127,8 +128,9 @@ def exact(pair: Pair, first: Sequence[Release], second: Sequence[Release]) -> It
 
 
 def _described(name: str, a: float, b: float, pair: Pair) -> tuple[str, str]:
-    if name.startswith("raises "):
-        return "exceptions", f"one record decides whether a fit {name}"
+    if name.startswith(SAID):
+        check = "exceptions" if name.startswith("raises ") else "warnings"
+        return check, f"one record decides whether a fit {name}"
     if name.startswith("classes") or "==" in name or name.startswith("len("):
         return (
             "classes or shapes",

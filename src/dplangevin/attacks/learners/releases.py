@@ -1,13 +1,13 @@
 """What one fit of a learner releases, as named numbers.
 
-A release is a dict.  ``coef_[0, 1]`` is a number of an array.  ``classes_ == [0, 1]``, ``coef_.shape`` and
-an exception are statements, with value 1.  Private attributes (``_name``) and parameters are left out.
+A release is a dict.  ``coef_[0, 1]`` is a number of an array.  ``classes_ == [0, 1]``, ``coef_.shape``, a
+warning and an exception are statements, with value 1.  Private attributes (``_name``) and the seed are left out.
 """
 
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,7 @@ from dplangevin.attacks.learners.sandbox import Table
 
 Release = dict[str, float]
 SEEDS = ("random_state", "seed", "rng")  # parameters that take a seed
+SAID = ("raises ", "warns ")  # how the statement about an exception or a warning begins
 METHODS = ("predict", "predict_proba", "decision_function", "transform")  # asked about probes
 MOST = 2000  # numbers of one array that are compared
 CHUNKS = 4  # calls for each process
@@ -48,7 +49,8 @@ class Fitted:
 
     def __call__(self, table: Table, seed: int) -> Release:
         """Fit and return what is released."""
-        return self.released(self.fitted(table, seed))
+        model, said = watched(lambda: self.fitted(table, seed))
+        return self.released(model) | said
 
     def fitted(self, table: Table, seed: int) -> Any:
         """Return a fitted copy of the estimator."""
@@ -59,12 +61,13 @@ class Fitted:
         return model if fitted is None else fitted
 
     def released(self, model: Any) -> Release:
-        """Return what a fitted model shows: attributes, its length, and answers about the probes."""
-        hidden = {*parameters(self.estimator), *self.ignore}
+        """Return what a fitted model shows: attributes, properties, its length, and answers about the probes."""
+        hidden = {self.seed, *self.ignore}
         found: Release = {}
-        for name, value in vars(model).items():
+        for name in dir(model):
             if not name.startswith("_") and name not in hidden:
-                found.update(flat(name, value))
+                with suppress(Exception):  # of a property that this model lacks
+                    found.update(flat(name, getattr(model, name)))
         if hasattr(model, "__len__"):
             found["len(model)"] = float(len(model))
         for name in METHODS:
@@ -82,7 +85,8 @@ class Trained:
 
     def __call__(self, table: Table, seed: int) -> Release:
         """Train and return the parameters."""
-        return flat("parameters", self.function(table, seed))
+        found, said = watched(lambda: self.function(table, seed))
+        return flat("parameters", found) | said
 
 
 Learner = Fitted | Trained
@@ -93,7 +97,18 @@ def parameters(estimator: Any) -> Mapping[str, Any]:
     if hasattr(estimator, "get_params"):
         found: Mapping[str, Any] = estimator.get_params(deep=False)
         return found
-    return dict(vars(estimator))
+    slots = (name for kind in type(estimator).__mro__ for name in getattr(kind, "__slots__", ()))
+    names = (*getattr(estimator, "__dict__", ()), *slots)
+    return {name: getattr(estimator, name) for name in names if hasattr(estimator, name)}
+
+
+def watched(fit: Callable[[], Any]) -> tuple[Any, Release]:
+    """Return the result of a fit, and a statement for each of its warnings."""
+    usual = np.errstate(divide="warn", over="warn", invalid="warn")
+    with warnings.catch_warnings(record=True) as found, usual:
+        warnings.simplefilter("always")
+        result = fit()
+    return result, {f"warns {_text(each.category, each.message)}": 1.0 for each in found}
 
 
 def set_parameter(estimator: Any, name: str, value: Any) -> None:
@@ -187,7 +202,11 @@ def attempted(learner: Learner, table: Table, seed: int) -> Release:
 
 def failure(error: Exception) -> str:
     """Return the statement that a fit raised this error, without its data."""
-    return f"raises {type(error).__name__}: {' '.join(str(error).split())[:120]}"
+    return f"raises {_text(type(error), error)}"
+
+
+def _text(kind: type, said: object) -> str:
+    return f"{kind.__name__}: {' '.join(str(said).split())[:120]}"
 
 
 @contextmanager

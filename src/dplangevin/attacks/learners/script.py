@@ -31,6 +31,8 @@ def program(found: LearnerAudit, learner: Learner) -> str:
     body = _event(witness.statistic, witness.event.threshold, witness.event.below)
     fit, importing = _made(learner)
     lines = ["import numpy as np"]
+    if "warned" in body:
+        lines.insert(0, "import warnings")
     if len(tables.first.X) > INLINE:
         lines.append("import pandas as pd")
     lines.append(importing)
@@ -41,6 +43,11 @@ def program(found: LearnerAudit, learner: Learner) -> str:
     if "raised" in body:
         lines += ["    try:", f"        model, raised = {fit}, ''", "    except Exception as error:"]
         lines.append("        raised = f'{type(error).__name__}: ' + ' '.join(str(error).split())")
+    elif "warned" in body:
+        lines.append("    with warnings.catch_warnings(record=True) as found:")
+        lines += ["        warnings.simplefilter('always')", f"        model = {fit}"]
+        lines.append("    texts = [(w.category.__name__, ' '.join(str(w.message).split())) for w in found]")
+        lines.append("    warned = [': '.join(each) for each in texts]")
     else:
         lines.append(f"    model = {fit}")
     lines.append(f"    return {body}")
@@ -129,6 +136,8 @@ def _statement(name: str) -> str:
     """Return the expression of a statement; "" for a number."""
     if name.startswith("raises "):
         return f"raised.startswith({name.removeprefix('raises ')!r})"
+    if name.startswith("warns "):
+        return f"any(each.startswith({name.removeprefix('warns ')!r}) for each in warned)"
     if match := re.fullmatch(r"(.*)\.(shape|dtype) == (.*)", name):
         wanted = match[3] if match[2] == "shape" else repr(match[3])
         return f"np.asarray({_owner(match[1])}).{match[2]} == {wanted}"

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dplangevin.attacks.audit import STRICTER, Event, chosen, lower_rate, upper_rate
+from dplangevin.attacks.audit import STRICTER, Event, check_confidence, chosen, lower_rate, upper_rate
 from dplangevin.attacks.learners.observations import Observation, exact, seen
-from dplangevin.attacks.learners.releases import Learner, Release, drawn
+from dplangevin.attacks.learners.releases import SAID, Learner, Release, drawn
 from dplangevin.attacks.learners.sandbox import Pair
 from dplangevin.attacks.learners.statistics import Statistic, learned
 from dplangevin.checks import count, require
@@ -52,7 +52,7 @@ class Witness(NamedTuple):
     def text(self) -> str:
         """Return the event in words."""
         name, at = self.statistic.text, self.event.threshold
-        if " == " in name or name.startswith("raises ") or " is " in name:
+        if " == " in name or name.startswith(SAID) or " is " in name:
             return f"not: {name}" if self.event.below else name
         return f"{name} {'<' if self.event.below else '>='} {at:.6g}"
 
@@ -99,7 +99,7 @@ class LearnerAudit(NamedTuple):
         return self.epsilon > self.claims.epsilon
 
     def needed(self, factor: float) -> int | None:
-        """Return how many runs would show an epsilon of `factor` times the claim, see `runs_needed`."""
+        """Return how many fits on each table would show an epsilon of `factor` times the claim, see `runs_needed`."""
         return runs_needed(self.claims, factor * self.claims.epsilon, self.confidence)
 
 
@@ -127,11 +127,12 @@ def audited(
     Raises
     ------
     ValueError
-        If the learner fails on both tables of every pair.
+        If the learner fails on both tables of every pair, and for a claim of epsilon infinity.
     """
     count(8, runs=runs)
     count(0, rng=rng)
-    require(0 < confidence < 1, f"confidence = {confidence} must be in (0, 1); 0.95 is usual")
+    check_confidence(confidence)
+    require(math.isfinite(claims.epsilon), "a claim of epsilon inf cannot be violated: give a finite one")
     error = (1 - confidence) / 2
     part = max(runs // PART, FEWEST)
     found: list[tuple[float, int, Witness]] = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dplangevin.attacks.learners.releases import Release
+from dplangevin.attacks.learners.releases import SAID, Release
 
 RIDGES = 1e-6, 1.0  # of the linear scores, in units of the runs: small follows correlations, large the means
 SINGLE, SPREAD = 6, 3  # so many numbers are statistics by themselves, and so many by their distance
@@ -68,7 +68,7 @@ def varying(first: Sequence[Release], second: Sequence[Release]) -> list[str]:
 def learned(first: Sequence[Release], second: Sequence[Release]) -> list[Statistic]:
     """Return statistics that tell these releases apart; [] if all are the same."""
     # errors first: where a fit fails, the other statements are about what is missing
-    names = sorted(varying(first, second), key=lambda name: not name.startswith("raises "))
+    names = sorted(varying(first, second), key=lambda name: not name.startswith(SAID))
     if not names:
         return []
     x, y = matrix(first, names), matrix(second, names)

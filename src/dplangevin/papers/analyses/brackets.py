@@ -9,7 +9,8 @@ such epsilon. Its columns are
 - neighbours, delta: of all of these;
 - pair, statistic, runs, confidence: how the attack works, see `attacks.worst`; for one run of a network
   `runs` is 1;
-- attacked: "hypotheses" of the price, or "problem", that of the network which trains;
+- attacked: "hypotheses" of the price; "parts", where each released part is attacked by a pair of its own; or
+  "problem", that of the network which trains;
 - one_dimensional: 1 if the worst case is known to be a pair of one-dimensional laws for each step;
 - gap: why the two differ, and which of the two is loose.
 """
@@ -94,7 +95,7 @@ class Brackets:
         row |= {"epsilon_proven": proven, "epsilon_attack": found.epsilon, "ratio": found.epsilon / proven}
         row |= {"neighbours": promise.adjacency, "delta": self.delta}
         row |= {name: getattr(found, name) for name in ("pair", "statistic", "runs", "confidence")}
-        row["attacked"] = "problem" if name in self.networks else "hypotheses"
+        row["attacked"] = "problem" if name in self.networks else "parts" if found.by_part else "hypotheses"
         row["one_dimensional"] = int(name in self.methods and one_dimensional(promise.event))
         return [{**row, "gap": found.gap}]
 

@@ -28,6 +28,7 @@ from dplangevin.papers.claims.verdicts import (
     CONTRADICTED,
     EXACT,
     INTERVAL,
+    PAIR,
     RANGE,
     REPRODUCED,
     UNDER_CHOICES,
@@ -82,14 +83,14 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     reason += "" if math.isnan(other) else f" and {short(other)} for add/remove"
     if not math.isnan(row.epsilon_formula):
         reason += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
+    measure = ATTACK
     if not math.isnan(row.epsilon_attack):
         if row.attack_runs:
             shown = f"an attack on the theorem's hypotheses shows at least {short(row.epsilon_attack)} "
             shown += f"(95 % confidence, {short(row.attack_runs)} runs)"
         else:
-            shown = (
-                f"one pair that the theorem's hypotheses admit {words.EXACT_PAIR} {short(row.epsilon_attack)}"
-            )
+            measure = PAIR
+            shown = f"one pair that the theorem's hypotheses admit costs exactly {short(row.epsilon_attack)}"
         reason += f"; {shown}"
     verdict = promise_verdict(
         claimed, replaced=ours, added=other, attack=row.epsilon_attack, elsewhere=bool(row.rescued)
@@ -105,7 +106,7 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     largest = ours if math.isnan(other) or not row.tight else max(ours, other)
     measured = ours if row.tight else math.nan
     return result(
-        Interval(measured, row.epsilon_attack, largest), verdict, reason, ATTACK, asked_range=asked_range
+        Interval(measured, row.epsilon_attack, largest), verdict, reason, measure, asked_range=asked_range
     )
 
 

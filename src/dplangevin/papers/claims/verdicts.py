@@ -42,19 +42,22 @@ SETTINGS = ("paper", "chosen", "stand-in", "invented")
 # - a 95 % interval over independent splits;
 # - a 95 % interval over seeds on one split, without the sampling error of the test rows;
 # - numbers of a proof or an exact computation;
-# - an attack ε (lower bound) and a proven ε (upper bound);
+# - an attack ε (lower bound, 95 % confidence) and a proven ε (upper bound);
+# - the exact ε of one pair of data sets (lower bound) and a proven ε (upper bound);
 # - the smallest and the largest of several values.
 # The measure "" means that there are no limits.
-INTERVAL, ONE_SPLIT, EXACT, ATTACK, RANGE = (
+INTERVAL, ONE_SPLIT, EXACT, ATTACK, PAIR, RANGE = (
     "interval",
     "interval, one split",
     "exact",
     "attack to proof",
+    "exact pair to proof",
     "range",
 )
-MEASURES = (INTERVAL, ONE_SPLIT, EXACT, ATTACK, RANGE, "")
+MEASURES = (INTERVAL, ONE_SPLIT, EXACT, ATTACK, PAIR, RANGE, "")
 TUNINGS = ("unequal", "")
-CONCLUSIVE = (INTERVAL, ONE_SPLIT, EXACT, ATTACK)
+BRACKETS = (ATTACK, PAIR)
+CONCLUSIVE = (INTERVAL, ONE_SPLIT, EXACT, *BRACKETS)
 Verdict = dict[str, Any]
 Where = Mapping[str, Any]  # column -> value, or a list of values
 Bounds = Sequence[float | None]  # lower and upper end; None: no end

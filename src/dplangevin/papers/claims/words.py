@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dplangevin.text import number, short
 
-# In a reason of the measure "attack to proof": `low` is the exact epsilon of one pair of data sets.
-EXACT_PAIR = "costs exactly"
 # These are the labels of `papers.exhibits.style.LOOKS`, shortened where the sentence gives the context.
 METHODS = {
     "nonprivate": "the non-private fit",

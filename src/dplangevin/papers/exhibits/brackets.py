@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from dplangevin.papers.claims import words
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import Look, entry, lay_out, look
 from dplangevin.papers.exhibits.tables import Cell, cell
@@ -20,18 +21,22 @@ COLOURS = ("#0072B2", "#009E73", "#E69F00", "#D55E00")  # of the proven ε, in i
 MARKERS = ("o", "s", "^", "D")
 NEIGHBOURS = {"add_remove": "add/remove", "replace_one": "replace-one"}
 TEXT = (
-    "The true ε of a method lies between attack and proof: 100 % means that both meet. All ε are at δ = {delta}. A "
-    "linear model has {records} rows. Its attacks may choose any loss that the price admits. Attacks on a network are "
-    "on the network that trains. {exact} of {all} attacks are exact for their pair; the others have {confidence} "
-    "confidence."
+    "100 % means that attack and proof meet. All ε are at δ = {delta}. A linear model has {records} rows, and its "
+    "attacks may choose any loss that the price admits. The attack on a network is one training with many canaries. "
+    "{exact} of {all} attacks are exact for their pair of data sets; the others have {confidence} confidence.{parts}"
+)
+PARTS = (
+    " For {methods} each released part is attacked by its own worst pair. Their attack ε is a lower bound on the price "
+    "of the parts; no one pair may reach it."
 )
 NOTES = (
-    "The proven ε is the smallest ε that our accountants prove (upper bound). The attack ε is a lower bound, from a "
-    "pair of data sets that differ in one record. With 0 runs the ε of the pair is exact. With runs the bound has "
-    "{confidence} confidence. The statistic is then the exact log-likelihood ratio, and the bound is that of "
-    "`attacks.audit.known_ratio`. An attack on the hypotheses may choose any loss that the price admits. An attack on "
-    "the problem is on the network that trains. All ε are at δ = {delta}. The median share is {median} % over the "
-    "methods whose worst case is a pair of one-dimensional laws in each step; the smallest is {least} %."
+    "The proven ε is the smallest ε that our accountants prove (upper bound). The attack ε is a lower bound. All ε are "
+    "at δ = {delta}. An attack on the hypotheses has a pair of data sets that differ in one record, and may choose any "
+    "loss that the price admits. With 0 runs the ε of the pair is exact. With more runs the bound of "
+    "`attacks.audit.known_ratio` has {confidence} confidence; its statistic is the exact log-likelihood ratio. An "
+    "attack on the problem is one training of a network with many canaries, and the bound of `attacks.one_run` has "
+    "{confidence} confidence.{parts} The median share is {median} % over the methods whose worst case is a pair of "
+    "one-dimensional laws in each step; the smallest is {least} %."
 )
 
 
@@ -47,7 +52,9 @@ def brackets(frame: pd.DataFrame, *, records: int = 1000, title: str) -> Figure:
     """
     names, asked = list(dict.fromkeys(frame.method)), sorted(frame.epsilon_asked.unique())
     looks = [
-        Look(f"proven ε = {number(value)}", COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)], "", 6.0)
+        Look(
+            f"proven ε at most {number(value)}", COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)], "", 6.0
+        )
         for i, value in enumerate(asked)
     ]
     with style.settings():
@@ -77,6 +84,7 @@ def _facts(frame: pd.DataFrame) -> dict[str, Any]:
     """Return the numbers of the caption and of the notes."""
     runs, known = frame[frame.runs.gt(0)], frame[frame.one_dimensional.eq(1)].ratio
     confidence = runs.confidence.min() if len(runs) else 1.0
+    parts = [words.method(name) for name in frame.method[frame.attacked.eq("parts")].unique()]
     return {
         "delta": number(frame.delta.iloc[0]),
         "exact": int(frame.runs.eq(0).sum()),
@@ -84,6 +92,7 @@ def _facts(frame: pd.DataFrame) -> dict[str, Any]:
         "confidence": f"{100 * confidence:g} %",
         "median": f"{100 * known.median():.0f}",
         "least": f"{100 * known.min():.0f}",
+        "parts": PARTS.format(methods=words.listed(parts)) if parts else "",
     }
 
 

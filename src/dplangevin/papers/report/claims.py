@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pandas as pd
 from markupsafe import Markup, escape
 
-from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.verdicts import AskedRange
 from dplangevin.text import distinct, number
 
@@ -105,8 +105,8 @@ MEASURES = {
     verdicts.INTERVAL: "A 95 % interval over independent splits or draws.",
     verdicts.ONE_SPLIT: "A 95 % interval over seeds on one split. It leaves out the sampling error of the test rows.",
     verdicts.EXACT: "The smallest and the largest of several exact values, from a proof or a computation.",
-    verdicts.ATTACK: "A lower bound by an attack (95 % confidence, or exact for one pair), and an upper bound "
-    "by a proof.",
+    verdicts.ATTACK: "A lower bound by an attack (95 % confidence), and an upper bound by a proof.",
+    verdicts.PAIR: "The exact ε of one pair of data sets (lower bound), and an upper bound by a proof.",
     verdicts.RANGE: "The smallest and the largest of several values, or two neighbouring budgets. This is no "
     "interval and never contradicts.",
     "": "One value without an interval, such as that of one seed. It never contradicts.",
@@ -249,11 +249,11 @@ def sentence(row: pd.Series) -> str:
     Without a number of ours it is the first clause of the reason. A second sentence says that the claim holds
     with other choices, where our number alone does not show that.
     """
-    if pd.isna(row.ours) and row.measure != verdicts.ATTACK:
+    if pd.isna(row.ours) and row.measure not in verdicts.BRACKETS:
         return f"{_capital(tidy(row.reason).split('; ')[0])}."
     asks = _asks(row)
     said = f"{_capital(_measured(row))}{f'; {asks}' if asks else ''}."
-    shown = row.high if row.measure == verdicts.ATTACK else row.ours
+    shown = row.high if row.measure in verdicts.BRACKETS else row.ours
     if row.verdict == verdicts.UNDER_CHOICES and (shown < row.asked_low or shown > row.asked_high):
         said += " Another setting, network or reading meets it."
     return said
@@ -263,7 +263,7 @@ def _measured(row: pd.Series) -> str:
     """Return our number and its certainty in words."""
     spread = _span(row, *(end for end in (row.low, row.high) if pd.notna(end)))
     interval = spread.removesuffix(" points").removesuffix(" %")
-    if row.measure == verdicts.ATTACK:
+    if row.measure in verdicts.BRACKETS:
         return _bounds(row)
     if row.measure == verdicts.EXACT:
         return f"exact computation gives {_quantity(row, spread or _amount(row, row.ours))}"
@@ -283,7 +283,7 @@ def _bounds(row: pd.Series) -> str:
     if row.unit != "epsilon" and row.ours != row.high:  # what is proven is an upper bound
         return f"attacks (95 % confidence) show {_quantity(row, _span(row, row.low, row.high))}"
     name = "ε" if row.unit == "epsilon" else f"the {row.unit}"
-    how = "exact, for one pair of data sets" if words.EXACT_PAIR in row.reason else "attack, 95 % confidence"
+    how = "exact, for one pair of data sets" if row.measure == verdicts.PAIR else "attack, 95 % confidence"
     if reference := _reference(row):
         return f"{name} to {reference} lies between {low} ({how}) and {high} (proof)"
     if pd.isna(row.low):
@@ -391,7 +391,7 @@ def plot(row: pd.Series) -> Markup:
     attack and a proof. The axis is logarithmic if all values are positive and differ by a factor of more than 30.
     """
     known = pd.notna(row.ours)
-    bracketed = row.measure == verdicts.ATTACK and pd.notna(row.low) and pd.notna(row.high)
+    bracketed = row.measure in verdicts.BRACKETS and pd.notna(row.low) and pd.notna(row.high)
     if math.isinf(row.ours) or not (known or bracketed):
         return Markup("")
     wanted = asked_range(row)

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 PATH = Path("docs/glossary.md")
-# No term is marked inside these: links and controls, headings, code, numbers, and the words of a paper
+# Inside these elements no term shows its meaning: links, controls and headings; code and formulas; tables; quotations
 LEFT_OUT = {
     "a", "abbr", "blockquote", "button", "code", "dfn", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head",
     "kbd", "label", "math", "nav", "noscript", "option", "pre", "q", "samp", "script", "select", "style", "summary",

@@ -30,9 +30,8 @@ other. For every real a, P - exp(e) Q is (P - exp(a) R) + exp(a) (R - exp(e - a)
 of a removal, plus exp(a) times delta(e - a) of an addition. The pair has the smaller bound at every e. A composition
 of a removal and an addition is no bound: at t = 1 it would be sqrt(2) mu-GDP, and the truth is 2 mu-GDP.
 
-Epochs compose as any dominating
-pairs do (Zhu, Dong, Wang 2022, Theorem 10). That the pair of add_remove dominates is in Chua et al. (2024) and in
-Feldman and Shenfeld (2025).
+Epochs compose as any dominating pairs do (Zhu, Dong, Wang 2022, Theorem 10). That the pair of add_remove dominates is
+in Chua et al. (2024) and in Feldman and Shenfeld (2025).
 
 **Numbers.** A sum grows in the convex order if a term does. Values on a grid are therefore spread between two
 neighbours on the grid with the mean kept. This never understates any delta(e) above.

@@ -36,7 +36,7 @@ class Accountant(Protocol):
             What was done to the data.
         delta : float
             In [0, 1).
-        adjacency : {"replace_one", "add_remove"}
+        adjacency : {"replace_one", "add_remove", "zero_out"}
             Neighbour relation.
 
         Raises

@@ -78,7 +78,7 @@ class Rdp:
             return leaf.sampling_probability, multiplier
         if isinstance(leaf, WithoutReplacement) and adjacency == "replace_one":
             return leaf.sample_size / leaf.source_dataset_size, multiplier
-        raise refuse(self.name, leaf, "Poisson sampling needs add_remove, without replacement replace_one")
+        raise refuse(self.name, leaf, "Poisson samples need add_remove or zero_out, subsets need replace_one")
 
 
 def repeated(renyi: np.ndarray, mean: float, shape: float) -> np.ndarray:
