@@ -135,7 +135,8 @@ def test_numbered_columns_share_an_entry() -> None:
 @pytest.mark.parametrize("key", TABLES)
 def test_a_packaged_table_says_who_made_it_and_how_its_bounds_were_chosen(key: str) -> None:
     text = (ROOT / f"conf/dataset/{key}.yaml").read_text(encoding="utf-8")
-    assert "# License: " in text and "http" in text.split("archive:")[0]
+    assert "# License: " in text
+    assert "http" in text.split("archive:")[0]
     stated = config(key)
     assert len(stated.assumptions) > 0
     assert stated.loader.name == key
