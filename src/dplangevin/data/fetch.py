@@ -266,7 +266,7 @@ def _unpack(path: Path, entries: Sequence[Mapping[str, Any]], folder: Path) -> N
             plain = name if name in wanted else name.removesuffix(".gz")
             if (entry := wanted.pop(plain, None)) is None:
                 continue
-            content = opened() if plain != name or size == entry["size"] else None
+            content = opened() if size == entry["size"] or (plain != name and size >= 0) else None
             if content is None:
                 raise DataError(f"{name} in it is not a plain file of {entry['size']} bytes")
             with (
@@ -285,7 +285,7 @@ def _unpack(path: Path, entries: Sequence[Mapping[str, Any]], folder: Path) -> N
 
 
 def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes] | None]]]:
-    """Yield name, size and a function that opens each member of a tar or zip file (None: it is no plain file)."""
+    """Yield name, size (-1: no plain file) and a function that opens it, of each member of a tar or zip file."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as wheel:
             for info in wheel.infolist():
@@ -373,15 +373,10 @@ def _from_index(source: str, out: "_Bounded", entry: Mapping[str, Any]) -> None:
         asked.write_text(f"{source.removeprefix(INDEX)} --hash=sha256:{entry['sha256']}\n")
         command = [
             sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-input",
-            "--no-deps",
-            "--retries=1",
+            *["-m", "pip", "download", "--quiet", "--no-input", "--no-deps", "--retries=1"],
+            *how,
         ]
-        command += [f"--timeout={TIMEOUT[0]}", *how, f"--dest={here}", f"--requirement={asked}"]
+        command += [f"--timeout={TIMEOUT[0]}", f"--dest={here}", f"--requirement={asked}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
         except subprocess.TimeoutExpired as error:
