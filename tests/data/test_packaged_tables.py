@@ -5,6 +5,7 @@ import hashlib
 import io
 import zipfile
 from pathlib import Path
+from subprocess import CompletedProcess, TimeoutExpired
 from typing import Any
 
 import numpy as np
@@ -83,8 +84,6 @@ def test_pip_downloads_only_the_pinned_wheel(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(index))
     asked = entries(content, urls=(f"{INDEX}toy-tables==1.0",))
-    with pytest.raises(DataUnavailable, match=r"tried pypi:toy-tables==1.0: ERROR: No matching distribution"):
-        fetch("toy", asked, tmp_path / "raw")
     (index / WHEEL).write_bytes(other)
     with pytest.raises(DataError, match="DO NOT MATCH THE HASHES") as caught:
         fetch("toy", asked, tmp_path / "raw")
@@ -92,6 +91,25 @@ def test_pip_downloads_only_the_pinned_wheel(tmp_path: Path, monkeypatch: pytest
     (index / WHEEL).write_bytes(content)
     fetch("toy", asked, tmp_path / "raw")
     assert [path.name for path in (tmp_path / "raw").iterdir()] == ["toy.csv"]
+
+
+def ended(*_: Any, **__: Any) -> CompletedProcess[str]:
+    return CompletedProcess([], 1, "", "WARNING: a\nERROR: No matching distribution found for toy\n")
+
+
+def slow(*_: Any, timeout: float, **__: Any) -> CompletedProcess[str]:
+    raise TimeoutExpired("pip", timeout)
+
+
+@pytest.mark.parametrize(
+    ("run", "message"), [(ended, "ERROR: No matching distribution found"), (slow, "TimeoutError: not done")]
+)
+def test_a_package_out_of_reach_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Any, message: str
+) -> None:
+    monkeypatch.setattr("subprocess.run", run)
+    with pytest.raises(DataUnavailable, match=f"tried pypi:toy-tables==1.0: {message}"):
+        fetch("toy", entries(b"", urls=(f"{INDEX}toy-tables==1.0",)), tmp_path / "raw")
 
 
 SCHEMA: dict[str, Any] = {
