@@ -862,7 +862,8 @@ def test_no_decoder_sees_a_byte_before_the_sha256_is_checked(
         (tmp_path / "mirror" / key).mkdir()
         for file in cfg.dataset[key].files:
             (tmp_path / "mirror" / key / file.name).write_bytes(CONTENT)
-    for key in ("cifar10", "cifar100"):
+    for key in [key for key, entry in cfg.dataset.items() if "archive" in entry]:
+        (tmp_path / "mirror" / key).mkdir(exist_ok=True)
         (tmp_path / "mirror" / key / cfg.dataset[key].archive.name).write_bytes(archive(CONTENT))
     for entry in cfg.weights.values():
         for file in entry.files:

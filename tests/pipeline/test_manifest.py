@@ -37,8 +37,8 @@ def cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DictConfig:
     for dataset in made.dataset.values():
         for file in dataset.files:
             file.urls = [f"http://127.0.0.1:{closed_port()}/{file.name}"]
-            if "archive" in file:
-                file.archive.urls = [f"http://127.0.0.1:{closed_port()}/{file.archive.name}"]
+        if "archive" in dataset:
+            dataset.archive.urls = [f"http://127.0.0.1:{closed_port()}/{dataset.archive.name}"]
     shutil.copytree(ROOT / "data/bundled", tmp_path / "data/bundled")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DATA_MIRROR", raising=False)
