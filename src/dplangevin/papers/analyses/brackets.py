@@ -14,6 +14,7 @@ such epsilon. Its columns are
 - gap: why the two differ, and which of the two is loose.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -128,6 +129,11 @@ def one_dimensional(event: DpEvent) -> bool:
     return all(
         isinstance(leaf, GaussianDpEvent | RandomAllocationDpEvent | SufficientStatisticsDpEvent)
         or is_subsampled(leaf)
-        or (isinstance(leaf, LangevinDpEvent) and leaf.batch == leaf.records)
+        or (
+            isinstance(leaf, LangevinDpEvent)
+            and leaf.batch == leaf.records
+            and leaf.convex
+            and leaf.radius == math.inf
+        )
         for leaf, _ in leaves(event)
     )
