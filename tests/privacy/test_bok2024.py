@@ -153,6 +153,8 @@ def test_distance_covers_a_binomial() -> None:
         assert binom.sf(math.floor(bound / 0.01), 5000, 0.01) <= failure
         assert bound < 0.01 * 1.25 * binom.isf(failure, 5000, 0.01)
     assert bok2024._distances(event, np.array([5000]), 1e-300)[0] <= 0.01 * 5000 * (1 + 1e-12)
+    small = attr.evolve(event, radius=0.05)  # two points of the ball are at most .1 apart
+    assert bok2024._distances(small, np.array([5000]), 1e-6) == [pytest.approx(0.1)]
 
 
 def test_renyi_estimate_without_sampling_is_gaussian() -> None:
@@ -241,6 +243,16 @@ def excess(pair: list[np.ndarray], mu: float) -> float:
         apart = max(float(np.maximum(a - math.exp(epsilon) * b, 0).sum()) for a, b in (pair, pair[::-1]))
         found.append((apart - 1e-9) / float(delta_of(mu, epsilon)))
     return max(found)
+
+
+@pytest.mark.parametrize("step_size", [0.2, 0.9, 3.0])
+def test_contractions_are_those_of_the_steepest_steps(step_size: float) -> None:
+    x = np.linspace(-1, 1, 101)
+    for convex, drifts in ((True, ["convex"]), (False, ["convex", "concave"])):
+        event = in_ball(1, step_size=step_size, convex=convex, strong_convexity=0.7, smoothness=1.7)
+        slopes = [np.diff(x - step_size * (0.7 * x + DRIFTS[drift](x))) / np.diff(x) for drift in drifts]
+        steepest = max(float(np.abs(slope).max()) for slope in [*slopes, np.array([1 - step_size * 0.7])])
+        assert bok2024.contractions(event)[0] == pytest.approx(steepest)
 
 
 @pytest.mark.parametrize("steps", [1, 3, 30, 300])
