@@ -1,7 +1,7 @@
 # Everything runs in .venv, made from requirements.lock. `make help` lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup repro exhibit report site verify smoke test test-quick faults lint bench gpu
+.PHONY: help setup repro exhibit report site verify smoke test test-quick faults prices lint bench gpu
 
 PYTHON ?=
 VENV := .venv
@@ -68,6 +68,9 @@ test-quick: $(VENV)/installed  ## run a part of the tests, in two minutes, e.g. 
 
 faults: $(VENV)/installed  ## run every fault trial and print a table: minutes | kills, damaged files, broken configs, hostile mirrors
 	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile -m trial
+
+prices: $(VENV)/installed  ## test 1,000 random settings of each kind of price: minutes
+	@CASES=1000 OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical tests/privacy/test_random_prices.py
 
 lint: $(VENV)/installed  ## run ruff (lint, format), mypy and the import rule
 	@$(RUN) -m ruff check .

@@ -332,3 +332,13 @@ def test_a_record_that_is_never_used_leaves_no_trace(steps: int) -> None:
     first, second = sampled.all_iterates(poisson(0.0, 1.0, steps), 10, rng())
     assert not first.any()
     assert not second.any()
+
+
+def test_an_event_in_a_ball_is_attacked_with_its_projection() -> None:
+    event = attr.evolve(FIVE, radius=0.3)
+    first, second = langevin.last_iterate(event, 500, torch.Generator().manual_seed(0), 0.0)
+    assert max(np.abs(first).max(), np.abs(second).max()) == 0.3
+    given = quadrature.last_iterate_distributions(event, 0.0)
+    assert np.array_equal(given.first, quadrature.last_iterate_distributions(FIVE, 0.0, 0.3).first)
+    with pytest.raises(ValueError, match=r"radius = 0\.3 projects"):
+        quadrature.unprojected_distributions(event, 0.0)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
+from exact_steps import addition, removal, replacement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
@@ -18,32 +19,6 @@ from dplangevin.privacy.accountants.tight import DRAWS, ONE_STEP, UNSAMPLED, Tig
 from dplangevin.privacy.events import Adjacency
 
 TIGHT = Tight()
-
-
-def normal(x: mpf) -> mpf:
-    return mp.erfc(-x / mp.sqrt(2)) / 2
-
-
-def curve(q: mpf, first: mpf, second: mpf, x: mpf, epsilon: mpf) -> mpf:
-    """P(X > x) - exp(epsilon) Q(X > x), P and Q mixtures of N(0, 1) and of N(first, 1), N(second, 1)."""
-    return (1 - q) * normal(-x) * (1 - mp.exp(epsilon)) + q * (
-        normal(first - x) - mp.exp(epsilon) * normal(second - x)
-    )
-
-
-def removal(q: mpf, mu: mpf, e: mpf) -> mpf:
-    return curve(q, mu, mpf(0), mp.log(1 + (mp.exp(e) - 1) / q) / mu + mu / 2, e)
-
-
-def addition(q: mpf, mu: mpf, e: mpf) -> mpf:
-    if e >= -mp.log(1 - q):
-        return mpf(0)
-    return curve(q, mpf(0), -mu, -mp.log(1 + (mp.exp(-e) - 1) / q) / mu - mu / 2, e)
-
-
-def replacement(q: mpf, mu: mpf, e: mpf) -> mpf:
-    turned = mp.asinh((1 - q) / q * mp.exp(mu * mu / 2) * mp.sinh(e / 2))
-    return curve(q, mu, -mu, (turned + e / 2) / mu, e)
 
 
 def random_steps() -> list[tuple[float, float, float]]:

@@ -66,9 +66,10 @@ def last_iterate(
     runs : int, >= 1.
     init_std : float, >= 0, or None.  theta_0 ~ Proj_C N(0, init_std^2); 0 for a fixed start; None: the
         paper's variance ``2 sigma^2/lambda``.
-    project : float, > 0, or None.  Radius of C.  With a finite radius the runs go step by step.  None: a
-        radius so large that the projection acts in a run with probability below 1e-12.  For None and inf the
-        noise of all steps is drawn as one Gaussian, and the steps that use the record are drawn one by one.
+    project : float, > 0, or None.  Radius of C.  With a finite radius the runs go step by step.  None: the
+        event's, or if that is inf a radius so large that the projection acts in a run with probability below
+        1e-12.  Without an effect of the projection, the noise of all steps is drawn as one Gaussian, and the
+        steps that use the record are drawn one by one.
     others : The other records; None takes `chosen_others`.
 
     Returns
@@ -88,6 +89,7 @@ def last_iterate(
     if runs < 1:
         raise ValueError(f"runs = {runs} must be at least 1")
     spread = initial_std(event, init_std)
+    project = in_ball(event, project)
     pair = pair_for(event, spread, project, others)
     if project is not None and project < math.inf:
         return _stepwise(event, pair, runs, rng, spread)
@@ -140,6 +142,7 @@ def pair_for(
     ValueError
         As in `last_iterate`.
     """
+    project = in_ball(event, project)
     others = chosen_others(event) if others is None else others
     if others not in get_args(Others):
         raise ValueError(f"others = {others!r} must be one of {', '.join(get_args(Others))}")
@@ -163,6 +166,11 @@ def pair_for(
     if others == "flat":
         return Pair(0.0, (g / event.batch, -g / event.batch), radius)
     return Pair(-g, (2 * g / event.batch, 0.0), radius)
+
+
+def in_ball(event: LangevinDpEvent, project: float | None) -> float | None:
+    """Return `project`, or the radius of the event if it is None and this radius is finite."""
+    return event.radius if project is None and event.radius < math.inf else project
 
 
 def initial_std(event: LangevinDpEvent, init_std: float | None) -> float:

@@ -10,6 +10,7 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import binom
 
 from dplangevin.attacks.langevin import Others, initial_std, kept_shares, most_uses, pair_for
+from dplangevin.checks import require
 from dplangevin.privacy.events import LangevinDpEvent
 
 RARE = 1e-40  # probability that is neglected: of numbers of uses, and of iterates outside of C
@@ -101,8 +102,11 @@ def unprojected_distributions(
     Raises
     ------
     ValueError
-        As `attacks.langevin.last_iterate`.
+        As `attacks.langevin.last_iterate`, and for an event with a finite radius.
     """
+    require(
+        event.radius == math.inf, f"radius = {event.radius:g} projects: the law of all steps is not known"
+    )
     spread = initial_std(event, init_std)
     pair = pair_for(event, spread, project, others, RARE)
     left, shares = kept_shares(event)

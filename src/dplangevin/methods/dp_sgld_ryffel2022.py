@@ -41,9 +41,9 @@ class DpSgldRyffel2022(ChainMethod):
     step is then one of DP-SGD with an L2 penalty.  `step` = 1/2 in units of the smoothness of the mean loss
     gives the steps of section 5.2.
 
-    The last-iterate bound (Bok2024) needs every record's loss to be convex and smooth.  While no gradient is
-    clipped, it holds with smoothness row_bound^2/2 + l2.  A clipped softmax gradient need not be the gradient
-    of any convex function; then there is no such bound.
+    The last-iterate bound (Bok2024) holds with smoothness row_bound^2/2 + l2 while no gradient is clipped.  A
+    clipped softmax gradient need not be the gradient of any convex function.  It is still Lipschitz.  For
+    full batches in a ball this is enough for a bound that does not grow with the number of steps.
 
     Differs: the theorem bounds gradients of the whole loss.  Here only the part that depends on the record is
     clipped.  The L2 penalty needs no data and cancels in the difference of two neighbours.
@@ -123,8 +123,10 @@ class DpSgldRyffel2022(ChainMethod):
             f"no last-iterate bound: {WITHOUT_LAST[self.sampling.scheme]}"
             if self.sampling.scheme in WITHOUT_LAST
             else "no last-iterate bound: a clipped softmax gradient need not be the gradient of a convex loss"
-            if self.clips(facts)
-            else f"last-iterate bound: every record's loss {facts.smoothness + self.l2:.4g}-smooth"
+            if not isinstance(proven, LangevinDpEvent)
+            else f"last-iterate bound: every record's loss {proven.smoothness:.4g}-smooth"
+            if proven.convex
+            else f"last-iterate bound: every record's clipped gradient {facts.smoothness:.4g}-Lipschitz"
         )
         assumptions = "number of records public", *facts.rows, *self.steps.read(facts), convexity
         drawn: SamplingScheme = (
@@ -183,9 +185,10 @@ class DpSgldRyffel2022(ChainMethod):
         )
 
     def provable(self, facts: Facts, noise: float) -> DpEvent:
-        """Return the event that `Tight` may price: the last iterate if it has a bound, else all iterates.
+        """Return the event that `Tight` may price: the last iterate if it can have a bound, else all iterates.
 
-        The event of the last iterate has the smoothness of every record's loss, not of the mean loss.
+        The event of the last iterate has the smoothness of every record's loss, not of the mean loss.  Clipped
+        gradients have a bound in a ball, or if l2 is at least their Lipschitz constant.
 
         Parameters
         ----------
@@ -196,9 +199,10 @@ class DpSgldRyffel2022(ChainMethod):
             return ShuffledEpochsDpEvent.of(self.sampling.per_epoch(facts.n), event.multipliers())
         if self.sampling.scheme == "poisson":
             return composed_steps(facts.n, event.batch, event.multipliers(), poisson=True)
-        if self.clips(facts):
+        clips, radius = self.clips(facts), math.inf if self.radius is None else self.radius
+        if clips and (facts.smoothness == math.inf or (radius == math.inf and facts.smoothness > self.l2)):
             return event.all_iterates()
-        return attr.evolve(event, smoothness=facts.smoothness + self.l2)
+        return attr.evolve(event, smoothness=facts.smoothness + self.l2, radius=radius, convex=not clips)
 
     def calibrated(self, facts: Facts, budget: Budget) -> float:
         """Return sigma: `noise_std`, or the smallest that the accountant allows for the budget."""

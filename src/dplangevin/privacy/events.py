@@ -290,6 +290,10 @@ class LangevinDpEvent(DpEvent):
     new subset. batch == records is the full batch. C is convex. Constant steps have decay 0. The paper's
     decreasing steps 1/(2 beta + lambda k/2) have step_size 1/(2 beta) and decay lambda/2.
 
+    With convex = False, the gradient of each record is lambda theta + g(theta). g needs no potential, and is
+    (beta - lambda)-Lipschitz. An example is a clipped gradient with a ridge. Clipping is the projection onto a
+    ball, so it keeps the Lipschitz constant of each record's gradient. A mean keeps it, too.
+
     Attributes
     ----------
     records, batch : int
@@ -306,6 +310,10 @@ class LangevinDpEvent(DpEvent):
         lambda and beta of *every* record's loss l, 0 <= lambda <= beta.
     decay : float
         Decay of the step sizes, >= 0.
+    radius : float
+        C lies in a ball of this radius, > 0. inf: C may be the whole space.
+    convex : bool
+        Whether every record's loss is lambda-strongly convex. If not, lambda is only the ridge.
     """
 
     records: int = attr.ib(validator=AT_LEAST_1)
@@ -317,8 +325,11 @@ class LangevinDpEvent(DpEvent):
     strong_convexity: float = attr.ib(validator=NOT_NEGATIVE)
     smoothness: float = attr.ib(validator=NOT_NEGATIVE)
     decay: float = attr.ib(default=0.0, validator=NOT_NEGATIVE)
+    radius: float = math.inf
+    convex: bool = True
 
     def __attrs_post_init__(self) -> None:
+        require(self.radius > 0, f"radius = {self.radius} must be positive, or inf")
         require(
             self.strong_convexity <= self.smoothness,
             f"strong_convexity = {self.strong_convexity} must be at most smoothness = {self.smoothness}",

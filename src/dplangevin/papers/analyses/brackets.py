@@ -15,6 +15,7 @@ such epsilon. Its columns are
 - gap: why the two differ, and which of the two is loose.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -129,6 +130,11 @@ def one_dimensional(event: DpEvent) -> bool:
     return all(
         isinstance(leaf, GaussianDpEvent | RandomAllocationDpEvent | SufficientStatisticsDpEvent)
         or is_subsampled(leaf)
-        or (isinstance(leaf, LangevinDpEvent) and leaf.batch == leaf.records)
+        or (
+            isinstance(leaf, LangevinDpEvent)
+            and leaf.batch == leaf.records
+            and leaf.convex
+            and leaf.radius == math.inf
+        )
         for leaf, _ in leaves(event)
     )

@@ -3,13 +3,17 @@
 References
 ----------
 Bok, Su, Altschuler (2024), "Shifted interpolation for differential privacy".
+Chien, Li (2024), "Convergent privacy loss of noisy-SGD without convexity and smoothness".
+Annamalai (2024), "It's our loss: no privacy amplification for hidden state DP-SGD with non-convex loss".
 """
 
 import itertools
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 
+import attr
 import numpy as np
 from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent
 from scipy.special import logsumexp
@@ -25,6 +29,10 @@ ORDERS = 1 + np.geomspace(0.02, 255.0, 36)  # of the Renyi estimate
 SHARES = (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)  # values of v1/v that are tried
 SPENT = 0.1  # share of delta for the bound on R, see `Bok2024`
 SMALLEST_MU, LARGEST_MU = 1e-9, 100.0
+LARGEST_WEIGHT = 1e30  # of a step; a t0 before it could not lower a price visibly
+BALL = "last iterate in a ball"
+
+Corner = tuple[float, float, float]  # of `_cheapest`: X, Y, and the cost of the steps to the left
 
 
 @dataclass(frozen=True)
@@ -34,23 +42,42 @@ class Bok2024:
     Its epsilon is never above that of all iterates.
 
     Notation: a step moves by at most s_k = eta_k 2L/batch when one record changes (add_remove: eta_k
-    L/batch). The noise of the step has variance v_k = 2 eta_k sigma^2. Every record's loss is lambda-strongly
-    convex and beta-smooth, so x - eta_k grad L_B(x) is c_k-Lipschitz with
-    ``c_k = max(|1 - eta_k lambda|, |1 - eta_k beta|)``. c_k < 1 for lambda > 0 and eta_k < 2/beta. Let
-    w_k = prod_(j > k) c_j. Projections do not expand. If a c_k is above 1, the epsilon is that of all
-    iterates.
+    L/batch). The noise of the step has variance v_k = 2 eta_k sigma^2. The map x - eta_k grad L_B(x) is
+    c_k-Lipschitz. Projections do not expand. Let w_k = prod_(j > k) c_j.
 
-    Full batch (their Theorem for NoisyGD, with steps that may differ): mu-GDP with
-    mu^2 = (sum_k w_k s_k)^2 / sum_k w_k^2 v_k. Proof sketch: the chain H follows the neighbour's chain. At
-    step k it is shifted by a_k towards the chain A, so that H_K = A_K. This requires sum_k w_k a_k = sum_k
-    w_k s_k. Step k costs a_k/sqrt(v_k). The sum of a_k^2/v_k is least if a_k is proportional to w_k v_k. This
-    choice is feasible because w_k does not decrease. Equality holds for a quadratic loss. Under add_remove,
-    `records` in the mean is a fixed number.
+    - Convex: ``c_k = max(|1 - eta_k lambda|, |1 - eta_k beta|)``. c_k < 1 for lambda > 0 and eta_k < 2/beta.
+    - Not convex: ``c_k = |1 - eta_k lambda| + eta_k (beta - lambda)``, by the triangle inequality. c_k > 1
+      unless lambda >= beta/2.
+
+    Full batch: mu-GDP, where mu^2 is the least sum_(k >= t0) a_k^2/v_k over t0 and a_k such that
+
+        z_t0 = D,  z_(k+1) = c_k z_k + s_k - a_k >= 0,  z_K = 0;  D = 0 for t0 = 0, else D = 2 radius.
+
+    Proof. A_(k+1) = Proj(phi_k(A_k) + Z_k) and A'_(k+1) = Proj(phi'_k(A'_k) + Z'_k) are the chains of the
+    two data sets. Both start at the same law. ||phi_k - phi'_k|| <= s_k, and phi_k is c_k-Lipschitz (under
+    add_remove that of the smaller data set; `records` in the mean is a fixed number). The chain H starts at
+    A'_t0, coupled with A_t0. Both lie in the ball, so ||H_t0 - A_t0|| <= D. For k >= t0 let H_(k+1) =
+    Proj(phi'_k(H_k) + u_k + Z_k), with the noise of A. The shift u_k goes from phi'_k(H_k) towards phi_k(A_k),
+    by a_k or until it is there. By induction ||H_k - A_k|| <= z_k, so H_K = A_K. Z_k is independent of H_k
+    and of u_k, and ||u_k|| <= a_k. So the trade-off function of (u_k + Z_k, Z_k) given H_k is at least that of
+    a_k/sqrt(v_k)-GDP, for each value of u_k, thus for their mixture. Compose over k, starting from two equal
+    laws, and project: T(A_K, A'_K) = T(H_K, A'_K) is at least that of mu-GDP. QED.
+
+    The least sum is geometry. With T_k = sum_(j >= k) w_j a_j and Y_k = sum_(j >= k) w_j s_j, the condition
+    is T_k >= Y_k, with T_t0 = Y_t0 + D prod_(j >= t0) c_j. A step costs (T_k - T_(k+1))^2/(w_k^2 v_k).
+    So T over X_k = sum_(j >= k) w_j^2 v_j is a taut string: the least concave majorant. For t0 = 0 and c_k
+    <= 1 it is often a straight line: mu = sum_k w_k s_k / sqrt(sum_k w_k^2 v_k), their Theorem for NoisyGD,
+    with equality for a quadratic loss. For c_k >= 1 it is a_k = max(s_k, m w_k v_k): at t0 = 0 the price of
+    all iterates, at t0 > 0 one that does not grow with K.
+    Differs: Chien and Li bound Renyi divergences, also for gradients that are only Hoelder continuous. We use
+    GDP, which implies a bound at every order, and only Lipschitz gradients.
+    Without a ball, some losses that are not convex show in the last iterate what all iterates show (Annamalai
+    2024).
 
     Sampled batches (in the manner of their section on NoisySGD), replace_one only:
 
     1. Couple the chains A, A' of the two data sets by the same batches and noise. Let R bound
-       ||A_t0 - A'_t0||.
+       ||A_t0 - A'_t0||. It is at most 2 radius. If a c_k is above 1, the epsilon is that of all iterates.
     2. From step t0 on, split the noise: v_k = v1_k + v2_k. The chain H starts at A'_t0 and runs with A's data
        and batches. It adds shifts a_k towards A, with sum_(k >= t0) w_k a_k = R prod_(j >= t0) c_j.
     3. Given H_k = x, release W = x - eta_k grad L_B(x) + Z2. This costs the sampled Gaussian step of
@@ -81,8 +108,9 @@ class Bok2024:
         -------
         epsilon : float
             Epsilon of the last iterate.
-        argument : {"last iterate", "all iterates"}
-            "all iterates" where the price of all iterates is not higher.
+        argument : {"last iterate", "last iterate in a ball", "all iterates"}
+            "all iterates" where the price of all iterates is not higher. "in a ball" where the radius lowers
+            the price of full batches.
         """
         check_adjacency(adjacency, who=self.name)
         known = trivial(event, delta)
@@ -92,26 +120,64 @@ class Bok2024:
         if others or count != 1 or not isinstance(leaf, LangevinDpEvent):
             raise refuse(self.name, event, "it prices one LangevinDpEvent")
         if leaf.batch == leaf.records:
-            return epsilon_of(full_batch_mu(leaf, adjacency), delta), "last iterate"
+            mu, first = full_batch(leaf, adjacency)
+            return epsilon_of(mu, delta), BALL if first else "last iterate"
         check_adjacency(adjacency, ("replace_one",), f"{self.name} (sampled batches)")
         return _sampled(leaf, delta) if delta > 0 else (math.inf, "all iterates")
 
 
 def contractions(event: LangevinDpEvent) -> np.ndarray:
     """Return c_k, (steps,), the Lipschitz constants of the noiseless steps."""
-    eta = event.step_sizes()
-    return np.maximum(np.abs(1 - eta * event.strong_convexity), np.abs(1 - eta * event.smoothness))
+    eta, ridge = event.step_sizes(), event.strong_convexity
+    if not event.convex:
+        return np.abs(1 - eta * ridge) + eta * (event.smoothness - ridge)
+    return np.maximum(np.abs(1 - eta * ridge), np.abs(1 - eta * event.smoothness))
 
 
-def full_batch_mu(event: LangevinDpEvent, adjacency: Adjacency = "replace_one") -> float:
-    """Return mu of the last iterate with full batches, which is exact for a quadratic loss; see `Bok2024`."""
+def full_batch(event: LangevinDpEvent, adjacency: Adjacency = "replace_one") -> tuple[float, int]:
+    """Return mu of the last iterate with full batches, rounded up, and t0; see `Bok2024`.
+
+    It is exact for a quadratic loss without a ball.
+    """
+    cost, first = _cheapest(attr.evolve(event, noise_std=1.0), 2 if adjacency == "replace_one" else 1)
+    return math.sqrt(cost) / event.noise_std * (1 + 8 * event.steps * UNIT), first
+
+
+@lru_cache(maxsize=4096)
+def _cheapest(event: LangevinDpEvent, records: int) -> tuple[float, int]:
+    """Return the least sum_k a_k^2/v_k, and its t0, if so many records' gradients change; see `Bok2024`."""
     eta = event.step_sizes()
-    shift = eta * event.lipschitz / event.records * (2 if adjacency == "replace_one" else 1)
+    shift = eta * event.lipschitz / event.records * records
     variance = 2 * eta * event.noise_std**2
-    if contractions(event).max() > 1:
-        return float(np.sqrt((shift**2 / variance).sum()))
-    weight = np.exp(_log_weights(event))
-    return float((weight * shift).sum() / np.sqrt((weight**2 * variance).sum()))
+    best = float((shift**2 / variance).sum()), 0
+    corners: list[Corner] = [(0.0, 0.0, 0.0)]  # of the least concave majorant of Y over X
+    x, y, weight = 0.0, 0.0, 1.0
+    steps = zip(contractions(event).tolist(), shift.tolist(), variance.tolist(), strict=True)
+    for k, (c, s, v) in reversed(list(enumerate(steps))):
+        x, y, weight = x + weight**2 * v, y + weight * s, weight * c
+        if weight > LARGEST_WEIGHT:
+            break
+        start = y + (2 * event.radius * weight if k else 0.0)
+        if start * start < best[0] * x:  # a straight string is the cheapest
+            best = min(best, (_appended(corners, x, start)[1][2], k))
+        last, corner = _appended(corners, x, y)
+        corners[last + 1 :] = [corner]
+    return best
+
+
+def _appended(corners: list[Corner], x: float, y: float) -> tuple[int, Corner]:
+    """Return (x, y) as the last corner of the majorant of all, and which of the `corners` is before it."""
+
+    def covered(i: int) -> bool:
+        """Return whether corner i is on or below the line from the corner before it to (x, y)."""
+        (x0, y0, _), (x1, y1, _) = corners[i - 1], corners[i]
+        return (y1 - y0) * (x - x1) <= (y - y1) * (x1 - x0)
+
+    last = len(corners) - 1
+    if last > 0 and covered(last):
+        last = bisect_left(range(1, last), True, key=covered)
+    x0, y0, cost = corners[last]
+    return last, (x, y, cost + (y - y0) ** 2 / (x - x0))
 
 
 def _log_weights(event: LangevinDpEvent) -> np.ndarray:
@@ -165,7 +231,9 @@ def _distances(event: LangevinDpEvent, firsts: np.ndarray, failure: float) -> li
     Each distance is exceeded with probability at most `failure`.
     """
     rate = event.batch / event.records
-    gain = np.exp(_log_weights(event)) * event.step_sizes() * 2 * event.lipschitz / event.batch
+    weight = np.exp(_log_weights(event))
+    ball = 2 * event.radius * np.maximum(weight, 1e-300)
+    gain = weight * event.step_sizes() * 2 * event.lipschitz / event.batch
     total = np.cumsum(gain)
     level = np.ceil(50 * np.log(np.maximum(gain, 1e-300))).astype(int)  # sizes rounded up by at most 2 %
     lowest, theta = level.min(), np.geomspace(1e-3, 50.0, 60)
@@ -178,7 +246,7 @@ def _distances(event: LangevinDpEvent, firsts: np.ndarray, failure: float) -> li
         relative = size[common] / size[-1]
         moment = (present[common] * np.log1p(rate * np.expm1(theta[:, None] * relative))).sum(axis=1)
         bound = size[-1] * ((moment - math.log(failure)) / theta).min() + (size * present)[~common].sum()
-        found.append(float(min(total[first - 1], bound)))
+        found.append(float(min(total[first - 1], bound, ball[first - 1])))
     return found
 
 

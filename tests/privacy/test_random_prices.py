@@ -1,0 +1,224 @@
+"""Random settings of each kind of price, never below the truth and at most 1 % above it where it is known.
+
+`make prices` tests 1,000 settings of each kind, `make test` 60.
+"""
+
+import math
+import os
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from dp_accounting import ComposedDpEvent, GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
+from exact_steps import addition, gaussian, removal, replacement
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpmath import mp, mpf
+from sampled_steps import poisson, without_replacement
+from scipy.special import log_ndtr, ndtr
+
+from dplangevin.methods.ops import Ops
+from dplangevin.privacy import Budget, LangevinDpEvent, PosteriorSampleDpEvent
+from dplangevin.privacy.accountants import composition, profiles
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent
+from dplangevin.privacy.selection import weight
+from dplangevin.problems import Facts
+from dplangevin.problems.losses import LOGISTIC
+
+TIGHT = Tight()
+random_cases = settings(max_examples=int(os.environ.get("CASES", "60")))
+powers = st.floats(-12.0, -1.0)  # of delta
+rates = st.floats(-4.0, -0.05).map(lambda power: float(10.0**power))
+kinds = st.sampled_from(["add_remove", "replace_one"])
+ABOVE = 1.01
+
+
+def holds(delta_of: Callable[[mpf], mpf], price: float, delta: float, above: float = ABOVE) -> None:
+    """Check at 50 digits that the price is enough, and that a price of 1/above of it is not."""
+    with mp.workdps(50):
+        assert delta_of(mpf(price)) <= delta * (1 + mpf("1e-12"))
+        if price > 1e-3:  # below, delta decides on few digits
+            assert delta_of(mpf(price) / above) > delta
+
+
+@random_cases
+@given(st.floats(-2.0, 2.0), st.integers(1, 10**5), powers, kinds)
+def test_gaussian_steps(noise: float, count: int, power: float, adjacency: Adjacency) -> None:
+    z = 10**noise * math.sqrt(count)
+    price = TIGHT.epsilon(SelfComposedDpEvent(GaussianDpEvent(z), count), 10**power, adjacency)
+    mu = mp.sqrt(count) * (2 if adjacency == "replace_one" else 1) / mpf(z)
+    holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power, 1 + 1e-9)
+
+
+@random_cases
+@given(st.floats(-1.0, 1.5), rates, powers, st.sampled_from(["add_remove", "replace_one", "zero_out"]))
+def test_a_poisson_sample(noise: float, rate: float, power: float, adjacency: Adjacency) -> None:
+    price = TIGHT.epsilon(poisson(10**noise, 1, rate), 10**power, adjacency)
+    mu, q = 1 / mpf(10**noise), mpf(rate)
+    if adjacency == "replace_one":
+        holds(lambda epsilon: replacement(q, mu, epsilon), price, 10**power)
+    else:
+        holds(lambda epsilon: max(removal(q, mu, epsilon), addition(q, mu, epsilon)), price, 10**power)
+
+
+@random_cases
+@given(st.floats(-1.0, 1.5), st.integers(1, 999), powers)
+def test_a_sample_without_replacement(noise: float, batch: int, power: float) -> None:
+    price = TIGHT.epsilon(without_replacement(10**noise, 1, batch, 1000), 10**power)
+    holds(lambda epsilon: removal(mpf(batch) / 1000, 2 / mpf(10**noise), epsilon), price, 10**power)
+
+
+def normal_line(reach: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return points of a line and the masses of N(0, 1) around them."""
+    x = np.linspace(-12.0, 12.0 + reach, 24_001)
+    return x, np.exp(-(x**2) / 2) * (x[1] - x[0]) / math.sqrt(2 * math.pi)
+
+
+def allocated(noise: float, epsilon: float) -> float:
+    """delta of a removal from an epoch of two steps, with the second step in closed form."""
+    mu, ratio = 1 / noise, math.exp(epsilon)
+    g, mass = normal_line(mu)
+    rest = np.exp(mu * g - mu**2 / 2) - 2 * ratio  # E max(0, W + rest), W = exp(mu G - mu^2/2)
+    at = (np.log(np.maximum(-rest, 1e-300)) + mu**2 / 2) / mu
+    inside = np.exp(log_ndtr(mu - at)) + rest * np.exp(log_ndtr(-at))
+    return float(mass @ np.where(rest >= 0, 1 + rest, np.maximum(inside, 0.0))) / 2
+
+
+@random_cases
+@given(st.floats(-0.3, 1.0), st.floats(-8.0, -1.0))
+def test_random_allocation(noise: float, power: float) -> None:
+    z, delta = 10**noise, 10**power
+    price = TIGHT.epsilon(RandomAllocationDpEvent(2, GaussianDpEvent(z)), delta, "add_remove")
+    assert allocated(z, price) <= delta * (1 + 1e-4)
+    assert price < 1e-2 or allocated(z, price / ABOVE) > delta
+
+
+@random_cases
+@given(st.floats(0.01, 0.99), st.floats(0.0, 2.0), st.integers(1, 60), st.floats(-1.5, 1.0), powers, kinds)
+def test_the_last_iterate_of_a_quadratic(
+    bend: float, decay: float, steps: int, noise: float, power: float, adjacency: Adjacency
+) -> None:
+    event = LangevinDpEvent(100, 100, steps, 0.5, 10**noise, 30.0, bend, bend, decay)
+    price = TIGHT.epsilon(event, 10**power, adjacency)
+    with mp.workdps(30):
+        mean, variance = mpf(0), mpf(0)
+        for eta in event.step_sizes().tolist():
+            kept = 1 - mpf(eta) * mpf(bend)
+            mean = kept * mean + mpf(eta) * (60 if adjacency == "replace_one" else 30) / 100
+            variance = kept**2 * variance + 2 * mpf(eta) * mpf(10**noise) ** 2
+        mu = mean / mp.sqrt(variance)
+    holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power, 1 + 1e-9)
+
+
+@random_cases
+@given(st.floats(0.1, 20.0), st.floats(-2.0, 3.0), powers, st.floats(0.1, 5.0))
+def test_ops_under_a_gaussian_prior(asked: float, precision: float, power: float, bound: float) -> None:
+    method = Ops(bound="gdp", precision=10**precision)
+    rho, event = method.calibrated(
+        Facts(1000, 5, 1, bound, bound**2 / 4, row_bound=bound, loss=LOGISTIC), Budget(asked, 10**power)
+    )
+    price = TIGHT.epsilon(event, 10**power)
+    assert price <= asked * (1 + 1e-9)
+    # linear losses of slope +-bound: the posterior moves by 2 rho bound/precision, of deviation precision^(-1/2)
+    mu = 2 * mpf(rho) * mpf(bound) / mp.sqrt(mpf(10**precision))
+    holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power)
+
+
+def both_steps(parts: list[tuple[float, float]], epsilon: float) -> float:
+    """delta of a removal in two Poisson-sampled steps of (rate, noise), with the second in closed form."""
+    (q, z), (rate, noise) = parts
+    x, bell = normal_line(1 / z)
+    shift = np.exp(x / z - 1 / (2 * z * z))
+    left = epsilon - np.log1p(q * (shift - 1))
+    ratio = (np.exp(np.minimum(left, 600.0)) - 1) / rate
+    inside = np.log1p(np.maximum(ratio, -1 + 2.0**-53)) * noise + 1 / (2 * noise)
+    upper = (
+        (1 - rate) * ndtr(-inside)
+        + rate * ndtr(1 / noise - inside)
+        - np.exp(np.minimum(left, 600.0)) * ndtr(-inside)
+    )
+    second = np.where(ratio <= -1, 1 - np.exp(left), np.maximum(upper, 0.0))
+    return float((bell * (1 - q + q * shift)) @ second)
+
+
+@random_cases
+@given(st.floats(-0.3, 1.0), st.floats(-0.3, 1.0), rates, rates, st.floats(-8.0, -1.5))
+def test_two_sampled_steps(first: float, second: float, q: float, rate: float, power: float) -> None:
+    parts, delta = [(q, 10**first), (rate, 10**second)], 10**power
+    event = ComposedDpEvent([PoissonSampledDpEvent(each, GaussianDpEvent(z)) for each, z in parts])
+    price = TIGHT.epsilon(event, delta, "add_remove")
+    assert both_steps(parts, price) <= delta * (1 + 1e-5)
+    if price > 1e-2:
+        assert both_steps(parts, price / ABOVE) > delta
+
+
+@random_cases
+@given(st.lists(st.tuples(st.floats(-2.0, 0.5), st.integers(1, 1000)), min_size=1, max_size=4), powers)
+def test_composed_gaussians_on_the_grid(parts: list[tuple[float, int]], power: float) -> None:
+    shifts = [(10**mu / math.sqrt(count), count) for mu, count in parts]
+    exact = epsilon_of(math.sqrt(sum(mu**2 * count for mu, count in shifts)), 10**power)
+    found = composition.compose([(profiles.gaussian(mu), count) for mu, count in shifts], 10**power)
+    assert exact <= found.epsilon <= exact * ABOVE + 1e-9
+
+
+@random_cases
+@given(st.floats(-3.0, 1.0), st.floats(0.1, 30.0), powers, kinds)
+def test_a_posterior_sample(rho: float, radius: float, power: float, adjacency: Adjacency) -> None:
+    event = PosteriorSampleDpEvent(10**rho, radius)
+    price = TIGHT.epsilon(event, 10**power, adjacency)
+    with mp.workdps(50):
+        eta = mpf(event.range) / (2 if adjacency == "add_remove" else 1)
+        exact = max(mpf(0), eta + 2 * mp.log(1 - mp.sqrt(mpf(10**power) * (1 - mp.exp(-eta)))))
+    assert exact <= price <= exact * ABOVE + 1e-12
+
+
+@random_cases
+@given(
+    st.floats(0.05, 3.0),
+    st.floats(1.1, 60.0),
+    st.sampled_from([0.0, 0.3, 1.0, 3.0, math.inf]),
+    st.floats(-8.0, -1.0),
+    st.sampled_from([1, -1]),
+)
+def test_the_best_of_a_random_number_of_runs(
+    mu: float, mean: float, shape: float, power: float, sign: int
+) -> None:
+    """Either order of the line is one of the orders that the price covers; it may be above both."""
+    price = TIGHT.epsilon(
+        RepeatAndSelectDpEvent(GaussianDpEvent(1 / mu), mean, shape), 10**power, "add_remove"
+    )
+    x = np.linspace(-12.0, 12.0 + mu, 20_001)
+    first, second = (
+        mean * weight(ndtr(-sign * (x - m)), mean, shape) * np.exp(-((x - m) ** 2) / 2) for m in (mu, 0.0)
+    )
+    scale = (x[1] - x[0]) / math.sqrt(2 * math.pi)
+    for p, q in ((first, second), (second, first)):
+        assert float(np.maximum(p - math.exp(price) * q, 0.0).sum() * scale) <= 10**power * (1 + 1e-4)
+
+
+@random_cases
+@given(st.floats(-0.5, 1.0), st.integers(1, 999), st.floats(-8.0, -1.0), st.floats(-1.0, 1.0))
+def test_a_zeroed_record_in_a_subset(noise: float, batch: int, power: float, other: float) -> None:
+    """The record that takes the place of the zeroed one has any gradient; the price may be above all of them."""
+    z, rate, delta = 10**noise, batch / 1000, 10**power
+    price = TIGHT.epsilon(without_replacement(z, 1, batch, 1000), delta, "zero_out")
+    x, _ = normal_line(1 / z)
+    laws = [
+        (1 - rate) * np.exp(-((x - other / z) ** 2) / 2) + rate * np.exp(-((x - at) ** 2) / 2)
+        for at in (1 / z, 0.0)
+    ]
+    scale = (x[1] - x[0]) / math.sqrt(2 * math.pi)
+    for p, q in (laws, laws[::-1]):
+        assert float(np.maximum(p - math.exp(price) * q, 0.0).sum() * scale) <= delta * (1 + 1e-4)
+
+
+def test_a_price_that_is_too_small_is_caught() -> None:
+    with pytest.raises(AssertionError):
+        holds(lambda epsilon: gaussian(mpf(1), epsilon), 0.999 * epsilon_of(1.0, 1e-5), 1e-5)
+    with pytest.raises(AssertionError):
+        holds(lambda epsilon: gaussian(mpf(1), epsilon), 1.02 * epsilon_of(1.0, 1e-5), 1e-5)
+    price = TIGHT.epsilon(RandomAllocationDpEvent(2, GaussianDpEvent(1.0)), 1e-5, "add_remove")
+    assert allocated(1.0, 0.98 * price) > 1e-5
