@@ -6,7 +6,7 @@ FOLDER is the folder in DPL_LOG. There pipelines/python.sh writes which stages r
 pipelines/stage.py which data no source has. dvc.lock lists what a stage needs.
 
 The exit status is 1 if DVC or a stage failed, else 0. Without --strict, a stage whose data no source can
-deliver does not count as failed.
+deliver, or whose tasks wait in a queue, does not count as failed.
 """
 
 import argparse
@@ -21,7 +21,8 @@ import yaml
 from dplangevin.papers.claims import tally
 
 LOG = "DPL_LOG"  # environment variable: the folder where stages write for the summary
-UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
+# of sysexits.h: no source has the data of a stage (EX_UNAVAILABLE), or its tasks wait in a queue (EX_TEMPFAIL)
+EXCUSED = UNAVAILABLE, WAITING = 69, 75
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
 PAGE = Path("results/report/index.html")
@@ -42,7 +43,7 @@ class Run:
     needs : dict
         Stage -> the stages that make what it reads.
     missing : dict
-        Stage -> why no source has its data.
+        Stage -> why no source has its data, or which tasks wait.
     moved : list of str
         How far numbers changed that were computed again.
     """
@@ -63,8 +64,8 @@ class Run:
 
     @property
     def unexcused(self) -> list[str]:
-        """Stages that failed although a source had their data."""
-        return [stage for stage in self.failed if self.ended[stage] != UNAVAILABLE]
+        """Stages that failed although a source had their data and no task waits."""
+        return [stage for stage in self.failed if self.ended[stage] not in EXCUSED]
 
     def above(self, stage: str) -> set[str]:
         """Return all stages that a stage needs, directly or indirectly."""
@@ -119,6 +120,10 @@ class Run:
         failed = sum(bool(self.cause(name)) for name in figures)
         counts = [f"{len(figures) - drawn - failed} up to date", f"{drawn} made now", f"{failed} not made"]
         lines = [f"Exhibits: {', '.join(counts)}."]
+        if waits := sum(status == WAITING for status in self.ended.values()):
+            lines += [
+                f"Stages that wait for array tasks: {waits}. The next `make repro` collects what is done."
+            ]
         if not self.ended:
             lines += textwrap.wrap(NOTHING_RAN, 80)
             lines += ["One figure from raw data, compared with the committed numbers, in two minutes:"]

@@ -36,12 +36,18 @@ NOT_RUN = {
     "installs": [
         "make repro",
         "make repro STRICT=1",
+        "make repro CLUSTER=slurm",
         "make repro CLUSTER=tcp://head:8786",
         "make exhibit ID=wang2015_fig1c",
         "make site",
         "pip install .",
         "pip install '.[cluster]'",
         "pip install '.[report]'",
+        "pip install '.[slurm]'",
+    ],
+    "needs a container engine": [
+        "podman build --tag registry.example/dplangevin:0.7.0 .",
+        "podman run --rm --volume .:/checkout registry.example/dplangevin:0.7.0 python pipelines/repro.py",
     ],
     "serves": [
         "dask scheduler --port 8786",

@@ -562,7 +562,7 @@ def test_the_library_declares_what_it_imports() -> None:
                 used.add((node.module or "").partition(".")[0])
     assert used - set(sys.stdlib_module_names) - {"dplangevin"} <= declared
     assert not declared & {"dvc", "pytest", "altair", "jinja2", "dask"}
-    assert set(project["optional-dependencies"]) == {"pipeline", "report", "cluster", "dev"}
+    assert set(project["optional-dependencies"]) == {"pipeline", "report", "cluster", "slurm", "dev"}
 
 
 def test_a_delta_of_one_in_n_is_warned_of() -> None:

@@ -7,7 +7,6 @@ import lzma
 import os
 import pickle
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -30,16 +29,16 @@ import toy
 import yaml
 from distributed import Client
 from distributed.security import Security
+from sixty import Sweep
 from typer.testing import CliRunner
 from web import closed_port, served
 
 from dplangevin.cli import app
 from dplangevin.files import File, sha256
 from dplangevin.pipeline import cluster as remote
-from dplangevin.pipeline import config, executor, manifest
+from dplangevin.pipeline import config, environment, executor, manifest
 from dplangevin.pipeline import sweep as sweeps
 from dplangevin.pipeline.cache import Store
-from dplangevin.pipeline.plan import plain
 
 ROOT = Path(__file__).parents[2]
 SOON = 60.0  # seconds that something may take on a loaded machine
@@ -119,40 +118,6 @@ def until(true: Callable[[], Any], seconds: float = SOON) -> None:
     while not true():
         assert time.monotonic() < last, "it did not happen"
         time.sleep(0.02)
-
-
-class Sweep:
-    """60 units of a method that logs what it computes."""
-
-    def __init__(self, data: Path, folder: Path) -> None:
-        self.data, self.folder, self.cfg = data, folder, toy.many_units()
-        self.logs = data.parent / "logs"  # one for all, as a unit's key is of its method's settings
-        shutil.rmtree(self.logs, ignore_errors=True)
-        self.logs.mkdir()
-        method = {**plain(self.cfg.method.objpert), "_target_": "logged.Logged", "folder": str(self.logs)}
-        self.cfg.method.logged = method
-        spec = self.cfg.experiment.toy
-        spec.methods, spec.vary = ["logged"], {"logged": {"ridge": [0.1, 5.0]}}
-        self.store = Store([folder / f"results/{name}.csv" for name in ("runs", "scores")], folder / "units")
-
-    def run(self) -> dict[str, bytes]:
-        """The bytes of its results, by name."""
-        inputs = sweeps.Inputs(File.at(self.data))
-        self.store.write(sweeps.sweep(self.cfg, "toy", "rows", inputs, self.store))
-        return {path.name: path.read_bytes() for path in (self.folder / "results").iterdir()}
-
-    def computed(self) -> list[tuple[str, int]]:
-        """Units, and the process that computed each, as often as they were."""
-        log = self.logs / "log"
-        lines = log.read_text().splitlines() if log.exists() else []
-        return [(unit, int(pid)) for unit, _, pid in (line.partition(",") for line in lines)]
-
-    def kept(self) -> int:
-        return len(list((self.folder / "units").glob("[!.]*.scores.json")))
-
-    def counts(self) -> Counter[int]:
-        """How many units were computed how often."""
-        return Counter(Counter(unit for unit, _ in self.computed()).values())
 
 
 @pytest.fixture(scope="module")
@@ -385,8 +350,10 @@ def test_workers_of_other_versions_are_refused(
 ) -> None:
     monkeypatch.setenv("DPL_CLUSTER", address)
     if what == "torch":
-        real = remote.version
-        monkeypatch.setattr(remote, "version", lambda name: "2.12.0+cu" if name == "torch" else real(name))
+        real = environment.version
+        monkeypatch.setattr(
+            environment, "version", lambda name: "2.12.0+cu" if name == "torch" else real(name)
+        )
         said = r"torch 2\.13\.\d+, here 2\.12\.0$"
     else:
         name = "_package" if what == "dplangevin" else "_code"
@@ -452,6 +419,19 @@ def test_units_ask_for_what_they_need_and_workers_declare(
             cluster.requested(cluster.accepted(client))  # type: ignore[arg-type]
     else:
         assert cluster.requested(cluster.accepted(client)) == asked  # type: ignore[arg-type]
+
+
+def test_workers_that_would_draw_other_numbers_than_the_keys_state_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The keys are made here, where no GPU is."""
+    monkeypatch.setenv("DPL_RANDOM", "device")
+    workers: Any = FakeClient({"a": {"resources": {"GPU": 1}}})
+    networks = remote.Cluster("tcp://a:1", executor.Need(gpu=1), ())
+    with pytest.raises(ValueError, match="DPL_RANDOM = 'device' means cuda on workers, but cpu here"):
+        networks.requested(networks.accepted(workers))
+    linear = remote.Cluster("tcp://a:1", executor.Need(), ())
+    assert linear.requested(linear.accepted(workers)) == {}
 
 
 def test_an_address_that_is_none_and_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -607,8 +587,9 @@ def test_the_job_script_is_what_the_page_shows() -> None:
         jobqueue.SLURMCluster(scheduler_options={"port": 0, "dashboard_address": ":0"}) as made,
     ):
         lines = made.job_script().splitlines()
-    (script,) = shown("bash")
-    assert set(script.splitlines()) <= set(lines)
+    assert {"#SBATCH -p cpu", "#SBATCH --cpus-per-task=16", "#SBATCH -t 04:00:00", "cd ~/dplangevin"} <= set(
+        lines
+    )
     command = lines[-1]
     assert command.startswith(".venv/bin/python -m distributed.cli.dask_worker tcp://")
     for words in (" --nthreads 1 ", " --nworkers 16 ", " --resources MEMORY=4e9"):

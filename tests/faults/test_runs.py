@@ -225,6 +225,44 @@ def test_make_repro_computes_on_the_cluster_that_is_named(checkout: Checkout) ->
     }
 
 
+def test_make_repro_submits_and_collects(checkout: Checkout) -> None:
+    """The first ends while tasks wait, the second says so, the last has the results; nothing fails."""
+    pytest.importorskip("submitit")
+    path = checkout.folder / "at_work/said"
+
+    def make(*words: str) -> tuple[int, str]:
+        with open(path, "w") as said:  # array tasks of this kind keep the streams of who submits them
+            done = subprocess.run(
+                ["make", "repro", *words],
+                cwd=checkout.folder,
+                env=environment(checkout.folder, **checkout.own),
+                stdout=said,
+                stderr=said,
+                check=False,
+            )
+        return done.returncode, path.read_text()
+
+    status, said = make("CLUSTER=local-submitit")
+    assert status == 0, said
+    assert "Stages that wait for array tasks: 2. The next `make repro` collects what is done." in said
+    folder = checkout.folder / "at_work"
+    until(lambda: len(list(folder.glob("*.*"))) == 4, 60)
+    workers = {int(each.suffix[1:]) for each in folder.glob("*.*")}
+    assert checkout.values() == set()
+    status, said = make()
+    assert status == 0, said
+    assert "2 tasks are not finished; array tasks: 1 RUNNING in job" in said
+    assert make("STRICT=1")[0] != 0
+    checkout.go()
+    until(lambda: all(map(ended, workers)), 60)
+    status, said = make()
+    assert status == 0, said
+    assert "Stages that wait" not in said
+    assert checkout.values() == checkout.values("second") == {1.0}
+    assert checkout.locked() == checkout.locked("second") == 1.0
+    assert {int(each.suffix[1:]) for each in folder.glob("*.*")} == workers
+
+
 # Two at once
 
 

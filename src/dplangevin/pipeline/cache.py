@@ -16,11 +16,12 @@ import io
 import json
 import math
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -122,15 +123,28 @@ class Store:
     paths : the CSV files in git.
     folder : folder of finished tasks that are not yet in a result.
     digits : int, significant digits of a number.
+    queue : bool; True: tasks may be submitted to a queue, because a later run with the same folder collects
+        them.
     """
 
-    def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
+    def __init__(
+        self, paths: Path | Sequence[Path], folder: Path, digits: int = 10, queue: bool = False
+    ) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
-        self.folder, self.digits = folder, digits
+        self.folder, self.digits, self.queue = folder, digits, queue
         self.synced = -math.inf  # when `keep` last waited for the disk
         self.before = [listed(path) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
         self.listed = self.before if fresh else [{} for _ in self.paths]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the rows of results, because another process only adds tasks."""
+        return {**self.__dict__, "before": [], "listed": [{} for _ in self.paths], "synced": -math.inf}
+
+    @property
+    def jobs(self) -> Path:
+        """The folder of jobs that compute tasks of this result: who computes what, and their logs."""
+        return self.folder / "jobs"
 
     def find(self, key: str) -> list[Rows] | None:
         """Return the rows of a task, one `Rows` for each table; None if they are missing in one table.
@@ -166,12 +180,18 @@ class Store:
         return [content for content, _ in self._tables(keys)]
 
     def write(self, keys: Sequence[str]) -> None:
-        """Write the result files of these finished tasks with their task lists; then empty the folder."""
+        """Write the result files of these finished tasks with their task lists; then empty the folder.
+
+        A job whose tasks are no longer asked for may still write into the folder.
+        """
         for path, (content, listing) in zip(self.paths, self._tables(keys), strict=True):
             write(path.parent, {path.name: content.encode(), beside(path).name: listing.encode()})
         if self.folder.exists():
             for path in self.folder.iterdir():
-                path.unlink()
+                if path == self.jobs:
+                    shutil.rmtree(path, ignore_errors=True)
+                else:
+                    path.unlink(missing_ok=True)
 
     def _name(self, key: str, path: Path) -> str:
         return key if len(self.paths) == 1 else f"{key}.{path.stem}"

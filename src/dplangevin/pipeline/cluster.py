@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,8 +23,9 @@ import cloudpickle
 from distributed import Client, Future, KilledWorker, WorkerPlugin, as_completed, fire_and_forget, get_worker
 from distributed.client import ClosedClientError
 
+from dplangevin.device import pick
 from dplangevin.pipeline.code import PACKAGE, code_hash, package_hash, reachable
-from dplangevin.pipeline.environment import pinned
+from dplangevin.pipeline.environment import libraries, pinned
 from dplangevin.pipeline.executor import CLUSTER, Done, Need, R, T, attempted
 
 PROTOCOLS = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
@@ -35,8 +35,6 @@ CARRIED = "DPL_MEMORY", "DPL_RANDOM"  # variables of the driver that affect numb
 WAITING = 2  # calls that run or wait at each worker
 REFUSALS = 10  # how often a check may find that the workers in question are gone
 SEEN = 5.0  # seconds between two counts of the workers
-# libraries whose versions must be the same on all workers
-LIBRARIES = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
 
 
 class Job(NamedTuple):
@@ -75,13 +73,10 @@ LOST = (_Lost, OSError, CancelledError, ClosedClientError)  # exceptions that sh
 def versions(code: Sequence[str]) -> dict[str, str]:
     """Return the versions of all code that determines numbers, in this process.
 
-    These are Python, libraries, this package, and the modules outside it that `code` names.  A build tag, as
-    in 2.13.0+cpu, is left out: a worker with a GPU has another build.  Its build is listed with its rows.
+    These are Python, libraries, this package, and the modules outside it that `code` names.
     """
-    libraries = {name: version(name).partition("+")[0] for name in LIBRARIES}
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
     own = [name for name in code if name.partition(".")[0] != PACKAGE]
-    return {"Python": here, **libraries, PACKAGE: _package(), **{name: _code(name) for name in sorted(own)}}
+    return {**libraries(), PACKAGE: _package(), **{name: _code(name) for name in sorted(own)}}
 
 
 @cache
@@ -159,7 +154,7 @@ class Cluster:
         """
         offered = self.accepted(client)
         resources = self.requested(offered)
-        device = "cuda" if "GPU" in resources else "cpu"
+        device = _device(resources)
         given = {name: os.environ.get(name) for name in CARRIED}
         todo, running = deque(left.items()), dict[Future, int]()
         finished, slots, looked = as_completed(loop=client.loop), len(offered), time.monotonic()
@@ -269,7 +264,8 @@ class Cluster:
 
         Raises
         ------
-        ValueError : No worker has enough of them, so that a call would wait for ever.
+        ValueError : No worker has enough of them, so that a call would wait for ever.  Or the workers would draw
+            random numbers on another kind of device than this process.
         """
         declared = {name for each in offered.values() for name in each}
         kind = os.environ.get("DPL_DEVICE") or "auto"
@@ -285,7 +281,16 @@ class Cluster:
             all(each.get(name, 0) >= value for name, value in request.items()) for each in offered.values()
         ):
             raise ValueError(f"no worker of {self.address} has {request}: declare more with --resources")
+        if os.environ.get("DPL_RANDOM") == "device" and (there := _device(request)) != pick().type:
+            raise ValueError(
+                f"DPL_RANDOM = 'device' means {there} on workers, but {pick().type} here, which keys state: unset it"
+            )
         return request
+
+
+def _device(resources: Mapping[str, float]) -> str:
+    """Return the device of a call that asks for these resources."""
+    return "cuda" if "GPU" in resources else "cpu"
 
 
 def _called(name: str, variables: Mapping[str, str | None], index: int, argument: Any) -> Done[Any]:

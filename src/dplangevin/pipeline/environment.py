@@ -25,6 +25,8 @@ from dplangevin.pipeline.cache import Rows
 from dplangevin.pipeline.lock import follow
 from dplangevin.text import short
 
+# libraries whose versions must be the same wherever tasks of one run are computed
+LIBRARIES = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # libraries read them when loaded
 
 
@@ -57,6 +59,16 @@ def pinned() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
+def libraries() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that determine numbers.
+
+    A build tag, as in 2.13.0+cpu, is left out: a machine with a GPU has another build.  Its build is listed
+    with its rows.
+    """
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return {"Python": here, **{name: version(name).partition("+")[0] for name in LIBRARIES}}
+
+
 def described() -> str:
     """Return threads, processor, device and libraries as one text, which is listed with a task."""
     import scipy.linalg  # noqa: F401  (loads scipy's own BLAS, so that it is listed)
@@ -71,11 +83,11 @@ def described() -> str:
         if pool["user_api"] == "blas" and "architecture" in pool
     ]
     device = [torch.cuda.get_device_name()] if pick().type == "cuda" else []
-    libraries = [f"{name} {version(name)}" for name in ("torch", "numpy", "scipy", "dp-accounting", "arviz")]
+    versions = [f"{name} {version(name)}" for name in ("torch", "numpy", "scipy", "dp-accounting", "arviz")]
     memory = [f"DPL_MEMORY {given}"] if (given := os.environ.get("DPL_MEMORY")) else []  # the order of sums
     capability = torch.backends.cpu.get_cpu_capability()
     threads = f"threads {torch.get_num_threads()}"
-    return ", ".join([threads, processor(), capability, *device, *memory, *libraries, *sorted(set(blas))])
+    return ", ".join([threads, processor(), capability, *device, *memory, *versions, *sorted(set(blas))])
 
 
 def processor() -> str:

@@ -1,31 +1,40 @@
-"""Execution of tasks: in this process, on the cores of this machine, or on a Dask cluster.
+"""Execution of tasks: in this process, on the cores of this machine, on a Dask cluster, or by Slurm.
 
-`computed` calls a picklable function for many arguments and yields each outcome.  The rows are the same
-wherever they are computed.  The caller of `computed` stores them.  A single worker is this process; several
-are processes of joblib.  If the environment variable DPL_CLUSTER names a scheduler, the workers are those of
-Dask (`cluster`).
+`computed` calls a picklable function for many arguments, stores the results, and yields each outcome.  The
+rows are the same wherever they are computed.  A single worker is this process; several are processes of
+joblib.  The environment variable DPL_CLUSTER names another place.  If it names a scheduler of Dask
+(`cluster`), this process stores what the workers return.  If it is one of `QUEUES` (`slurm`), array jobs
+store their results themselves: `computed` submits them and raises `Waiting`.  A later call collects them.
 """
 
 import os
 import pickle
+import sys
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-import torch
+import pandas as pd
 
-from dplangevin.device import pick
+from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import described
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-REMOTE = "dplangevin.pipeline.cluster"  # loaded by name: it needs this module, and Dask
-CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, or the path of a scheduler file
+# modules that are loaded by name: they need this one, and a library that is optional
+REMOTE, QUEUE = "dplangevin.pipeline.cluster", "dplangevin.pipeline.slurm"
+CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, a scheduler file, or one of `QUEUES`
+QUEUES = ("slurm", "local-submitit")  # places to which tasks are submitted, by submitit
+
+
+class Waiting(Exception):
+    """Tasks are queued or running elsewhere; the message says where, and what collects them."""
 
 
 class Need(NamedTuple):
@@ -44,8 +53,8 @@ class Done(NamedTuple, Generic[R]):
     Attributes
     ----------
     number : int, that of the argument.
-    value : the returned value; None if the call failed.
-    error : Exception or None, why there is no value.
+    value : the returned value; None if the call failed, or if an array task has stored it.
+    error : Exception or None, why the call failed.
     environment : str, the computing environment (`pipeline.environment.described`).
     seconds : float, the time that the call took.
     """
@@ -57,11 +66,59 @@ class Done(NamedTuple, Generic[R]):
     seconds: float = 0.0
 
 
+class Shelf(NamedTuple):
+    """Where the results of calls are stored.  Every call returns the tables, by name, of each of its tasks.
+
+    Attributes
+    ----------
+    store : Store of the tasks.
+    keys : for each call, the keys of its tasks.
+    """
+
+    store: Store
+    keys: Sequence[Sequence[str]]
+
+    def has(self, number: int) -> bool:
+        """Return whether all tasks of a call are stored."""
+        return all(self.store.find(key) for key in self.keys[number])
+
+    def keep(self, done: Done[Sequence[Mapping[str, pd.DataFrame]]]) -> None:
+        """Store the tasks of a call that succeeded."""
+        for key, tables in zip(self.keys[done.number], done.value or (), strict=True):
+            frames = (tables[path.stem] for path in self.store.paths)
+            self.store.keep(key, *frames, environment=done.environment)
+
+
+class Job(NamedTuple):
+    """What all array tasks of a job share; the fields are the arguments of `computed`."""
+
+    function: Callable[[Any], Any]
+    arguments: Sequence[Any]
+    shelf: Shelf
+    code: Sequence[str]
+
+
+class Part(NamedTuple):
+    """An array task: calls that one job makes one after the other.
+
+    Attributes
+    ----------
+    name : str, such as 12_3 for array task 3 of job 12.
+    state : str, the word of Slurm for it, such as RUNNING.
+    keys : of the tasks that it computes.
+    """
+
+    name: str
+    state: str
+    keys: Sequence[str]
+
+
 def computed(
     function: Callable[[T], R],
     arguments: Sequence[T],
     need: Need = Need(),  # noqa: B008
     code: Sequence[str] = (),
+    shelf: Shelf | None = None,
 ) -> Iterator[Done[R]]:
     """Yield the outcome of `function` for every argument, in the order in which calls finish.
 
@@ -70,21 +127,69 @@ def computed(
     Parameters
     ----------
     code : names of modules or objects that the function calls.  Workers must have the same ones.
+    shelf : Shelf or None; if given, results are stored before they are yielded.
 
     Raises
     ------
     ValueError : The scheduler cannot be reached or its workers are refused; then nothing is computed.  Or a
         process of this machine was killed; outcomes of calls that finished before it have been yielded.
+    Waiting : Tasks are queued or running, and no other has failed.  All other outcomes have been yielded.
     """
     if not arguments:
         return
+    where = os.environ.get(CLUSTER, "")
+    if where in QUEUES and not (shelf and shelf.store.queue):
+        raise ValueError(
+            f"{CLUSTER} = {where!r} is for `make repro`, which collects the tasks later: unset it, or name a "
+            "Dask scheduler"
+        )
+    left, waiting, failed = [*range(len(arguments))], list[Part](), False
+    if shelf and (where in QUEUES or shelf.store.jobs.exists()):
+        queue = _loaded(QUEUE, "submitit", "slurm")
+        waiting, errors = queue.collected(shelf)
+        elsewhere, left = {key for part in waiting for key in part.keys}, []
+        for number, keys in enumerate(shelf.keys):
+            error = next((errors[key] for key in keys if key in errors), None)
+            if error or shelf.has(number):
+                failed |= error is not None
+                yield Done(number, None, error, "")
+            elif not elsewhere & {*keys}:
+                left.append(number)
+        if where in QUEUES:
+            waiting += queue.submitted(where, Job(function, arguments, shelf, code), left, need)
+            left = []
+    for each in _computed_now(function, [arguments[number] for number in left], need, code):
+        done = each._replace(number=left[each.number])
+        if shelf and done.error is None:
+            shelf.keep(done)  # type: ignore[arg-type]  # a function with a shelf returns tables
+        failed |= done.error is not None
+        yield done
+    if waiting:
+        text = _stated(waiting)
+        if not failed:
+            raise Waiting(f"{text}; `make repro` collects them")
+        print(text, file=sys.stderr)
+
+
+def _stated(waiting: Sequence[Part]) -> str:
+    """Return how many tasks wait, and for which jobs."""
+    counts = Counter((part.name.partition("_")[0], part.state) for part in waiting)
+    jobs = ", ".join(f"{count} {state} in job {name}" for (name, state), count in counts.items())
+    return f"{sum(len(part.keys) for part in waiting)} tasks are not finished; array tasks: {jobs}"
+
+
+def _computed_now(
+    function: Callable[[T], R], arguments: Sequence[T], need: Need, code: Sequence[str]
+) -> Iterator[Done[R]]:
+    """Yield the outcomes of calls that this process waits for."""
+    if not arguments:
+        return
     if cluster := os.environ.get(CLUSTER):
-        try:
-            remote = import_module(REMOTE)
-        except ImportError as error:
-            raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]' ({error})") from error
+        remote = _loaded(REMOTE, "Dask", "cluster")
         yield from remote.Cluster(cluster, need, code).computed(function, arguments)
         return
+    from dplangevin.device import pick  # imported here, because it loads torch
+
     jobs = min(workers(), len(arguments))
     if jobs == 1 or (need.gpu and pick().type == "cuda"):  # only one process uses the GPU
         for each in enumerate(arguments):
@@ -107,6 +212,14 @@ def computed(
         ) from error
 
 
+def _loaded(module: str, library: str, extra: str) -> Any:
+    """Return a module of this package that needs an optional library."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ValueError(f"{CLUSTER} needs {library}: pip install 'dplangevin[{extra}]' ({error})") from error
+
+
 def workers() -> int:
     """Return the number of worker processes on this machine: DPL_WORKERS, or the number of cores.
 
@@ -127,6 +240,10 @@ def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
         value = function(argument)
     except Exception as error:
         return Done(index, None, _portable(error), "", time.perf_counter() - began)
+    import torch
+
+    from dplangevin.device import pick
+
     environment = _environment(torch.get_num_threads(), pick())
     return Done(index, value, None, environment, time.perf_counter() - began)
 
@@ -143,6 +260,6 @@ def _portable(error: Exception) -> Exception:
 
 
 @cache
-def _environment(threads: int, device: torch.device) -> str:
+def _environment(threads: int, device: object) -> str:
     """Return `described()`, cached: it takes milliseconds and is the same for every call of a process."""
     return described()

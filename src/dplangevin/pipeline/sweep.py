@@ -45,7 +45,7 @@ from dplangevin.methods.prices import Attack, priced
 from dplangevin.pipeline import reference
 from dplangevin.pipeline.cache import Rows, Store, cached_rows
 from dplangevin.pipeline.code import code_hash, targets
-from dplangevin.pipeline.executor import Need, computed
+from dplangevin.pipeline.executor import Need, Shelf, computed
 from dplangevin.pipeline.plan import SUBSET, TABLES, Task, plain, tasks
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem
@@ -172,18 +172,14 @@ def sweep(
         for file in files:
             file.get()  # makes it once, or fails once instead of in every task
         groups = work.groups(missing, failed)
-        code = targets(*(work.tasks[i].config for i in missing), plain(work.spec))
+        code = [__name__, *targets(*(work.tasks[i].config for i in missing), plain(work.spec))]
+        shelf = Shelf(store, [[work.keys[i] for i in group] for group in groups])
         costs = [sum(1.0 if watch is None else watch.cost(work.tasks[i]) for i in group) for group in groups]
         with tqdm(total=sum(costs), **(BAR if watch is None else watch.bar)) as shown:
-            for done in computed(work.compute, groups, work.need(files), code):
+            for done in computed(work.compute, groups, work.need(files), code, shelf):
                 group = groups[done.number]
-                if done.value is None:
-                    assert done.error is not None
+                if done.error is not None:
                     failed |= dict.fromkeys(group, reported(done.error))
-                else:
-                    for i, frames in zip(group, done.value, strict=True):
-                        tables = (frames[path.stem] for path in store.paths)
-                        store.keep(work.keys[i], *tables, environment=done.environment)
                 if watch is not None:
                     watch.took([work.tasks[i] for i in group], done.seconds)
                 shown.update(costs[done.number])

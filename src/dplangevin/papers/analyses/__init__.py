@@ -16,7 +16,7 @@ from tqdm import tqdm
 from dplangevin.files import key
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.code import code_hash, targets
-from dplangevin.pipeline.executor import computed
+from dplangevin.pipeline.executor import Shelf, computed
 
 
 class Analysis(Protocol):
@@ -52,18 +52,17 @@ def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
     missing = [(name, unit) for name, unit in zip(keys, units, strict=True) if not store.find(name)]
     failed: dict[int, Exception] = {}
     if missing:
-        called = computed(partial(_rows, analysis, seed), [unit for _, unit in missing], code=code)
+        function = partial(_rows, analysis, seed, store.paths[0].stem)
+        shelf = Shelf(store, [[name] for name, _ in missing])
+        called = computed(function, [unit for _, unit in missing], code=[__name__, *code], shelf=shelf)
         for done in tqdm(called, total=len(missing), unit="unit", disable=None):
-            if done.value is None:
-                assert done.error is not None
+            if done.error is not None:
                 failed[done.number] = done.error
-            else:
-                store.keep(missing[done.number][0], done.value, environment=done.environment)
     if failed:
         raise failed[min(failed)]
     return keys
 
 
-def _rows(analysis: Analysis, seed: int, unit: str) -> pd.DataFrame:
-    """Return the rows of one task as a data frame."""
-    return pd.DataFrame(analysis.rows(unit, seed))
+def _rows(analysis: Analysis, seed: int, table: str, unit: str) -> list[dict[str, pd.DataFrame]]:
+    """Return the rows of one task as the table of this name."""
+    return [{table: pd.DataFrame(analysis.rows(unit, seed))}]
