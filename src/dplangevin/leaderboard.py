@@ -127,8 +127,7 @@ def size_of(records: float, features: float, epsilon: float) -> str:
 
 def _rows() -> list[dict[str, str]]:
     """Return the rows of the packaged file."""
-    with (files("dplangevin") / STANDINGS).open(encoding="utf-8", newline="") as handle:
-        return [*csv.DictReader(handle)]
+    return [*csv.DictReader((files("dplangevin") / STANDINGS).read_text(encoding="utf-8").splitlines())]
 
 
 def _standing(row: dict[str, Any]) -> Standing:
