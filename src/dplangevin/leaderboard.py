@@ -43,8 +43,7 @@ class Standing(NamedTuple):
     @property
     def text(self) -> str:
         """The distance in words."""
-        side = "above" if self.distance < 0 else "below"
-        text = f"{100 * abs(self.distance):.2f} points of accuracy {side} no privacy"
+        text = f"{_points(self.distance)} points of accuracy"
         if math.isnan(self.low):
             return f"{text} (one table)"
         return f"{text} (95 % interval {_points(self.low)} to {_points(self.high)}, {self.tables} tables)"
@@ -106,12 +105,10 @@ def recommend(records: int, features: int, classes: int, epsilon: float) -> Reco
     if chosen is None:
         reason = f"The leaderboard has no {group}. {SIMPLEST} is the simplest learner."
         return Recommendation(SIMPLEST, reason, group, [])
-    reason = f"On {group} it is {chosen.text}."
+    reason = f"On {group} its distance to no privacy is {chosen.text}."
     first = next(each for each in standings if each.tables == chosen.tables)
     if first.method != chosen.method:
-        reason += (
-            f" {first.method} is {first.text}: the two cannot be told apart, and {chosen.method} is simpler."
-        )
+        reason += f" That of {first.method} is {first.text}: the two cannot be told apart, and {chosen.method} is simpler."
     return Recommendation(chosen.method, reason, group, standings)
 
 

@@ -119,9 +119,9 @@ def test_the_reason_states_the_group_and_its_numbers() -> None:
     found = recommend(5000, 10, 2, 1.0)
     assert found.method == SIMPLEST
     assert found.reason == (
-        "On tables of two classes with n ε/d from 100 to 1000 (yours: 500) it is 7.50 points of accuracy below no "
-        "privacy (95 % interval 5.54 to 9.46, 5 tables). dp_precond is 6.30 points of accuracy below no privacy "
-        "(95 % interval 2.05 to 10.55, 5 tables): the two cannot be told apart, and dp_gd is simpler."
+        "On tables of two classes with n ε/d from 100 to 1000 (yours: 500) its distance to no privacy is 7.50 points "
+        "of accuracy (95 % interval 5.54 to 9.46, 5 tables). That of dp_precond is 6.30 points of accuracy (95 % "
+        "interval 2.05 to 10.55, 5 tables): the two cannot be told apart, and dp_gd is simpler."
     )
     assert [each.method for each in found.standings] == ["dp_precond", SIMPLEST, "ops_gdp"]
 
