@@ -108,7 +108,8 @@ def recommend(records: int, features: int, classes: int, epsilon: float) -> Reco
     reason = f"On {group} its distance to no privacy is {chosen.text}."
     first = next(each for each in standings if each.tables == chosen.tables)
     if first.method != chosen.method:
-        reason += f" That of {first.method} is {first.text}: the two cannot be told apart, and {chosen.method} is simpler."
+        reason += f" That of {first.method} is {first.text}: the two cannot be told apart, "
+        reason += f"and {chosen.method} is simpler."
     return Recommendation(chosen.method, reason, group, standings)
 
 
