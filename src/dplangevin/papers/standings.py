@@ -35,12 +35,13 @@ def standings(results: pd.DataFrame) -> pd.DataFrame:
     private = private.assign(
         distance=private.dataset.map(free) - private.accuracy,
         kind=private.classes.map(kind_of),
-        size=[size_of(row.n, row.d, row.epsilon) for row in private.itertuples()],
+        size=[size_of(*row) for row in private[["n", "d", "epsilon"]].to_numpy(float).tolist()],
     )
     rows = []
     for (kind, size), group in private.groupby(["kind", "size"]):
-        of_table = group.groupby(["dataset", "method"]).distance.agg(["mean", "size"]).unstack()
-        tables = of_table["mean"].where(of_table["size"].eq(of_table["size"].max(axis=1), axis=0))
+        of_table = group.groupby(["dataset", "method"]).distance
+        means, counts = of_table.mean().unstack(), of_table.size().unstack()
+        tables = means.where(counts.eq(counts.max(axis=1), axis=0))
         chosen = _chosen(tables.dropna(axis=1))
         for method in tables.columns:
             values = tables[method].dropna()

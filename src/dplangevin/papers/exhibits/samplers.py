@@ -629,11 +629,12 @@ def coverage(frame: pd.DataFrame, *, methods: Sequence[str], title: str = "") ->
         for ax, method in zip(axes, methods, strict=True):
             ax.plot([0, 1], [0, 1], color="black", lw=0.8)
             here = frame[frame.method.eq(method)]
-            for (epsilon, interval), line in here.groupby(["epsilon", "interval"]):
-                if interval == "noise added":
-                    continue
+            lines = here[here.interval.ne("noise added")].groupby(["epsilon", "interval"])
+            for (epsilon, interval), line in lines:
                 rows = line.sort_values("level")
-                ax.plot(rows.level, rows.coverage, color=colours[epsilon], ls=INTERVALS[interval], lw=1.8)
+                ax.plot(
+                    rows.level, rows.coverage, color=colours[epsilon], ls=INTERVALS[str(interval)], lw=1.8
+                )
                 last = rows.iloc[-1]
                 ax.vlines(last.level, last.low, last.high, color=colours[epsilon], lw=1.2)
             ax.set_title(look(method).label)
