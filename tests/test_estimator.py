@@ -16,14 +16,27 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dplangevin import Budget, DpSgd, Facts, ObjPert, OutPert, Pate, PrivateClassifier, Problem, learn
+from dplangevin import (
+    Budget,
+    DpSgd,
+    Dpvi,
+    Facts,
+    ObjPert,
+    OutPert,
+    Pate,
+    PrivateClassifier,
+    Problem,
+    leaderboard,
+    learn,
+)
+from dplangevin.leaderboard import SIMPLEST
 from dplangevin.methods.ops import Ops
 from dplangevin.methods.pate import Confident
 from dplangevin.methods.registry import METHODS
 from dplangevin.samplers.posterior import Sampler
 
 
-@parametrize_with_checks([PrivateClassifier(), PrivateClassifier(ObjPert(ridge=0.1), epsilon=10.0)])
+@parametrize_with_checks([PrivateClassifier(), PrivateClassifier(Dpvi(samples=20), epsilon=10.0)])
 def test_scikit_learn(estimator: Any, check: Any) -> None:
     before = np.random.get_state()  # noqa: NPY002
     try:
@@ -80,6 +93,12 @@ def test_what_was_computed_from_the_rows_without_noise_is_not_released() -> None
     assert np.array_equal(kept.predict_proba(X), model.predict_proba(X))
 
 
+def test_the_default_is_the_learner_that_most_groups_of_the_leaderboard_name() -> None:
+    """And the simplest one, as long as there is no leaderboard."""
+    chosen = [row["method"] for row in leaderboard._rows() if row["chosen"] == "True"] or [SIMPLEST]
+    assert PrivateClassifier().method == max(sorted(chosen, key=SIMPLEST.__ne__), key=chosen.count)
+
+
 def test_seeds_repeat_and_others_differ() -> None:
     X, y = wine()
     first, again, other = (
@@ -119,9 +138,9 @@ def test_other_methods_and_methods_of_ones_own() -> None:
     assert cross_val_score(mine, X, y, cv=3).mean() > 0.8
     two = y != "c"
     scaled = make_pipeline(FunctionTransformer(np.tanh), PrivateClassifier(epsilon=20.0, random_state=0))
-    assert scaled.fit(X[two], y[two]).predict_proba(X).shape == (178, 2)  # dpvi
+    assert scaled.fit(X[two], y[two]).predict_proba(X).shape == (178, 2)
     with pytest.raises(ValueError, match=r"dpvi .* not for 3 classes: use dp_sgd"):
-        PrivateClassifier(random_state=0).fit(X, y)
+        PrivateClassifier("dpvi", random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="method 'objprt' is unknown; did you mean objpert"):
         PrivateClassifier("objprt").fit(X, y)
     with pytest.raises(ValueError, match="give rows of two or more"):

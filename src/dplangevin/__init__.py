@@ -1,7 +1,7 @@
 """Posterior sampling and Langevin dynamics under differential privacy: the claims of three papers, checked.
 
-The library consists of `learn`, `price`, `calibrate`, `attack` and `audit` (see `dplangevin.library`), the methods,
-and `PrivateClassifier` for scikit-learn.  A name is imported only when it is used.
+The library consists of `learn`, `price`, `calibrate`, `attack` and `audit` (see `dplangevin.library`), `recommend`,
+the methods, and `PrivateClassifier` for scikit-learn.  A name is imported only when it is used.
 
 >>> from dplangevin import Budget, PrivateClassifier, Problem, learn
 >>> Budget(1.0, 1e-5)
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dplangevin.attacks.audit import Audit
     from dplangevin.attacks.learners.search import LearnerAudit
     from dplangevin.estimator import Privacy, PrivateClassifier
+    from dplangevin.leaderboard import recommend
     from dplangevin.library import Answer, attack, audit, calibrate, facts, learn, price
     from dplangevin.methods import Method
     from dplangevin.methods.adassp import AdaSsp, QuadraticFit
@@ -90,6 +91,7 @@ _HOMES = {
     "facts": "dplangevin.library",
     "learn": "dplangevin.library",
     "price": "dplangevin.library",
+    "recommend": "dplangevin.leaderboard",
 }
 __all__ = [  # noqa: RUF022
     "AdaSsp",
@@ -136,6 +138,7 @@ __all__ = [  # noqa: RUF022
     "facts",
     "learn",
     "price",
+    "recommend",
 ]
 
 

@@ -119,6 +119,7 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
     assert (done.exit_code, computed) == (0, [[1], [2]]), done.output
     printed = " ".join(done.output.split())
     assert re.search("At a (tight|proven) ε of 10 ", printed)
+    assert re.search(r"Recommended at ε = 1(, 10)?: [a-z_]+\. ", printed)
     assert "read off the data, not accounted" in printed
     assert max(map(len, done.stdout.splitlines())) <= 80
     found = read.read_runs(["out"], root=here)
@@ -311,6 +312,13 @@ def test_many_rows_are_fitted_one_budget_at_a_time() -> None:
     for records, most in ((100, 3), (10**6, 1)):
         cfg = asked.config(OmegaConf.create({}), {"a": {}, "b": {}}, {"a": [1, 2, 3], "b": [1]}, records)
         assert cfg.experiment.compare.budgets_per_unit == most
+
+
+def test_recommended_learners_run_first() -> None:
+    stated = schemas.Schema("label", {"x": {"low": 0, "high": 1}}, classes=["a", "b"])
+    named = {name: {} for name in "abcd"}
+    asked = comparison.Comparison("m", Path(), "m.csv", stated, {}, named, [1.0], 1e-5, 10, 1, Path("none"))
+    assert [*asked.with_first({"c", "z"}).methods] == ["c", "a", "b", "d"]
 
 
 def test_methods_of_ones_own_one_that_fails_and_hollow_results_that_are_never_best(here: Path) -> None:

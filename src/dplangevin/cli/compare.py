@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dplangevin.cli.options import flag, with_options
+from dplangevin.cli.options import budgets, flag, with_options
 
 READING, PRIVACY, METHODS, SCORES, OUTPUT = (
     partial(typer.Option, rich_help_panel=title, show_default=False)
@@ -170,7 +170,8 @@ def compare(
 ) -> None:
     """Compare private learners on a table of your own, at equal promised and at equal proven epsilon.
 
-    The command prints a table with intervals. It writes a page, figures and all numbers to a folder.
+    The command starts with the learner that `dplangevin recommend` names, and runs it first. It prints a table with
+    intervals. It writes a page, figures and all numbers to a folder.
 
     The same command continues a run that was interrupted.
 
@@ -181,7 +182,10 @@ def compare(
     from dplangevin import files
     from dplangevin.cli.comparison import Comparison, methods_named, tuned
     from dplangevin.cli.output import counted
+    from dplangevin.cli.recommend import sentences
     from dplangevin.data import template as templates
+    from dplangevin.data.loaders.table import feature_names
+    from dplangevin.leaderboard import recommend
     from dplangevin.pipeline import executor
 
     try:
@@ -220,7 +224,7 @@ def compare(
         schema=stated,
         splits=splits,
         methods=chosen,
-        epsilons=_numbers(epsilon),
+        epsilons=budgets(epsilon),
         delta=delta,
         seeds=folds or repeats,
         seed=seed,
@@ -232,6 +236,11 @@ def compare(
     read = templates.summary(reading, stated, dropped)
     if test is not None:
         read.append(_read_test(test, table, stated))
+    if stated.classes is not None:
+        facts = reading.rows, len(feature_names(stated)), len(stated.classes)
+        found = {each: recommend(*facts, each) for each in comparison.epsilons}
+        read += sentences(found)
+        comparison = comparison.with_first({own.method for own in found.values()})
     predicted = templates.predicted(reading, target, stated.given())
     for text in (predicted, *read):
         console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -416,13 +425,6 @@ def _listed(text: str | None) -> list[str] | None:
     if names == []:
         raise ValueError(f"--methods {text!r}: name some, separated by commas, or leave it out for all")
     return names
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return sorted({float(each) for each in text.split(",")})
-    except ValueError:
-        raise ValueError(f"--epsilon {text}: need numbers separated by commas, such as 0.1,1,10") from None
 
 
 def _choices(texts: Sequence[str]) -> dict[str, list[float]]:

@@ -15,7 +15,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from dp_accounting import UnsupportedDpEvent
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -204,6 +205,11 @@ class Comparison:
             )
         if self.results.exists() and not self.results.is_dir():
             raise ValueError(f"--out {self.results} is a file: name a folder, which may be a new one")
+
+    def with_first(self, names: Collection[str]) -> "Comparison":
+        """Return the comparison that runs the methods of these names before the others."""
+        order = sorted(self.methods, key=lambda name: name not in names)
+        return replace(self, methods={name: self.methods[name] for name in order})
 
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
@@ -570,8 +576,10 @@ def budgets(
     promised, why = set[float](), []
     for epsilon in epsilons:
         try:
-            planned(method, facts, [Budget(epsilon, delta)], name)
+            (plan,) = planned(method, facts, [Budget(epsilon, delta)], name)
             promised.add(epsilon)
+            if isinstance(plan.guarantee.event, UnsupportedDpEvent):  # the claim of another package
+                continue
             equal = calibrate(method, facts, Budget(epsilon, delta), NEIGHBOURS, rtol=CLOSE)
             promised.add(float(f"{equal.epsilon:.6g}") if equal.epsilon != epsilon else epsilon)
         except ValueError as error:

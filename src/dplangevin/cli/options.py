@@ -35,3 +35,11 @@ def with_options(options: type) -> Callable[[Command], Command]:
         return run
 
     return decorate
+
+
+def budgets(text: str) -> list[float]:
+    """Return the budgets of --epsilon, ascending; raise ValueError for other texts."""
+    try:
+        return sorted({float(each) for each in text.split(",")})
+    except ValueError:
+        raise ValueError(f"--epsilon {text}: need numbers separated by commas, such as 0.1,1,10") from None

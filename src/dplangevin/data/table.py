@@ -284,6 +284,29 @@ def delimiter_of(path: Path, encoding: str = "utf-8") -> str:
     return max(DELIMITERS, key=values)
 
 
+def header(path: Path, form: Format) -> list[str]:
+    """Return the names in the first row; no other row decides what is returned or raised."""
+    with open(raw_file(path), newline="", encoding=_codec(form), errors="replace") as handle:
+        line = next(filter(str.strip, handle), "")
+    (row,) = csv.reader([line], delimiter=form.delimiter, skipinitialspace=True)
+    if "\ufffd" in line or not row:
+        raise DataError(f"{path}: its header is not {form.encoding} text")
+    return _header([cell.strip() for cell in row], f"{path}, line 1")
+
+
+def records(path: Path, form: Format) -> int:
+    """Return the number of rows below the header that are not blank."""
+    with open(raw_file(path), newline="", encoding=_codec(form), errors="replace") as handle:
+        rows = csv.reader(handle, delimiter=form.delimiter, skipinitialspace=True)
+        return sum(any(cell.strip() for cell in row) for row in rows) - 1
+
+
+def _codec(form: Format) -> str:
+    """Return the codec of a file, without a byte order mark in its text."""
+    codec = encoded(form.encoding)
+    return "utf-8-sig" if codec == "utf-8" else codec
+
+
 @dataclass(frozen=True)
 class Table:
     """The n rows of a table as text.

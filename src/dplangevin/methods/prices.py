@@ -17,14 +17,14 @@ from typing import Any
 
 import attr
 import torch
-from dp_accounting import DpEvent, NonPrivateDpEvent
+from dp_accounting import DpEvent, NonPrivateDpEvent, UnsupportedDpEvent
 
 from dplangevin.methods import Method, Plan, chain_columns
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
-from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.accountants.tight import Price, Tight
 from dplangevin.privacy.events import (
     Adjacency,
     LangevinDpEvent,
@@ -79,7 +79,8 @@ def priced(
             claimed, by = formula.epsilon(event, guarantee.delta, "add_remove"), formula.name
         except ValueError:
             by = "the method's own"
-    tight = Tight().price(event, delta, adjacency)
+    proven = not isinstance(event, UnsupportedDpEvent)  # else it is the claim of another package
+    tight = Tight().price(event, delta, adjacency) if proven else Price(math.nan, "none")
     found: dict[str, Any] = {
         "epsilon_promised": claimed,
         "accountant_promised": by,

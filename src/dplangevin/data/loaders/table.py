@@ -89,10 +89,9 @@ def load(
         x, y = (np.concatenate(blocks) for blocks in zip(*chunks, strict=True))
         return x, y
 
-    features = [each for column, entry in schema.used.items() for each in _names(column, entry)]
     x, y = arrays(file)
     test = None if split.test_file is None else arrays(split.test_file)
-    meta: dict[str, Any] = {"name": name, "features": features + ["bias"] * bias}
+    meta: dict[str, Any] = {"name": name, "features": feature_names(schema, bias)}
     meta["row_norm_bound"] = float(row_norm_bound)
     if clipped.total():
         meta["clipped"] = {column: n for column, n in clipped.items() if n}
@@ -106,6 +105,12 @@ def load(
         return Dataset.from_arrays(x, y, *test, meta)
     train_rows, test_rows = split.rows(len(x), name)
     return Dataset(x[train_rows], y[train_rows], x[test_rows], y[test_rows], meta)
+
+
+def feature_names(schema: Schema, bias: bool = True) -> list[str]:
+    """Return the names of the features that the columns become."""
+    names = [each for column, entry in schema.used.items() for each in _names(column, entry)]
+    return names + ["bias"] * bias
 
 
 def _labelled(

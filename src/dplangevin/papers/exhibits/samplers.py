@@ -581,6 +581,98 @@ def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str) -> str:
     return tables.page(title, [OPS_NOTES.format(tv=tv), "", *tables.rows_table(frame, columns, left=1)])
 
 
+# Coverage of intervals from released posteriors
+
+INTERVALS = {"released": "-", "noise added": ":", "simulated": "--"}
+INTERVAL_NAMES = {
+    "released": "width of the release",
+    "noise added": "width, plus the variance of the privacy noise",
+    "simulated": "estimate that knows the noise",
+}
+COVERAGE_COLOURS = ("#D55E00", "#E69F00", "#0072B2", "#999999")  # by ascending epsilon
+COVERAGE_TEXT = (
+    "Share of {repeats:,} data sets from the prior whose interval contains the parameter, against the nominal share. "
+    "Bars: 95 % Clopper-Pearson limits at the largest level. Below the diagonal an interval promises too much. "
+    "ε = ∞ is the same release without privacy."
+)
+COVERAGE_NOTES = """\
+Data sets of a logistic regression are drawn from the prior of the method, {repeats:,} for each line. An exact posterior
+then covers as often as it says. OPS releases one draw of a tempered posterior; its width is that of Laplace's
+approximation of this posterior at the draw. Even without privacy one draw is no centre: its error has twice the
+variance of the posterior. DPVI releases a normal distribution. The privacy noise in its mean is in no width that it
+releases.
+
+*Width of the release*: interval around the released centre. *Plus noise*: with the variance between two releases on the
+same data. *Knows the noise*: least squares of the parameter on the centre, over simulated data sets. All three are
+post-processing. Privacy share: the part of the mean squared error of the centre that privacy causes. Width: mean
+standard deviation of the interval. Limits are 95 % Clopper-Pearson limits.
+
+The simulated estimate uses the law of the rows, which is public here. Alrawajfeh et al. (2025) infer without it, from
+all noisy gradients of DPVI."""
+
+
+def coverage(frame: pd.DataFrame, *, methods: Sequence[str], title: str = "") -> Figure:
+    """Draw actual against nominal coverage: a panel for each method, a colour for each epsilon.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `papers.analyses.coverage`.
+    methods : sequence of str
+        The methods of the panels.
+    """
+    epsilons = sorted(frame.epsilon.unique())
+    colours = dict(zip(epsilons, COVERAGE_COLOURS, strict=True))
+    with style.settings():
+        figure = Figure(figsize=(9.5, 5.2), layout="constrained")
+        axes = figure.subplots(1, len(methods), sharey=True, sharex=True)
+        for ax, method in zip(axes, methods, strict=True):
+            ax.plot([0, 1], [0, 1], color="black", lw=0.8)
+            here = frame[frame.method.eq(method)]
+            lines = here[here.interval.ne("noise added")].groupby(["epsilon", "interval"])
+            for (epsilon, interval), line in lines:
+                rows = line.sort_values("level")
+                ax.plot(
+                    rows.level, rows.coverage, color=colours[epsilon], ls=INTERVALS[str(interval)], lw=1.8
+                )
+                last = rows.iloc[-1]
+                ax.vlines(last.level, last.low, last.high, color=colours[epsilon], lw=1.2)
+            ax.set_title(look(method).label)
+            ax.set_xlabel("nominal coverage")
+            ax.set_aspect("equal")
+        axes[0].set_ylabel("actual coverage")
+        axes[0].set_xlim(0, 1)
+        axes[0].set_ylim(0, 1)
+        entries = [
+            Line2D([], [], color=colours[each], label="ε = ∞" if math.isinf(each) else f"ε = {number(each)}")
+            for each in epsilons
+        ]
+        entries += [
+            Line2D([], [], color="black", ls=INTERVALS[each], label=INTERVAL_NAMES[each])
+            for each in ("released", "simulated")
+        ]
+        text = COVERAGE_TEXT.format(repeats=int(frame.repeats.max()))
+        return lay_out(figure, title, text, entries)
+
+
+def coverage_page(frame: pd.DataFrame, *, title: str = "", level: float = 0.95) -> str:
+    """Return a Markdown page with a row for each method, epsilon and interval, at one nominal level."""
+    rows = frame[np.isclose(frame.level, level)]
+    columns: dict[str, Cell] = {
+        "method": lambda row: look(row.method).label,
+        "ε": lambda row: "∞" if math.isinf(row.epsilon) else number(row.epsilon),
+        "interval": lambda row: INTERVAL_NAMES[row.interval],
+        "nominal": lambda row: f"{100 * row.level:.0f} %",
+        "actual": lambda row: f"{100 * row.coverage:.1f} %",
+        "95 % limits": lambda row: f"{100 * row.low:.1f} to {100 * row.high:.1f}",
+        "width": cell("width", "{:.3f}".format),
+        "noise (sd)": cell("noise", "{:.3f}".format),
+        "privacy share of the error": lambda row: f"{100 * row.privacy_share:.0f} %",
+    }
+    notes = COVERAGE_NOTES.format(repeats=int(frame.repeats.max()))
+    return tables.page(title, [notes, "", *tables.rows_table(rows, columns, left=3)])
+
+
 # One posterior sample by HMC and by a sampler whose distance to the posterior is proven
 
 PROVEN_NOTES = """\

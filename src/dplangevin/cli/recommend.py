@@ -1,0 +1,163 @@
+"""The command `dplangevin recommend`: which private learner to use, from public facts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dplangevin.cli import output
+from dplangevin.cli.options import budgets
+
+if TYPE_CHECKING:
+    from dplangevin.data.schema import Schema
+    from dplangevin.data.table import Format
+    from dplangevin.leaderboard import Recommendation, Standing
+
+COLUMNS = (
+    output.Column("learner"),
+    output.Column("points below no privacy", number=True),
+    output.Column("95 % interval", number=True),
+    output.Column("tables", number=True),
+)
+OPEN_PAGE = "docs/leaderboard.md has the tables and what the numbers do not say."
+
+
+def recommend(
+    table: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A table with a header; nothing else of it is read, except the number of rows.",
+            show_default=False,
+        ),
+    ] = None,
+    epsilon: Annotated[str, typer.Option(help="Privacy budgets, separated by commas.")] = "1",
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            help="Public ranges and categories, see `dplangevin schema`: they say how many columns there are "
+            "after encoding.",
+            show_default=False,
+        ),
+    ] = None,
+    records: Annotated[
+        int | None,
+        typer.Option(
+            help="The number of records, which is public (default: rows of the table).", show_default=False
+        ),
+    ] = None,
+    columns: Annotated[
+        int | None,
+        typer.Option(help="The number of columns after encoding, with a bias.", show_default=False),
+    ] = None,
+    classes: Annotated[
+        int | None,
+        typer.Option(help="The number of classes (default: of the schema, or 2).", show_default=False),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Recommend a private learner for a table, from public facts and the results of the leaderboard.
+
+    No value of the table is read. The number of records must be public.
+    """
+    from dplangevin.leaderboard import recommend as recommended
+
+    facts, said = _facts(table, schema, records, columns, classes)
+    found = {each: recommended(*facts, each) for each in budgets(epsilon)}
+    if as_json:
+        output.document(
+            {
+                "records": facts[0],
+                "columns": facts[1],
+                "classes": facts[2],
+                "recommended": [
+                    {"epsilon": each, **own._asdict(), "standings": [row._asdict() for row in own.standings]}
+                    for each, own in found.items()
+                ],
+            }
+        )
+        return
+    output.line(
+        f"Public facts: {facts[0]:,} records, {facts[1]:,} columns after encoding, {facts[2]} classes."
+    )
+    for text in said:
+        output.line(text)
+    output.line()
+    for text in sentences(found):
+        output.line(text, style="bold")
+        output.line()
+    for own in found.values():
+        if own.standings:
+            output.line(f"Learners on {own.group}:")
+            output.table(COLUMNS, [_row(each) for each in own.standings])
+            output.line()
+    output.line(OPEN_PAGE)
+
+
+def sentences(found: Mapping[float, Recommendation]) -> list[str]:
+    """Return a sentence for each recommendation, with the budgets that it is for."""
+    from dplangevin.text import number
+
+    texts: dict[tuple[str, str], list[str]] = {}
+    for epsilon, own in found.items():
+        texts.setdefault((own.method, own.reason), []).append(number(epsilon))
+    return [
+        f"Recommended at ε = {', '.join(each)}: {method}. {reason}"
+        for (method, reason), each in texts.items()
+    ]
+
+
+def _row(standing: Standing) -> list[str]:
+    low, high = (100 * each for each in (standing.low, standing.high))
+    interval = "" if low != low else f"{low:.2f} to {high:.2f}"
+    return [standing.method, f"{100 * standing.distance:.2f}", interval, str(standing.tables)]
+
+
+def _facts(
+    table: Path | None, schema: Path | None, records: int | None, columns: int | None, classes: int | None
+) -> tuple[tuple[int, int, int], list[str]]:
+    """Return records, columns after encoding and classes, and sentences on what they rest on."""
+    from dplangevin.data import table as tables
+
+    said = []
+    stated = None if schema is None else _stated(schema)
+    if table is not None:
+        form = _form(table) if stated is None else stated.form
+        names = tables.header(table, form)
+        if stated is not None:
+            if absent := [name for name in (stated.target, *stated.used) if name not in names]:
+                raise ValueError(f"{tables.no_column(table, absent[0], names)}: change {schema}")
+        elif columns is None:
+            columns = len(names)
+            said.append("No --schema: each column counts as one, and a bias stands for the label.")
+        if records is None:
+            records = tables.records(table, form)
+            said.append("The number of records was counted and is taken as public; else give --records.")
+    if stated is not None:
+        from dplangevin.data.loaders.table import feature_names
+
+        if stated.classes is None:
+            raise ValueError("the target is a number: the leaderboard has no regression, so use `compare`")
+        columns, classes = columns or len(feature_names(stated)), classes or len(stated.classes)
+    for name, value in (("records", records), ("columns", columns)):
+        if value is None:
+            raise ValueError(f"--{name} is missing: give it, or a table and its --schema")
+    assert records is not None
+    assert columns is not None
+    return (records, columns, 2 if classes is None else classes), said
+
+
+def _stated(path: Path) -> Schema:
+    from dplangevin.data import schema as schemas
+
+    return schemas.Schema.of(schemas.read(path), str(path))
+
+
+def _form(table: Path) -> Format:
+    """Return the format whose separator splits the header into the most names."""
+    from dplangevin.data import table as tables
+
+    forms = [tables.Format(delimiter=mark) for mark in tables.DELIMITERS]
+    return max(forms, key=lambda form: len(tables.header(table, form)))
