@@ -316,7 +316,7 @@ def test_many_rows_are_fitted_one_budget_at_a_time() -> None:
 
 def test_recommended_learners_run_first() -> None:
     stated = schemas.Schema("label", {"x": {"low": 0, "high": 1}}, classes=["a", "b"])
-    named = {name: {} for name in "abcd"}
+    named: dict[str, dict[str, Any]] = {name: {} for name in "abcd"}
     asked = comparison.Comparison("m", Path(), "m.csv", stated, {}, named, [1.0], 1e-5, 10, 1, Path("none"))
     assert [*asked.with_first({"c", "z"}).methods] == ["c", "a", "b", "d"]
 
