@@ -264,7 +264,7 @@ def test_an_array_task_that_slurm_ended_is_told_once(
     program(tmp_path / "bin", "squeue", "echo '12_0|OUT_OF_MEMORY'; echo '12_1|RUNNING'")
     sweep, keys = Sweep(data, tmp_path, queue=True), list[str]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweeps, "computed", lambda *args: keys.extend(key for (key,) in args[-1].keys) or ())
+        patch.setattr(sweeps, "computed", lambda *args: keys.__iadd__(key for (key,) in args[-1].keys)[:0])
         with pytest.raises(ValueError, match="is not finished"):
             sweep.run()
     record = sweep.store.jobs / "12.json"
