@@ -18,7 +18,7 @@ import numpy as np
 
 from dplangevin.attacks.audit import STRICTER, Event, chosen, lower_rate, upper_rate
 from dplangevin.attacks.learners.observations import Observation, exact, seen
-from dplangevin.attacks.learners.releases import Learner, Release, drawn
+from dplangevin.attacks.learners.releases import Learner, Release, alternating, drawn
 from dplangevin.attacks.learners.sandbox import Pair
 from dplangevin.attacks.learners.statistics import Statistic, learned
 from dplangevin.checks import count, require
@@ -142,10 +142,13 @@ def audited(
     def sides(stage: int, at: int, pair: Pair, size: int) -> tuple[list[Release], list[Release]]:
         nonlocal fits
         fits += 2 * size
-        first, second = (
-            drawn(learner, table, _seeds(size, rng, stage, at, side), jobs)
-            for side, table in enumerate(pair[1:])
-        )
+        seeds = [_seeds(size, rng, stage, at, side) for side in (0, 1)]
+        if learner.time:
+            first, second = alternating(learner, pair[1:], seeds, jobs)
+        else:
+            first, second = (
+                drawn(learner, table, of, jobs) for table, of in zip(pair[1:], seeds, strict=True)
+            )
         return first, second
 
     for at, pair in enumerate(pairs):
