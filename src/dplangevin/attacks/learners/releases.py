@@ -184,7 +184,7 @@ def lowest_bit(x: float) -> float:
 
     References
     ----------
-    mironov2012, Section 4.
+    mironov2012, on the porous outputs of naive Laplace noise.
     """
     numerator, denominator = x.as_integer_ratio()
     return float((numerator & -numerator).bit_length() - denominator.bit_length())

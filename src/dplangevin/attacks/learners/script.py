@@ -1,5 +1,6 @@
 """A short program that shows what an audit found, with NumPy and the learner alone."""
 
+import ast
 import inspect
 import re
 from typing import Any
@@ -94,8 +95,18 @@ def construction(learner: Fitted) -> str:
             texts.append(f"{name}=seed")
         elif name in given and (name in CLAIM or not _same(given[name], parameter.default)):
             value = given[name]
+            if not isinstance(value, np.ndarray) and not _is_literal(value):
+                continue  # an object that the estimator made for itself
             texts.append(f"{name}={'np.' if isinstance(value, np.ndarray) else ''}{value!r}")
     return f"{kind.__qualname__}({', '.join(texts)})"
+
+
+def _is_literal(value: Any) -> bool:
+    try:
+        ast.literal_eval(re.sub(r"\b(inf|nan)\b", "0", repr(value)))
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _same(value: Any, default: Any) -> bool:
