@@ -10,7 +10,7 @@ import torch
 
 Table = Any  # with X and y
 BOUNDS = -1.0, 1.0
-STEPS, BATCH, NOISE = 4, 3, 2.0  # of Opacus
+STEPS, BATCH, NOISE, FEATURES = 4, 3, 2.0, 100  # of Opacus; features beyond those of the table are 0
 
 
 def mean(table: Table, seed: int) -> Any:
@@ -43,6 +43,23 @@ def histogram(table: Table, seed: int) -> Any:
     return _tools().histogram(table.X[:, 0], epsilon=1.0, bins=4, range=BOUNDS, random_state=seed)[0]
 
 
+def k_means(table: Table, seed: int) -> Any:
+    """Return how far diffprivlib's inertia_ is from that of the other rows and (1, 0), by the noisy centres."""
+    from diffprivlib.models import KMeans
+
+    model = KMeans(2, epsilon=1.0, bounds=BOUNDS, random_state=seed).fit(table.X)
+    rows = np.concatenate([[[1.0, 0.0]], table.X[1:]])
+    return model.inertia_ - ((rows[:, None] - model.cluster_centers_) ** 2).sum(2).min(1).sum()
+
+
+def regression(table: Table, seed: int) -> Any:
+    """Return the slope by diffprivlib's LinearRegression on the size of the first column, in (0, 1)."""
+    from diffprivlib.models import LinearRegression
+
+    model = LinearRegression(bounds_X=(0, 1), bounds_y=BOUNDS, fit_intercept=False, random_state=seed)
+    return model.fit(np.abs(table.X[:, :1]), table.y).coef_
+
+
 def _tools() -> Any:
     from diffprivlib import tools
 
@@ -61,13 +78,14 @@ def opendp_sum(table: Table, seed: int) -> Any:
 
 
 def opacus(table: Table, seed: int) -> Any:
-    """Return the weights of a logistic regression that Opacus trains for four steps, and its epsilon."""
+    """Return the squared norm of the weights of a logistic regression that Opacus trains for four steps."""
     from opacus import PrivacyEngine
     from torch.utils.data import DataLoader, TensorDataset
 
     torch.manual_seed(seed)
-    data = TensorDataset(torch.tensor(table.X).float(), torch.tensor(table.y).float())
-    model: Any = torch.nn.Linear(table.X.shape[1], 1)
+    X = np.pad(table.X, ((0, 0), (0, FEATURES - table.X.shape[1])))
+    data = TensorDataset(torch.tensor(X).float(), torch.tensor(table.y).float())
+    model: Any = torch.nn.Linear(FEATURES, 1)
     for weights in model.parameters():
         torch.nn.init.zeros_(weights)
     optimizer: Any = torch.optim.SGD(model.parameters(), lr=0.5)
@@ -81,4 +99,4 @@ def opacus(table: Table, seed: int) -> Any:
             optimizer.zero_grad()
             torch.nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], y).backward()
             optimizer.step()
-    return {name: value.detach().numpy().astype(np.float64) for name, value in model.state_dict().items()}
+    return float(sum((weights.detach() ** 2).sum() for weights in model.parameters()))

@@ -3,13 +3,13 @@ import torch
 from opacus import PrivacyEngine
 from torch.utils.data import DataLoader, TensorDataset
 
-X = torch.tensor([[1, 0], [0.05, 0.0866], [-0.05, 0.0866], [-0.1, 0], [-0.05, -0.0866], [0.05, -0.0866]])
-y = torch.tensor([1.0, 1.0, 0.0, 1.0, 0.0, 1.0])
+X, y = torch.zeros(6, 100), torch.tensor([1.0, 1.0, 0.0, 1.0, 0.0, 1.0])
+X[:, 0] = torch.tensor([1.0, 0.05, -0.05, -0.1, -0.05, 0.05])
 
 
 def event(X, y, seed):
     torch.manual_seed(seed)
-    model = torch.nn.Linear(2, 1)
+    model = torch.nn.Linear(100, 1)
     for weights in model.parameters():
         torch.nn.init.zeros_(weights)
     engine, loader = PrivacyEngine(), DataLoader(TensorDataset(X, y), batch_size=3)
@@ -22,9 +22,10 @@ def event(X, y, seed):
             optimizer.zero_grad()
             torch.nn.functional.binary_cross_entropy_with_logits(model(x)[:, 0], label).backward()
             optimizer.step()
-    return float(sum((weights**2).sum() for weights in model.parameters()))
+    return float(sum((weights**2).sum() for weights in model.parameters())) > 70
 
 
-sizes = [[event(*table, seed) for seed in range(1000)] for table in ((X, y), (X[1:], y[1:]))]
-print("mean squared norm of the weights", np.mean(sizes, axis=1))
-print("quantiles", np.quantile(sizes, [0.01, 0.5, 0.9, 0.99, 0.999], axis=1))
+p, q = (np.mean([event(*table, seed) for seed in range(200)]) for table in ((X[1:], y[1:]), (X, y)))
+print(
+    f"rate of the event: {p:.4f} with 5 records, {q:.4f} with 6; the claim allows {np.exp(2.8132) * q + 1e-5:.4f} with 5"
+)
