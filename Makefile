@@ -1,7 +1,7 @@
 # Everything runs in .venv, made from requirements.lock. `make help` lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup repro exhibit report site verify smoke test test-quick faults prices lint bench gpu
+.PHONY: help setup repro exhibit report site verify smoke test test-quick faults prices lint bench audits gpu
 
 PYTHON ?=
 VENV := .venv
@@ -81,6 +81,10 @@ lint: $(VENV)/installed  ## run ruff (lint, format), mypy and the import rule
 bench: $(VENV)/installed  ## time against scipy, JAX, Opacus and others | installs requirements-bench.lock
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-bench.lock
 	@$(RUN) benchmarks/bench.py
+
+audits: $(VENV)/installed  ## audit learners of published packages: an hour or two | NAME=pca: one; installs requirements-audits.lock in build/
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/audits -r requirements-audits.lock
+	@PYTHONPATH=build/audits:$(PYTHONPATH) OMP_NUM_THREADS=1 $(RUN) benchmarks/audits.py $(NAME)
 
 gpu: $(VENV)/installed  ## on a machine with a GPU: run the tests marked gpu, | compare committed rows, write times to benchmarks/gpu.md
 	@$(RUN) benchmarks/gpu.py

@@ -65,7 +65,8 @@ def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.Dat
     summary, made by `numbers` of the exhibit if it has one. `methods` come first, in this order.
     """
     if exhibit["source"].endswith(".csv"):
-        frame = results.read_analysis(Path(exhibit["source"]).stem)
+        path = Path(exhibit["source"])
+        frame = results.read_analysis(path.stem, path.parent)
         return frame, frame
     if "weights" in exhibit:
         frame = results.read_training(exhibit["weights"], Path(exhibit["source"]))

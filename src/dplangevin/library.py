@@ -312,6 +312,9 @@ def audit(
     row_bound: float = 1.0,
     any_row: bool = False,
     ignore: Sequence[str] = ("not_private_",),
+    skip: Sequence[str] = (),
+    floats: bool = False,
+    time: bool = False,
     runs: int = 1000,
     confidence: float = 0.95,
     rng: int = 0,
@@ -331,6 +334,9 @@ def audit(
     row_bound : float > 0, bound on the norm of the rows that the claim is for.
     any_row : bool, whether the claim is for rows beyond the bound and for labels never seen, too.
     ignore : names of attributes and methods that the learner does not release.
+    skip : words in the names of pairs that the claim is not for, such as "absent class".
+    floats : bool, whether the lowest bits of released numbers count.
+    time : bool, whether the processor time of a fit counts.
     runs : int >= 8, fits on each table of a pair for one bound.
     confidence : float in (0, 1).
     rng : int >= 0, seed of the seeds of all fits.
@@ -350,7 +356,9 @@ def audit(
     >>> found.violated, found.confirmed.text, round(found.epsilon, 1)
     (True, 'parameters[0] >= 1', 3.0)
     """
-    learner, pairs = sandboxed(estimator, data, neighbours, row_bound, any_row, ignore)
+    learner, pairs = sandboxed(
+        estimator, data, neighbours, row_bound, any_row, ignore, skip, floats=floats, time=time
+    )
     return audited(learner, pairs, claims, runs, confidence, rng, jobs)
 
 
@@ -361,6 +369,8 @@ def sandboxed(
     row_bound: float,
     any_row: bool,
     ignore: Sequence[str],
+    skip: Sequence[str] = (),
+    **channels: bool,
 ) -> tuple[Learner, list[sandbox.Pair]]:
     """Return the learner and the pairs of an `audit`, with its arguments."""
     require(not isinstance(estimator, type), f"{estimator!r} is a class: give an instance")
@@ -375,7 +385,14 @@ def sandboxed(
         regression = regression or np.asarray(table.y).dtype.kind == "f"
     table = sandbox.checked(table, row_bound)
     pairs = sandbox.pairs(table, row_bound, neighbours, regression, any_row)
-    return Fitted(estimator, table.X[1:3], (*ignore,)) if fits else Trained(estimator), pairs
+    names = [pair.name for pair in pairs]
+    for word in skip:
+        require(any(word in name for name in names), f"no pair has {word!r} in its name: {', '.join(names)}")
+    pairs = [pair for pair in pairs if not any(word in pair.name for word in skip)]
+    require(bool(pairs), "skip leaves no pair")
+    if not fits:
+        return Trained(estimator, **channels), pairs
+    return Fitted(estimator, table.X[1:3], (*ignore,), **channels), pairs
 
 
 def facts(

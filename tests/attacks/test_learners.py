@@ -15,8 +15,9 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import Ridge
 
 from dplangevin import Budget, LearnerAudit, audit
+from dplangevin.attacks.learners import releases as of_learners
 from dplangevin.attacks.learners import sandbox, script, search
-from dplangevin.attacks.learners.releases import Fitted, Release, Trained, flat
+from dplangevin.attacks.learners.releases import Fitted, Release, Trained, flat, lowest_bit, release
 from dplangevin.attacks.learners.search import audited, runs_needed
 from dplangevin.library import sandboxed
 from dplangevin.privacy.accountants.tight import Tight
@@ -233,12 +234,99 @@ def test_a_learner_whose_epsilon_does_nothing_and_one_without_noise_at_infinity(
     assert "same seed, same noise" in checks
 
 
+def laplace(table: sandbox.Table, seed: int) -> np.ndarray:
+    """Return a sum with naive Laplace noise, which has no fault in real numbers."""
+    return np.abs(table.X[:, :1]).sum(0) + np.random.default_rng(seed).laplace(0, 1, 1)
+
+
+def on_a_grid(table: sandbox.Table, seed: int) -> np.ndarray:
+    """Return the same sum where answer and noise are multiples of 1/1024."""
+    p, rng = 1 - np.exp(-1 / 1024), np.random.default_rng(seed)
+    answer = np.round(np.abs(table.X[:, :1]) * 1024).sum(0)
+    return (answer + rng.geometric(p, 1) - rng.geometric(p, 1)) / 1024
+
+
+def test_lowest_bits_show_naive_noise_and_accuse_no_noise_on_a_grid(tmp_path: Path) -> None:
+    rows = np.array([[1.0], [0.0], [0.0], [0.0]]), np.array([0, 1, 0, 1])
+    more: dict[str, Any] = {"skip": ("other side", "duplicate", "flipped", "absent")}
+    for floats in (False, True):
+        found = audit(laplace, PURE, rows, floats=floats, **more)
+        assert found.violated == floats
+    assert found.confirmed
+    assert found.confirmed.text.startswith("lowest bit of parameters[0] < -5")
+    shows(script.program(found, Trained(laplace)), tmp_path)
+    for seed in range(3):
+        assert not audit(on_a_grid, PURE, rows, floats=True, rng=seed, **more).violated
+
+
+@pytest.mark.parametrize(("x", "bit"), [(1.0, 0), (6.0, 1), (0.75, -2), (-(2.0**-60), -60), (5e-324, -1074)])
+def test_the_lowest_bit_of_a_number(x: float, bit: int) -> None:
+    assert lowest_bit(x) == bit
+
+
+class Clock:
+    """A clock that fits move forward, and no one else."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def learner(self, depends: bool) -> Any:
+        def train(table: sandbox.Table, seed: int) -> np.ndarray:
+            rng = np.random.default_rng(seed)
+            self.now += 5 + 3 * depends * (abs(table.X[0, 0]) > 0.5) + rng.exponential()
+            return rng.normal(size=1)
+
+        return train
+
+
+@pytest.mark.parametrize("depends", [True, False])
+def test_the_time_of_a_fit_counts_if_asked(depends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(of_learners, "process_time", clock)
+    found = audit(clock.learner(depends), PURE, skip=["alone"], time=True, runs=200)
+    assert found.violated == depends
+    if depends:
+        assert found.confirmed
+        assert found.confirmed.text.startswith("seconds of the fit")
+        program = script.program(found, Trained(shifted))
+        assert "seconds = process_time() - began" in program
+        compile(program, "show.py", "exec")
+    assert not audit(clock.learner(depends), PURE, skip=["alone"], runs=100).violated
+
+
+def test_fits_on_two_tables_take_turns() -> None:
+    order = []
+
+    def train(table: sandbox.Table, seed: int) -> float:
+        order.append(seed)
+        return len(table.y) * 100 + seed
+
+    tables, seeds = (BUILT, BUILT.without()), ([1, 2, 3], [11, 12, 13])
+    first, second = of_learners.alternating(Trained(train, time=True), tables, seeds)
+    assert order == [1, 11, 12, 2, 3, 13]
+    assert [each["parameters"] for each in first] == [601, 602, 603]
+    assert [each["parameters"] for each in second] == [511, 512, 513]
+    assert min(each["seconds of the fit"] for each in (*first, *second)) >= 0
+
+
+def test_a_pair_that_the_claim_is_not_for_is_skipped() -> None:
+    assert not audit(made("ClassesOffLabels"), PURE, skip=["absent class"], runs=100).violated
+    with pytest.raises(ValueError, match="no pair has 'x' in its name: flipped label"):
+        audit(shifted, PURE, skip=["x"])
+    with pytest.raises(ValueError, match="skip leaves no pair"):
+        audit(shifted, PURE, skip=["a"])
+
+
 def test_the_needed_runs_show_the_violation() -> None:
     assert runs_needed(PURE, 1.0) is None
     assert runs_needed(PURE, 1 + 1e-9) is None
     counts = [runs_needed(PURE, epsilon) or 0 for epsilon in (1.1, 1.5, 2.0, 4.0)]
     assert counts == sorted(counts, reverse=True)
     many = runs_needed(PURE, 2.0) or 0
+    assert search.visible(PURE, many) == pytest.approx(2.0, abs=0.05)
+    assert search.visible(PURE, 8) == np.inf
     rate = 1 / (1 + np.exp(-2.0))
     for runs, shown in ((many, True), (many // 2, False)):
         hits, misses = (
@@ -264,7 +352,7 @@ def test_attributes_that_are_not_released_are_left_out() -> None:
         def fit(self, X: np.ndarray, y: np.ndarray) -> None:
             self.not_private_, self._rows, self.coef_ = X, X, np.ones(2)
 
-    found = Fitted(Model(), BUILT.X[:2], ("not_private_",))(BUILT, 0)
+    found = release(Fitted(Model(), BUILT.X[:2], ("not_private_",)), BUILT, 0)
     assert {name.partition("[")[0].partition(".")[0] for name in found} == {"coef_"}
 
 
@@ -319,7 +407,7 @@ class Slotted:
 def test_slots_and_properties_are_released() -> None:
     learner = Fitted(Slotted(), BUILT.X[:2])
     assert learner.seed == "seed"
-    found = learner(BUILT, 3)
+    found = release(learner, BUILT, 3)
     assert found["mean_[1]"] == BUILT.X[:, 1].mean()
     assert found["sum_[0]"] == BUILT.X[:, 0].sum()
     assert found["noise"] == 1.0
@@ -331,7 +419,7 @@ def test_warnings_of_a_fit_are_statements_and_those_of_numpy_too() -> None:
         warnings.warn(f"{len(table.y)}\nrows", RuntimeWarning, stacklevel=2)
         return np.zeros(1) / np.zeros(1)
 
-    found = Trained(train)(BUILT, 0)
+    found = release(Trained(train), BUILT, 0)
     said = {name for name in found if name.startswith("warns ")}
     assert {
         "warns RuntimeWarning: 6 rows",

@@ -52,6 +52,13 @@ def test_a_claim_that_holds_is_not_accused_and_json_says_so() -> None:
     assert "This does not prove the claim." in text
 
 
+def test_pairs_are_skipped_and_side_channels_count_if_asked() -> None:
+    words = [*BASE, "--skip", "outlier, absent class,duplicate,alone", "--floats", "--time", "--json"]
+    found = json.loads(audit(*words).stdout)
+    assert [each["pair"] for each in found["judged"]] == ["flipped label"]
+    assert found["fits"] == 2 * 200 + 2 * 100 + 2 * 100
+
+
 def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Generator) -> None:
     frame = pd.DataFrame(rng.uniform(-0.5, 0.5, (20, 2)), columns=["a", "b"])
     frame.assign(label=["x", "y"] * 10).to_csv(tmp_path / "my.csv", index=False)

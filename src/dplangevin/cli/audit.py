@@ -48,6 +48,11 @@ AnyRow = Annotated[
     typer.Option("--any-row", help="The claim is for rows beyond the bound and for labels never seen, too."),
 ]
 Ignore = Annotated[str, typer.Option(help="Attributes that are not released, with commas.")]
+Skip = Annotated[
+    str, typer.Option(help="Words in the names of pairs that the claim is not for, with commas.")
+]
+Floats = Annotated[bool, typer.Option("--floats", help="Look at the lowest bits of released numbers, too.")]
+Time = Annotated[bool, typer.Option("--time", help="Look at the processor time of a fit, too.")]
 Runs = Annotated[int, typer.Option(help="Fits on each table for one bound.", min=8)]
 Confidence = Annotated[float, typer.Option(help="Confidence of the bound.")]
 Seed = Annotated[int, typer.Option(help="Seed of the seeds of all fits.", min=0)]
@@ -65,6 +70,9 @@ def audit(
     row_bound: RowBound = 1.0,
     any_row: AnyRow = False,
     ignore: Ignore = "not_private_",
+    skip: Skip = "",
+    floats: Floats = False,
+    time: Time = False,
     runs: Runs = 1000,
     confidence: Confidence = 0.95,
     seed: Seed = 0,
@@ -86,8 +94,12 @@ def audit(
         raise ValueError("--data and --target belong together: give both or neither")
     estimator = located(train) if train is not None else made(learner or "", args)
     rows = None if data is None else _read(data, target or "")
-    hidden = [name.strip() for name in ignore.split(",") if name.strip()]
-    candidate, pairs = sandboxed(estimator, rows, neighbours, row_bound, any_row, hidden)
+    hidden, skipped = (
+        [word.strip() for word in words.split(",") if word.strip()] for words in (ignore, skip)
+    )
+    candidate, pairs = sandboxed(
+        estimator, rows, neighbours, row_bound, any_row, hidden, skipped, floats=floats, time=time
+    )
     found = audited(candidate, pairs, budget, runs, confidence, seed, workers())
     program = script.program(found, candidate) if found.judged else ""
     if out is not None and program:

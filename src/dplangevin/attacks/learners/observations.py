@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dplangevin.attacks.learners.releases import (
+    CHANNELS,
     METHODS,
     SAID,
     Fitted,
@@ -30,6 +31,7 @@ SEEDS = 3  # fits with the same seed on both tables
 SPREAD = 40  # fits from which the size of the noise is estimated
 LESS = 100.0  # epsilon is divided by this
 GROWS = 2.0  # the noise must then grow by this factor
+LEFT_OUT = (*METHODS, *CHANNELS)  # beginnings of names: answers follow from attributes
 NEARBY = 1e-9  # relative difference of two numbers that are the same except for rounding
 
 
@@ -63,7 +65,7 @@ def _cancels(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> I
     """Yield whether the difference of two fits with one seed has no noise."""
     for pair in pairs:
         first, second = (drawn(learner, table, seeds, 1) for table in (pair.first, pair.second))
-        names = [name for name in varying(first, first) if not name.startswith(METHODS)]
+        names = [name for name in varying(first, first) if not name.startswith(LEFT_OUT)]
         x, y = matrix(first, names), matrix(second, names)
         steady = np.ptp(x - y, axis=0) <= NEARBY * np.abs(x).max(0)
         for name, still, gap in zip(names, steady, np.abs(x - y).max(0), strict=True):
@@ -84,7 +86,7 @@ def _follows_epsilon(learner: Fitted, table: Table, seeds: Sequence[int]) -> Ite
     usual, noisy = (
         drawn(_with_epsilon(learner, epsilon), table, seeds[:SPREAD], 1) for epsilon in (given, given / LESS)
     )
-    names = [name for name in varying(usual, noisy) if not name.startswith(METHODS)]
+    names = [name for name in varying(usual, noisy) if not name.startswith(LEFT_OUT)]
     if names:
         spread, larger = matrix(usual, names).std(0), matrix(noisy, names).std(0)
         if (larger <= GROWS * spread).all():
@@ -95,7 +97,7 @@ def _follows_epsilon(learner: Fitted, table: Table, seeds: Sequence[int]) -> Ite
     free = drawn(_with_epsilon(learner, math.inf), table, seeds[:2], 1)
     if _fails(free):
         yield Observation("epsilon infinity", f"at epsilon infinity a fit {next(iter(free[0]))}")
-    elif names := [name for name in varying(free, free) if not name.startswith(METHODS)]:
+    elif names := [name for name in varying(free, free) if not name.startswith(LEFT_OUT)]:
         x = matrix(free, names)
         if (np.ptp(x, axis=0) > 1e-6 * np.abs(x).max(0)).any():
             yield Observation(
@@ -115,7 +117,7 @@ def _fails(releases: Sequence[Release]) -> bool:
 
 def exact(pair: Pair, first: Sequence[Release], second: Sequence[Release]) -> Iterator[Observation]:
     """Yield the numbers and statements that are the same in all fits of a table, and tell the two apart."""
-    names = [name for name in varying(first, second) if not name.startswith(METHODS)]
+    names = [name for name in varying(first, second) if not name.startswith(LEFT_OUT)]
     x, y = matrix(first, names), matrix(second, names)
     told = set[str]()
     for name, fixed, a, b in zip(names, (x == x[0]).all(0) & (y == y[0]).all(0), x[0], y[0], strict=True):

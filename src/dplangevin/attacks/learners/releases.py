@@ -2,6 +2,9 @@
 
 A release is a dict.  ``coef_[0, 1]`` is a number of an array.  ``classes_ == [0, 1]``, ``coef_.shape``, a
 warning and an exception are statements, with value 1.  Private attributes (``_name``) and the seed are left out.
+
+Two side channels are added if the learner asks for them: the lowest bit of each number, and the time of the
+fit.
 """
 
 import random
@@ -10,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from time import process_time
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,6 +26,8 @@ Release = dict[str, float]
 SEEDS = ("random_state", "seed", "rng")  # parameters that take a seed
 SAID = ("raises ", "warns ")  # how the statement about an exception or a warning begins
 METHODS = ("predict", "predict_proba", "decision_function", "transform")  # asked about probes
+LOWEST, SECONDS = "lowest bit of ", "seconds of the fit"
+CHANNELS = (LOWEST, SECONDS)  # beginnings of the names of side channels
 MOST = 2000  # numbers of one array that are compared
 CHUNKS = 4  # calls for each process
 DEPTH = 3  # of nested lists and dicts
@@ -36,21 +42,19 @@ class Fitted:
     estimator : object, copied for every fit.
     probes : array (m, features), public rows on which fits are compared.
     ignore : names of attributes and methods that are not released.
+    floats, time : bool, whether the lowest bits of numbers and the time of the fit are released, too.
     """
 
     estimator: Any
     probes: np.ndarray = field(repr=False)
     ignore: tuple[str, ...] = ()
+    floats: bool = False
+    time: bool = False
 
     @property
     def seed(self) -> str:
         """Return the name of the parameter that takes the seed; "" if there is none."""
         return next((name for name in SEEDS if name in parameters(self.estimator)), "")
-
-    def __call__(self, table: Table, seed: int) -> Release:
-        """Fit and return what is released."""
-        model, said = watched(lambda: self.fitted(table, seed))
-        return self.released(model) | said
 
     def fitted(self, table: Table, seed: int) -> Any:
         """Return a fitted copy of the estimator."""
@@ -78,15 +82,20 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Trained:
-    """A function `(Table, seed) -> parameters`: an array, or arrays by name."""
+    """A function `(Table, seed) -> parameters`: an array, or arrays by name; `floats`, `time` as in `Fitted`."""
 
     function: Callable[[Table, int], Any]
-    seed: str = "seed"
+    floats: bool = False
+    time: bool = False
+    seed: ClassVar[str] = "seed"
 
-    def __call__(self, table: Table, seed: int) -> Release:
+    def fitted(self, table: Table, seed: int) -> Any:
         """Train and return the parameters."""
-        found, said = watched(lambda: self.function(table, seed))
-        return flat("parameters", found) | said
+        return self.function(table, seed)
+
+    def released(self, model: Any) -> Release:
+        """Return the parameters as named numbers."""
+        return flat("parameters", model)
 
 
 Learner = Fitted | Trained
@@ -169,23 +178,70 @@ def _keys(name: str, shape: tuple[int, ...]) -> Iterator[str]:
             yield f"{name}[{', '.join(map(str, at))}]"
 
 
+def release(learner: Learner, table: Table, seed: int) -> Release:
+    """Fit and return what is released, with the side channels that the learner asks for."""
+    began = process_time()
+    model, said = watched(lambda: learner.fitted(table, seed))
+    seconds = process_time() - began
+    found = learner.released(model)
+    if learner.floats:
+        found |= {f"{LOWEST}{name}": lowest_bit(found[name]) for name in found if _is_number(name)}
+    found |= said
+    return found | {SECONDS: seconds} if learner.time else found
+
+
+def lowest_bit(x: float) -> float:
+    """Return the exponent e of the largest power 2^e that x is a multiple of; -1 for 0.
+
+    A sum of an answer and continuous noise is rounded to a double.  The lowest bits of small sums then show
+    how large the answer is.
+
+    References
+    ----------
+    mironov2012, on the porous outputs of naive Laplace noise.
+    """
+    numerator, denominator = x.as_integer_ratio()
+    return float((numerator & -numerator).bit_length() - denominator.bit_length())
+
+
+def _is_number(name: str) -> bool:
+    return " == " not in name and " is " not in name and not name.startswith("len(")
+
+
 def drawn(learner: Learner, table: Table, seeds: Sequence[int], jobs: int | None = None) -> list[Release]:
     """Return the releases of independent fits, one for each seed, in processes of joblib."""
-    if jobs == 1 or len(seeds) < 2 * CHUNKS:
-        return _several(learner, table, seeds)
+    return _drawn(learner, [(table, seed) for seed in seeds], jobs)
+
+
+def alternating(
+    learner: Learner, tables: Sequence[Table], seeds: Sequence[Sequence[int]], jobs: int | None = None
+) -> list[list[Release]]:
+    """Return the releases on two tables, as `drawn` does, by fits that take turns.
+
+    So a machine that becomes slower slows both.  Every other turn begins with the second table.
+    """
+    size = len(seeds[0])
+    turns = [(i, side if i % 2 == 0 else 1 - side) for i in range(size) for side in (0, 1)]
+    found = _drawn(learner, [(tables[side], seeds[side][i]) for i, side in turns], jobs)
+    by_turn = dict(zip(turns, found, strict=True))
+    return [[by_turn[i, side] for i in range(size)] for side in (0, 1)]
+
+
+def _drawn(learner: Learner, fits: Sequence[tuple[Table, int]], jobs: int | None) -> list[Release]:
+    """Return the releases of fits on these tables with these seeds, in order."""
+    if jobs == 1 or len(fits) < 2 * CHUNKS:
+        return _several(learner, fits)
     parallel = Parallel(n_jobs=jobs)
-    size = -(-len(seeds) // (CHUNKS * max(int(parallel.n_jobs or 1), 1)))
+    size = -(-len(fits) // (CHUNKS * max(int(parallel.n_jobs or 1), 1)))
     if parallel.n_jobs in (None, 1):
-        return _several(learner, table, seeds)
-    parts = [seeds[at : at + size] for at in range(0, len(seeds), size)]
-    return [
-        each for part in parallel(delayed(_several)(learner, table, part) for part in parts) for each in part
-    ]
+        return _several(learner, fits)
+    parts = [fits[at : at + size] for at in range(0, len(fits), size)]
+    return [each for part in parallel(delayed(_several)(learner, part) for part in parts) for each in part]
 
 
-def _several(learner: Learner, table: Table, seeds: Sequence[int]) -> list[Release]:
+def _several(learner: Learner, fits: Sequence[tuple[Table, int]]) -> list[Release]:
     found = []
-    for seed in seeds:
+    for table, seed in fits:
         with seeded(seed), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found.append(attempted(learner, table, seed))
@@ -195,7 +251,7 @@ def _several(learner: Learner, table: Table, seeds: Sequence[int]) -> list[Relea
 def attempted(learner: Learner, table: Table, seed: int) -> Release:
     """Return the release of one fit; an exception is a statement."""
     try:
-        return learner(Table(table.X.copy(), table.y.copy()), seed)
+        return release(learner, Table(table.X.copy(), table.y.copy()), seed)
     except Exception as error:
         return {failure(error): 1.0}
 

@@ -1,18 +1,22 @@
 """A short program that shows what an audit found, with NumPy and the learner alone."""
 
+import ast
 import inspect
 import re
 from typing import Any
 
 import numpy as np
 
-from dplangevin.attacks.learners.releases import Fitted, Learner, Trained, parameters
+from dplangevin.attacks.learners.releases import LOWEST, SECONDS, Fitted, Learner, Trained, parameters
 from dplangevin.attacks.learners.sandbox import Table
 from dplangevin.attacks.learners.search import LearnerAudit
 
 INLINE = 12  # rows that are written into the program; more are read from CSV files
 FILES = "first.csv", "second.csv"
 CLAIM = "epsilon", "delta"  # parameters that are written even where they are the defaults
+LOWEST_BIT = """def lowest(x):  # the exponent of the largest power of 2 that x is a multiple of
+    top, bottom = float(x).as_integer_ratio()
+    return (top & -top).bit_length() - bottom.bit_length()"""
 INDEX = re.compile(r"(.*)\[(\d+(?:, \d+)*)\]")
 
 
@@ -39,8 +43,14 @@ def program(found: LearnerAudit, learner: Learner) -> str:
     lines += [f"D{i} = {_written(table, FILES[i - 1])}" for i, table in enumerate(tables[1:], 1)]
     if "(probes)" in body and isinstance(learner, Fitted):
         lines.append(f"probes = np.array({learner.probes.tolist()})")
+    if "lowest(" in body:
+        lines.append(LOWEST_BIT)
+    if "seconds" in body:
+        lines.append("from time import process_time")
     lines.append("def event(X, y, seed):")
-    if "raised" in body:
+    if "seconds" in body:
+        lines += ["    began = process_time()", f"    model = {fit}", "    seconds = process_time() - began"]
+    elif "raised" in body:
         lines += ["    try:", f"        model, raised = {fit}, ''", "    except Exception as error:"]
         lines.append("        raised = f'{type(error).__name__}: ' + ' '.join(str(error).split())")
     elif "warned" in body:
@@ -92,8 +102,18 @@ def construction(learner: Fitted) -> str:
             texts.append(f"{name}=seed")
         elif name in given and (name in CLAIM or not _same(given[name], parameter.default)):
             value = given[name]
+            if not isinstance(value, np.ndarray) and not _is_literal(value):
+                continue  # an object that the estimator made for itself
             texts.append(f"{name}={'np.' if isinstance(value, np.ndarray) else ''}{value!r}")
     return f"{kind.__qualname__}({', '.join(texts)})"
+
+
+def _is_literal(value: Any) -> bool:
+    try:
+        ast.literal_eval(re.sub(r"\b(inf|nan)\b", "0", repr(value)))
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _same(value: Any, default: Any) -> bool:
@@ -118,6 +138,10 @@ def _event(statistic: Any, threshold: float, below: bool) -> str:
 
 def _number(name: str) -> str:
     """Return the expression of a number."""
+    if name == SECONDS:
+        return "seconds"
+    if name.startswith(LOWEST):
+        return f"lowest({_number(name.removeprefix(LOWEST))})"
     if match := re.fullmatch(r"len\((.*)\)", name):
         return f"len({_owner(match[1])})"
     if match := INDEX.fullmatch(name):

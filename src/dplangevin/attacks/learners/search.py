@@ -18,7 +18,7 @@ import numpy as np
 
 from dplangevin.attacks.audit import STRICTER, Event, check_confidence, chosen, lower_rate, upper_rate
 from dplangevin.attacks.learners.observations import Observation, exact, seen
-from dplangevin.attacks.learners.releases import SAID, Learner, Release, drawn
+from dplangevin.attacks.learners.releases import SAID, Learner, Release, alternating, drawn
 from dplangevin.attacks.learners.sandbox import Pair
 from dplangevin.attacks.learners.statistics import Statistic, learned
 from dplangevin.checks import count, require
@@ -28,6 +28,7 @@ JUDGED = 3  # pairs that are fitted again
 PART = 4  # one of so many runs teaches the statistics, and as many choose the event
 FEWEST = 100  # runs for either
 MOST = 10**9  # runs that `runs_needed` considers
+LARGEST = 1e4  # epsilon that `visible` considers
 
 
 class Witness(NamedTuple):
@@ -98,6 +99,11 @@ class LearnerAudit(NamedTuple):
         """Return whether two independent bounds exceed the claim."""
         return self.epsilon > self.claims.epsilon
 
+    @property
+    def visible(self) -> float:
+        """Return the least epsilon that these runs would show, see `visible`."""
+        return visible(self.claims, self.runs, self.confidence)
+
     def needed(self, factor: float) -> int | None:
         """Return how many fits on each table would show an epsilon of `factor` times the claim, see `runs_needed`."""
         return runs_needed(self.claims, factor * self.claims.epsilon, self.confidence)
@@ -143,10 +149,13 @@ def audited(
     def sides(stage: int, at: int, pair: Pair, size: int) -> tuple[list[Release], list[Release]]:
         nonlocal fits
         fits += 2 * size
-        first, second = (
-            drawn(learner, table, _seeds(size, rng, stage, at, side), jobs)
-            for side, table in enumerate(pair[1:])
-        )
+        seeds = [_seeds(size, rng, stage, at, side) for side in (0, 1)]
+        if learner.time:
+            first, second = alternating(learner, pair[1:], seeds, jobs)
+        else:
+            first, second = (
+                drawn(learner, table, of, jobs) for table, of in zip(pair[1:], seeds, strict=True)
+            )
         return first, second
 
     for at, pair in enumerate(pairs):
@@ -212,21 +221,40 @@ def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int
     """
     if not epsilon > claims.epsilon:
         return None
-    rate = 1 / (1 + math.exp(-min(epsilon, 700.0)))
-    error = (1 - confidence) / 2 / JUDGED
-
-    def shows(runs: int) -> bool:
-        hits, misses = np.floor(rate * runs), np.ceil((1 - rate) * runs)
-        low, high = lower_rate(hits, runs, error), upper_rate(misses, runs, error)
-        return bool(low - claims.delta > math.exp(min(claims.epsilon, 700.0)) * high)
-
     runs = 8
-    while not shows(runs):
+    while not _shows(claims, epsilon, runs, confidence):
         runs *= 2
         if runs > MOST:
             return None
     low = runs // 2
     while runs - low > max(1, runs // 100):
         middle = (low + runs) // 2
-        low, runs = (low, middle) if shows(middle) else (middle, runs)
+        low, runs = (low, middle) if _shows(claims, epsilon, middle, confidence) else (middle, runs)
     return runs
+
+
+def visible(claims: Budget, runs: int, confidence: float = 0.95) -> float:
+    """Return the least epsilon that so many runs would show, where it is easiest to see, see `runs_needed`.
+
+    Returns
+    -------
+    float, or inf if no epsilon would be shown.
+    """
+    low, high = claims.epsilon, claims.epsilon + 1.0
+    while not _shows(claims, high, runs, confidence):
+        low, high = high, 2 * high
+        if high > LARGEST:
+            return math.inf
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _shows(claims, middle, runs, confidence) else (middle, high)
+    return high
+
+
+def _shows(claims: Budget, epsilon: float, runs: int, confidence: float) -> bool:
+    """Return whether the expected counts of randomised response with `epsilon` show that a claim fails."""
+    rate = 1 / (1 + math.exp(-min(epsilon, 700.0)))
+    error = (1 - confidence) / 2 / JUDGED
+    hits, misses = np.floor(rate * runs), np.ceil((1 - rate) * runs)
+    low, high = lower_rate(hits, runs, error), upper_rate(misses, runs, error)
+    return bool(low - claims.delta > math.exp(min(claims.epsilon, 700.0)) * high)

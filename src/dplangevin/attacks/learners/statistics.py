@@ -2,7 +2,8 @@
 
 `learned` returns functions of a release.  Each is a linear score of its numbers, one number, or the distance
 of one number from its median.  The linear scores are regularised least squares, which point in the direction
-of linear discriminant analysis.  They find noise that is shared by several numbers.
+of linear discriminant analysis.  They find noise that is shared by several numbers.  Side channels (lowest
+bits, time) are a group of their own, and in no score.
 """
 
 from collections.abc import Sequence
@@ -10,10 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dplangevin.attacks.learners.releases import SAID, Release
+from dplangevin.attacks.learners.releases import CHANNELS, SAID, Release
 
 RIDGES = 1e-6, 1.0  # of the linear scores, in units of the runs: small follows correlations, large the means
-SINGLE, SPREAD = 6, 3  # so many numbers are statistics by themselves, and so many by their distance
+SINGLE, SPREAD = (
+    6,
+    3,
+)  # so many numbers are statistics by themselves; so many by their distance, or of channels
 TINY = 1e-12  # a weight below this share of the largest is 0
 
 
@@ -69,18 +73,26 @@ def learned(first: Sequence[Release], second: Sequence[Release]) -> list[Statist
     """Return statistics that tell these releases apart; [] if all are the same."""
     # errors first: where a fit fails, the other statements are about what is missing
     names = sorted(varying(first, second), key=lambda name: not name.startswith(SAID))
+    channels = [name for name in names if name.startswith(CHANNELS)]
+    names = [name for name in names if not name.startswith(CHANNELS)]
+    found = _single(channels, matrix(first, channels), matrix(second, channels))[:SPREAD] if channels else []
     if not names:
-        return []
+        return found
     x, y = matrix(first, names), matrix(second, names)
-    single = [Statistic((name,), np.ones(1), np.zeros(1)) for name in names]
-    order = np.argsort(-_distance(x, y), kind="stable")
-    found = [single[i] for i in order[:SINGLE]]
+    found += _single(names, x, y)[:SINGLE]
     center = np.median(np.concatenate([x, y]), 0)
     apart = np.argsort(-_distance(np.abs(x - center), np.abs(y - center)), kind="stable")
     found += [Statistic((names[i],), np.ones(1), np.zeros(1), float(center[i])) for i in apart[:SPREAD]]
     if len(names) > 1:
         found += [_linear(names, x, y, ridge, squares=False) for ridge in RIDGES]
-    return [*found, _linear(names, x, y, RIDGES[-1], squares=True)] if len(names) > 1 else found
+        found.append(_linear(names, x, y, RIDGES[-1], squares=True))
+    return found
+
+
+def _single(names: Sequence[str], x: np.ndarray, y: np.ndarray) -> list[Statistic]:
+    """Return each number as a statistic by itself, the most different one first."""
+    order = np.argsort(-_distance(x, y), kind="stable")
+    return [Statistic((names[i],), np.ones(1), np.zeros(1)) for i in order]
 
 
 def _distance(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -1,0 +1,105 @@
+"""Audit the learners of conf/audit/published.yaml: python benchmarks/audits.py [NAME ...].
+
+The rows go to benchmarks/audits.csv. A row has the version of its package and the date. Rows of learners
+that are not named, or whose package is not installed, stay as they are. A program that shows a violation
+without dplangevin goes to docs/audits/NAME.py; `ruff format docs/audits` breaks its lines.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dplangevin import Budget
+from dplangevin.attacks.learners import script
+from dplangevin.attacks.learners.search import audited
+from dplangevin.cli.audit import located, made
+from dplangevin.library import sandboxed
+from dplangevin.pipeline.cache import csv_bytes
+from dplangevin.pipeline.config import content, load
+
+RESULT, PROGRAMS = Path("benchmarks/audits.csv"), Path("docs/audits")
+RUNS, CLAIM = 200, (1.0, 0.0)
+
+
+def main() -> int:
+    """Audit the learners that the command line names, by default all."""
+    spec = content("audit", "published", load())
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(spec['learners'])}")
+    names = parser.parse_args().names or list(spec["learners"])
+    for name in names:
+        of = spec["learners"][name]
+        try:
+            installed = version(of["package"])
+        except PackageNotFoundError:
+            print(f"{name}: {of['package']} is not installed (requirements-audits.lock): its row stays")
+            continue
+        row = {"id": name, "label": of["label"], "package": of["package"], "version": installed}
+        row |= {"date": time.strftime("%Y-%m-%d")} | audit(name, of, spec["confidence"])
+        print(f"{name}: attack epsilon {row['epsilon_attack']:.3g}, {row['fits']:,} fits", flush=True)
+        merged(row, list(spec["learners"]))
+    return 0
+
+
+def audit(name: str, of: Mapping[str, Any], confidence: float) -> dict[str, Any]:
+    """Return the columns of one audit; write the program of a violation."""
+    trained = "train" in of
+    estimator = located(of["train"]) if trained else made(of["learner"], of.get("args", ""))
+    neighbours, runs = of.get("neighbours", "replace_one"), of.get("runs", RUNS)
+    hidden = ["not_private_", *of.get("ignore", [])]
+    learner, pairs = sandboxed(estimator, None, neighbours, 1.0, False, hidden, of.get("skip", []))
+    found = audited(learner, pairs, Budget(*of.get("claims", CLAIM)), runs, confidence)
+    program = PROGRAMS / f"{name}.py"
+    if not found.violated:
+        program.unlink(missing_ok=True)
+    elif not trained:  # that of a function of published.py is written by hand
+        program.write_text(script.program(found, learner))
+    shown = found.confirmed or (found.judged[0] if found.judged else None)
+    return {
+        "options": options(of, runs),
+        "neighbours": neighbours,
+        "epsilon_promised": found.claims.epsilon,
+        "delta": found.claims.delta,
+        "epsilon_attack": found.epsilon,
+        "epsilon_visible": found.visible,
+        "violated": int(found.violated),
+        "confidence": confidence,
+        "pair": shown.pair.name if shown else "",
+        "event": shown.text if shown else "",
+        "observations": "; ".join(f"{each.check}: {each.text}" for each in found.observations),
+        "pairs": len(pairs),
+        "runs": runs,
+        "fits": found.fits,
+    }
+
+
+def options(of: Mapping[str, Any], runs: int) -> str:
+    """Return the options of `dplangevin audit` that this audit has."""
+    words = [f"--train {of['train']}" if "train" in of else f'{of["learner"]} --args "{of.get("args", "")}"']
+    words.append("--claims {:g},{:g}".format(*of.get("claims", CLAIM)))
+    if "neighbours" in of:
+        words.append(f"--neighbours {of['neighbours']}")
+    for name in ("ignore", "skip"):
+        if name in of:
+            words.append(f'--{name} "{",".join(of[name])}"')
+    return " ".join([*words, f"--runs {runs}"])
+
+
+def merged(row: Mapping[str, Any], order: Sequence[str]) -> None:
+    """Write a row in place of the earlier one with its id, in the order of the learners."""
+    rows: dict[str, Mapping[Any, Any]] = {row["id"]: row}
+    if RESULT.exists():
+        before = pd.read_csv(RESULT, keep_default_na=False)[list(row)].to_dict("records")
+        rows = {each["id"]: each for each in before if each["id"] in order} | rows
+    frame = pd.DataFrame([rows[name] for name in order if name in rows])
+    RESULT.write_bytes(csv_bytes(frame))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
