@@ -41,7 +41,7 @@ from dplangevin.methods import (
     with_final_guarantees,
 )
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
-from dplangevin.methods.prices import Attack, priced
+from dplangevin.methods.prices import Attack, equal_budget, priced
 from dplangevin.pipeline import reference
 from dplangevin.pipeline.cache import Rows, Store, cached_rows
 from dplangevin.pipeline.code import code_hash, targets
@@ -66,6 +66,7 @@ REPORTED = (
 
 TOGETHER = 1_000  # chains of one tensor program; more would be no faster
 BAR = {"unit": "unit", "disable": None}  # settings of tqdm
+CLOSE = 2e-3  # relative tolerance of the proven ε for which budgets are found
 MEMORY, COPIES = 1e9, 4  # bytes that a process takes, and copies of the rows in it
 
 
@@ -249,7 +250,6 @@ class Work:
         self.spec = cfg.experiment[experiment]
         self.tasks = tasks(cfg, experiment, dataset)
         self.keys = task_keys(cfg, experiment, dataset, inputs, self.tasks)
-        self.delta = float(self.spec.get("delta", cfg.delta))
         if inputs.posterior and any(
             task.problem_changes or any(task.data_subset.values()) for task in self.tasks
         ):
@@ -327,8 +327,20 @@ class Work:
         """Return the method of a task, and its plan for each budget."""
         method: Method = instantiate(task.config)
         facts = self.problem(task).facts
-        budgets = [Budget(epsilon, self.delta) for epsilon in task.epsilons]
+        budgets = [self.budget(method, facts, epsilon) for epsilon in task.epsilons]
         return method, planned(method, facts, budgets, task.run.name)
+
+    def delta(self, facts: Facts) -> float:
+        """Return the experiment's delta for the problem with these facts."""
+        given = self.spec.get("delta") or self.cfg.delta
+        return min(self.cfg.delta, facts.n**-2) if given == "1/n^2" else float(given)
+
+    def budget(self, method: Method, facts: Facts, epsilon: float) -> Budget:
+        """Return the budget of a method for an epsilon of the experiment, see `schema.Experiment.calibrated`."""
+        asked = Budget(epsilon, self.delta(facts))
+        if self.spec.get("calibrated") != "proven":
+            return asked
+        return equal_budget(method, facts, asked, self.spec.price_neighbours, rtol=CLOSE)
 
     def stream(self, task: Task, method: Method) -> str:
         """Return the name of the random stream of a task.
@@ -395,7 +407,8 @@ class Work:
         problem = placed(self.problem(first), plans, first.run.seeds)
         curve: Any = None  # LearningCurve or None
         if self.spec.get("curve"):
-            curve = instantiate(self.spec.curve)(problem, plans[0], first.run.seeds, self.delta)
+            delta = self.delta(problem.facts)
+            curve = instantiate(self.spec.curve)(problem, plans[0], first.run.seeds, delta)
             plans = [curve.shortened(plans[0])]
         if self.spec.get("best_epoch"):
             plans = [plan._replace(work=by_epoch(plan.work, problem.facts.n)) for plan in plans]
@@ -435,6 +448,7 @@ class Work:
         task, spec = self.tasks[i], self.spec
         problem = self.problem(task)
         method: Method = instantiate(task.config)
+        delta = self.delta(problem.facts)
         formula = instantiate(spec.formula) if spec.get("formula") else None
         attack: Attack | None = instantiate(spec.attack) if spec.get("attack") else None
 
@@ -446,9 +460,9 @@ class Work:
                 )
                 adjacency = spec.get("price_neighbours") or plan.guarantee.adjacency
                 names = spec.get("prices") or []
-                on_row = attack and partial(attack, method, plan, problem, self.delta, rng)
+                on_row = attack and partial(attack, method, plan, problem, delta, rng)
                 rows.append(
-                    priced(method, plan, problem.facts, self.delta, adjacency, names, formula, on_row)
+                    priced(method, plan, problem.facts, delta, adjacency, names, formula, on_row)
                 )
             return pd.DataFrame(rows)
 
@@ -485,7 +499,7 @@ class Work:
                 "scaling": task.scaling,
                 "block": task.run.block,
                 "epsilon": epsilon,
-                "delta": self.delta,
+                "delta": self.delta(problem.facts),
             }
             price = {str(name): value for name, value in prices.iloc[e].to_dict().items()}
             failed = [price.pop("violated", ""), violated[e]]
