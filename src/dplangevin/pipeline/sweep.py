@@ -46,7 +46,7 @@ from dplangevin.pipeline import reference
 from dplangevin.pipeline.cache import Rows, Store, cached_rows
 from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.executor import Need, computed
-from dplangevin.pipeline.plan import SUBSET, TABLES, Task, plain, tasks
+from dplangevin.pipeline.plan import SUBSET, TABLES, Task, delta, plain, tasks
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain
@@ -330,14 +330,9 @@ class Work:
         budgets = [self.budget(method, facts, epsilon) for epsilon in task.epsilons]
         return method, planned(method, facts, budgets, task.run.name)
 
-    def delta(self, facts: Facts) -> float:
-        """Return the experiment's delta for the problem with these facts."""
-        given = self.spec.get("delta") or self.cfg.delta
-        return min(self.cfg.delta, facts.n**-2) if given == "1/n^2" else float(given)
-
     def budget(self, method: Method, facts: Facts, epsilon: float) -> Budget:
         """Return the budget of a method for an epsilon of the experiment, see `schema.Experiment.calibrated`."""
-        asked = Budget(epsilon, self.delta(facts))
+        asked = Budget(epsilon, delta(self.cfg, self.spec, facts.n))
         if self.spec.get("calibrated") != "proven":
             return asked
         return equal_budget(method, facts, asked, self.spec.price_neighbours, rtol=CLOSE)
@@ -407,8 +402,9 @@ class Work:
         problem = placed(self.problem(first), plans, first.run.seeds)
         curve: Any = None  # LearningCurve or None
         if self.spec.get("curve"):
-            delta = self.delta(problem.facts)
-            curve = instantiate(self.spec.curve)(problem, plans[0], first.run.seeds, delta)
+            curve = instantiate(self.spec.curve)(
+                problem, plans[0], first.run.seeds, delta(self.cfg, self.spec, problem.facts.n)
+            )
             plans = [curve.shortened(plans[0])]
         if self.spec.get("best_epoch"):
             plans = [plan._replace(work=by_epoch(plan.work, problem.facts.n)) for plan in plans]
@@ -448,7 +444,7 @@ class Work:
         task, spec = self.tasks[i], self.spec
         problem = self.problem(task)
         method: Method = instantiate(task.config)
-        delta = self.delta(problem.facts)
+        spent = delta(self.cfg, spec, problem.facts.n)
         formula = instantiate(spec.formula) if spec.get("formula") else None
         attack: Attack | None = instantiate(spec.attack) if spec.get("attack") else None
 
@@ -460,10 +456,8 @@ class Work:
                 )
                 adjacency = spec.get("price_neighbours") or plan.guarantee.adjacency
                 names = spec.get("prices") or []
-                on_row = attack and partial(attack, method, plan, problem, delta, rng)
-                rows.append(
-                    priced(method, plan, problem.facts, delta, adjacency, names, formula, on_row)
-                )
+                on_row = attack and partial(attack, method, plan, problem, spent, rng)
+                rows.append(priced(method, plan, problem.facts, spent, adjacency, names, formula, on_row))
             return pd.DataFrame(rows)
 
         if attack is None:
@@ -499,7 +493,7 @@ class Work:
                 "scaling": task.scaling,
                 "block": task.run.block,
                 "epsilon": epsilon,
-                "delta": self.delta(problem.facts),
+                "delta": delta(self.cfg, self.spec, problem.facts.n),
             }
             price = {str(name): value for name, value in prices.iloc[e].to_dict().items()}
             failed = [price.pop("violated", ""), violated[e]]
