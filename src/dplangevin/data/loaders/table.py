@@ -1,4 +1,4 @@
-"""The loader of any table with a header, whose columns a schema describes."""
+"""The loader of any table whose columns a schema describes."""
 
 import math
 from collections import Counter
@@ -28,8 +28,9 @@ def load(
     row_norm_bound: float | None = None,
     bias: bool = True,
     limit: int | None = None,
+    header: bool = True,
 ) -> Dataset:
-    """Load a table with a header: one row is one record, and x is (R, n, d) float32.
+    """Load a table: one row is one record, and x is (R, n, d) float32.
 
     Nothing is computed from the rows. If you computed a constant from them, say so in `assumptions`. A label is
     -1 or +1 for two classes, 0, ..., K - 1 (int64) for K > 2 classes, in [-1, 1] for a range.
@@ -52,6 +53,9 @@ def load(
         Whether a last feature is added that is 1 in every row.
     limit : int or None
         Rows of each file to keep, from the top. None: all.
+    header : bool
+        Whether the first row of a file names the columns. False: a file has the columns of the schema, in its
+        order, and then the target.
 
     Returns
     -------
@@ -74,11 +78,12 @@ def load(
         row_norm_bound = math.sqrt(len(schema.used) + bias)
     if not row_norm_bound > 0:
         raise ValueError(f"row_norm_bound = {row_norm_bound} must be positive")
+    names = None if header else [*schema.columns, schema.target]
     clipped = Counter[str]()
 
     def arrays(files: str | Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         paths = [Path(folder) / each for each in ([files] if isinstance(files, str) else files)]
-        chunks = [_chunk(table, schema, bias, clipped) for table in _labelled(paths, schema, limit)]
+        chunks = [_chunk(table, schema, bias, clipped) for table in _labelled(paths, schema, limit, names)]
         if not chunks:
             raise DataError(f"{name}, column {schema.target}: no row has a label")
         x, y = (np.concatenate(blocks) for blocks in zip(*chunks, strict=True))
@@ -103,11 +108,13 @@ def load(
     return Dataset(x[train_rows], y[train_rows], x[test_rows], y[test_rows], meta)
 
 
-def _labelled(paths: Sequence[Path], schema: Schema, limit: int | None) -> Iterable[Table]:
+def _labelled(
+    paths: Sequence[Path], schema: Schema, limit: int | None, names: Sequence[str] | None
+) -> Iterable[Table]:
     """Yield the rows of all files in chunks; without rows that lack a label, if the schema drops these."""
     classes, absent = {*(schema.classes or ())}, {*schema.marks, ""}
     for path in paths:
-        for table in Table.chunks(path, limit=limit, form=schema.form):
+        for table in Table.chunks(path, names, limit=limit, form=schema.form):
             table.require([schema.target, *schema.used])
             if schema.unlabelled == "drop":
                 labels = table.columns[schema.target]
