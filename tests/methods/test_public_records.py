@@ -12,6 +12,7 @@ from dplangevin.cli import app
 from dplangevin.cli.mechanisms import Options, planned
 from dplangevin.methods.prices import N_PUBLIC, records_public, what_is_done
 from dplangevin.methods.registry import METHODS, named
+from dplangevin.methods.tuned import Tuned
 from dplangevin.pipeline.config import load
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts
@@ -19,8 +20,7 @@ from dplangevin.problems import Facts
 CONFIGURED = [name for name, config in load().method.items() if instantiate(config).budgeted]
 PRIVATE = sorted(name for name in METHODS if named(name).budgeted)
 # what these do with n and with n + 1 records is the same
-WITHOUT_N = {"objpert", "objpert_tight", "objpert_pure", "ops", "ops_gdp", "pate"}
-WITHOUT_N |= {"adassp", "quadratic_fit", "dp_precond", "dp_newton"}
+WITHOUT_N = {"adassp", "quadratic_fit", "objpert", "objpert_tight", "objpert_pure", "ops", "ops_gdp", "pate"}
 
 
 def options(name: str) -> Options:
@@ -59,7 +59,24 @@ def test_a_prior_that_depends_on_n_is_found() -> None:
     assert records_public(what_is_done(HiddenN(method), facts, budget), facts.n) == (N_PUBLIC,)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("words", "says"), [("--batch 128", True), ("--sampling full", False)])
+def test_a_chain_inside_of_a_plan_is_found() -> None:
+    """Steps are divided by n: in a plan that is a chain, that has one, and that has plans of chains."""
+    budget, facts = Budget(1.0, 1e-5), public_facts(3000, 5)
+    for method in (
+        named("dp_gd"),
+        named("dp_precond"),
+        named("dp_newton"),
+        Tuned(named("dp_gd"), {"step": [1.0]}),
+    ):
+        _, done = what_is_done(method, facts, budget)(3000)
+        assert any("step_size" in part for part in done), type(method).__name__
+        assert records_public(what_is_done(method, facts, budget), 3000) == (N_PUBLIC,)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [("--batch 128", True), ("--sampling random_allocation --batch 128", True), ("--sampling full", False)],
+)
 def test_gaussian_steps_say_it_where_a_rate_depends_on_n(words: str, says: bool) -> None:
     found = CliRunner().invoke(app, f"price --records 6000 {words} --noise 4 --steps 3".split())
     assert found.exit_code == 0, found.stderr

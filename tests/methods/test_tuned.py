@@ -17,6 +17,7 @@ from torch import Tensor
 from dplangevin import (
     METHODS,
     Budget,
+    DpGd,
     DpSgd,
     OutPert,
     Pate,
@@ -110,6 +111,9 @@ def test_one_of_several_mechanisms_costs_what_the_dearest_costs() -> None:
         (lambda: Tuned(CHEAP, {}), "choices is empty"),
         (lambda: Tuned(CHEAP, {"clip": [1.0]}), "OutPert has no setting 'clip'"),
         (lambda: Tuned(CHEAP, {"l2": []}), "choices of l2 is empty"),
+        (lambda: Tuned(DpGd(noise_multiplier=1.0), {"step": [1.0]}), "noise_multiplier of DpGd is given"),
+        (lambda: Tuned(DpGd(), {"noise_multiplier": [1.0]}), "noise_multiplier of DpGd is given"),
+        (lambda: Tuned(DpGd(), {"steps": [1.5]}), "steps must be whole numbers, not 1.5"),
         (lambda: Tuned(CHEAP, {"l2": [-1.0]}), "l2"),
         (lambda: Tuned(CHEAP, {"l2": [1.0]}, held_back=1.0), "held_back must be"),
         (lambda: Tuned(CHEAP, {"l2": [1.0]}, runs=0.5), "mean number of runs"),
@@ -166,6 +170,47 @@ def test_tuning_finds_the_setting_that_predicts(seeds: int, loss: Any) -> None:
     assert tried.any()
     assert (release.not_private["chosen"][tried] == 1).all()
     assert (release.theta[tried].norm(dim=-1) < 100).all()
+
+
+HELD = [  # a row that is held back, and one with another of every kind
+    ([0.6, 0.8], 1.0),
+    ([0.6, -0.8], -1.0),
+    ([0.0, 0.0], 1.0),
+    ([1e18, -1e18], 1.0),
+    ([math.inf, -1.0], 1.0),
+    ([math.nan, 0.1], -1.0),
+    ([0.6, 0.8], math.nan),
+]
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, softmax(3), huber(1.0, 1.0)], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("far", [1.0, 1e16, 3e38, math.inf, math.nan])
+def test_one_row_moves_a_score_by_at_most_one_whatever_the_row_and_the_model(far: float, loss: Any) -> None:
+    """A nan would lose to every score, and an error would stop the release: both would show the row."""
+    theta = torch.full((1, 2, 3, loss.classes * 2), far)
+    theta[..., 1::2] *= -1
+    rows, found = torch.tensor([[0.6, 0.8], [0.8, -0.6], [0.1, 0.2]]), []
+    for x, y in HELD:
+        held = torch.cat([torch.tensor([x]), rows])[None]
+        labels = torch.tensor([[y, 1.0, -1.0, 1.0]])
+        problem = Glm(held, labels if loss.classes == 1 else labels.clamp(min=0), loss)
+        tested = replace(problem, x_test=held, y_test=tuned.asked(problem.y, loss))
+        found.append(tuned.scored(tested, theta))
+    scores = torch.stack(found)
+    assert scores.isfinite().all()
+    assert scores.min() >= 0
+    assert scores.max() <= 4
+    assert (scores - scores[0]).abs().max() <= 1 + 1e-12
+
+
+def test_whole_numbers_stay_whole() -> None:
+    grid = Tuned(DpGd(), {"steps": [5, 10.0], "step": [1]}).candidates
+    assert [(each.steps, type(each.steps), type(each.step)) for each in grid] == [
+        (5, int, float),
+        (10, int, float),
+    ]
+    plan = Tuned(DpGd(), {"steps": [5, 10]}).plan(facts(50, 2), Budget(1.0, 1e-3))
+    assert [len(each.work.step) for each in plan.work.plans] == [5, 10]
 
 
 def test_no_run_at_all_releases_a_constant() -> None:

@@ -107,6 +107,23 @@ def test_the_number_of_steps_suffices_and_is_not_loose() -> None:
             assert distance(walk, fewer, rho * n / precision, precision) > away
 
 
+def majorant(problem: Glm) -> Tensor:
+    """A bound on the Hessian at every theta: 1/2 (I - 1/K) (x) X^T X for K margins (Boehning 1992), else X^T X/4."""
+    margins = torch.eye(problem.classes, dtype=torch.float64)
+    of_margins = (margins - 1 / problem.classes) / 2 if problem.classes > 1 else margins / 4
+    return torch.kron(of_margins, problem.gram[0])
+
+
+def test_the_majorant_bounds_every_hessian_and_no_multiple_of_the_mean_curvature_does() -> None:
+    rng = torch.Generator().manual_seed(0)
+    problem = Glm(torch.eye(1)[None], torch.zeros(1, 1), softmax(4)).to(torch.float64)
+    theta = torch.randn(1, 300, 4, generator=rng, dtype=torch.float64) * 3
+    theta[0, 0] = torch.tensor([20.0, 20.0, 0.0, 0.0])  # two classes of one half each
+    gaps = torch.linalg.eigvalsh(majorant(problem) - problem.hessian(theta)[0])
+    assert float(gaps.min()) > -1e-12
+    assert float(torch.linalg.eigvalsh(problem.hessian(theta)[0]).max()) > 1.9 * problem.facts.mean_curvature
+
+
 def test_a_proposal_is_accepted_as_often_as_the_limit_takes_it() -> None:
     """On all rows within the bound, of one margin and of several."""
     rng = torch.Generator().manual_seed(0)
@@ -116,8 +133,7 @@ def test_a_proposal_is_accepted_as_often_as_the_limit_takes_it() -> None:
             x = torch.randn(1, 60, 3, generator=rng) * torch.tensor([1.0, spread, spread])
             problem = Glm(x / x.norm(dim=-1, keepdim=True), torch.zeros(1, 60), loss).to(torch.float64)
             walk = sampler.walk(problem.facts, 1.0, 0.5)
-            at = torch.zeros(1, 1, problem.d, dtype=torch.float64)  # where the curvature is largest
-            values = torch.linalg.eigvalsh(problem.hessian(at)[0, 0])
+            values = torch.linalg.eigvalsh(majorant(problem))
             rarest = 0.5 * float(torch.log1p(values / (0.5 + walk.pull)).sum())
             assert rarest <= math.log(3.0) + 1e-9
 

@@ -237,7 +237,9 @@ class Steps(NamedTuple):
         if self.schedule == "decreasing":
             title += " at first, growing as t^(1/6)"
         settings = {"noise_multiplier": noise, "steps": self.number, "rate": self.size / self.records}
-        public = records_public(lambda n: self._replace(records=n).event(noise), self.records)
+        public = records_public(
+            lambda n: (self._replace(records=n).event(noise), self.sampling.rate(n)), self.records
+        )
         assumptions = "every step's result released", *public
         return Mechanism(title, self.event(noise), settings=settings, assumptions=assumptions)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from dplangevin.engine import memory, passes
+from dplangevin.engine import long_sums, memory, passes
 from dplangevin.engine.recognise import materialised_size, plan
 
 memory.keep_heap()
@@ -47,7 +47,7 @@ class Sums(NamedTuple):
     Attributes
     ----------
     gradient : Tensor (S, d)
-        ``sum_i mask_si min(1, clip/||g_si||) g_si``.
+        ``sum_i mask_si min(1, clip/||g_si||) g_si``, in float64 if B is above `long_sums.LONG`.
     loss : Tensor (S, B)
         Losses in nats; 0 where masked out.
     norm : Tensor (S, B)
@@ -148,6 +148,8 @@ def _sums(
         network.module, network.shape, materialised_size(layers, network.d), theta
     )
     gradient = torch.zeros_like(theta)
+    if batch > long_sums.LONG:
+        gradient, size = gradient.double(), min(size, long_sums.BLOCK)
     loss, norm = theta.new_zeros(seeds, batch), theta.new_full((seeds, batch), math.nan)
     right = torch.zeros_like(mask)
     for part in _blocks(seeds, batch, size):

@@ -136,7 +136,7 @@ class _Newton:
     """The update as a kernel.  It reads the rows, for the Hessian, and the event counts that."""
 
     def __init__(self, problem: Glm, chains: Sequence[Chain], std: Tensor, rng: torch.Generator) -> None:
-        self.problem, self.std, self.rng = problem, std[:, None], rng
+        self.problem, self.std, self.rng = problem.to(torch.float64), std[:, None], rng
         self.ridge = 1 / loop.schedules(chains, "step", problem.device).double()
 
     def init(self, theta: Tensor, rng: torch.Generator) -> State:
@@ -145,9 +145,13 @@ class _Newton:
     def step(self, state: Any, noisy: Tensor, t: int, batch: random.Batch) -> State:
         (theta,) = state
         gradient = (noisy / self.problem.n).double()
-        hessian = self.problem.hessian(theta).double() / self.problem.n
+        hessian = self.hessian(theta) / self.problem.n
         hessian.diagonal(dim1=-2, dim2=-1).add_(self.ridge[t])
         direction = torch.cholesky_solve(gradient[..., None], cholesky(hessian))[..., 0]
         normals = random.noise(self.rng, len(theta), 1, theta.shape[-1], device=theta.device)
         direction += self.std * gradient.norm(dim=-1, keepdim=True) * normals
         return ((theta - direction).to(theta.dtype),)
+
+    def hessian(self, theta: Tensor) -> Tensor:
+        """Return the Hessian of the summed loss in float64, see `engine.long_sums`."""
+        return self.problem.hessian(theta.double())

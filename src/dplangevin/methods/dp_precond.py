@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -21,6 +22,7 @@ from dplangevin.problems.glm import Glm, linear_facts
 from dplangevin.samplers.chains import loop
 
 FLOOR = 1e-6  # of the largest possible second moment; keeps the matrix regular without noise
+AT_ONCE = 4096  # rows whose lengths are computed at a time
 
 
 class Work(NamedTuple):
@@ -115,7 +117,7 @@ class DpPrecond:
         std, chains = of_works(plans, "moment_std", problem.device), [plan.work.chain for plan in plans]
         found = second_moments(problem, std, how.seeds, how.rng)
         turn, size = self.preconditioner(found, std, problem.facts)
-        turned = Turned(problem, turn.to(problem.x.dtype))
+        turned = Turned(problem, turn)
         kernel = loop.Descent(chains, problem.n, problem.device)
         longest = self.second.stable(problem.loss.smoothness) * size.to(problem.x.dtype)
         kernel.step_size = kernel.step_size[:, None].minimum(longest[..., None])  # (T, S, E, 1)
@@ -129,7 +131,7 @@ class DpPrecond:
             checkpoint=how.checkpoint,
             drawn_in=how.drawn_in,
         )
-        return Release(turned.turned(theta.mean(2))[:, :, None])
+        return Release(turned.turned(theta.mean(2))[:, :, None].to(theta.dtype))
 
     def preconditioner(self, moments: Tensor, std: Tensor, facts: Facts) -> tuple[Tensor, Tensor]:
         """Return W ``(S, E, p, p)`` and R^2 ``(S, E)``, for A ``(S, E, p, p)`` and its noise s ``(E,)``."""
@@ -149,7 +151,7 @@ def second_moments(problem: Glm, std: Tensor, seeds: int, rng: torch.Generator) 
     """
     p = problem.features
     normals = random.noise(rng, seeds, 1, p, p, device=problem.device)
-    return problem.gram.double()[:, None] + std[:, None, None] * (normals + normals.mT) / 2
+    return problem.to(torch.float64).gram[:, None] + std[:, None, None] * (normals + normals.mT) / 2
 
 
 class Turned:
@@ -158,7 +160,8 @@ class Turned:
     Attributes
     ----------
     model : Glm
-    turn : Tensor (S, E, p, p), W; symmetric.
+    turn : Tensor (S, E, p, p), W; symmetric, in float64.  A row may be far shorter in the new coordinates, and
+        float32 would lose its length.
     lengths : Tensor (S, E, n), of the rows ``W x_i``.
     """
 
@@ -168,8 +171,9 @@ class Turned:
         self.lengths = torch.empty(shape, dtype=model.x.dtype, device=model.device)
         for s in range(shape[0]):
             x = model.x[0 if model.shared else s]
-            for e in range(shape[1]):  # one at a time, to save memory
-                self.lengths[s, e] = (x @ turn[s, e]).norm(dim=-1)
+            for e, first in product(range(shape[1]), range(0, model.n, AT_ONCE)):  # to save memory
+                at = slice(first, first + AT_ONCE)
+                self.lengths[s, e, at] = (x[at].double() @ turn[s, e]).norm(dim=-1)
 
     @property
     def facts(self) -> Facts:
@@ -187,15 +191,16 @@ class Turned:
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
         """Return the sum at u = theta; `rows` are all rows in their order."""
-        found = self.model.clipped_sum(self.turned(theta), rows, mask, clip, lengths=self.lengths)
+        at = self.turned(theta).to(theta.dtype)
+        found = self.model.clipped_sum(at, rows, mask, clip, lengths=self.lengths)
         return Sums(self.turned(found.gradient))
 
     def turned(self, theta: Tensor) -> Tensor:
-        """Return W times the vector of each class, ``(S, E, d)``."""
-        return (theta.unflatten(-1, (-1, self.model.features)) @ self.turn).flatten(-2)
+        """Return W times the vector of each class, ``(S, E, d)`` in float64."""
+        return (theta.double().unflatten(-1, (-1, self.model.features)) @ self.turn).flatten(-2)
 
     def predict(self, theta: Tensor) -> Tensor:
-        return self.model.predict(self.turned(theta))
+        return self.model.predict(self.turned(theta).to(theta.dtype))
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
         return None

@@ -164,8 +164,17 @@ def _judged(probability: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         raise ValueError(f"rows must be probabilities, >= 0 with sum 1: one is off by {float(off.max()):.3g}")
     confidence = p.amax(-1)
     given = p.gather(-1, y.long().expand(len(p), -1)[..., None])[..., 0]
-    ties = (p == confidence[..., None]).sum(-1)
-    return given, confidence, (given == confidence) / ties.double()
+    return given, confidence, rightness(p, y)
+
+
+def rightness(probability: Tensor, y: Tensor) -> Tensor:
+    """Return what each row counts for the accuracy, ``(..., m)`` in float64: 0, 1 or 1/t, see `scores`.
+
+    Shapes: probability ``(..., m, K)`` of any numbers that are not nan, y ``(1 or more, m)``.
+    """
+    most = probability.amax(-1)
+    given = probability.gather(-1, y.long().expand(probability.shape[:-1])[..., None])[..., 0]
+    return (given == most) / (probability == most[..., None]).sum(-1).double()
 
 
 def _bins(confidence: Tensor) -> Tensor:

@@ -137,12 +137,23 @@ def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int]
 
     def mechanism(n: int) -> Any:
         plan = method.plan(facts._replace(n=n), budget)
-        done = {**chain_columns(plan, n), **plan.settings}
-        if "l2" in done:  # a column on the scale of the mean loss; the prior itself is on that of the sum
-            done["l2"] = f"{float(done['l2']) * n:.9g}"
+        parts = [chain_columns(plan._replace(work=chain), n) for chain in _chains(plan.work)]
+        done: list[dict[str, Any]] = [dict(plan.settings), *parts]
+        for part in done:
+            if "l2" in part:  # a column on the scale of the mean loss; the prior itself is on that of the sum
+                part["l2"] = f"{float(part['l2']) * n:.9g}"
         return plan.guarantee.event, done
 
     return mechanism
+
+
+def _chains(work: Any) -> list[Chain]:
+    """Return the chains in what a plan has to compute, those of plans within it, too."""
+    if isinstance(work, Chain):
+        return [work]
+    if isinstance(work, Plan):
+        return _chains(work.work)
+    return [chain for part in work for chain in _chains(part)] if isinstance(work, tuple) else []
 
 
 def spent(plan: Plan, facts: Facts, steps: int, delta: float) -> dict[str, float]:

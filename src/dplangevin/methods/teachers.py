@@ -221,7 +221,7 @@ class Descent:
             rows = own.gather(1, order[:, at * self.batch : (at + 1) * self.batch]).to(theta.device)
             mask = rows >= 0
             sums = problem.clipped_sum(theta[:, None], rows.clamp_min(0), mask[:, None], None)
-            mean = sums.gradient[:, 0] / mask.sum(1, keepdim=True).clamp_min(1)
+            mean = sums.gradient[:, 0].to(theta.dtype) / mask.sum(1, keepdim=True).clamp_min(1)
             velocity = self.momentum * velocity + mean + self.decay * theta
             after = theta - float(rates[t]) * velocity
             sound = after.isfinite().all(-1, keepdim=True)

@@ -12,7 +12,8 @@ record that differs is in A on both data sets, or in B on both.
   a mixture with known weights.  Its hockey-stick divergence is the mean over the settings, so at most the largest.
 * In B.  The model has the same law on both data sets.  Given the model, one record moves the sum of the scores of
   rows, each in [0, 1], by at most 1.  So one run is a Gaussian mechanism with noise multiplier ``2 std``, after a
-  draw that does not depend on the record.
+  draw that does not depend on the record.  For this, every score is finite, whatever the model and the row:
+  coordinates of theta count up to `FARTHEST`, and a prediction that is nan counts as one of no information.
 
 In both cases the pair (model, noisy score) is the result of one run, and the order looks only at it.  So the price of
 the best of K runs follows from that of one run (Papernot and Steinke 2022; `privacy.selection` has the proof).  A
@@ -38,13 +39,14 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.checks import require
 from dplangevin.methods import Execution, Method, Plan, Release, guaranteed
-from dplangevin.methods.evaluate import all_scores, predictive
+from dplangevin.methods.evaluate import predictive, rightness
 from dplangevin.privacy import Budget, OneOfDpEvent, calibrate
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.selection import check_runs, probabilities
 from dplangevin.problems import Facts, Problem
-from dplangevin.problems.glm import NO_TEST, Glm
+from dplangevin.problems.glm import FARTHEST, NO_TEST, Glm
+from dplangevin.problems.losses import Loss
 
 RTOL = 5e-4  # relative tolerance of both calibrations
 # one run gets epsilon divided by a number between these, at delta/runs; a Poisson law can need `runs` times more
@@ -54,6 +56,8 @@ SPLIT = "held back"  # names the public stream that draws B
 # words for fields in what guarantees say is "chosen without accounting"
 WORDS = {"step": "step size", "l2": "ridge", "precision": "prior"}
 UNACCOUNTED = " chosen without accounting"
+GIVEN = "noise_multiplier", "noise_std"  # settings by which a caller gives the noise
+WHOLE = int, int | None, "int", "int | None"  # annotations of settings that are whole numbers
 
 
 class Tries(NamedTuple):
@@ -101,6 +105,10 @@ class Tuned:
         name = type(self.method).__name__
         require(self.method.budgeted, f"{name} keeps no budget: nothing is private of its best run")
         known = [part.name for part in fields(self.method)]  # type: ignore[arg-type]
+        for field in GIVEN:
+            given = field in self.choices or (field in known and getattr(self.method, field) is not None)
+            fault = f"{field} of {name} is given, but tuning calibrates the noise: leave {field} out"
+            require(field not in known or not given, fault)
         require(bool(self.choices), "choices is empty: give at least one field of the method, with values")
         for field, values in self.choices.items():
             require(field in known, f"{name} has no setting {field!r}; it has {', '.join(known)}")
@@ -114,7 +122,10 @@ class Tuned:
     @property
     def candidates(self) -> list[Any]:
         """The method with each combination of settings."""
-        grid = product(*([float(value) for value in values] for values in self.choices.values()))
+        whole = {part.name for part in fields(self.method) if part.type in WHOLE}  # type: ignore[arg-type]
+        grid = product(
+            *([_number(of, value, of in whole) for value in self.choices[of]] for of in self.choices)
+        )
         return [replace(self.method, **dict(zip(self.choices, values, strict=True))) for values in grid]  # type: ignore[type-var]
 
     @property
@@ -134,9 +145,11 @@ class Tuned:
         private = budget.epsilon < math.inf
 
         def planned(epsilon: float) -> list[Plan]:
-            return [
-                method.plan(known, Budget(epsilon, budget.delta / self.runs)) for method in self.candidates
-            ]
+            share = Budget(epsilon, budget.delta / self.runs)
+            plans = [method.plan(known, share) for method in self.candidates]
+            given = any(plan.noise_given for plan in plans)
+            require(not given, "a method whose noise is given cannot be calibrated: leave its noise out")
+            return plans
 
         def of_models(plans: Sequence[Plan]) -> DpEvent:
             return self.best_of(one_of([plan.guarantee.event for plan in plans]))
@@ -159,8 +172,6 @@ class Tuned:
         plans = planned(budget.epsilon / share)
         if private:
             event = one_of([of_models(plans), of_scores(multiplier)])
-        given = any(plan.noise_given for plan in plans)
-        require(not given, "a method whose noise is given cannot be calibrated: leave its noise out")
         guarantees = [plan.guarantee for plan in plans]
         texts = dict.fromkeys(
             charged(text, self.choices) for each in guarantees for text in each.assumptions if private
@@ -186,7 +197,8 @@ class Tuned:
         assert isinstance(problem, Glm)
         learned, held = parts(problem, self.held_back)
         works: list[Tries] = [plan.work for plan in plans]
-        candidates, std = self.candidates, torch.tensor([work.score_std for work in works])
+        candidates = self.candidates
+        std = torch.tensor([work.score_std for work in works], dtype=torch.float64)
         count = drawn_runs(how.rng, self.runs, self.shape, how.seeds, len(plans))
         lots = random.integers(how.rng, len(candidates), *count.shape, int(count.max())).cpu()
         made = torch.arange(lots.shape[-1]) < count[..., None]
@@ -262,10 +274,16 @@ def parts(problem: Glm, share: float) -> tuple[Glm, Glm]:
     n = problem.n
     order = torch.randperm(n, generator=random.generator(n, SPLIT)).to(problem.device)
     held, learned = order.split([held := held_rows(n, share), n - held])
-    x, y = problem.x[:, held], problem.y[:, held].cpu()
-    asked = y if not problem.loss.classifies else y.long() if problem.classes > 1 else (y > 0).long()
+    x, y = problem.x[:, held], asked(problem.y[:, held].cpu(), problem.loss)
     train = replace(problem, x=problem.x[:, learned], y=problem.y[:, learned], x_test=None, y_test=NO_TEST)
-    return train, replace(problem, x_test=x, y_test=asked)
+    return train, replace(problem, x_test=x, y_test=y)
+
+
+def asked(y: Tensor, loss: Loss) -> Tensor:
+    """Return labels of private rows as those of test rows: classes 0, ..., K - 1, or numbers."""
+    if not loss.classifies:
+        return y
+    return y.nan_to_num(0.0).long().clamp(0, loss.classes - 1) if loss.classes > 1 else (y > 0).long()
 
 
 def of_seeds(problem: Glm, seeds: Tensor) -> Glm:
@@ -278,14 +296,24 @@ def of_seeds(problem: Glm, seeds: Tensor) -> Glm:
 
 
 def scored(problem: Glm, theta: Tensor) -> Tensor:
-    """Return the sum of the scores of the test rows, each in [0, 1], ``(S, E)`` in float64 on the CPU."""
-    theta, rows = theta.nan_to_num(0.0, 0.0, 0.0), problem.y_test.shape[1]
+    """Return the sum of the scores of the test rows, each in [0, 1], ``(S, E)`` in float64 on the CPU.
+
+    No row and no theta makes the score of another row nan, and none raises an error.
+    """
+    theta, y = theta.nan_to_num(0.0, 0.0, 0.0).clamp(-FARTHEST, FARTHEST), problem.y_test[:, None]
     if problem.loss.classifies:
-        return rows * all_scores(predictive(problem, theta), problem.y_test)["accuracy"]
+        predicted = predictive(problem, theta).nan_to_num(0.0)
+        return rightness(predicted, y).sum(-1)
     bound = problem.loss.label_bound
     predicted = problem.predict_margins(theta.mean(2))[..., 0].double().clamp(-bound, bound)
-    away = (predicted - problem.y_test[:, None].double().clamp(-bound, bound)).abs()
-    return (1 - away / (2 * bound)).sum(-1)
+    away = (predicted - y.double().clamp(-bound, bound)).abs()
+    return (1 - away / (2 * bound)).nan_to_num(0.0).sum(-1)
+
+
+def _number(field: str, value: float, whole: bool) -> float:
+    """Return a value of a grid; that of a setting that is a whole number stays whole."""
+    require(not whole or value == int(value), f"choices of {field} must be whole numbers, not {value}")
+    return int(value) if whole else float(value)
 
 
 def drawn_runs(rng: torch.Generator, mean: float, shape: float, *size: int) -> Tensor:

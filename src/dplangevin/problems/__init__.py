@@ -139,7 +139,7 @@ class Sums(NamedTuple):
     Attributes
     ----------
     gradient : Tensor (S, E, d)
-        Sum of the clipped gradients.
+        Sum of the clipped gradients; float64 if there are many, see `engine.long_sums`.
     loss : Tensor (S, E) or None
         Sum of the losses, in nats.
     """

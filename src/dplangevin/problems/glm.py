@@ -28,7 +28,7 @@ from torch import Tensor
 
 from dplangevin.checks import positive, real, require
 from dplangevin.data import clip_rows
-from dplangevin.engine import memory
+from dplangevin.engine import long_sums, memory
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.problems.losses import Loss, classifier, huber, named, softmax
 from dplangevin.problems.sampling import RANDOM_SIZE
@@ -42,6 +42,7 @@ CELLS = 2**20  # numbers of drawn rows that are gathered at a time on a CPU
 TESTED = 2**22  # margins of test rows that are computed at a time
 NO_TEST = torch.zeros(1, 0)
 LONGEST = 1e18  # targets are clipped to it, so that the square of a slope is finite in float32
+FARTHEST = 1e15  # of a coordinate: below it, the margins of rows within 1e18 are finite in float32
 SLACK = 1e-6  # relative tolerance: rounding may take a norm above its bound
 
 
@@ -507,15 +508,17 @@ class Glm:
         The norm of a record's gradient is ``||phi'|| ||x||``.  With `weight` ``(S, E, d)``, >= 0, the norm
         weights the squared coordinates of the gradient; this is for losses of one margin.  None means weights
         of 1.  `lengths` ``(S, E, B)`` replace ``||x||``.
+
+        A sum over more than `engine.long_sums.LONG` rows is float64.
         """
         slope, x = self._slope(theta, rows)  # (S, E, B) or (S, E, K, B)
-        if self.device.type != "cpu" or not bool(theta.isfinite().all()):  # a chain diverged, see `descent`
+        if self.device.type != "cpu" or diverged(theta):  # see `descent`
             slope = slope.nan_to_num(0.0, 0.0, 0.0)
         scale = None if mask is None else mask.to(slope.dtype)
         if clip is not None:
             if lengths is None:
                 lengths = (
-                    x.norm(dim=-1)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
+                    self._lengths(x)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
                 )
             norm = (slope.abs() if self.classes == 1 else slope.norm(dim=-2)) * lengths
             cut = (clip[:, None] / norm).clamp_(max=1.0)
@@ -524,7 +527,8 @@ class Glm:
             slope = slope * (scale if self.classes == 1 else scale[:, :, None])
         if len(x) < len(slope):  # all rows, which the seeds share: one product
             slope = slope.flatten(0, 1)[None]
-        return Sums(_times(slope, x).reshape(theta.shape))
+        total = long_sums.weighted(slope if self.classes == 1 else slope.flatten(1, 2), x)
+        return Sums(total.reshape(theta.shape))
 
     def predict(self, theta: Tensor) -> Tensor:
         """Return the predictions; see `Problem`.
@@ -568,12 +572,16 @@ class Glm:
         """Return ``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``.
 
         A step takes one gather and two products.  In `chains`, those whose minibatches differ in size come last.
-        None where each step takes all rows, because `clipped_sum` then needs no gather.
+        None where each step takes all rows, because `clipped_sum` then needs no gather, and where a minibatch has
+        more than `engine.long_sums.LONG` rows, because the sum of this step is float32.
 
         If the loss has ``phi'(m, y) = -y u(-y m)``, as the logistic loss has, the gathered rows are
         ``z = -y x``.  Then ``g = u(<z, theta>) z``, and clipping bounds u by ``clip/||x||``.
         """
-        if all(c.sampling.scheme == "full" for c in chains):
+        if (
+            all(c.sampling.scheme == "full" for c in chains)
+            or chains[0].sampling.size(self.n) > long_sums.LONG
+        ):
             return None
         features, size, signed = self.features, chains[0].sampling.size(self.n), self.loss.signed
         table = self._gathered(signed is not None)
@@ -619,7 +627,7 @@ class Glm:
             sizes: how many rows take part, from the first, ``(S, 1)``; None for all.  share: eta/tau.
             """
             x, label, norm = rows[..., :features], rows[:, None, :, -2], rows[:, None, :, -1]
-            lost = not here or not bool(theta.isfinite().all())
+            lost = not here or diverged(theta)
             folded = theta.view(len(theta), -1, features)  # (S, E K, p)
             slope = torch.bmm(folded, x.mT, out=space("margins", *folded.shape[:2], x.shape[1]))
             places = torch.arange(x.shape[1], device=x.device)
@@ -670,7 +678,8 @@ class Glm:
     def hessian(self, theta: Tensor) -> Tensor:
         """Return the Hessian ``sum_i phi''(theta x_i) (x) x_i x_i^T``, ``(S, E, d, d)``.
 
-        Here (x) is the Kronecker product.  The method computes one solve at a time, to save memory.
+        Here (x) is the Kronecker product.  The method computes one solve at a time, to save memory.  A row whose
+        curvature is nan, because theta has diverged, adds nothing.
         """
         flat = self._fold(theta)
         shape = self.classes, self.features
@@ -679,6 +688,7 @@ class Glm:
             for c, at in enumerate(flat[r]):
                 margins = self._margins(at[None, None], x)[0, 0]
                 weight = self.loss.curvature(margins, self.y[r]).reshape(self.classes, self.classes, self.n)
+                weight = weight.nan_to_num(0.0, 0.0, 0.0)
                 for k in range(self.classes):
                     for j in range(self.classes):
                         out[r, c, k, :, j] = (x * weight[k, j][:, None]).T @ x
@@ -721,6 +731,14 @@ class Glm:
         """Rows and labels in one table, ``(1 or S times n, features + 1)``."""
         return torch.cat([self.x, self.y[..., None]], -1).reshape(-1, self.features + 1)
 
+    def _lengths(self, x: Tensor) -> Tensor:
+        """Return the norms of rows; those of all rows are computed once."""
+        return self._all_lengths if x is self.x else x.norm(dim=-1)
+
+    @cached_property
+    def _all_lengths(self) -> Tensor:
+        return self.x.norm(dim=-1)
+
     @cached_property
     def _offsets(self) -> Tensor:
         """Index in `_table` of each seed's first row."""
@@ -729,6 +747,11 @@ class Glm:
     def _fold(self, theta: Tensor) -> Tensor:
         """Return theta with seeds and budgets in one axis if all seeds share the rows."""
         return theta.reshape(1, -1, self.d) if self.shared else theta
+
+
+def diverged(theta: Tensor) -> bool:
+    """Return True if a coordinate is nan or beyond `FARTHEST`: then a margin may be infinite or nan."""
+    return not bool(theta.abs().amax() < FARTHEST) if theta.numel() else False
 
 
 def in_units(y: Tensor, target: tuple[float, float]) -> Tensor:

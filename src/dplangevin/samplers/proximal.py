@@ -52,7 +52,9 @@ class Proximal:
     - **Proposals.**  theta' is drawn by rejection, from the Gaussian below the tangent of rho U at a point,
       as in `posterior.Rejection`.  The draw is exact wherever the point is.  The point is moved until the
       gradient there has norm ``sqrt(2 NEAR (m + eta))`` at most.  Then a proposal is accepted with
-      probability at least ``e^-NEAR/w``, ``w = det(I + rho beta X^T X/(m + eta))^(1/2)``.
+      probability at least ``e^-NEAR/w``, ``w = det(I + rho beta X^T X/(m + eta))^(r/2)``.  beta bounds the
+      Hessian of phi at all margins (Boehning 1992), and r is its rank: the tangent is at one point, and the
+      draw is at another.
     - **eta** follows from w <= `proposals` for all rows within their bound.  Where eta = 0 is enough, a
       single step is an exact draw.
 
@@ -101,7 +103,7 @@ class Proximal:
         Raises ValueError for precision = 0, for a loss without a bound on its gradient or on its curvature,
         and if a draw may take more than `most` proposals.
         """
-        trace = rho * facts.n * facts.linear.rank * facts.mean_curvature  # of the Hessian of rho U, at most
+        trace = rho * facts.n * facts.linear.rank * facts.smoothness  # of a bound on all Hessians of rho U
         require(
             precision > 0 and facts.lipschitz < math.inf and trace < math.inf,
             "the proximal sampler needs a Gaussian prior, and a loss with bounded gradient and curvature",

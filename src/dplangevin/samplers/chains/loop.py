@@ -226,8 +226,8 @@ def run(
                         f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
                     ) from error
                 gradient = _shortened(sums.gradient, longest) if cut else sums.gradient
-                noisy = (std[t] * batch.normals).add_(gradient)
-                state = kernel.step(state, noisy, t, batch)
+                noisy = gradient + std[t] * batch.normals  # a long sum is float64, and rounded with its noise
+                state = kernel.step(state, noisy.to(state[0].dtype), t, batch)
             if bounded:
                 state = (_shortened(state[0], radius), *state[1:])
             done += 1
