@@ -335,7 +335,9 @@ class Work:
         asked = Budget(epsilon, delta(self.cfg, self.spec, facts.n))
         if self.spec.get("calibrated") != "proven":
             return asked
-        return equal_budget(method, facts, asked, self.spec.price_neighbours, rtol=CLOSE)
+        if (neighbours := self.spec.get("price_neighbours")) is None:
+            raise ValueError(f"{self.experiment}: calibrated: proven needs price_neighbours")
+        return equal_budget(method, facts, asked, neighbours, rtol=CLOSE)
 
     def stream(self, task: Task, method: Method) -> str:
         """Return the name of the random stream of a task.
