@@ -222,7 +222,7 @@ def distances(
                     fontsize=8,
                 )
             ax.set_xscale("symlog", linthresh=1.0, linscale=0.6)
-            ax.set_xticks([-1, 0, 1, 3, 10, 30], ["−1", "0", "1", "3", "10", "30"])
+            ax.set_xticks([-3, -1, 0, 1, 3, 10, 30], ["−3", "−1", "0", "1", "3", "10", "30"])
             ax.set_xticks([], minor=True)
             ax.set(title=f"proven ε = {number(epsilon)}", xlabel="points below no privacy")
         axes[0].set_yticks(range(len(names)), [look(name).label for name in names])
