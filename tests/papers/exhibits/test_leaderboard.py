@@ -92,6 +92,16 @@ def test_the_difference_to_the_leader_is_over_tables(table: pd.DataFrame) -> Non
     assert gaps.tables.to_dict() == {"dp_sgd": 6, "objpert": 6, "outpert": 6, "ops": 1}
 
 
+def test_the_guide_has_the_nearest_learners_of_each_kind_of_table(table: pd.DataFrame) -> None:
+    kinds = leaderboard.guide(table)
+    one = kinds[~kinds.many_classes & kinds.epsilon.eq(1.0)]
+    assert one.tables.unique().tolist() == [3]  # of the six held-out tables, those with two classes
+    assert one.method.tolist() == list(LOSS)
+    wide = table[table.dataset.isin(["table2", "table4", "table6"]) & table.epsilon.eq(1.0)]
+    assert one.distance.iloc[0] == pytest.approx(wide[wide.method.eq("dp_gd")].distance.mean())
+    assert kinds.many_rows.sum() == 0
+
+
 def test_page_and_figure_show_all_learners_and_say_who_is_absent(
     runs: pd.DataFrame, table: pd.DataFrame
 ) -> None:
@@ -100,7 +110,7 @@ def test_page_and_figure_show_all_learners_and_say_who_is_absent(
     )
     both = pd.concat([runs, extra], ignore_index=True)
     text = leaderboard.page(both, development=DEVELOPED, absent={"ops": "too slow."}, title="t")
-    overview = text.split("## ")[1]
+    overview = text.split("## ")[2]
     first = next(line for line in overview.splitlines() if line.startswith("| DP-GD"))
     assert "| 97 % |" in first
     assert "- One-posterior sample (OPS): too slow." in overview

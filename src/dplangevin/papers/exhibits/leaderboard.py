@@ -31,6 +31,8 @@ POINTS = 100.0
 SHORT = 0.98  # a learner whose proven ε is below this share of the asked one cannot spend more
 FREE = "nonprivate"
 SIGNIFICANCE = 0.05
+MANY = 150  # rows for each feature, from which on a table counts as large
+SHOWN = 3  # learners that the guide names
 NOTES = """\
 Each learner gets the budget at which its proven ε is 0.1, 1 or 10, for replaced records and δ = min(1e-5, 1/n²). So
 all learners of a column have the same proven privacy, whatever their papers promise. Accuracy is the mean over
@@ -39,6 +41,9 @@ learner without privacy minus that of the learner, in points (hundredths), paire
 same for all tables. They were chosen on the development tables only, without privacy accounting.
 *: the learner cannot spend the whole ε there. †: a condition of its guarantee fails on a table, or chains have
 diverged."""
+GUIDE = """\
+The {shown} learners with the least mean distance over the tables of each kind, with the distance in points. The choice
+among learners whose distances are close is chance."""
 RANKS = """\
 Ranks are by mean accuracy, over the {tables} held-out tables on which all {learners} learners run; rank 1 is the most
 accurate. The Friedman test asks whether all learners are equally good. Two learners whose mean ranks differ by less
@@ -183,6 +188,28 @@ def behind(table: pd.DataFrame, first: str, epsilon: float) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
+def guide(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the learners with the least mean distance for each kind of table in `shown`, nearest first.
+
+    Kinds are two classes or more, and fewer than MANY rows for each feature or more. Only learners that run on
+    all tables of a kind take part.
+
+    Returns
+    -------
+    DataFrame
+        Columns many_classes, many_rows, epsilon, tables, method and distance (mean, in points).
+    """
+    here = shown(table[np.isfinite(table.epsilon)])
+    here = here.assign(many_classes=here.classes.gt(2), many_rows=(here.n / here.d).ge(MANY))
+    rows = []
+    for kind, block in here.groupby(["many_classes", "many_rows", "epsilon"]):
+        wide = block.pivot(index="dataset", columns="method", values="distance").dropna(axis=1)
+        rows += [[*kind, len(wide), name, value] for name, value in wide.mean().sort_values().items()]
+    return pd.DataFrame(
+        rows, columns=["many_classes", "many_rows", "epsilon", "tables", "method", "distance"]
+    )
+
+
 def _epsilons(table: pd.DataFrame) -> list[float]:
     """Return the finite values of ε, ascending."""
     return sorted(table.epsilon[np.isfinite(table.epsilon)].unique())
@@ -251,7 +278,9 @@ def page(
     """
     table = numbers(runs, development=development)
     epsilons, first = _epsilons(table), leader(table)
-    lines = [NOTES.format(splits=table.splits.max()), "", "## Distance to no privacy, and ranks", ""]
+    lines = [NOTES.format(splits=table.splits.max()), "", "## Which learner for which table", ""]
+    lines += [GUIDE.format(shown=SHOWN), "", *_guide(table, epsilons)]
+    lines += ["", "## Distance to no privacy, and ranks", ""]
     lines += [*_overview(runs, table), ""]
     lines += [f"- {look(name).label}: {why}" for name, why in absent.items()]
     found = [ranking(table, epsilon) for epsilon in epsilons]
@@ -275,6 +304,25 @@ def page(
     return tables.page(title, lines)
 
 
+def _guide(table: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
+    """Return the table of the nearest learners for each kind of table."""
+    lines = []
+    for (many_classes, many_rows), block in guide(table).groupby(["many_classes", "many_rows"]):
+        line = [
+            "more than two" if many_classes else "two",
+            f"{MANY} or more" if many_rows else f"below {MANY}",
+        ]
+        line.append(str(block.tables.max()))
+        for epsilon in epsilons:
+            nearest = block[block.epsilon.eq(epsilon)].head(SHOWN)
+            line.append(
+                "; ".join(f"{look(row.method).label} {row.distance:.1f}" for row in nearest.itertuples())
+            )
+        lines.append(line)
+    columns = ["classes", "rows for each feature", "tables", *(f"ε = {number(e)}" for e in epsilons)]
+    return tables.table(columns, lines, left=2)
+
+
 def _overview(runs: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     """Return the table of the learners: median distances, mean ranks, attack over proven ε, and seconds."""
     centre, epsilons = medians(table), _epsilons(table)
@@ -285,7 +333,7 @@ def _overview(runs: pd.DataFrame, table: pd.DataFrame) -> list[str]:
         for metric in ("bracket", "seconds")
     }
     columns = ["learner", "tables", *(f"ε = {number(e)}" for e in epsilons)]
-    columns += [*(f"rank, ε = {number(e)}" for e in ranks), "attack / proven ε", "seconds on Adult"]
+    columns += [*(f"rank, ε = {number(e)}" for e in ranks), "attack / proven ε", "processor s on Adult"]
     lines = []
     for name in centre.index:
         line = [look(name).label, str(held[name]), *(f"{centre[e][name]:.1f}" for e in epsilons)]
