@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from composed import composed
+from composed import ROOT, composed
 from drawing import exhibit, outside
 from fake_results import run_at
 from scipy import stats
@@ -11,6 +11,7 @@ from scipy import stats
 from dplangevin.papers.exhibits import leaderboard
 from dplangevin.papers.statistics import t_interval
 
+NUMBERS = ROOT / "results/exhibits/leaderboard/leaderboard.csv"
 EPSILONS = [0.1, 1.0, 10.0]
 LOSS = {"dp_gd": 0.01, "dp_sgd": 0.03, "objpert": 0.06, "outpert": 0.2}  # of accuracy, at ε = 1
 TABLES = [f"table{i}" for i in range(8)]
@@ -138,3 +139,21 @@ def test_the_exhibit_names_the_learners_of_the_experiment() -> None:
     cfg = exhibit("leaderboard")
     assert [*cfg.methods] == [*composed().experiment.leaderboard.methods]
     assert cfg.draw.development == cfg.numbers.development
+
+
+def test_the_documentation_shows_the_advice_of_the_committed_numbers() -> None:
+    page, numbers = (ROOT / "docs/leaderboard.md").read_text(), pd.read_csv(NUMBERS)
+    assert leaderboard.in_docs(page, numbers) == page  # else: python pipelines/report.py readme
+    with pytest.raises(ValueError, match="needs one line"):
+        leaderboard.in_docs(page.replace(leaderboard.END, ""), numbers)
+
+
+def test_the_advice_says_who_is_ahead_of_the_leader(table: pd.DataFrame) -> None:
+    better = table.assign(accuracy=table.accuracy + 0.05 * table.method.eq("ops"))
+    wide = better.assign(dataset="again_" + better.dataset)  # so that OPS has two held-out tables
+    text = "\n".join(leaderboard.advice(pd.concat([better, wide])))
+    assert "**DP-GD, all rows has the best mean rank over 12 held-out tables.**" in text
+    assert (
+        "At ε = 1 it is ahead of 3 of 4 other learners by more than chance, and behind One-posterior" in text
+    )
+    assert "behind none" in "\n".join(leaderboard.advice(table))

@@ -33,6 +33,8 @@ FREE = "nonprivate"
 SIGNIFICANCE = 0.05
 MANY = 150  # rows for each feature, from which on a table counts as large
 SHOWN = 3  # learners that the guide names
+BEGIN = "<!-- guide: written by `python pipelines/report.py readme` from the exhibit leaderboard -->"
+END = "<!-- end of guide -->"
 NOTES = """\
 Each learner gets the budget at which its proven ε is 0.1, 1 or 10, for replaced records and δ = min(1e-5, 1/n²). So
 all learners of a column have the same proven privacy, whatever their papers promise. Accuracy is the mean over
@@ -210,6 +212,49 @@ def guide(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+def advice(table: pd.DataFrame) -> list[str]:
+    """Return the lines that say which learner to use: one for all tables, then a table by kind."""
+    epsilons, first, centre = _epsilons(table), leader(table), medians(table)
+    of = shown(table)
+    distances = "; ".join(f"{centre[e][first]:.1f} at ε = {number(e)}" for e in epsilons)
+    count_text = f"{of.dataset.nunique()} {of.split_group.iloc[0].replace('_', '-')} tables"
+    lines = [
+        f"**{look(first).label} has the best mean rank over {count_text}.** Its median distance to no privacy, in points of "
+        f"accuracy: {distances}.",
+        "",
+    ]
+    for epsilon in epsilons:
+        gaps = behind(table, first, epsilon)
+        ahead, worse = gaps.low.gt(0), gaps.high.lt(0)
+        names = ", ".join(look(name).label for name in gaps.index[worse]) or "none"
+        text = f"* At ε = {number(epsilon)} it is ahead of {ahead.sum()} of {len(gaps)} other learners by more than"
+        lines.append(f"{text} chance, and behind {names}.")
+    lines += ["", GUIDE.format(shown=SHOWN), "", *_guide(table, epsilons)]
+    return lines
+
+
+def in_docs(page: str, table: pd.DataFrame) -> str:
+    """Return a page with `advice` between its lines `BEGIN` and `END`.
+
+    Parameters
+    ----------
+    page : str
+        The text of docs/leaderboard.md.
+    table : DataFrame
+        Rows of `numbers`.
+
+    Raises
+    ------
+    ValueError
+        The page lacks one of the two lines, or has it twice.
+    """
+    before, _, rest = page.partition(f"{BEGIN}\n")
+    _, _, after = rest.partition(f"{END}\n")
+    if page.count(f"{BEGIN}\n") != 1 or rest.count(f"{END}\n") != 1:
+        raise ValueError(f"the page needs one line {BEGIN!r}, and one line {END!r} below it")
+    return "\n".join([f"{before}{BEGIN}", *advice(table), f"{END}\n{after}"])
+
+
 def _epsilons(table: pd.DataFrame) -> list[float]:
     """Return the finite values of ε, ascending."""
     return sorted(table.epsilon[np.isfinite(table.epsilon)].unique())
@@ -230,6 +275,7 @@ def distances(
     table = numbers(runs, development=development)
     held, centre = shown(table), medians(table)
     names, epsilons = [*centre.index], [*centre.columns]
+    title = title.format(leader=look(leader(table)).label)
     with style.settings():
         size = (3.3 * len(epsilons) + 1.6, 0.27 * len(names) + 1.9)
         figure = Figure(figsize=size, layout="constrained")
@@ -279,7 +325,7 @@ def page(
     table = numbers(runs, development=development)
     epsilons, first = _epsilons(table), leader(table)
     lines = [NOTES.format(splits=table.splits.max()), "", "## Which learner for which table", ""]
-    lines += [GUIDE.format(shown=SHOWN), "", *_guide(table, epsilons)]
+    lines += advice(table)
     lines += ["", "## Distance to no privacy, and ranks", ""]
     lines += [*_overview(runs, table), ""]
     lines += [f"- {look(name).label}: {why}" for name, why in absent.items()]
@@ -301,7 +347,7 @@ def page(
         lines += ["", f"## Accuracy on the {group.replace('_', '-')} tables", ""]
         for epsilon in epsilons:
             lines += [f"Proven ε = {number(epsilon)}:", "", *_accuracies(here, epsilon), ""]
-    return tables.page(title, lines)
+    return tables.page(title.format(leader=look(first).label), lines)
 
 
 def _guide(table: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
