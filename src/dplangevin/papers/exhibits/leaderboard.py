@@ -219,8 +219,8 @@ def advice(table: pd.DataFrame) -> list[str]:
     distances = "; ".join(f"{centre[e][first]:.1f} at ε = {number(e)}" for e in epsilons)
     count_text = f"{of.dataset.nunique()} {of.split_group.iloc[0].replace('_', '-')} tables"
     lines = [
-        f"**{look(first).label} has the best mean rank over {count_text}.** Its median distance to no privacy, in points of "
-        f"accuracy: {distances}.",
+        f"**{look(first).label} has the best mean rank over {count_text}.** Its median distance to no "
+        f"privacy, in points of accuracy: {distances}.",
         "",
     ]
     for epsilon in epsilons:
