@@ -356,7 +356,7 @@ def test_the_lock_has_the_stages_that_there_are() -> None:
 def test_the_smoke_run_shares_out_all_that_is_computed() -> None:
     cfg = composed("scale=smoke")
     parts = halves(cfg)
-    targets = [f"run@{name}" for name in cfg.pipeline.runs] + [
+    targets = [f"run@{name}" for name in cfg.pipeline.run_stages] + [
         f"analysis@{name}" for name in cfg.pipeline.analyses
     ]
     assert sorted(parts[0] + parts[1]) == sorted(targets)

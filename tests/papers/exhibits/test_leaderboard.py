@@ -8,7 +8,7 @@ from drawing import exhibit, outside
 from fake_results import run_at
 from scipy import stats
 
-from dplangevin.papers.exhibits import leaderboard
+from dplangevin.papers.exhibits import leaderboard, style
 from dplangevin.papers.statistics import t_interval
 
 NUMBERS = ROOT / "results/exhibits/leaderboard/leaderboard.csv"
@@ -144,6 +144,7 @@ def test_the_exhibit_names_the_learners_of_the_experiment() -> None:
 def test_the_documentation_shows_the_advice_of_the_committed_numbers() -> None:
     page, numbers = (ROOT / "docs/leaderboard.md").read_text(), pd.read_csv(NUMBERS)
     assert leaderboard.in_docs(page, numbers) == page  # else: python pipelines/report.py readme
+    assert style.look(leaderboard.leader(numbers)).label in exhibit("leaderboard").title
     with pytest.raises(ValueError, match="needs one line"):
         leaderboard.in_docs(page.replace(leaderboard.END, ""), numbers)
 

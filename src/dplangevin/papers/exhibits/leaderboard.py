@@ -275,7 +275,6 @@ def distances(
     table = numbers(runs, development=development)
     held, centre = shown(table), medians(table)
     names, epsilons = [*centre.index], [*centre.columns]
-    title = title.format(leader=look(leader(table)).label)
     with style.settings():
         size = (3.3 * len(epsilons) + 1.6, 0.27 * len(names) + 1.9)
         figure = Figure(figsize=size, layout="constrained")
@@ -347,7 +346,7 @@ def page(
         lines += ["", f"## Accuracy on the {group.replace('_', '-')} tables", ""]
         for epsilon in epsilons:
             lines += [f"Proven ε = {number(epsilon)}:", "", *_accuracies(here, epsilon), ""]
-    return tables.page(title.format(leader=look(first).label), lines)
+    return tables.page(title, lines)
 
 
 def _guide(table: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
