@@ -1,5 +1,7 @@
 """Learners over many tables: distances, ranks and what the page says of absent learners."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,7 +26,12 @@ def runs() -> pd.DataFrame:
     rng, frames = np.random.default_rng(3), []
     for i, dataset in enumerate(TABLES):
         shared = rng.normal(0, 0.02, 5)  # of the splits
-        same = {"dataset": dataset, "records": 1000 + i, "parameters": 30, "classes": 3 if i % 2 else 2}
+        same: dict[str, Any] = {
+            "dataset": dataset,
+            "records": 1000 + i,
+            "parameters": 30,
+            "classes": 3 if i % 2 else 2,
+        }
         frames.append(run_at("nonprivate", epsilon=np.inf, accuracy=0.9 + shared, **same))
         frames.append(
             run_at("nonprivate", epsilon=np.inf, accuracy=np.full(5, 0.6), metric="majority_accuracy", **same)

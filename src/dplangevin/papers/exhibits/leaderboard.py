@@ -361,7 +361,7 @@ def _guide(table: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
         for epsilon in epsilons:
             nearest = block[block.epsilon.eq(epsilon)].head(SHOWN)
             line.append(
-                "; ".join(f"{look(row.method).label} {row.distance:.1f}" for row in nearest.itertuples())
+                "; ".join(f"{look(str(row.method)).label} {row.distance:.1f}" for row in nearest.itertuples())
             )
         lines.append(line)
     columns = ["classes", "rows for each feature", "tables", *(f"ε = {number(e)}" for e in epsilons)]
