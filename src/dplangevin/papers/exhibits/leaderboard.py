@@ -55,8 +55,8 @@ Mean of the accuracy of {leader} minus that of the other learner, in points, ove
 run. The 95 % Student interval is over tables. In bold: the interval lies on one side of 0."""
 TEXT = (
     "Distance: accuracy without privacy minus accuracy of the learner, mean over splits. Dots: {tables} {group} "
-    "tables ({few}). Large mark and number: median. Vertical line: as accurate as without privacy. "
-    "Axis: linear up to 1 point, logarithmic beyond. All learners have the same proven ε for replaced records, "
+    "tables; below the dotted line fewer ({few}). Large mark and number: median. Vertical line: as accurate as "
+    "without privacy. Axis: linear up to 1 point, logarithmic beyond. All learners have the same proven ε for replaced records, "
     "δ = min(1e-5, 1/n²). Settings were chosen on other tables."
 )
 
@@ -145,6 +145,11 @@ def ranking(table: pd.DataFrame, epsilon: float) -> Ranking | None:
     return Ranking(ranks, count, p, float(spread * math.sqrt(k * (k + 1) / (6 * count))))
 
 
+def points(value: float) -> str:
+    """Return points of accuracy as text, with one decimal and without a negative zero."""
+    return f"{round(value, 1) + 0.0:.1f}".replace("-", "−")
+
+
 def shown(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the held-out tables; those of the development tables if no table is held out."""
     held = table[table.split_group.eq(GROUPS[0])]
@@ -162,10 +167,14 @@ def _wide(table: pd.DataFrame, epsilon: float) -> pd.DataFrame:
 
 
 def medians(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the median distance over the tables of `shown`: a row for each learner, a column for each ε."""
+    """Return the median distance over the tables of `shown`: a row for each learner, a column for each ε.
+
+    Learners on more tables come first, then those with the smaller distances at the smallest ε.
+    """
     held = shown(table[np.isfinite(table.epsilon)])
     wide = held.pivot_table(index="method", columns="epsilon", values="distance", aggfunc="median")
-    return wide.sort_values([*wide.columns])
+    order = wide.assign(absent=-held.groupby("method").dataset.nunique())
+    return wide.loc[order.sort_values(["absent", *wide.columns]).index]
 
 
 def leader(table: pd.DataFrame) -> str:
@@ -216,7 +225,7 @@ def advice(table: pd.DataFrame) -> list[str]:
     """Return the lines that say which learner to use: one for all tables, then a table by kind."""
     epsilons, first, centre = _epsilons(table), leader(table), medians(table)
     of = shown(table)
-    distances = "; ".join(f"{centre[e][first]:.1f} at ε = {number(e)}" for e in epsilons)
+    distances = "; ".join(f"{points(centre[e][first])} at ε = {number(e)}" for e in epsilons)
     count_text = f"{of.dataset.nunique()} {of.split_group.iloc[0].replace('_', '-')} tables"
     lines = [
         f"**{look(first).label} has the best mean rank over {count_text}.** Its median distance to no "
@@ -275,19 +284,22 @@ def distances(
     table = numbers(runs, development=development)
     held, centre = shown(table), medians(table)
     names, epsilons = [*centre.index], [*centre.columns]
+    everywhere = int(held.groupby("method").dataset.nunique()[names].eq(held.dataset.nunique()).sum())
     with style.settings():
         size = (3.3 * len(epsilons) + 1.6, 0.27 * len(names) + 1.9)
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(1, len(epsilons), squeeze=False, sharey=True, sharex=True)[0]
         for ax, epsilon in zip(axes, epsilons, strict=True):
             ax.axvline(0, color="#000000", lw=1.0, zorder=1)
+            if 0 < everywhere < len(names):
+                ax.axhline(everywhere - 0.5, color="#999999", lw=0.8, ls=":", zorder=1)
             for y, name in enumerate(names):
                 at = held[held.method.eq(name) & held.epsilon.eq(epsilon)].distance
                 ax.plot(at, [y] * len(at), "o", ms=3.5, mfc="#999999", mec="none", alpha=0.7, zorder=2)
                 of = look(name)
                 ax.plot(centre[epsilon][name], y, **(of.shape | {"ls": "", "ms": 8}), zorder=3)
                 ax.annotate(
-                    f"{centre[epsilon][name]:.1f}",
+                    points(centre[epsilon][name]),
                     (1.01, y),
                     xycoords=("axes fraction", "data"),
                     va="center",
@@ -361,7 +373,9 @@ def _guide(table: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
         for epsilon in epsilons:
             nearest = block[block.epsilon.eq(epsilon)].head(SHOWN)
             line.append(
-                "; ".join(f"{look(str(row.method)).label} {row.distance:.1f}" for row in nearest.itertuples())
+                "; ".join(
+                    f"{look(str(row.method)).label} {points(row.distance)}" for row in nearest.itertuples()
+                )
             )
         lines.append(line)
     columns = ["classes", "rows for each feature", "tables", *(f"ε = {number(e)}" for e in epsilons)]
@@ -381,7 +395,7 @@ def _overview(runs: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     columns += [*(f"rank, ε = {number(e)}" for e in ranks), "attack / proven ε", "processor s on Adult"]
     lines = []
     for name in centre.index:
-        line = [look(name).label, str(held[name]), *(f"{centre[e][name]:.1f}" for e in epsilons)]
+        line = [look(name).label, str(held[name]), *(points(centre[e][name]) for e in epsilons)]
         line += [fixed(at.get(name, np.nan), ".1f") for at in ranks.values()]
         share, seconds = (extra[metric].get(name, np.nan) for metric in ("bracket", "seconds"))
         lines.append([*line, "" if np.isnan(share) else f"{100 * share:.0f} %", fixed(seconds, ".2g")])
