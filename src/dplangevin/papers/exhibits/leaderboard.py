@@ -56,8 +56,8 @@ run. The 95 % Student interval is over tables. In bold: the interval lies on one
 TEXT = (
     "Distance: accuracy without privacy minus accuracy of the learner, mean over splits. Dots: {tables} {group} "
     "tables; below the dotted line fewer ({few}). Large mark and number: median. Vertical line: as accurate as "
-    "without privacy. Axis: linear up to 1 point, logarithmic beyond. All learners have the same proven ε for replaced records, "
-    "δ = min(1e-5, 1/n²). Settings were chosen on other tables."
+    "without privacy. Axis: linear up to 1 point, logarithmic beyond. All learners have the same proven ε for "
+    "replaced records, δ = min(1e-5, 1/n²). Settings were chosen on other tables."
 )
 
 
