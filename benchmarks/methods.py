@@ -1,15 +1,12 @@
-"""Wall time of every method, all repeats x 3 budgets, on the data sets of `compare`: python benchmarks/methods.py.
+"""Wall time of every method, 10 repeats x 3 budgets, on the data sets of `compare`: python benchmarks/methods.py.
 
 Only the call of the method is timed (calibration, fit or sampling), with the settings of conf/experiment/compare.yaml
 at eps = .1, 1 and 10; not the data, the pricing and the test. The prepared data must be there (`make repro`).
-`--experiment leaderboard` takes the methods and settings of that experiment, and writes benchmarks/leaderboard.csv. Its
-seconds are processor time, so that it can be measured on a busy machine.
 """
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median
 
 import pandas as pd
@@ -21,80 +18,67 @@ from dplangevin import random
 from dplangevin.data import Dataset
 from dplangevin.methods import released
 from dplangevin.pipeline.config import compose
-from dplangevin.pipeline.plan import delta, method_config
+from dplangevin.pipeline.plan import method_config
 from dplangevin.privacy import Budget
 
-RESULTS = {"compare": ROOT / "benchmarks/methods.csv", "leaderboard": ROOT / "benchmarks/leaderboard.csv"}
+RESULTS = ROOT / "benchmarks/methods.csv"
+EXPERIMENT = "compare"
 EPSILONS = (0.1, 1.0, 10.0)
 SLOW = 30.0  # seconds; a method that takes longer is run once
 COLUMNS = ["dataset", "method", "seconds", "runs"]
 
 
-def one(experiment: str, dataset: str, method: str, runs: int, scale: str) -> tuple[float, int]:
+def one(dataset: str, method: str, runs: int, scale: str) -> tuple[float, int]:
     """Median seconds of a call and how many calls it is taken of; the first, which warms up, counts only if slow."""
     cfg = compose([f"scale={scale}"])
-    spec = cfg.experiment[experiment]
-    repeats = spec.get("seeds") or cfg.repeats
-    data = Dataset.load(ROOT / f"data/processed/{dataset}.npz").first(repeats).scaled(spec.scalings[0])
-    problem = instantiate(cfg.problem[spec.problem])(data, repeats)
+    spec = cfg.experiment[EXPERIMENT]
+    data = Dataset.load(ROOT / f"data/processed/{dataset}.npz").scaled(spec.scalings[0])
+    problem = instantiate(cfg.problem[spec.problem])(data, cfg.repeats)
+    delta = spec.get("delta", cfg.delta)
     learner = instantiate(method_config(cfg, spec, method))
-    budgets = [
-        Budget(epsilon, delta(cfg, spec, problem.n))
-        for epsilon in (EPSILONS if learner.budgeted else [float("inf")])
-    ]
+    budgets = [Budget(epsilon, delta) for epsilon in (EPSILONS if learner.budgeted else [float("inf")])]
 
     def call() -> None:
-        released(learner, problem, budgets, repeats, random.generator(cfg.seed, f"{dataset}/{method}"))
+        released(learner, problem, budgets, cfg.repeats, random.generator(cfg.seed, f"{dataset}/{method}"))
 
-    measure = processor if experiment == "leaderboard" else seconds
-    first = measure(call)
+    first = seconds(call)
     if first > SLOW or runs == 1:
         return first, 1
-    return median(measure(call) for _ in range(runs)), runs
-
-
-def processor(function: Callable[[], object]) -> float:
-    """Processor seconds of a call, in this process."""
-    start = time.process_time()
-    function()
-    return time.process_time() - start
+    return median(seconds(call) for _ in range(runs)), runs
 
 
 def measured(
-    experiment: str, datasets: Sequence[str], methods: Sequence[str], runs: int, threads: int, scale: str
+    datasets: Sequence[str], methods: Sequence[str], runs: int, threads: int, scale: str
 ) -> Iterator[dict[str, str | float | int]]:
     """One row per data set and method, each measured in a process of its own."""
     for dataset in datasets:
         for method in methods:
-            took, count = isolated(threads, one, experiment, dataset, method, runs, scale)
-            print(f"{dataset:12} {method:16} {took:9.2f} s, {count} runs", file=sys.stderr, flush=True)
-            yield {"dataset": dataset, "method": method, "seconds": round(took, 3), "runs": count}
+            time, count = isolated(threads, one, dataset, method, runs, scale)
+            print(f"{dataset:12} {method:16} {time:9.2f} s, {count} runs", file=sys.stderr, flush=True)
+            yield {"dataset": dataset, "method": method, "seconds": round(time, 3), "runs": count}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--experiment", choices=RESULTS, default="compare", help="default: compare")
-    parser.add_argument("--datasets", nargs="+", help="default: those of the experiment")
-    parser.add_argument("--methods", nargs="+", help="default: those of the experiment")
+    parser.add_argument("--datasets", nargs="+", help="default: those of compare")
+    parser.add_argument("--methods", nargs="+", help="default: those of compare")
     parser.add_argument(
         "--runs", type=int, default=3, help=f"calls of a method below {SLOW:g} s (default: 3)"
     )
-    parser.add_argument("--write", action="store_true", help="also write the file in benchmarks/")
+    parser.add_argument("--write", action="store_true", help=f"also write {RESULTS.relative_to(ROOT)}")
     args = arguments(parser, argv)
-    spec = compose([f"scale={args.scale}"]).experiment[args.experiment]
-    path = RESULTS[args.experiment]
+    spec = compose([f"scale={args.scale}"]).experiment[EXPERIMENT]
     methods = args.methods or [*spec.methods]
-    datasets = args.datasets or spec.datasets
-    rows = measured(args.experiment, datasets, methods, args.runs, args.threads, args.scale)
+    rows = measured(args.datasets or spec.datasets, methods, args.runs, args.threads, args.scale)
     table = pd.DataFrame(rows, columns=COLUMNS)
     print(f"{describe(args.threads, args.scale)}\n")
     print(table.pivot(index="method", columns="dataset", values="seconds").reindex(methods).to_string())
     if args.write:
         table = table.assign(machine=describe(args.threads, args.scale).replace("\n", " "))
-        if path.exists():  # rows that were not measured now stay
-            both = pd.concat([pd.read_csv(path), table])
+        if RESULTS.exists():  # rows that were not measured now stay
+            both = pd.concat([pd.read_csv(RESULTS), table])
             table = both.drop_duplicates(["dataset", "method"], keep="last")
-        table.to_csv(path, index=False)
+        table.to_csv(RESULTS, index=False)
     return 0
 
 

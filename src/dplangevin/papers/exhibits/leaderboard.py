@@ -383,22 +383,19 @@ def _guide(table: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
 
 
 def _overview(runs: pd.DataFrame, table: pd.DataFrame) -> list[str]:
-    """Return the table of the learners: median distances, mean ranks, attack over proven ε, and seconds."""
+    """Return the table of the learners: median distances, mean ranks, and attack over proven ε."""
     centre, epsilons = medians(table), _epsilons(table)
     ranks = {e: found.ranks for e in epsilons if (found := ranking(table, e))}
     held = shown(table).groupby("method").dataset.nunique()
-    extra = {
-        metric: runs[runs.metric.eq(metric)].groupby("method").value.median()
-        for metric in ("bracket", "seconds")
-    }
+    brackets = runs[runs.metric.eq("bracket")].groupby("method").value.median()
     columns = ["learner", "tables", *(f"ε = {number(e)}" for e in epsilons)]
-    columns += [*(f"rank, ε = {number(e)}" for e in ranks), "attack / proven ε", "processor s on Adult"]
+    columns += [*(f"rank, ε = {number(e)}" for e in ranks), "attack / proven ε"]
     lines = []
     for name in centre.index:
         line = [look(name).label, str(held[name]), *(points(centre[e][name]) for e in epsilons)]
         line += [fixed(at.get(name, np.nan), ".1f") for at in ranks.values()]
-        share, seconds = (extra[metric].get(name, np.nan) for metric in ("bracket", "seconds"))
-        lines.append([*line, "" if np.isnan(share) else f"{100 * share:.0f} %", fixed(seconds, ".2g")])
+        share = brackets.get(name, np.nan)
+        lines.append([*line, "" if np.isnan(share) else f"{100 * share:.0f} %"])
     return tables.table(columns, lines, left=1)
 
 
