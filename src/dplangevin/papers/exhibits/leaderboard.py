@@ -372,11 +372,8 @@ def _guide(table: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
         line.append(str(block.tables.max()))
         for epsilon in epsilons:
             nearest = block[block.epsilon.eq(epsilon)].head(SHOWN)
-            line.append(
-                "; ".join(
-                    f"{look(str(row.method)).label} {points(row.distance)}" for row in nearest.itertuples()
-                )
-            )
+            pairs = zip(nearest.method, nearest.distance, strict=True)
+            line.append("; ".join(f"{look(name).label} {points(value)}" for name, value in pairs))
         lines.append(line)
     columns = ["classes", "rows for each feature", "tables", *(f"ε = {number(e)}" for e in epsilons)]
     return tables.table(columns, lines, left=2)
