@@ -52,7 +52,7 @@ def halves(cfg: DictConfig) -> tuple[list[str], list[str]]:
     Runs on one data set stay in one part, because they need the same files.
     """
     groups = defaultdict(list)
-    for name, run in cfg.pipeline.runs.items():
+    for name, run in cfg.pipeline.run_stages.items():
         groups[run.dataset].append(f"run@{name}")
     parts: tuple[list[str], list[str]] = [], []
     for group in [

@@ -29,7 +29,7 @@ ROOMS = ["library", "estimator", "methods", "problems", "samplers", "privacy", "
 SHOWN = {".bib": "bibtex", ".cff": "yaml", ".json": "json", ".py": "python", ".yaml": "yaml"}  # pages, except
 LONG = 100_000  # bytes
 SECTIONS = {  # of the menu; the last has the pages that no other names
-    "Results": ["findings.md", "accuracy.md", "networks.md", "gan.md", "verdicts.md"],
+    "Results": ["findings.md", "leaderboard.md", "accuracy.md", "networks.md", "gan.md", "verdicts.md"],
     "Methods and privacy": ["methods.md", "privacy.md", "attacks.md", "guarantees.md"],
     "Use": ["library.md", "audit.md", "data.md", "tutorials/*.md"],
     "Run": ["pipeline.md", "sweeps.md", "cluster.md", "speed.md"],

@@ -13,7 +13,6 @@
 add_remove 6.0 []
 """
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -37,25 +36,16 @@ from dplangevin.checks import count, require
 from dplangevin.device import CPU, drawing
 from dplangevin.methods import Method, Plan, placed, planned, released
 from dplangevin.methods.evaluate import predictive
-from dplangevin.methods.prices import priced, violated, whole
+from dplangevin.methods.prices import TIGHT, equal_budget, priced, violated, visible
 from dplangevin.methods.registry import named
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.calibrate import calibrate as smallest_noise
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm, linear_facts
-from dplangevin.problems.losses import LOGISTIC, Loss, softmax
+from dplangevin.problems.losses import Loss, classifier
 from dplangevin.text import weak_delta
 
-TIGHT = Tight()
 PRICES = "neighbours", "last_iterate"  # names for `methods.prices.priced`
-WIDER, NARROWER = 1e3, 16.0  # `calibrate` tries budgets from 1/NARROWER to WIDER times the target
-
-
-def visible(plan: Plan) -> DpEvent:
-    """Return the event of a plan with every iterate visible, as the proven epsilon counts it."""
-    return whole(plan.guarantee.event)
 
 
 @dataclass(frozen=True)
@@ -224,7 +214,7 @@ def calibrate(
 
     Some methods calibrate their noise by loose theorems.  With this function they are compared at equal
     privacy.  The proven epsilon is at most target.epsilon.  It is within rtol of it, with two exceptions: the
-    method cannot spend more (rho stops at 1, and step sizes stop where they are stable), or even `WIDER`
+    method cannot spend more (rho stops at 1, and step sizes stop where they are stable), or even `prices.WIDER`
     times the target is too little.
 
     Parameters
@@ -249,22 +239,9 @@ def calibrate(
     >>> round(asked.epsilon, 2), round(price("objpert", facts(1000, 5), asked)["epsilon_proven"], 2)
     (1.33, 1.0)
     """
-    method, known = named(method), _facts(problem)
-    if target.epsilon == math.inf:
-        return target
-
-    def asked(noise: float) -> Budget:
-        return Budget(target.epsilon / noise, target.delta)
-
-    def made(noise: float) -> DpEvent:
-        return event(method.plan(known, asked(noise)))
-
-    cost = accountant.epsilon(made(1.0), target.delta, adjacency)
-    if (1 - rtol) * target.epsilon < cost <= target.epsilon:
-        return target
-    high = NARROWER if cost > target.epsilon else 1.0
-    noise = smallest_noise(accountant, made, target, low=1 / WIDER, high=high, adjacency=adjacency, rtol=rtol)
-    return asked(noise)
+    return equal_budget(
+        named(method), _facts(problem), target, adjacency, rtol=rtol, accountant=accountant, event=event
+    )
 
 
 def attack(
@@ -420,7 +397,7 @@ def facts(
     >>> facts(1000, 5, classes=3).d
     15
     """
-    used = loss or (LOGISTIC if classes == 2 else softmax(classes))
+    used = loss or classifier(classes)
     return linear_facts(used, records, features, row_bound, public)._replace(tested=False)
 
 

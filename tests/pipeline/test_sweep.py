@@ -637,3 +637,19 @@ def test_a_network_that_is_interrupted_ends_in_the_same_bytes(
     found = sweep(cfg, data)
     assert seen == [10, 11, 12]
     assert all(found[name].equals(whole[name]) for name in whole)
+
+
+def test_the_epsilon_of_an_experiment_can_be_the_proven_one_and_delta_that_of_the_rows(data: Path) -> None:
+    cfg = unit(toy.config("objpert", "nonprivate"))
+    cfg.delta = 1e-4
+    cfg.experiment.toy.update(calibrated="proven", price_neighbours="replace_one", delta="1/n^2")
+    rows = sweep(cfg, data)["runs"]
+    n = Dataset.load(data).n
+    assert set(rows.delta) == {min(1e-4, n**-2)}
+    private = rows[rows.run.eq("objpert")]
+    assert private.epsilon.unique().tolist() == [0.5, 1.0, 4.0]
+    assert (private.epsilon_proven <= private.epsilon).all()
+    assert (private.epsilon_proven > (1 - 3 * sweeps.CLOSE) * private.epsilon).all()
+    assert (private.epsilon_promised > 1.1 * private.epsilon).all()  # its theorem is loose
+    cfg.delta = 1e-12
+    assert set(sweep(cfg, data, "other")["runs"].delta) == {1e-12}

@@ -25,6 +25,7 @@ from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Price, Tight
+from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import (
     Adjacency,
     LangevinDpEvent,
@@ -37,6 +38,8 @@ from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain
 
 NEIGHBOURS: tuple[Adjacency, ...] = ("add_remove", "replace_one")
+TIGHT = Tight()
+WIDER, NARROWER = 1e3, 16.0  # `equal_budget` tries budgets from 1/NARROWER to WIDER times the target
 KNOWN = "neighbours", "ryffel2022", "last_iterate"
 N_PUBLIC = "n is taken as public: the steps, the rates, the noise or the prior depend on it (add/remove)"
 # method, plan, problem, delta, generator -> columns
@@ -198,6 +201,39 @@ def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
 def whole(event: DpEvent) -> DpEvent:
     """Return the event, with every iterate visible."""
     return event.all_iterates() if isinstance(event, LangevinDpEvent) else event
+
+
+def visible(plan: Plan) -> DpEvent:
+    """Return the event of a plan with every iterate visible, as the proven epsilon counts it."""
+    return whole(plan.guarantee.event)
+
+
+def equal_budget(
+    method: Method,
+    facts: Facts,
+    target: Budget,
+    adjacency: Adjacency,
+    *,
+    rtol: float,
+    accountant: Accountant = TIGHT,
+    event: Callable[[Plan], DpEvent] = visible,
+) -> Budget:
+    """Return the budget to give to a method so that its proven epsilon is `target`, see `library.calibrate`."""
+    if target.epsilon == math.inf:
+        return target
+
+    def asked(noise: float) -> Budget:
+        return Budget(target.epsilon / noise, target.delta)
+
+    def made(noise: float) -> DpEvent:
+        return event(method.plan(facts, asked(noise)))
+
+    cost = accountant.epsilon(made(1.0), target.delta, adjacency)
+    if (1 - rtol) * target.epsilon < cost <= target.epsilon:
+        return target
+    high = NARROWER if cost > target.epsilon else 1.0
+    noise = calibrate(accountant, made, target, low=1 / WIDER, high=high, adjacency=adjacency, rtol=rtol)
+    return asked(noise)
 
 
 @cache

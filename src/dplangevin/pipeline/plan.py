@@ -143,13 +143,15 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def run_stages(*, _root_: DictConfig) -> DictConfig:
     """Return the runs of conf/pipeline, each with `params`, for stage run of dvc.yaml.
 
+    A run whose data set is not in `pipeline.datasets` is no stage.
     conf/pipeline writes it as `${run_stages:}`.  So DVC knows which methods affect which run, and shows a
     change under its own name.
     """
-    runs = _root_.pipeline.runs
+    runs, prepared = _root_.pipeline.runs, {f"dataset/{name}" for name in _root_.pipeline.datasets}
     stages = {
         str(key): {**plain(run), "params": params_of(_root_, str(run.experiment), str(run.dataset))}
         for key, run in runs.items()
+        if not run.needs.startswith("dataset/") or run.needs in prepared
     }
     return OmegaConf.create(stages)
 
@@ -416,6 +418,12 @@ def budgets(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) 
             raise ValueError(f"epsilons.{key} has no list for {run!r}: add one, or one named `default`")
         given = given[name]
     return [float(epsilon) for epsilon in given]
+
+
+def delta(cfg: DictConfig, spec: Mapping[str, Any] | DictConfig, n: int) -> float:
+    """Return the delta of an experiment for n training rows, see `schema.Experiment`."""
+    given = spec.get("delta") or cfg.delta
+    return min(float(cfg.delta), n**-2) if given == "1/n^2" else float(given)
 
 
 def method_config(cfg: DictConfig, spec: DictConfig, method: str) -> dict[str, Any]:

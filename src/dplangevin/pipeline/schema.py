@@ -147,6 +147,12 @@ class Experiment(Group):
     ----------
     seeds : int or mapping
         Number of repeats: of all data sets, or by data set.
+    delta : float in (0, 1), "1/n^2" or None
+        "1/n^2": the smaller of the configuration's delta and 1/n^2, with n training rows. None: the
+        configuration's.
+    calibrated : {"promised", "proven"}
+        What the values of `epsilons` are: the budgets of the methods, or the proven ε for `price_neighbours`.
+        With "proven", the budget of each method is the one whose proven ε is that value.
     price_neighbours : {"add_remove", "replace_one", "zero_out"} or None
         Neighbour relation of the proven ε. None: the one of each method's own guarantee.
     paired : bool
@@ -174,7 +180,8 @@ class Experiment(Group):
     runs: Mapping[str, RunConfig] | None = None
     block: str = ""
     seeds: Positive | Mapping[str, Positive] | None = None
-    delta: PositiveFloat | None = None
+    delta: PositiveFloat | Literal["1/n^2"] | None = None
+    calibrated: Literal["promised", "proven"] = "promised"
     price_neighbours: Adjacency | None = None
     prices: Sequence[Literal["neighbours", "ryffel2022", "last_iterate"]] = ()
     formula: Any = None

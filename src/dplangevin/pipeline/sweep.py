@@ -41,12 +41,12 @@ from dplangevin.methods import (
     with_final_guarantees,
 )
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
-from dplangevin.methods.prices import Attack, priced
+from dplangevin.methods.prices import Attack, equal_budget, priced
 from dplangevin.pipeline import reference
 from dplangevin.pipeline.cache import Rows, Store, cached_rows
 from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.executor import Need, Shelf, computed
-from dplangevin.pipeline.plan import SUBSET, TABLES, Task, plain, tasks
+from dplangevin.pipeline.plan import SUBSET, TABLES, Task, delta, plain, tasks
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain
@@ -66,6 +66,7 @@ REPORTED = (
 
 TOGETHER = 1_000  # chains of one tensor program; more would be no faster
 BAR = {"unit": "unit", "disable": None}  # settings of tqdm
+CLOSE = 2e-3  # relative tolerance of the proven ε for which budgets are found
 MEMORY, COPIES = 1e9, 4  # bytes that a process takes, and copies of the rows in it
 
 
@@ -245,7 +246,6 @@ class Work:
         self.spec = cfg.experiment[experiment]
         self.tasks = tasks(cfg, experiment, dataset)
         self.keys = task_keys(cfg, experiment, dataset, inputs, self.tasks)
-        self.delta = float(self.spec.get("delta", cfg.delta))
         if inputs.posterior and any(
             task.problem_changes or any(task.data_subset.values()) for task in self.tasks
         ):
@@ -323,8 +323,17 @@ class Work:
         """Return the method of a task, and its plan for each budget."""
         method: Method = instantiate(task.config)
         facts = self.problem(task).facts
-        budgets = [Budget(epsilon, self.delta) for epsilon in task.epsilons]
+        budgets = [self.budget(method, facts, epsilon) for epsilon in task.epsilons]
         return method, planned(method, facts, budgets, task.run.name)
+
+    def budget(self, method: Method, facts: Facts, epsilon: float) -> Budget:
+        """Return the budget of a method for an epsilon of the experiment, see `schema.Experiment.calibrated`."""
+        asked = Budget(epsilon, delta(self.cfg, self.spec, facts.n))
+        if self.spec.get("calibrated") != "proven":
+            return asked
+        if (neighbours := self.spec.get("price_neighbours")) is None:
+            raise ValueError(f"{self.experiment}: calibrated: proven needs price_neighbours")
+        return equal_budget(method, facts, asked, neighbours, rtol=CLOSE)
 
     def stream(self, task: Task, method: Method) -> str:
         """Return the name of the random stream of a task.
@@ -391,7 +400,9 @@ class Work:
         problem = placed(self.problem(first), plans, first.run.seeds)
         curve: Any = None  # LearningCurve or None
         if self.spec.get("curve"):
-            curve = instantiate(self.spec.curve)(problem, plans[0], first.run.seeds, self.delta)
+            curve = instantiate(self.spec.curve)(
+                problem, plans[0], first.run.seeds, delta(self.cfg, self.spec, problem.facts.n)
+            )
             plans = [curve.shortened(plans[0])]
         if self.spec.get("best_epoch"):
             plans = [plan._replace(work=by_epoch(plan.work, problem.facts.n)) for plan in plans]
@@ -431,6 +442,7 @@ class Work:
         task, spec = self.tasks[i], self.spec
         problem = self.problem(task)
         method: Method = instantiate(task.config)
+        spent = delta(self.cfg, spec, problem.facts.n)
         formula = instantiate(spec.formula) if spec.get("formula") else None
         attack: Attack | None = instantiate(spec.attack) if spec.get("attack") else None
 
@@ -442,10 +454,8 @@ class Work:
                 )
                 adjacency = spec.get("price_neighbours") or plan.guarantee.adjacency
                 names = spec.get("prices") or []
-                on_row = attack and partial(attack, method, plan, problem, self.delta, rng)
-                rows.append(
-                    priced(method, plan, problem.facts, self.delta, adjacency, names, formula, on_row)
-                )
+                on_row = attack and partial(attack, method, plan, problem, spent, rng)
+                rows.append(priced(method, plan, problem.facts, spent, adjacency, names, formula, on_row))
             return pd.DataFrame(rows)
 
         if attack is None:
@@ -481,7 +491,7 @@ class Work:
                 "scaling": task.scaling,
                 "block": task.run.block,
                 "epsilon": epsilon,
-                "delta": self.delta,
+                "delta": delta(self.cfg, self.spec, problem.facts.n),
             }
             price = {str(name): value for name, value in prices.iloc[e].to_dict().items()}
             failed = [price.pop("violated", ""), violated[e]]

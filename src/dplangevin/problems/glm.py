@@ -30,7 +30,7 @@ from dplangevin.checks import positive, real, require
 from dplangevin.data import clip_rows
 from dplangevin.engine import long_sums, memory
 from dplangevin.problems import Descent, Facts, Sums
-from dplangevin.problems.losses import Loss, huber, named, softmax
+from dplangevin.problems.losses import Loss, classifier, huber, named, softmax
 from dplangevin.problems.sampling import RANDOM_SIZE
 from dplangevin.random import Batch
 
@@ -327,7 +327,7 @@ class Glm:
         return replace(self, x=self.x[:, :0].clone(), y=self.y[:, :0].clone(), x_test=None, y_test=NO_TEST)
 
     @classmethod
-    def from_dataset(cls, dataset: Dataset, seeds: int, loss: str | Loss = "logistic") -> Glm:
+    def from_dataset(cls, dataset: Dataset, seeds: int, loss: str | Loss | None = "logistic") -> Glm:
         """Return the problem for the training and test rows of a scaled data set, in float32.
 
         Parameters
@@ -336,8 +336,8 @@ class Glm:
             One repeat, which all seeds share, or as many repeats as seeds.
         seeds : int
             S.
-        loss : Loss or str
-            The loss or its name.
+        loss : Loss, str or None
+            The loss or its name. None: logistic for two classes, softmax for more.
 
         Raises
         ------
@@ -345,7 +345,7 @@ class Glm:
             For another number of repeats, rows longer than the data set's bound, numbers that float32 does
             not hold, and a loss for classes where labels are numbers.
         """
-        loss = named(loss)
+        loss = classifier(dataset.classes) if loss is None else named(loss)
         if len(dataset.x_train) not in (1, seeds):
             raise ValueError(
                 f"the data set holds {len(dataset.x_train)} repeats and {seeds} are asked for: "

@@ -337,6 +337,11 @@ def largest_cross_entropy(classes: int, t: float) -> float:
 LOSSES = {loss.name: loss for loss in (LOGISTIC, SQUARED)}
 
 
+def classifier(classes: int) -> Loss:
+    """Return the logistic loss for two classes, softmax for more."""
+    return LOGISTIC if classes == 2 else softmax(classes)
+
+
 def named(loss: str | Loss) -> Loss:
     """Return the loss of that name, or the `Loss` itself; only losses without parameters have names.
 

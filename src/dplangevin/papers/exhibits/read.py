@@ -209,6 +209,18 @@ def read_timings(path: Path) -> pd.DataFrame:
     return table.assign(experiment="benchmark", metric="seconds")[columns]
 
 
+def read_brackets(name: str, root: Path = ANALYSES, at: float = 1.0) -> pd.DataFrame:
+    """Return the share of the proven ε that an attack shows for each method, as rows with metric "bracket".
+
+    `name` is the analysis. The share is that at the asked ε `at`.
+    """
+    table = read_analysis(name, root)
+    shares = table[table.epsilon_asked.eq(at)].rename(columns={"ratio": "value"})
+    return shares.assign(experiment=name, dataset="", metric="bracket")[
+        ["experiment", "dataset", "method", "metric", "value"]
+    ]
+
+
 def read_claims(path: Path) -> pd.DataFrame:
     """Return the claims table."""
     return pd.read_csv(existing(path, "claims"))

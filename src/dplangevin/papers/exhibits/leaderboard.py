@@ -1,0 +1,434 @@
+"""Learners over many tables at equal proven ε: the numbers, a figure and a page.
+
+The distance of a learner on a table is the accuracy of the learner without privacy minus its own, in points.
+Ranks are over the held-out tables on which all ranked learners run. The development tables, on which settings
+were chosen, stand apart.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from scipy import stats
+
+from dplangevin.papers.exhibits import style, tables
+from dplangevin.papers.exhibits.style import look
+from dplangevin.papers.statistics import MAJORITY, finite_interval, t_interval
+from dplangevin.text import fixed, number
+
+COLUMNS = [
+    "dataset", "split_group", "n", "d", "classes", "majority", "method", "epsilon", "epsilon_proven", "delta",
+    "accuracy", "low", "high", "distance", "distance_low", "distance_high", "splits", "violated",
+]  # fmt: skip
+GROUPS = "held_out", "development"
+POINTS = 100.0
+SHORT = 0.98  # a learner whose proven ε is below this share of the asked one cannot spend more
+FREE = "nonprivate"
+SIGNIFICANCE = 0.05
+MANY = 150  # rows for each feature, from which on a table counts as large
+SHOWN = 3  # learners that the guide names
+BEGIN = "<!-- guide: written by `python pipelines/report.py readme` from the exhibit leaderboard -->"
+END = "<!-- end of guide -->"
+NOTES = """\
+Each learner gets the budget at which its proven ε is 0.1, 1 or 10, for replaced records and δ = min(1e-5, 1/n²). So
+all learners of a column have the same proven privacy, whatever their papers promise. Accuracy is the mean over
+{splits} random splits of a table, or over seeds where a table has its own test rows. Distance is the accuracy of the
+learner without privacy minus that of the learner, in points (hundredths), paired by split. All settings are the
+same for all tables. They were chosen on the development tables only, without privacy accounting.
+*: the learner cannot spend the whole ε there. †: a condition of its guarantee fails on a table, or chains have
+diverged."""
+GUIDE = """\
+The {shown} learners with the least mean distance over the tables of each kind, with the distance in points. The choice
+among learners whose distances are close is chance."""
+RANKS = """\
+Ranks are by mean accuracy, over the {tables} held-out tables on which all {learners} learners run; rank 1 is the most
+accurate. The Friedman test asks whether all learners are equally good. Two learners whose mean ranks differ by less
+than the critical difference (Nemenyi, 5 %) cannot be told apart by ranks alone."""
+PAIRED = """\
+Mean of the accuracy of {leader} minus that of the other learner, in points, over the held-out tables on which both
+run. The 95 % Student interval is over tables. In bold: the interval lies on one side of 0."""
+TEXT = (
+    "Distance: accuracy without privacy minus accuracy of the learner, mean over splits. Dots: {tables} {group} "
+    "tables; below the dotted line fewer ({few}). Large mark and number: median. Vertical line: as accurate as "
+    "without privacy. Axis: linear up to 1 point, logarithmic beyond. All learners have the same proven ε for "
+    "replaced records, δ = min(1e-5, 1/n²). Settings were chosen on other tables."
+)
+
+
+class Ranking(NamedTuple):
+    """Mean ranks at one epsilon.
+
+    Attributes
+    ----------
+    ranks : Series, mean rank of each learner.
+    tables : int, number of tables.
+    p : float, p-value of the Friedman test.
+    critical : float, Nemenyi's critical difference at SIGNIFICANCE.
+    """
+
+    ranks: pd.Series
+    tables: int
+    p: float
+    critical: float
+
+
+def numbers(runs: pd.DataFrame, *, development: Sequence[str]) -> pd.DataFrame:
+    """Return one row for each table, learner and ε.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    development : sequence of str
+        Tables on which settings were chosen. The others are held out.
+
+    Returns
+    -------
+    DataFrame
+        Columns `COLUMNS`. n: training rows. d: features, with the bias. majority: share of the largest class
+        among test rows, of the training rows' largest class. accuracy, low and high: mean over splits with its
+        95 % interval. distance, distance_low and distance_high: points below the learner without privacy,
+        paired by split.
+    """
+    scores = runs[runs.metric.eq("accuracy")]
+    majority = runs[runs.metric.eq(MAJORITY)].groupby("dataset").value.mean()
+    rows = []
+    for dataset, here in scores.groupby("dataset", sort=False):
+        free = here[here.method.eq(FREE)].set_index("seed").value
+        for (method, epsilon), found in here.groupby(["method", "epsilon"], sort=False):
+            first, values = found.iloc[0], found.set_index("seed").value
+            accuracy, gap = finite_interval(values), finite_interval(POINTS * (free - values))
+            rows.append(
+                {
+                    "dataset": dataset,
+                    "split_group": GROUPS[dataset in development],
+                    "n": int(first.records),
+                    "d": int(first.parameters // (first.classes if first.classes > 2 else 1)),
+                    "classes": int(first.classes),
+                    "majority": majority.get(dataset, np.nan),
+                    "method": method,
+                    "epsilon": epsilon,
+                    "epsilon_proven": first.epsilon_proven,
+                    "delta": first.delta,
+                    "accuracy": accuracy.mean,
+                    "low": accuracy.low,
+                    "high": accuracy.high,
+                    "distance": gap.mean,
+                    "distance_low": gap.low,
+                    "distance_high": gap.high,
+                    "splits": int(values.notna().sum()),
+                    "violated": "; ".join(sorted(set(found.violated) - {""})),
+                }
+            )
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def ranking(table: pd.DataFrame, epsilon: float) -> Ranking | None:
+    """Return the ranks at one ε over the tables of `shown`; None without two tables and three learners.
+
+    Only learners that run on all of these tables are ranked.
+    """
+    wide = _wide(table, epsilon)
+    wide = wide.loc[:, wide.notna().all()]
+    if len(wide) < 2 or wide.shape[1] < 3:
+        return None
+    ranks = wide.rank(axis=1, ascending=False).mean()
+    k, count = wide.shape[1], len(wide)
+    p = float(stats.friedmanchisquare(*(wide[name] for name in wide)).pvalue)
+    spread = stats.studentized_range.ppf(1 - SIGNIFICANCE, k, np.inf) / math.sqrt(2)
+    return Ranking(ranks, count, p, float(spread * math.sqrt(k * (k + 1) / (6 * count))))
+
+
+def points(value: float) -> str:
+    """Return points of accuracy as text, with one decimal and without a negative zero."""
+    return f"{round(value, 1) + 0.0:.1f}".replace("-", "−")
+
+
+def shown(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the held-out tables; those of the development tables if no table is held out."""
+    held = table[table.split_group.eq(GROUPS[0])]
+    return table if held.empty else held
+
+
+def _wide(table: pd.DataFrame, epsilon: float) -> pd.DataFrame:
+    """Return the accuracies of the private learners on the tables of `shown`, a row for each table.
+
+    The accuracy is nan where a learner does not run, and 0 where all its chains have diverged.
+    """
+    here = shown(table)
+    here = here[here.epsilon.eq(epsilon)].fillna({"accuracy": 0.0})
+    return here.pivot(index="dataset", columns="method", values="accuracy")[here.method.unique()]
+
+
+def medians(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the median distance over the tables of `shown`: a row for each learner, a column for each ε.
+
+    Learners on more tables come first, then those with the smaller distances at the smallest ε.
+    """
+    held = shown(table[np.isfinite(table.epsilon)])
+    wide = held.pivot_table(index="method", columns="epsilon", values="distance", aggfunc="median")
+    order = wide.assign(absent=-held.groupby("method").dataset.nunique())
+    return wide.loc[order.sort_values(["absent", *wide.columns]).index]
+
+
+def leader(table: pd.DataFrame) -> str:
+    """Return the learner with the smallest mean rank over all ε."""
+    ranked = [found.ranks for e in _epsilons(table) if (found := ranking(table, e))]
+    return str(pd.concat(ranked, axis=1).mean(axis=1).idxmin())
+
+
+def behind(table: pd.DataFrame, first: str, epsilon: float) -> pd.DataFrame:
+    """Return how far learners are behind `first` at one ε, in points, over the tables of both in `shown`.
+
+    Returns
+    -------
+    DataFrame
+        A row for each other learner: mean, low, high (95 % Student interval over tables) and tables.
+    """
+    wide = POINTS * _wide(table, epsilon)
+    rows = {}
+    for name in wide.columns.drop(first):
+        gap = (wide[first] - wide[name]).dropna()
+        rows[name] = {**t_interval(gap)._asdict(), "tables": len(gap)}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+def guide(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the learners with the least mean distance for each kind of table in `shown`, nearest first.
+
+    Kinds are two classes or more, and fewer than MANY rows for each feature or more. Only learners that run on
+    all tables of a kind take part.
+
+    Returns
+    -------
+    DataFrame
+        Columns many_classes, many_rows, epsilon, tables, method and distance (mean, in points).
+    """
+    here = shown(table[np.isfinite(table.epsilon)])
+    here = here.assign(many_classes=here.classes.gt(2), many_rows=(here.n / here.d).ge(MANY))
+    rows = []
+    for kind, block in here.groupby(["many_classes", "many_rows", "epsilon"]):
+        wide = block.pivot(index="dataset", columns="method", values="distance").dropna(axis=1)
+        rows += [[*kind, len(wide), name, value] for name, value in wide.mean().sort_values().items()]
+    return pd.DataFrame(
+        rows, columns=["many_classes", "many_rows", "epsilon", "tables", "method", "distance"]
+    )
+
+
+def advice(table: pd.DataFrame) -> list[str]:
+    """Return the lines that say which learner to use: one for all tables, then a table by kind."""
+    epsilons, first, centre = _epsilons(table), leader(table), medians(table)
+    of = shown(table)
+    distances = "; ".join(f"{points(centre[e][first])} at ε = {number(e)}" for e in epsilons)
+    count_text = f"{of.dataset.nunique()} {of.split_group.iloc[0].replace('_', '-')} tables"
+    lines = [
+        f"**{look(first).label} has the best mean rank over {count_text}.** Its median distance to no "
+        f"privacy, in points of accuracy: {distances}.",
+        "",
+    ]
+    for epsilon in epsilons:
+        gaps = behind(table, first, epsilon)
+        ahead, worse = gaps.low.gt(0), gaps.high.lt(0)
+        names = ", ".join(look(name).label for name in gaps.index[worse]) or "none"
+        text = f"* At ε = {number(epsilon)} it is ahead of {ahead.sum()} of {len(gaps)} other learners by more than"
+        lines.append(f"{text} chance, and behind {names}.")
+    lines += ["", GUIDE.format(shown=SHOWN), "", *_guide(table, epsilons)]
+    return lines
+
+
+def in_docs(page: str, table: pd.DataFrame) -> str:
+    """Return a page with `advice` between its lines `BEGIN` and `END`.
+
+    Parameters
+    ----------
+    page : str
+        The text of docs/leaderboard.md.
+    table : DataFrame
+        Rows of `numbers`.
+
+    Raises
+    ------
+    ValueError
+        The page lacks one of the two lines, or has it twice.
+    """
+    before, _, rest = page.partition(f"{BEGIN}\n")
+    _, _, after = rest.partition(f"{END}\n")
+    if page.count(f"{BEGIN}\n") != 1 or rest.count(f"{END}\n") != 1:
+        raise ValueError(f"the page needs one line {BEGIN!r}, and one line {END!r} below it")
+    return "\n".join([f"{before}{BEGIN}", *advice(table), f"{END}\n{after}"])
+
+
+def _epsilons(table: pd.DataFrame) -> list[float]:
+    """Return the finite values of ε, ascending."""
+    return sorted(table.epsilon[np.isfinite(table.epsilon)].unique())
+
+
+def distances(
+    runs: pd.DataFrame, *, development: Sequence[str], absent: Mapping[str, str], title: str = ""
+) -> Figure:
+    """Draw the distance of every learner to no privacy on the held-out tables, a panel for each ε.
+
+    Parameters
+    ----------
+    runs, development
+        As for `numbers`.
+    absent : Mapping of str to str
+        Learner -> why it does not run on all tables. Not drawn.
+    """
+    table = numbers(runs, development=development)
+    held, centre = shown(table), medians(table)
+    names, epsilons = [*centre.index], [*centre.columns]
+    everywhere = int(held.groupby("method").dataset.nunique()[names].eq(held.dataset.nunique()).sum())
+    with style.settings():
+        size = (3.3 * len(epsilons) + 1.6, 0.27 * len(names) + 1.9)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(1, len(epsilons), squeeze=False, sharey=True, sharex=True)[0]
+        for ax, epsilon in zip(axes, epsilons, strict=True):
+            ax.axvline(0, color="#000000", lw=1.0, zorder=1)
+            if 0 < everywhere < len(names):
+                ax.axhline(everywhere - 0.5, color="#999999", lw=0.8, ls=":", zorder=1)
+            for y, name in enumerate(names):
+                at = held[held.method.eq(name) & held.epsilon.eq(epsilon)].distance
+                ax.plot(at, [y] * len(at), "o", ms=3.5, mfc="#999999", mec="none", alpha=0.7, zorder=2)
+                of = look(name)
+                ax.plot(centre[epsilon][name], y, **(of.shape | {"ls": "", "ms": 8}), zorder=3)
+                ax.annotate(
+                    points(centre[epsilon][name]),
+                    (1.01, y),
+                    xycoords=("axes fraction", "data"),
+                    va="center",
+                    fontsize=8,
+                )
+            ax.set_xscale("symlog", linthresh=1.0, linscale=0.6)
+            ax.set_xticks([-3, -1, 0, 1, 3, 10, 30], ["−3", "−1", "0", "1", "3", "10", "30"])
+            ax.set_xticks([], minor=True)
+            ax.set(title=f"proven ε = {number(epsilon)}", xlabel="points below no privacy")
+        axes[0].set_yticks(range(len(names)), [look(name).label for name in names])
+        axes[0].set_ylim(len(names) - 0.5, -0.5)
+        most = held.dataset.nunique()
+        few = "; ".join(
+            f"{look(name).label}: {count}"
+            for name in names
+            if (count := held[held.method.eq(name)].dataset.nunique()) < most
+        )
+        group = held.split_group.iloc[0].replace("_", "-")
+        text = TEXT.format(tables=most, group=group, few=few or "all learners")
+        dots = [
+            Line2D([], [], marker="o", ls="", color="#999999", ms=3.5, label="one table"),
+            Line2D([], [], marker="D", ls="", color="#444444", ms=7, label="median over tables"),
+        ]
+        return style.lay_out(figure, title, text, dots)
+
+
+def page(
+    runs: pd.DataFrame, *, development: Sequence[str], absent: Mapping[str, str], title: str = ""
+) -> str:
+    """Return a Markdown page: medians and ranks, the differences to the leader, and each table's accuracies.
+
+    The arguments are those of `distances`.
+    """
+    table = numbers(runs, development=development)
+    epsilons, first = _epsilons(table), leader(table)
+    lines = [NOTES.format(splits=table.splits.max()), "", "## Which learner for which table", ""]
+    lines += advice(table)
+    lines += ["", "## Distance to no privacy, and ranks", ""]
+    lines += [*_overview(runs, table), ""]
+    lines += [f"- {look(name).label}: {why}" for name, why in absent.items()]
+    found = [ranking(table, epsilon) for epsilon in epsilons]
+    if any(found):
+        one: Any = next(each for each in found if each)
+        lines += ["", RANKS.format(tables=one.tables, learners=len(one.ranks))]
+        lines += [
+            f"At ε = {number(e)} the test has p = {each.p:.1g}, and the critical difference is {each.critical:.1f}."
+            for e, each in zip(epsilons, found, strict=True)
+            if each
+        ]
+    lines += ["", f"## {look(first).label} and the others", "", PAIRED.format(leader=look(first).label), ""]
+    lines += _pairs(table, first, epsilons)
+    for group in GROUPS:
+        here = table[table.split_group.eq(group)]
+        if here.empty:
+            continue
+        lines += ["", f"## Accuracy on the {group.replace('_', '-')} tables", ""]
+        for epsilon in epsilons:
+            lines += [f"Proven ε = {number(epsilon)}:", "", *_accuracies(here, epsilon), ""]
+    return tables.page(title, lines)
+
+
+def _guide(table: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
+    """Return the table of the nearest learners for each kind of table."""
+    lines = []
+    for (many_classes, many_rows), block in guide(table).groupby(["many_classes", "many_rows"]):
+        line = [
+            "more than two" if many_classes else "two",
+            f"{MANY} or more" if many_rows else f"below {MANY}",
+        ]
+        line.append(str(block.tables.max()))
+        for epsilon in epsilons:
+            nearest = block[block.epsilon.eq(epsilon)].head(SHOWN)
+            pairs = zip(nearest.method, nearest.distance, strict=True)
+            line.append("; ".join(f"{look(name).label} {points(value)}" for name, value in pairs))
+        lines.append(line)
+    columns = ["classes", "rows for each feature", "tables", *(f"ε = {number(e)}" for e in epsilons)]
+    return tables.table(columns, lines, left=2)
+
+
+def _overview(runs: pd.DataFrame, table: pd.DataFrame) -> list[str]:
+    """Return the table of the learners: median distances, mean ranks, and attack over proven ε."""
+    centre, epsilons = medians(table), _epsilons(table)
+    ranks = {e: found.ranks for e in epsilons if (found := ranking(table, e))}
+    held = shown(table).groupby("method").dataset.nunique()
+    brackets = runs[runs.metric.eq("bracket")].groupby("method").value.median()
+    columns = ["learner", "tables", *(f"ε = {number(e)}" for e in epsilons)]
+    columns += [*(f"rank, ε = {number(e)}" for e in ranks), "attack / proven ε"]
+    lines = []
+    for name in centre.index:
+        line = [look(name).label, str(held[name]), *(points(centre[e][name]) for e in epsilons)]
+        line += [fixed(at.get(name, np.nan), ".1f") for at in ranks.values()]
+        share = brackets.get(name, np.nan)
+        lines.append([*line, "" if np.isnan(share) else f"{100 * share:.0f} %"])
+    return tables.table(columns, lines, left=1)
+
+
+def _pairs(table: pd.DataFrame, first: str, epsilons: Sequence[float]) -> list[str]:
+    """Return the table of the differences to the first learner."""
+    gaps = {epsilon: behind(table, first, epsilon) for epsilon in epsilons}
+    names = [name for name in medians(table).index if name != first]
+    lines = []
+    for name in names:
+        line = [look(name).label, str(int(gaps[epsilons[0]].tables[name]))]
+        for epsilon in epsilons:
+            gap = gaps[epsilon].loc[name]
+            text = f"{gap['mean']:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]"
+            line.append(f"**{text}**" if gap.low > 0 or gap.high < 0 else text)
+        lines.append(line)
+    return tables.table(["learner", "tables", *(f"ε = {number(e)}" for e in epsilons)], lines, left=1)
+
+
+def _accuracies(here: pd.DataFrame, epsilon: float) -> list[str]:
+    """Return the table of accuracies at one ε: a row for each table, a column for each learner."""
+    names = [name for name in here.method.unique() if name != FREE]
+    free = here[here.method.eq(FREE)].set_index("dataset")
+    rows = {(row["dataset"], row["method"]): row for _, row in here[here.epsilon.eq(epsilon)].iterrows()}
+    lines = []
+    for dataset, of in free.iterrows():
+        line = [str(dataset), f"{of.n:,}", str(of.d), str(of.classes), fixed(of.majority, ".3f")]
+        line.append(f"{of.accuracy:.3f}")
+        for name in names:
+            line.append(_accuracy(rows[dataset, name], epsilon) if (dataset, name) in rows else "")
+        lines.append(line)
+    columns = ["table", "n", "d", "classes", "majority", "no privacy", *(look(name).label for name in names)]
+    return tables.table(columns, lines, left=1)
+
+
+def _accuracy(row: Any, epsilon: float) -> str:
+    """Return an accuracy with half its interval, marked as explained in NOTES."""
+    marks = ("*" if row.epsilon_proven < SHORT * epsilon else "") + ("†" if row.violated else "")
+    half = "" if np.isnan(row.low) else f" ± {(row.high - row.low) / 2:.3f}"
+    return f"{fixed(row.accuracy, '.3f')}{half}{marks}"

@@ -1,0 +1,167 @@
+"""Learners over many tables: distances, ranks and what the page says of absent learners."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from composed import ROOT, composed
+from drawing import exhibit, outside
+from fake_results import run_at
+from scipy import stats
+
+from dplangevin.papers.exhibits import leaderboard, style
+from dplangevin.papers.statistics import t_interval
+
+NUMBERS = ROOT / "results/exhibits/leaderboard/leaderboard.csv"
+EPSILONS = [0.1, 1.0, 10.0]
+LOSS = {"dp_gd": 0.01, "dp_sgd": 0.03, "objpert": 0.06, "outpert": 0.2}  # of accuracy, at ε = 1
+TABLES = [f"table{i}" for i in range(8)]
+DEVELOPED = ["table0", "table1"]
+
+
+@pytest.fixture(scope="module")
+def runs() -> pd.DataFrame:
+    """Eight tables of which two are for development; OPS runs on three; one learner is lost on one table."""
+    rng, frames = np.random.default_rng(3), []
+    for i, dataset in enumerate(TABLES):
+        shared = rng.normal(0, 0.02, 5)  # of the splits
+        same: dict[str, Any] = {
+            "dataset": dataset,
+            "records": 1000 + i,
+            "parameters": 30,
+            "classes": 3 if i % 2 else 2,
+        }
+        frames.append(run_at("nonprivate", epsilon=np.inf, accuracy=0.9 + shared, **same))
+        frames.append(
+            run_at("nonprivate", epsilon=np.inf, accuracy=np.full(5, 0.6), metric="majority_accuracy", **same)
+        )
+        methods = LOSS | ({"ops": 0.05} if i < 3 else {})
+        for method, loss in methods.items():
+            for e in EPSILONS:
+                value = 0.9 + shared - loss / e**0.3 + rng.normal(0, 0.002, 5)
+                if (method, i, e) == ("outpert", 7, 0.1):
+                    value = np.full(5, np.nan)
+                frames.append(run_at(method, epsilon=e, accuracy=value, epsilon_proven=e, **same))
+    return pd.concat(frames, ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def table(runs: pd.DataFrame) -> pd.DataFrame:
+    return leaderboard.numbers(runs, development=DEVELOPED)
+
+
+def test_distance_is_paired_by_split(runs: pd.DataFrame, table: pd.DataFrame) -> None:
+    assert list(table.columns) == leaderboard.COLUMNS
+    row = table[table.dataset.eq("table3") & table.method.eq("dp_sgd") & table.epsilon.eq(1.0)].iloc[0]
+    here = runs[runs.dataset.eq("table3") & runs.metric.eq("accuracy")]
+    values = {m: here[here.method.eq(m)] for m in ("nonprivate", "dp_sgd")}
+    free, private = values["nonprivate"].value, values["dp_sgd"][values["dp_sgd"].epsilon.eq(1.0)].value
+    gap = 100 * (free.to_numpy() - private.to_numpy())
+    assert (row.distance, row.distance_low, row.distance_high) == pytest.approx(tuple(t_interval(gap)))
+    assert row.distance_high - row.distance_low < 50 * (row.high - row.low)  # splits are shared
+    assert (row.n, row.d, row.classes, row.majority, row.splits) == (1003, 10, 3, pytest.approx(0.6), 5)
+    assert dict(table.groupby("dataset").split_group.first().value_counts()) == {
+        "held_out": 6,
+        "development": 2,
+    }
+    free_rows = table[table.method.eq("nonprivate")]
+    assert free_rows.distance.eq(0).all()
+
+
+def test_ranks_are_of_learners_on_all_held_out_tables(table: pd.DataFrame) -> None:
+    found = leaderboard.ranking(table, 1.0)
+    assert found is not None
+    assert found.ranks.sort_values().to_dict() == dict(zip(LOSS, [1.0, 2.0, 3.0, 4.0], strict=True))
+    assert found.tables == 6
+    wide = table[table.split_group.eq("held_out") & table.epsilon.eq(1.0)].pivot(
+        index="dataset", columns="method", values="accuracy"
+    )
+    assert found.p == pytest.approx(stats.friedmanchisquare(*(wide[name] for name in LOSS)).pvalue)
+    # Demšar (2006), Table 5: q of 4 classifiers at 5 % is 2.569
+    assert found.critical == pytest.approx(2.569 * np.sqrt(4 * 5 / 36), rel=1e-3)
+    assert leaderboard.leader(table) == "dp_gd"
+
+
+def test_a_learner_whose_chains_diverged_ranks_last_and_is_not_left_out(table: pd.DataFrame) -> None:
+    found = leaderboard.ranking(table, 0.1)
+    assert found is not None
+    assert found.ranks.idxmax() == "outpert"
+    assert len(found.ranks) == len(LOSS)
+
+
+def test_the_difference_to_the_leader_is_over_tables(table: pd.DataFrame) -> None:
+    gaps = leaderboard.behind(table, "dp_gd", 1.0)
+    wide = table[table.split_group.eq("held_out") & table.epsilon.eq(1.0)].pivot(
+        index="dataset", columns="method", values="accuracy"
+    )
+    each = 100 * (wide.dp_gd - wide.objpert)
+    assert tuple(gaps.loc["objpert", ["mean", "low", "high"]]) == pytest.approx(tuple(t_interval(each)))
+    assert gaps.tables.to_dict() == {"dp_sgd": 6, "objpert": 6, "outpert": 6, "ops": 1}
+
+
+def test_the_guide_has_the_nearest_learners_of_each_kind_of_table(table: pd.DataFrame) -> None:
+    kinds = leaderboard.guide(table)
+    one = kinds[~kinds.many_classes & kinds.epsilon.eq(1.0)]
+    assert one.tables.unique().tolist() == [3]  # of the six held-out tables, those with two classes
+    assert one.method.tolist() == list(LOSS)
+    wide = table[table.dataset.isin(["table2", "table4", "table6"]) & table.epsilon.eq(1.0)]
+    assert one.distance.iloc[0] == pytest.approx(wide[wide.method.eq("dp_gd")].distance.mean())
+    assert kinds.many_rows.sum() == 0
+
+
+def test_page_and_figure_show_all_learners_and_say_who_is_absent(
+    runs: pd.DataFrame, table: pd.DataFrame
+) -> None:
+    extra = pd.DataFrame(
+        {"experiment": "brackets", "dataset": "", "method": "dp_gd", "metric": "bracket", "value": [0.97]}
+    )
+    both = pd.concat([runs, extra], ignore_index=True)
+    text = leaderboard.page(both, development=DEVELOPED, absent={"ops": "too slow."}, title="t")
+    overview = text.split("## ")[2]
+    first = next(line for line in overview.splitlines() if line.startswith("| DP-GD"))
+    assert "| 97 % |" in first
+    assert "- One-posterior sample (OPS): too slow." in overview
+    assert "5 random splits" in text
+    assert text.count("table7") == len(EPSILONS)
+    figure = leaderboard.distances(runs, development=DEVELOPED, absent={}, title="t")
+    labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert labels[0] == "DP-GD, all rows"
+    assert len(labels) == len(LOSS) + 1
+    figure.draw_without_rendering()
+    assert outside(figure) == []
+
+
+def test_the_development_tables_are_shown_if_no_other_is_there(runs: pd.DataFrame) -> None:
+    few = runs[runs.dataset.isin(DEVELOPED)]
+    table = leaderboard.numbers(few, development=DEVELOPED)
+    assert leaderboard.medians(table).notna().all(axis=None)
+    assert (
+        "2 development tables"
+        in leaderboard.distances(few, development=DEVELOPED, absent={}).texts[0].get_text()
+    )
+
+
+def test_the_exhibit_names_the_learners_of_the_experiment() -> None:
+    cfg = exhibit("leaderboard")
+    assert [*cfg.methods] == [*composed().experiment.leaderboard.methods]
+    assert cfg.draw.development == cfg.numbers.development
+
+
+def test_the_documentation_shows_the_advice_of_the_committed_numbers() -> None:
+    page, numbers = (ROOT / "docs/leaderboard.md").read_text(), pd.read_csv(NUMBERS)
+    assert leaderboard.in_docs(page, numbers) == page  # else: python pipelines/report.py readme
+    assert style.look(leaderboard.leader(numbers)).label in exhibit("leaderboard").title
+    with pytest.raises(ValueError, match="needs one line"):
+        leaderboard.in_docs(page.replace(leaderboard.END, ""), numbers)
+
+
+def test_the_advice_says_who_is_ahead_of_the_leader(table: pd.DataFrame) -> None:
+    better = table.assign(accuracy=table.accuracy + 0.05 * table.method.eq("ops"))
+    wide = better.assign(dataset="again_" + better.dataset)  # so that OPS has two held-out tables
+    text = "\n".join(leaderboard.advice(pd.concat([better, wide])))
+    assert "**DP-GD, all rows has the best mean rank over 12 held-out tables.**" in text
+    assert (
+        "At ε = 1 it is ahead of 3 of 4 other learners by more than chance, and behind One-posterior" in text
+    )
+    assert "behind none" in "\n".join(leaderboard.advice(table))
