@@ -9,6 +9,7 @@ from dp_accounting import ComposedDpEvent, GaussianDpEvent
 
 from dplangevin.privacy import LangevinDpEvent
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.survey import survey
 
 REAL, INTEGER = Ryffel2022("real"), Ryffel2022("integer")
 
@@ -71,6 +72,13 @@ def test_runs_in_sequence_add_up() -> None:
 def test_condition_on_the_step_size() -> None:
     assert REAL.violated(event(30), 1e-5) == ()
     assert REAL.violated(event(30, smoothness=100.0), 1e-5) == ("eta = 0.018 >= 1/beta = 0.01",)
+
+
+def test_without_convexity_the_theorem_is_only_a_claim() -> None:
+    found = survey(event(30, convex=False, radius=1.0), 1e-5, neighbours=["replace_one"])
+    rows = [row for row in found.prices if row.key == "ryffel2022"]
+    assert [row.status for row in rows] == ["claim"]
+    assert rows[0].violated[-1] == "proved for convex losses"
 
 
 def test_refuses() -> None:

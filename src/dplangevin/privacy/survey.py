@@ -98,7 +98,7 @@ ACCOUNTANTS: Mapping[str, Entry] = {
     ),
     "bok2024": Entry(
         Bok2024(),
-        "shifted interpolation: hidden iterates, every record's loss convex and smooth",
+        "shifted interpolation: hidden iterates; every record's loss convex and smooth, or full batches in a ball",
         scopes=("last iterate",),
     ),
     "kifer2012": Entry(
@@ -320,11 +320,13 @@ def conditions(accountant: Accountant, event: DpEvent, delta: float) -> tuple[st
     except ValueError:  # the accountant refuses the event, and its `epsilon` says why
         found = ()
     if isinstance(accountant, Ryffel2022):
+        runs = [leaf for leaf, _ in leaves(event) if isinstance(leaf, LangevinDpEvent)]
         found += tuple(
-            f"proved for full batches: batch {leaf.batch} of {leaf.records}"
-            for leaf, _ in leaves(event)
-            if isinstance(leaf, LangevinDpEvent) and leaf.batch < leaf.records
+            f"proved for full batches: batch {run.batch} of {run.records}"
+            for run in runs
+            if run.batch < run.records
         )
+        found += tuple("proved for convex losses" for run in runs if not run.convex)
     return found
 
 
