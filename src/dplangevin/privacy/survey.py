@@ -200,6 +200,7 @@ def survey(
     delta: float,
     paper: LangevinDpEvent | None = None,
     neighbours: Sequence[Adjacency] = ("add_remove", "replace_one"),
+    violated: Sequence[str] = (),
 ) -> Survey:
     """Price the event by all of ACCOUNTANTS, for these neighbour relations.
 
@@ -216,6 +217,9 @@ def survey(
         The event that ryffel2022's Theorem 3.1 prices, if it differs from `event`.
     neighbours : sequence of {"replace_one", "add_remove", "zero_out"}
         The neighbour relations.
+    violated : sequence of str
+        Conditions of the theorem for `paper` that the run fails and that `paper` does not show, for example a
+        clip. They make that row a claim.
     """
     check_delta(delta)
     rows: list[Row] = []
@@ -224,7 +228,12 @@ def survey(
         found: list[Row] = []
         for key, scope, priced in _asked(event, paper):
             try:
-                found.append(_row(key, scope, priced, delta, adjacency))
+                row = _row(key, scope, priced, delta, adjacency)
+                if violated and paper is not None and priced is paper:
+                    row = row._replace(
+                        status="claim", violated=tuple(dict.fromkeys((*row.violated, *violated)))
+                    )
+                found.append(row)
             except ValueError as error:
                 refused[key, adjacency] = error
         tight = min((row.epsilon for row in found if row.status == "tight"), default=math.nan)
