@@ -91,6 +91,7 @@ def test_a_clip_makes_the_theorem_a_claim() -> None:
         plan = DpSgldRyffel2022(sampling=sampling, l2=0.1, noise_std=0.5, clip=clip).plan(
             facts(200, 5), Budget(1.0, 1e-5)
         )
+        assert isinstance(plan.paper, LangevinDpEvent)
         found = survey(plan.guarantee.event, 1e-5, plan.paper, ["replace_one"], plan.violated)
         assert [row.status for row in found.prices if row.key == "ryffel2022"] == [status]
 
