@@ -49,6 +49,9 @@ class DiffprivlibLogistic:
     More than two classes are fitted one against the rest, with a share of epsilon each.  The problem's rows
     have a bias, so the package adds none.
 
+    An audit shows that the claim fails where one record decides whether a class occurs
+    (``docs/audits/logistic_regression.py``).  The guarantee names this condition.
+
     Attributes
     ----------
     C : float, > 0.  Inverse of the ridge, as in scikit-learn; the default is that of the package.
@@ -101,6 +104,9 @@ class InterpretEbm:
     It is for two classes.  It is no linear model, so theta is 0 and only its predictions of the test rows are
     released.  The package's claim is read as one for adding or removing a record.  So the fit gets
     ``(epsilon/2, delta/(1 + e^(epsilon/2)))``, which is (epsilon, delta) for replacing a record.
+
+    An audit shows that the claim fails for the attribute ``bag_weights_``, the exact number of records
+    (``docs/audits/ebm.py``).  It is not released here, and replacing a record leaves it as it is.
 
     Differs: here each encoded column has the public range [-B, B], with B the bound on the rows.  A user of the
     package would state a narrower range for each column, which makes better histograms.

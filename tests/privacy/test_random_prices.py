@@ -170,9 +170,9 @@ def test_a_posterior_sample(rho: float, radius: float, power: float, adjacency: 
     event = PosteriorSampleDpEvent(10**rho, radius)
     price = TIGHT.epsilon(event, 10**power, adjacency)
     with mp.workdps(50):
-        eta = mpf(event.range) / (2 if adjacency == "add_remove" else 1)
+        eta = mpf(10**rho) * mpf(radius) * (1 if adjacency == "add_remove" else 2)
         exact = max(mpf(0), eta + 2 * mp.log(1 - mp.sqrt(mpf(10**power) * (1 - mp.exp(-eta)))))
-    assert exact <= price <= exact * ABOVE + 1e-12
+    assert exact * (1 - mpf("1e-12")) <= price <= exact * ABOVE + 1e-12
 
 
 @random_cases

@@ -7,8 +7,12 @@ import numpy as np
 import pytest
 from dp_accounting import ComposedDpEvent, GaussianDpEvent
 
-from dplangevin.privacy import LangevinDpEvent
+from dplangevin import facts
+from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
+from dplangevin.privacy import Budget, LangevinDpEvent
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.survey import survey
+from dplangevin.problems.sampling import Sampling
 
 REAL, INTEGER = Ryffel2022("real"), Ryffel2022("integer")
 
@@ -71,6 +75,25 @@ def test_runs_in_sequence_add_up() -> None:
 def test_condition_on_the_step_size() -> None:
     assert REAL.violated(event(30), 1e-5) == ()
     assert REAL.violated(event(30, smoothness=100.0), 1e-5) == ("eta = 0.018 >= 1/beta = 0.01",)
+
+
+def test_without_convexity_the_theorem_is_only_a_claim() -> None:
+    found = survey(event(30, convex=False, radius=1.0), 1e-5, neighbours=["replace_one"])
+    rows = [row for row in found.prices if row.key == "ryffel2022"]
+    assert [row.status for row in rows] == ["claim"]
+    assert rows[0].violated[-1] == "proved for convex losses"
+
+
+def test_a_clip_makes_the_theorem_a_claim() -> None:
+    """Theorem 3.1 promises less than all iterates cost, where gradients are clipped."""
+    sampling = Sampling("subset", 200, 300.0)
+    for clip, status in ((0.1, "claim"), (None, "proven")):
+        plan = DpSgldRyffel2022(sampling=sampling, l2=0.1, noise_std=0.5, clip=clip).plan(
+            facts(200, 5), Budget(1.0, 1e-5)
+        )
+        assert isinstance(plan.paper, LangevinDpEvent)
+        found = survey(plan.guarantee.event, 1e-5, plan.paper, ["replace_one"], plan.violated)
+        assert [row.status for row in found.prices if row.key == "ryffel2022"] == [status]
 
 
 def test_refuses() -> None:

@@ -192,7 +192,7 @@ def price(
             mechanisms.needed(options, noise=1.1)
             assert options.noise is not None
             mechanism = steps.mechanism(options.noise)
-        costs = survey(mechanism.event, options.delta, mechanism.paper, asked)
+        costs = survey(mechanism.event, options.delta, mechanism.paper, asked, mechanism.violated)
         bounds = attacked(mechanism, options, attack_runs, seed, asked) if attack else []
         extra, event = Extra(), mechanism.event
         if best is not None:
@@ -251,7 +251,7 @@ def calibrate(
         mechanism = mechanisms.calibrated(options, accountant, neighbours)
         logged.clear()  # messages about noises that were only tried
         asked = USUAL if neighbours in USUAL else (*USUAL, neighbours)
-        costs = survey(mechanism.event, options.delta, mechanism.paper, asked)
+        costs = survey(mechanism.event, options.delta, mechanism.paper, asked, mechanism.violated)
     goal = (
         f"Least noise for which the accountant {accountant} proves epsilon {options.epsilon:g}, neighbours "
         f"{NEIGHBOURS[neighbours]}."

@@ -98,7 +98,7 @@ ACCOUNTANTS: Mapping[str, Entry] = {
     ),
     "bok2024": Entry(
         Bok2024(),
-        "shifted interpolation: hidden iterates, every record's loss convex and smooth",
+        "shifted interpolation: hidden iterates; every record's loss convex and smooth, or full batches in a ball",
         scopes=("last iterate",),
     ),
     "kifer2012": Entry(
@@ -200,6 +200,7 @@ def survey(
     delta: float,
     paper: LangevinDpEvent | None = None,
     neighbours: Sequence[Adjacency] = ("add_remove", "replace_one"),
+    violated: Sequence[str] = (),
 ) -> Survey:
     """Price the event by all of ACCOUNTANTS, for these neighbour relations.
 
@@ -216,6 +217,9 @@ def survey(
         The event that ryffel2022's Theorem 3.1 prices, if it differs from `event`.
     neighbours : sequence of {"replace_one", "add_remove", "zero_out"}
         The neighbour relations.
+    violated : sequence of str
+        Conditions of the theorem for `paper` that the run fails and that `paper` does not show, for example a
+        clip. They make that row a claim.
     """
     check_delta(delta)
     rows: list[Row] = []
@@ -224,7 +228,12 @@ def survey(
         found: list[Row] = []
         for key, scope, priced in _asked(event, paper):
             try:
-                found.append(_row(key, scope, priced, delta, adjacency))
+                row = _row(key, scope, priced, delta, adjacency)
+                if violated and paper is not None and priced is paper:
+                    row = row._replace(
+                        status="claim", violated=tuple(dict.fromkeys((*row.violated, *violated)))
+                    )
+                found.append(row)
             except ValueError as error:
                 refused[key, adjacency] = error
         tight = min((row.epsilon for row in found if row.status == "tight"), default=math.nan)
@@ -320,11 +329,13 @@ def conditions(accountant: Accountant, event: DpEvent, delta: float) -> tuple[st
     except ValueError:  # the accountant refuses the event, and its `epsilon` says why
         found = ()
     if isinstance(accountant, Ryffel2022):
+        runs = [leaf for leaf, _ in leaves(event) if isinstance(leaf, LangevinDpEvent)]
         found += tuple(
-            f"proved for full batches: batch {leaf.batch} of {leaf.records}"
-            for leaf, _ in leaves(event)
-            if isinstance(leaf, LangevinDpEvent) and leaf.batch < leaf.records
+            f"proved for full batches: batch {run.batch} of {run.records}"
+            for run in runs
+            if run.batch < run.records
         )
+        found += tuple("proved for convex losses" for run in runs if not run.convex)
     return found
 
 

@@ -103,9 +103,8 @@ class Proximal:
         Raises ValueError for precision = 0, for a loss without a bound on its gradient or on its curvature,
         and if a draw may take more than `most` proposals.
         """
-        trace = (
-            rho * facts.n * facts.linear.rank * facts.smoothness
-        )  # bound on the trace of the Hessian of rho U
+        # a bound on the trace of the Hessian of rho U
+        trace = rho * facts.n * facts.linear.rank * facts.smoothness
         require(
             precision > 0 and facts.lipschitz < math.inf and trace < math.inf,
             "the proximal sampler needs a Gaussian prior, and a loss with bounded gradient and curvature",

@@ -14,10 +14,8 @@ import numpy as np
 from dplangevin.attacks.learners.releases import CHANNELS, SAID, Release
 
 RIDGES = 1e-6, 1.0  # of the linear scores, in units of the runs: small follows correlations, large the means
-SINGLE, SPREAD = (
-    6,
-    3,
-)  # so many numbers are statistics by themselves; so many by their distance, or of channels
+# SINGLE numbers are statistics by themselves, SPREAD by their distance from the median, and SPREAD side channels
+SINGLE, SPREAD = 6, 3
 TINY = 1e-12  # a weight below this share of the largest is 0
 
 
