@@ -2,7 +2,7 @@
 
 `leaderboard.csv` beside this module has a row for each group of tables and learner.  The exhibit `leaderboard`
 has the results that `python pipelines/report.py recommend` makes it from.  Records and budget matter
-through ``n epsilon/d``, for n records and d features.
+through ``records epsilon/columns``, with the columns after encoding.
 
 >>> size_of(records=1000, features=5, epsilon=1.0)
 'middle'
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from dplangevin.checks import count, positive, real
 from dplangevin.text import number, short
 
-#: Size of a table -> the n epsilon/d below which it has this size.
+#: Size of a table -> the value of records epsilon/columns below which it has this size.
 SIZES = {"small": 100.0, "middle": 1000.0, "large": math.inf}
-SIMPLEST = "dp_gd"  # named unless another learner is ahead by more than chance
+SIMPLEST = "dp_gd"  # named unless a paired test puts another learner ahead
 STANDINGS = "leaderboard.csv"
 COLUMNS = ["kind", "size", "method", "tables", "distance", "low", "high", "chosen"]
 
@@ -70,7 +70,7 @@ class Recommendation(NamedTuple):
 def recommend(records: int, features: int, classes: int, epsilon: float) -> Recommendation:
     """Return the learner that is the nearest to no privacy on the leaderboard's tables of the same kind and size.
 
-    It is dp_gd, the simplest learner, unless another one is ahead of it by more than chance.
+    It is dp_gd, the simplest learner, unless a paired test over tables puts another one ahead of it.
 
     Parameters
     ----------
@@ -90,14 +90,15 @@ def recommend(records: int, features: int, classes: int, epsilon: float) -> Reco
     Examples
     --------
     >>> recommend(records=30_000, features=100, classes=2, epsilon=1.0).group
-    'tables of two classes with n ε/d from 100 to 1000 (yours: 300)'
+    'tables of two classes with records × ε / columns from 100 to 1000 (yours: 300)'
     """
     count(1, records=records, features=features)
     count(2, classes=classes)
     positive(epsilon=real(epsilon=epsilon))
     kind, size = kind_of(classes), size_of(records, features, epsilon)
     group = (
-        f"tables of {kind} classes with n ε/d {_limits(size)} (yours: {short(records * epsilon / features)})"
+        f"tables of {kind} classes with records × ε / columns {_limits(size)} (yours: "
+        f"{short(records * epsilon / features)})"
     )
     rows = [row for row in _rows() if (row["kind"], row["size"]) == (kind, size)]
     standings = sorted((_standing(row) for row in rows), key=lambda each: (-each.tables, each.distance))
@@ -108,7 +109,7 @@ def recommend(records: int, features: int, classes: int, epsilon: float) -> Reco
     reason = f"On {group} its distance to no privacy is {chosen.text}."
     first = next(each for each in standings if each.tables == chosen.tables)
     if first.method != chosen.method:
-        reason += f" That of {first.method} is {first.text}: the two cannot be told apart, "
+        reason += f" That of {first.method} is {first.text}. The two cannot be told apart, "
         reason += f"and {chosen.method} is simpler."
     return Recommendation(chosen.method, reason, group, standings)
 
@@ -134,7 +135,7 @@ def _standing(row: dict[str, Any]) -> Standing:
 
 
 def _limits(size: str) -> str:
-    """Return in words which n epsilon/d have this size."""
+    """Return in words which values of records epsilon/columns have this size."""
     names = [*SIZES]
     low = SIZES[names[names.index(size) - 1]] if size != names[0] else 0.0
     if not low:

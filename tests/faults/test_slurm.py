@@ -200,7 +200,7 @@ def test_array_tasks_refuse_what_keys_do_not_state(
     with monkeypatch.context() as patch:
         patch.setattr(slurm, what, lambda *_: torch.device("cuda") if what == "drawing" else "another")
         changed = slurm.versions(["dplangevin.pipeline.sweep"])
-    with pytest.raises(ValueError, match=f"^not what it was when this was submitted: {said}$"):
+    with pytest.raises(ValueError, match=f"^this is no longer what was submitted: {said}$"):
         slurm.ArrayTask(tmp_path / "job", changed, [0])()
 
 
@@ -225,7 +225,7 @@ SBATCH = (
         ("a queue that is silent", "Slurm refuses the job: sbatch gives no reason$"),
         (
             "no controller",
-            "Slurm does not say what runs: slurm_load_jobs error: Unable to contact slurm controller$",
+            "squeue failed: slurm_load_jobs error: Unable to contact slurm controller$",
         ),
         ("another command", "DPL_CLUSTER = 'slurm' is for `make repro`, which collects the tasks later"),
     ],
@@ -296,7 +296,7 @@ def test_a_job_that_nothing_needs_is_named_and_waits_for_nobody(
     sweep = Sweep(data, tmp_path, queue=True)
     slurm.record(sweep.store.jobs / "12.json", "slurm", Path("job.pickle"), {"12_0": ["of other parameters"]})
     assert sweep.run() == here
-    assert "job 12 computes tasks that nothing needs any more: scancel 12" in capsys.readouterr().err
+    assert "no stage needs the tasks of job 12 any more; to cancel it: scancel 12" in capsys.readouterr().err
 
 
 # What is in the repository

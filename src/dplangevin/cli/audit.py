@@ -49,7 +49,7 @@ AnyRow = Annotated[
 ]
 Ignore = Annotated[str, typer.Option(help="Attributes that are not released, with commas.")]
 Skip = Annotated[
-    str, typer.Option(help="Words in the names of pairs that the claim is not for, with commas.")
+    str, typer.Option(help="Leave out pairs that the claim is not for: words in their names, with commas.")
 ]
 Floats = Annotated[bool, typer.Option("--floats", help="Look at the lowest bits of released numbers, too.")]
 Time = Annotated[bool, typer.Option("--time", help="Look at the processor time of a fit, too.")]

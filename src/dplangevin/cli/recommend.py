@@ -22,14 +22,14 @@ COLUMNS = (
     output.Column("95 % interval", number=True),
     output.Column("tables", number=True),
 )
-OPEN_PAGE = "docs/leaderboard.md has the tables and what the numbers do not say."
+OPEN_PAGE = "docs/leaderboard.md describes these tables and the limits of the numbers."
 
 
 def recommend(
     table: Annotated[
         Path | None,
         typer.Argument(
-            help="A table with a header; nothing else of it is read, except the number of rows.",
+            help="A table with a header. Only the header and the number of rows are read.",
             show_default=False,
         ),
     ] = None,
@@ -37,20 +37,22 @@ def recommend(
     schema: Annotated[
         Path | None,
         typer.Option(
-            help="Public ranges and categories, see `dplangevin schema`: they say how many columns there are "
-            "after encoding.",
+            help="Public ranges and categories (`dplangevin schema` writes a template). They determine the number of "
+            "columns after encoding.",
             show_default=False,
         ),
     ] = None,
     records: Annotated[
         int | None,
         typer.Option(
-            help="The number of records, which is public (default: rows of the table).", show_default=False
+            help="The number of records, taken as public (default: rows of the table).", show_default=False
         ),
     ] = None,
     columns: Annotated[
         int | None,
-        typer.Option(help="The number of columns after encoding, with a bias.", show_default=False),
+        typer.Option(
+            help="The number of columns after encoding, with the column of ones.", show_default=False
+        ),
     ] = None,
     classes: Annotated[
         int | None,
@@ -131,10 +133,14 @@ def _facts(
                 raise ValueError(f"{tables.no_column(table, absent[0], names)}: change {schema}")
         elif columns is None:
             columns = len(names)
-            said.append("No --schema: each column counts as one, and a bias stands for the label.")
+            said.append(
+                "Without --schema each column counts as one; that of the label stands for the column of ones."
+            )
         if records is None:
             records = tables.records(table, form)
-            said.append("The number of records was counted and is taken as public; else give --records.")
+            said.append(
+                "The rows were counted, and their number is taken as public. Otherwise give --records."
+            )
     if stated is not None:
         from dplangevin.data.loaders.table import feature_names
 

@@ -68,7 +68,7 @@ class ArrayTask:
         here = versions(job.code)
         if wrong := [name for name, was in self.code.items() if here.get(name) != was]:
             changes = ", ".join(f"{name} {here.get(name)}, was {self.code[name]}" for name in wrong)
-            raise ValueError(f"not what it was when this was submitted: {changes}")
+            raise ValueError(f"this is no longer what was submitted: {changes}")
         failed: list[tuple[Sequence[str], Exception]] = []
         with pinned():
             for number in self.numbers:
@@ -111,7 +111,7 @@ def submitted(site: str, job: Job, numbers: Sequence[int], need: Need) -> list[P
     folder = job.shelf.store.jobs.absolute()
     if site == "slurm" and shutil.which("sbatch") is None:
         raise ValueError(
-            f"{CLUSTER} = 'slurm', but there is no sbatch on PATH: call it on a machine of the cluster"
+            f"{CLUSTER} = 'slurm', but there is no sbatch on PATH: run this on a login node of the cluster"
         )
     most = workers() if site != "slurm" or os.environ.get("DPL_WORKERS") else LARGEST
     count = min(most, len(numbers))
@@ -137,7 +137,7 @@ def submitted(site: str, job: Job, numbers: Sequence[int], need: Need) -> list[P
 def executor(site: str, folder: Path, need: Need, count: int) -> Executor:
     """Return submitit's executor.
 
-    Slurm's own variables, such as SBATCH_PARTITION and SBATCH_TIMELIMIT, have priority over what is asked here.
+    Slurm's own variables, such as SBATCH_PARTITION and SBATCH_TIMELIMIT, override what this asks for.
     """
     if site != "slurm":
         local = submitit.LocalExecutor(folder, max_num_timeout=AGAIN)
@@ -181,7 +181,7 @@ def collected(shelf: Shelf) -> tuple[list[Part], dict[str, Exception]]:
                 failed |= {each: error for each in own if not shelf.store.find(each)}
         if left and not asked & set(chain.from_iterable(left.values())):
             print(
-                f"job {path.stem} computes tasks that nothing needs any more: scancel {path.stem}",
+                f"no stage needs the tasks of job {path.stem} any more; to cancel it: scancel {path.stem}",
                 file=sys.stderr,
             )
         if left:
@@ -218,7 +218,7 @@ def of_slurm(names: Mapping[str, Any]) -> dict[str, str]:
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
-        raise ValueError(f"Slurm does not say what runs: {reason}") from error
+        raise ValueError(f"squeue failed: {reason}") from error
     pairs = (line.partition("|") for line in done.stdout.split())
     return {name: state for name, _, state in pairs}
 

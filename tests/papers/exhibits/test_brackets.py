@@ -51,7 +51,7 @@ def test_every_method_has_a_line_and_every_epsilon_a_mark(frame: pd.DataFrame) -
     assert "2 of 6 attacks are exact" in text
     assert "95 % confidence" in text
     assert "The attack on a network is one training with many canaries" in text
-    parts = "For preconditioned DP-GD each released part is attacked by its own worst pair"
+    parts = "For preconditioned DP-GD the attack takes the worst pair of each released part separately"
     assert parts in text
     assert parts in brackets_page(frame, title="t")
     alone = frame[frame.attacked.ne("parts")]

@@ -22,17 +22,17 @@ EXCEEDS = Look("attack ε exceeds the promised ε", "#D55E00", "o", "", 6.0)
 WITHIN = Look("attack ε is within the promised ε", "#0072B2", "o", "", 6.0)
 VISIBLE = Look("least true ε that these runs would show", "#888888", "|", "", 9.0)
 TEXT = (
-    "A dot left of the black line contradicts nothing and proves nothing. Attack ε is a lower bound with {confidence} "
-    "confidence. New fits confirm each one that exceeds its promise. More runs would show a smaller excess. "
-    "Each package was given all public facts that it asks for."
+    "Attack ε is a lower bound with {confidence} confidence. A dot left of the black line is no evidence for or "
+    "against the promise. New fits confirm each attack ε that exceeds its promise. Grey mark: for a learner whose "
+    "violation is the easiest to see. Each package was given all public facts that it asks for."
 )
 NOTES = (
     "The attack ε is a lower bound with {confidence} confidence, from two small tables that differ in one record. "
     "`dplangevin audit` searches for the pair and the event ([how](../../../docs/audit.md)). New fits confirm an "
-    "attack ε that exceeds the promise. Where it does not, no violation was found at this power: the runs would have "
-    "shown a true ε of at least the number under *would show*, where it is easiest to see. This does not prove the "
-    "promise. Every package has its public facts, such as bounds, if it asks for them. Where a package does not state "
-    "its neighbours, the table has those that its noise is for, or both."
+    "attack ε that exceeds the promise. *No violation found* does not prove the promise. The number under *would show* "
+    "is the least true ε that so many runs would show where a violation is easiest to see. Elsewhere they show less. "
+    "Every package was given the public facts that it asks for, such as bounds. Where a package does not state its "
+    "neighbours, the table has those that its noise is for, or both."
 )
 Notes = Mapping[str, Mapping[str, str]]
 

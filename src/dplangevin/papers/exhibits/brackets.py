@@ -26,8 +26,8 @@ TEXT = (
     "{exact} of {all} attacks are exact for their pair of data sets; the others have {confidence} confidence.{parts}"
 )
 PARTS = (
-    " For {methods} each released part is attacked by its own worst pair. Their attack ε is a lower bound on the price "
-    "of the parts; no one pair may reach it."
+    " For {methods} the attack takes the worst pair of each released part separately. Their attack ε is a lower bound "
+    "on the price of these parts. A single pair need not reach it."
 )
 NOTES = (
     "The proven ε is the smallest ε that our accountants prove (upper bound). The attack ε is a lower bound. All ε are "

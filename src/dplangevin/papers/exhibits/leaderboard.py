@@ -28,10 +28,10 @@ COLUMNS = [
 ]  # fmt: skip
 GROUPS = "held_out", "development"
 POINTS = 100.0
-SHORT = 0.98  # a learner whose proven ε is below this share of the asked one cannot spend more
+SHORT = 0.98  # below this share of the asked ε a proven ε is marked: the learner cannot spend more
 FREE = "nonprivate"
 SIGNIFICANCE = 0.05
-MANY = 150  # rows for each feature, from which on a table counts as large
+MANY = 150  # rows for each feature from which a table counts as large
 SHOWN = 3  # learners that the guide names
 BEGIN = "<!-- guide: written by `python pipelines/report.py readme` from the exhibit leaderboard -->"
 END = "<!-- end of guide -->"
@@ -39,25 +39,26 @@ NOTES = """\
 Each learner gets the budget at which its proven ε is 0.1, 1 or 10, for replaced records and δ = min(1e-5, 1/n²). So
 all learners of a column have the same proven privacy, whatever their papers promise. Accuracy is the mean over
 {splits} random splits of a table, or over seeds where a table has its own test rows. Distance is the accuracy of the
-learner without privacy minus that of the learner, in points (hundredths), paired by split. All settings are the
-same for all tables. They were chosen on the development tables only, without privacy accounting.
-*: the learner cannot spend the whole ε there. †: a condition of its guarantee fails on a table, or chains have
+learner without privacy minus that of the learner, in points (hundredths), paired by split. All tables have the same
+settings; [how they were chosen](../../../docs/leaderboard.md#how-the-settings-were-chosen).
+*: the learner cannot spend the whole ε there. †: a condition of its guarantee fails on the table, or chains have
 diverged."""
 GUIDE = """\
-The {shown} learners with the least mean distance over the tables of each kind, with the distance in points. The choice
-among learners whose distances are close is chance."""
+For each kind of table: the {shown} learners that are nearest to no privacy, with their mean distance in points. Only
+learners that run on all tables of the kind count. Learners with close distances cannot be told apart."""
 RANKS = """\
 Ranks are by mean accuracy, over the {tables} held-out tables on which all {learners} learners run; rank 1 is the most
 accurate. The Friedman test asks whether all learners are equally good. Two learners whose mean ranks differ by less
 than the critical difference (Nemenyi, 5 %) cannot be told apart by ranks alone."""
 PAIRED = """\
 Mean of the accuracy of {leader} minus that of the other learner, in points, over the held-out tables on which both
-run. The 95 % Student interval is over tables. In bold: the interval lies on one side of 0."""
+run. The 95 % Student interval is over tables. In bold: the interval lies on one side of 0. Each interval is taken
+alone, without a correction for the number of comparisons."""
 TEXT = (
     "Distance: accuracy without privacy minus accuracy of the learner, mean over splits. Dots: {tables} {group} "
     "tables; below the dotted line fewer ({few}). Large mark and number: median. Vertical line: as accurate as "
     "without privacy. Axis: linear up to 1 point, logarithmic beyond. All learners have the same proven ε for "
-    "replaced records, δ = min(1e-5, 1/n²). Settings were chosen on other tables."
+    "replaced records, δ = min(1e-5, 1/n²), and the same settings on all tables."
 )
 
 
@@ -236,8 +237,8 @@ def advice(table: pd.DataFrame) -> list[str]:
         gaps = behind(table, first, epsilon)
         ahead, worse = gaps.low.gt(0), gaps.high.lt(0)
         names = ", ".join(look(name).label for name in gaps.index[worse]) or "none"
-        text = f"* At ε = {number(epsilon)} it is ahead of {ahead.sum()} of {len(gaps)} other learners by more than"
-        lines.append(f"{text} chance, and behind {names}.")
+        text = f"* At ε = {number(epsilon)} it is more accurate than {ahead.sum()} of {len(gaps)} other learners (95 %"
+        lines.append(f"{text} interval over tables), and less accurate than {names}.")
     lines += ["", GUIDE.format(shown=SHOWN), "", *_guide(table, epsilons)]
     return lines
 

@@ -586,7 +586,7 @@ def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str) -> str:
 INTERVALS = {"released": "-", "noise added": ":", "simulated": "--"}
 INTERVAL_NAMES = {
     "released": "width of the release",
-    "noise added": "width, plus the variance of the privacy noise",
+    "noise added": "width, plus the variance between releases",
     "simulated": "estimate that knows the noise",
 }
 COVERAGE_COLOURS = ("#D55E00", "#E69F00", "#0072B2", "#999999")  # by ascending epsilon
@@ -599,13 +599,13 @@ COVERAGE_NOTES = """\
 Data sets of a logistic regression are drawn from the prior of the method, {repeats:,} for each line. An exact posterior
 then covers as often as it says. OPS releases one draw of a tempered posterior; its width is that of Laplace's
 approximation of this posterior at the draw. Even without privacy one draw is no centre: its error has twice the
-variance of the posterior. DPVI releases a normal distribution. The privacy noise in its mean is in no width that it
-releases.
+variance of the posterior. DPVI releases a normal distribution. Its width leaves out the privacy noise in its mean.
 
-*Width of the release*: interval around the released centre. *Plus noise*: with the variance between two releases on the
-same data. *Knows the noise*: least squares of the parameter on the centre, over simulated data sets. All three are
-post-processing. Privacy share: the part of the mean squared error of the centre that privacy causes. Width: mean
-standard deviation of the interval. Limits are 95 % Clopper-Pearson limits.
+*Width of the release*: interval around the released centre. *Plus the variance between releases*: the same, with
+half the mean squared difference of two releases on the same data added. *Estimate that knows the noise*: least
+squares of the parameter on the centre, over simulated data sets. All three are post-processing. Privacy share: the
+part of the mean squared error of the centre that privacy causes. Width: mean standard deviation of the interval.
+Limits are 95 % Clopper-Pearson limits.
 
 The simulated estimate uses the law of the rows, which is public here. Alrawajfeh et al. (2025) infer without it, from
 all noisy gradients of DPVI."""
