@@ -45,10 +45,10 @@ class Standing(NamedTuple):
     @property
     def text(self) -> str:
         """The distance in words."""
-        text = f"{_points(self.distance)} points of accuracy"
+        text = f"{points(self.distance)} points of accuracy"
         if math.isnan(self.low):
             return f"{text} (one table)"
-        return f"{text} (95 % interval {_points(self.low)} to {_points(self.high)}, {self.tables} tables)"
+        return f"{text} (95 % interval {points(self.low)} to {points(self.high)}, {self.tables} tables)"
 
 
 class Recommendation(NamedTuple):
@@ -154,5 +154,6 @@ def limits(size: str) -> str:
     )
 
 
-def _points(share: float) -> str:
-    return f"{100 * share:.2f}".replace("-", "−")
+def points(share: float) -> str:
+    """Return a share as points of accuracy, with two decimals."""
+    return f"{round(100 * share, 2) + 0.0:.2f}".replace("-", "−")

@@ -254,7 +254,7 @@ def _beaten(table: pd.DataFrame) -> list[str]:
         here = table[table.split_group.eq(group) & np.isfinite(table.epsilon)]
         below = here.distance.lt(-VISIBLE)
         sure = sorted(here.dataset[below & here.distance_high.lt(0)].unique())
-        more = f", by more than the interval over splits on {', '.join(sure)}" if sure else ""
+        more = f" (by more than the interval over splits on {', '.join(sure)})" if sure else ""
         if len(here):
             said.append(
                 f"{below.sum()} of {len(here)} results on {group.replace('_', '-')} tables are below 0{more}."
