@@ -400,7 +400,7 @@ def _guide(found: pd.DataFrame) -> list[str]:
     lines = []
     for _, row in chosen.iterrows():
         group = found[found.kind.eq(row.kind) & found["size"].eq(row["size"]) & found.tables.eq(row.tables)]
-        nearest = group.loc[group.distance.idxmin()]
+        nearest = group.sort_values("distance").iloc[0]
         line = [
             classes_of(row.kind),
             limits(row["size"]).removeprefix("of ").removeprefix("from "),
