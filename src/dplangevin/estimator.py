@@ -67,9 +67,9 @@ class Privacy(NamedTuple):
 class PrivateClassifier(ClassifierMixin, BaseEstimator):
     """A classifier that is (epsilon, delta)-differentially private in the rows that it is fitted on.
 
-    The default learner, DP-GD, needs no tuning.  On Adult, a development table, its test accuracy at epsilon 1 is
-    .85, as without privacy.  `dplangevin.recommend` says for which tables another learner is nearer to no
-    privacy.
+    The default learner is DP-GD, with the same settings for all tables.  On Spambase, a held-out table with 3,677
+    training rows, its test accuracy at a proven epsilon of 1 is .83; it is .93 without privacy.
+    `dplangevin.recommend` says for which tables another learner is nearer to no privacy.
 
     Parameters
     ----------

@@ -1,6 +1,7 @@
 """Which learner to use, from public facts alone: the leaderboard's results on tables of the same kind and size.
 
-`leaderboard.csv` beside this module has a row for each group of tables and learner.  The exhibit `leaderboard`
+Only held-out tables count, on which no setting of a learner was chosen.  `leaderboard.csv` beside this module has a
+row for each group of these tables and learner.  docs/leaderboard.md shows the same choice.  The exhibit `leaderboard`
 has the results that `python pipelines/report.py recommend` makes it from.  Records and budget matter
 through ``records epsilon/columns``, with the columns after encoding.
 
@@ -18,7 +19,8 @@ from dplangevin.text import number, short
 
 #: Size of a table -> the value of records epsilon/columns below which it has this size.
 SIZES = {"small": 100.0, "middle": 1000.0, "large": math.inf}
-SIMPLEST = "dp_gd"  # named unless a paired test puts another learner ahead
+KINDS = "two", "more"  # classes
+SIMPLEST = "dp_gd"  # named unless another learner is ahead by more than chance
 STANDINGS = "leaderboard.csv"
 COLUMNS = ["kind", "size", "method", "tables", "distance", "low", "high", "chosen"]
 
@@ -43,10 +45,10 @@ class Standing(NamedTuple):
     @property
     def text(self) -> str:
         """The distance in words."""
-        text = f"{_points(self.distance)} points of accuracy"
+        text = f"{points(self.distance)} points of accuracy"
         if math.isnan(self.low):
             return f"{text} (one table)"
-        return f"{text} (95 % interval {_points(self.low)} to {_points(self.high)}, {self.tables} tables)"
+        return f"{text} (95 % interval {points(self.low)} to {points(self.high)}, {self.tables} tables)"
 
 
 class Recommendation(NamedTuple):
@@ -90,16 +92,14 @@ def recommend(records: int, features: int, classes: int, epsilon: float) -> Reco
     Examples
     --------
     >>> recommend(records=30_000, features=100, classes=2, epsilon=1.0).group
-    'tables of two classes with records × ε / columns from 100 to 1000 (yours: 300)'
+    'held-out tables of two classes with records × ε / columns from 100 to 1000 (yours: 300)'
     """
     count(1, records=records, features=features)
     count(2, classes=classes)
     positive(epsilon=real(epsilon=epsilon))
     kind, size = kind_of(classes), size_of(records, features, epsilon)
-    group = (
-        f"tables of {kind} classes with records × ε / columns {_limits(size)} (yours: "
-        f"{short(records * epsilon / features)})"
-    )
+    yours = short(records * epsilon / features)
+    group = f"held-out tables of {classes_of(kind)} classes with records × ε / columns {limits(size)} (yours: {yours})"
     rows = [row for row in _rows() if (row["kind"], row["size"]) == (kind, size)]
     standings = sorted((_standing(row) for row in rows), key=lambda each: (-each.tables, each.distance))
     chosen = next((each for row in rows if row["chosen"] == "True" for each in [_standing(row)]), None)
@@ -108,6 +108,8 @@ def recommend(records: int, features: int, classes: int, epsilon: float) -> Reco
         return Recommendation(SIMPLEST, reason, group, [])
     reason = f"On {group} its distance to no privacy is {chosen.text}."
     first = next(each for each in standings if each.tables == chosen.tables)
+    if chosen.method != SIMPLEST and any(each.method == SIMPLEST for each in standings):
+        reason += f" It is ahead of {SIMPLEST}, the simplest learner, by more than chance."
     if first.method != chosen.method:
         reason += f" That of {first.method} is {first.text}. The two cannot be told apart, "
         reason += f"and {chosen.method} is simpler."
@@ -117,6 +119,11 @@ def recommend(records: int, features: int, classes: int, epsilon: float) -> Reco
 def kind_of(classes: int) -> str:
     """Return "two" for two classes, "more" for more."""
     return "two" if classes == 2 else "more"
+
+
+def classes_of(kind: str) -> str:
+    """Return in words how many classes the tables of a kind have."""
+    return "two" if kind == "two" else "more than two"
 
 
 def size_of(records: float, features: float, epsilon: float) -> str:
@@ -134,7 +141,7 @@ def _standing(row: dict[str, Any]) -> Standing:
     return Standing(row["method"], int(row["tables"]), distance, low, high)
 
 
-def _limits(size: str) -> str:
+def limits(size: str) -> str:
     """Return in words which values of records epsilon/columns have this size."""
     names = [*SIZES]
     low = SIZES[names[names.index(size) - 1]] if size != names[0] else 0.0
@@ -147,5 +154,6 @@ def _limits(size: str) -> str:
     )
 
 
-def _points(share: float) -> str:
-    return f"{100 * share:.2f}".replace("-", "−")
+def points(share: float) -> str:
+    """Return a share as points of accuracy, with two decimals."""
+    return f"{round(100 * share, 2) + 0.0:.2f}".replace("-", "−")

@@ -121,9 +121,9 @@ def test_the_reason_states_the_group_and_its_numbers() -> None:
     found = recommend(5000, 10, 2, 1.0)
     assert found.method == SIMPLEST
     assert found.reason == (
-        "On tables of two classes with records × ε / columns from 100 to 1000 (yours: 500) its distance to no privacy "
-        "is 7.50 points of accuracy (95 % interval 5.54 to 9.46, 5 tables). That of dp_precond is 6.30 points of "
-        "accuracy (95 % interval 2.05 to 10.55, 5 tables). The two cannot be told apart, and dp_gd is simpler."
+        "On held-out tables of two classes with records × ε / columns from 100 to 1000 (yours: 500) its distance to no "
+        "privacy is 7.50 points of accuracy (95 % interval 5.54 to 9.46, 5 tables). That of dp_precond is 6.30 points "
+        "of accuracy (95 % interval 2.05 to 10.55, 5 tables). The two cannot be told apart, and dp_gd is simpler."
     )
     assert [each.method for each in found.standings] == ["dp_precond", SIMPLEST, "ops_gdp"]
 
@@ -133,7 +133,8 @@ def test_a_group_without_tables_gets_the_simplest_learner() -> None:
     found = recommend(10**6, 10, 2, 10.0)
     assert (found.method, found.standings) == (SIMPLEST, [])
     assert (
-        "has no tables of two classes with records × ε / columns of 1000 or more (yours: 1e6)" in found.reason
+        "has no held-out tables of two classes with records × ε / columns of 1000 or more (yours: 1e6)"
+        in found.reason
     )
 
 

@@ -112,9 +112,10 @@ def sentences(found: Mapping[float, Recommendation]) -> list[str]:
 
 
 def _row(standing: Standing) -> list[str]:
-    low, high = (100 * each for each in (standing.low, standing.high))
-    interval = "" if low != low else f"{low:.2f} to {high:.2f}"
-    return [standing.method, f"{100 * standing.distance:.2f}", interval, str(standing.tables)]
+    from dplangevin.leaderboard import points
+
+    interval = "" if standing.low != standing.low else f"{points(standing.low)} to {points(standing.high)}"
+    return [standing.method, points(standing.distance), interval, str(standing.tables)]
 
 
 def _facts(

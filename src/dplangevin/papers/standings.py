@@ -20,7 +20,8 @@ def standings(results: pd.DataFrame) -> pd.DataFrame:
     tables of the mean over the budgets that give a table this size.  A learner counts on a table if it has a
     result at each of these budgets, for which no condition of its guarantee fails.  Learners that count on
     every table of the group compete.  The one with the least mean distance is chosen, if a paired t-test over
-    tables puts it ahead of the simplest learner.  Otherwise the simplest is chosen.
+    tables puts it ahead of the simplest learner.  Otherwise the simplest is chosen.  Tables for development do
+    not count.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 The distance of a learner on a table is the accuracy of the learner without privacy minus its own, in points.
 Ranks are over the held-out tables on which all ranked learners run. The development tables, on which settings
-were chosen, stand apart.
+were chosen, stand apart. Which learner to use is what `papers.standings` says, as for `dplangevin recommend`.
 """
 
 from __future__ import annotations
@@ -17,48 +17,59 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy import stats
 
+from dplangevin.leaderboard import KINDS, SIMPLEST, SIZES, classes_of, limits
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import look
-from dplangevin.papers.statistics import MAJORITY, finite_interval, t_interval
+from dplangevin.papers.standings import DEVELOPMENT, FREE, standings
+from dplangevin.papers.statistics import MAJORITY, finite_interval, holm, paired_p, sort_by
 from dplangevin.text import fixed, number
 
 COLUMNS = [
     "dataset", "split_group", "n", "d", "classes", "majority", "method", "epsilon", "epsilon_proven", "delta",
     "accuracy", "low", "high", "distance", "distance_low", "distance_high", "splits", "violated",
 ]  # fmt: skip
-GROUPS = "held_out", "development"
+GROUPS = "held_out", DEVELOPMENT
 POINTS = 100.0
-SHORT = 0.98  # below this share of the asked ε a proven ε is marked: the learner cannot spend more
-FREE = "nonprivate"
+SHORT = 0.98  # a learner whose proven ε is below this share of the asked one cannot spend more
 SIGNIFICANCE = 0.05
-MANY = 150  # rows for each feature from which a table counts as large
-SHOWN = 3  # learners that the guide names
+VISIBLE = 0.05  # points, from which on a distance is not shown as 0
 BEGIN = "<!-- guide: written by `python pipelines/report.py readme` from the exhibit leaderboard -->"
 END = "<!-- end of guide -->"
 NOTES = """\
 Each learner gets the budget at which its proven ε is 0.1, 1 or 10, for replaced records and δ = min(1e-5, 1/n²). So
 all learners of a column have the same proven privacy, whatever their papers promise. Accuracy is the mean over
 {splits} random splits of a table, or over seeds where a table has its own test rows. Distance is the accuracy of the
-learner without privacy minus that of the learner, in points (hundredths), paired by split. All tables have the same
-settings; [how they were chosen](../../../docs/leaderboard.md#how-the-settings-were-chosen).
-*: the learner cannot spend the whole ε there. †: a condition of its guarantee fails on the table, or chains have
+learner without privacy minus that of the learner, in points (hundredths), paired by split. An interval of one table
+covers splits and noise, or noise alone where a table has its own test rows. Splits share rows, so it is too narrow
+for other data. All tables have the same settings; [how they were
+chosen](../../../docs/leaderboard.md#how-the-settings-were-chosen).
+*: the learner cannot spend the whole ε there. †: a condition of its guarantee fails on a table, or chains have
 diverged."""
 GUIDE = """\
-For each kind of table: the {shown} learners that are nearest to no privacy, with their mean distance in points. Only
-learners that run on all tables of the kind count. Learners with close distances cannot be told apart."""
+A row is about the held-out tables whose records × ε / columns lies in its range. Points are the mean over these tables, with its 95 %
+interval.
+We name {simplest}, unless a paired t-test over tables puts the nearest learner ahead of it. The test has
+5 % error in each row (Bonferroni over the learners that run on all its tables). A row has {least} to {most} tables,
+so only a large and steady lead shows. Records are training rows; columns are counted after encoding, with the bias. `dplangevin recommend` gives the
+same answer."""
+BEATEN = """\
+A distance below 0 means that the private learner is the more accurate one. The learner without privacy is logistic or
+softmax regression with a ridge of 0.01 in all. It is not tuned. {text}"""
 RANKS = """\
 Ranks are by mean accuracy, over the {tables} held-out tables on which all {learners} learners run; rank 1 is the most
-accurate. The Friedman test asks whether all learners are equally good. Two learners whose mean ranks differ by less
-than the critical difference (Nemenyi, 5 %) cannot be told apart by ranks alone."""
+accurate. A learner ranks last on a table where a condition of its guarantee fails or chains have diverged. The Friedman
+test asks whether all learners are equally good. Two learners whose mean ranks differ by less than the critical
+difference (Nemenyi, 5 %) cannot be told apart by ranks alone."""
 PAIRED = """\
 Mean of the accuracy of {leader} minus that of the other learner, in points, over the held-out tables on which both
-run. The 95 % Student interval is over tables. In bold: the interval lies on one side of 0. Each interval is taken
-alone, without a correction for the number of comparisons."""
+run and keep their guarantees. The 95 % Student interval is over tables. In bold: the paired t-test is significant at
+5 % after Holm's adjustment for all learners of the column. {leader} was chosen on the same tables, which
+favours it."""
 TEXT = (
     "Distance: accuracy without privacy minus accuracy of the learner, mean over splits. Dots: {tables} {group} "
     "tables; below the dotted line fewer ({few}). Large mark and number: median. Vertical line: as accurate as "
-    "without privacy. Axis: linear up to 1 point, logarithmic beyond. All learners have the same proven ε for "
-    "replaced records, δ = min(1e-5, 1/n²), and the same settings on all tables."
+    "without privacy; left of it: more accurate. Axis: linear up to 1 point, logarithmic beyond. All learners have "
+    "the same proven ε for replaced records, δ = min(1e-5, 1/n²). All tables have the same settings."
 )
 
 
@@ -135,7 +146,7 @@ def ranking(table: pd.DataFrame, epsilon: float) -> Ranking | None:
 
     Only learners that run on all of these tables are ranked.
     """
-    wide = _wide(table, epsilon)
+    wide = _wide(table, epsilon, lost=0.0)
     wide = wide.loc[:, wide.notna().all()]
     if len(wide) < 2 or wide.shape[1] < 3:
         return None
@@ -157,13 +168,16 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     return table if held.empty else held
 
 
-def _wide(table: pd.DataFrame, epsilon: float) -> pd.DataFrame:
+def _wide(table: pd.DataFrame, epsilon: float, lost: float) -> pd.DataFrame:
     """Return the accuracies of the private learners on the tables of `shown`, a row for each table.
 
-    The accuracy is nan where a learner does not run, and 0 where all its chains have diverged.
+    The accuracy is nan where a learner does not run.  It is `lost` where a condition of its guarantee fails or
+    a chain has diverged.
     """
     here = shown(table)
-    here = here[here.epsilon.eq(epsilon)].fillna({"accuracy": 0.0})
+    here = here[here.epsilon.eq(epsilon)]
+    kept = here.violated.isin(["", np.nan]) & here.accuracy.notna()
+    here = here.assign(accuracy=here.accuracy.where(kept, lost))
     return here.pivot(index="dataset", columns="method", values="accuracy")[here.method.unique()]
 
 
@@ -190,57 +204,67 @@ def behind(table: pd.DataFrame, first: str, epsilon: float) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row for each other learner: mean, low, high (95 % Student interval over tables) and tables.
+        A row for each other learner: mean, low, high (95 % Student interval over tables), tables, and p of the
+        paired t-test over tables, adjusted for the number of learners (Holm). p is nan for one table.
     """
-    wide = POINTS * _wide(table, epsilon)
+    wide = POINTS * _wide(table, epsilon, lost=np.nan)
     rows = {}
     for name in wide.columns.drop(first):
         gap = (wide[first] - wide[name]).dropna()
-        rows[name] = {**t_interval(gap)._asdict(), "tables": len(gap)}
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def guide(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the learners with the least mean distance for each kind of table in `shown`, nearest first.
-
-    Kinds are two classes or more, and fewer than MANY rows for each feature or more. Only learners that run on
-    all tables of a kind take part.
-
-    Returns
-    -------
-    DataFrame
-        Columns many_classes, many_rows, epsilon, tables, method and distance (mean, in points).
-    """
-    here = shown(table[np.isfinite(table.epsilon)])
-    here = here.assign(many_classes=here.classes.gt(2), many_rows=(here.n / here.d).ge(MANY))
-    rows = []
-    for kind, block in here.groupby(["many_classes", "many_rows", "epsilon"]):
-        wide = block.pivot(index="dataset", columns="method", values="distance").dropna(axis=1)
-        rows += [[*kind, len(wide), name, value] for name, value in wide.mean().sort_values().items()]
-    return pd.DataFrame(
-        rows, columns=["many_classes", "many_rows", "epsilon", "tables", "method", "distance"]
-    )
+        rows[name] = {
+            **finite_interval(gap)._asdict(),
+            "tables": len(gap),
+            "p": paired_p(wide[first], wide[name]),
+        }
+    found = pd.DataFrame.from_dict(rows, orient="index")
+    tested = found.p.notna()
+    found.loc[tested, "p"] = holm(found.p[tested].tolist())
+    return found
 
 
 def advice(table: pd.DataFrame) -> list[str]:
-    """Return the lines that say which learner to use: one for all tables, then a table by kind."""
+    """Return the lines that say which learner to use: as `recommend` does, then over all tables."""
     epsilons, first, centre = _epsilons(table), leader(table), medians(table)
-    of = shown(table)
+    of, lines = shown(table), _guide(standings(table))
     distances = "; ".join(f"{points(centre[e][first])} at ε = {number(e)}" for e in epsilons)
     count_text = f"{of.dataset.nunique()} {of.split_group.iloc[0].replace('_', '-')} tables"
-    lines = [
+    lines += [
         f"**{look(first).label} has the best mean rank over {count_text}.** Its median distance to no "
-        f"privacy, in points of accuracy: {distances}.",
+        f"privacy, in points of accuracy: {distances}. Tests have 5 % error at each ε, over all learners (paired "
+        "t-tests over tables with Holm's adjustment; Nemenyi for ranks).",
         "",
     ]
     for epsilon in epsilons:
-        gaps = behind(table, first, epsilon)
-        ahead, worse = gaps.low.gt(0), gaps.high.lt(0)
-        names = ", ".join(look(name).label for name in gaps.index[worse]) or "none"
-        text = f"* At ε = {number(epsilon)} it is more accurate than {ahead.sum()} of {len(gaps)} other learners (95 %"
-        lines.append(f"{text} interval over tables), and less accurate than {names}.")
-    lines += ["", GUIDE.format(shown=SHOWN), "", *_guide(table, epsilons)]
-    return lines
+        gaps, ranked = behind(table, first, epsilon), ranking(table, epsilon)
+        sure = gaps.p.le(SIGNIFICANCE)
+        ahead, worse = sure & gaps["mean"].gt(0), sure & gaps["mean"].lt(0)
+        text = f"* At ε = {number(epsilon)} it is ahead of {ahead.sum()} of {len(gaps)} other learners by more than "
+        text += f"chance, and behind {_names(gaps.index[worse])}."
+        if ranked:
+            near = ranked.ranks.drop(first).sub(ranked.ranks[first]).abs().lt(ranked.critical)
+            text += f" Ranks cannot tell it from: {_names(near.index[near])}."
+        lines.append(text)
+    return [*lines, "", BEATEN.format(text=" ".join(_beaten(table)))]
+
+
+def _beaten(table: pd.DataFrame) -> list[str]:
+    """Return sentences that say how often private learners are more accurate than without privacy."""
+    said = []
+    for group in GROUPS:
+        here = table[table.split_group.eq(group) & np.isfinite(table.epsilon)]
+        below = here.distance.lt(-VISIBLE)
+        sure = sorted(here.dataset[below & here.distance_high.lt(0)].unique())
+        more = f" (by more than the interval over splits on {', '.join(sure)})" if sure else ""
+        if len(here):
+            said.append(
+                f"{below.sum()} of {len(here)} results on {group.replace('_', '-')} tables are below 0{more}."
+            )
+    return said
+
+
+def _names(methods: Any) -> str:
+    """Return the labels of learners as text."""
+    return "; ".join(look(name).label for name in methods) or "none"
 
 
 def in_docs(page: str, table: pd.DataFrame) -> str:
@@ -319,6 +343,7 @@ def distances(
             if (count := held[held.method.eq(name)].dataset.nunique()) < most
         )
         group = held.split_group.iloc[0].replace("_", "-")
+        chosen = "other" if group != DEVELOPMENT else "these"
         text = TEXT.format(tables=most, group=group, few=few or "all learners")
         dots = [
             Line2D([], [], marker="o", ls="", color="#999999", ms=3.5, label="one table"),
@@ -362,22 +387,57 @@ def page(
     return tables.page(title, lines)
 
 
-def _guide(table: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
-    """Return the table of the nearest learners for each kind of table."""
+def _guide(found: pd.DataFrame) -> list[str]:
+    """Return the lines for each group of tables of `standings`; [] without held-out tables."""
+    chosen = sort_by(found[found.chosen], kind=KINDS, size=[*SIZES])
+    if chosen.empty:
+        return []
+    others, groups = chosen[chosen.method.ne(SIMPLEST)], len(chosen)
+    if others.empty:
+        text = f"In none of {groups} groups of held-out tables is another learner ahead of it by more than chance."
+    else:
+        text = f"In {len(others)} of {groups} groups of held-out tables another learner is ahead by more than chance."
     lines = []
-    for (many_classes, many_rows), block in guide(table).groupby(["many_classes", "many_rows"]):
+    for _, row in chosen.iterrows():
+        group = found[found.kind.eq(row.kind) & found["size"].eq(row["size"]) & found.tables.eq(row.tables)]
+        nearest = group.sort_values("distance").iloc[0]
         line = [
-            "more than two" if many_classes else "two",
-            f"{MANY} or more" if many_rows else f"below {MANY}",
+            classes_of(row.kind),
+            limits(row["size"]).removeprefix("of ").removeprefix("from "),
+            _called(row.method),
+            str(row.tables),
+            _distance(row),
         ]
-        line.append(str(block.tables.max()))
-        for epsilon in epsilons:
-            nearest = block[block.epsilon.eq(epsilon)].head(SHOWN)
-            pairs = zip(nearest.method, nearest.distance, strict=True)
-            line.append("; ".join(f"{look(name).label} {points(value)}" for name, value in pairs))
-        lines.append(line)
-    columns = ["classes", "rows for each feature", "tables", *(f"ε = {number(e)}" for e in epsilons)]
-    return tables.table(columns, lines, left=2)
+        other = nearest.method != row.method
+        lines.append([*line, f"{_called(nearest.method)}: {_distance(nearest)}" if other else ""])
+    columns = [
+        "classes",
+        "records × ε / columns",
+        "use",
+        "tables",
+        "points below no privacy",
+        "nearest by mean, if another",
+    ]
+    few = chosen.tables
+    return [
+        f"**Use {_called(SIMPLEST)}.** {text}",
+        "",
+        *tables.table(columns, lines, left=3),
+        "",
+        GUIDE.format(simplest=_called(SIMPLEST), least=few.min(), most=few.max()),
+        "",
+    ]
+
+
+def _called(method: str) -> str:
+    """Return a learner's label and its name in `dplangevin.METHODS`."""
+    return f"{look(method).label} (`{method}`)"
+
+
+def _distance(row: Any) -> str:
+    """Return a distance of `standings` with its interval, in points."""
+    text = points(POINTS * row.distance)
+    return text if np.isnan(row.low) else f"{text} [{points(POINTS * row.low)}, {points(POINTS * row.high)}]"
 
 
 def _overview(runs: pd.DataFrame, table: pd.DataFrame) -> list[str]:
@@ -407,7 +467,7 @@ def _pairs(table: pd.DataFrame, first: str, epsilons: Sequence[float]) -> list[s
         for epsilon in epsilons:
             gap = gaps[epsilon].loc[name]
             text = f"{gap['mean']:+.1f} [{gap.low:+.1f}, {gap.high:+.1f}]"
-            line.append(f"**{text}**" if gap.low > 0 or gap.high < 0 else text)
+            line.append(f"**{text}**" if gap.p <= SIGNIFICANCE else text)
         lines.append(line)
     return tables.table(["learner", "tables", *(f"ε = {number(e)}" for e in epsilons)], lines, left=1)
 
