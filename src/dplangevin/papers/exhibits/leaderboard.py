@@ -46,12 +46,12 @@ chosen](../../../docs/leaderboard.md#how-the-settings-were-chosen).
 *: the learner cannot spend the whole ε there. †: a condition of its guarantee fails on a table, or chains have
 diverged."""
 GUIDE = """\
-A row is about the held-out tables whose records × ε / columns lies in its range. Points are the mean over these tables, with its 95 %
-interval.
+A row is about the held-out tables whose records × ε / columns lies in its range. Points are the mean over these tables,
+with its 95 % interval.
 We name {simplest}, unless a paired t-test over tables puts the nearest learner ahead of it. The test has
 5 % error in each row (Bonferroni over the learners that run on all its tables). A row has {least} to {most} tables,
-so only a large and steady lead shows. Records are training rows; columns are counted after encoding, with the bias. `dplangevin recommend` gives the
-same answer."""
+so only a large and steady lead shows. Records are training rows. Columns are counted after encoding, with the bias.
+`dplangevin recommend` gives the same answer."""
 BEATEN = """\
 A distance below 0 means that the private learner is the more accurate one. The learner without privacy is logistic or
 softmax regression with a ridge of 0.01 in all. It is not tuned. {text}"""
@@ -343,7 +343,6 @@ def distances(
             if (count := held[held.method.eq(name)].dataset.nunique()) < most
         )
         group = held.split_group.iloc[0].replace("_", "-")
-        chosen = "other" if group != DEVELOPMENT else "these"
         text = TEXT.format(tables=most, group=group, few=few or "all learners")
         dots = [
             Line2D([], [], marker="o", ls="", color="#999999", ms=3.5, label="one table"),
