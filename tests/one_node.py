@@ -80,6 +80,15 @@ class Slurm:
         conf = CONF.format(folder=folder, host=socket.gethostname(), controller=controller, daemon=daemon)
         (folder / "slurm.conf").write_text(conf)
         self.env: Mapping[str, str] = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": search()}
+        try:
+            self.begin()
+        except BaseException:  # no daemon outlives a start that fails
+            self.end()
+            raise
+
+    def begin(self) -> None:
+        """Start the daemons, and wait until the node is idle."""
+        folder = self.folder
         (folder / "munge.key").write_bytes(os.urandom(128))
         (folder / "munge.key").chmod(0o400)
         own = [f"--{name}-file={folder}/munge.{name}" for name in ("key", "pid", "log", "seed")]
@@ -100,7 +109,8 @@ class Slurm:
         self.daemons[name].wait()
 
     def said(self, *command: str) -> str:
-        done = subprocess.run(command, env={**os.environ, **self.env}, capture_output=True, text=True)
+        mine = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
+        done = subprocess.run(command, env={**mine, **self.env}, capture_output=True, text=True)
         return done.stdout
 
     def states(self) -> dict[str, str]:
@@ -109,6 +119,7 @@ class Slurm:
         return {name: state for name, _, state in (line.partition("|") for line in lines)}
 
     def end(self) -> None:
+        """Cancel what runs and stop the daemons."""
         self.said("scancel", "--user=root")
         with suppress(AssertionError):
             until(lambda: not {*self.states().values()} & {"RUNNING", "COMPLETING"}, 10)

@@ -213,9 +213,11 @@ def of_slurm(names: Mapping[str, Any]) -> dict[str, str]:
     ------
     ValueError : Slurm does not answer.
     """
+    # without settings of this user such as SQUEUE_PARTITION, which would hide array tasks that run
+    env = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
     command = ["squeue", "--me", "--array", "--noheader", "--states=all", "--format=%i|%T"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
         reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
         raise ValueError(f"squeue failed: {reason}") from error
