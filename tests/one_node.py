@@ -12,7 +12,7 @@ from pathlib import Path
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
 SOON = 120.0  # seconds that something may take on a loaded machine
 
-# partition `urgent` preempts jobs of `normal`; a requeued job may start after `cred_expire` seconds
+# partition `urgent` preempts jobs of `normal`; a job that is queued again may start after `cred_expire` seconds
 CONF = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -77,7 +77,8 @@ class Slurm:
         controller, daemon = (each.getsockname()[1] for each in ports)
         for each in ports:
             each.close()
-        conf = CONF.format(folder=folder, host=socket.gethostname(), controller=controller, daemon=daemon)
+        host = socket.gethostname().partition(".")[0]
+        conf = CONF.format(folder=folder, host=host, controller=controller, daemon=daemon)
         (folder / "slurm.conf").write_text(conf)
         self.env: Mapping[str, str] = {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": search()}
         try:
