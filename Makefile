@@ -35,7 +35,7 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-repro: $(VENV)/installed  ## make every exhibit: run what changed, print a summary | FORCE=1: run everything; STRICT=1: missing data is a failure | SET=pipeline=svhn: other settings | CLUSTER=tcp://HOST:8786: on a Dask cluster; CLUSTER=slurm: submit and end
+repro: $(VENV)/installed  ## make every exhibit: run what changed, print a summary | FORCE=1: run everything; STRICT=1: missing data is a failure | SET=pipeline=svhn: other settings | CLUSTER=tcp://HOST:8786: on Dask; CLUSTER=slurm: submit and end
 	@$(REPRO) $(SET)
 
 exhibit: $(VENV)/installed  ## make one exhibit and what it needs: ID=wang2015_fig1b | FORCE=1: from raw data, compared with what is committed
@@ -82,7 +82,7 @@ bench: $(VENV)/installed  ## time against scipy, JAX, Opacus and others | instal
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-bench.lock
 	@$(RUN) benchmarks/bench.py
 
-audits: $(VENV)/installed  ## audit learners of published packages: an hour or two | NAME=pca: one; installs requirements-audits.lock in build/
+audits: $(VENV)/installed  ## audit learners of other packages: an hour or two | NAME=pca: one; installs requirements-audits.lock
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/audits -r requirements-audits.lock
 	@PYTHONPATH=build/audits:$(PYTHONPATH) OMP_NUM_THREADS=1 $(RUN) benchmarks/audits.py $(NAME)
 

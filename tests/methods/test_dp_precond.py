@@ -90,14 +90,14 @@ def test_sums_are_those_of_the_turned_rows(make: object, shared: bool) -> None:
     problem = make(seeds=2, n=30, shared=shared)  # type: ignore[operator]
     turn = torch.randn(2, 3, problem.features, problem.features, generator=rng())
     turn = turn + turn.mT
-    turned, theta = Turned(problem, turn), torch.randn(2, 3, problem.d, generator=rng())
+    turned, theta = Turned(problem, turn.double()), torch.randn(2, 3, problem.d, generator=rng())
     every, clip = torch.arange(30).expand(2, -1), torch.tensor([0.1, 0.4, math.inf])
     found = turned.clipped_sum(theta, every, None, clip).gradient
     for e in range(3):
         x = problem.x @ turn[:, e]
         own = replace(problem, x=x, y=problem.y.expand(2, -1))
         wanted = own.clipped_sum(theta[:, e : e + 1], every, None, clip[e : e + 1]).gradient
-        torch.testing.assert_close(found[:, e : e + 1], wanted, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(found[:, e : e + 1].to(wanted), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_without_noise_rows_have_length_1_and_few_steps_reach_what_descent_does_not() -> None:
@@ -110,7 +110,7 @@ def test_without_noise_rows_have_length_1_and_few_steps_reach_what_descent_does_
     problem = Glm(x, y, LOGISTIC)
     method = DpPrecond(DpGd(steps=20, momentum=0.0, clip_share=1.0, averaged=0.0))
     turn, _ = method.preconditioner(problem.gram.double()[:, None], torch.zeros(1), problem.facts)
-    assert float(Turned(problem, turn.float()).lengths.square().mean()) == pytest.approx(1.0, rel=0.02)
+    assert float(Turned(problem, turn).lengths.square().mean()) == pytest.approx(1.0, rel=0.02)
 
     def excess(of: object) -> float:
         theta = released(of, problem, [FREE], 1, rng())[0].theta[:, :, 0]  # type: ignore[arg-type]

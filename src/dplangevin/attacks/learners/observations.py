@@ -86,7 +86,10 @@ def _follows_epsilon(learner: Fitted, table: Table, seeds: Sequence[int]) -> Ite
     usual, noisy = (
         drawn(_with_epsilon(learner, epsilon), table, seeds[:SPREAD], 1) for epsilon in (given, given / LESS)
     )
-    names = [name for name in varying(usual, noisy) if not name.startswith(LEFT_OUT)]
+    vary = sorted(
+        {*varying(usual, usual), *varying(noisy, noisy)}
+    )  # not epsilon itself, which is released, too
+    names = [name for name in vary if not name.startswith(LEFT_OUT)]
     if names:
         spread, larger = matrix(usual, names).std(0), matrix(noisy, names).std(0)
         if (larger <= GROWS * spread).all():

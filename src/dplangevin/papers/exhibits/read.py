@@ -212,7 +212,7 @@ def read_timings(path: Path) -> pd.DataFrame:
 def read_brackets(name: str, root: Path = ANALYSES, at: float = 1.0) -> pd.DataFrame:
     """Return the share of the proven ε that an attack shows for each method, as rows with metric "bracket".
 
-    `name` is the analysis. The share is that at the asked ε `at`.
+    `name` is the analysis. The share is that at the requested ε `at`.
     """
     table = read_analysis(name, root)
     shares = table[table.epsilon_asked.eq(at)].rename(columns={"ratio": "value"})
