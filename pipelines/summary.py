@@ -21,8 +21,9 @@ import yaml
 from dplangevin.papers.claims import tally
 
 LOG = "DPL_LOG"  # environment variable: the folder where stages write for the summary
-# of sysexits.h: no source has the data of a stage (EX_UNAVAILABLE), or its tasks wait in a queue (EX_TEMPFAIL)
-EXCUSED = UNAVAILABLE, WAITING = 69, 75
+UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
+WAITING = 75  # EX_TEMPFAIL of sysexits.h: the tasks of a stage wait in a queue
+EXCUSED = UNAVAILABLE, WAITING
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
 PAGE = Path("results/report/index.html")

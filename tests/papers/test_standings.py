@@ -72,7 +72,7 @@ def test_ties_go_to_the_simplest(ahead: list[float], chosen: str) -> None:
 
 
 def test_the_choice_counts_how_many_learners_compete() -> None:
-    """With more of them, one is ahead by chance more often."""
+    """More learners give chance more occasions to put one ahead."""
     ahead = [0.02, 0.001, 0.015, 0.003, 0.02]
     p = ttest_rel(ahead, [0.0] * 5).pvalue
     assert 0.05 / 3 < p < 0.05

@@ -78,7 +78,7 @@ def normal_line(reach: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def allocated(noise: float, epsilon: float) -> float:
-    """delta of a removal from an epoch of two steps, with the second step in closed form."""
+    """Return delta for removing a record from one epoch of two steps.  The second step is in closed form."""
     mu, ratio = 1 / noise, math.exp(epsilon)
     g, mass = normal_line(mu)
     rest = np.exp(mu * g - mu**2 / 2) - 2 * ratio  # E max(0, W + rest), W = exp(mu G - mu^2/2)
@@ -128,7 +128,7 @@ def test_ops_under_a_gaussian_prior(asked: float, precision: float, power: float
 
 
 def both_steps(parts: list[tuple[float, float]], epsilon: float) -> float:
-    """delta of a removal in two Poisson-sampled steps of (rate, noise), with the second in closed form."""
+    """Return delta for removing a record from two Poisson-sampled steps, each (rate, noise)."""
     (q, z), (rate, noise) = parts
     x, bell = normal_line(1 / z)
     shift = np.exp(x / z - 1 / (2 * z * z))

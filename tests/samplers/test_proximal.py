@@ -108,7 +108,10 @@ def test_the_number_of_steps_suffices_and_is_not_loose() -> None:
 
 
 def majorant(problem: Glm) -> Tensor:
-    """A bound on the Hessian at every theta: 1/2 (I - 1/K) (x) X^T X for K margins (Boehning 1992), else X^T X/4."""
+    """Return a bound on the Hessian at every theta (Boehning 1992).
+
+    It is 1/2 (I - 1/K) (x) X^T X for K margins, and X^T X/4 for one.
+    """
     margins = torch.eye(problem.classes, dtype=torch.float64)
     of_margins = (margins - 1 / problem.classes) / 2 if problem.classes > 1 else margins / 4
     return torch.kron(of_margins, problem.gram[0])

@@ -53,11 +53,11 @@ RTOL = 5e-4  # relative tolerance of both calibrations
 # `runs` times larger. It is below 1 if the theorem of the method promises a much larger epsilon than the proven one.
 WIDEST, NARROWEST = 1e-3, 16.0
 SPLIT = "held back"  # names the public stream that draws B
-# Names of settings in the assumption "... chosen without accounting" of a guarantee
+# How the assumption "... chosen without accounting" names a setting
 WORDS = {"step": "step size", "l2": "ridge", "precision": "prior"}
 UNACCOUNTED = " chosen without accounting"
 GIVEN = "noise_multiplier", "noise_std"  # settings by which a caller gives the noise
-WHOLE = int, int | None, "int", "int | None"  # annotations of settings that are whole numbers
+WHOLE = int, int | None, "int", "int | None"  # types of whole-number settings
 
 
 class Tries(NamedTuple):

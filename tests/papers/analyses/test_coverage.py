@@ -41,7 +41,7 @@ def test_the_width_of_one_draw_is_that_of_the_hessian_over_many_rows(features: i
 
 
 def test_three_intervals_on_normal_errors() -> None:
-    """Data with error variance 1, privacy noise of variance 3, and a prior of variance 100."""
+    """The error of the data has variance 1, the privacy noise 3, and the prior 100."""
     repeats = 20_000
     rng, asked = np.random.default_rng(1), replace(TINY, repeats=repeats, levels=[0.9])
     truth = 10 * rng.normal(size=2 * repeats)
