@@ -23,6 +23,8 @@ from dplangevin.library import sandboxed
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.stepsize import steps_event
 
+MINUTES = pytest.mark.trial("200 audits of a right learner")  # of learners whose fits are slow
+
 TESTS = Path(__file__).parents[1]
 BUILT = sandbox.built([0, 1], 1.0)
 PURE = Budget(1.0, 0.0)
@@ -112,8 +114,8 @@ def test_an_audit_would_accuse_a_mechanism_of_half_its_epsilon(monkeypatch: pyte
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.trial] * (name in {"objpert", "outpert"})) for name in RIGHT],
-)  # these two take minutes: `make faults`
+    [pytest.param(name, marks=[MINUTES] * (name in {"objpert", "outpert"})) for name in RIGHT],
+)
 def test_a_right_learner_is_not_accused_in_200_audits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = audits(name, 200, monkeypatch)
     assert sum(each.violated for each in found) <= 10

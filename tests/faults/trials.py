@@ -23,6 +23,7 @@ TRIALS = {
     "threads": "the same numbers, whatever the environment says of threads",
     "an unpriced path": "attacks on precision and on others' votes, and random neighbours, show less than the price",
     "Slurm kills and preempts array tasks": "every unit is there, the same bytes; a later run says what failed",
+    "200 audits of a right learner": "at most 5 % of them accuse it",
     "a worker or a connection is lost": "every unit is there, the same bytes, computed once but for those in hand",
 }
 

@@ -50,11 +50,11 @@ A row is about the held-out tables whose records × ε / columns lies in its ran
 with its 95 % interval.
 We name {simplest}, unless a paired t-test over tables puts the nearest learner ahead of it. The test has
 5 % error in each row (Bonferroni over the learners that run on all its tables). A row has {least} to {most} tables,
-so only a large and steady lead shows. Records are training rows. Columns are counted after encoding, with the bias.
-`dplangevin recommend` gives the same answer."""
+so only a large and steady lead shows. A table can be in several rows, with different ε. Records are training rows.
+Columns are counted after encoding, with the bias. `dplangevin recommend` gives the same answer."""
 BEATEN = """\
 A distance below 0 means that the private learner is the more accurate one. The learner without privacy is logistic or
-softmax regression with a ridge of 0.01 in all. It is not tuned. {text}"""
+softmax regression with a ridge of 0.01 on all tables. {text}"""
 RANKS = """\
 Ranks are by mean accuracy, over the {tables} held-out tables on which all {learners} learners run; rank 1 is the most
 accurate. A learner ranks last on a table where a condition of its guarantee fails or chains have diverged. The Friedman
@@ -69,7 +69,7 @@ TEXT = (
     "Distance: accuracy without privacy minus accuracy of the learner, mean over splits. Dots: {tables} {group} "
     "tables; below the dotted line fewer ({few}). Large mark and number: median. Vertical line: as accurate as "
     "without privacy; left of it: more accurate. Axis: linear up to 1 point, logarithmic beyond. All learners have "
-    "the same proven ε for replaced records, δ = min(1e-5, 1/n²). All tables have the same settings."
+    "the same proven ε for replaced records, except where the table has a *; δ = min(1e-5, 1/n²)."
 )
 
 
@@ -231,7 +231,8 @@ def advice(table: pd.DataFrame) -> list[str]:
     lines += [
         f"**{look(first).label} has the best mean rank over {count_text}.** Its median distance to no "
         f"privacy, in points of accuracy: {distances}. Tests have 5 % error at each ε, over all learners (paired "
-        "t-tests over tables with Holm's adjustment; Nemenyi for ranks).",
+        "t-tests over tables with Holm's adjustment; Nemenyi for ranks). The t-tests compare points, and ranks only "
+        "the order on each table.",
         "",
     ]
     for epsilon in epsilons:
@@ -415,7 +416,7 @@ def _guide(found: pd.DataFrame) -> list[str]:
         "use",
         "tables",
         "points below no privacy",
-        "nearest by mean, if another",
+        "nearest to no privacy by mean, if another",
     ]
     few = chosen.tables
     return [

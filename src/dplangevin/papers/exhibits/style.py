@@ -55,7 +55,7 @@ LOOKS: dict[str, Look] = {
     "dp_sgld:harmonic": Look("DP-SGLD, step 1/(t + 1)", "#009E73", "s", "-."),
     "dp_sgnht": Look("DP-SGNHT", "#56B4E9", "P", "--", 4.5),
     "objpert_pure": Look("Objective perturbation, pure", "#8C510A", "X", "-."),
-    "objpert_tight": Look("Objective perturbation, proven ε", "#D55E00", "d", "--", 5.0),
+    "objpert_tight": Look("Objective perturbation (Redberg)", "#D55E00", "d", "--", 5.0),
     "sgld": Look("SGLD, not private", "#000000", "", (0, (6, 2))),
     "dp_sgld_li2019": Look("DP-SGLD (li2019)", "#E69F00", "<", "-", 6.0),
     "dp_sgd": Look("DP-SGD", "#882255", "h", "--", 5.5),
