@@ -1,8 +1,10 @@
-"""Stage code: hashes of the code that each stage can reach, written to data/manifest/code.json.
+"""Stage code: a hash for each stage of what it reads beside data, written to data/manifest/code.json.
 
-A stage depends on its entry there, not on a list of modules. The entry is a hash of the syntax trees that the
-stage can reach, and of the content that it shows. So an edit of a comment runs no stage again, and an edit of
-a method runs the stages that use it. Settings of methods are parameters of their runs, see dvc.yaml.
+A stage depends on its entry there, not on a list of modules and parameters. The entry is a hash of the syntax
+trees that the stage can reach, of its settings in params.yaml, and of the content that it shows. So an edit of
+a comment runs no stage again, and an edit of a method, or of its settings, runs the stages that use it. DVC
+looks up each parameter of a stage with a walk through all of params.yaml, which takes a minute for all stages.
+So only stage config depends on parameters by name.
 """
 
 import ast
@@ -21,6 +23,7 @@ from dplangevin.files import atomic_path, key
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.config import check_keys, check_values, compose, content, load
+from dplangevin.pipeline.plan import params_of
 
 TARGET = Path("data/manifest/code.json")
 
@@ -30,14 +33,17 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     conf: Any = OmegaConf.to_container(cfg, resolve=True)
     hashes: dict[str, Any] = {}
     for kind in manifest.PLACES:
-        names = {name: manifest.code_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
-        hashes[kind] = {name: code_hash(*code) for name, code in names.items()}
+        hashes[kind] = {
+            name: key([code_hash(*manifest.code_of(cfg, kind, name)), manifest.settings_of(cfg, kind, name)])
+            for name in manifest.known(cfg, kind)
+        }
     hashes["run"] = {
-        name: of("run", *(value(conf, key) for key in (f"experiment.{run['experiment']}", *run["params"])))
+        name: shown("run", {word: value(conf, word) for word in params_of(cfg, run["experiment"], run["dataset"])})
         for name, run in conf["pipeline"]["run_stages"].items()
     }
     hashes["analysis"] = {
-        name: shown("analyse", described(cfg, name)) for name in conf["pipeline"]["analyses"]
+        name: shown("analyse", {"seed": conf["seed"], **described(cfg, name)})
+        for name in conf["pipeline"]["analyses"]
     }
     hashes["render"] = {
         name: shown("render", content("exhibit", name, cfg)) for name in conf["pipeline"]["exhibits"]
@@ -48,25 +54,18 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     return hashes
 
 
-def value(conf: Mapping[str, Any], key: str) -> Any:
+def value(conf: Mapping[str, Any], word: str) -> Any:
     """Return the value of a dotted key."""
     node: Any = conf
-    for name in key.split("."):
+    for name in word.split("."):
         node = node[name]
     return node
 
 
-def of(script: str, *configs: Any) -> str:
-    """Return the hash of the code that a script of pipelines/ and the objects in these configs can reach."""
-    return code_hash(*imported(Path(__file__).with_name(f"{script}.py")), *targets(*configs))
-
-
 def shown(script: str, config: Mapping[str, Any]) -> str:
-    """Return the hash of `of` combined with the config itself.
-
-    The config is content, which params.yaml does not contain.
-    """
-    return key([of(script, config), config])
+    """Return the hash of a config and of the code that a script of pipelines/ and the config's objects can reach."""
+    code = code_hash(*imported(Path(__file__).with_name(f"{script}.py")), *targets(config))
+    return key([code, config])
 
 
 def imported(path: Path) -> list[str]:

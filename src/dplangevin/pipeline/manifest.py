@@ -282,23 +282,36 @@ def inputs(cfg: DictConfig, kind: str, name: str) -> str:
 
 def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
     """Return everything that determines a file, as JSON-like values."""
-    code = code_hash(*code_of(cfg, kind, name))
-    if kind == "dataset":
-        return [_sums(cfg.dataset[name].files), plain(cfg.dataset[name].loader), code]
+    settings = settings_of(cfg, kind, name)
     if kind == "weights":
-        if not trained(cfg, kind, name):
-            files, loader = _sums(cfg.weights[name].files), cfg.weights[name].get("loader")
-            return [files, plain(loader), code] if loader else files
-        entry, backbone = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
-        return [entry, backbone, cfg.seed, file(cfg, "dataset", entry["dataset"]).sha256]
+        if trained(cfg, kind, name):
+            return [*settings, file(cfg, "dataset", cfg.pretrain[name].dataset).sha256]
+        if len(settings) == 1:  # no loader
+            return settings[0]
+    code = code_hash(*code_of(cfg, kind, name))
+    if kind == "features":
+        entry = cfg.features[name]
+        weights = file(cfg, "weights", entry.backbone).sha256
+        return [*settings, code, weights, *(file(cfg, "dataset", entry[of]).sha256 for of in ("dataset", "public"))]
+    if kind == "reference":
+        return [*settings, code, file(cfg, "dataset", name).sha256]
+    return [*settings, code]
+
+
+def settings_of(cfg: DictConfig, kind: str, name: str) -> list[Any]:
+    """Return the settings that determine a file, as JSON-like values."""
+    if kind == "dataset":
+        return [_sums(cfg.dataset[name].files), plain(cfg.dataset[name].loader)]
+    if trained(cfg, kind, name):
+        return [plain(cfg.pretrain[name]), plain(cfg.backbone[name]), cfg.seed]
+    if kind == "weights":
+        files, loader = _sums(cfg.weights[name].files), cfg.weights[name].get("loader")
+        return [files, plain(loader)] if loader else [files]
     if kind == "features":
         entry = {word: value for word, value in plain(cfg.features[name]).items() if word not in SUBSET}
-        sources = [file(cfg, "dataset", entry[of]).sha256 for of in ("dataset", "public")]
-        weights = file(cfg, "weights", entry["backbone"]).sha256
-        return [entry, plain(cfg.backbone[entry["backbone"]]), cfg.seed, code, weights, *sources]
+        return [entry, plain(cfg.backbone[entry["backbone"]]), cfg.seed]
     spec = {key: value for key, value in plain(cfg.reference).items() if key != "datasets"}
-    model = plain(cfg.problem[spec["problem"]])
-    return [spec, model, cfg.seed, cfg.repeats, code, file(cfg, "dataset", name).sha256]
+    return [spec, plain(cfg.problem[spec["problem"]]), cfg.seed, cfg.repeats]
 
 
 def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:

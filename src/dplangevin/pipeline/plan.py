@@ -31,7 +31,6 @@ TABLES = {
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
 SUBSET = tuple(field.name for field in fields(Part))  # fields that select the rows to train on
-PARAMS = 32  # names that stage run of dvc.yaml takes from `params_of`
 RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
 WORDS = tuple(field.name for field in fields(RunConfig))  # of an entry of `runs`
 
@@ -141,15 +140,13 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def run_stages(*, _root_: DictConfig) -> DictConfig:
-    """Return the runs of conf/pipeline, each with `params`, for stage run of dvc.yaml.
+    """Return the runs of conf/pipeline whose data set is in `pipeline.datasets`, for stage run of dvc.yaml.
 
-    A run whose data set is not in `pipeline.datasets` is no stage.
-    conf/pipeline writes it as `${run_stages:}`.  So DVC knows which methods affect which run, and shows a
-    change under its own name.
+    conf/pipeline writes it as `${run_stages:}`.
     """
     runs, prepared = _root_.pipeline.runs, {f"dataset/{name}" for name in _root_.pipeline.datasets}
     stages = {
-        str(key): {**plain(run), "params": params_of(_root_, str(run.experiment), str(run.dataset))}
+        str(key): plain(run)
         for key, run in runs.items()
         if not run.needs.startswith("dataset/") or run.needs in prepared
     }
@@ -157,27 +154,21 @@ def run_stages(*, _root_: DictConfig) -> DictConfig:
 
 
 def params_of(cfg: DictConfig, experiment: str, dataset: str) -> list[str]:
-    """Return the names in params.yaml of what an experiment on a data set reads outside its own entry.
+    """Return the names in params.yaml of what an experiment on a data set reads.
 
-    These are its methods, its problems, and what its data set states for the rows of a result.  DVC
-    interpolates single values and no lists.  So dvc.yaml names `PARAMS` places of the list, and "seed" fills
-    the places that are left.
+    These are the numbers that all experiments share, its entry, its methods, its problems, and what its data
+    set states for the rows of a result.
     """
     spec = cfg.experiment[experiment]
     entries = named(spec).values()
     kind = "dataset" if dataset in cfg.dataset else "features"
     words = [word for word in ("assumptions", *SUBSET) if word in cfg[kind][dataset]]
-    names = [
+    return [
+        *("seed", "delta", "repeats", f"experiment.{experiment}"),
         *sorted({f"method.{entry['method']}" for entry in entries}),
         *sorted({f"problem.{entry.get('problem') or spec.problem}" for entry in entries}),
         *(f"{kind}.{dataset}.{word}" for word in words),
     ]
-    if len(names) > PARAMS:
-        raise ValueError(
-            f"experiment {experiment} reads {len(names)} parameters, stage run of dvc.yaml lists {PARAMS}: add "
-            "`${item.params[...]}` there, and raise PARAMS of pipeline/plan.py"
-        )
-    return [*names, *["seed"] * (PARAMS - len(names))]
 
 
 OmegaConf.register_new_resolver("run_stages", run_stages, replace=True)
