@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from dplangevin.data import Dataset
 from dplangevin.data.splits import subset
 from dplangevin.files import File
-from dplangevin.pipeline import config, manifest, sweep
+from dplangevin.pipeline import config, manifest, plan, sweep
 from dplangevin.pipeline.plan import grid, runs, tasks, tasks_of
 
 ROOT = Path(__file__).parents[2]
@@ -253,8 +253,10 @@ def test_a_sweep_is_a_file_that_inherits_an_experiment(tmp_path: Path) -> None:
     config.check_values(cfg)
     stage = cfg.pipeline.run_stages.sweep
     assert (stage.experiment, stage.dataset, stage.needs) == ("sweep", "abalone", "dataset/abalone")
-    read = ["method.dp_sgd", "method.dpvi", "method.pate", "problem.logistic", "dataset.abalone.assumptions"]
-    assert list(filter("seed".__ne__, stage.params)) == read
+    assert plan.params_of(cfg, "sweep", "abalone") == [
+        *("seed", "delta", "repeats", "experiment.sweep", "method.dp_sgd", "method.dpvi", "method.pate"),
+        *("problem.logistic", "dataset.abalone.assumptions"),
+    ]
     spec = cfg.experiment.sweep
     assert spec.settings == cfg.experiment.compare.settings
     there = {run.name: list(tasks_of(cfg, "sweep", run, "abalone")) for run in runs(cfg, "sweep", "abalone")}
