@@ -88,6 +88,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         conf / "pipeline/default.yaml"
     )  # a few stages, since `code` hashes the code of each
     few = {"mine-wine": {"experiment": "mine", "dataset": "wine", "needs": "dataset/wine"}}
+    pipeline.datasets.append("wine")
     pipeline.update(runs=few | {"sweep": pipeline.runs.sweep}, analyses={}, exhibits={}, papers=[])
     OmegaConf.save(pipeline, conf / "pipeline/default.yaml")
     config.write(config.compose(["repeats=2", "splits=2"], conf), folder / "params.yaml")

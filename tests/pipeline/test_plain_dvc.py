@@ -49,7 +49,7 @@ def test_a_setting_is_followed_by_its_name_and_reaches_the_runs_that_read_it(clo
     diff = json.loads(dvc(clone, "params", "diff", "--json").stdout)
     assert diff["params.yaml"].keys() == {"method.ops.radius"}
     status = json.loads(dvc(clone, "status", "--json", "config").stdout)
-    assert status["config"] == [{"changed deps": {"params.yaml": {"method.ops.radius": "modified"}}}]
+    assert status["config"] == [{"changed deps": {"params.yaml": {"method": "modified"}}}]
     done = dvc(clone, "repro", "--single-item", "code")
     assert done.returncode == 0, done.stderr
     with_ops, without = "run@sweep", "run@li2019_sensitivity-adult"
