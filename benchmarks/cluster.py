@@ -278,7 +278,8 @@ def predicted(costs: Costs, start: float, kept: float) -> list[Row]:
     """The papers' grids, `TIMES` over, and sweeps of `SWEEP` units, on more cores.  kept: seconds of the driver for
     each further unit of a task."""
     cfg = compose()
-    table = pd.read_csv(ROOT / "benchmarks/methods.csv").set_index(["dataset", "method"]).seconds
+    timed = pd.read_csv(ROOT / "benchmarks/methods.csv")
+    table = timed[timed.experiment.eq("compare")].set_index(["dataset", "method"]).seconds
     stages = {
         (str(name), dataset): tasks(cfg, str(name), dataset, table)
         for name, spec in cfg.experiment.items()

@@ -38,7 +38,9 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
             for name in manifest.known(cfg, kind)
         }
     hashes["run"] = {
-        name: shown("run", {word: value(conf, word) for word in params_of(cfg, run["experiment"], run["dataset"])})
+        name: shown(
+            "run", {word: value(conf, word) for word in params_of(cfg, run["experiment"], run["dataset"])}
+        )
         for name, run in conf["pipeline"]["run_stages"].items()
     }
     hashes["analysis"] = {

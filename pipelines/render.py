@@ -75,7 +75,7 @@ def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.Dat
     if "methods" in exhibit:
         runs = sort_by(runs, method=exhibit["methods"])
     if "timings" in exhibit:
-        runs = pd.concat([runs, results.read_timings(Path(exhibit["timings"]))], ignore_index=True)
+        runs = pd.concat([runs, results.read_timings(exhibit["timings"])], ignore_index=True)
     if "brackets" in exhibit:
         runs = pd.concat([runs, results.read_brackets(exhibit["brackets"])], ignore_index=True)
     numbers = (

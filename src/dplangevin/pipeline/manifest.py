@@ -292,7 +292,12 @@ def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
     if kind == "features":
         entry = cfg.features[name]
         weights = file(cfg, "weights", entry.backbone).sha256
-        return [*settings, code, weights, *(file(cfg, "dataset", entry[of]).sha256 for of in ("dataset", "public"))]
+        return [
+            *settings,
+            code,
+            weights,
+            *(file(cfg, "dataset", entry[of]).sha256 for of in ("dataset", "public")),
+        ]
     if kind == "reference":
         return [*settings, code, file(cfg, "dataset", name).sha256]
     return [*settings, code]

@@ -123,11 +123,11 @@ def test_better_but_hollow_is_not_drawn_as_worse(compare_runs: pd.DataFrame) -> 
 
 def test_page_marks_the_best_and_shows_seconds(compare_runs: pd.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "methods.csv"
-    assert read.read_timings(path).empty
-    pd.DataFrame([{"dataset": "adult", "method": "ops", "seconds": 12.3, "runs": 3}]).to_csv(
-        path, index=False
-    )
-    both = pd.concat([compare_runs, read.read_timings(path)], ignore_index=True)
+    assert read.read_timings("compare", path).empty
+    row = {"experiment": "compare", "dataset": "adult", "method": "ops", "seconds": 12.3, "runs": 3}
+    others = {**row, "experiment": "leaderboard", "seconds": 99.0}
+    pd.DataFrame([row, others]).to_csv(path, index=False)
+    both = pd.concat([compare_runs, read.read_timings("compare", path)], ignore_index=True)
     text = compare.page(both, epsilons=EPSILONS, datasets=DATASETS, title="t")
     overview = text.split("## ")[1]
     (ops,) = [line for line in overview.splitlines() if line.startswith("| One-posterior sample (OPS)")]

@@ -234,3 +234,23 @@ def test_the_advice_says_who_is_ahead_of_the_leader(table: pd.DataFrame) -> None
         "At ε = 1 it is ahead of 3 of 4 other learners by more than chance, and behind One-posterior" in text
     )
     assert "behind none" in "\n".join(leaderboard.advice(table))
+
+
+def test_seconds_stand_at_the_tables_that_were_timed(runs: pd.DataFrame) -> None:
+    timed = {
+        "experiment": "benchmark",
+        "dataset": "table2",
+        "method": "dp_gd",
+        "metric": "seconds",
+        "value": 1.25,
+    }
+    both = pd.concat([runs, pd.DataFrame([timed])], ignore_index=True)
+    of = leaderboard.numbers(both, development=DEVELOPED).set_index(["dataset", "method"]).seconds
+    assert set(of["table2", "dp_gd"]) == {1.25}
+    assert of.drop(("table2", "dp_gd")).isna().all()
+    lines = leaderboard.page(both, development=DEVELOPED, absent={}).splitlines()
+    (head,) = [line for line in lines if line.endswith("| seconds, table2 |")]
+    at = lines.index(head)
+    ends = [line.rsplit("|", 2)[1].strip() for line in lines[at + 2 : at + 7]]
+    assert sorted(ends) == ["", "", "", "", "1.2"]
+    assert "seconds" not in leaderboard.page(runs, development=DEVELOPED, absent={})

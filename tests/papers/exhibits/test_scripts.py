@@ -155,10 +155,10 @@ def test_render_adds_timings_and_the_exhibits_own_numbers(
     write_runs(tree / "results/runs", pd.concat([own, adult]))
     OmegaConf.save({"experiment": {"compare": {"datasets": ["adult"]}}}, "params.yaml")
     write_content(tree, exhibit={"compare": cfg})
-    path = Path(cfg.timings)
-    assert pd.concat([compare_runs, read.read_timings(path)]).value.dtype == float  # nothing timed
-    path.parent.mkdir()
-    pd.DataFrame([{"dataset": "adult", "method": "ops", "seconds": 12.5}]).to_csv(path, index=False)
+    assert pd.concat([compare_runs, read.read_timings("compare")]).value.dtype == float  # nothing timed
+    read.TIMINGS.parent.mkdir()
+    timed = {"experiment": "compare", "dataset": "adult", "method": "ops", "seconds": 12.5}
+    pd.DataFrame([timed]).to_csv(read.TIMINGS, index=False)
     assert run(render, "compare") == (0, "")
     folder = tree / "results/exhibits/compare"
     numbers = pd.read_csv(folder / "compare.csv")

@@ -26,7 +26,7 @@ from dplangevin.text import fixed, number
 
 COLUMNS = [
     "dataset", "split_group", "n", "d", "classes", "majority", "method", "epsilon", "epsilon_proven", "delta",
-    "accuracy", "low", "high", "distance", "distance_low", "distance_high", "splits", "violated",
+    "accuracy", "low", "high", "distance", "distance_low", "distance_high", "splits", "seconds", "violated",
 ]  # fmt: skip
 GROUPS = "held_out", DEVELOPMENT
 POINTS = 100.0
@@ -55,6 +55,9 @@ Columns are counted after encoding, with the bias. `dplangevin recommend` gives 
 BEATEN = """\
 A distance below 0 means that the private learner is the more accurate one. The learner without privacy is logistic or
 softmax regression with a ridge of 0.01 on all tables. {text}"""
+SECONDS = """\
+Seconds are those of fitting {splits} splits at {epsilons} values of ε together, on a CPU with two threads
+([benchmark](../../../benchmarks/README.md)). Preparing the data and testing are not in them."""
 RANKS = """\
 Ranks are by mean accuracy, over the {tables} held-out tables on which all {learners} learners run; rank 1 is the most
 accurate. A learner ranks last on a table where a condition of its guarantee fails or chains have diverged. The Friedman
@@ -96,7 +99,7 @@ def numbers(runs: pd.DataFrame, *, development: Sequence[str]) -> pd.DataFrame:
     Parameters
     ----------
     runs : DataFrame
-        Rows of `read.read_runs`.
+        Rows of `read.read_runs`, with those of `read.read_timings`.
     development : sequence of str
         Tables on which settings were chosen. The others are held out.
 
@@ -106,10 +109,11 @@ def numbers(runs: pd.DataFrame, *, development: Sequence[str]) -> pd.DataFrame:
         Columns `COLUMNS`. n: training rows. d: features, with the bias. majority: share of the largest class
         among test rows, of the training rows' largest class. accuracy, low and high: mean over splits with its
         95 % interval. distance, distance_low and distance_high: points below the learner without privacy,
-        paired by split.
+        paired by split. seconds: time of all splits and ε together, where it was measured.
     """
     scores = runs[runs.metric.eq("accuracy")]
     majority = runs[runs.metric.eq(MAJORITY)].groupby("dataset").value.mean()
+    seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
     rows = []
     for dataset, here in scores.groupby("dataset", sort=False):
         free = here[here.method.eq(FREE)].set_index("seed").value
@@ -135,6 +139,7 @@ def numbers(runs: pd.DataFrame, *, development: Sequence[str]) -> pd.DataFrame:
                     "distance_low": gap.low,
                     "distance_high": gap.high,
                     "splits": int(values.notna().sum()),
+                    "seconds": seconds.get((dataset, method), np.nan),
                     "violated": "; ".join(sorted(set(found.violated) - {""})),
                 }
             )
@@ -321,7 +326,7 @@ def distances(
                 ax.axhline(everywhere - 0.5, color="#999999", lw=0.8, ls=":", zorder=1)
             for y, name in enumerate(names):
                 at = held[held.method.eq(name) & held.epsilon.eq(epsilon)].distance
-                ax.plot(at, [y] * len(at), "o", ms=3.5, mfc="#999999", mec="none", alpha=0.7, zorder=2)
+                ax.plot(at, [y] * len(at), "o", ms=3.5, mfc="#777777", mec="white", mew=0.4, zorder=4)
                 of = look(name)
                 ax.plot(centre[epsilon][name], y, **(of.shape | {"ls": "", "ms": 8}), zorder=3)
                 ax.annotate(
@@ -331,6 +336,9 @@ def distances(
                     va="center",
                     fontsize=8,
                 )
+            ax.annotate(
+                "median", (1.01, 1.01), xycoords="axes fraction", va="bottom", fontsize=7, color="#444444"
+            )
             ax.set_xscale("symlog", linthresh=1.0, linscale=0.6)
             ax.set_xticks([-3, -1, 0, 1, 3, 10, 30], ["−3", "−1", "0", "1", "3", "10", "30"])
             ax.set_xticks([], minor=True)
@@ -346,7 +354,7 @@ def distances(
         group = held.split_group.iloc[0].replace("_", "-")
         text = TEXT.format(tables=most, group=group, few=few or "all learners")
         dots = [
-            Line2D([], [], marker="o", ls="", color="#999999", ms=3.5, label="one table"),
+            Line2D([], [], marker="o", ls="", color="#777777", ms=3.5, label="one table"),
             Line2D([], [], marker="D", ls="", color="#444444", ms=7, label="median over tables"),
         ]
         return style.lay_out(figure, title, text, dots)
@@ -365,6 +373,8 @@ def page(
     lines += advice(table)
     lines += ["", "## Distance to no privacy, and ranks", ""]
     lines += [*_overview(runs, table), ""]
+    if table.seconds.notna().any():
+        lines += [SECONDS.format(splits=table.splits.max(), epsilons=len(epsilons)), ""]
     lines += [f"- {look(name).label}: {why}" for name, why in absent.items()]
     found = [ranking(table, epsilon) for epsilon in epsilons]
     if any(found):
@@ -441,19 +451,25 @@ def _distance(row: Any) -> str:
 
 
 def _overview(runs: pd.DataFrame, table: pd.DataFrame) -> list[str]:
-    """Return the table of the learners: median distances, mean ranks, and attack over proven ε."""
+    """Return the table of the learners: median distances, mean ranks, attack over proven ε, and seconds."""
     centre, epsilons = medians(table), _epsilons(table)
     ranks = {e: found.ranks for e in epsilons if (found := ranking(table, e))}
     held = shown(table).groupby("method").dataset.nunique()
     brackets = runs[runs.metric.eq("bracket")].groupby("method").value.median()
     columns = ["learner", "tables", *(f"ε = {number(e)}" for e in epsilons)]
+    timed = table[table.seconds.notna()]
+    seconds, sizes = timed.groupby(["method", "dataset"]).seconds.first(), timed.groupby("dataset").n.first()
     columns += [*(f"rank, ε = {number(e)}" for e in ranks), "attack / proven ε"]
+    columns += [f"seconds, {name}" for name in sizes.sort_values().index]
     lines = []
     for name in centre.index:
         line = [look(name).label, str(held[name]), *(points(centre[e][name]) for e in epsilons)]
         line += [fixed(at.get(name, np.nan), ".1f") for at in ranks.values()]
         share = brackets.get(name, np.nan)
-        lines.append([*line, "" if np.isnan(share) else f"{100 * share:.0f} %"])
+        line.append("" if np.isnan(share) else f"{100 * share:.0f} %")
+        lines.append(
+            [*line, *(fixed(seconds.get((name, of), np.nan), ".2g") for of in sizes.sort_values().index)]
+        )
     return tables.table(columns, lines, left=1)
 
 

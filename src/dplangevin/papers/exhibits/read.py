@@ -25,6 +25,7 @@ from dplangevin.pipeline.plan import KEYS, RUN_COLUMNS, TABLES
 
 RUNS = Path("results/runs")
 ANALYSES = Path("results/analyses")
+TIMINGS = Path("benchmarks/methods.csv")
 MANIFESTS = Path("data/manifest/weights")
 COLUMNS = [*RUN_COLUMNS, "seed", "metric", "value"]  # of runs.csv merged with scores.csv
 TEXT = {
@@ -197,16 +198,16 @@ def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFram
     return pd.concat(frames, ignore_index=True)
 
 
-def read_timings(path: Path) -> pd.DataFrame:
-    """Return the seconds that each method takes, as rows with experiment "benchmark" and metric "seconds".
+def read_timings(experiment: str, path: Path = TIMINGS) -> pd.DataFrame:
+    """Return the seconds that each method of an experiment takes, as rows with experiment "benchmark".
 
-    `benchmarks/methods.py` measures them. A missing file gives a frame without rows.
+    Their metric is "seconds". `benchmarks/methods.py` measures them. A missing file gives a frame without rows.
     """
     columns = ["experiment", "dataset", "method", "metric", "value"]
     if not path.is_file():
         return pd.DataFrame(columns=columns).astype({"value": float})
     table = pd.read_csv(path).rename(columns={"seconds": "value"})
-    return table.assign(experiment="benchmark", metric="seconds")[columns]
+    return table[table.experiment.eq(experiment)].assign(experiment="benchmark", metric="seconds")[columns]
 
 
 def read_brackets(name: str, root: Path = ANALYSES, at: float = 1.0) -> pd.DataFrame:

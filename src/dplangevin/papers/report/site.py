@@ -430,7 +430,7 @@ class Site:
         manifests = sorted((self.root / "data/manifest/dataset").glob("*.json"))
         data = [(path.stem, json.loads(path.read_text("utf-8"))) for path in manifests]
         untested = [claim for claim in self.claims.values() if claim.verdict == verdicts.NOT_TESTABLE]
-        timings = self.root / "benchmarks/methods.csv"
+        timings = self.root / read.TIMINGS
         hashed = ("results/claims.csv", "data/manifest/code.json", "params.yaml", "requirements.lock")
         return {
             "versions": [(name, versions[name]) for name in LIBRARIES if name in versions],
@@ -441,7 +441,7 @@ class Site:
             "delta": number(self.cfg.delta),
             "data": [(name, self.cfg.dataset.get(name, {}), stated) for name, stated in data],
             "counts": self._counts(sorted((self.results / "runs").glob("*/*/runs.csv"))),
-            "timings": self._timings(read.read_timings(timings)),
+            "timings": self._timings(read.read_timings("compare", timings)),
             "machine": pd.read_csv(timings).machine.iloc[0],
             "untested": untested,
             "missing": [e for group in self.exhibits for e in group["entries"] if not e["made"]],
