@@ -55,6 +55,21 @@ def test_same_input_gives_the_same_bytes(kind: str) -> None:
     assert b"CreationDate" not in drawn[0]
 
 
+def unordered(node: ast.expr) -> bool:
+    """Whether an expression is a set, whose order differs from process to process if it has texts."""
+    if isinstance(node, ast.BinOp):
+        return unordered(node.left) or unordered(node.right)
+    call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "set"
+    return call or isinstance(node, ast.Set | ast.SetComp)
+
+
+def test_no_exhibit_draws_in_the_order_of_a_set() -> None:
+    for path in Path(style.__file__).parents[1].rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.For):
+                assert not unordered(node.iter), f"{path}:{node.lineno}"
+
+
 @pytest.mark.parametrize("width", [7, 9])
 @pytest.mark.parametrize("letters", [0, 10, 40, 80])
 def test_legend_is_not_wider_than_the_figure(letters: int, width: int) -> None:

@@ -652,7 +652,7 @@ def _prices(ax: Axes, table: pd.DataFrame, columns: Mapping[str, Look]) -> None:
         for x, y in zip(at[~inside], rows.y[~inside], strict=True):
             arrow = "<" if x == EPSILON_ENDS[0] else ">"
             ax.annotate(arrow, (x, y), color=of.colour, ha="center", va="center", weight="bold", size=9)
-    for column in set(SPAN_ENDS) & set(columns):
+    for column in [column for column in columns if column in SPAN_ENDS]:
         _write_ends(ax, table, column)
 
 

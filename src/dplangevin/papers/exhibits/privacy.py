@@ -227,8 +227,8 @@ def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str =
             size, delta = "full batch" if full else f"batch {batch}", number(rows.delta.iloc[0])
             ax.set_title(f"{panels[name]}, {size}, δ = {delta}", fontsize=8.5)
             ax.set_xlabel("steps K")
-        for ax in {*top, *bottom} - {ax for ax, *_ in drawn}:
-            ax.set_visible(False)
+        for ax in [*top, *bottom]:
+            ax.set_visible(ax in [of for of, *_ in drawn])
         for ax in (top[0], bottom[0]):
             ax.set_ylabel("privacy loss ε (log scale)")
         kinds = [(of, _step_curve(of)) for of in (*STEP_CURVES.values(), PUBLISHED, EPOCHS)]
