@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from dplangevin import random
 from dplangevin.backbones import Backbone, alexnet, load, network, resnet18
 from dplangevin.backbones.augmentation import shifted
-from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain
+from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, layout, pretrain
 from dplangevin.data import Dataset
 from dplangevin.files import Checkpoint, sha256
 
@@ -168,7 +168,7 @@ def test_one_step_is_the_formula() -> None:
     session.start(None)
     twin = narrow()
     twin.load_state_dict(module.state_dict())
-    twin.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
+    twin.to(memory_format=layout(CPU)).train()  # type: ignore[call-overload]
     order = torch.randperm(90, generator=torch.Generator().set_state(session.rng.get_state()))
     velocity = [torch.zeros_like(p) for p in twin.parameters()]
     for t, rate in ((0, 0.05), (1, 0.05 * (1 + np.cos(np.pi / 4)) / 2)):

@@ -115,7 +115,7 @@ def test_refusals() -> None:
             accountant.epsilon(LaplaceDpEvent(1.0), DELTA)
         assert accountant.epsilon(GaussianDpEvent(0.0), DELTA) == math.inf
         assert accountant.epsilon(GaussianDpEvent(1.0), 0.0) == math.inf
-    with pytest.raises(ValueError, match="Poisson sampling needs add_remove"):
+    with pytest.raises(ValueError, match="Poisson samples need add_remove"):
         Rdp().epsilon(poisson(1.0, 1, 0.1), DELTA)
     with pytest.raises(ValueError, match="without replacement replace_one"):
         Rdp().epsilon(without_replacement(1.0, 1), DELTA, "add_remove")

@@ -140,6 +140,16 @@ def _half(value: Tensor) -> np.ndarray:
     return array
 
 
+def layout(device: torch.device) -> torch.memory_format:
+    """Return the memory format of images that is fast on a device and safe there.
+
+    On processors without AVX-512, torch 2.13 writes outside of its memory in the gradient of some 1x1
+    convolutions with stride 2, if channels are last.
+    """
+    safe = device.type != "cpu" or torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    return torch.channels_last if safe else torch.contiguous_format
+
+
 class Session:
     """A network in training, with everything on which its next step depends.
 
@@ -161,7 +171,8 @@ class Session:
         self.plan, self.test, self.rng, self.device = plan, test, rng, device
         self.x, self.y = (torch.from_numpy(a).to(device) for a in train)
         self.per_epoch = len(self.x) // plan.batch
-        self.backbone: Backbone = backbone.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.layout = layout(device)
+        self.backbone: Backbone = backbone.to(device, memory_format=self.layout)  # type: ignore[call-overload]
         self.backbone.train()
         self.optimiser = torch.optim.SGD(
             backbone.parameters(), plan.step_size, momentum=plan.momentum, weight_decay=plan.weight_decay
@@ -209,7 +220,7 @@ class Session:
             self.order = torch.randperm(len(self.x), generator=self.rng)
         rows = self.order[at * self.plan.batch : (at + 1) * self.plan.batch].to(self.device)
         pixels = shifted(self.x[rows], self.plan.padding, self.plan.flip, self.rng)
-        inputs = self.backbone.inputs(pixels).contiguous(memory_format=torch.channels_last)
+        inputs = self.backbone.inputs(pixels).contiguous(memory_format=self.layout)
         for group in self.optimiser.param_groups:
             group["lr"] = self.plan.step_size * (1 + math.cos(math.pi * self.step / total)) / 2
         self.optimiser.zero_grad()
