@@ -117,5 +117,5 @@ def test_refusals() -> None:
         assert accountant.epsilon(GaussianDpEvent(1.0), 0.0) == math.inf
     with pytest.raises(ValueError, match="Poisson samples need add_remove"):
         Rdp().epsilon(poisson(1.0, 1, 0.1), DELTA)
-    with pytest.raises(ValueError, match="without replacement replace_one"):
+    with pytest.raises(ValueError, match="subsets need replace_one"):
         Rdp().epsilon(without_replacement(1.0, 1), DELTA, "add_remove")
