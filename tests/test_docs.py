@@ -342,6 +342,7 @@ SWEEP = [
 SWEEP = list(dict.fromkeys(SWEEP))
 
 
+@pytest.mark.trial("the sweep of the docs")
 @pytest.mark.slow
 def test_the_sweep_runs_in_a_fresh_clone(tmp_path: Path) -> None:
     clone = fresh_clone(tmp_path / "fresh")
