@@ -26,6 +26,18 @@ def test_auto_is_the_gpu_where_there_is_one_and_the_work_is_large(
     assert device.pick(cells, name or "auto").type == kind  # what is given goes before
 
 
+def test_float32_is_computed_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high")
+        device.pick(given="cpu")
+        assert torch.get_float32_matmul_precision() == "highest"
+        assert not torch.backends.cudnn.allow_tf32
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -17,7 +17,9 @@ def pick(cells: float = float("inf"), given: str | torch.device | None = None) -
     """Return the device that `given` names, or that DPL_DEVICE names.
 
     "cpu", "cuda" and "cuda:1" name a device.  "auto", the default, is a GPU if there is one and the work is
-    large enough for it, else the CPU.  Results depend on the device only by rounding.
+    large enough for it, else the CPU.  Results depend on the device only by rounding.  From the first call
+    on, PyTorch computes float32 in full.  Its own default for convolutions on a GPU is TF32, whose relative
+    error is about 1e-3.  A clipped gradient could then be longer than the clip, and no price allows for that.
 
     Parameters
     ----------
@@ -32,6 +34,8 @@ def pick(cells: float = float("inf"), given: str | torch.device | None = None) -
     ValueError
         For another name, for a CUDA device that this machine has not, and for a device without float64.
     """
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
     name = given or os.environ.get("DPL_DEVICE") or "auto"
     if name == "auto":
         return torch.device("cuda") if cells >= PAYS and torch.cuda.is_available() else CPU
