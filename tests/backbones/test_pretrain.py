@@ -15,8 +15,9 @@ from omegaconf import DictConfig, OmegaConf
 from dplangevin import random
 from dplangevin.backbones import Backbone, alexnet, load, network, resnet18
 from dplangevin.backbones.augmentation import shifted
-from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, layout, pretrain
+from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain
 from dplangevin.data import Dataset
+from dplangevin.engine.convolution import layout
 from dplangevin.files import Checkpoint, sha256
 
 ROOT = Path(__file__).parents[2]

@@ -2,6 +2,9 @@
 
 import logging
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -218,3 +221,22 @@ def test_cuda_gives_the_same(network, clip):
     theta, x, y, mask = (t.cuda() for t in given)
     there = clipped_sum(network, theta, x, y, mask, clip)
     assert gap(there.gradient.cpu(), here.gradient) < 1e-10
+
+
+def test_gradients_of_strided_pixels_stay_in_their_memory() -> None:
+    """In a process of its own, which a damaged heap ends; on processors without AVX-512 this can fail."""
+    code = """
+import torch
+from torch import nn
+from one_by_one import network_of, problem
+from dplangevin.engine.clipped import clipped_sum
+
+first, second = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, 8, 1, stride=2)
+network = network_of(first, second, shape=(2, 8, 8))
+for examples in range(1, 60):
+    for clip in (0.7, float("inf")):
+        clipped_sum(network, *problem(network, 1, examples, torch.float32), clip)
+        others = [torch.zeros(size) for size in range(1, 400, 7)]
+"""
+    path = os.pathsep.join(sys.path)
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": path})

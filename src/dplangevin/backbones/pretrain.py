@@ -23,6 +23,7 @@ from dplangevin.backbones.augmentation import shifted
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
+from dplangevin.engine.convolution import layout
 from dplangevin.files import Checkpoint, key, sha256
 
 AT_ONCE = 500  # test images whose logits are computed together
@@ -138,16 +139,6 @@ def _half(value: Tensor) -> np.ndarray:
     """Return a tensor as an array, in float16 if it has floating-point numbers."""
     array: np.ndarray = (value.half() if value.is_floating_point() else value).cpu().contiguous().numpy()
     return array
-
-
-def layout(device: torch.device) -> torch.memory_format:
-    """Return the memory format of images that is fast on a device and safe there.
-
-    On processors without AVX-512, torch 2.13 writes outside of its memory in the gradient of some 1x1
-    convolutions with stride 2, if channels are last.
-    """
-    safe = device.type != "cpu" or torch.backends.cpu.get_cpu_capability().startswith("AVX512")
-    return torch.channels_last if safe else torch.contiguous_format
 
 
 class Session:

@@ -15,6 +15,16 @@ from dplangevin.engine.layers import Parameters, PerExampleGradients, weighted_s
 CACHED = 2**18  # numbers in a block of columns: 1 MB, which fits into the cache of a core
 
 
+def layout(device: torch.device) -> torch.memory_format:
+    """Return the memory format of images that is fast on a device and safe there.
+
+    On processors without AVX-512, torch 2.13 writes outside of its memory in the gradient of 1x1
+    convolutions with stride 2 and fewer than 8 input channels, if channels are last.
+    """
+    safe = device.type != "cpu" or torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    return torch.channels_last if safe else torch.contiguous_format
+
+
 class Columns:
     """Patches of images x (n, C, H, W): T places, each with the D = c kh kw inputs of a filter, c = C/groups.
 
@@ -96,6 +106,7 @@ class Conv2d:
         self.sizes: Sequence[tuple[int, ...]] = [tuple(p.shape) for p in layer.parameters()]
         self.groups = layer.groups
         self.geometry = (layer.stride, padding, layer.dilation)
+        self.skips = max(layer.stride) > 1 and max(layer.kernel_size) == 1  # pixels; see `layout`
 
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
         networks = zip(x.chunk(len(parameters[0])), zip(*parameters, strict=True), strict=True)
@@ -141,6 +152,8 @@ class Conv2d:
         self, weight: Tensor, x: Tensor, g: Tensor, which: tuple[bool, bool, bool]
     ) -> Iterator[Sequence[Tensor]]:
         """Yield PyTorch's gradients in input and weight, network by network."""
+        if self.skips:
+            x, g = (of.contiguous(memory_format=layout(of.device)) for of in (x, g))
         for part, w, out in zip(x.chunk(len(weight)), weight, g.chunk(len(weight)), strict=True):
             yield torch.ops.aten.convolution_backward(
                 out, part, w, None, *self.geometry, False, (0, 0), self.groups, which
