@@ -1,6 +1,7 @@
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from checkout import run
@@ -32,8 +33,8 @@ def cfg() -> DictConfig:
 @pytest.fixture
 def conf_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without overrides: messages about overrides compare with it."""
-    real = config._compose
-    monkeypatch.setattr(config, "_compose", lambda given, at: real(given, at) if given else composed())
+    real, without = config._compose, composed()
+    monkeypatch.setattr(config, "_compose", lambda given, at: real(given, at) if given else without)
 
 
 def with_pipeline(name: str) -> DictConfig:
@@ -255,6 +256,34 @@ def test_scale_may_not_invent_keys(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("defaults: [_self_, {scale: small}]\nscale: ???\nrepeats: 10\n")
     (tmp_path / "scale/small.yaml").write_text("# @package _global_\nscale: small\nrepeat: 2\n")
     with pytest.raises(config.ConfigError, match=r"keys that nothing reads: repeat$"):
+        config.compose(conf=tmp_path)
+
+
+def test_files_of_groups_stand_under_their_names_and_can_be_replaced(tmp_path: Path) -> None:
+    """Whether they have defaults or not; a changed file is read again."""
+    method = tmp_path / "method"
+    method.mkdir()
+    (tmp_path / "config.yaml").write_text("defaults: [_self_, all, scale: small]\ntwo: 2\n")
+    (tmp_path / "scale").mkdir()
+    (tmp_path / "scale/small.yaml").write_text("# @package _global_\ntwo: 2\n")
+    (method / "a.yaml").write_text("x: 1\ny: ${two}\n")
+    (method / "b.yaml").write_text("defaults: [a]\nx: 1e-3\n")
+    (method / "d.yaml").write_text("x: 4\n")
+    a, b, d = {"x": 1, "y": 2}, {"x": 1e-3, "y": 2}, {"x": 4}
+    for overrides, methods in (
+        ([], {"a": a, "b": b, "d": d}),
+        (["method@method.a=d"], {"a": d, "b": b, "d": d}),
+        (["method@method.b=d"], {"a": a, "b": d, "d": d}),
+        (["~method@method.d"], {"a": a, "b": b}),
+        (["+method@method.e=a"], {"a": a, "b": b, "d": d, "e": a}),
+    ):
+        cfg: Any = OmegaConf.to_container(config.compose(overrides, tmp_path))
+        assert cfg == {"two": 2, "method": methods}
+        assert list(cfg["method"]) == list(methods)
+    (method / "d.yaml").write_text("x: 5\n")
+    assert config.compose(conf=tmp_path).method.d.x == 5
+    (method / "d.yaml").write_text("x: 5\ny: ${two\n")
+    with pytest.raises(config.ConfigError, match="two"):
         config.compose(conf=tmp_path)
 
 
