@@ -1,5 +1,5 @@
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -294,6 +294,53 @@ def test_write_only_what_changed(tmp_path: Path, cfg: DictConfig) -> None:
     assert config.load(path) == cfg
     assert isinstance(config.load(path).delta, float)
     assert [entry.name for entry in tmp_path.iterdir()] == ["params.yaml"]
+
+
+def test_composing_again_is_left_out_only_while_nothing_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("conf/scale", ".dvc"):
+        (tmp_path / folder).mkdir(parents=True)
+    one = tmp_path / "conf/config.yaml"
+    one.write_text("defaults: [_self_, scale: small]\nx: 1\nscale: ???\n")
+    (tmp_path / "conf/scale/small.yaml").write_text("# @package _global_\nscale: small\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(config, "check_values", lambda cfg: None)
+    real, seen = config.compose, list[Sequence[str]]()
+
+    def compose(overrides: Sequence[str]) -> DictConfig:
+        seen.append(overrides)
+        return real(overrides)
+
+    monkeypatch.setattr(config, "compose", compose)
+
+    def composes(*overrides: str, x: int) -> bool:
+        before = len(seen)
+        assert config.main(overrides) == 0
+        assert config.load().x == x
+        return len(seen) > before
+
+    assert composes(x=1)
+    assert not composes(x=1)
+    assert composes("x=2", x=2)
+    assert not composes("x=2", x=2)
+    assert composes(x=1)
+    one.write_text(one.read_text().replace("x: 1", "x: 3"))
+    assert composes(x=3)
+    (tmp_path / "conf/scale/large.yaml").write_text("# @package _global_\nscale: large\n")
+    assert composes(x=3)
+    for text in ("x: 4\n", "{", None):
+        (tmp_path / "params.yaml").unlink()
+        if text:
+            (tmp_path / "params.yaml").write_text(text)
+        assert composes(x=3)
+    assert not composes(x=3)
+    assert config.main(["--check"]) == 0
+    assert seen[-1] == []
+    monkeypatch.setattr(config, "version", lambda name: "another")
+    assert composes(x=3)
+    one.write_text("{")
+    assert config.main([]) == 2
 
 
 def test_no_params(tmp_path: Path) -> None:

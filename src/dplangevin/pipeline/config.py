@@ -26,6 +26,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -41,8 +42,9 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 
+from dplangevin import files
 from dplangevin.data.yaml_file import ConfigError, error_message, inexact, sound
-from dplangevin.files import atomic_path
+from dplangevin.files import atomic_path, sha256
 from dplangevin.pipeline import plan, schema, validate
 from dplangevin.pipeline.schema import Config
 from dplangevin.text import meant
@@ -57,6 +59,7 @@ OF_PIPELINE = (
     "scale/pipeline@_global_"  # entry of config.yaml's defaults: scaled values that only one pipeline has
 )
 SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
+COMPOSED = Path(".dvc/tmp/composed")  # hash of all that params.yaml was composed from, and of the file itself
 SHOWN = 20  # keys named in a message before "and n more"
 # group -> key that its reader removes from an entry before it builds the object
 TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
@@ -467,6 +470,19 @@ def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
     return True
 
 
+def state(overrides: Sequence[str]) -> str:
+    """Return the hash of all that `params.yaml` is composed from, and of the file itself.
+
+    It contains `conf/`, the overrides, and the code and libraries that compose. As long as it is the one in
+    `COMPOSED`, composing would write the same file again.
+    """
+    package = Path(__file__).parents[1]
+    code = [*package.glob("pipeline/*.py"), package / "data/yaml_file.py"]
+    sources = [*Path(CONF).rglob("*.yaml"), *Path().glob(PARAMS), *code]
+    libraries = [version(name) for name in ("hydra-core", "omegaconf", "pyyaml")]
+    return files.key([list(overrides), libraries, {str(path): sha256(path) for path in sources}])
+
+
 def visible(path: str | Path = PARAMS) -> None:
     """Set the modification time of a file one second back, so that git compares its content.
 
@@ -554,6 +570,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for overrides in args.tries:
                 check_experiment(overrides)
             return 0
+        if not args.check and COMPOSED.exists() and COMPOSED.read_text() == state(args.overrides):
+            return 0
         cfg = compose(args.overrides or (os.environ.get(SET, "").split() if args.check else []))
         if args.check and experiment:
             given = load()  # composed from conf/ and the experiment's -S values
@@ -568,6 +586,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                     check_values(cfg)
                     write(cfg)
                     print(f"{PARAMS} written", flush=True)
+                if COMPOSED.parents[1].is_dir():
+                    COMPOSED.parent.mkdir(exist_ok=True)
+                    COMPOSED.write_text(state(args.overrides))
     except (OutOfStep, lock.LockError) as error:
         print(error, file=sys.stderr)
         return 1
