@@ -20,7 +20,6 @@ from omegaconf import DictConfig, OmegaConf
 from typer.testing import CliRunner
 
 from dplangevin.cli import app
-from dplangevin.data import yaml_file
 from dplangevin.pipeline import config, validate
 from dplangevin.pipeline.code import targets
 
@@ -67,7 +66,7 @@ def test_a_broken_file_is_named_with_the_line(
     path = tmp_path / "broken.yaml"
     path.write_bytes(b"a_sound: line\n" + content)
     with pytest.raises(config.ConfigError) as caught:
-        yaml_file.read(path)
+        config.read(path)
     assert said(str(caught.value), str(path), tuple(line + 1 for line in lines), what), caught.value
 
 

@@ -1,6 +1,7 @@
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from checkout import run
@@ -32,8 +33,8 @@ def cfg() -> DictConfig:
 @pytest.fixture
 def conf_composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without overrides: messages about overrides compare with it."""
-    real = config._compose
-    monkeypatch.setattr(config, "_compose", lambda given, at: real(given, at) if given else composed())
+    real, without = config._compose, composed()
+    monkeypatch.setattr(config, "_compose", lambda given, at: real(given, at) if given else without)
 
 
 def with_pipeline(name: str) -> DictConfig:
@@ -258,6 +259,34 @@ def test_scale_may_not_invent_keys(tmp_path: Path) -> None:
         config.compose(conf=tmp_path)
 
 
+def test_files_of_groups_stand_under_their_names_and_can_be_replaced(tmp_path: Path) -> None:
+    """Whether they have defaults or not; a changed file is read again."""
+    method = tmp_path / "method"
+    method.mkdir()
+    (tmp_path / "config.yaml").write_text("defaults: [_self_, all, scale: small]\ntwo: 2\n")
+    (tmp_path / "scale").mkdir()
+    (tmp_path / "scale/small.yaml").write_text("# @package _global_\ntwo: 2\n")
+    (method / "a.yaml").write_text("x: 1\ny: ${two}\n")
+    (method / "b.yaml").write_text("defaults: [a]\nx: 1e-3\n")
+    (method / "d.yaml").write_text("x: 4\n")
+    a, b, d = {"x": 1, "y": 2}, {"x": 1e-3, "y": 2}, {"x": 4}
+    for overrides, methods in (
+        ([], {"a": a, "b": b, "d": d}),
+        (["method@method.a=d"], {"a": d, "b": b, "d": d}),
+        (["method@method.b=d"], {"a": a, "b": d, "d": d}),
+        (["~method@method.d"], {"a": a, "b": b}),
+        (["+method@method.e=a"], {"a": a, "b": b, "d": d, "e": a}),
+    ):
+        cfg: Any = OmegaConf.to_container(config.compose(overrides, tmp_path))
+        assert cfg == {"two": 2, "method": methods}
+        assert list(cfg["method"]) == list(methods)
+    (method / "d.yaml").write_text("x: 5\n")
+    assert config.compose(conf=tmp_path).method.d.x == 5
+    (method / "d.yaml").write_text("x: 5\ny: ${two\n")
+    with pytest.raises(config.ConfigError, match="two"):
+        config.compose(conf=tmp_path)
+
+
 def test_write_only_what_changed(tmp_path: Path, cfg: DictConfig) -> None:
     path = tmp_path / "params.yaml"
     assert config.write(cfg, path)
@@ -265,6 +294,53 @@ def test_write_only_what_changed(tmp_path: Path, cfg: DictConfig) -> None:
     assert config.load(path) == cfg
     assert isinstance(config.load(path).delta, float)
     assert [entry.name for entry in tmp_path.iterdir()] == ["params.yaml"]
+
+
+def test_composing_again_is_left_out_only_while_nothing_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("conf/scale", ".dvc"):
+        (tmp_path / folder).mkdir(parents=True)
+    one = tmp_path / "conf/config.yaml"
+    one.write_text("defaults: [_self_, scale: small]\nx: 1\nscale: ???\n")
+    (tmp_path / "conf/scale/small.yaml").write_text("# @package _global_\nscale: small\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(config, "check_values", lambda cfg: None)
+    real, seen = config.compose, list[Sequence[str]]()
+
+    def compose(overrides: Sequence[str]) -> DictConfig:
+        seen.append(overrides)
+        return real(overrides)
+
+    monkeypatch.setattr(config, "compose", compose)
+
+    def composes(*overrides: str, x: int) -> bool:
+        before = len(seen)
+        assert config.main(overrides) == 0
+        assert config.load().x == x
+        return len(seen) > before
+
+    assert composes(x=1)
+    assert not composes(x=1)
+    assert composes("x=2", x=2)
+    assert not composes("x=2", x=2)
+    assert composes(x=1)
+    one.write_text(one.read_text().replace("x: 1", "x: 3"))
+    assert composes(x=3)
+    (tmp_path / "conf/scale/large.yaml").write_text("# @package _global_\nscale: large\n")
+    assert composes(x=3)
+    for text in ("x: 4\n", "{", None):
+        (tmp_path / "params.yaml").unlink()
+        if text:
+            (tmp_path / "params.yaml").write_text(text)
+        assert composes(x=3)
+    assert not composes(x=3)
+    assert config.main(["--check"]) == 0
+    assert seen[-1] == []
+    monkeypatch.setattr(config, "version", lambda name: "another")
+    assert composes(x=3)
+    one.write_text("{")
+    assert config.main([]) == 2
 
 
 def test_no_params(tmp_path: Path) -> None:

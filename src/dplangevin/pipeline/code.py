@@ -16,8 +16,12 @@ from typing import Any
 PACKAGE = __name__.partition(".")[0]
 SOURCES = Path(__file__).parents[2]
 LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
-# modules that store and start tasks, and determine no number
-KEEPERS = {__name__, f"{PACKAGE}.files", f"{PACKAGE}.pipeline.cache", f"{PACKAGE}.pipeline.executor"}
+# modules that read settings, store and start tasks, and determine no number: settings are a part of each key
+KEEPERS = {
+    __name__,
+    f"{PACKAGE}.files",
+    *(f"{PACKAGE}.pipeline.{name}" for name in ("cache", "config", "executor")),
+}
 
 
 def targets(*configs: Any) -> list[str]:

@@ -25,7 +25,8 @@ import os
 import pkgutil
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -38,10 +39,12 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
+from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 
-from dplangevin.data.yaml_file import ConfigError, error_message, inexact, read, sound
-from dplangevin.files import atomic_path
+from dplangevin import files
+from dplangevin.data.yaml_file import ConfigError, error_message, inexact, sound
+from dplangevin.files import atomic_path, sha256
 from dplangevin.pipeline import plan, schema, validate
 from dplangevin.pipeline.schema import Config
 from dplangevin.text import meant
@@ -56,9 +59,15 @@ OF_PIPELINE = (
     "scale/pipeline@_global_"  # entry of config.yaml's defaults: scaled values that only one pipeline has
 )
 SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
+COMPOSED = Path(".dvc/tmp/composed")  # hash of all that params.yaml was composed from, and of the file itself
 SHOWN = 20  # keys named in a message before "and n more"
 # group -> key that its reader removes from an entry before it builds the object
 TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
+
+# OmegaConf's own loader, on libyaml where PyYAML has it: ten times as fast
+LOADER = get_yaml_loader()
+if hasattr(yaml, "CSafeLoader"):
+    LOADER = type("Loader", (yaml.CSafeLoader, LOADER), {})
 
 
 class OutOfStep(ConfigError):
@@ -70,6 +79,27 @@ def load(path: str | Path = PARAMS) -> DictConfig:
     if not Path(path).exists():
         raise ConfigError(f"{path} does not exist: write it with `python -m dplangevin.pipeline.config`")
     return read(path)
+
+
+def read(path: str | Path) -> DictConfig:
+    """Return the mapping in a file as an OmegaConf config."""
+    content = values(path)
+    try:
+        return OmegaConf.create(content)
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
+def values(path: str | Path) -> dict[str, Any]:
+    """Return the mapping in a file as plain values, as OmegaConf reads them."""
+    text = sound(path)
+    try:
+        content = yaml.load(text, Loader=LOADER)
+    except yaml.YAMLError as error:
+        raise ConfigError(error_message(error, path, text)) from error
+    if not isinstance(content, dict | None):
+        raise ConfigError(f"{path} is not a mapping: it needs lines of `name: value`")
+    return content or {}
 
 
 def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
@@ -157,7 +187,7 @@ def sound_files(conf: str | Path = CONF) -> None:
 
 
 def _checked(overrides: Sequence[str], conf: str | Path) -> Path:
-    """Return the folder `conf/` after checking its files and the overrides.
+    """Return the folder `conf/` after checking its files and the overrides, and registering its groups.
 
     Raise ConfigError for a file that is not valid YAML, and for an override that Hydra cannot read.
     """
@@ -181,22 +211,40 @@ def _checked(overrides: Sequence[str], conf: str | Path) -> Path:
             raise ConfigError(
                 f"{override}: this is no value ({_one_line(error)}): close every bracket, brace and quote"
             ) from error
+    register(folder, overrides)
     return folder
 
 
-def register(folder: Path) -> None:
-    """Give Hydra the config `all`: its defaults are the files of `GROUPS` in this `conf/`.
+def register(folder: Path, overrides: Iterable[str] = ()) -> None:
+    """Give Hydra the config `all`: the files of `GROUPS` in this `conf/`, each under its group and name.
 
-    It leaves out a file that the defaults of a file of `conf/pipeline` add: only that pipeline has it.
+    The values stand in `all` itself, because Hydra takes .02 s for each file that a defaults list names. Its defaults
+    are only the files that have defaults themselves, and those that an override replaces or deletes. It
+    leaves out a file that the defaults of a file of `conf/pipeline` add: only that pipeline has it.
+
+    Raises
+    ------
+    ConfigError
+        A file is not valid YAML, or a value is no valid interpolation.
     """
     added = "".join(path.read_text(encoding="utf-8") for path in folder.glob("pipeline/*.yaml"))
-    names = {
-        f"{group}@{group}.{path.stem}": path.stem
-        for group in GROUPS
-        for path in sorted(folder.glob(f"{group}/*.yaml"))
-    }
-    defaults = [{entry: name} for entry, name in names.items() if f"- /{entry}:" not in added]
-    ConfigStore.instance().store(name="all", node={"defaults": defaults})
+    named = {override.partition("=")[0] for override in overrides}
+    defaults: list[Any] = ["_self_"]
+    groups: dict[str, dict[str, Any]] = {}
+    for path in (path for group in GROUPS for path in sorted(folder.glob(f"{group}/*.yaml"))):
+        group, name = path.parent.name, path.stem
+        entry, content = f"{group}@{group}.{name}", values(path)
+        if f"- /{entry}:" in added:
+            continue
+        if "defaults" in content or {entry, f"~{entry}"} & named:
+            defaults.append({entry: name})
+            content = {}  # keeps its place in the order
+        if f"~{entry}" not in named:
+            groups.setdefault(group, {})[name] = content
+    try:
+        ConfigStore.instance().store(name="all", node={"defaults": defaults, **groups})
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"cannot compose {folder.name}/: {_one_line(error)}") from error
 
 
 def _parsed(override: str) -> Override:
@@ -204,7 +252,6 @@ def _parsed(override: str) -> Override:
 
 
 def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
-    register(folder)
     try:
         with initialize_config_dir(str(folder), version_base=None):
             cfg = hydra_compose(config_name="config", overrides=list(overrides))
@@ -423,6 +470,19 @@ def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
     return True
 
 
+def state(overrides: Sequence[str]) -> str:
+    """Return the hash of all that `params.yaml` is composed from, and of the file itself.
+
+    It contains `conf/`, the overrides, and the code and libraries that compose. As long as it is the one in
+    `COMPOSED`, composing would write the same file again.
+    """
+    package = Path(__file__).parents[1]
+    code = [*package.glob("pipeline/*.py"), package / "data/yaml_file.py"]
+    sources = [*Path(CONF).rglob("*.yaml"), *Path().glob(PARAMS), *code]
+    libraries = [version(name) for name in ("hydra-core", "omegaconf", "pyyaml")]
+    return files.key([list(overrides), libraries, {str(path): sha256(path) for path in sources}])
+
+
 def visible(path: str | Path = PARAMS) -> None:
     """Set the modification time of a file one second back, so that git compares its content.
 
@@ -510,6 +570,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for overrides in args.tries:
                 check_experiment(overrides)
             return 0
+        if not args.check and COMPOSED.exists() and COMPOSED.read_text() == state(args.overrides):
+            return 0
         cfg = compose(args.overrides or (os.environ.get(SET, "").split() if args.check else []))
         if args.check and experiment:
             given = load()  # composed from conf/ and the experiment's -S values
@@ -524,6 +586,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                     check_values(cfg)
                     write(cfg)
                     print(f"{PARAMS} written", flush=True)
+                if COMPOSED.parents[1].is_dir():
+                    COMPOSED.parent.mkdir(exist_ok=True)
+                    COMPOSED.write_text(state(args.overrides))
     except (OutOfStep, lock.LockError) as error:
         print(error, file=sys.stderr)
         return 1
