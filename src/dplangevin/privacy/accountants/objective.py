@@ -27,6 +27,7 @@ the smaller one, and it is no accountant here (`redberg` of the tests).
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -37,7 +38,7 @@ from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.events import Adjacency, ObjectivePerturbationDpEvent
 
 SHARE = 0.01  # of delta and of a method's epsilon, for the noise on the minimiser: see `with_output`
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
+NODES = 400  # of a quadrature by Gauss and Legendre
 REACH = 14.0  # standard deviations to integrate; the rest has a probability below 1e-40
 
 
@@ -80,12 +81,13 @@ def delta_of(freedom: int, shift: float, epsilon: float) -> float:
     """
     start = max(0.0, (epsilon - shift**2 / 2) / shift)
     half = (max(start, math.sqrt(freedom)) + REACH - start) / 2
-    t = start + half * (1 + NODES)
+    nodes, weights = _quadrature()
+    t = start + half * (1 + nodes)
     log_density = (
         (freedom - 1) * np.log(t) - t**2 / 2 - (freedom / 2 - 1) * math.log(2) - gammaln(freedom / 2)
     )
     gain = -np.expm1(np.minimum(epsilon - shift * t - shift**2 / 2, 0.0))
-    return float(half * WEIGHTS @ (gain * np.exp(log_density)))
+    return float(half * weights @ (gain * np.exp(log_density)))
 
 
 def _inverse(freedom: int, shift: float, delta: float) -> float:
@@ -104,3 +106,10 @@ def log_tail(delta: float, rank: int) -> float:
     Up to rank 2 it is ``ln(2/delta)``, as in Kifer et al.
     """
     return math.log(2 / delta) if rank <= 2 else float(chi2.isf(delta / 2, rank)) / 2
+
+
+@cache
+def _quadrature() -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes in [-1, 1] and weights; made when needed, because it takes seconds on a busy machine."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    return nodes, weights
