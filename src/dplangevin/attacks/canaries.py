@@ -8,20 +8,24 @@ The code that trains is the code that is attacked: `Planted` wraps the problem, 
 attacker what the mechanism releases.  The attacker knows all images and labels, the settings, and all iterates
 theta_t and noisy sums G_t.  He knows neither the minibatches nor which canaries are in the data.
 
-Let g_j be the clipped gradient of canary j at theta_t, and q the sampling rate.  The other contributions to
-G_t, with the noise, have about the mean M and the covariance Sigma::
+Let g_j be the clipped gradient of canary j at theta_t, q the sampling rate and T the number of steps.  The other
+contributions to G_t, with the noise, have about the mean::
 
     M = q sum_(known records) g + q/2 sum_(canaries) g
-    Sigma = noise_std^2 I + q sum_(known records) g g^T + (q/2 + T q^2/4) sum_(canaries) g g^T
 
-T is the number of steps.  Its term is for the canaries that are in the data: they are the same in all steps, so
-their mean shifts all T sums alike.  The attacker estimates these sums from random samples of the known records
-and of the canaries.  With ``z_j = g_j^T Sigma^-1 (G_t - M)``, the score of canary j is::
+The attacker estimates the first sum in every step, by a random sample as large as a minibatch.  So ``G_t - M``
+has about the covariance::
+
+    Sigma = noise_std^2 I + 2 q sum_(known records) g g^T + (q/2 + T q^2/4) sum_(canaries) g g^T
+
+The term with T is there because the canaries in the data are the same in all steps.  The attacker estimates Sigma
+from other random samples, every few steps.  With ``z_j = g_j^T Sigma^-1 (G_t - M)``, canary j has the sum::
 
     sum_t log(1 - q + q exp(z_j - v_j/2)),    v_j = ||g_j||^2 (mean of z^2)/(mean of ||g||^2)
 
 Both means are over the canaries.  If the other contributions are Gaussian, this is about the log-likelihood
-ratio of the noisy sums.  `attacks.one_run` holds for any scores, so approximations cost power only.
+ratio of the noisy sums.  The score is this sum minus its mean over the canaries with the same label, because an
+error of M moves their sums alike.  `attacks.one_run` holds for any scores, so approximations cost power only.
 
 Differs: steinke2023 scores a canary by the inner product of its gradient with the sum.
 
@@ -39,6 +43,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from dplangevin.checks import require
+from dplangevin.engine.clipped import Sums as Clipped
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.problems.chain import Chain, Kernel, State
@@ -70,7 +75,7 @@ class Attacker:
 
     Attributes
     ----------
-    scores : Tensor (m,), float64; higher for canaries that seem to be in the data.
+    sums : Tensor (m,), float64, the sums of the module's docstring so far.
     """
 
     def __init__(
@@ -88,18 +93,18 @@ class Attacker:
 
         Parameters
         ----------
-        problem : NetworkProblem, whose first `canaries` records are the canaries; all of them are present.
+        problem : NetworkProblem on the CPU, whose first `canaries` records are the canaries, all present.
         canaries : int, m.
         chain : Chain, the public settings of the chain.
         rng : generator of the samples; not that of the training.
-        records, own : int, number of known records, and of canaries, that estimate M and Sigma.
-        every : int, number of steps after which M, Sigma and the norms of the canaries are estimated again.
+        records, own : int, number of known records, and of canaries, that estimate Sigma.
+        every : int, number of steps after which Sigma, and the canaries' norms and their sum, are computed again.
         """
         self.problem, self.count, self.chain, self.rng = problem, canaries, chain, rng
         self.records, self.own, self.every = records, own, every
         self.rate = chain.sampling.rate(problem.facts.n)
         self.x, self.y = as_inputs(problem.x[:canaries]), problem.y[:canaries]
-        self.scores = torch.zeros(canaries, dtype=torch.float64)
+        self.sums = torch.zeros(canaries, dtype=torch.float64)
 
     @torch.no_grad()
     def see(self, t: int, theta: Tensor, noisy: Tensor) -> None:
@@ -111,34 +116,52 @@ class Attacker:
         """
         if t % self.every == 0:
             self.estimate(t, theta)
-        inner = self.slopes(theta, self.weighed(noisy - self.mean)) * self.shortening
+        rest = noisy - self.others(theta) - self.rate / 2 * self.total
+        inner = self.slopes(theta, self.weighed(rest)) * self.shortening
         square = inner.square().mean() * self.relative
-        self.scores += torch.log1p(self.rate * torch.expm1(inner - square / 2))
+        self.sums += torch.log1p(self.rate * torch.expm1(inner - square / 2))
+
+    @property
+    def scores(self) -> Tensor:
+        """The scores ``(m,)``, float64; higher for canaries that seem to be in the data."""
+        same = torch.nn.functional.one_hot(self.y, self.problem.network.classes).double()
+        return self.sums - same @ ((same.mT @ self.sums) / same.sum(0).clamp(min=1))
+
+    def others(self, theta: Tensor) -> Tensor:
+        """Return an estimate of the known records' mean contribution, from a sample of its own, ``(d,)``.
+
+        A sample that Sigma is estimated from, too, would make z_j biased.
+        """
+        size = self.chain.sampling.size(self.problem.facts.n)
+        rows, clip = self.drawn(size), torch.tensor([self.chain.clip])
+        total = self.problem.clipped_sum(theta[None, None], rows[None], None, clip).gradient[0, 0]
+        return (self.rate * (self.problem.facts.n - self.count) / size * total).to(theta.dtype)
+
+    def drawn(self, size: int) -> Tensor:
+        """Return the indices of known records, drawn with replacement, ``(size,)``."""
+        known = self.problem.facts.n - self.count
+        return self.count + torch.randint(known, (size,), generator=self.rng)
 
     def estimate(self, t: int, theta: Tensor) -> None:
-        """Estimate M and Sigma, and compute the norms of the canaries' gradients."""
-        known = self.problem.facts.n - self.count
-        rows = torch.cat(
-            [
-                self.count + torch.randint(known, (self.records,), generator=self.rng),
-                torch.randint(self.count, (self.own,), generator=self.rng),
-            ]
-        )
-        # how many records of a minibatch each sampled one stands for
-        stands = torch.tensor([self.rate * known / self.records, self.rate * self.count / 2 / self.own])
-        stands = stands.repeat_interleave(torch.tensor([self.records, self.own]))
-        gradients = self.gradients(theta, rows)
-        self.mean = stands @ gradients
-        # the error of M adds to the covariance: that of a sample, and which canaries are in the data, the same
-        # in all steps
-        lasting = 1 + self.rate * len(self.chain.step) / 2
-        errors = torch.cat([1 + stands[: self.records], torch.full((self.own,), lasting)])
-        self.factors = (stands * errors).sqrt()[:, None] * gradients
+        """Estimate Sigma, and compute the norms and the sum of the canaries' gradients."""
+        n = self.problem.facts.n
+        own = torch.randint(self.count, (self.own,), generator=self.rng)
+        gradients = self.gradients(theta, torch.cat([self.drawn(self.records), own]))
+        share = 1 - self.count / n
+        # the error of the known records' mean adds as much as a minibatch does; which canaries are in the data
+        # is the same in all steps
+        weights = [
+            self.rate * n * share * (1 + share) / self.records,
+            self.rate * self.count / 2 / self.own * (1 + self.rate * len(self.chain.step) / 2),
+        ]
+        weight = torch.tensor(weights).repeat_interleave(torch.tensor([self.records, self.own]))
+        self.factors = weight.sqrt()[:, None] * gradients
         self.variance = float(self.chain.noise_std[t]) ** 2
         gram = (self.factors @ self.factors.mT).double()
         gram.diagonal().add_(self.variance)
         self.cholesky = torch.linalg.cholesky(gram)
-        norms = self.norms(theta)
+        sums = self.canaries(theta)
+        self.total, norms = sums.gradient[0].to(theta.dtype), sums.norm[0]
         self.shortening = (self.chain.clip / norms).clamp(max=1.0)
         squares = (norms * self.shortening).square()
         self.relative = squares / squares.mean()
@@ -153,13 +176,12 @@ class Attacker:
         within = torch.cholesky_solve((self.factors @ vector).double()[:, None], self.cholesky)[:, 0]
         return (vector - within.to(vector.dtype) @ self.factors) / self.variance
 
-    def norms(self, theta: Tensor) -> Tensor:
-        """Return the norm of each canary's gradient before clipping, ``(m,)``."""
+    def canaries(self, theta: Tensor) -> Clipped:
+        """Return the sum of the canaries' clipped gradients, with their norms before clipping."""
         mask = torch.ones(1, self.count, dtype=torch.bool)
-        sums = clipped_sum(
+        return clipped_sum(
             self.problem.network, theta[None], self.x[None], self.y[None], mask, self.chain.clip
         )
-        return sums.norm[0]
 
     def slopes(self, theta: Tensor, direction: Tensor) -> Tensor:
         """Return the derivative of each canary's loss along a direction, ``(m,)`` in float64.
