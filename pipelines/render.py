@@ -60,13 +60,15 @@ def render(name: str, cfg: DictConfig) -> None:
 def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the data that an exhibit is drawn from, and the numbers behind it.
 
-    For an analysis, and for training curves (`weights`), both are the same table. Otherwise the first is the
-    rows of the exhibit's `runs` (default: all) in its folders, read as `part` says. The second is their
-    summary, made by `numbers` of the exhibit if it has one. `methods` come first, in this order.
+    For an analysis, and for training curves (`weights`), both are the same table. The rows of an analysis are
+    followed by those of the analyses that `beside` names. Otherwise the first is the rows of the exhibit's
+    `runs` (default: all) in its folders, read as `part` says. The second is their summary, made by `numbers` of
+    the exhibit if it has one. `methods` come first, in this order.
     """
     if exhibit["source"].endswith(".csv"):
         path = Path(exhibit["source"])
-        frame = results.read_analysis(path.stem, path.parent)
+        names = path.stem, *exhibit.get("beside", ())
+        frame = pd.concat([results.read_analysis(name, path.parent) for name in names], ignore_index=True)
         return frame, frame
     if "weights" in exhibit:
         frame = results.read_training(exhibit["weights"], Path(exhibit["source"]))

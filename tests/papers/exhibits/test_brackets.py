@@ -58,6 +58,10 @@ def test_every_method_has_a_line_and_every_epsilon_a_mark(frame: pd.DataFrame) -
     assert "released part" not in captions(brackets(alone, title="t")) + brackets_page(alone, title="t")
 
 
+def test_the_label_of_a_network_names_its_data() -> None:
+    assert label("dp_sgd MNIST") == "DP-SGD, MNIST"
+
+
 def test_the_page_states_pair_runs_statistic_confidence_and_what_is_loose(frame: pd.DataFrame) -> None:
     page = brackets_page(frame, title="t")
     for row in frame.itertuples():

@@ -145,6 +145,18 @@ def test_from_analysis_to_exhibit_and_claims(
     assert not list((tree / "data/units/analysis/temperature").glob("*.csv"))
 
 
+def test_the_rows_of_the_analyses_that_an_exhibit_names_beside_its_own(tree: Path) -> None:
+    (tree / "results/analyses").mkdir(parents=True)
+    for name, share in (("first", 0.5), ("second", 0.25)):
+        pd.DataFrame({"ratio": [share]}).to_csv(tree / f"results/analyses/{name}.csv", index=False)
+    shown, numbers = render.read(
+        {"source": "results/analyses/first.csv", "beside": ["second"]}, OmegaConf.create()
+    )
+    assert shown.ratio.tolist() == [0.5, 0.25]
+    assert shown.index.tolist() == [0, 1]
+    pd.testing.assert_frame_equal(shown, numbers)
+
+
 def test_render_adds_timings_and_the_exhibits_own_numbers(
     compare_runs: pd.DataFrame, tree: Path, run: Run
 ) -> None:

@@ -1,6 +1,6 @@
 """A figure and a page of attack ε over proven ε, for every private method.
 
-Both are pure functions of the rows of `papers.analyses.brackets`.
+Both are pure functions of the rows of `papers.analyses.brackets` and `papers.analyses.canaries`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ NEIGHBOURS = {"add_remove": "add/remove", "replace_one": "replace-one"}
 TEXT = (
     "100 % means that attack and proof meet. All ε are at δ = {delta}. A linear model has {records} rows, and its "
     "attacks may choose any loss that the price admits. The attack on a network is one training with many canaries. "
+    "On MNIST the network is that of Table 1 of li2019, and the other records are the training images. "
     "{exact} of {all} attacks are exact for their pair of data sets; the others have {confidence} confidence.{parts}"
 )
 PARTS = (
@@ -46,7 +47,7 @@ def brackets(frame: pd.DataFrame, *, records: int = 1000, title: str) -> Figure:
     Parameters
     ----------
     frame : DataFrame
-        Rows of `papers.analyses.brackets`.
+        Rows of `papers.analyses.brackets` and `papers.analyses.canaries`.
     records : int
         Number of rows of the linear model, for the caption.
     """
@@ -99,7 +100,7 @@ def _facts(frame: pd.DataFrame) -> dict[str, Any]:
 def brackets_page(frame: pd.DataFrame, *, title: str) -> str:
     """Return a Markdown page with a row for each method and ε, and then how each method is attacked.
 
-    `frame` has the rows of `papers.analyses.brackets`.
+    `frame` has the rows of `papers.analyses.brackets` and `papers.analyses.canaries`.
     """
     columns: dict[str, Cell] = {
         "method": lambda row: label(row.method),
