@@ -72,7 +72,7 @@ class Canaries:
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
         name, epsilon = unit.rsplit(" ", 1)
-        rng = random.generator(seed, f"canaries/{unit}")
+        rng = random.generator(seed, f"canaries/{unit}/coins and training")
         attacking = random.generator(seed, f"canaries/{unit}/attacker")  # knows nothing of the other stream
         method, problem = self.methods[name], with_canaries(self.images(), self.canaries, attacking)
         (plan,) = planned(method, problem.facts, [Budget(float(epsilon), self.delta)], name)
