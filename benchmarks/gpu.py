@@ -188,7 +188,7 @@ def _epoch(session: Session) -> None:
 
 def table(found: list[Line]) -> str:
     """Return the lines as a Markdown table."""
-    columns = "", "on the device", "its own random numbers", f"on the CPU, {torch.get_num_threads()} threads"
+    columns = "", "on the device", "`DPL_RANDOM=device`", f"on the CPU, {torch.get_num_threads()} threads"
     head = [*columns, "JAX on the device"]
     rows = [head, ["---"] * len(head), *([each or "-" for each in line] for line in found)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
@@ -216,7 +216,7 @@ def checks(device: str) -> str:
     end = time.monotonic() + LIMIT
     tests, rows = [_until(end, process) for process in running]
     print(tests, rows, sep="\n", flush=True)
-    how = "Rows of the CPU computed again here. Digits may move; a verdict may not."
+    how = "Rows of the CPU computed again here. Last digits may move."
     return (
         f"## Tests marked gpu\n\n{tests.splitlines()[-1]}\n\n## Committed rows\n\n{how}\n\n```\n{rows}\n```"
     )
