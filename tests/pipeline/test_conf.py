@@ -90,6 +90,7 @@ def test_every_scale_composes_and_has_its_part_for_what_a_pipeline_adds(scale: s
     wanted = config.flatten(OmegaConf.load(part)) if part.exists() else {}
     assert wanted.items() <= {**config.flatten(cfg)}.items()
     assert {scale for scale, _ in PARTS} == set(SCALES)
+    config.check_values(cfg)
 
 
 def test_experiments_and_exhibits_name_what_exists() -> None:

@@ -133,13 +133,16 @@ def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> d
             if other in there and other not in texts:
                 texts[other] = sound(folder / f"{other}.yaml")
                 todo.append(other)
-    groups = set(re.findall(r"\$\{(\w+)", "".join(texts.values()))) - {kind}
-    try:
-        around = OmegaConf.create({group: cfg[group] for group in groups if group in cfg})
-        around[kind] = {key: read(folder / f"{key}.yaml") for key in texts}
-        settings = plan.plain(around[kind][name])
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"{folder / f'{name}.yaml'}: {error}") from error
+    if "${" in texts[name]:
+        groups = set(re.findall(r"\$\{(\w+)", "".join(texts.values()))) - {kind}
+        try:
+            around = OmegaConf.create({group: cfg[group] for group in groups if group in cfg})
+            around[kind] = {key: read(folder / f"{key}.yaml") for key in texts}
+            settings: dict[str, Any] = plan.plain(around[kind][name])
+        except OmegaConfBaseException as error:
+            raise ConfigError(f"{folder / f'{name}.yaml'}: {error}") from error
+    else:
+        settings = values(folder / f"{name}.yaml")
     _refuse(validate.check(settings), f"{folder / f'{name}.yaml'} has values that cannot be used")
     return settings
 
