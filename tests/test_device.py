@@ -1,7 +1,21 @@
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
+from scenarios import logistic
 
-from dplangevin import device
+from dplangevin import device, random
+from dplangevin.problems.chain import Chain
+from dplangevin.problems.sampling import Sampling
+from dplangevin.samplers.chains.loop import run
+
+
+def a_chain() -> None:
+    step = torch.full((1,), 0.1, dtype=torch.float64)
+    problem = logistic(1, 20, 2)
+    run(problem, [Chain(step, step, Sampling("poisson", 5, 0.3), 1.0)], 1, random.generator(0, "device"))
 
 
 @pytest.mark.parametrize(
@@ -26,12 +40,13 @@ def test_auto_is_the_gpu_where_there_is_one_and_the_work_is_large(
     assert device.pick(cells, name or "auto").type == kind  # what is given goes before
 
 
-def test_float32_is_computed_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("start", [partial(device.pick, given="cpu"), a_chain])
+def test_float32_is_computed_in_full(start: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("high")
-        device.pick(given="cpu")
+        start()
         assert torch.get_float32_matmul_precision() == "highest"
         assert not torch.backends.cudnn.allow_tf32
     finally:

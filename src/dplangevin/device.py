@@ -17,9 +17,7 @@ def pick(cells: float = float("inf"), given: str | torch.device | None = None) -
     """Return the device that `given` names, or that DPL_DEVICE names.
 
     "cpu", "cuda" and "cuda:1" name a device.  "auto", the default, is a GPU if there is one and the work is
-    large enough for it, else the CPU.  Results depend on the device only by rounding.  From the first call
-    on, PyTorch computes float32 in full.  Its own default for convolutions on a GPU is TF32, whose relative
-    error is about 1e-3.  A clipped gradient could then be longer than the clip, and no price allows for that.
+    large enough for it, else the CPU.  Results depend on the device only by rounding, see `full_float32`.
 
     Parameters
     ----------
@@ -34,12 +32,21 @@ def pick(cells: float = float("inf"), given: str | torch.device | None = None) -
     ValueError
         For another name, for a CUDA device that this machine has not, and for a device without float64.
     """
-    torch.set_float32_matmul_precision("highest")
-    torch.backends.cudnn.allow_tf32 = False
+    full_float32()
     name = given or os.environ.get("DPL_DEVICE") or "auto"
     if name == "auto":
         return torch.device("cuda") if cells >= PAYS and torch.cuda.is_available() else CPU
     return named(name, "DPL_DEVICE" if given is None else "device")
+
+
+def full_float32() -> None:
+    """Make PyTorch compute float32 in full from now on, in this process.
+
+    Its own default for convolutions on a GPU is TF32, whose relative error is about 1e-3.  A clipped gradient
+    could then be longer than the clip, while a price assumes that it is not.
+    """
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = False
 
 
 def named(name: str | torch.device, where: str) -> torch.device:

@@ -311,9 +311,13 @@ def test_composing_again_is_left_out_only_while_nothing_changed(
 
     def compose(overrides: Sequence[str]) -> DictConfig:
         seen.append(overrides)
-        return real(overrides)
+        cfg = real(overrides)
+        if while_composing:
+            one.write_text(one.read_text().replace(*while_composing.pop()))
+        return cfg
 
     monkeypatch.setattr(config, "compose", compose)
+    while_composing: list[tuple[str, str]] = []
 
     def composes(*overrides: str, x: int) -> bool:
         before = len(seen)
@@ -329,6 +333,11 @@ def test_composing_again_is_left_out_only_while_nothing_changed(
     one.write_text(one.read_text().replace("x: 1", "x: 3"))
     assert composes(x=3)
     (tmp_path / "conf/scale/large.yaml").write_text("# @package _global_\nscale: large\n")
+    while_composing.append(("x: 3", "x: 5"))
+    assert composes(x=3)
+    assert composes(x=5)
+    one.write_text(one.read_text().replace("x: 5", "x: 3"))
+    (tmp_path / "conf/.#config.yaml").symlink_to("nobody@nowhere")  # the lock of an editor
     assert composes(x=3)
     for text in ("x: 4\n", "{", None):
         (tmp_path / "params.yaml").unlink()

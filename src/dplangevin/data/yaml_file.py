@@ -38,7 +38,7 @@ class _TextLoader(yaml.BaseLoader):
 def read(path: str | Path) -> Any:
     """Return the mapping in a file as an OmegaConf config.
 
-    Everything reads YAML with this function, because PyYAML takes `1e-5` for a string.
+    PyYAML alone takes `1e-5` for a string.
     """
     return _mapping(path, _loaded(path, lambda text: OmegaConf.load(io.StringIO(text))))
 

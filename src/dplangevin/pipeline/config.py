@@ -59,7 +59,7 @@ OF_PIPELINE = (
     "scale/pipeline@_global_"  # entry of config.yaml's defaults: scaled values that only one pipeline has
 )
 SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
-COMPOSED = Path(".dvc/tmp/composed")  # hash of all that params.yaml was composed from, and of the file itself
+COMPOSED = Path(".dvc/tmp/composed")  # hashes of what params.yaml was composed from and of the file
 SHOWN = 20  # keys named in a message before "and n more"
 # group -> key that its reader removes from an entry before it builds the object
 TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
@@ -473,17 +473,22 @@ def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
     return True
 
 
-def state(overrides: Sequence[str]) -> str:
-    """Return the hash of all that `params.yaml` is composed from, and of the file itself.
+def sources(overrides: Sequence[str]) -> str:
+    """Return the hash of all that `params.yaml` is composed from.
 
-    It contains `conf/`, the overrides, and the code and libraries that compose. As long as it is the one in
-    `COMPOSED`, composing would write the same file again.
+    It contains `conf/`, the overrides, and the code and libraries that compose. As long as this hash and that
+    of the file are those in `COMPOSED`, composing would write the same file again.
     """
     package = Path(__file__).parents[1]
     code = [*package.glob("pipeline/*.py"), package / "data/yaml_file.py"]
-    sources = [*Path(CONF).rglob("*.yaml"), *Path().glob(PARAMS), *code]
+    read_from = [*Path(CONF).rglob("[!.]*.yaml"), *code]
     libraries = [version(name) for name in ("hydra-core", "omegaconf", "pyyaml")]
-    return files.key([list(overrides), libraries, {str(path): sha256(path) for path in sources}])
+    return files.key([list(overrides), libraries, {str(path): sha256(path) for path in read_from}])
+
+
+def state(made_from: str) -> str:
+    """Return what `COMPOSED` contains: the hash of the sources, taken before they are read, and of the file."""
+    return f"{made_from} {sha256(Path(PARAMS)) if Path(PARAMS).exists() else 'absent'}"
 
 
 def visible(path: str | Path = PARAMS) -> None:
@@ -573,7 +578,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for overrides in args.tries:
                 check_experiment(overrides)
             return 0
-        if not args.check and COMPOSED.exists() and COMPOSED.read_text() == state(args.overrides):
+        made_from = sources(args.overrides)
+        if not args.check and COMPOSED.exists() and COMPOSED.read_text() == state(made_from):
             return 0
         cfg = compose(args.overrides or (os.environ.get(SET, "").split() if args.check else []))
         if args.check and experiment:
@@ -591,7 +597,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                     print(f"{PARAMS} written", flush=True)
                 if COMPOSED.parents[1].is_dir():
                     COMPOSED.parent.mkdir(exist_ok=True)
-                    COMPOSED.write_text(state(args.overrides))
+                    COMPOSED.write_text(state(made_from))
     except (OutOfStep, lock.LockError) as error:
         print(error, file=sys.stderr)
         return 1

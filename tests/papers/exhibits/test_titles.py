@@ -31,8 +31,8 @@ def test_shares_of_the_proven_epsilon() -> None:
     network = rows.attacked.eq("problem")
     least, trained = 100 * rows.ratio[~network].min(), 100 * rows.ratio[network].min()
     on_mnist = 100 * pd.read_csv(RESULTS / "analyses/canaries.csv").ratio.max()
-    highest = math.ceil(on_mnist)
-    assert stated("brackets") == [rounded_down(least, 10), rounded_down(trained, 10), highest]
+    assert stated("brackets") == [rounded_down(least, 10), rounded_down(trained, 10)]
+    assert on_mnist < trained / 4  # "much less"
 
 
 def test_ops_by_a_proven_sampler() -> None:

@@ -30,6 +30,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from dplangevin.device import full_float32
 from dplangevin.files import Checkpoint
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain, Kernel, Observer, State
@@ -142,6 +143,7 @@ def run(
         chain diverges (the message names the step).  A linear model's chain that diverges ends in nan,
         without an error.
     """
+    full_float32()
     plain = (
         kernel is None and observe is None and not any(c.momentum or c.mean_clip < math.inf for c in chains)
     )
