@@ -78,12 +78,12 @@ def test_the_miniature_is_the_digits(folder: Path) -> None:
 
 
 def test_extra_and_limit(folder: Path) -> None:
-    whole, without = arrays("svhn", folder), arrays("svhn", folder, extra=False)
+    whole, without = arrays("svhn", folder), arrays("svhn", folder, loader={"extra": False})
     assert whole.x_train.shape[0] == 45
     assert np.array_equal(without.x_train, whole.x_train[:30])
     assert np.array_equal(without.y_train, whole.y_train[:30])
     (folder / "extra_32x32.mat").unlink()
-    load("svhn", folder, extra=False)
+    load("svhn", folder, loader={"extra": False})
     miniature.write(folder.parent, PARTS)
     first = arrays("svhn", folder, limit=18)
     assert np.array_equal(first.x_train, whole.x_train[[*range(18), *range(30, 45)]])

@@ -579,7 +579,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 check_experiment(overrides)
             return 0
         made_from = sources(args.overrides)
-        if not args.check and COMPOSED.exists() and COMPOSED.read_text() == state(made_from):
+        if not args.check and os.access(COMPOSED, os.R_OK) and COMPOSED.read_text() == state(made_from):
             return 0
         cfg = compose(args.overrides or (os.environ.get(SET, "").split() if args.check else []))
         if args.check and experiment:
@@ -595,7 +595,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                     check_values(cfg)
                     write(cfg)
                     print(f"{PARAMS} written", flush=True)
-                if COMPOSED.parents[1].is_dir():
+                if COMPOSED.parents[1].is_dir() and os.access(
+                    COMPOSED.parent if COMPOSED.parent.exists() else COMPOSED.parents[1], os.W_OK
+                ):
                     COMPOSED.parent.mkdir(exist_ok=True)
                     COMPOSED.write_text(state(made_from))
     except (OutOfStep, lock.LockError) as error:
