@@ -26,6 +26,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from textwrap import shorten
@@ -595,11 +596,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                     check_values(cfg)
                     write(cfg)
                     print(f"{PARAMS} written", flush=True)
-                if COMPOSED.parents[1].is_dir() and os.access(
-                    COMPOSED.parent if COMPOSED.parent.exists() else COMPOSED.parents[1], os.W_OK
-                ):
-                    COMPOSED.parent.mkdir(exist_ok=True)
-                    COMPOSED.write_text(state(made_from))
+                if COMPOSED.parents[1].is_dir():
+                    with suppress(PermissionError):  # another user's folder: the next run composes again
+                        COMPOSED.parent.mkdir(exist_ok=True)
+                        COMPOSED.write_text(state(made_from))
     except (OutOfStep, lock.LockError) as error:
         print(error, file=sys.stderr)
         return 1
