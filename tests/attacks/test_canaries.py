@@ -155,7 +155,6 @@ def test_the_bound_stays_below_the_price_and_too_little_noise_is_caught(
         )
         shown[times] = one_run(attacker.scores.numpy(), included.numpy(), DELTA, GUESSES).epsilon
         apart[times] = separation(attacker.scores.numpy(), included.numpy())
-    print(f"price {price:.3f}, at least {shown}, apart {apart}")
     assert 0 < shown[1.0] <= price
     assert shown[0.5] > 1.5 * shown[1.0]
     assert shown[0.1] > price

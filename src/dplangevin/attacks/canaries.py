@@ -148,8 +148,8 @@ class Attacker:
         own = torch.randint(self.count, (self.own,), generator=self.rng)
         gradients = self.gradients(theta, torch.cat([self.drawn(self.records), own]))
         share = 1 - self.count / n
-        # the error of the known records' mean adds as much as a minibatch does; which canaries are in the data
-        # is the same in all steps
+        # Of the known records: a minibatch, and the error of the mean, which is as large. Of the canaries: a
+        # minibatch, and the T steps that have the same canaries in the data.
         weights = [
             self.rate * n * share * (1 + share) / self.records,
             self.rate * self.count / 2 / self.own * (1 + self.rate * len(self.chain.step) / 2),
