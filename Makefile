@@ -7,6 +7,7 @@ PYTHON ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
 unexport PYTHONWARNINGS  # libraries warn
+unexport PYTHONDONTWRITEBYTECODE  # each process would compile the package again
 export PYTHONPATH := src$(if $(PYTHONPATH),:$(PYTHONPATH))
 on = $(filter-out 0 no false,$(1))
 

@@ -295,6 +295,7 @@ def test_a_worker_out_of_memory_is_started_again(
     assert counts[again] == 2
 
 
+@pytest.mark.slow
 @LOST
 def test_another_worker_of_a_shared_folder_goes_on_from_a_checkpoint(
     cluster: Cluster, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -191,6 +191,7 @@ EDITED = pytest.mark.trial("two runs in one checkout")
 OTHERS = pytest.mark.trial("two runs of different exhibits")
 KILLED = pytest.mark.trial("the driver is killed")
 ODD = pytest.mark.trial("hostile environment")
+QUEUED = pytest.mark.trial("Slurm kills and preempts array tasks")
 QUEUE = pytest.mark.trial("a queue worker is killed")
 THREADS = pytest.mark.trial("threads")
 
@@ -225,6 +226,8 @@ def test_make_repro_computes_on_the_cluster_that_is_named(checkout: Checkout) ->
     }
 
 
+@pytest.mark.slow
+@QUEUED
 def test_make_repro_submits_and_collects(checkout: Checkout) -> None:
     """The first ends while tasks wait, the second says so, the last has the results; nothing fails."""
     pytest.importorskip("submitit")

@@ -114,6 +114,8 @@ def test_units_are_submitted_and_collected_later(
     assert not any((tmp_path / "units").iterdir())
 
 
+@pytest.mark.slow
+@SLURM
 def test_a_network_that_is_preempted_goes_on_from_its_checkpoint(site: str, tmp_path: Path) -> None:
     """To the same bytes, in another process."""
     data, cfg = toy.write(tmp_path, "images"), toy.of_networks()

@@ -10,14 +10,14 @@ from typer.testing import CliRunner
 from dplangevin import facts as public_facts
 from dplangevin.cli import app
 from dplangevin.cli.mechanisms import Options, planned
-from dplangevin.methods.prices import N_PUBLIC, records_public, what_is_done
+from dplangevin.methods.prices import what_is_done
 from dplangevin.methods.registry import METHODS, named
 from dplangevin.methods.tuned import Tuned
 from dplangevin.pipeline.config import load
 from dplangevin.privacy import Budget
+from dplangevin.privacy.survey import N_PUBLIC, records_public
 from dplangevin.problems import Facts
 
-CONFIGURED = [name for name, config in load().method.items() if instantiate(config).budgeted]
 PRIVATE = sorted(name for name in METHODS if named(name).budgeted)
 # what these do with n and with n + 1 records is the same
 WITHOUT_N = {"adassp", "quadratic_fit", "objpert", "objpert_tight", "objpert_pure", "ops", "ops_gdp", "pate"}
@@ -36,9 +36,8 @@ def test_the_price_says_that_n_is_public_where_the_event_depends_on_it(name: str
 
 
 def test_every_configured_method_is_among_them() -> None:
-    assert {instantiate(load().method[name]).__class__ for name in CONFIGURED} == {
-        named(name).__class__ for name in PRIVATE
-    }
+    configured = map(instantiate, load().method.values())
+    assert {type(each) for each in configured if each.budgeted} == {type(named(name)) for name in PRIVATE}
 
 
 @dataclass(frozen=True)

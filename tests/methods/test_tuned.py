@@ -307,12 +307,13 @@ def models_have_half_the_noise(patch: Patch) -> None:
 
 
 REAL = tuned.Tries
+LONG = [pytest.mark.slow, pytest.mark.trial("an unpriced path")]
 # the last column: the share of the price that the attack shows; a score hides behind models that do not depend on it
 SOUND = [
     ("learned", 4.0, math.inf, 0.4),
-    ("learned", 4.0, 1.0, 0.4),
+    pytest.param("learned", 4.0, 1.0, 0.4, marks=LONG),
     ("held back", 4.0, 1.0, 0.1),
-    ("held back", 4.0, math.inf, 0.1),
+    pytest.param("held back", 4.0, math.inf, 0.1, marks=LONG),
 ]
 
 

@@ -42,17 +42,30 @@ def test_an_experiment_with_a_typo_names_the_near_keys(clone: Path) -> None:
     assert run(clone, "git", "status", "--porcelain").stdout == ""
 
 
-def test_a_setting_is_followed_by_its_name_and_reaches_the_runs_that_read_it(clone: Path) -> None:
-    params = clone / "params.yaml"
-    cfg = OmegaConf.load(params)
+def test_a_setting_and_an_edit_reach_the_runs_that_they_concern_and_no_other_stage(clone: Path) -> None:
+    """A setting of OPS, which is followed by its name, and a line in the module of PATE."""
+    params, code, pate = (
+        clone / name for name in ("params.yaml", "data/manifest/code.json", "src/dplangevin/methods/pate.py")
+    )
+    cfg, before = OmegaConf.load(params), json.loads(code.read_text())
     cfg.method.ops.radius = 11.0
     OmegaConf.save(cfg, params)
     diff = json.loads(dvc(clone, "params", "diff", "--json").stdout)
     assert diff["params.yaml"].keys() == {"method.ops.radius"}
     status = json.loads(dvc(clone, "status", "--json", "config").stdout)
     assert status["config"] == [{"changed deps": {"params.yaml": {"method": "modified"}}}]
+    pate.write_text(pate.read_text() + "\nUNUSED = 1\n")
     done = dvc(clone, "repro", "--single-item", "code")
     assert done.returncode == 0, done.stderr
+    after = json.loads(code.read_text())
+    concerned = {"method.pate"} | {f"method.{name}" for name in ("ops", "hybrid", "hybrid_sgld")}
+    assert {name for name, digest in after["run"].items() if digest != before["run"][name]} == {
+        name
+        for name, entry in cfg.pipeline.run_stages.items()
+        if concerned & set(plan.params_of(config.load(params), entry.experiment, entry.dataset))
+    }
+    assert after["dataset"] == before["dataset"]
+    assert after["render"] == before["render"]
     with_ops, without = "run@sweep", "run@li2019_sensitivity-adult"
     status = json.loads(dvc(clone, "status", "--json", with_ops, without).stdout)
     assert status[with_ops] == [{"changed deps": {"data/manifest/code.json": {"run.sweep": "modified"}}}]
@@ -76,26 +89,6 @@ def test_a_stage_looks_up_one_parameter_at_most() -> None:
             [],
             [(["data/manifest/code.json"], 1)],
         ), name
-
-
-def test_an_edit_of_a_method_reaches_the_runs_of_it_and_no_other_stage(clone: Path) -> None:
-    code, ops = clone / "data/manifest/code.json", clone / "src/dplangevin/methods/ops.py"
-    before = json.loads(code.read_text())
-    ops.write_text(ops.read_text() + "\nUNUSED = 1\n")
-    done = dvc(clone, "repro", "code")
-    assert done.returncode == 0, done.stderr
-    after = json.loads(code.read_text())
-    run(clone, "git", "restore", ".")
-    changed = {name for name, digest in after["run"].items() if digest != before["run"][name]}
-    of_ops = {f"method.{name}" for name in ("ops", "ops_gdp", "hybrid", "hybrid_sgld")}
-    cfg = config.load(clone / "params.yaml")
-    assert changed == {
-        name
-        for name, entry in cfg.pipeline.run_stages.items()
-        if of_ops & set(plan.params_of(cfg, entry.experiment, entry.dataset))
-    }
-    assert after["dataset"] == before["dataset"]
-    assert after["render"] == before["render"]
 
 
 SMALL = """

@@ -169,7 +169,7 @@ def test_it_costs_less_than_no_sampling(
         assert found == pytest.approx(epsilon_of(math.sqrt(variance * epochs), delta), rel=0.02)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     noise=st.floats(0.3, 30.0),
     steps=st.integers(1, 300),

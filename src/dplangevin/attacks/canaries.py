@@ -1,8 +1,8 @@
 r"""Canaries in one training of a network, attacked by an observer of every noisy sum.
 
 A canary is an image whose pixels are 0 or 255 by fair coins, with a random label.  It takes the place of a
-training image.  It is in the data with probability 1/2, independently of the others.  A canary that is not in
-the data contributes nothing to any sum, while n stays.
+training image, also of one without a label.  It is in the data with probability 1/2, independently of the
+others.  A canary that is not in the data contributes nothing to any sum, while n stays.
 
 The code that trains is the code that is attacked: `Planted` wraps the problem, and `Problem.around` shows the
 attacker what the mechanism releases.  The attacker knows all images and labels, the settings, and all iterates
@@ -34,39 +34,47 @@ References
 steinke2023, Algorithm 1.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.func import functional_call, jvp
 
 from dplangevin.checks import require
 from dplangevin.engine.clipped import Sums as Clipped
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.problems.chain import Chain, Kernel, State
+from dplangevin.problems.gan import GanProblem
 from dplangevin.problems.network import AT_ONCE, NetworkProblem, as_inputs
+from dplangevin.problems.networks import named
 from dplangevin.random import Batch
 
-DISTANCE = 0.03  # in parameters, of the two points of a central difference from theta
+OfImages = NetworkProblem | GanProblem
+OfImagesT = TypeVar("OfImagesT", bound=OfImages)
 
 
-def with_canaries(problem: NetworkProblem, count: int, rng: torch.Generator) -> NetworkProblem:
+def with_canaries(problem: OfImagesT, count: int, rng: torch.Generator) -> OfImagesT:
     """Return the problem with canaries in the place of its first `count` records.
 
     Parameters
     ----------
-    problem : NetworkProblem, of uint8 images.
+    problem : NetworkProblem or GanProblem, of uint8 images, each of which is a record.
     count : int, m.
     rng : generator of pixels and labels.
     """
     require(problem.x.dtype == torch.uint8, "canaries need images of uint8 pixels")
+    require(
+        len(problem.x) == problem.facts.n,
+        f"canaries need a problem whose {len(problem.x)} images are all records, not {problem.facts.n}",
+    )
     x, y = problem.x.clone(), problem.y.clone()
     pixels = torch.randint(2, (count, *problem.network.shape), generator=rng, dtype=torch.uint8)
     x[:count] = 255 * pixels
-    y[:count] = torch.randint(problem.network.classes, (count,), generator=rng)
+    y[..., :count] = torch.randint(problem.facts.classes, (count,), generator=rng)
     return replace(problem, x=x, y=y)
 
 
@@ -80,7 +88,7 @@ class Attacker:
 
     def __init__(
         self,
-        problem: NetworkProblem,
+        problem: OfImages,
         canaries: int,
         chain: Chain,
         rng: torch.Generator,
@@ -93,7 +101,7 @@ class Attacker:
 
         Parameters
         ----------
-        problem : NetworkProblem on the CPU, whose first `canaries` records are the canaries, all present.
+        problem : NetworkProblem or GanProblem on the CPU, of `with_canaries`.
         canaries : int, m.
         chain : Chain, the public settings of the chain.
         rng : generator of the samples; not that of the training.
@@ -103,7 +111,7 @@ class Attacker:
         self.problem, self.count, self.chain, self.rng = problem, canaries, chain, rng
         self.records, self.own, self.every = records, own, every
         self.rate = chain.sampling.rate(problem.facts.n)
-        self.x, self.y = as_inputs(problem.x[:canaries]), problem.y[:canaries]
+        self.x, self.y = as_inputs(problem.x[:canaries]), problem.y.reshape(-1, problem.facts.n)[0]
         self.sums = torch.zeros(canaries, dtype=torch.float64)
 
     @torch.no_grad()
@@ -112,8 +120,10 @@ class Attacker:
 
         Parameters
         ----------
-        theta, noisy : Tensor (d,), theta_t and G_t.
+        theta : Tensor (at least d,), theta_t; only its first d coordinates, those of the network, are used.
+        noisy : Tensor (d,), G_t.
         """
+        theta = theta[: self.problem.network.d]
         if t % self.every == 0:
             self.estimate(t, theta)
         rest = noisy - self.others(theta) - self.rate / 2 * self.total
@@ -124,7 +134,7 @@ class Attacker:
     @property
     def scores(self) -> Tensor:
         """The scores ``(m,)``, float64; higher for canaries that seem to be in the data."""
-        same = torch.nn.functional.one_hot(self.y, self.problem.network.classes).double()
+        same = torch.nn.functional.one_hot(self.y[: self.count], self.problem.network.classes).double()
         return self.sums - same @ ((same.mT @ self.sums) / same.sum(0).clamp(min=1))
 
     def others(self, theta: Tensor) -> Tensor:
@@ -160,7 +170,7 @@ class Attacker:
         gram = (self.factors @ self.factors.mT).double()
         gram.diagonal().add_(self.variance)
         self.cholesky = torch.linalg.cholesky(gram)
-        sums = self.canaries(theta)
+        sums = self.clipped(theta[None], self.x[None], self.y[None, : self.count])
         self.total, norms = sums.gradient[0].to(theta.dtype), sums.norm[0]
         self.shortening = (self.chain.clip / norms).clamp(max=1.0)
         squares = (norms * self.shortening).square()
@@ -168,34 +178,37 @@ class Attacker:
 
     def gradients(self, theta: Tensor, rows: Tensor) -> Tensor:
         """Return the clipped gradient of each record, ``(len(rows), d)``, by the sum that trains."""
-        copies, clip = theta.expand(len(rows), 1, -1), torch.tensor([self.chain.clip])
-        return self.problem.clipped_sum(copies, rows[:, None], None, clip).gradient[:, 0].to(theta.dtype)
+        x, y = as_inputs(self.problem.x[rows]), self.y[rows]
+        return self.clipped(theta.expand(len(rows), -1), x[:, None], y[:, None]).gradient.to(theta.dtype)
 
     def weighed(self, vector: Tensor) -> Tensor:
         """Return ``Sigma^-1 vector`` by the identity of Woodbury."""
         within = torch.cholesky_solve((self.factors @ vector).double()[:, None], self.cholesky)[:, 0]
         return (vector - within.to(vector.dtype) @ self.factors) / self.variance
 
-    def canaries(self, theta: Tensor) -> Clipped:
-        """Return the sum of the canaries' clipped gradients, with their norms before clipping."""
-        mask = torch.ones(1, self.count, dtype=torch.bool)
-        return clipped_sum(
-            self.problem.network, theta[None], self.x[None], self.y[None], mask, self.chain.clip
-        )
+    def clipped(self, theta: Tensor, x: Tensor, y: Tensor) -> Clipped:
+        """Return `engine.clipped.clipped_sum` of all examples, with the loss and the clip of the training."""
+        mask = torch.ones_like(y, dtype=torch.bool)
+        network, loss = self.problem.network, self.problem.loss
+        return clipped_sum(network, theta, x, y, mask, self.chain.clip, loss_of=loss)
 
     def slopes(self, theta: Tensor, direction: Tensor) -> Tensor:
         """Return the derivative of each canary's loss along a direction, ``(m,)`` in float64.
 
-        A central difference of losses gives it.  It needs no gradient of a single canary.
+        Automatic differentiation goes forward.  So it needs no gradient of a single canary.
         """
-        length = DISTANCE / float(direction.norm())
-        ends = [self.losses(theta + sign * length * direction) for sign in (1, -1)]
-        return (ends[0] - ends[1]) / (2 * length)
+        module, found = self.problem.network.module, []
+        for x, y in zip(self.x.split(AT_ONCE), self.y[: self.count].split(AT_ONCE), strict=True):
 
-    def losses(self, theta: Tensor) -> Tensor:
-        """Return the loss of each canary, ``(m,)`` in float64."""
-        logits = [self.problem.network.logits(theta[None], x[None])[0] for x in self.x.split(AT_ONCE)]
-        return cross_entropy(torch.cat(logits).double(), self.y, reduction="none")
+            def logits(theta: Tensor, x: Tensor = x) -> Tensor:
+                return functional_call(module, named(module, theta), (x,))
+
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit, at the first use
+                z, along = jvp(logits, (theta,), (direction,))  # type: ignore[misc]
+            _, gradient = self.problem.loss(z.double(), y)
+            found.append((gradient * along).sum(1))
+        return torch.cat(found)
 
 
 @dataclass(frozen=True)
@@ -204,12 +217,12 @@ class Planted:
 
     Attributes
     ----------
-    problem : NetworkProblem
+    problem : NetworkProblem or GanProblem
     included : bool Tensor (m,), False for a canary that contributes nothing.
     attacker : Attacker or None, who sees every noisy sum.
     """
 
-    problem: NetworkProblem
+    problem: OfImages
     included: Tensor
     attacker: Attacker | None = None
 

@@ -223,7 +223,7 @@ class Steps(NamedTuple):
 
     def mechanism(self, noise: float) -> Mechanism:
         """Return the mechanism for a noise multiplier."""
-        from dplangevin.methods.prices import records_public
+        from dplangevin.privacy.survey import records_public
 
         rows = {
             "poisson": "Poisson samples of {:,}",
@@ -406,8 +406,9 @@ def facts_of(options: Options) -> Any:
 def planned(options: Options) -> Mechanism:
     """Return what the method plans for --epsilon; if the options give the noise, nothing is promised."""
     from dplangevin.methods import chain_columns
-    from dplangevin.methods.prices import records_public, violated, what_is_done
+    from dplangevin.methods.prices import violated, what_is_done
     from dplangevin.privacy import Budget
+    from dplangevin.privacy.survey import records_public
 
     method, facts = method_of(options), facts_of(options)
     noises = [each.name for each in fields(method) if each.name in ("noise_multiplier", "noise_std")]
@@ -473,7 +474,6 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Mechanism:
 
     With a method, its theorem is given the largest ε that satisfies this, to a relative 1e-4.
     """
-    from dplangevin import library
     from dplangevin.privacy import Budget, calibrate
     from dplangevin.privacy.survey import ACCOUNTANTS, event_for
 
@@ -488,6 +488,8 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Mechanism:
         steps = gaussian(options)
         noise = calibrate(accountant, steps.event, budget, low=SMALLEST, high=LARGEST, adjacency=adjacency)
         return steps.mechanism(noise)
+
+    from dplangevin import library
 
     promised = library.calibrate(
         method_of(options),

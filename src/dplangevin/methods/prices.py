@@ -41,7 +41,6 @@ NEIGHBOURS: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 TIGHT = Tight()
 WIDER, NARROWER = 1e3, 16.0  # `equal_budget` tries budgets from 1/NARROWER to WIDER times the target
 KNOWN = "neighbours", "ryffel2022", "last_iterate"
-N_PUBLIC = "n is taken as public: the steps, the rates, the noise or the prior depend on it (add/remove)"
 # method, plan, problem, delta, generator -> columns
 Attack = Callable[[Method, Plan, Problem, float, torch.Generator], dict[str, Any]]
 
@@ -120,21 +119,8 @@ def violated(method: Method, plan: Plan) -> list[str]:
     return notes
 
 
-def records_public(mechanism: Callable[[int], Any], n: int) -> tuple[str, ...]:
-    """Return N_PUBLIC if the mechanism for n records differs from that for n + 1, else nothing.
-
-    Parameters
-    ----------
-    mechanism : Maps a number of records to what is done with them: an event, and settings.
-    """
-    try:
-        return () if repr(mechanism(n)) == repr(mechanism(n + 1)) else (N_PUBLIC,)
-    except ValueError:  # only one of the two numbers can be planned for
-        return (N_PUBLIC,)
-
-
 def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int], Any]:
-    """Return the mechanism of a method as a function of the number of records, for `records_public`."""
+    """Return the mechanism of a method as a function of the number of records, for `survey.records_public`."""
 
     def mechanism(n: int) -> Any:
         plan = method.plan(facts._replace(n=n), budget)

@@ -11,9 +11,9 @@ loose it is.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
@@ -37,6 +37,7 @@ from dplangevin.privacy.subsampled_gaussian import is_subsampled, rate_and_multi
 from dplangevin.text import short
 
 MOST_BYTES = 1e9  # for all grids of an accountant; such grids take up to 7 seconds
+N_PUBLIC = "n is taken as public: the steps, the rates, the noise or the prior depend on it (add/remove)"
 Status = Literal["tight", "proven", "claim", "reference"]
 Scope = Literal["last iterate", "all iterates"]
 
@@ -363,3 +364,16 @@ def _refusals(
         of: Adjacency | Literal[""] = "" if every else adjacency
         found.setdefault((type(accountant), reason, of), Refusal(accountant.name, of, reason))
     return list(found.values())
+
+
+def records_public(mechanism: Callable[[int], Any], n: int) -> tuple[str, ...]:
+    """Return N_PUBLIC if the mechanism for n records differs from that for n + 1, else nothing.
+
+    Parameters
+    ----------
+    mechanism : Maps a number of records to what is done with them: an event, and settings.
+    """
+    try:
+        return () if repr(mechanism(n)) == repr(mechanism(n + 1)) else (N_PUBLIC,)
+    except ValueError:  # only one of the two numbers can be planned for
+        return (N_PUBLIC,)

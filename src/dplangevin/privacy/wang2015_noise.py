@@ -1,12 +1,17 @@
 """Noise of Theorem 4 of Wang, Fienberg and Smola (2015), and the event of steps on uniform subsets."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 from dp_accounting import DpEvent
-from torch import Tensor
 
 from dplangevin.privacy.events import Budget
 from dplangevin.privacy.subsampled_gaussian import composed_steps
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def gradient_variance(steps: int, lipschitz: float, budget: Budget) -> float:

@@ -7,21 +7,33 @@ may know about a problem before a run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # prices of Gaussian steps need no torch, which takes a second to import
+    import torch
+    from torch import Tensor
 
-from dplangevin.problems.losses import Loss
-
-if TYPE_CHECKING:
     from dplangevin.problems.chain import Chain, Kernel
+    from dplangevin.problems.losses import Loss
     from dplangevin.random import Batch
 
-# A step without its noise; it changes theta in place.  Arguments: theta (S, E, d), the batch, the step sizes
-# (E, 1), and the factor (E, 1) by which l2 shrinks theta
-Descent = Callable[[Tensor, "Batch", Tensor, Tensor], None]
+
+class Descent(Protocol):
+    """A step without its noise.  It changes theta in place."""
+
+    def __call__(self, theta: Tensor, batch: Batch, step: Tensor, shrink: Tensor, /) -> None:
+        """Take the step.
+
+        Parameters
+        ----------
+        theta : Tensor (S, E, d)
+        batch : Batch
+        step : Tensor (E, 1)
+            Step sizes.
+        shrink : Tensor (E, 1)
+            Factors by which l2 shrinks theta.
+        """
 
 
 class Facts(NamedTuple):

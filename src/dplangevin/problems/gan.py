@@ -196,6 +196,11 @@ class GanProblem:
         return Facts(self.rows.shape[1], self.network.d, self.classes)
 
     @property
+    def loss(self) -> Loss:
+        """The loss of a record."""
+        return Loss(self.classes, self.weight)
+
+    @property
     def device(self) -> torch.device:
         return self.x.device
 
@@ -215,8 +220,7 @@ class GanProblem:
             mask = torch.ones(seeds, 1, rows.shape[1], dtype=torch.bool, device=theta.device)
             mask = mask.expand(-1, chains, -1)
         clips = [math.inf] * chains if clip is None else clip.tolist()
-        loss = Loss(self.classes, self.weight)
-        each = [self._sum(theta[:, e], x, y, mask[:, e], clips[e], loss) for e in range(chains)]
+        each = [self._sum(theta[:, e], x, y, mask[:, e], clips[e], self.loss) for e in range(chains)]
         return Sums(
             torch.stack([gradient for gradient, _ in each], 1), torch.stack([value for _, value in each], 1)
         )

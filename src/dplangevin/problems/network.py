@@ -15,6 +15,7 @@ from torch import Tensor
 
 from dplangevin.data import Dataset
 from dplangevin.data.pixels import scaled
+from dplangevin.engine import passes
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.problems import Descent, Facts, Sums
 from dplangevin.problems.networks import Network
@@ -63,6 +64,11 @@ class NetworkProblem:
     @property
     def facts(self) -> Facts:
         return Facts(len(self.x), self.network.d, self.network.classes, public=len(self.x_test))
+
+    @property
+    def loss(self) -> passes.Loss:
+        """The cross entropy of logits."""
+        return passes.cross_entropy
 
     @property
     def device(self) -> torch.device:

@@ -14,29 +14,49 @@ from dplangevin.papers.analyses.canaries import Canaries
 from dplangevin.pipeline import plan
 
 CFG = composed()
-ANALYSIS: Canaries = instantiate(CFG.analysis.canaries, _convert_="all")
-RUNS = {"dp_sgd MNIST": "tanh_dp_sgd", "dp_sgld_li2019 MNIST": "tanh_dp_sgld"}
+# analysis -> experiment, problem, and the runs of its methods
+RUNS = {
+    "canaries": (
+        "li2019_tab1",
+        "tanh",
+        {"dp_sgd MNIST": "tanh_dp_sgd", "dp_sgld_li2019 MNIST": "tanh_dp_sgld"},
+    ),
+    "canaries_gan": (
+        "li2019_gan",
+        "gan",
+        {"dp_sgd GAN on MNIST": "dp_sgd", "dp_sghmc_li2019 GAN on MNIST": "dp_sghmc"},
+    ),
+}
 
 
-def test_methods_and_network_are_those_of_the_experiment() -> None:
-    """DP-SGLD keeps one iterate here, because the attacker sees all of them anyway."""
-    configs: dict[str, Any] = {run.name: run.config for run in plan.runs(CFG, "li2019_tab1", "mnist")}
-    assert set(ANALYSIS.methods) == set(RUNS)
-    for name, run in RUNS.items():
-        method: Any = ANALYSIS.methods[name]
-        assert replace(method, samples=1) == replace(instantiate(configs[run]), samples=1)
-    assert CFG.analysis.canaries.problem == CFG.problem.tanh
-    assert CFG.experiment.li2019_tab1.noise == "float32"
-    assert ANALYSIS.guesses <= ANALYSIS.canaries
+def analysis(name: str, *overrides: str) -> Canaries:
+    found: Canaries = instantiate(composed(*overrides).analysis[name], _convert_="all")
+    return found
 
 
+@pytest.mark.parametrize("name", RUNS)
+def test_methods_and_network_are_those_of_the_experiment(name: str) -> None:
+    """A chain keeps one iterate here, because the attacker sees all of them anyway."""
+    experiment, problem, runs = RUNS[name]
+    configs: dict[str, Any] = {run.name: run.config for run in plan.runs(CFG, experiment, "mnist")}
+    found = analysis(name)
+    assert set(found.methods) == set(runs)
+    for method, run in runs.items():
+        own: Any = found.methods[method]
+        assert replace(own, samples=1) == replace(instantiate(configs[run]), samples=1)
+    assert CFG.analysis[name].problem == CFG.problem[problem]
+    assert CFG.experiment[experiment].noise == "float32"
+    assert found.guesses <= found.canaries
+
+
+@pytest.mark.parametrize("name", RUNS)
 def test_rows_are_those_of_the_brackets_and_the_same_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    small: Canaries = instantiate(composed("scale=smoke").analysis.canaries, _convert_="all")
+    small = analysis(name, "scale=smoke")
     rows = [row for unit in small.units() for row in small.rows(unit, 1)]
-    assert [row["method"] for row in rows] == list(RUNS)
+    assert [row["method"] for row in rows] == list(RUNS[name][2])
     assert list(rows[0]) == list(pd.read_csv(CONF.parent / "results/analyses/brackets.csv"))
     for row in rows:
         assert 0 <= row["epsilon_attack"] <= row["epsilon_proven"] <= 4.0
@@ -46,8 +66,9 @@ def test_rows_are_those_of_the_brackets_and_the_same_again(
     assert small.rows(small.units()[0], 1) == rows[:1]
 
 
-def test_no_committed_attack_is_above_its_proof() -> None:
-    rows = pd.read_csv(CONF.parent / "results/analyses/canaries.csv")
-    assert [f"{row.method} {row.epsilon_asked:g}" for row in rows.itertuples()] == ANALYSIS.units()
+@pytest.mark.parametrize("name", RUNS)
+def test_no_committed_attack_is_above_its_proof(name: str) -> None:
+    rows = pd.read_csv(CONF.parent / f"results/analyses/{name}.csv")
+    assert [f"{row.method} {row.epsilon_asked:g}" for row in rows.itertuples()] == analysis(name).units()
     assert (rows.epsilon_attack <= rows.epsilon_proven).all()
     assert rows.epsilon_proven.div(rows.epsilon_asked).between(0.99, 1.0).all()

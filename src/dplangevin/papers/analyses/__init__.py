@@ -1,6 +1,6 @@
 """Computations that need no prepared data set, such as exact checks of theorems, samplers and attacks.
 
-`canaries` reads the raw images of MNIST, whose SHA-256 its settings state.
+`canaries` and `canaries_gan` read the raw images of MNIST, whose SHA-256 their settings state.
 
 Each module holds one analysis. An analysis is a frozen dataclass whose fields are the numbers in
 `conf/analysis/<id>.yaml`. Its work is divided into tasks ("units" in the code), and each finished task is

@@ -13,14 +13,13 @@ from typing import Any
 import torch
 
 from dplangevin import random
-from dplangevin.attacks.canaries import Attacker, Planted, with_canaries
+from dplangevin.attacks.canaries import Attacker, OfImages, Planted, with_canaries
 from dplangevin.attacks.one_run import one_run
 from dplangevin.data import Dataset
 from dplangevin.data.fetch import fetch, mirrors, raw_files
 from dplangevin.methods import Execution, Method, planned
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.problems.network import NetworkProblem
 
 RAW = Path("data/raw")
 NOISE = torch.float32  # precision of the noise, as in conf/experiment/li2019_tab1.yaml
@@ -59,7 +58,7 @@ class Canaries:
     dataset: str
     files: Mapping[str, Any]
     loader: Callable[..., Dataset]
-    problem: Callable[..., NetworkProblem]
+    problem: Callable[..., OfImages]
     canaries: int
     guesses: int
     records: int = 192
@@ -104,7 +103,7 @@ class Canaries:
             }
         ]
 
-    def images(self) -> NetworkProblem:
+    def images(self) -> OfImages:
         """Return the problem on the images, which are fetched if they are not there."""
         folder = RAW / self.dataset
         fetch(self.dataset, raw_files(self.files), folder, mirrors(os.environ.get("DATA_MIRROR", "")))

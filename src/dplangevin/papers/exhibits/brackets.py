@@ -23,7 +23,8 @@ NEIGHBOURS = {"add_remove": "add/remove", "replace_one": "replace-one"}
 TEXT = (
     "100 % means that attack and proof meet. All ε are at δ = {delta}. A linear model has {records} rows, and its "
     "attacks may choose any loss that the price admits. The attack on a network is one training with many canaries. "
-    "On MNIST the network is that of Table 1 of li2019, and the other records are the training images. "
+    "On MNIST the networks are those of Table 1 and of the GAN of li2019, and the other records are the training "
+    "images. "
     "{exact} of {all} attacks are exact for their pair of data sets; the others have {confidence} confidence.{parts}"
 )
 PARTS = (
