@@ -204,9 +204,7 @@ class Page:
         return f"[{self.scores.text(low)}, {self.scores.text(high)}]"
 
     def sentences(self, axis: str) -> list[str]:
-        return compare.sentences(
-            self.runs, epsilons=self.comparison.epsilons, axis=axis, constant=self.outcome.constant
-        )
+        return compare.sentences(self.runs, self.tables[axis], axis=axis, constant=self.outcome.constant)
 
     @property
     def warnings(self) -> list[str]:
@@ -348,6 +346,7 @@ class Page:
                 title=f"{self.measure} at equal {compare.AXES[axis][1]}",
                 axis=axis,
                 constant=self.outcome.constant,
+                table=self.tables[axis],
             )
             figures[f"{axis}.png"] = image_bytes(figure, "png")
         return figures

@@ -184,5 +184,6 @@ def test_the_best_of_many_must_beat_a_constant_answer_for_all_of_them(compare_ru
     assert 0.003 < paired_p(values, constant) < 0.04
     for count, beaten in ((1, True), (20, False)):
         several = pd.concat([mine.assign(method=f"{best}{i}") for i in range(count)])
-        (sentence,) = compare.sentences(several, epsilons=[1.0], constant=constant)
+        table = compare.at_epsilon(several, epsilons=[1.0])
+        (sentence,) = compare.sentences(several, table, constant=constant)
         assert ("not shown to beat a constant answer" not in sentence) is beaten

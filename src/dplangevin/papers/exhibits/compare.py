@@ -339,6 +339,7 @@ def dot_plot(
     title: str = "",
     axis: str = "proven",
     constant: pd.Series | None = None,
+    table: pd.DataFrame | None = None,
 ) -> Figure:
     """Draw the main score of every method with its 95 % interval, in a grid of data sets and epsilons.
 
@@ -352,8 +353,12 @@ def dot_plot(
         Data set -> its name in the panel titles.
     constant : Series, optional
         Scores of the best constant answer by repeat. Their mean is drawn as a line.
+    table : DataFrame, optional
+        What `at_epsilon` returns for these arguments, if it is there already.
     """
-    table, datasets = at_epsilon(runs, epsilons=epsilons, axis=axis), _present(runs, datasets)
+    if table is None:
+        table = at_epsilon(runs, epsilons=epsilons, axis=axis)
+    datasets = _present(runs, datasets)
     scores, names = scores_of(runs), table.method.unique()
     free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
     private = [m for m in names if m not in free]
@@ -400,7 +405,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) 
 
 
 def sentences(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], constant: pd.Series, axis: str = "proven"
+    runs: pd.DataFrame, table: pd.DataFrame, *, constant: pd.Series, axis: str = "proven"
 ) -> list[str]:
     """Return one text for each epsilon that compares the methods in plain words.
 
@@ -409,14 +414,16 @@ def sentences(
 
     Parameters
     ----------
-    runs, epsilons, axis
+    runs, axis
         As for `at_epsilon`, on one data set.
+    table : DataFrame
+        What `at_epsilon` returns for them.
     constant : Series
         Scores of the best constant answer by repeat.
     """
-    table = at_epsilon(runs, epsilons=epsilons, axis=axis)
     return [
-        _sentence(runs, table[table.epsilon.eq(epsilon)], epsilon, axis, constant) for epsilon in epsilons
+        _sentence(runs, table[table.epsilon.eq(epsilon)], epsilon, axis, constant)
+        for epsilon in table.epsilon.unique().tolist()
     ]
 
 
