@@ -23,7 +23,7 @@ from dplangevin.problems.network import NetworkProblem, as_inputs
 from dplangevin.problems.networks import adversaries, build, named
 from dplangevin.problems.sampling import Sampling
 
-COUNT, GUESSES, DELTA = 200, 40, 1e-5
+COUNT, GUESSES, DELTA = 200, 80, 1e-5
 N, SIDE, CLASSES = 1000, 8, 4
 POISSON = Sampling("poisson", batch=100, epochs=20)
 DP_SGD = DpSgd(step=0.02, unit="absolute", sampling=POISSON, precision=0.0, accountant=Tight())
@@ -39,7 +39,7 @@ METHODS: dict[str, dict[str, Method]] = {
         "dp_sgd": replace(DP_SGD, step=0.1, momentum=0.9),
         "dp_sgld_li2019": DpSgldLi2019(step=0.1, **LANGEVIN),
     },
-    "gan": {"dp_sgd": DP_SGD, "dp_sghmc_li2019": DpSghmcLi2019(step=0.01, **LANGEVIN)},
+    "gan": {"dp_sgd": DP_SGD, "dp_sghmc_li2019": DpSghmcLi2019(step=0.003, **LANGEVIN)},
 }
 EACH = [pytest.param(kind, name) for kind, methods in METHODS.items() for name in methods]
 
@@ -89,9 +89,9 @@ def test_canaries_are_black_and_white_images_in_the_place_of_records(problem: Of
     with pytest.raises(ValueError, match="uint8"):
         with_canaries(replace(problem, x=problem.x.float()), 3, random.generator(0, "x"))
     if isinstance(problem, GanProblem):
-        part = replace(problem, rows=problem.rows[:, 1:], y=problem.y[:, 1:])
-        with pytest.raises(ValueError, match="1000 images are all records, not 999"):
-            with_canaries(part, 3, random.generator(0, "x"))
+        for rows in (problem.rows[:, 1:], problem.rows.flip(1)):
+            with pytest.raises(ValueError, match="records are its 1000 images, in their order"):
+                with_canaries(replace(problem, rows=rows), 3, random.generator(0, "x"))
 
 
 def test_a_canary_that_is_not_in_the_data_adds_exactly_nothing(problem: OfImages) -> None:
@@ -177,7 +177,7 @@ def test_the_bound_stays_below_the_price_and_too_little_noise_is_caught(kind: st
     """A mechanism that adds half the noise of its price shows more; with a tenth it shows more than its price."""
     method, included = METHODS[kind][name], half()
     problem = with_canaries(problem_of(kind), COUNT, random.generator(0, "canaries"))
-    plan = method.plan(problem.facts, Budget(1.0, DELTA))
+    plan = method.plan(problem.facts, Budget(2.0, DELTA))
     price = Tight().epsilon(plan.guarantee.event, DELTA, "add_remove")
     shown, apart = {}, {}
     for times in (1.0, 0.5, 0.1):
@@ -188,6 +188,6 @@ def test_the_bound_stays_below_the_price_and_too_little_noise_is_caught(kind: st
         )
         shown[times] = one_run(attacker.scores.numpy(), included.numpy(), DELTA, GUESSES).epsilon
         apart[times] = separation(attacker.scores.numpy(), included.numpy())
-    assert shown[1.0] <= shown[0.5] < shown[0.1]
+    assert shown[1.0] < shown[0.5] < shown[0.1]
     assert shown[1.0] <= price < shown[0.1]
     assert 0 < apart[1.0] < apart[0.5] < apart[0.1]

@@ -67,10 +67,12 @@ def with_canaries(problem: OfImagesT, count: int, rng: torch.Generator) -> OfIma
     rng : generator of pixels and labels.
     """
     require(problem.x.dtype == torch.uint8, "canaries need images of uint8 pixels")
-    require(
-        len(problem.x) == problem.facts.n,
-        f"canaries need a problem whose {len(problem.x)} images are all records, not {problem.facts.n}",
-    )
+    n = len(problem.x)
+    if isinstance(problem, GanProblem):
+        require(
+            problem.rows.shape[1] == n and bool((problem.rows == torch.arange(n)).all()),
+            f"canaries need a GAN whose records are its {n} images, in their order: labels must be 'private'",
+        )
     x, y = problem.x.clone(), problem.y.clone()
     pixels = torch.randint(2, (count, *problem.network.shape), generator=rng, dtype=torch.uint8)
     x[:count] = 255 * pixels

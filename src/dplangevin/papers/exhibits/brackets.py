@@ -5,6 +5,8 @@ Both are pure functions of the rows of `papers.analyses.brackets` and `papers.an
 
 from __future__ import annotations
 
+import math
+import re
 from typing import Any
 
 import pandas as pd
@@ -121,6 +123,14 @@ def brackets_page(frame: pd.DataFrame, *, title: str) -> str:
         shares = f"{short(100 * rows.ratio.min())} to {short(100 * rows.ratio.max())} %"
         statistic = first.statistic.partition(";")[0]
         lines.append(
-            f"- {label(str(name))} ({shares}). Pair: {first.pair}. Statistic: {statistic}. {first.gap}"
+            f"- {label(str(name))} ({shares}). Pair: {first.pair}. Statistic: {statistic}. {first.gap}{_cap(first)}"
         )
     return tables.page(title, lines)
+
+
+def _cap(row: pd.Series) -> str:
+    """Return what an attack by guesses can show at most: the bound of `attacks.one_run` if all are right."""
+    if not (guesses := re.search(r"of (\d+) guesses", row.statistic)):
+        return ""
+    chance = (1 - row.confidence) ** (1 / int(guesses[1]))  # of a right guess, at least
+    return f" With {guesses[1]} guesses it can show {epsilon(math.log(chance / (1 - chance)))} at most."
