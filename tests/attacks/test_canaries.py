@@ -45,7 +45,7 @@ EACH = [pytest.param(kind, name) for kind, methods in METHODS.items() for name i
 
 
 def problem_of(kind: str) -> OfImages:
-    """Return a problem on images that are brighter the larger their label is."""
+    """Return a problem on grey images.  A larger label has brighter images."""
     rng = random.generator(0, "images")
     y = torch.randint(CLASSES, (N,), generator=rng)
     x = 40 * y[:, None, None, None] + torch.randint(60, (N, 1, SIDE, SIDE), generator=rng)

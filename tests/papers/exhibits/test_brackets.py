@@ -8,9 +8,11 @@ import pytest
 from drawing import captions
 from hydra.utils import instantiate
 
+from dplangevin.attacks.one_run import one_run
 from dplangevin.papers.analyses.brackets import Brackets
 from dplangevin.papers.exhibits.brackets import brackets, brackets_page, label
 from dplangevin.pipeline.config import load
+from dplangevin.text import epsilon
 
 TASKS = ["outpert 1", "ops 1", "dp_sgd 1", "pate 1", "dp_precond 1", "dp_sgd network 1"]
 
@@ -37,6 +39,16 @@ def test_no_attack_is_above_its_proof_and_rows_are_the_same_again(
     assert frame.runs.tolist() == [20_000, 0, 20_000, 0, 20_000, 1]
     assert analysis.rows("dp_sgd 1", 1)[0] == frame.iloc[2].to_dict()
     assert analysis.rows("dp_sgd 1", 2)[0]["epsilon_attack"] != frame.epsilon_attack[2]
+
+
+def test_the_page_says_what_guesses_can_show_at_most(frame: pd.DataFrame) -> None:
+    """The bound of one run if all guesses are right; so a reader sees where the proven ε is out of reach."""
+    included = np.arange(1000) < 500
+    for guesses in (20, 100, 500):
+        row = frame.iloc[[-1]].assign(statistic=f"a number; 3 of {guesses} guesses are right")
+        most = one_run(included.astype(float), included, 0.0, guesses).epsilon
+        assert f"With {guesses} guesses it can show {epsilon(most)} at most." in brackets_page(row, title="t")
+    assert "at most." not in brackets_page(frame[frame.attacked.ne("problem")], title="t").split("## How")[1]
 
 
 def test_every_method_has_a_line_and_every_epsilon_a_mark(frame: pd.DataFrame) -> None:
