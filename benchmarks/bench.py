@@ -8,13 +8,14 @@ import importlib
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from machine import describe
-from measure import ROOT, Options, Row, arguments, isolated, table
+from measure import ROOT, Options, Row, arguments, isolated, table, timed
 
 BENCHMARKS = (
-    *("objpert", "dp_sgld", "chains", "growth", "kernels", "grid", "sampler", "calibration", "composition"),
-    *("attack", "networks", "extraction", "softmax_heads", "own_table", "cluster", "noop"),
+    *("objpert", "dp_sgld", "chains", "growth", "kernels", "grid", "sampler", "limits", "calibration"),
+    *("composition", "attack", "networks", "extraction", "softmax_heads", "own_table", "cluster", "noop"),
 )
 FILE = ROOT / "benchmarks/results.md"
 TITLE = "# Benchmarks\n\nMade by `python benchmarks/bench.py --write`; README.md beside this file explains the rows.\n"
@@ -42,8 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = Options(args.threads, args.runs, args.full, args.scale, args.write)
     for name in [args.only] if args.only else BENCHMARKS:
         print(f"{name} ...", file=sys.stderr, flush=True)
-        found: list[Row] = isolated(args.threads, rows, name, options)
-        text = f"{describe(args.threads, args.scale)}\n\n{table(found)}\n"
+        found, taken = timed(partial(isolated, args.threads, rows, name, options))
+        text = f"{describe(args.threads, args.scale)}\nThis part took {taken:.0f} s.\n\n{table(found)}\n"
         print(f"## {name}\n\n{text}", flush=True)
         if args.write:
             FILE.write_text(replaced(FILE.read_text() if FILE.exists() else "", name, text))

@@ -32,53 +32,64 @@ STEP, NOISE = 1e-3, 1.0
 LONGEST = 640  # of JAX's Poisson samples, whose shape is fixed: 1e-8 are longer, and 648 rows take 1.4 times as long
 
 
+NAMES = {"poisson": "Poisson samples, clipped", "subset": "subsets, not clipped"}
+PEERS = {"poisson": "JAX, Poisson samples", "subset": "JAX, with replacement"}
+GENERAL = "JAX, vmap(grad)"
+
+
 def rows(options: Options) -> list[Row]:
-    found = []
-    for each in CHAINS:
-        count = SEEDS * each
-        names = {"poisson": "Poisson samples, clipped", "subset": "subsets, not clipped"}
-        peers = {"poisson": "JAX, Poisson samples", "subset": "JAX, with replacement"}
-        sides = [*names, *peers.values(), "JAX, vmap(grad)"]
-        times: dict[str, list[float]] = {side: [] for side in sides}
-        for _ in range(options.runs):
-            for side in sides:
-                taken = isolated(options.threads, one, side, each, RUNS, options.threads, options.scale)
-                times[side].append(1e6 * taken / (STEPS * count))
-        middle = {side: median(taken) for side, taken in times.items()}
-        general = middle["JAX, vmap(grad)"]
-        for side, name in names.items():
-            own, peer = middle[side], middle[peers[side]]
-            found.append(
-                Row(
-                    f"one chain-step, {count:,} chains, batch {BATCH}, {name}",
-                    f"{own:.2f} us ({min(times[side]):.2f} to {max(times[side]):.2f})",
-                    f"{peers[side]}, closed form {peer:.2f} us ({min(times[peers[side]]):.2f} to "
-                    f"{max(times[peers[side]]):.2f}); vmap(grad) {general:.2f} us",
-                    f"{peer / own:.2f} and {general / own:.1f} times",
-                    ">= 1 times the closed form",
-                    verdict(peer >= own),
-                    str(options.threads),
-                    f"median (and range) of {options.runs} processes a side in turns, each the median of {RUNS} runs "
-                    f"of {STEPS} steps; JAX clips in both",
-                )
-            )
+    """Compare on all threads, and on one thread on Poisson samples only."""
+    problem = adult.problem(adult.config(options.scale))
+    found = [row for each in CHAINS for row in compared(problem, options.threads, each, [*NAMES], options)]
+    if options.threads > 1:
+        found += [row for each in CHAINS for row in compared(problem, 1, each, ["poisson"], options)]
     return found
 
 
-def one(side: str, each: int, runs: int, threads: int, scale: str) -> float:
+def compared(problem: Glm, threads: int, each: int, schemes: list[str], options: Options) -> list[Row]:
+    """Return a row for each sampling scheme, with `each` chains a seed."""
+    count, every = SEEDS * each, len(schemes) == len(NAMES) and each == CHAINS[0]
+    sides = [*schemes, *(PEERS[scheme] for scheme in schemes), *([GENERAL] if every else [])]
+    times: dict[str, list[float]] = {side: [] for side in sides}
+    for _ in range(options.runs):
+        for side in sides:
+            taken = isolated(threads, one, problem, side, each, threads)
+            times[side].append(1e6 * taken / (STEPS * count))
+    middle = {side: median(taken) for side, taken in times.items()}
+    found = []
+    for scheme in schemes:
+        peer = PEERS[scheme]
+        ratios = [middle[peer] / middle[scheme]] + [middle[GENERAL] / middle[scheme] for _ in range(every)]
+        found.append(
+            Row(
+                f"one chain-step, {count:,} chains, batch {BATCH}, {NAMES[scheme]}",
+                f"{middle[scheme]:.2f} us ({min(times[scheme]):.2f} to {max(times[scheme]):.2f})",
+                f"{peer}, closed form {middle[peer]:.2f} us ({min(times[peer]):.2f} to {max(times[peer]):.2f})"
+                + (f"; vmap(grad) {middle[GENERAL]:.2f} us" if every else ""),
+                " and ".join(f"{ratio:.2f}" for ratio in ratios) + " times",
+                ">= 1 times the closed form",
+                verdict(ratios[0] >= 1),
+                str(threads),
+                f"median (and range) of {options.runs} processes a side in turns, each the median of {RUNS} runs "
+                f"of {STEPS} steps; JAX clips in both",
+            )
+        )
+    return found
+
+
+def one(problem: Glm, side: str, each: int, threads: int) -> float:
     """Median seconds of a run, alone in its process: the threads of XLA wait by spinning."""
     os.sched_setaffinity(
         0, sorted(os.sched_getaffinity(0))[:threads]
     )  # XLA takes every core that it is given
-    problem = adult.problem(adult.config(scale))
     made = {
         "poisson": lambda: ours(problem, each, "poisson", CLIP),
         "subset": lambda: ours(problem, each, "subset", float("inf")),
-        "JAX, Poisson samples": lambda: jax_steps(problem, each, closed_form, poisson=True),
-        "JAX, with replacement": lambda: jax_steps(problem, each, closed_form),
-        "JAX, vmap(grad)": lambda: jax_steps(problem, each, gradients),
+        PEERS["poisson"]: lambda: jax_steps(problem, each, closed_form, poisson=True),
+        PEERS["subset"]: lambda: jax_steps(problem, each, closed_form),
+        GENERAL: lambda: jax_steps(problem, each, gradients),
     }
-    (found,) = medians(runs, made[side]())
+    (found,) = medians(RUNS, made[side]())
     return found
 
 

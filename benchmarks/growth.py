@@ -12,12 +12,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 import torch
 from machine import describe
-from measure import ROOT, Options, Row, isolated, seconds
+from measure import ROOT, Options, Row, isolated
+from roofline import Machine
 
 from dplangevin import random
 from dplangevin.problems.chain import Chain
@@ -35,24 +36,10 @@ OF_ROWS = 20  # features where rows are many
 WORK = 4e9  # multiplications of a run, about
 
 
-class Machine(NamedTuple):
-    """flops: of a product of large matrices in float32, a second; bytes: read and written by a copy, a second."""
-
-    flops: float
-    bytes: float
-
-    @classmethod
-    def measured(cls, runs: int) -> "Machine":
-        a, x = torch.rand(2048, 2048), torch.rand(2**26)
-        y = torch.empty_like(x)
-        product = median(seconds(lambda: a @ a) for _ in range(runs + 1))
-        copy = median(seconds(lambda: y.copy_(x)) for _ in range(runs + 1))
-        return cls(2 * 2048**3 / product, 2 * x.nbytes / copy)
-
-    def least(self, chains: int, features: int, batch: int, seeds: int) -> tuple[float, float]:
-        """Seconds of the products of a step of all chains, and of its gathering."""
-        gathered = 2 * 4 * seeds * batch * features
-        return 4 * batch * features * chains / self.flops, gathered / self.bytes
+def least(machine: Machine, chains: int, features: int, batch: int, seeds: int) -> tuple[float, float]:
+    """Return the least seconds of the products of a step of all chains, and of its gathering."""
+    gathered = 2 * 4 * seeds * batch * features
+    return 4 * batch * features * chains / machine.flops, gathered / machine.bytes
 
 
 @dataclass(frozen=True)
@@ -127,7 +114,7 @@ def point(axis: str, value: int, runs: int) -> dict[str, Any]:
         times.append((problem.began[0] - start, (last - first) / steps))
     once, taken = (median(each) for each in zip(*times[1:], strict=True))
     machine, each = Machine.measured(runs), 1e6 / chains
-    products, gathering = machine.least(chains, features, batch, seeds)
+    products, gathering = least(machine, chains, features, batch, seeds)
     found = {"us": each * taken, "products_us": each * products, "gathering_us": each * gathering}
     found |= {"once_us": 1e6 * once, "gflops": machine.flops / 1e9, "gbytes": machine.bytes / 1e9}
     return {"axis": axis, **of, "batch": batch, "steps": steps, **found}

@@ -6,7 +6,10 @@ from importlib.metadata import PackageNotFoundError, version
 
 from dplangevin.pipeline.environment import processor
 
-PACKAGES = ("torch", "numpy", "scipy", "opacus", "arviz", "dvc")
+PACKAGES = (
+    *("torch", "numpy", "scipy", "scikit-learn", "arviz", "dvc", "opacus", "jax", "jax_privacy", "optax"),
+    *("numpyro", "posteriors", "dp-accounting", "riskcal", "prv-accountant", "pld-accounting"),
+)
 
 
 def describe(threads: int, scale: str) -> str:

@@ -100,8 +100,9 @@ def medians(runs: int, *sides: Callable[[], object]) -> list[float]:
 def isolated(threads: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call a module-level function in a fresh process whose torch and BLAS use `threads` threads.
 
-    The thread variables of the environment must be set already; that they hold is checked in the process.
+    The libraries read the number from the environment; that they keep to it is checked in the process.
     """
+    os.environ.update(dict.fromkeys(PINS, str(threads)))
     with ProcessPoolExecutor(1, get_context("spawn"), initializer=pin, initargs=(threads,)) as pool:
         return pool.submit(_alone, partial(function, *args, **kwargs)).result()
 

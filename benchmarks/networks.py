@@ -8,14 +8,11 @@ import os
 import time
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import torch
-from measure import PINS, Options, Row, isolated, verdict
+from measure import Options, Row, isolated, verdict
 from network_steps import BATCH, JAX, MODES, Step, jax_sides, other_ways, private, rounding, sides
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
+from roofline import shares, work
 
 NETWORKS = "tanh", "li2019"
 RATIO = 1.3  # to the non-private step, that is asked for
@@ -24,7 +21,6 @@ EPOCHS, EXAMPLES, LARGE, MINUTES = 20, 60_000, 512, 8
 
 
 def rows(options: Options) -> list[Row]:
-    os.environ.update(dict.fromkeys(PINS, "1"))  # for the processes started below
     torch.set_num_threads(1)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])  # XLA takes every core that it is given
     return [row for name in NETWORKS for row in of(name, options)] + epochs(options)
@@ -168,39 +164,3 @@ def peak(name: str, who: str, steps: int = 4) -> float:
 def resident(line: str) -> float:
     text = Path("/proc/self/status").read_text(encoding="ascii")
     return int(text.partition(f"{line}:")[2].split()[0]) / 1024
-
-
-class Bytes(TorchDispatchMode):
-    """Counts bytes that operations read and write, views left out."""
-
-    total = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        results = func(*args, **(kwargs or {}))
-        if not func.is_view:
-            outputs = results if isinstance(results, tuple | list) else (results,)
-            self.total += sum(
-                t.numel() * t.element_size() for t in (*args, *outputs) if isinstance(t, Tensor)
-            )
-        return results
-
-
-def work(step: Step) -> str:
-    """Operations (of products and convolutions) and bytes of one step."""
-    with FlopCounterMode(display=False) as operations:
-        step()
-    with Bytes() as traffic:
-        step()
-    return f"{operations.get_total_flops() / 1e9:.2f} GFLOP, {traffic.total / 1e6:.0f} MB"
-
-
-def shares(step: Step, first: int = 7) -> str:
-    """The operations that most of the time of a step goes to."""
-    with torch.profiler.profile() as profile:
-        for _ in range(10):
-            step()
-    events = sorted(profile.key_averages(), key=lambda e: e.self_cpu_time_total, reverse=True)
-    total = sum(e.self_cpu_time_total for e in events)
-    return ", ".join(
-        f"{e.key.removeprefix('aten::')} {e.self_cpu_time_total / total:.0%}" for e in events[:first]
-    )

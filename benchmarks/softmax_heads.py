@@ -5,7 +5,6 @@ timed does not depend on the rows' values.
 """
 
 import math
-import os
 import time
 import warnings
 from collections.abc import Callable
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from hydra.utils import instantiate
-from measure import PINS, Options, Row, isolated, verdict
+from measure import Options, Row, isolated, verdict
 
 from dplangevin import random
 from dplangevin.data import Dataset
@@ -34,7 +33,6 @@ REQUIRED, MINUTES = 50, 10
 
 
 def rows(options: Options) -> list[Row]:
-    os.environ.update(dict.fromkeys(PINS, "1"))  # for the process started below
     found: list[Row] = isolated(1, measured, options.runs)
     return found
 

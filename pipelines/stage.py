@@ -88,7 +88,7 @@ def unchanged(name: str) -> Iterator[None]:
     ):
         raise ConfigError(
             f"{', '.join(changed)} changed while this stage was at work, so that what it made is of neither state. "
-            "Run it again: finished units are kept"
+            "Run it again: finished tasks are kept"
         )
 
 

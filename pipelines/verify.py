@@ -103,7 +103,7 @@ class Comparison(NamedTuple):
 
     def __str__(self) -> str:
         came = ", the same bytes" if self.same else f", moved by at most {self.move:.2g}"
-        return f"{len(self.again)} of {len(self.keys)} units computed again{came if self.again else ''}"
+        return f"{len(self.again)} of {len(self.keys)} tasks computed again{came if self.again else ''}"
 
 
 def result(cfg: DictConfig, name: str) -> Result:
@@ -142,7 +142,7 @@ def check(of: Result, folder: Path, count: int) -> Comparison:
         raise ValueError(f"{', '.join(map(str, of.paths))} are of different runs: run it again")
     keys = of.compute(PartialStore(of.paths, folder))
     if {len(keys), len(of.kinds)} != {len(table) for table in before}:
-        raise ValueError(f"{of.paths[0]} does not have the {len(keys)} units of its plan, whole")
+        raise ValueError(f"{of.paths[0]} does not have the {len(keys)} tasks of its plan, whole")
     kinds = pd.Series(range(len(keys))).groupby(of.kinds)
     some = {i for _, own in kinds for i in spaced(own.tolist(), count)}
     together = [i for group in of.groups() if some & {*group} for i in group] if some else []
@@ -200,7 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of conf/pipeline: a run, or an analysis")
     parser.add_argument("--units", type=int, default=1, metavar="N", help="how many of each method (1)")
-    parser.add_argument("--renew", action="store_true", help="give units the keys of the code that is here")
+    parser.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
     parser.add_argument(
         "--within", type=float, default=0.0, metavar="MOVE", help="relative to max(1, |value|)"
     )
@@ -235,7 +235,7 @@ def main() -> None:
         if not (comparison.same or (args.renew and comparison.move <= args.within)):
             wrong.append(name)
         elif args.renew and (count := renew(of, comparison)):
-            print(f"  {count} units of earlier code have new keys", flush=True)
+            print(f"  {count} tasks of earlier code have new keys", flush=True)
         shutil.rmtree(KEPT / name, ignore_errors=True)
     if wrong:
         raise ValueError(f"not the same, or not checked: {', '.join(wrong)}")

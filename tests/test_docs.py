@@ -46,8 +46,8 @@ NOT_RUN = {
         "pip install '.[slurm]'",
     ],
     "needs a container engine": [
-        "podman build --tag registry.example/dplangevin:0.7.0 .",
-        "podman run --rm --volume .:/checkout registry.example/dplangevin:0.7.0 python pipelines/repro.py",
+        "podman build --tag registry.example/dplangevin:0.8.0 .",
+        "podman run --rm --volume .:/checkout registry.example/dplangevin:0.8.0 python pipelines/repro.py",
     ],
     "serves": [
         "dask scheduler --port 8786",

@@ -84,9 +84,13 @@ class Answer:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise of the method's own theorem; its assumptions include the problem's notes."""
+        """The promise of the method's own theorem; its assumptions include the problem's notes.
+
+        An answer contains the number of records.  So under add_remove it assumes that this number is public.
+        """
         given = self.plan.guarantee
-        texts = dict.fromkeys([*given.assumptions, *filter(None, self.model.notes)])
+        known = ["number of records public"] if given.adjacency == "add_remove" else []
+        texts = dict.fromkeys([*given.assumptions, *known, *filter(None, self.model.notes)])
         return given._replace(assumptions=tuple(texts))
 
     def price(self, adjacency: Adjacency | None = None) -> dict[str, Any]:

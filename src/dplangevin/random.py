@@ -237,6 +237,25 @@ def _distinct(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -
     return out.reshape(*shape, size)
 
 
+def stream_seed(rng: torch.Generator, secret: bool) -> int:
+    """Draw the seed of the orders of `epochs` or `allocations`.
+
+    The price of random allocation assumes that nobody knows the places.  Who knows all other rows can test a seed
+    on the outputs of an epoch.  So a secret seed has 124 bits beside a leading one, and `generator` takes the whole
+    state of a stream from it.  On a GPU, whose generators hold 64 bits, it has 62.  The price of shuffled epochs
+    holds for known orders, so their seed has 31 bits.
+
+    Parameters
+    ----------
+    rng : generator
+    secret : bool, whether the price assumes that the places are secret.
+    """
+    if not secret:
+        return int(integers(rng, 2**31, 1))
+    words = [int(word) for word in integers(rng, 2**62, 2 if rng.device.type == "cpu" else 1)]
+    return words[0] if len(words) == 1 else 1 << 124 | words[1] << 62 | words[0]
+
+
 def epochs(
     seed: int, seeds: int, n: int, size: int, first: int, device: torch.device = HOST
 ) -> Iterator[Tensor]:

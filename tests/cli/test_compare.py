@@ -20,9 +20,11 @@ from typer.testing import CliRunner, Result
 
 from dplangevin import random
 from dplangevin.cli import app, comparison
+from dplangevin.cli.compare import _ours
 from dplangevin.cli.compare_page import Page
 from dplangevin.data import schema as schemas
 from dplangevin.data.schema import Schema
+from dplangevin.files import temporary_path
 from dplangevin.methods.prices import whole
 from dplangevin.methods.registry import METHODS
 from dplangevin.papers.exhibits import read
@@ -246,6 +248,16 @@ def test_classes_and_numbers_and_what_is_not_defined_for_them(here: Path) -> Non
         for name in ("absolute_error", "constant_absolute_error")
     )
     assert free < constant
+
+
+def test_what_a_killed_run_leaves_does_not_keep_the_next_one_out(tmp_path: Path) -> None:
+    with temporary_path(tmp_path / "index.html") as part:
+        part.touch()
+        (tmp_path / "config.yaml").touch()
+        _ours(tmp_path, None)
+        (tmp_path / "notes.txt").touch()
+        with pytest.raises(ValueError, match=r"of no comparison, notes\.txt"):
+            _ours(tmp_path, None)
 
 
 def test_nothing_of_a_table_is_carried_out(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,6 +122,20 @@ def test_gradients_too_large_to_square_contribute_nothing():
     left_out(network, theta * 0, x, y, mask, 0.5, 0, 3)
 
 
+def test_an_example_contributes_nothing_where_an_image_of_zeros_is_not_finite_either():
+    module = nn.Sequential(nn.Flatten(), nn.Linear(1, 2), nn.Linear(2, 2))
+    network = Network(module, (1, 1, 1), 2)
+    theta = torch.tensor([[1e20, 1e20, 1e20, 1e20, 1e19, -1e19, 1e19, 1e19, 0.0, 0.0]])  # 1e20 (x + 1), twice
+    x, y = torch.tensor([-1.0, -1.0, 1.0]).view(1, 3, 1, 1, 1), torch.zeros(1, 3, dtype=torch.long)
+    mask = torch.ones(1, 3, dtype=torch.bool)
+    for clip in (1.0, math.inf):
+        found, wanted = (clipped_sum(network, theta, x[:, :n], y[:, :n], mask[:, :n], clip) for n in (3, 2))
+        assert bool(found.gradient.isfinite().all())
+        assert torch.equal(found.gradient, wanted.gradient)
+        nothing = clipped_sum(network, theta, x[:, 2:], y[:, 2:], mask[:, 2:], clip)
+        assert not bool(nothing.gradient.any() | nothing.loss.any() | nothing.right.any())
+
+
 def test_parameters_that_are_not_finite_are_named(network):
     """They are released, or alike on all data sets; the examples are not named."""
     theta, x, y, mask = problem(network, seeds=2, batch=4, dtype=torch.float32)

@@ -76,7 +76,7 @@ def test_bad_values_are_refused(text, monkeypatch, network):
 
 @pytest.mark.parametrize("bound", [1, 4, 16])
 def test_the_bound_is_kept(network, bound, monkeypatch):
-    """But for a block of columns and what is as long as the batch."""
+    """Except for a block of columns and what is as long as the batch."""
     monkeypatch.setenv("DPL_MEMORY", str(bound))
     assert peak(network, 512) < 2**20 * (1.2 * bound + 1)
     monkeypatch.setenv("DPL_MEMORY", "1000")

@@ -433,7 +433,7 @@ def test_a_limit_on_the_size_of_files_is_not_excused(project: Path) -> None:
 @sources
 def test_a_folder_that_may_not_be_written_is_not_excused(project: Path) -> None:
     around = []
-    if os.geteuid() == 0:  # whom permissions do not stop, but for those that it gives up
+    if os.geteuid() == 0:  # whom permissions do not stop, except by those that it gives up
         caps = "-dac_override,-dac_read_search"
         around = ["setpriv", f"--inh-caps={caps}", f"--bounding-set={caps}"]
         if not works(*around, "true"):

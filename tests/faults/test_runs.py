@@ -335,7 +335,7 @@ def test_parameters_that_change_under_a_stage_are_not_entered(checkout: Checkout
 def test_what_a_stage_may_not_see_change_is_what_dvc_says_it_depends_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of stages of every kind: the paths in dvc.lock, but for what stages write under the lock of their run."""
+    """Of stages of every kind: the paths in dvc.lock, except what stages write under the lock of their run."""
     monkeypatch.chdir(ROOT)
     stages = summary.loaded(Path("dvc.lock"))["stages"]
     kinds = {name.partition("@")[0]: name for name in stages}
@@ -635,10 +635,10 @@ def test_a_unit_that_is_computed_again_says_how_far_it_moved(
     written("an old machine")
     monkeypatch.setenv("DPL_RECOMPUTE", "1")
     same = machine.moved(written("another").before[0], cache.listed(path))
-    assert str(same) == "all 2 units have the same bytes as before"
+    assert str(same) == "all 2 tasks have the same bytes as before"
     move = machine.moved(written("a third", b=72.0).before[0], cache.listed(path))
     assert move.largest == pytest.approx({"ess": 0.28, "accuracy": 0.028})
-    assert str(move).startswith("1 of 2 units have the same bytes as before; the others moved")
+    assert str(move).startswith("1 of 2 tasks have the same bytes as before; the others moved")
     assert str(move).endswith("accuracy 0.028, ess 0.28. Before: another; now: a third")
     monkeypatch.delenv("DPL_RECOMPUTE")
     written("a fourth", a=0.7)  # nothing is computed, so nothing is said of the arithmetic

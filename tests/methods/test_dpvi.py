@@ -11,6 +11,8 @@ from dplangevin.methods import released
 from dplangevin.methods.dpvi import Dpvi
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import LOGISTIC
 from dplangevin.problems.sampling import Sampling
 
 
@@ -73,6 +75,15 @@ def test_the_first_step_by_hand() -> None:
     assert cut > 0
     assert whole > 0
     assert steps[0] < steps[1] == steps[2] == 0.5
+
+
+def test_one_row_of_any_length_leaves_the_chain_finite() -> None:
+    """Its weighted length overflows float32; where its slope is 0, it contributes nothing."""
+    x = torch.zeros(1, 300, 4)
+    x[0, 7] = 1e15
+    problem = Glm(x, torch.ones(1, 300), LOGISTIC, row_bound=1e16)
+    release, _ = released(Dpvi(), problem, [Budget(1.0, 1e-5)], 6, random.generator(0, "long"))
+    assert bool(release.theta.isfinite().all())
 
 
 def test_more_budget_fits_better() -> None:

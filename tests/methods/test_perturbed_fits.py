@@ -22,9 +22,9 @@ from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, e
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.problems.glm import Glm
+from dplangevin.problems.glm import Glm, linear_facts
 from dplangevin.problems.losses import LOGISTIC
-from dplangevin.samplers.minimise import minimise, private_minimum
+from dplangevin.samplers.minimise import estimated, minimise, private_minimum
 from dplangevin.samplers.posterior import find_centre
 
 MADE: dict[str, Callable[..., Glm]] = {"logistic": logistic, "softmax": multinomial, "huber": linear}
@@ -99,6 +99,25 @@ def test_no_data_set_keeps_the_solver_from_its_bound_or_ends_it(data: str, metho
     find_centre(problem, torch.ones(1), torch.zeros(1), 10.0)
 
 
+def test_rows_that_an_estimated_hessian_does_not_see_do_not_keep_the_solver_from_its_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The Hessian of a large problem is estimated from every second row; here these are all zero."""
+    monkeypatch.setattr("dplangevin.samplers.minimise.LARGE", 0)
+    monkeypatch.setattr("dplangevin.samplers.minimise.ROWS", 1000)
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(2000, 10, generator=rng)
+    x = x / x.norm(dim=1, keepdim=True)
+    x[::2] = 0.0
+    problem = Glm(x[None], torch.ones(1, 2000), LOGISTIC)
+    work = ObjPert().plan(problem.facts, Budget(8.0, 1e-5)).work
+    linear = random.noise(random.generator(0, "unseen"), 2, 1, 10) * work.scale
+    ridge, bound = torch.tensor([[work.ridge], [work.gradient_bound]], dtype=torch.float64)
+    theta = private_minimum(estimated(problem), ridge, linear, bound)
+    left = problem.to(torch.float64).grad(theta) + ridge[:, None] * theta + linear
+    assert bool((left.norm(dim=-1) <= bound).all())
+
+
 @pytest.mark.parametrize(("adjacency", "share"), [("replace_one", 1.5), ("add_remove", 1.0)])
 def test_objpert_minimises_the_perturbed_objective_that_its_event_names(adjacency: Any, share: float) -> None:
     problem, eps = logistic(seeds=1), 1 / share
@@ -157,6 +176,16 @@ def test_outpert_noise_has_the_analytic_gaussian_scale() -> None:
     problem = logistic(shared=True, n=200)
     theta = run(OutPert(0.05, AnalyticGaussian()), problem, 1.0, seeds=2000)[0].theta[:, 0, 0]
     assert float((theta - theta.mean(0)).std()) == pytest.approx(3.73063 * 2 / (200 * 0.05), rel=0.03)
+
+
+def test_outpert_noise_covers_what_the_solver_leaves_for_every_neighbour() -> None:
+    facts = linear_facts(LOGISTIC, 10_000_000, 20, 1.0)
+    plan = OutPert(1e-9, AnalyticGaussian()).plan(facts, Budget(1.0, 1e-8))
+    ridge, left, std = plan.work.ridge, plan.work.gradient_bound, plan.work.output_scale
+    multiplier = plan.guarantee.event.noise_multiplier
+    assert left > 1e-5 * facts.lipschitz
+    assert (facts.lipschitz + 2 * left) / ridge <= std / multiplier * (1 + 1e-12)  # a record is removed
+    assert 2 * (facts.lipschitz + left) / ridge <= 2 * std / multiplier  # replaced
 
 
 def test_longer_rows_are_paid_for() -> None:

@@ -87,6 +87,13 @@ def test_every_method_that_has_a_grid_spends_the_budget_on_all_runs_and_says_so(
         Tight().epsilon(plan.guarantee.event, budget.delta, "add_remove")
 
 
+def test_a_held_back_record_that_contributes_nothing_moves_the_scores_as_far_as_another_one() -> None:
+    method = Tuned(CHEAP, {"l2": [0.5, 1.0]}, 5.0)
+    (_, scores) = method.plan(facts(1000, 5), Budget(1.0, 1e-5)).guarantee.event.events
+    removed, replaced = (Tight().epsilon(scores, 1e-5, kind) for kind in ("zero_out", "replace_one"))
+    assert removed == pytest.approx(replaced, rel=1e-6)
+
+
 def test_without_a_budget_there_is_no_noise_and_no_promise() -> None:
     plan = Tuned(CHEAP, {"l2": [0.1, 1.0]}).plan(facts(50, 2), Budget(math.inf, 0.0))
     assert plan.guarantee.epsilon == math.inf

@@ -103,9 +103,9 @@ def test_files_depend_on_the_values_only_and_come_back(tmp_path: Path) -> None:
 
 
 def test_a_missing_reference_names_the_stage(tmp_path: Path) -> None:
-    path = tmp_path / "compare/adult.npz"
-    with pytest.raises(DataError, match=r"dvc repro reference@compare-adult"):
+    path = tmp_path / "reference/adult.npz"
+    with pytest.raises(DataError, match=r"dvc repro reference@adult"):
         load(path, "unit")
     save(path, {"unit": known()})
-    with pytest.raises(DataError, match=r"scaling 'raw' in .*dvc repro reference@compare-adult"):
+    with pytest.raises(DataError, match=r"scaling 'raw' in .*dvc repro reference@adult"):
         load(path, "raw")

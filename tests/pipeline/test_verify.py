@@ -1,4 +1,4 @@
-"""Committed results are computed again in part, and units whose rows would come out the same get new keys."""
+"""Committed results are computed again in part, and tasks whose rows would come out the same get new keys."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ def test_some_of_each_method_are_computed_again(made: verify.Result, tmp_path: P
     assert [made.kinds.count(run) for run in ("ops", "objpert")] == [4, 8]
     found = verify.check(made, tmp_path / "again", 2)
     assert [made.kinds[found.keys.index(key)] for key in found.again] == ["ops"] * 2 + ["objpert"] * 2
-    assert str(found) == "4 of 12 units computed again, the same bytes"
+    assert str(found) == "4 of 12 tasks computed again, the same bytes"
     assert found.same
     assert {path.name: path.read_bytes() for path in made.paths[0].parent.iterdir()} == before
 
@@ -59,7 +59,7 @@ def test_units_get_the_keys_of_the_code_and_say_why(made: verify.Result, tmp_pat
         units = json.loads(beside(path).read_text())
         assert [unit["key"] for unit in units] == keys
         said = {unit["key"]: unit.get("renewed") for unit in units}
-        wanted = "2 of 12 units computed again, the same bytes"
+        wanted = "2 of 12 tasks computed again, the same bytes"
         assert said == {key: None if key in found.again else wanted for key in keys}
     again = Store(made.paths, tmp_path / "units")
     assert made.compute(again) == keys  # from what is there
@@ -76,12 +76,12 @@ def test_rows_that_come_out_others_are_found(made: verify.Result, tmp_path: Path
     path.write_text(parts[0].header + "\n" + "".join(rows.text for rows in parts))
     beside(path).write_text(listing(list(there), parts))
     found = verify.check(made, tmp_path / "again", 1)
-    assert str(found).startswith("2 of 12 units computed again, moved by at most 0.")
+    assert str(found).startswith("2 of 12 tasks computed again, moved by at most 0.")
     assert [move.largest for move in found.moves] == [{}, {"accuracy": found.move}]
     verify.renew(made, found)  # as --within asks for
     assert {rows.renewed for rows in listed(path).values()} == {str(found)}
     made.kinds.pop()
-    with pytest.raises(ValueError, match="does not have the 12 units of its plan, whole"):
+    with pytest.raises(ValueError, match="does not have the 12 tasks of its plan, whole"):
         verify.check(made, tmp_path / "again", 1)
 
 
@@ -95,7 +95,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     done = status("ryffel2022_counterexample")
     said = capsys.readouterr().out.splitlines()[0]
     assert said.startswith("ryffel2022_counterexample: ")
-    if said.endswith("units computed again, the same bytes"):
+    if said.endswith("tasks computed again, the same bytes"):
         assert done == 0
     else:  # on another processor
         assert done == 1

@@ -405,8 +405,10 @@ def _ours(out: Path, schema: Path | None) -> None:
     }
     if not out.is_dir():
         return
+    killed = re.compile(r"\..*\.part")  # what a run that was killed leaves, see `files.temporary_path`
+    known = {*names, "proven.png", "promised.png"}
     others = sorted(
-        path.name for path in out.iterdir() if path.name not in {*names, "proven.png", "promised.png"}
+        path.name for path in out.iterdir() if path.name not in known and not killed.fullmatch(path.name)
     )
     own = not (out / "config.yaml").exists() and any(out.iterdir())
     if schema is not None and schema.resolve().parent == out.resolve():

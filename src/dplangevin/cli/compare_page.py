@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, TUNED, Comparison, Outcome
 from dplangevin.data.schema import FROM_DATA, LEFT_OUT, Schema
+from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import compare
 from dplangevin.papers.exhibits.style import image_bytes, look
 from dplangevin.papers.statistics import finite_interval, sort_by
@@ -163,7 +164,9 @@ class Page:
             if axis == "proven"
             else "promised ε (by each method's theorem)"
         )
-        return f"{self.measure} at equal {which}, {NEIGHBOURS.replace('_', '-')}, δ = {number(self.comparison.delta)}"
+        return (
+            f"{self.measure} at equal {which}, {relations(NEIGHBOURS)}, δ = {number(self.comparison.delta)}"
+        )
 
     @property
     def measure(self) -> str:
@@ -328,7 +331,7 @@ class Page:
                 "method": look(row.method).label,
                 "asked": short(row.epsilon),
                 "proven": epsilon(row.epsilon_proven),
-                "accountant": f"{row.accountant_promised}, {row.adjacency.replace('_', '-')}",
+                "accountant": f"{row.accountant_promised}, {relations(row.adjacency)}",
                 "promised": epsilon(row.epsilon_promised),
                 "steps": steps,
                 "released": row.released,

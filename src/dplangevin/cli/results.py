@@ -35,11 +35,7 @@ SETTINGS = {  # the column `setting`
     "stand-in": "another network or other data than the paper's",
     "invented": "data or sizes that the paper does not give",
 }
-BRACKETS = {  # how certain a lower bound is, by the column `measure`
-    "attack to proof": "attack, 95 % confidence",
-    "exact pair to proof": "exact, for one pair of data sets",
-}
-UNITS = {"accuracy": "accuracy, as a share of 1"}
+NUMBERS = "ours", "low", "high", "asked_low", "asked_high"
 PAGE = "report/claims.html"  # in the folder of results
 LABEL = 12  # columns of the labels of one claim
 NAME = 25  # columns of the name of an exhibit
@@ -96,8 +92,7 @@ def claims(
                 f"no claim {id!r}{near or '; `dplangevin claims --verdict ...` lists their ids'}"
             )
     if json:
-        numbers = {"ours", "low", "high", "asked_low", "asked_high"}
-        listed = [{k: float(v or "nan") if k in numbers else v for k, v in row.items()} for row in rows]
+        listed = [{k: float(v or "nan") if k in NUMBERS else v for k, v in row.items()} for row in rows]
         output.document({"counts": counted(rows, "paper"), "kinds": counted(rows, "kind"), "claims": listed})
         return
     if id is not None:
@@ -129,9 +124,12 @@ def titles(kind: str, verdict: str, rows: Sequence[tally.Claim]) -> None:
 
 
 def whole(claim: tally.Claim, everything: Sequence[tally.Claim], folder: Path) -> None:
-    """Print one claim with its quotation, our number, its certainty, the reason and the files."""
-    unit = UNITS.get(claim["unit"], claim["unit"])
-    asked_range = _asked_range(claim)
+    """Print one claim with its quotation, our result, the reason and the files."""
+    import pandas as pd  # here, since `--help` needs none
+
+    from dplangevin.papers.claims.sentences import sentence
+
+    numbers = {name: float(claim[name] or "nan") for name in NUMBERS}
     same = sum(other["fact"] == claim["fact"] for other in everything) - 1
     restated = output.counted(same, "other claim")
     shown = [f"{folder / EXHIBITS / name}/" for name in tally.shown_by(claim)]
@@ -145,10 +143,7 @@ def whole(claim: tally.Claim, everything: Sequence[tally.Claim], folder: Path) -
         ("read as", claim["published"]),
         ("kind", ONE[claim["kind"]]),
         ("setting", SETTINGS.get(claim["setting"], claim["setting"])),
-        ("unit", unit),
-        ("asked", asked_range),
-        ("ours", _number(claim["ours"], claim["unit"])),
-        ("certainty", certainty(claim)),
+        ("result", sentence(pd.Series({**claim, **numbers}))),
         ("reason", claim["reason"]),
         (
             "fact",
@@ -162,54 +157,6 @@ def whole(claim: tally.Claim, everything: Sequence[tally.Claim], folder: Path) -
     ):
         if text:
             output.line(f"{label:<{LABEL}}{text}", indent=LABEL)
-
-
-def certainty(claim: tally.Claim) -> str:
-    """Return how certain our number is, in words with the limits."""
-    low, high = (_number(claim[name], claim["unit"]) for name in ("low", "high"))
-    limits = f"{low} to {high}" if low and high and low != high else low or high
-    measure = claim["measure"]
-    if how := BRACKETS.get(measure):
-        least = f"{low} ({how})"
-        if low and high:
-            return f"between {least} and {high} (proof)"
-        return (
-            f"at least {least}; no upper bound is proven"
-            if low
-            else f"at most {high} (proof); no attack was run"
-        )
-    if measure == "exact":
-        return "exact: a proof or a computation" + (f", {limits}" if limits else "")
-    if measure == "interval":
-        return f"95 % interval {limits}, over independent splits or draws"
-    if measure == "interval, one split":
-        return f"95 % interval {limits}, over seeds on one split; the sampling error of the test rows is not in it"
-    if measure == "range":
-        return f"smallest to largest value {limits}; this is not a confidence interval"
-    return "one value, without an interval" if claim["ours"] else ""
-
-
-def _asked_range(claim: tally.Claim) -> str:
-    """Return the range that the claim asks our number to lie in."""
-    low, high = (float(claim[name] or "nan") for name in ("asked_low", "asked_high"))
-    first, last = (_number(claim[name], claim["unit"]) for name in ("asked_low", "asked_high"))
-    if low == high:
-        return f"exactly {first}"
-    texts = [f"at least {first}" if abs(low) < float("inf") else ""]
-    texts += [f"at most {last}" if abs(high) < float("inf") else ""]
-    return ", ".join(filter(None, texts))
-
-
-def _number(text: str, unit: str) -> str:
-    """Return a number of the table: whole numbers in full, accuracies with four decimals."""
-    if not text:
-        return ""
-    value = float(text)
-    if unit == "accuracy" and value not in (0, 1) and abs(value) < float("inf"):
-        return f"{value:.4f}"
-    if value.is_integer() and abs(value) < 1e15:
-        return f"{value:,.0f}"
-    return f"{value:,.1f}" if 100 <= abs(value) < 1e9 else short(value)
 
 
 def summary(kind: str, rows: Sequence[tally.Claim]) -> None:

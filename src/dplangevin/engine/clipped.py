@@ -108,17 +108,40 @@ def clipped_sum(
     known = network.classes if loss_of is passes.cross_entropy else None
     _check(network, theta, x, y, mask, clip, micro_batch, known)
     theta = theta.contiguous()
-    made = partial(_sums, network, theta, x, y, loss_of=loss_of, micro_batch=micro_batch)
-    sums = made(mask, clip)
+    made = partial(_sums, network, theta, loss_of=loss_of, micro_batch=micro_batch)
+    sums = made(*_blank(x, y, mask), mask, clip)
     if _finite(sums, clip):
         return sums
     if not bool(theta.isfinite().all()):
         lost = int((~theta.isfinite().all(-1)).nonzero()[0])
         raise ValueError(f"the parameters of network {lost} are not finite: lower the step size")
     # the norms identify the example; without a clip they were not computed
-    found = sums if clip < math.inf else made(mask, 1.0)
-    bad = ~(found.loss.isfinite() & found.norm.isfinite())
-    return made(mask & ~bad, clip)
+    found = sums if clip < math.inf else made(*_blank(x, y, mask), mask, 1.0)
+    good = mask & found.loss.isfinite() & found.norm.isfinite()
+    sums = made(*_good_alone(x, y, good), good, clip)
+    some = good.any(1)
+    if bool(some.all()):
+        return sums
+    return Sums(*(torch.where(some.view(-1, 1), each, torch.zeros_like(each)) for each in sums))
+
+
+def _blank(x: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return examples and labels, with zeros where an example takes no part."""
+    if bool(mask.all()):
+        return x, y
+    shape = (*mask.shape, 1, 1, 1)
+    return torch.where(mask.view(shape), x, 0.0), torch.where(mask, y, 0)
+
+
+def _good_alone(x: Tensor, y: Tensor, good: Tensor) -> tuple[Tensor, Tensor]:
+    """Return examples and labels, with the network's first good example in the place of each that is not good.
+
+    An image of zeros may be as bad as the one that it replaces.  Then its weight of 0 would not remove it.
+    """
+    first = torch.arange(len(good), device=good.device), good.int().argmax(1)
+    x, y = x.expand(len(good), *x.shape[1:]), y.expand(good.shape)
+    shape = (*good.shape, 1, 1, 1)
+    return torch.where(good.view(shape), x, x[first][:, None]), torch.where(good, y, y[first][:, None])
 
 
 def _sums(
@@ -134,9 +157,6 @@ def _sums(
 ) -> Sums:
     """Return what `clipped_sum` returns if all losses and gradients are finite."""
     seeds, batch = mask.shape
-    if not bool(mask.all()):
-        shape = (seeds, batch, 1, 1, 1)
-        x, y = torch.where(mask.view(shape), x, 0.0), torch.where(mask, y, 0)
     x, y = x.expand(seeds, *x.shape[1:]), y.expand(seeds, batch)
     layers = plan(network.module)
     run = (

@@ -28,8 +28,8 @@ class OutPert:
     The minimiser moves by at most ``2L/(n l2)`` when one record is replaced; one record's share is
     ``L/(n l2)`` (Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8).  ``s`` comes from the analytic
     Gaussian mechanism (Balle and Wang 2018).  The computed fit leaves a gradient of norm at most gamma
-    (`perturbed_fits`).  So it moves by at most ``2(L + gamma)/(n l2)``, and s is larger in the same
-    proportion.
+    (`perturbed_fits`).  So it moves by at most ``2(L + gamma)/(n l2)`` if a record is replaced, and by at most
+    ``(L + 2 gamma)/(n l2)`` if one is removed.  s is larger by the factor ``1 + 2 gamma/L``, which covers both.
 
     Differs: wang2015 (Theorem 2) quotes the classical ``sqrt(2 ln(1.25/delta))/eps``, which holds only for
     eps < 1.
@@ -58,7 +58,7 @@ class OutPert:
             event = GaussianDpEvent(multiplier)
         ridge, lipschitz = facts.n * self.l2, facts.bounded("outpert")
         left = reachable(facts, ridge, 0.0)
-        std = multiplier * (lipschitz + left) / ridge
+        std = multiplier * (lipschitz + 2 * left) / ridge
         guarantee = guaranteed(
             self.accountant, event, budget, "replace_one", "final", "full", assumptions(facts)
         )

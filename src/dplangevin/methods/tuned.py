@@ -32,7 +32,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
-from dp_accounting import DpEvent, GaussianDpEvent
+from dp_accounting import DpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from torch import Tensor
 
@@ -40,7 +40,7 @@ from dplangevin import random
 from dplangevin.checks import require
 from dplangevin.methods import Execution, Method, Plan, Release, guaranteed
 from dplangevin.methods.evaluate import predictive, rightness
-from dplangevin.privacy import Budget, OneOfDpEvent, calibrate
+from dplangevin.privacy import Budget, HalfReplacedDpEvent, OneOfDpEvent, calibrate
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.selection import check_runs, probabilities
@@ -155,7 +155,7 @@ class Tuned:
             return self.best_of(one_of([plan.guarantee.event for plan in plans]))
 
         def of_scores(multiplier: float) -> DpEvent:
-            return self.best_of(GaussianDpEvent(multiplier))
+            return self.best_of(HalfReplacedDpEvent(multiplier / 2))
 
         share, multiplier, event = 1.0, 0.0, None
         if private:
@@ -188,7 +188,7 @@ class Tuned:
                 f"choices of {' and '.join(self.choices)}, runs and held-back rows public",
             ],
         )
-        std = multiplier / 2  # a record moves the sum by 1: mu = 1/std is that of the multiplier 2 std
+        std = multiplier / 2  # a record that is replaced or removed moves the sum by 1: mu = 1/std
         settings: dict[str, float | str] = {"calibration": "tight"}
         violated = dict.fromkeys(text for plan in plans for text in plan.violated)
         return Plan(guarantee, Tries(tuple(plans), std), settings, violated=tuple(violated))

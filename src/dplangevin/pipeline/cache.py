@@ -201,7 +201,7 @@ class Store:
         tasks = []
         for key in keys:
             if (tables := self.find(key)) is None:
-                raise ValueError(f"unit {key} of {', '.join(map(str, self.paths))} is not finished")
+                raise ValueError(f"task {key} of {', '.join(map(str, self.paths))} is not finished")
             tasks.append(tables)
         for table in zip(*tasks, strict=True):
             header = _united([rows.header for rows in table])
@@ -246,7 +246,7 @@ def listed(path: Path) -> dict[str, Rows]:
             intact[key] = rows
     if wrong := len(entries) - len(intact):
         print(
-            f"{path} has other rows than {beside(path).name} lists for {wrong} of {len(entries)} units: computed again",
+            f"{path} has other rows than {beside(path).name} lists for {wrong} of {len(entries)} tasks: computed again",
             file=sys.stderr,
         )
     return intact

@@ -136,7 +136,7 @@ class Cluster:
         except (OSError, ValueError, TypeError) as error:
             raise ValueError(
                 f"no scheduler answers at {CLUSTER} = {self.address} for {patience:.0f} s ({error}): start one with "
-                "`dask scheduler`; units that were finished are kept"
+                "`dask scheduler`; tasks that were finished are kept"
             ) from error
         try:
             yield client

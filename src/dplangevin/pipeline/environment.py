@@ -120,11 +120,13 @@ class Move(NamedTuple):
 
     def __str__(self) -> str:
         if self.same == self.units:
-            return f"all {self.units} units have the same bytes as before"
+            return f"all {self.units} tasks have the same bytes as before"
         sizes = ", ".join(f"{name} {short(size)}" for name, size in sorted(self.largest.items()))
-        before, now = (environment or "arithmetic that is not listed" for environment in self.environments)
+        before, now = (
+            environment or "an environment that is not listed" for environment in self.environments
+        )
         return (
-            f"{self.same} of {self.units} units have the same bytes as before; the others moved, relative to "
+            f"{self.same} of {self.units} tasks have the same bytes as before; the others moved, relative to "
             f"max(1, |value|), by at most: {sizes}. Before: {before}; now: {now}"
         )
 

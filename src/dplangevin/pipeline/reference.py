@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from dplangevin.data import DataError, save_arrays
+from dplangevin.data.files import stage
 from dplangevin.methods import evaluate
 from dplangevin.problems.glm import Glm
 from dplangevin.samplers.posterior import R_HAT, Sampler
@@ -111,6 +112,6 @@ def load(path: Path, scaling: str) -> Reference:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(
             f"no reference posterior for scaling {scaling!r} in {path}: {error}. "
-            f"Make it: dvc repro reference@{path.parent.name}-{path.stem}"
+            f"Make it: dvc repro {stage('reference', path.stem)}"
         ) from error
     return Reference(*fields)

@@ -141,7 +141,7 @@ class RunConfig(Group):
 
 @dataclass(frozen=True)
 class Experiment(Group):
-    """An experiment of conf/experiment, see `plan` and `experiment`.
+    """An experiment of conf/experiment, see `plan` and `sweep`.
 
     Attributes
     ----------

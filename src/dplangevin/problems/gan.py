@@ -100,7 +100,7 @@ class GanProblem:
     weight : float
         The weight w >= 0 of the loss of a labelled record.
     every_label : Tensor (N,) or None
-        Labels of all training images.  This problem learns nothing from them; only `judge` does.
+        Labels of all training images.  This problem learns nothing from them; only the digit classifier does.
     """
 
     network: Network

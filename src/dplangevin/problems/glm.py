@@ -18,7 +18,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from dplangevin.checks import positive, real, require
+from dplangevin.checks import count, positive, real, require
 from dplangevin.data import clip_rows
 from dplangevin.engine import long_sums, memory
 from dplangevin.problems import Descent, Facts, Sums
@@ -521,7 +520,8 @@ class Glm:
                     self._lengths(x)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
                 )
             norm = (slope.abs() if self.classes == 1 else slope.norm(dim=-2)) * lengths
-            cut = (clip[:, None] / norm).clamp_(max=1.0)
+            # a weighted length may be infinite: times a slope of 0 it is nan, and the gradient is 0
+            cut = torch.where(norm > clip[:, None], clip[:, None] / norm, 1.0)
             scale = cut if scale is None else cut.mul_(scale)
         if scale is not None:
             slope = slope * (scale if self.classes == 1 else scale[:, :, None])
@@ -779,9 +779,8 @@ def linear_facts(loss: Loss, n: int, features: int, row_bound: float, public: in
     ValueError
         For a number outside its domain.
     """
-    for name, count, least in (("records", n, 0), ("features", features, 1), ("public", public, 0)):
-        whole = isinstance(count, Integral) and not isinstance(count, bool) and count >= least
-        require(whole, f"{name} = {count!r} must be a whole number of at least {least}")
+    count(0, records=n, public=public)
+    count(1, features=features)
     require(
         real(row_bound=row_bound) > 0, f"row_bound = {row_bound!r} must be above 0: give the public bound"
     )

@@ -5,7 +5,6 @@ All seeds and budgets are computed at once, on a grid ``(S, E)``.  An entry is o
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -261,9 +260,13 @@ def newton(
 
 
 def one_of(problem: Glm, seed: int) -> Glm:
-    """Return the problem with the data set of one seed."""
+    """Return the problem with the data set of one seed, and with its exact Hessian.
+
+    `newton` reaches the minimum on every data set only with the exact one: the rows of an `Estimated` Hessian may
+    all be zero.
+    """
     row = 0 if problem.shared else seed
-    return replace(problem, x=problem.x[row : row + 1], y=problem.y[row : row + 1])
+    return Glm(problem.x[row : row + 1], problem.y[row : row + 1], problem.loss, row_bound=problem.row_bound)
 
 
 def _factor(problem: Glm, theta: Tensor, ridge: float) -> Tensor:
@@ -427,7 +430,7 @@ ROWS, LARGE = 5000, 2.0**34  # rows for an estimated Hessian, and the n d^2 abov
 class Estimated(Glm):
     """A problem whose Hessian is estimated from about `ROWS` evenly spaced rows.
 
-    The Hessian only tunes a solver, so it need not be exact.
+    The Hessian only tunes `descend`, so it need not be exact.  `follow` does not use it.
     """
 
     def hessian(self, theta: Tensor) -> Tensor:

@@ -229,7 +229,7 @@ def test_the_advice_says_who_is_ahead_of_the_leader(table: pd.DataFrame) -> None
     better = table.assign(accuracy=table.accuracy + 0.05 * table.method.eq("ops"))
     wide = better.assign(dataset="again_" + better.dataset)  # so that OPS has two held-out tables
     text = "\n".join(leaderboard.advice(pd.concat([better, wide])))
-    assert "**DP-GD, all rows has the best mean rank over 12 held-out tables.**" in text
+    assert "**Averaged over all ε, DP-GD, all rows has the best mean rank on 12 held-out tables.**" in text
     assert (
         "At ε = 1 it is ahead of 3 of 4 other learners by more than chance, and behind One-posterior" in text
     )

@@ -73,7 +73,8 @@ def explicit(of: Any, chains: list[Chain], schemes: set[str] | None = None) -> l
     by_epoch: Any = None
     if schemes & BY_EPOCH:
         draw: Any = random.epochs if "shuffled" in schemes else random.allocations
-        by_epoch = draw(int(torch.randint(2**31, (1,), generator=rng)), SEEDS, N, size, 0)
+        of_orders = random.stream_seed(rng, secret="random_allocation" in schemes)
+        by_epoch = draw(of_orders, SEEDS, N, size, 0)
     for t, batch in enumerate(random.batches(rng, schemes, SEEDS, N, size, d, STEPS, 64, by_epoch)):
         for s in range(SEEDS):
             for e, c in enumerate(chains):
@@ -404,6 +405,24 @@ def test_each_record_is_in_one_random_minibatch_of_an_epoch() -> None:
     assert bool((resumed == full[-1][1][0]).all())
     allocated = Sampling("random_allocation", 128, 30)
     assert (allocated.steps(50_000), allocated.ends(50_000)[0]) == (11_700, 390)
+
+
+@pytest.mark.parametrize(("scheme", "bits"), [("random_allocation", 125), ("shuffled", 31)])
+def test_only_secret_places_need_a_seed_that_nobody_can_try(
+    scheme: Any, bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    name = "allocations" if scheme == "random_allocation" else "epochs"
+
+    def drawn(seed: int, *given: Any) -> Any:
+        seen.append(seed)
+        return getattr(random, name)(seed, *given)
+
+    monkeypatch.setattr(f"dplangevin.samplers.chains.loop.{name}", drawn)
+    for label in "abcdefgh":
+        run(problem(), [chain(scheme)], SEEDS, random.generator(0, label))
+    assert max(seed.bit_length() for seed in seen) in range(bits - 6, bits + 1)
+    assert len({*seen}) == 8
 
 
 def test_shuffled_epochs_share_no_minibatches_with_samples() -> None:

@@ -121,7 +121,7 @@ def more_covered(
     Parameters
     ----------
     metric : str
-        A metric of `judge.DigitClassifier`, such as "digits_covered".
+        A metric of `digit_classifier.DigitClassifier`, such as "digits_covered".
     by : str
         A column over whose common values the metric is averaged within each seed; "" for none.
     """

@@ -47,7 +47,7 @@ NETWORKS = {
     "gan": "the GAN", "gan_labels": "the labels alone",
     "resnet18": "ResNet-18", "resnet20": "ResNet-20", "alexnet": "AlexNet",
 }  # fmt: skip
-NEIGHBOURS = {"replace_one": "replace-one", "add_remove": "add/remove"}
+NEIGHBOURS = {"replace_one": "replace-one", "add_remove": "add/remove", "zero_out": "zero-out"}
 SCALINGS = {"unit": "rows of norm 1", "global": "rows scaled by one constant", "raw": "rows not scaled"}
 VALUES = {
     ("bound", "paper"): "the bound 4B",
@@ -94,6 +94,17 @@ def method(name: str) -> str:
     A method that METHODS lacks, such as one of another package, keeps its own name.
     """
     return METHODS.get(name, name)
+
+
+def relations(text: str) -> str:
+    """Return the text with neighbour relations as they are read.
+
+    >>> relations("replace_one or add_remove")
+    'replace-one or add/remove'
+    """
+    for name, words in NEIGHBOURS.items():
+        text = text.replace(name, words)
+    return text
 
 
 def features(of: object) -> str:

@@ -23,6 +23,7 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import style
 from dplangevin.papers.exhibits.style import entry, hollow_entries, lay_out, look
 from dplangevin.papers.statistics import compare, difference, summary, trusted, variant_settings
@@ -385,7 +386,7 @@ def sensitivity(
         if image is not None:
             bar = figure.colorbar(image, ax=maps, extend="both", shrink=0.5, aspect=30)
             bar.set_label("orange: ObjPert is more accurate; blue: OPS is (points)")
-        neighbours = adjacency.replace("_", "-")
+        neighbours = relations(adjacency)
         text = f"Neighbours of both methods: {neighbours}. Means over {span(settings.repeats)} repeats."
         return lay_out(figure, title, text + SENSITIVITY_NOTE, [])
 
@@ -484,13 +485,13 @@ def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
     """Return the label of the epsilon axis, with adjacency and δ of the runs if it shows the proven ε."""
     if not proven:
         return "promised ε"
-    adjacency = of_private(runs, "adjacency_proven").replace("_", "-")
+    adjacency = relations(of_private(runs, "adjacency_proven"))
     return f"proven ε ({adjacency}, δ = {of_private(runs, 'delta')})"
 
 
 def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
     """Return one line with the repeats of a summary, δ and neighbours of the runs; `spread`: what bars show."""
-    neighbours = of_private(runs, "adjacency").replace("_", "-").replace(" / ", " or ")
+    neighbours = relations(of_private(runs, "adjacency")).replace(" / ", " or ")
     each = " (the legend says which)" if " or " in neighbours else ""
     return (
         f"Mean and {spread} over {span(table.repeats)} repeats. δ = {of_private(runs, 'delta')} where the method uses "

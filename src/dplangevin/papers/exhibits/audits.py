@@ -12,12 +12,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from dplangevin.papers.claims import words
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import Look, entry, lay_out
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.text import epsilon, number
 
-NEIGHBOURS = {"add_remove": "add/remove", "replace_one": "replace-one"}
 EXCEEDS = Look("attack ε exceeds the promised ε", "#D55E00", "o", "", 6.0)
 WITHIN = Look("attack ε is within the promised ε", "#0072B2", "o", "", 6.0)
 VISIBLE = Look("least true ε that these runs would show", "#888888", "|", "", 9.0)
@@ -86,7 +86,7 @@ def audits_page(frame: pd.DataFrame, *, notes: Notes, title: str) -> str:
         "learner": cell("label"),
         "package": lambda row: f"{row.package} {row.version}",
         "date": cell("date"),
-        "neighbours": lambda row: NEIGHBOURS[row.neighbours],
+        "neighbours": lambda row: words.NEIGHBOURS[row.neighbours],
         "promised ε": cell("epsilon_promised", epsilon),
         "δ": cell("delta", number),
         "attack ε": cell("epsilon_attack", epsilon),
@@ -101,7 +101,7 @@ def audits_page(frame: pd.DataFrame, *, notes: Notes, title: str) -> str:
         program = f"[a program of a few lines](../../../docs/audits/{row.id}.py) shows it without dplangevin"
         earlier = f" Reported [before]({of['reported']})." if of.get("reported") else ""
         lines.append(
-            f"- **{_named(row)}**, {NEIGHBOURS[row.neighbours]}. {of['effect']} Event: `{row.event}` "
+            f"- **{_named(row)}**, {words.NEIGHBOURS[row.neighbours]}. {of['effect']} Event: `{row.event}` "
             f"({row.pair}); {program}.{earlier}"
         )
     lines += [

@@ -21,7 +21,6 @@ from dplangevin.text import epsilon, number, short
 
 COLOURS = ("#0072B2", "#009E73", "#E69F00", "#D55E00")  # of the proven ε, in increasing order
 MARKERS = ("o", "s", "^", "D")
-NEIGHBOURS = {"add_remove": "add/remove", "replace_one": "replace-one"}
 TEXT = (
     "100 % means that attack and proof meet. All ε are at δ = {delta}. A linear model has {records} rows, and its "
     "attacks may choose any loss that the price admits. The attack on a network is one training with many canaries. "
@@ -107,7 +106,7 @@ def brackets_page(frame: pd.DataFrame, *, title: str) -> str:
     """
     columns: dict[str, Cell] = {
         "method": lambda row: label(row.method),
-        "neighbours": lambda row: NEIGHBOURS[row.neighbours],
+        "neighbours": lambda row: words.NEIGHBOURS[row.neighbours],
         "promised ε": cell("epsilon_promised", epsilon),
         "proven ε": cell("epsilon_proven", epsilon),
         "attack ε": cell("epsilon_attack", epsilon),

@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.accuracy import of_private
 from dplangevin.papers.exhibits.style import look
@@ -269,7 +270,7 @@ def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
 
 
 def _notes(runs: pd.DataFrame) -> str:
-    adjacency = of_private(runs, "adjacency_proven").replace("_", "-")
+    adjacency = relations(of_private(runs, "adjacency_proven"))
     repeats = runs.seed[np.isfinite(runs.epsilon)].nunique()
     return NOTES.format(adjacency=adjacency, delta=of_private(runs, "delta"), repeats=repeats)
 

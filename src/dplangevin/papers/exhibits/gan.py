@@ -21,7 +21,7 @@ from dplangevin.papers.statistics import finite_interval, sort_by
 from dplangevin.text import distinct, epsilon, fixed, number, numbers, percent, short
 
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", proven ε {}"}  # block -> text of the budget
-COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `judge.DigitClassifier`
+COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `digit_classifier.DigitClassifier`
 SETTINGS = ["step_size", "batch", "epochs", "steps", "clip", "noise_multiplier", "records", "parameters"]
 PRICES = ["epsilon_promised", "epsilon_add_remove", "epsilon_replace_one"]
 COLUMNS = [

@@ -234,8 +234,8 @@ def advice(table: pd.DataFrame) -> list[str]:
     distances = "; ".join(f"{points(centre[e][first])} at ε = {number(e)}" for e in epsilons)
     count_text = f"{of.dataset.nunique()} {of.split_group.iloc[0].replace('_', '-')} tables"
     lines += [
-        f"**{look(first).label} has the best mean rank over {count_text}.** Its median distance to no "
-        f"privacy, in points of accuracy: {distances}. Tests have 5 % error at each ε, over all learners (paired "
+        f"**Averaged over all ε, {look(first).label} has the best mean rank on {count_text}.** Its median distance "
+        f"to no privacy, in points of accuracy: {distances}. Tests have 5 % error at each ε, over all learners (paired "
         "t-tests over tables with Holm's adjustment; Nemenyi for ranks). The t-tests compare points, and ranks only "
         "the order on each table.",
         "",

@@ -16,8 +16,8 @@ import pandas as pd
 from markupsafe import Markup, escape
 
 from dplangevin.papers.claims import verdicts
-from dplangevin.papers.claims.verdicts import AskedRange
-from dplangevin.text import distinct, number
+from dplangevin.papers.claims.sentences import asked_range, capital, sentence, tidy
+from dplangevin.text import distinct
 
 PAPERS = {
     "wang2015": "Wang, Fienberg and Smola, Privacy for Free, ICML 2015",
@@ -111,16 +111,6 @@ MEASURES = {
     "interval and never contradicts.",
     "": "One value without an interval, such as that of one seed. It never contradicts.",
 }
-UNITS = {"epsilon": "ε", "beta": "β", "exponent alpha": "exponent α"}  # columns of the table -> words
-COUNTABLE = (
-    "records",
-    "features",
-    "digits",
-    "relaxation times",
-    "data passes",
-    "posterior standard deviations",
-    "points",
-)
 
 
 class Claim(NamedTuple):
@@ -206,7 +196,7 @@ def _claim(row: pd.Series, made: Sequence[str]) -> Claim:
         look=look,
         mark=mark,
         result=sentence(row),
-        reason=f"{_capital(tidy(row.reason))}.",
+        reason=f"{capital(tidy(row.reason))}.",
         exhibits=exhibits,
         evidence=evidence,
         commands=commands(exhibits, evidence, made),
@@ -238,145 +228,6 @@ def why_open(row: pd.Series) -> str:
     if outside and row.measure in verdicts.CONCLUSIVE:
         return ABSENT
     return SOME_CASES if not outside and row.measure in (verdicts.EXACT, verdicts.RANGE) else IMPRECISE
-
-
-# The sentence of a result
-
-
-def sentence(row: pd.Series) -> str:
-    """Return our number with its certainty and what the claim asks for, as one sentence.
-
-    Without a number of ours it is the first clause of the reason. A second sentence says that the claim holds
-    with other choices, where our number alone does not show that.
-    """
-    if pd.isna(row.ours) and row.measure not in verdicts.BRACKETS:
-        return f"{_capital(tidy(row.reason).split('; ')[0])}."
-    asks = _asks(row)
-    said = f"{_capital(_measured(row))}{f'; {asks}' if asks else ''}."
-    shown = row.high if row.measure in verdicts.BRACKETS else row.ours
-    if row.verdict == verdicts.UNDER_CHOICES and (shown < row.asked_low or shown > row.asked_high):
-        said += " Another setting, network or reading meets it."
-    return said
-
-
-def _measured(row: pd.Series) -> str:
-    """Return our number and its certainty in words."""
-    spread = _span(row, *(end for end in (row.low, row.high) if pd.notna(end)))
-    interval = spread.removesuffix(" points").removesuffix(" %")
-    if row.measure in verdicts.BRACKETS:
-        return _bounds(row)
-    if row.measure == verdicts.EXACT:
-        return f"exact computation gives {_quantity(row, spread or _amount(row, row.ours))}"
-    found = f"we find {_quantity(row, _amount(row, row.ours))}"
-    if row.measure == verdicts.INTERVAL:
-        return f"{found} (95 % interval {interval})"
-    if row.measure == verdicts.ONE_SPLIT:
-        return f"{found} (95 % interval {interval}, over seeds on one split)"
-    if row.measure == verdicts.RANGE:
-        return f"{found} (range, no interval: {spread})"
-    return f"{found} (one value, without an interval)"
-
-
-def _bounds(row: pd.Series) -> str:
-    """Return what an attack and a proof show."""
-    low, high = (_amount(row, end) for end in (row.low, row.high))
-    if row.unit != "epsilon" and row.ours != row.high:  # what is proven is an upper bound
-        return f"attacks (95 % confidence) show {_quantity(row, _span(row, row.low, row.high))}"
-    name = "ε" if row.unit == "epsilon" else f"the {row.unit}"
-    how = "exact, for one pair of data sets" if row.measure == verdicts.PAIR else "attack, 95 % confidence"
-    if reference := _reference(row):
-        return f"{name} to {reference} lies between {low} ({how}) and {high} (proof)"
-    if pd.isna(row.low):
-        return f"{name} is at most {high} (proof), and no attack was run"
-    if pd.isna(row.high):
-        return f"{name} is at least {low} ({how}), and no proof bounds it"
-    return f"{name} lies between {low} ({how}) and {high} (proof)"
-
-
-def _asks(row: pd.Series) -> str:
-    """Return what the claim asks of our number in words, or "" if that is no range."""
-    wanted = asked_range(row)
-    if wanted is None or _reference(row):
-        return ""
-    if wanted.low == wanted.high:
-        return f"the paper says {_amount(row, wanted.low)}"
-    who = _who(row)
-    if wanted.low == 0 and math.isinf(wanted.high):
-        return f"{who} asks for more than 0"
-    if math.isinf(wanted.low):
-        return f"{who} allows at most {_amount(row, wanted.high)}"
-    if math.isinf(wanted.high):
-        return f"{who} asks for at least {_amount(row, wanted.low)}"
-    return f"{who} asks for {_span(row, *wanted)}"
-
-
-def _reference(row: pd.Series) -> str:
-    """Return what our number is a multiple of, in words, if it is our value over the value of the claim; else ""."""
-    wanted = asked_range(row)
-    if row.unit != "ratio" or wanted is None or 1 not in wanted:
-        return ""
-    if wanted.low == wanted.high:
-        return "the printed value"
-    if wanted.high == 1 and wanted.low <= 0:
-        return f"the bound that {_who(row)} states"
-    return f"the least that {_who(row)} asks for" if math.isinf(wanted.high) else ""
-
-
-def _who(row: pd.Series) -> str:
-    """Return "the claim", or "the question" for a question of ours."""
-    return "the question" if row.kind == "extension" else "the claim"
-
-
-def _quantity(row: pd.Series, amount: str) -> str:
-    """Return a number with what it measures, such as "4,177 records" or "a ratio of 1.2"."""
-    if row.unit == "accuracy":
-        return f"{amount} of accuracy" if _difference(row) else f"an accuracy of {amount}"
-    if reference := _reference(row):
-        return f"{amount} times {reference}"
-    name = UNITS.get(row.unit, row.unit)
-    if row.unit in COUNTABLE:
-        return f"{amount} {name}"
-    if not name or not name[0].isascii() or not name[0].isalpha():
-        return f"{name} = {amount}" if name else amount
-    return f"{'an' if name[0] in 'aeiou' else 'a'} {name} of {amount}"
-
-
-def _span(row: pd.Series, *values: float) -> str:
-    """Return the distinct values joined by "to", with the unit of an accuracy once."""
-    texts = [*dict.fromkeys(_amount(row, value) for value in values)]
-    unit = next((unit for unit in (" points", " %") if texts and texts[-1].endswith(unit)), "")
-    return " to ".join([*(text.removesuffix(unit) for text in texts[:-1]), *texts[-1:]])
-
-
-def _amount(row: pd.Series, value: float) -> str:
-    """Return a number as text: accuracies in percent or points, thousands with a comma."""
-    if row.unit == "accuracy" and math.isfinite(value):
-        text = f"{100 * value:+.2f} points" if _difference(row) else f"{100 * value:.2f} %"
-        return text.replace("-", "−")
-    if math.isfinite(value) and 1000 <= abs(value) < 1e6:
-        return f"{value:,.0f}".replace("-", "−")
-    return digits(value if row.measure == verdicts.EXACT else float(f"{value:.3g}"))
-
-
-def _difference(row: pd.Series) -> bool:
-    """Return whether a row compares two accuracies; what such a row asks for is near 0."""
-    return bool(abs(row.asked_low) < 0.2)
-
-
-# Numbers
-
-
-def digits(value: float) -> str:
-    """Return whole numbers as they are and others to four digits, with a typographic minus sign."""
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    text = f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e6 else number(float(f"{value:.4g}"))
-    return text.replace("-", "−", 1) if text.startswith("-") else text
-
-
-def asked_range(row: pd.Series) -> AskedRange | None:
-    """Return the range that the claim asks our number to lie in, or None if there is no such range."""
-    return None if pd.isna(row.asked_low) else AskedRange(row.asked_low, row.asked_high)
 
 
 # The interval plot
@@ -485,13 +336,3 @@ def place(paper: str, where: str) -> tuple[float, ...]:
     known = PLACES.get(paper, {})
     starts = [start for start in known if where.startswith(start)]
     return known[max(starts, key=len)] if starts else (99.0,)
-
-
-def tidy(text: str) -> str:
-    """Return the text on one line without a full stop at its end."""
-    return " ".join(str(text).split()).rstrip(".")
-
-
-def _capital(text: str) -> str:
-    """Return the text with a capital first letter if it begins with a word of two letters or more."""
-    return text[0].upper() + text[1:] if re.match(r"[a-z]{2,}\b", text) else text

@@ -64,24 +64,6 @@ def _error(entries: list[Change], change: Change) -> str:
     return "it is older than the entry before it" if entries and change.date < entries[-1].date else ""
 
 
-def differences(history: Mapping[str, list[Change]], verdicts: Mapping[str, str]) -> list[str]:
-    """Return a line for each claim of the history that is unknown, or whose last verdict is not today's.
-
-    Parameters
-    ----------
-    history : mapping of str to list of Change
-        The entries of each claim.
-    verdicts : mapping of str to str
-        The verdict of each claim today, by its id.
-    """
-    last = {name: entries[-1].after for name, entries in history.items()}
-    return [f"{name}: no such claim" for name in last if name not in verdicts] + [
-        f"{name}: {verdict} today, {last.get(name, 'without an entry')} in the history"
-        for name, verdict in verdicts.items()
-        if last.get(name) != verdict
-    ]
-
-
 def updated(
     history: Mapping[str, list[Change]], verdicts: Mapping[str, str], date: str, why: Mapping[str, str] | str
 ) -> dict[str, list[Change]]:
@@ -89,8 +71,10 @@ def updated(
 
     Parameters
     ----------
-    history, verdicts
-        As in `differences`. Claims that no longer exist are left out.
+    history : mapping of str to list of Change
+        The entries of each claim. Claims that no longer exist are left out.
+    verdicts : mapping of str to str
+        The verdict of each claim today, by its id.
     date : str
         The day of the change, such as "2026-11-25".
     why : str or mapping of str to str

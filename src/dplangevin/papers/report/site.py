@@ -22,6 +22,7 @@ from omegaconf import DictConfig
 from dplangevin.files import sha256
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.analyses import guarantee
+from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import compare, privacy, read
 from dplangevin.papers.exhibits.style import look
 from dplangevin.papers.report import charts, claims, glossary, history
@@ -309,7 +310,7 @@ class Site:
             ("repeats (seeds)", f"{frame.seed.nunique()}"),
             ("δ", _listed(private.delta.map(number))),
             ("promised ε", _span(private.epsilon)),
-            ("neighbours of the proven ε", _listed(private.adjacency_proven).replace("_", "-")),
+            ("neighbours of the proven ε", relations(_listed(private.adjacency_proven))),
         ]
         for column, label in SETTINGS.items():
             values = frame[column].dropna()

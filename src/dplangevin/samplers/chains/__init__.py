@@ -1,4 +1,5 @@
 """Chains of noisy clipped gradient steps.
 
-`sampling` decides which rows a step uses, `steps` gives step sizes, and `chain` is the one loop.
+`loop` is the one loop that adds noise, and `steps` gives step sizes.  `problems.sampling` decides which rows a
+step uses.
 """

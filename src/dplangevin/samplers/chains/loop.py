@@ -35,7 +35,7 @@ from dplangevin.files import Checkpoint
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain, Kernel, Observer, State
 from dplangevin.problems.sampling import BY_EPOCH, RANDOM_SIZE
-from dplangevin.random import NORMALS, Batch, allocations, batches, epochs, integers, noise
+from dplangevin.random import NORMALS, Batch, allocations, batches, epochs, noise, stream_seed
 from dplangevin.samplers.kernels import Dynamics
 
 AT_ONCE = {
@@ -192,7 +192,7 @@ def run(
             drawn = noise(rng, seeds, 1, d, dtype=drawn_in).float().to(device)
             theta = theta + columns(chains, "start_std", device) * drawn
         saved = {"step": 0, "kept": [], "state": list(kernel.init(_projected(theta, radius), rng))}
-        saved["order"] = int(integers(rng, 2**31, 1)) if whole else 0
+        saved["order"] = hex(stream_seed(rng, secret="random_allocation" in schemes)) if whole else ""
     else:
         rng.set_state(saved["rng"])
         if observe is not None:
@@ -208,7 +208,7 @@ def run(
 
     block = 1 if checkpoint is not None else AT_ONCE["poisson" in schemes]
     draw = epochs if "shuffled" in schemes else allocations
-    by_epoch = draw(order, seeds, n, size, done, rng.device) if whole else None
+    by_epoch = draw(int(order, 16), seeds, n, size, done, rng.device) if whole else None
     stream = batches(rng, schemes, seeds, n, size, d, steps - done, block, by_epoch, drawn_in)
     with tqdm(
         total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
