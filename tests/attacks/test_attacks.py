@@ -126,19 +126,39 @@ def test_steps_of_several_kinds_add_up() -> None:
     assert not sampled.all_iterates(NoOpDpEvent(), 5, rng())[0].any()
 
 
-@pytest.mark.parametrize("spread", [3.0, 1e4])
+@pytest.mark.parametrize("spread", [1.0, 3.0, 1e4])
 @pytest.mark.parametrize("steps", [3, 40])
 def test_noise_that_was_rounded_down_makes_no_attack_stronger(steps: int, spread: float) -> None:
     """composed_steps prices less noise than there is; what is attacked must have no less than there is."""
     multipliers = np.geomspace(1.0, spread, steps) * np.linspace(1.0, 1.019, steps)
     event = composed_steps(10, 10, multipliers)
     levels = [leaf.noise_multiplier for leaf, _ in leaves(event)]
-    assert max(levels) < multipliers.max()
     least = np.repeat(levels, [count for _, count in leaves(event)])
+    assert least.sum() < multipliers.sum()
     assert (rounding(levels) * least >= multipliers).all()
     decreasing = steps_event(1.0, rate=1.0, steps=steps, schedule="decreasing")
     levels = [leaf.event.noise_multiplier for leaf, _ in leaves(decreasing)]
     assert rounding(levels) * levels[-1] >= steps ** (1 / 6)
+
+
+def test_an_epoch_that_is_not_whole_or_not_alike_shows_nothing() -> None:
+    """Its event has the least noise in all steps, so that an attack on the event would show too much."""
+    ends_early = RandomAllocationDpEvent.of(10, np.ones(25))
+    twice = RandomAllocationDpEvent.of(10, np.ones(20))
+    for found, wanted in zip(
+        *(sampled.all_iterates(e, 500, rng()) for e in (ends_early, twice)), strict=True
+    ):
+        assert np.array_equal(found, wanted)
+    for noise in (np.ones(5), np.linspace(1, 2, 10)):
+        with pytest.raises(ValueError, match="no epoch is whole, with equal noise"):
+            sampled.all_iterates(RandomAllocationDpEvent.of(10, noise), 10, rng())
+
+
+@pytest.mark.parametrize("pull", [0, 4, 64])
+def test_posterior_ratios_are_likelihood_ratios(pull: int) -> None:
+    first, second = posterior.sample(PosteriorSampleDpEvent(0.5, 1.0), 100_000, rng(), pull)
+    assert np.exp(-first).mean() == pytest.approx(1, abs=0.02)
+    assert np.exp(second).mean() == pytest.approx(1, abs=0.02)
 
 
 def test_events_without_an_attack_are_refused() -> None:

@@ -197,6 +197,7 @@ def test_extreme_noise_has_a_price() -> None:
     assert TIGHT.epsilon(allocated(1e12, 50, 5), 1e-5) == 0
     assert TIGHT.epsilon(allocated(1.0, 50, 5), 0.0) == math.inf
     assert TIGHT.epsilon(allocated(0.0, 50, 5), 1e-5) == math.inf
+    assert math.isfinite(TIGHT.epsilon(allocated(0.4, 100, 1), 1e-2))
     exact = epsilon_of(math.sqrt(5) / 0.01, 1e-5)
     assert exact / 2 < TIGHT.epsilon(allocated(0.01, 50, 5), 1e-5, "add_remove") <= exact * (1 + 1e-9)
     with pytest.raises(ValueError, match="Gaussian steps only"):

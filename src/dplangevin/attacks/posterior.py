@@ -55,7 +55,9 @@ def sample(
     if runs < 1:
         raise ValueError(f"runs = {runs} must be at least 1")
     theta, first, second = pair(event, best_pull(event, runs, delta) if pull is None else pull)
-    shift = math.log(second.sum() / first.sum())
+    at = int(np.minimum(first, second).argmax())  # each density is in units of its own maximum
+    ratio = math.log(first[at] / second[at]) - event.rho * theta[at]
+    shift = math.log(second.sum() / first.sum()) + ratio
     out = []
     for density in (first, second):
         edges = np.concatenate([[0.0], np.cumsum(density)])

@@ -44,8 +44,8 @@ def all_iterates(
 
     An epoch of random allocation has t outputs.  The record is in one of them, and s is that of Poisson
     samples.  The density under D, over that of t outputs N(0, z^2), is the mean of exp((x_i s - s^2/2)/z^2).
-    An event has whole epochs, with the least noise of each.  So the attack shows nothing of an epoch that ends
-    early.
+    An event has the least noise of each epoch.  So the attack leaves out epochs that end early, or whose steps
+    differ in noise (`RandomAllocationDpEvent.whole`).
 
     For many equal steps, or steps of an epoch, it is enough to count how often the output fell into each of 96
     cells.  The counts are drawn from their multinomial distribution, and the ratio is that of the cells.  It is
@@ -74,7 +74,11 @@ def all_iterates(
     check_adjacency(adjacency, who="attacks.sampled")
     if runs < 1:
         raise ValueError(f"runs = {runs} must be at least 1")
-    groups = [(_step(leaf, adjacency), count) for leaf, count in leaves(event)]
+    kinds = list(leaves(event))
+    shown = [each for each in kinds if not isinstance(each[0], RandomAllocationDpEvent) or each[0].whole]
+    if kinds and not shown:
+        raise refuse("attacks.sampled", event, "no epoch is whole, with equal noise in all of its steps")
+    groups = [(_step(leaf, adjacency), count) for leaf, count in shown]
     more = rounding([step.noise_std for step, _ in groups])
     work = runs * sum(_draws(step, count) for step, count in groups)
     total = torch.zeros(2, runs, dtype=torch.float64)

@@ -486,7 +486,10 @@ class RandomAllocationDpEvent(DpEvent):
     steps : int
         Number of steps of an epoch, which is public.
     event : DpEvent
-        The Gaussian mechanism of one step.
+        The Gaussian mechanism of one step, with the least noise of the epoch.
+    whole : bool
+        Whether all steps of the epoch are taken, with equal noise. Prices do not ask. An attack does, because
+        another epoch shows less than this event says.
 
     References
     ----------
@@ -496,13 +499,22 @@ class RandomAllocationDpEvent(DpEvent):
 
     steps: int = attr.ib(validator=AT_LEAST_1)
     event: DpEvent
+    whole: bool = True
 
     @classmethod
     def of(cls, per_epoch: int, multipliers: np.ndarray) -> DpEvent:
         """Return the event of given steps, as in `ShuffledEpochsDpEvent.of`."""
-        epochs = _epochs(per_epoch, multipliers)
-        parts = epochs.events if isinstance(epochs, ComposedDpEvent) else [epochs]
-        return ComposedDpEvent([SelfComposedDpEvent(cls(per_epoch, p.event), p.count) for p in parts])
+        parts = np.split(multipliers, range(per_epoch, len(multipliers), per_epoch))
+        whole = np.array([len(part) == per_epoch and part.min() == part.max() for part in parts])
+        shown = []
+        for kind in (True, False):
+            of_kind = [part for part, same in zip(parts, whole.tolist(), strict=True) if same is kind]
+            if not of_kind:
+                continue
+            epochs = composed_steps(1, 1, np.array([part.min() for part in of_kind]))
+            levels = epochs.events if isinstance(epochs, ComposedDpEvent) else [epochs]
+            shown += [SelfComposedDpEvent(cls(per_epoch, level.event, kind), level.count) for level in levels]
+        return ComposedDpEvent(shown)
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

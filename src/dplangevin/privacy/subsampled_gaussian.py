@@ -39,7 +39,9 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
     """
     levels = multipliers
     spread = multipliers.max() / multipliers.min()
-    if spread > 1:
+    if 1 < spread <= CLOSEST:  # two levels, so that `rounding` sees that noise was rounded
+        levels = np.where(multipliers < multipliers.max(), multipliers.min(), multipliers.max())
+    elif spread > 1:
         ratio = max(CLOSEST, spread ** (1 / MAX_LEVELS))
         levels = multipliers.min() * ratio ** np.floor(
             np.log(multipliers / multipliers.min()) / math.log(ratio)
@@ -59,7 +61,7 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
 def rounding(multipliers: Collection[float]) -> float:
     """Return the largest factor by which `composed_steps` and `stepsize.steps_event` rounded noise down.
 
-    The factor is 1 if there is a single level.
+    The factor is 1 if there is a single level: then all noise is equal.
 
     Parameters
     ----------

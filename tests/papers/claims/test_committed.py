@@ -97,6 +97,7 @@ ASKED: dict[str, Callable[[Any], tuple[float, float]]] = {
     "ryffel2022.step_of_command": lambda test: (1, 1),
     "ryffel2022.condition": lambda test: (test["least"], INF),
     "ryffel2022.shares": lambda test: (-INF, 0.01),
+    "ryffel2022.total": lambda test: about(test["published"], 0),
     "ryffel2022.ratio": lambda test: about(test["published"], 0),
     "ryffel2022.smoothness": lambda test: about(test["published"], 0),
     "ryffel2022.magnitude": lambda test: (-INF, test["most"]),

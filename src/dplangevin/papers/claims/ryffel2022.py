@@ -175,6 +175,15 @@ def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping
     return result(single(largest), verdict, reason, EXACT, asked_range=AskedRange(high=TRUNCATION))
 
 
+def total(frame: pd.DataFrame, *, counts: Mapping[str, int], published: int) -> Verdict:
+    """Test that the counts of the classes add up to the printed number of images."""
+    ours = sum(counts.values())
+    listed = " + ".join(f"{count} {name}" for name, count in counts.items())
+    reason = f"{listed} = {ours} training images; {published} are printed"
+    verdict = decide(ours == published, ours != published)
+    return result(single(ours), verdict, reason, EXACT, asked_range=AskedRange.near(published))
+
+
 def growth_ratio(
     beta: float, precision: float, records: float, parameters: float, order: float, epsilon: float = 1.0
 ) -> float:

@@ -387,6 +387,8 @@ def _replaced(mu: float, steps: int, ratio: float, share: float, tilt: float) ->
     found = low < high and slope(low) < 0 < slope(high)
     tilt = math.exp(float(brentq(slope, low, high, xtol=1e-2)) if found else high)
     log_moment, weight = tilted(tilt)
+    if steps * log_moment > 700:  # beyond float64; other bounds then decide
+        return math.inf, tilt
     coefficients = rfft(np.bincount(index % size, weight, size))
     logs = np.log(np.where(coefficients == 0, 1e-300, coefficients))
     sums = np.maximum(irfft(np.exp(steps * logs), size)[: size * 3 // 4], 0.0)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+import attr
 from dp_accounting import (
     ComposedDpEvent,
     DpEvent,
@@ -163,6 +164,8 @@ class Tight:
         parts: Counter[DpEvent] = Counter()
         for leaf, count in leaves(event):
             _check(leaf, adjacency)
+            if isinstance(leaf, RandomAllocationDpEvent):
+                leaf = attr.evolve(leaf, whole=True)
             parts[leaf.event if _unsampled(leaf) else leaf] += count
         if all(isinstance(leaf, GaussianDpEvent) for leaf in parts):
             steps = ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts.items()])
