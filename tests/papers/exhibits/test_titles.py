@@ -77,7 +77,11 @@ def test_points_of_fine_tuning() -> None:
     best = rows[rows.method.eq("dp_sgd")].set_index("problem").accuracy_best_epoch
     lost, gained = ours["head_resnet18"] - ours["fourth_stage"], ours["block"] - ours["head"]
     lost_at_best = best["head_resnet18"] - best["fourth_stage"]
-    assert stated("ryffel2022_tab3") == [round(100 * lost_at_best, 1), round(100 * lost), round(100 * gained, 1)]
+    assert stated("ryffel2022_tab3") == [
+        round(100 * lost_at_best, 1),
+        round(100 * lost),
+        round(100 * gained, 1),
+    ]
 
 
 def test_cases_of_the_bounds() -> None:
