@@ -17,6 +17,7 @@ from dp_accounting import (
 
 MAX_LEVELS = 100  # about; numerical composition needs a Fourier transform for each noise multiplier
 CLOSEST = 1.02  # least ratio of two noise multipliers of an event
+EQUAL = 1e-9  # relative difference of equal multipliers, by rounding errors
 
 
 def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: bool = False) -> DpEvent:
@@ -39,7 +40,7 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
     """
     levels = multipliers
     spread = multipliers.max() / multipliers.min()
-    if 1 < spread <= CLOSEST:  # two levels, so that `rounding` sees that noise was rounded
+    if 1 + EQUAL < spread <= CLOSEST:  # two levels, so that `rounding` sees that noise was rounded
         levels = np.where(multipliers < multipliers.max(), multipliers.min(), multipliers.max())
     elif spread > 1:
         ratio = max(CLOSEST, spread ** (1 / MAX_LEVELS))
