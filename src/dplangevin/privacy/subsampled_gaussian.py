@@ -17,7 +17,6 @@ from dp_accounting import (
 
 MAX_LEVELS = 100  # about; numerical composition needs a Fourier transform for each noise multiplier
 CLOSEST = 1.02  # least ratio of two noise multipliers of an event
-EQUAL = 1e-9  # relative difference of equal multipliers, by rounding errors
 
 
 def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: bool = False) -> DpEvent:
@@ -40,9 +39,7 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
     """
     levels = multipliers
     spread = multipliers.max() / multipliers.min()
-    if 1 + EQUAL < spread <= CLOSEST:  # two levels, so that `rounding` sees that noise was rounded
-        levels = np.where(multipliers < multipliers.max(), multipliers.min(), multipliers.max())
-    elif spread > 1:
+    if spread > 1:
         ratio = max(CLOSEST, spread ** (1 / MAX_LEVELS))
         levels = multipliers.min() * ratio ** np.floor(
             np.log(multipliers / multipliers.min()) / math.log(ratio)
@@ -62,7 +59,8 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
 def rounding(multipliers: Collection[float]) -> float:
     """Return the largest factor by which `composed_steps` and `stepsize.steps_event` rounded noise down.
 
-    The factor is 1 if there is a single level: then all noise is equal.
+    The factor is 1 if there is a single level. Noise that grows by less than CLOSEST in all has one level, too;
+    an attack on it may show up to that much noise too little.
 
     Parameters
     ----------
