@@ -59,7 +59,7 @@ def compared(problem: Glm, threads: int, each: int, schemes: list[str], options:
     found = []
     for scheme in schemes:
         peer = PEERS[scheme]
-        ratios = [middle[peer] / middle[scheme]] + [middle[GENERAL] / middle[scheme] for _ in range(every)]
+        ratios = [middle[other] / middle[scheme] for other in (peer, GENERAL) if other in middle]
         found.append(
             Row(
                 f"one chain-step, {count:,} chains, batch {BATCH}, {NAMES[scheme]}",
