@@ -40,6 +40,7 @@ from dplangevin.methods.prices import TIGHT, equal_budget, priced, violated, vis
 from dplangevin.methods.registry import named
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.events import PUBLIC_RECORDS
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm, linear_facts
 from dplangevin.problems.losses import Loss, classifier
@@ -89,7 +90,7 @@ class Answer:
         An answer contains the number of records.  So under add_remove it assumes that this number is public.
         """
         given = self.plan.guarantee
-        known = ["number of records public"] if given.adjacency == "add_remove" else []
+        known = [PUBLIC_RECORDS] if given.adjacency == "add_remove" else []
         texts = dict.fromkeys([*given.assumptions, *known, *filter(None, self.model.notes)])
         return given._replace(assumptions=tuple(texts))
 

@@ -126,7 +126,7 @@ def test_steps_of_several_kinds_add_up() -> None:
     assert not sampled.all_iterates(NoOpDpEvent(), 5, rng())[0].any()
 
 
-@pytest.mark.parametrize("spread", [3.0, 1e4])
+@pytest.mark.parametrize("spread", [1.0, 3.0, 1e4])
 @pytest.mark.parametrize("steps", [3, 40])
 def test_noise_that_was_rounded_down_makes_no_attack_stronger(steps: int, spread: float) -> None:
     """composed_steps prices less noise than there is; what is attacked must have no less than there is."""

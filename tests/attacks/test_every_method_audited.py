@@ -1,6 +1,6 @@
 """Every private method on every kind of problem, attacked: no price may be refuted, and planted faults must be caught.
 
-The mechanisms are those of `audited`.  A lower bound on epsilon above the price refutes it.  Sound methods pass with
+The mechanisms are those of `attacked`.  A lower bound on epsilon above the price refutes it.  Sound methods pass with
 every statistic and on every pair that is used here; one with a fault must not.
 """
 
@@ -11,11 +11,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
-import audited
+import attacked
 import numpy as np
 import pytest
 import torch
-from audited import ALLOCATED, CHAINS, CLIP, DELTA, KINDS, METHODS, NETWORKS, RARE, TABLE, WHOLE, Seen, Spoil
+from attacked import ALLOCATED, CHAINS, CLIP, DELTA, KINDS, METHODS, NETWORKS, RARE, TABLE, WHOLE, Seen, Spoil
 from hydra.utils import instantiate
 from scipy.special import logsumexp
 from torch import Tensor
@@ -68,7 +68,7 @@ def total(seen: Seen, side: int) -> np.ndarray:
 
 def allotted(seen: Seen, side: int) -> np.ndarray:
     """The log-likelihood ratio where the record is in one random step of every epoch."""
-    shape = audited.shape_of(ALLOCATED, RARE)
+    shape = attacked.shape_of(ALLOCATED, RARE)
     epochs = seen.steps[side].reshape(len(seen.steps[side]), -1, shape.records // shape.batch)
     found: np.ndarray = logsumexp(epochs, -1).sum(-1)
     return found
@@ -184,7 +184,7 @@ the_same_noise = drawn_again(lambda first, drawn: drawn._replace(normals=first.n
 class Fault:
     """A change of the chain's plan, or of the code; where it shows, by which statistic.
 
-    fewer, times, share: see `audited.attacked`.  where: the pairs of the table that it is for.
+    fewer, times, share: see `attacked.attacked`.  where: the pairs of the table that it is for.
     """
 
     where: Callable[[str, str], bool]
@@ -229,7 +229,7 @@ FAULTS = {
     "clip per layer": Fault(lambda name, kind: kind in NETWORKS, clip_per_layer),
     # a block's clipped sum moves by two clips at most, which is what replacing a record may do
     "clip of a block's sum": Fault(
-        lambda name, kind: audited.adjacency_of(name) == "add_remove",
+        lambda name, kind: attacked.adjacency_of(name) == "add_remove",
         clip_per_block(lambda gradient, size, clip: cut(gradient, clip)),
         share=2,
     ),
@@ -267,7 +267,7 @@ PLANTED = [
 
 def test_every_private_method_is_in_the_table() -> None:
     attacked = {name.split()[0] for name, _ in TABLE}
-    missing = f"add a Spec to CHAINS, or a Fit to FITS, of tests/audited.py for {PRIVATE - attacked}"
+    missing = f"add a Spec to CHAINS, or a Fit to FITS, of tests/attacked.py for {PRIVATE - attacked}"
     assert attacked == PRIVATE, missing
 
 
@@ -276,7 +276,7 @@ def test_a_method_refuses_the_kinds_of_problems_that_are_not_in_the_table(name: 
     others = [kind for kind in KINDS if (name, kind) not in TABLE]
     for kind in others:
         with pytest.raises(ValueError, match=r"linear model|a network has none|one margin"):
-            audited.planned(name, kind)
+            attacked.planned(name, kind)
 
 
 # chains
@@ -285,13 +285,13 @@ def test_a_method_refuses_the_kinds_of_problems_that_are_not_in_the_table(name: 
 @pytest.mark.parametrize(("name", "kind", "adjacency"), PRICED)
 def test_no_chain_is_refuted_and_the_attack_comes_near(name: str, kind: str, adjacency: Adjacency) -> None:
     """Or a fault would have to be large to be seen."""
-    seen = audited.sound(name, kind, WHOLE, adjacency)
+    seen = attacked.sound(name, kind, WHOLE, adjacency)
     assert strength(name, kind) * seen.price < bound(seen, total) <= seen.price
     assert seen.price <= seen.claimed * (1 + 1e-3)
 
 
 def test_an_attack_on_allocated_steps_comes_near_their_price() -> None:
-    seen = audited.sound(ALLOCATED, "logistic", RARE)
+    seen = attacked.sound(ALLOCATED, "logistic", RARE)
     assert 0.65 * seen.price < bound(seen, allotted) <= seen.price
 
 
@@ -301,10 +301,10 @@ def test_a_planted_fault_is_caught_and_a_sound_chain_is_not(
 ) -> None:
     """The fault is what the id says; the same check on the same pair passes what is sound."""
     planted = FAULTS[fault]
-    sound = audited.sound(name, kind, planted.which)
+    sound = attacked.sound(name, kind, planted.which)
     assert bound(sound, planted.statistic) <= sound.price
     planted.plant(monkeypatch)
-    seen = audited.attacked(
+    seen = attacked.attacked(
         name,
         kind,
         planted.which,
@@ -324,21 +324,21 @@ def test_half_the_noise_and_a_row_beyond_its_bound_are_caught_and_a_sound_fit_is
     name: str, kind: str, monkeypatch: Patch
 ) -> None:
     """A vote has no bound on rows.  Where gradients are clipped, the fault is no clip.  One kind has all faults."""
-    found, price, claimed = audited.fitted(name, kind)
+    found, price, claimed = attacked.fitted(name, kind)
     print(f"price {price:.3f}, at least {found:.3f}")
     assert strength(name, kind) * price < found <= price <= claimed * (1 + 1e-3)
     if kind != "logistic":
         return
     if name != "pate":
-        clips = audited.FITS[name].clips
+        clips = attacked.FITS[name].clips
         with monkeypatch.context() as patch:
             if clips:
                 no_clip(patch)
-            found, price, _ = audited.fitted(name, kind, times=1.0 if clips else 3.0)
+            found, price, _ = attacked.fitted(name, kind, times=1.0 if clips else 3.0)
         print(f"price {price:.3f}, at least {found:.3f}")
         assert found > price
     half_the_noise(monkeypatch)
-    found, price, _ = audited.fitted(name, kind)
+    found, price, _ = attacked.fitted(name, kind)
     print(f"price {price:.3f}, at least {found:.3f}")
     assert found > price
 
@@ -346,12 +346,12 @@ def test_half_the_noise_and_a_row_beyond_its_bound_are_caught_and_a_sound_fit_is
 @pytest.mark.parametrize("name", ["outpert", "objpert"])
 def test_half_the_noise_of_a_fit_of_three_classes_shows_in_its_spread(name: str, monkeypatch: Patch) -> None:
     """Their price has room for half the noise on any pair: so the law itself, of rows that are all 0."""
-    method, runs = audited.fit_of(name, "softmax"), 5_000
+    method, runs = attacked.fit_of(name, "softmax"), 5_000
     problem = Glm(torch.zeros(1, 4, 1), torch.zeros(1, 4), softmax(3))
 
     def spread() -> float:
         plan = method.plan(problem.facts, Budget(2.0, DELTA))
-        theta = method.release(problem, [plan], Execution(runs, audited.rng("spread"))).theta
+        theta = method.release(problem, [plan], Execution(runs, attacked.rng("spread"))).theta
         shrunk = plan.work.ridge if name == "objpert" else 1.0
         return float(theta.std()) * shrunk / plan.settings["noise_std"]
 
@@ -374,12 +374,12 @@ def pure_noise(name: str, kind: str, folder: Path) -> Tensor:
 
     It goes on from a checkpoint if there is one; then steps before that may be left out.
     """
-    shape = audited.shape_of(name, WHOLE)._replace(opposed=False)
-    _, problem = audited.neighbours(name, kind, shape, "add_remove")
-    method = audited.made(name, shape, audited.adjacency_of(name), STEPS)
+    shape = attacked.shape_of(name, WHOLE)._replace(opposed=False)
+    _, problem = attacked.neighbours(name, kind, shape, "add_remove")
+    method = attacked.made(name, shape, attacked.adjacency_of(name), STEPS)
     planned = method.plan(problem.facts, Budget(CHAINS[name].epsilon[WHOLE], DELTA))
-    plan, workspace = audited.spoiled(planned, STEPS), Workspace(folder, "key")
-    return audited.shown(method, problem, plan, SEEDS, audited.rng("resume"), workspace)[1]
+    plan, workspace = attacked.spoiled(planned, STEPS), Workspace(folder, "key")
+    return attacked.shown(method, problem, plan, SEEDS, attacked.rng("resume"), workspace)[1]
 
 
 def interrupted(name: str, kind: str, folder: Path, patch: Patch, forgets: bool = False) -> Tensor:
@@ -442,7 +442,7 @@ def test_noise_that_is_not_new_after_a_resume_is_caught(
 def test_the_pair_of_networks_is_the_worst_by_autograd(adjacency: Adjacency) -> None:
     """The record moves the sum by the clip or by twice that, each layer's gradient being longer than it."""
     first, second = network.neighbours(1, adjacency, opposed=True)
-    theta = first.init(1, audited.rng("pair"))[0]
+    theta = first.init(1, attacked.rng("pair"))[0]
     shapes = {name: p.shape for name, p in first.network.module.named_parameters()}
 
     def loss(theta: Tensor, label: Tensor) -> Tensor:
@@ -460,5 +460,5 @@ def test_the_pair_of_networks_is_the_worst_by_autograd(adjacency: Adjacency) -> 
     else:
         assert torch.allclose(silent / silent.norm(), -seen / seen.norm(), atol=1e-5)
     at, sides = theta[None, None], 1 if adjacency != "replace_one" else 2
-    gap = audited.clipped(first, at, CLIP, 1) - audited.clipped(second, at, CLIP, 1)
+    gap = attacked.clipped(first, at, CLIP, 1) - attacked.clipped(second, at, CLIP, 1)
     assert float(gap.norm()) == pytest.approx(sides * CLIP, rel=1e-4)

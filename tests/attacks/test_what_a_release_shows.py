@@ -11,11 +11,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import audited
+import attacked
 import numpy as np
 import pytest
 import torch
-from audited import CHAINS, FITS, Shape
+from attacked import CHAINS, FITS, Shape
 from torch import Tensor
 
 from dplangevin import PrivateClassifier
@@ -227,7 +227,7 @@ def neighbours(kind: str, records: int, count: int) -> tuple[Glm, Glm]:
     y = rng.integers(0, max(2, loss.classes), size=(count, records + 1))
     labels = loss.labels(torch.tensor(y if loss.classes > 1 else 2 * y - 1, dtype=torch.float32))
     rows = torch.tensor(x, dtype=torch.float32)
-    public = torch.tensor(x[:1, :1], dtype=torch.float32).expand(1, audited.QUERIES, -1)
+    public = torch.tensor(x[:1, :1], dtype=torch.float32).expand(1, attacked.QUERIES, -1)
     kept = [torch.arange(records), torch.tensor([records, *range(1, records)])]
     return tuple(Glm(rows[:, at], labels[:, at], loss, x_test=public) for at in kept)  # type: ignore[return-value]
 
@@ -237,11 +237,11 @@ def made(name: str, kind: str) -> tuple[Any, int, float]:
     if name in CHAINS:
         shape = CHAINS[name].shapes["whole"]
         shape = Shape(shape.records, shape.batch, shape.steps, False)
-        method = audited.made(name, shape, audited.adjacency_of(name), shape.steps)
+        method = attacked.made(name, shape, attacked.adjacency_of(name), shape.steps)
         return method, shape.records, CHAINS[name].epsilon["whole"]
     if name in FITS:
-        return audited.fit_of(name, kind), 6, FITS[name].epsilon
-    method = replace(audited.fit_of(name, kind), teachers=3)
+        return attacked.fit_of(name, kind), 6, FITS[name].epsilon
+    method = replace(attacked.fit_of(name, kind), teachers=3)
     return replace(method, vote=replace(method.vote, threshold=1.0)), 6, 5.0
 
 
@@ -257,14 +257,14 @@ def compared(name: str, kind: str, count: int, pair: Pair = neighbours) -> tuple
     """The most that any question shows over the pairs, and the price."""
     method, records, epsilon = made(name, kind)
     problems = pair(kind, records, count)
-    plan = method.plan(problems[0].facts, Budget(epsilon, audited.DELTA))
+    plan = method.plan(problems[0].facts, Budget(epsilon, attacked.DELTA))
     pulls = [
         problem.grad(torch.zeros(count, 1, problem.d))[:, 0] for problem in problems
     ]  # how the two records pull apart
     toward = torch.nn.functional.normalize(pulls[0] - pulls[1], dim=-1)
     found = []
     for which, problem in zip("ab", problems, strict=True):
-        release = method.release(problem, [plan], Execution(count, audited.rng(name + which)))
+        release = method.release(problem, [plan], Execution(count, attacked.rng(name + which)))
         theta = release.theta[:, 0, -1]
         found.append(
             np.column_stack(
@@ -276,9 +276,9 @@ def compared(name: str, kind: str, count: int, pair: Pair = neighbours) -> tuple
                 ]
             )
         )
-    delta = FITS[name].delta if name in FITS else audited.DELTA
+    delta = FITS[name].delta if name in FITS else attacked.DELTA
     error = (1 - CONFIDENCE) / len(PAIRS)
-    return audit(found[0], found[1], delta, 1 - error).epsilon, audited.prices(plan, delta)[0]
+    return audit(found[0], found[1], delta, 1 - error).epsilon, attacked.prices(plan, delta)[0]
 
 
 @pytest.mark.parametrize(
@@ -341,13 +341,14 @@ def test_the_work_of_a_fit_tells_no_neighbours_apart(name: str, monkeypatch: pyt
         monkeypatch.setattr(Glm, part, counting(getattr(Glm, part)))
     seen: list[np.ndarray] = []
     for which, problem in zip("ab", lopsided("logistic", records, count), strict=True):
-        plan, work = method.plan(problem.facts, Budget(epsilon, audited.DELTA)), []
+        plan, work = method.plan(problem.facts, Budget(epsilon, attacked.DELTA)), []
         for i in range(count):
             one = replace(problem, x=problem.x[i : i + 1], y=problem.y[i : i + 1])
             done[0] = 0
-            method.release(one, [plan], Execution(1, audited.rng(f"{name}{which}{i}")))
+            method.release(one, [plan], Execution(1, attacked.rng(f"{name}{which}{i}")))
             work.append(math.floor(math.log2(done[0])))
         seen.append(np.array(work))
     assert (
-        audit(seen[0], seen[1], audited.DELTA, CONFIDENCE).epsilon <= audited.prices(plan, audited.DELTA)[0]
+        audit(seen[0], seen[1], attacked.DELTA, CONFIDENCE).epsilon
+        <= attacked.prices(plan, attacked.DELTA)[0]
     )

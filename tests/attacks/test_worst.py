@@ -32,6 +32,7 @@ from dplangevin.privacy.events import (
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
+    RandomAllocationDpEvent,
     SecondMomentDpEvent,
     SufficientStatisticsDpEvent,
 )
@@ -112,6 +113,15 @@ def test_an_event_without_a_pair_is_refused() -> None:
 def test_nothing_done_shows_nothing() -> None:
     found = worst.shown(NoOpDpEvent(), DELTA, "replace_one", RUNS, random.generator(0, "x"))
     assert found.epsilon == 0
+
+
+def test_what_an_attack_leaves_out_is_said() -> None:
+    """An epoch that ends early is left out, whatever follows it."""
+    early, whole = (RandomAllocationDpEvent.of(10, np.ones(steps)) for steps in (25, 20))
+    for event, said in ((whole, False), (early, True), (ComposedDpEvent([early, whole]), True)):
+        found = worst.shown(event, DELTA, "add_remove", 100, random.generator(0, "x"))
+        assert found.statistic.endswith(" but for the epochs that are left out") == said
+        assert (worst.UNATTACKED in found.gap) == said
 
 
 def test_a_composition_of_posterior_samples_is_attacked_by_its_runs() -> None:

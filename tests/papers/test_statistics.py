@@ -45,7 +45,7 @@ def test_difference_is_paired_by_repeat_on_shared_budgets() -> None:
     assert (found.below, found.points, found.repeats) == ([], 2, 2)
 
 
-def test_audited_difference_interpolates_in_ln_epsilon() -> None:
+def test_difference_at_equal_proven_epsilon_interpolates_in_ln_epsilon() -> None:
     line = {e: [0.5 + 0.1 * math.log(e), 0.6 + 0.1 * math.log(e)] for e in EPSILONS}
     gap = statistics.difference(accuracy_rows("a", line), accuracy_rows("b", line, bill=0.5), "proven")
     points = np.exp(gap.columns.to_numpy(float))
@@ -189,7 +189,7 @@ def test_summary_agrees_with_scipy(runs: pd.DataFrame) -> None:
     low, high = stats.t.interval(0.95, len(mine) - 1, loc=mine.mean(), scale=stats.sem(mine))
     assert (row["mean"], row.low, row.high) == pytest.approx((mine.mean(), low, high), rel=1e-12)
     assert row.ln_epsilon == 0.0
-    assert row.ln_epsilon_tight == pytest.approx(math.log(0.95))
+    assert row.ln_epsilon_proven == pytest.approx(math.log(0.95))
     assert row.repeats == 10
 
 
@@ -200,7 +200,7 @@ def test_summary_keeps_majority_violations_and_zero_epsilon(runs: pd.DataFrame) 
     assert set(bad.method) == {"dp_sgld", "dp_sgnht"}
     assert bad.epsilon.min() > 3
     zero = table[table.epsilon_proven.eq(0.0)]
-    assert np.isneginf(zero.ln_epsilon_tight).all()
+    assert np.isneginf(zero.ln_epsilon_proven).all()
 
 
 def test_summary_of_one_repeat_has_no_interval(runs: pd.DataFrame) -> None:

@@ -38,6 +38,9 @@ from dplangevin.privacy.events import (
 from dplangevin.privacy.subsampled_gaussian import composed_steps
 
 WHO = "attacks.worst"
+UNATTACKED = (
+    "Epochs that end early, or whose steps differ in noise, are left out: the event states too little noise."
+)
 ROUNDED = 1e-3  # relative; quadrature moves the epsilon of a pair by less
 
 
@@ -146,8 +149,11 @@ def shown(
     if steps:
         total += all_iterates(ComposedDpEvent(steps), runs, rng, adjacency)
     found = known_ratio(total[0], total[1], delta, rng, confidence)
-    texts = "; ".join(pairs), "likelihood ratio of all that is released"
-    return Shown(found, *texts, runs, confidence, " ".join(dict.fromkeys(pairs.values())), by_part)
+    statistic, gaps = "likelihood ratio of all that is released", list(dict.fromkeys(pairs.values()))
+    if any(isinstance(leaf, RandomAllocationDpEvent) and not leaf.whole for leaf, _ in parts):
+        statistic += " but for the epochs that are left out"
+        gaps.append(UNATTACKED)
+    return Shown(found, "; ".join(pairs), statistic, runs, confidence, " ".join(gaps), by_part)
 
 
 def _need(leaf: DpEvent, adjacency: Adjacency, adjacencies: tuple[str, ...]) -> None:

@@ -408,6 +408,7 @@ def planned(options: Options) -> Mechanism:
     from dplangevin.methods import chain_columns
     from dplangevin.methods.prices import violated, what_is_done
     from dplangevin.privacy import Budget
+    from dplangevin.privacy.events import PUBLIC_RECORDS
     from dplangevin.privacy.survey import records_public
 
     method, facts = method_of(options), facts_of(options)
@@ -439,7 +440,7 @@ def planned(options: Options) -> Mechanism:
         plan.paper,
         {**of_event, **chain_columns(plan, facts.n), **plan.settings},
         None if noise_given else (guarantee.epsilon, method.accountant.name),
-        (*(text for text in guarantee.assumptions if text != "number of records public"), *public),
+        (*(text for text in guarantee.assumptions if text != PUBLIC_RECORDS), *public),
         tuple(text for text in violated(method, plan) if text),
     )
 

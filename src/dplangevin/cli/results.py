@@ -31,6 +31,7 @@ ONE = {  # the same, of one claim
 }
 SETTINGS = {  # the column `setting`
     "paper": "as the paper states it, or none is needed",
+    "special case": "one case of those that the claim is about",
     "chosen": "chosen by us, because the paper states none",
     "stand-in": "another network or other data than the paper's",
     "invented": "data or sizes that the paper does not give",

@@ -13,12 +13,13 @@ from dplangevin.methods import ChainMethod, Execution, Plan, Release, guaranteed
 from dplangevin.privacy import Adjacency, Budget, calibrate
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.events import PUBLIC_RECORDS
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import Sampling
 from dplangevin.samplers.chains.loop import thinned
 
-CHOSEN = "number of records public", "steps, clip and momentum chosen without accounting"
+CHOSEN = PUBLIC_RECORDS, "steps, clip and momentum chosen without accounting"
 
 
 @dataclass(frozen=True)

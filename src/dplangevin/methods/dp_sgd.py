@@ -14,7 +14,12 @@ from dplangevin.privacy import Adjacency, Budget, Guarantee, calibrate
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import RandomAllocationDpEvent, SamplingScheme, ShuffledEpochsDpEvent
+from dplangevin.privacy.events import (
+    PUBLIC_RECORDS,
+    RandomAllocationDpEvent,
+    SamplingScheme,
+    ShuffledEpochsDpEvent,
+)
 from dplangevin.privacy.stepsize import LARGEST, SMALLEST, steps_event
 from dplangevin.problems import Facts
 from dplangevin.problems.chain import Chain
@@ -22,7 +27,7 @@ from dplangevin.problems.sampling import POISSON, Sampling
 from dplangevin.samplers.chains.loop import thinned
 from dplangevin.samplers.chains.steps import Schedule, Steps, Unit, shown
 
-CHOSEN = "number of records public", "step size, clip, batch, epochs and prior chosen without accounting"
+CHOSEN = PUBLIC_RECORDS, "step size, clip, batch, epochs and prior chosen without accounting"
 MOMENTS = Li2019(max_order=2048)  # for eps down to 0.01, because the best order is about 2 ln(1/delta)/eps
 
 

@@ -17,7 +17,7 @@ from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate
-from dplangevin.privacy.events import LangevinDpEvent, SamplingScheme, ShuffledEpochsDpEvent
+from dplangevin.privacy.events import PUBLIC_RECORDS, LangevinDpEvent, SamplingScheme, ShuffledEpochsDpEvent
 from dplangevin.privacy.subsampled_gaussian import composed_steps
 from dplangevin.problems import Facts
 from dplangevin.problems.chain import Chain
@@ -128,7 +128,7 @@ class DpSgldRyffel2022(ChainMethod):
             if proven.convex
             else f"last-iterate bound: every record's clipped gradient {facts.smoothness:.4g}-Lipschitz"
         )
-        assumptions = "number of records public", *facts.rows, *self.steps.read(facts), convexity
+        assumptions = PUBLIC_RECORDS, *facts.rows, *self.steps.read(facts), convexity
         drawn: SamplingScheme = (
             "without_replacement" if self.sampling.scheme == "subset" else self.sampling.scheme
         )

@@ -37,7 +37,7 @@ NEAR = 5e-3  # in ln epsilon: up to this far outside a curve, the value at its e
 MAJORITY = "majority_accuracy"
 SUMMARY_COLUMNS = [
     "dataset", "method", "variant", "scaling", "epsilon", "ln_epsilon", "epsilon_promised", "epsilon_proven",
-    "ln_epsilon_tight", "mean", "sd", "low", "high", "repeats", "diverged",
+    "ln_epsilon_proven", "mean", "sd", "low", "high", "repeats", "diverged",
     "violated",
 ]  # fmt: skip
 
@@ -439,7 +439,7 @@ def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
         finite = group.value[np.isfinite(group.value)]
         first = group.iloc[0]
         row: dict[str, Any] = {name: first[name] for name in (*keys, *priced)}
-        row |= {"ln_epsilon": _ln(row["epsilon"]), "ln_epsilon_tight": _ln(row["epsilon_proven"])}
+        row |= {"ln_epsilon": _ln(row["epsilon"]), "ln_epsilon_proven": _ln(row["epsilon_proven"])}
         row |= {**finite_interval(group.value)._asdict(), "sd": float(finite.std(ddof=1))}
         rows.append({**row, "repeats": len(finite), "diverged": len(group) - len(finite)})
     table = pd.DataFrame(rows, columns=SUMMARY_COLUMNS)

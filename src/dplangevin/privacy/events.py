@@ -27,6 +27,7 @@ from dplangevin.privacy.subsampled_gaussian import composed_steps
 Adjacency = Literal["replace_one", "add_remove", "zero_out"]
 CHANGED: tuple[Adjacency, ...] = ("replace_one", "add_remove")  # the relations that results are priced for
 Released = Literal["final", "all_iterates", "sample"]
+PUBLIC_RECORDS = "number of records public"  # an assumption of a guarantee
 SamplingScheme = Literal["poisson", "without_replacement", "random_allocation", "shuffled", "full"]
 
 
@@ -70,7 +71,7 @@ class Guarantee(NamedTuple):
     sampling : {"poisson", "without_replacement", "random_allocation", "shuffled", "full"}
         How minibatches were drawn.
     assumptions : tuple of str
-        Conditions that the guarantee needs and the code cannot enforce, e.g. "number of records public".
+        Conditions that the guarantee needs and the code cannot enforce, e.g. PUBLIC_RECORDS.
     """
 
     epsilon: float

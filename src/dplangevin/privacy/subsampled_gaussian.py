@@ -17,13 +17,15 @@ from dp_accounting import (
 
 MAX_LEVELS = 100  # about; numerical composition needs a Fourier transform for each noise multiplier
 CLOSEST = 1.02  # least ratio of two noise multipliers of an event
+EQUAL = 1e-9  # multipliers that differ by less, relative to the least, differ by rounding errors alone
 
 
 def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: bool = False) -> DpEvent:
     """Return the event of Gaussian steps on random batches, with every result visible.
 
     Different multipliers are rounded down to at most MAX_LEVELS + 1 levels, which overstates the cost.
-    Neighbouring levels differ by a factor of at least CLOSEST. Equal multipliers are not rounded.
+    Neighbouring levels differ by a factor of at least CLOSEST. If all multipliers differ by less, there are two
+    levels, the least and the largest multiplier. Multipliers that differ by rounding errors alone have one level.
 
     Parameters
     ----------
@@ -39,7 +41,9 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
     """
     levels = multipliers
     spread = multipliers.max() / multipliers.min()
-    if spread > 1:
+    if 1 + EQUAL < spread <= CLOSEST:
+        levels = np.where(multipliers < multipliers.max(), multipliers.min(), multipliers)
+    elif spread > 1:
         ratio = max(CLOSEST, spread ** (1 / MAX_LEVELS))
         levels = multipliers.min() * ratio ** np.floor(
             np.log(multipliers / multipliers.min()) / math.log(ratio)
@@ -59,8 +63,7 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
 def rounding(multipliers: Collection[float]) -> float:
     """Return the largest factor by which `composed_steps` and `stepsize.steps_event` rounded noise down.
 
-    The factor is 1 if there is a single level. Noise that grows by less than CLOSEST in all has one level, too;
-    an attack on it may show up to that much noise too little.
+    The factor is 1 if there is a single level: then all noise is equal.
 
     Parameters
     ----------

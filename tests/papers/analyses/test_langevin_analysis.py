@@ -24,7 +24,7 @@ from dplangevin.random import generator
 
 @pytest.fixture(scope="module")
 def privacy() -> ryffel2022_privacy.LangevinPrivacy:
-    return analysis("ryffel2022_privacy", steps=[1, 100, 3000], audited=[100], batches=[8, 128, "full"])
+    return analysis("ryffel2022_privacy", steps=[1, 100, 3000], attacked=[100], batches=[8, 128, "full"])
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +224,7 @@ def test_theorem_holds_on_the_pair_with_full_batches(pair: counterexample.Counte
 def test_audit_of_the_pair_refutes_the_claim_and_stays_below_the_truth(
     pair: counterexample.Counterexample,
 ) -> None:
-    few = analysis("ryffel2022_counterexample", runs=100_000, audited=[1e-5], deltas=[1e-5])
+    few = analysis("ryffel2022_counterexample", runs=100_000, attacked=[1e-5], deltas=[1e-5])
     rows = pd.DataFrame(few.rows("profile", 1)).set_index("quantity").value
     assert rows.claimed < rows.audit < rows.exact
 

@@ -330,7 +330,9 @@ def test_proportional_to_one_over_the_bound_would_be_reproduced(frame: pd.DataFr
     rows = pd.DataFrame(
         {"panel": "step", "case": "lipschitz", "schedule": "fixed", "x": [1.0, 10.0], "value": [1.0, 0.01]}
     )
-    assert claimed("inverse_in_lipschitz", rows).verdict == verdicts.NOT_REPRODUCED  # a reading never contradicts
+    assert (
+        claimed("inverse_in_lipschitz", rows).verdict == verdicts.NOT_REPRODUCED
+    )  # a reading never contradicts
     assert claimed("inverse_in_lipschitz", rows.assign(value=[1.0, 0.05])).verdict == verdicts.REPRODUCED
 
 

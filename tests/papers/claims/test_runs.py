@@ -52,7 +52,7 @@ def test_margin_turns_beats_into_as_well_as() -> None:
     assert beats(near, OBJPERT, margin=0.01)["verdict"] == verdicts.REPRODUCED
 
 
-def test_audited_axis_says_how_it_interpolates() -> None:
+def test_axis_of_proven_epsilon_says_how_it_interpolates() -> None:
     found = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, axis="proven")
     assert found["verdict"] == verdicts.REPRODUCED
     assert "equal proven ε from 0.05 to 5 (interpolated in ln ε)" in found["reason"]

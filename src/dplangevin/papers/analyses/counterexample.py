@@ -66,7 +66,7 @@ class Counterexample:
     steps : the values of K in the task "renyi".
     nodes : number of quadrature nodes.
     deltas : the values of delta on the curves.
-    audited : the values of delta at which the pair is attacked.
+    attacked : the values of delta at which the pair is attacked.
     runs : runs of the attack on each data set.
     confidence : of each attack epsilon (lower bound).
     """
@@ -83,7 +83,7 @@ class Counterexample:
     steps: Sequence[int]
     nodes: int
     deltas: Sequence[float]
-    audited: Sequence[float]
+    attacked: Sequence[float]
     runs: int
     confidence: float
 
@@ -140,7 +140,7 @@ class Counterexample:
         rows = [("claimed", delta, Ryffel2022().epsilon(event, delta), note) for delta in self.deltas]
         rows += [("exact", delta, epsilon_of(pair, delta), note) for delta in self.deltas]
         first, second = last_iterate(event, self.runs, rng, project=self.radius, others="flat")
-        for delta in self.audited:
+        for delta in self.attacked:
             attack = audit(first, second, delta, self.confidence)
             text = f"{note}, {attack.runs} runs per data set, confidence {attack.confidence:g}"
             rows.append(("audit", delta, attack.epsilon, text))

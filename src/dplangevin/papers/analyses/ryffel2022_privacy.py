@@ -63,7 +63,7 @@ class LangevinPrivacy:
     batch : the authors' batch size.
     batches : batch sizes, whole numbers or "full".
     steps : step counts of the curves.
-    audited : step counts at which the curves have the exact epsilon of the pair.
+    attacked : step counts at which the curves have the exact epsilon of the pair.
     target : the epsilon of the calibration.
     ceiling : if one step alone costs at least this epsilon, it replaces the upper bounds, which are not
         computed.
@@ -74,7 +74,7 @@ class LangevinPrivacy:
     batch: int
     batches: Sequence[Batch]
     steps: Sequence[int]
-    audited: Sequence[int]
+    attacked: Sequence[int]
     target: float
     ceiling: float
     most_hits: float
@@ -98,7 +98,7 @@ class LangevinPrivacy:
         longest, theirs = max(self.steps), setting.steps(batch)
         passes = {round(count * setting.records / batch) for count in (*self.steps, setting.epochs)}
         where = {name: {*self.steps, theirs} for name in SENSE}
-        where |= {"theorem_epochs": passes, "audit": {*self.audited, theirs}, "audit_fixed_start": set()}
+        where |= {"theorem_epochs": passes, "audit": {*self.attacked, theirs}, "audit_fixed_start": set()}
         rows = []
         for steps in sorted(k for k in set().union(*where.values()) if k <= longest):
             names = [name for name in SENSE if steps in where[name]]

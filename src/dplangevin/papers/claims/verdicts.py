@@ -4,7 +4,8 @@ reproduced
     The rule of the claim holds in the runs with the default choices.
 reproduced under stated choices
     The rule fails there. But it holds with settings that the paper leaves open, or with another reading of
-    its definitions, which the reason names. Or the rule holds, but on a stand-in or on invented data.
+    its definitions, which the reason names. Or the rule holds, but on a stand-in, on invented data, or in a
+    special case of what is claimed.
 contradicted
     The opposite is shown, and no threshold of ours decides. In the paper's setting a 95 % interval shows it.
     There, and where the paper is silent, a proof, an exact computation or an attack (95 % confidence) shows
@@ -37,7 +38,7 @@ REPRODUCED, UNDER_CHOICES = "reproduced", "reproduced under stated choices"
 NOT_REPRODUCED, CONTRADICTED, NOT_TESTABLE = "not reproduced", "contradicted", "not testable"
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 KINDS = ("paper", "reading", "extension")
-SETTINGS = ("paper", "chosen", "stand-in", "invented")
+SETTINGS = ("paper", "special case", "chosen", "stand-in", "invented")
 # What low and high of a verdict are, in the order below:
 # - a 95 % interval over independent splits;
 # - a 95 % interval over seeds on one split, without the sampling error of the test rows;
@@ -173,7 +174,8 @@ def claim_verdict(
     - the kind is "paper", the setting is "chosen", and the measure is an interval;
     - only a stand-in shows the opposite.
 
-    A success on a stand-in or on invented data becomes "reproduced under stated choices". The kind
+    A success on a stand-in, on invented data or in a special case becomes "reproduced under stated choices". The
+    opposite in a special case contradicts a claim about all cases. The kind
     "extension" gives "holds", "does not hold" or "undecided", also if the claim holds in only some of several
     settings. It follows the direction of the test if the test has one (see `two_networks`).
 
@@ -232,7 +234,7 @@ def claim_verdict(
     if kind == "extension":
         shown = {REPRODUCED: HOLDS, CONTRADICTED: FAILS, UNDER_CHOICES: UNDECIDED, NOT_REPRODUCED: UNDECIDED}
         verdict = shown.get(verdict, verdict)
-    elif verdict == REPRODUCED and setting in ("stand-in", "invented"):
+    elif verdict == REPRODUCED and setting in ("special case", "stand-in", "invented"):
         verdict = UNDER_CHOICES
     return {**outcome, "measure": measure, "verdict": verdict, "reason": reason}
 

@@ -155,7 +155,7 @@ def _draw(
 
     Panels of one data set have the same axes: `shared`.
     """
-    x = "ln_epsilon_tight" if proven else "ln_epsilon"
+    x = "ln_epsilon_proven" if proven else "ln_epsilon"
     methods = list(dict.fromkeys(method for _, _, group in panels for method in group))
     with style.settings():
         axes = figure.subplots(1, len(panels), squeeze=False, sharex=shared, sharey=shared)[0]
@@ -188,7 +188,7 @@ def _neighbours(runs: pd.DataFrame, method: str) -> str:
 
 
 def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
-    """Draw the summary `table` of one data set against the column `x` (ln_epsilon or ln_epsilon_tight).
+    """Draw the summary `table` of one data set against the column `x` (ln_epsilon or ln_epsilon_proven).
 
     Each method has narrower bars than the method before it, so that bars at the same x stay visible.
     """

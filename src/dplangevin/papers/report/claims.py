@@ -48,7 +48,8 @@ PLACES: dict[str, dict[str, tuple[float, ...]]] = {
 VERDICTS = {
     verdicts.REPRODUCED: "Our run with the default choices shows the claim.",
     verdicts.UNDER_CHOICES: "The default choices do not show the claim. Other settings or readings that the paper "
-    "leaves open show it; the reason names them. Or we show the claim only on a stand-in or on invented data.",
+    "leaves open show it; the reason names them. Or we show the claim only on a stand-in, on invented data or in a "
+    "special case.",
     verdicts.NOT_REPRODUCED: "We show neither the claim nor a contradiction. A second word says why.",
     verdicts.CONTRADICTED: "We show the opposite in the paper's setting, or where the paper states no setting. A 95 % "
     "interval, a proof, an exact computation or an attack (95 % confidence) shows it.",
@@ -97,6 +98,7 @@ KINDS = {
 }
 SETTINGS = {
     "paper": "We ran the paper's setting, or the claim needs none.",
+    "special case": "We ran one case of those that the claim is about, and its title names the case.",
     "chosen": "We chose the setting, because the paper states none.",
     "stand-in": "We ran another network or other data than the paper's. This never contradicts the paper.",
     "invented": "We invented data or sizes that the paper does not give. This never contradicts the paper.",

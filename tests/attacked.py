@@ -381,7 +381,7 @@ def fit_of(name: str, kind: str) -> Any:
 
 
 def fitted(name: str, kind: str, times: float = 1.0) -> tuple[float, float, float]:
-    """Of a fit, a posterior sample or a vote: the audited epsilon, the price and the claim."""
+    """Of a fit, a posterior sample or a vote: the attack epsilon, the price and the claim."""
     method = fit_of(name, kind)
     fit = FITS[name] if name in FITS else Fit({}, 5.0, 3_000 if kind in LOSSES else 1_500)
     problems: list[Problem] = []
