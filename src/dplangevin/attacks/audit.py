@@ -94,6 +94,12 @@ class Event(NamedTuple):
         """Return the bound on epsilon by runs that did not choose the event.
 
         Both Clopper-Pearson limits hold, except with probability 2 `error`.
+
+        Parameters
+        ----------
+        first, second : array (runs, k), k statistics of each run; as many runs on either data set.
+        delta : float in [0, 1).
+        error : float in (0, 1).  Each limit fails with at most this probability.
         """
         hits, misses = self.counts(first, second)
         low, high = lower_rate(hits, len(first), error), upper_rate(misses, len(first), error)
@@ -135,9 +141,14 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
 
 
 def chosen(first: np.ndarray, second: np.ndarray, delta: float, error: float) -> dict[str, Event]:
-    """Return the events with the largest bounds on "epsilon" and on "mu" in statistics (runs, k).
+    """Return the events with the largest bounds on "epsilon" and on "mu".
 
-    Each limit of these bounds fails with probability at most `error`, for an event that is given.
+    Parameters
+    ----------
+    first, second : array (runs, k), k statistics of each run; as many runs on either data set.
+    delta : float in [0, 1).
+    error : float in (0, 1).  Each limit of these bounds fails with probability at most `error`, for an event
+        that is given.
     """
     best: dict[str, tuple[float, Event]] = {}
     for which, below in product(range(first.shape[1]), (False, True)):
@@ -225,6 +236,12 @@ def lower_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:
     """Return the lower one-sided Clopper-Pearson limit.
 
     A rate below the limit gives `count` or more of `of` with probability at most `error`.
+
+    Parameters
+    ----------
+    count : array of whole numbers, 0 to `of`.
+    of : int, >= 1.
+    error : float in (0, 1).
     """
     return np.where(count > 0, betaincinv(np.maximum(count, 1), of - count + 1, error), 0.0)
 
@@ -233,6 +250,12 @@ def upper_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:
     """Return the upper one-sided Clopper-Pearson limit.
 
     A rate above the limit gives `count` or fewer of `of` with probability at most `error`.
+
+    Parameters
+    ----------
+    count : array of whole numbers, 0 to `of`.
+    of : int, >= 1.
+    error : float in (0, 1).
     """
     return np.where(count < of, betaincinv(count + 1, np.maximum(of - count, 1), 1 - error), 1.0)
 

@@ -189,7 +189,14 @@ class Attacker:
         return (vector - within.to(vector.dtype) @ self.factors) / self.variance
 
     def clipped(self, theta: Tensor, x: Tensor, y: Tensor) -> Clipped:
-        """Return `engine.clipped.clipped_sum` of all examples, with the loss and the clip of the training."""
+        """Return `engine.clipped.clipped_sum` of all examples, with the loss and the clip of the training.
+
+        Parameters
+        ----------
+        theta : Tensor (S, d), parameters of S networks.
+        x : Tensor (S, B, ...), images as the network takes them.
+        y : Tensor (S, B), labels.
+        """
         mask = torch.ones_like(y, dtype=torch.bool)
         network, loss = self.problem.network, self.problem.loss
         return clipped_sum(network, theta, x, y, mask, self.chain.clip, loss_of=loss)
@@ -247,7 +254,10 @@ class Planted:
         return self.problem.init(seeds, rng)
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
-        """Return the problem's sum without the canaries that are not in the data."""
+        """Return the problem's sum without the canaries that are not in the data.
+
+        See `Problem.clipped_sum`.
+        """
         present = torch.ones(self.facts.n, dtype=torch.bool, device=self.device)
         present[: len(self.included)] = self.included
         there = present[rows][:, None].expand(-1, theta.shape[1], -1)

@@ -210,7 +210,14 @@ def _radius(event: LangevinDpEvent, init_std: float, others: Others, negligible:
 
 
 def most_uses(steps: int, rate: float, negligible: float) -> int:
-    """Return the largest number of uses, of Binomial(steps, rate), with probability above `negligible`."""
+    """Return the largest number of uses, of Binomial(steps, rate), with probability above `negligible`.
+
+    Parameters
+    ----------
+    steps : int, >= 1.
+    rate : float in [0, 1], probability that a step uses the record.
+    negligible : float in (0, 1).  It is compared with the probability of each number, not of a tail.
+    """
     if rate >= 1:
         return steps
     likely = binom.logpmf(np.arange(steps + 1), steps, rate) > math.log(negligible)

@@ -107,6 +107,12 @@ def tail(correct: int, guesses: int, canaries: int, epsilon: float, delta: float
 
     f(v - i) stays 1 for i > v, so larger i need no look.
 
+    Parameters
+    ----------
+    correct, guesses, canaries : int, v, r and m; 0 <= v <= r <= m.
+    epsilon : float, >= 0.
+    delta : float in [0, 1).
+
     References
     ----------
     steinke2023, Theorem 5.2.

@@ -106,7 +106,14 @@ def linear_laws(event: PosteriorSampleDpEvent) -> list[Distributions]:
 
 
 def best_pull(event: PosteriorSampleDpEvent, runs: int, delta: float = 0.0) -> int:
-    """Return the number of further records for which an audit should find the largest epsilon."""
+    """Return the number of further records for which an audit should find the largest epsilon.
+
+    Parameters
+    ----------
+    event : PosteriorSampleDpEvent
+    runs : int, >= 1, on each data set.
+    delta : float in [0, 1), of the audit.
+    """
     found = []
     for pull in PULLS:
         _, first, second = pair(event, pull)

@@ -162,6 +162,12 @@ def worst_epsilon(event: LangevinDpEvent, delta: float, init_std: float | None =
 
     It is a lower bound on what a theorem may promise if its hypotheses admit the pair.  It has no sampling
     error.
+
+    Parameters
+    ----------
+    event : LangevinDpEvent, of infinite radius.
+    delta : float in (0, 1).
+    init_std : As in `attacks.langevin.last_iterate`.
     """
     return max(
         epsilon_of(unprojected_distributions(event, init_std, others), delta) for others in get_args(Others)
@@ -179,7 +185,14 @@ def epsilon_of(pair: Distributions, delta: float) -> float:
 
 
 def drawn(pair: Distributions, runs: int, rng: torch.Generator) -> np.ndarray:
-    """Return log-likelihood ratios of runs ``(2, runs)``, drawn under D and under D'."""
+    """Return log-likelihood ratios of runs ``(2, runs)``, drawn under D and under D'.
+
+    Parameters
+    ----------
+    pair : Distributions
+    runs : int, on each data set.
+    rng : generator of the draws.
+    """
     with np.errstate(invalid="ignore"):
         ratio = pair.first - pair.second
     out = []

@@ -146,7 +146,14 @@ def _parts(runs: int, draws: int) -> Iterator[slice]:
 
 
 def log_density(x: Tensor, mixture: Mixture, noise_std: float) -> Tensor:
-    """Return the log of the mixture's density divided by that of N(0, z^2), in the shape of x."""
+    """Return the log of the mixture's density divided by that of N(0, z^2), in the shape of x.
+
+    Parameters
+    ----------
+    x : Tensor, outputs of steps.
+    mixture : (float, float), q in [0, 1] and s of the mixture (1 - q) N(0, z^2) + q N(s, z^2).
+    noise_std : float, > 0, z.
+    """
     rate, shift = mixture
     if rate == 0:
         return torch.zeros_like(x)

@@ -281,8 +281,14 @@ def all_iterates(
 def end_points(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
     """Return theta_K ``(runs, d)`` of training on `record` among zeros.
 
-    d = K; if the chain is projected on a ball, d = K features.  The steps that use the record and all normals
-    depend only on the state of rng, not on the record.
+    d = K; if the chain is projected on a ball, d = K features.
+
+    Parameters
+    ----------
+    training : Training
+    record : Record
+    runs : int, >= 1.
+    rng : generator.  The steps that use the record and all normals depend only on its state, not on the record.
     """
     each = _stepwise if training.chain.radius < math.inf else _jumped
     parts = [min(CHUNK, runs - at) for at in range(0, runs, CHUNK)]

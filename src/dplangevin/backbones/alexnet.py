@@ -63,5 +63,15 @@ class AlexNet(Backbone):
 
 
 def build(classes: int, width: int, size: int, mean: Sequence[float], std: Sequence[float]) -> AlexNet:
-    """Return the network with parameters of 0; size, mean and std are as for `Inputs`."""
+    """Return the network with parameters of 0.
+
+    Parameters
+    ----------
+    classes, width : int
+        See `AlexNet`.
+    size : int
+        See `Inputs`; a multiple of 32.
+    mean, std : sequence of 3 floats
+        See `Inputs`.
+    """
     return empty(lambda: AlexNet(classes, width, Inputs(size, list(mean), list(std))))

@@ -65,6 +65,17 @@ class Extraction:
         float32. On a CPU there are as many batches at the same time as cores, one thread each. Such threads
         wait less than threads that share a batch, and the bytes do not depend on their number.
 
+        Parameters
+        ----------
+        backbone : Backbone
+            The network, in evaluation mode.
+        images : ndarray (n, C, H, W), uint8
+            The images.
+        device : torch.device
+            Where the features are computed.
+        label : str
+            Text of the progress bar.
+
         Raises
         ------
         ValueError
@@ -150,7 +161,22 @@ class Extraction:
         return torch.cat([shifted(part, self.padding, self.flip, rng) for part in parts]).numpy()
 
     def norms(self, backbone: Backbone, public: Dataset, device: torch.device) -> dict[str, Any]:
-        """Return mean, 99 % quantile and maximum of ``||f(x)||`` over the first public training images."""
+        """Return mean, 99 % quantile and maximum of ``||f(x)||`` over the first public training images.
+
+        Parameters
+        ----------
+        backbone : Backbone
+            The network f, in evaluation mode.
+        public : Dataset
+            The public set, shared by all repeats.
+        device : torch.device
+            Where the features are computed.
+
+        Returns
+        -------
+        dict
+            `norm_mean`, `norm_q99` and `norm_max`, with the name (`set`) and the number (`images`) of the images.
+        """
         first = public.arrays().x_train[: self.public_images]
         norms = row_norms(self.features(backbone, first, device, "public"))
         return {

@@ -91,6 +91,19 @@ class Pretraining:
         saved state continues from it. On a CPU with the same number of threads the result then has the same
         bytes.
 
+        Parameters
+        ----------
+        backbone : Backbone
+            The network; its earlier weights are replaced.
+        images : Dataset
+            The public set, shared by all repeats.
+        rng : torch.Generator
+            The generator of all random draws, on the CPU.
+        device : torch.device
+            Where the network is trained.
+        checkpoint : Checkpoint
+            The file of the state.
+
         Raises
         ------
         ValueError
@@ -270,9 +283,20 @@ def initialise(module: nn.Module, rng: torch.Generator) -> None:
 
 @torch.inference_mode()
 def accuracy(backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.device) -> float:
-    """Return the share of images ``(m, C, H, W)`` uint8 whose largest logit is that of the label.
+    """Return the share of images whose largest logit is that of the label.
 
-    The backbone is then in evaluation mode.
+    The backbone is then in evaluation mode, on `device`.
+
+    Parameters
+    ----------
+    backbone : Backbone
+        The network.
+    x : ndarray (m, C, H, W), uint8
+        The images.
+    y : ndarray (m,)
+        The labels 0, ..., K - 1.
+    device : torch.device
+        Where the logits are computed.
     """
     network = backbone.to(device).eval()
     right = 0

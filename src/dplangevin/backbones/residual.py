@@ -32,6 +32,18 @@ class Residual(nn.Module):
 def stage(
     block: Callable[[int, int, int], Residual], blocks: int, before: int, channels: int, stride: int
 ) -> nn.Sequential:
-    """Return blocks one after the other; the first block changes the channels and has the stride."""
+    """Return blocks one after the other; the first block changes the channels and has the stride.
+
+    Parameters
+    ----------
+    block : callable
+        Makes a block from the channels of its input, the channels of its output, and its stride.
+    blocks : int >= 1
+        Number of blocks.
+    before, channels : int
+        Channels of the input and of the output.
+    stride : int
+        Stride of the first block; that of the others is 1.
+    """
     first = block(before, channels, stride)
     return nn.Sequential(first, *(block(channels, channels, 1) for _ in range(blocks - 1)))

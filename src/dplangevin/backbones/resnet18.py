@@ -99,7 +99,17 @@ class ResNet18(Backbone):
 
 
 def build(classes: int, width: int, size: int, mean: Sequence[float], std: Sequence[float]) -> ResNet18:
-    """Return the network with parameters of 0; size, mean and std are as for `Inputs`."""
+    """Return the network with parameters of 0.
+
+    Parameters
+    ----------
+    classes, width : int
+        See `ResNet18`.
+    size : int
+        See `Inputs`.
+    mean, std : sequence of 3 floats
+        See `Inputs`.
+    """
     return empty(lambda: ResNet18(classes, width, Inputs(size, list(mean), list(std))))
 
 

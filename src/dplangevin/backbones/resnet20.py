@@ -67,7 +67,16 @@ class ResNet20(Backbone):
 
 
 def build(classes: int, size: int, mean: Sequence[float], std: Sequence[float]) -> ResNet20:
-    """Return the network with parameters of 0; size, mean and std are as for `Inputs`.
+    """Return the network with parameters of 0.
+
+    Parameters
+    ----------
+    classes : int
+        Classes of the public set.
+    size : int
+        See `Inputs`; only 32 is accepted.
+    mean, std : sequence of 3 floats
+        See `Inputs`.
 
     Raises
     ------

@@ -190,7 +190,15 @@ class Dataset:
         y_test: np.ndarray,
         meta: dict[str, Any],
     ) -> "Dataset":
-        """Return a data set that all repeats share, from arrays as in `Arrays`."""
+        """Return a data set that all repeats share, from arrays as in `Arrays`.
+
+        Parameters
+        ----------
+        x_train, y_train, x_test, y_test : ndarray
+            See `Arrays`; they have no axis of repeats.
+        meta : dict
+            See `Dataset`.
+        """
         return cls(x_train[None], y_train[None], x_test[None], y_test[None], meta)
 
     def arrays(self) -> Arrays:

@@ -22,7 +22,19 @@ def row_norms(x: np.ndarray) -> np.ndarray:
 
 
 def scale_rows(x: np.ndarray, how: str, public: float) -> np.ndarray:
-    """Return rows (..., d) in float64, scaled by the public constant as `Dataset.scaled` says."""
+    """Return rows (..., d) in float64, scaled by the public constant as `Dataset.scaled` says.
+
+    An assertion checks the bound.
+
+    Parameters
+    ----------
+    x : ndarray (..., d)
+        The rows.
+    how : {"unit", "global", "raw"}
+        See `Dataset.scaled`.
+    public : float > 0
+        The public constant B. "unit" does not use it.
+    """
     bound = public if how == "raw" else 1.0
     wide = x.astype(np.float64)
     with np.errstate(over="ignore"):

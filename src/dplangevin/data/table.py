@@ -367,9 +367,21 @@ class Table:
         form: Format = PLAIN,
         size: int | None = CHUNK,
     ) -> Iterator["Table"]:
-        """Read as `read` does, but yield `size` rows at a time (None: all).
+        """Read as `read` does, but yield `size` rows at a time.
 
         A large file is then never held as text.
+
+        Parameters
+        ----------
+        path, names, skip, limit, form
+            See `read`.
+        size : int or None
+            Number of rows of each table; the last table may have fewer. None: all rows in one table.
+
+        Raises
+        ------
+        DataError
+            As for `read`.
         """
         path = raw_file(path)
         codec = check_text(path, form.encoding)
@@ -468,7 +480,15 @@ class Table:
         return out
 
     def zscore(self, column: str, mean: float, sd: float) -> np.ndarray:
-        """Return (value - mean) / sd, shape (n, 1)."""
+        """Return (value - mean) / sd, shape (n, 1).
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        mean, sd : float
+            Mean and standard deviation that the caller states.
+        """
         return ((self.numbers(column) - mean) / sd)[:, None]
 
     def code(self, column: str, codes: Mapping[str, float]) -> np.ndarray:
@@ -545,7 +565,17 @@ def _wrong_width(where: str, cells: Sequence[str], names: Sequence[str], form: F
 
 
 def no_column(path: Path, name: str, names: Sequence[str]) -> str:
-    """Return the message for a column that is not in the table."""
+    """Return the message for a column that is not in the table.
+
+    Parameters
+    ----------
+    path : Path
+        The file of the table.
+    name : str
+        The column that is missing.
+    names : sequence of str
+        The columns in the header.
+    """
     text = f"{path}: no column {name!r} in the header{meant(name, names)}"
     if len(names) == 1:
         how = (

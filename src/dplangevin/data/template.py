@@ -115,7 +115,22 @@ def template(
 
 
 def classes_of(reading: Reading, outcome: Column, task: str | None) -> bool:
-    """Return whether a target has classes; otherwise it is a number."""
+    """Return whether a target has classes; otherwise it is a number.
+
+    Parameters
+    ----------
+    reading : Reading
+        The table.
+    outcome : Column
+        The column of the target.
+    task : str or None
+        A member of `TASKS`. None: a target of texts, or of at most FEW different whole numbers, has classes.
+
+    Raises
+    ------
+    DataError
+        The task is regression, and a value is not a number. Or `task` is None, and `kind` refuses the column.
+    """
     if task is not None:
         if task == "regression" and not outcome.numeric:
             text, line = outcome.numbers.first
@@ -222,7 +237,17 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
 
 
 def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
-    """Say whether the target has classes or is a number, and how to choose the other."""
+    """Say whether the target has classes or is a number, and how to choose the other.
+
+    Parameters
+    ----------
+    reading : Reading
+        The table.
+    target : str
+        Name of the target's column.
+    given : mapping
+        The schema. It has `range`, as a mapping, or `classes`. Both may be open.
+    """
     column, name = reading.columns[target], shown(target)
     if "range" in given:
         low, high = (given["range"][key] for key in ("low", "high"))
@@ -238,7 +263,17 @@ def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
 
 
 def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> list[str]:
-    """Return sentences about the table, the columns that become features, and the columns that do not."""
+    """Return sentences about the table, the columns that become features, and the columns that do not.
+
+    Parameters
+    ----------
+    reading : Reading
+        The table.
+    schema : Schema
+        The schema of the table.
+    dropped : mapping
+        Column -> why it is not used. For any other dropped column, the schema is named as the reason.
+    """
     form, columns = reading.form, reading.columns
     where = f"{reading.rows:,} rows"
     if reading.lines != reading.rows + 1:

@@ -99,7 +99,17 @@ def inexact(text: str) -> str:
 
 
 def error_message(error: Exception, path: str | Path | None = None, text: str = "") -> str:
-    """Return file, line and problem; the path is taken from the error if none is given."""
+    """Return file, line and problem.
+
+    Parameters
+    ----------
+    error : Exception
+        The error of PyYAML or OmegaConf.
+    path : str, Path or None
+        The file. None: the path is taken from the error, if it is a `MarkedYAMLError` with a place.
+    text : str
+        The content of the file. The line of a `ReaderError` is counted in it.
+    """
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
         return f"{path}, line {line}: {error.reason}"

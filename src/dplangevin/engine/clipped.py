@@ -193,7 +193,17 @@ def _finite(sums: Sums, clip: float) -> bool:
 
 
 def forward(network: Classifier, theta: Tensor, x: Tensor) -> Tensor:
-    """Return the logits (S, B, K) without a graph; see `problems.networks.Network.logits`."""
+    """Return the logits (S, B, K) without a graph; see `problems.networks.Network.logits`.
+
+    Parameters
+    ----------
+    network : Classifier
+        Template of the S networks.
+    theta : Tensor (S, d)
+        Parameters of the networks.
+    x : Tensor (S or 1, B, C, H, W)
+        Examples; with 1, all networks share one set of examples.
+    """
     with torch.no_grad():
         theta = theta.contiguous()
         seeds, batch = len(theta), x.shape[1]

@@ -51,7 +51,17 @@ class Layer(Protocol):
         """Return the outputs y for x (S B, ...), and the tensors that the backward pass needs."""
 
     def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
-        """Return the gradient in x, for the gradient g in y; saved comes from `forward`."""
+        """Return the gradient in x.
+
+        Parameters
+        ----------
+        parameters : sequence of Tensor (S, ...)
+            Parameters of the layer in all networks; empty without parameters.
+        saved : object
+            What `forward` returned for the backward pass.
+        g : Tensor
+            Gradient in the outputs y, of the shape of y.
+        """
 
 
 class Linear:

@@ -44,7 +44,17 @@ class Block(NamedTuple):
 
 
 def logits(layers: Plan, theta: Tensor, x: Tensor) -> Tensor:
-    """Return the logits (S, B, K) for x (S, B, C, H, W)."""
+    """Return the logits (S, B, K), by the engine's layers.
+
+    Parameters
+    ----------
+    layers : Plan
+        Layers of the network, see `recognise.plan`.
+    theta : Tensor (S, d)
+        Parameters of the networks.
+    x : Tensor (S, B, C, H, W)
+        Examples.
+    """
     h = _folded(x)
     for layer, own in zip(layers, _split(layers, theta), strict=True):
         h, _ = layer.forward(own, h)
@@ -64,10 +74,24 @@ def cross_entropy(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 def per_example_gradients(
     layers: Plan, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
 ) -> Block:
-    """Return the `Block` of examples x (S, B, C, H, W) with targets y (S, B), by the engine's layers.
+    """Return the `Block` of some examples, by the engine's layers.
 
-    norms: whether `Block.squares` is computed.  The backward pass ends at the first layer with parameters,
-    because its input needs no gradient.
+    The backward pass ends at the first layer with parameters, because its input needs no gradient.
+
+    Parameters
+    ----------
+    layers : Plan
+        Layers of the network, see `recognise.plan`.
+    theta : Tensor (S, d)
+        Parameters of the networks.
+    x : Tensor (S, B, C, H, W)
+        Examples.
+    y : Tensor (S, B)
+        Targets of the loss.
+    norms : bool
+        Whether `Block.squares` is computed.
+    loss_of : callable
+        See `Loss`.
     """
     h, own = _folded(x), _split(layers, theta)
     saved: list[Any] = []
@@ -97,7 +121,17 @@ def per_example_gradients(
 
 
 def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
-    """Return the logits (S, B, K) for x (S, B, C, H, W), each example separately."""
+    """Return the logits (S, B, K), each example separately, by torch.func.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Template of the networks.
+    theta : Tensor (S, d)
+        Parameters of the networks.
+    x : Tensor (S, B, C, H, W)
+        Examples.
+    """
     each = vmap(partial(_call, module), in_dims=(None, 0))
     return torch.stack([each(t, images) for t, images in zip(theta, x, strict=True)])
 
@@ -105,9 +139,16 @@ def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
 def functional_gradients(
     module: nn.Module, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
 ) -> Block:
-    """Return the `Block` of examples x (S, B, C, H, W) with targets y (S, B), by torch.func.
+    """Return the `Block` of some examples, by torch.func.
 
-    norms: whether `Block.squares` is computed.  The gradient of every example is written out, (S, B, d).
+    The gradient of every example is written out, (S, B, d).
+
+    Parameters
+    ----------
+    module : nn.Module
+        Template of the networks.
+    theta, x, y, norms, loss_of
+        See `per_example_gradients`.
     """
 
     def loss(t: Tensor, image: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:

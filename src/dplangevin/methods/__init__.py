@@ -154,7 +154,14 @@ class Method(Protocol):
         ...
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
-        """Return one result for each seed and plan."""
+        """Return one result for each seed and plan.
+
+        Parameters
+        ----------
+        problem : Problem.  The private rows.
+        plans : sequence of Plan, E of them.  What `plan` returned for the facts of this problem.
+        how : Execution.  Seeds, generator and storage.
+        """
         ...
 
 
@@ -162,6 +169,12 @@ def refuse(name: str, plan: Plan, budget: Budget) -> None:
     """Raise ValueError if a plan costs more than its budget, unless the caller gave the noise.
 
     No other function refuses a plan for its cost.
+
+    Parameters
+    ----------
+    name : str.  Name of the method in the error message.
+    plan : Plan.  The plan, whose guarantee states its cost.
+    budget : Budget.  The most that the plan may cost.
     """
     guarantee = plan.guarantee
     if plan.noise_given or (
@@ -198,6 +211,13 @@ def placed(
     """Return the problem on the device for these plans: the given one, or what DPL_DEVICE names.
 
     See `device.pick`.
+
+    Parameters
+    ----------
+    problem : Problem
+    plans : sequence of Plan.  The plans that run together; there is at least one.
+    seeds : int.  S, the number of independent runs of each plan.
+    device : str, torch.device or None.  "auto" or a device, in place of DPL_DEVICE.
     """
     cells = math.inf
     if problem.facts.loss is not None:
@@ -219,6 +239,14 @@ def released(
 ) -> tuple[Release, list[Plan]]:
     """Plan for every budget and carry out the plans; refuse plans that cost more than their budgets.
 
+    Parameters
+    ----------
+    method : Method
+    problem : Problem.  The private rows.
+    budgets : sequence of Budget, E of them.
+    seeds : int.  S, the number of independent runs of each plan.
+    rng : The generator of all random draws.
+
     Returns
     -------
     release : Release
@@ -236,7 +264,14 @@ class ChainMethod:
     """
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel | None:
-        """Return the update of the chains; None for gradient descent."""
+        """Return the update of the chains; None for gradient descent.
+
+        Parameters
+        ----------
+        problem : Problem.  The problem that the chains run on.
+        plans : sequence of Plan.  The plans; the work of each is a `Chain`.
+        rng : The generator of all random draws.
+        """
         return None
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
@@ -289,7 +324,14 @@ def no_budget(budget: Budget, name: str) -> None:
 def of_works(
     plans: Sequence[Plan], name: str, device: torch.device, dtype: torch.dtype = torch.float64
 ) -> Tensor:
-    """Return the attribute `name` of every plan's work, ``(E,)``."""
+    """Return one number of every plan's work, ``(E,)``.
+
+    Parameters
+    ----------
+    plans : sequence of Plan, E of them.
+    name : str.  The attribute of `Plan.work` with this number.
+    device, dtype : Device and type of the result.
+    """
     return torch.tensor([getattr(plan.work, name) for plan in plans], dtype=dtype, device=device)
 
 

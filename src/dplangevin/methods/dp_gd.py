@@ -115,7 +115,14 @@ class DpGd(ChainMethod):
         )
 
     def chain(self, facts: Facts, sigma: float, mean_smoothness: float) -> Chain:
-        """Return the chain with noise multiplier sigma >= 0, and steps for this smoothness of the mean loss."""
+        """Return the chain for a noise multiplier and a smoothness of the mean loss.
+
+        Parameters
+        ----------
+        facts : Facts.  The facts of a linear model with bounded gradients.
+        sigma : float, >= 0.  Noise multiplier of a step; 0 for no noise.
+        mean_smoothness : float, > 0.  beta_m, which sets the stable step.
+        """
         eta = self.stable(mean_smoothness)
         if sigma > 0:
             reach = self.margin_noise * facts.n / (math.sqrt(self.steps) * self.clip_share * sigma)

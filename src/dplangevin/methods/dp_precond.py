@@ -134,7 +134,14 @@ class DpPrecond:
         return Release(turned.turned(theta.mean(2))[:, :, None].to(theta.dtype))
 
     def preconditioner(self, moments: Tensor, std: Tensor, facts: Facts) -> tuple[Tensor, Tensor]:
-        """Return W ``(S, E, p, p)`` and R^2 ``(S, E)``, for A ``(S, E, p, p)`` and its noise s ``(E,)``."""
+        """Return the matrix W ``(S, E, p, p)`` and R^2 ``(S, E)``.
+
+        Parameters
+        ----------
+        moments : Tensor (S, E, p, p).  The released matrix A; symmetric.
+        std : Tensor (E,), >= 0.  Standard deviations s of its noise.
+        facts : Facts.  The facts of the problem, for n and B.
+        """
         values, vectors = torch.linalg.eigh(moments)
         values = values.clamp(min=0)
         ridge = self.damping * std * math.sqrt(2 * moments.shape[-1]) + FLOOR * facts.n * facts.row_bound**2
@@ -145,9 +152,16 @@ class DpPrecond:
 
 
 def second_moments(problem: Glm, std: Tensor, seeds: int, rng: torch.Generator) -> Tensor:
-    """Return ``sum_i x_i x_i^T`` with noise of deviations std ``(E,)``: ``(S, E, p, p)`` in float64.
+    """Return ``sum_i x_i x_i^T`` with noise, ``(S, E, p, p)`` in float64.
 
     All budgets share Z.
+
+    Parameters
+    ----------
+    problem : Glm.  The private rows.
+    std : Tensor (E,), >= 0.  Standard deviations s of the noise.
+    seeds : int.  S.
+    rng : The generator of Z.
     """
     p = problem.features
     normals = random.noise(rng, seeds, 1, p, p, device=problem.device)
@@ -190,7 +204,7 @@ class Turned:
         return self.model.init(seeds, rng)
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
-        """Return the sum at u = theta; `rows` are all rows in their order."""
+        """Return the sum at u = theta; `rows` are all rows in their order.  See `Problem.clipped_sum`."""
         at = self.turned(theta).to(theta.dtype)
         found = self.model.clipped_sum(at, rows, mask, clip, lengths=self.lengths)
         return Sums(self.turned(found.gradient))

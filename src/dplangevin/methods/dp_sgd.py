@@ -200,7 +200,14 @@ class Sgd(ChainMethod):
 
 
 def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) -> Guarantee:
-    """Return the guarantee of a chain whose gradients are not bounded: it promises nothing."""
+    """Return the guarantee of a chain whose gradients are not bounded: it promises nothing.
+
+    Parameters
+    ----------
+    accountant : Accountant.  The method's own.
+    budget : Budget.  Its delta becomes that of the guarantee.
+    sampling : Sampling.  How the chain draws minibatches.
+    """
     drawn: SamplingScheme = "without_replacement" if sampling.scheme == "subset" else sampling.scheme
     return guaranteed(accountant, None, budget, "replace_one", "all_iterates", drawn, ())
 
@@ -221,7 +228,15 @@ def on_subsets(
 
 
 def check_chain(l2: float, precision: float, samples: int = 1, burn_in: float = 0.0) -> None:
-    """Raise ValueError, naming the setting, if a setting of a chain is out of its domain."""
+    """Raise ValueError, naming the setting, if a setting of a chain is out of its domain.
+
+    Parameters
+    ----------
+    l2 : float, >= 0.  Weight of the L2 penalty on the mean loss.
+    precision : float, >= 0.  Precision of the Gaussian prior.
+    samples : int, > 0.  Number of iterates to keep.
+    burn_in : float in [0, 1).  Share of the steps that is left out at the start.
+    """
     positive(samples=samples)
     not_negative(l2=l2, precision=precision)
     require(0 <= burn_in < 1, f"burn_in must be in [0, 1), not {burn_in}")
@@ -236,7 +251,19 @@ def check_scheme(method: str, sampling: Sampling, *schemes: str) -> None:
 def record_bound(facts: Facts, clip: float | None, method: str, budget: Budget) -> float:
     """Return L, the bound on one record's gradient: the clip, or the problem's own bound if that is smaller.
 
-    Returns 0 at budget.epsilon = inf. Raises ValueError if there is neither a clip nor a bound.
+    Returns 0 at budget.epsilon = inf.
+
+    Parameters
+    ----------
+    facts : Facts.  The facts of the problem.
+    clip : float, > 0, or None.  Largest norm of a record's gradient; None for no clipping.
+    method : str.  Name of the method in the error message.
+    budget : Budget
+
+    Raises
+    ------
+    ValueError
+        If there is neither a clip nor a bound.
     """
     if budget.epsilon == math.inf:
         return 0.0

@@ -214,7 +214,14 @@ class DpSgldRyffel2022(ChainMethod):
         return calibrate(self.accountant, lambda sigma: make(facts, sigma), budget, low=low, high=high)
 
     def violated(self, facts: Facts, event: LangevinDpEvent, delta: float) -> list[str]:
-        """Return the conditions of Theorem 3.1 that this run does not satisfy."""
+        """Return the conditions of Theorem 3.1 that this run does not satisfy.
+
+        Parameters
+        ----------
+        facts : Facts.  The facts of the problem.
+        event : LangevinDpEvent.  What `DpSgldRyffel2022.event` returns.
+        delta : float in [0, 1).
+        """
         notes = list(Ryffel2022().violated(event, delta))
         if facts.loss is None:
             notes.append("Theorem 3.1 is proved for convex losses")

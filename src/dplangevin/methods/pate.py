@@ -197,7 +197,15 @@ class Confident:
         return Labels(asked, asked & passed, winner)
 
     def run(self, votes: Votes, caps: Caps, labels: Labels, e: int) -> Run:
-        """Return what happened with the e-th caps, so that it can be priced."""
+        """Return what happened with the e-th caps, so that it can be priced.
+
+        Parameters
+        ----------
+        votes : Votes.  The votes that `label` was given.
+        caps : Caps.  The e-th of the caps that `label` was given.
+        labels : Labels.  What `label` returned.
+        e : int, >= 0.  Index of these caps.
+        """
         counts, (asked, answered, _) = votes.counts[:, : caps.queries], (part[:, e] for part in labels)
         teachers = round(float(counts[0, 0].sum()))
         limits = Settings(teachers, self.threshold, self.ratio * caps.answer_std, caps.answer_std)
@@ -272,7 +280,7 @@ class Pate:
         return Plan(self._guarantee(facts, event, budget), caps, settings)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
-        """Return the students.
+        """Return the students; see `Method.release`.
 
         `not_private` contains the number of labels, the share of correct labels and the share of correct
         teacher votes.  It also contains the data-dependent epsilon of this run and its released value, and

@@ -120,7 +120,16 @@ def violated(method: Method, plan: Plan) -> list[str]:
 
 
 def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int], Any]:
-    """Return the mechanism of a method as a function of the number of records, for `survey.records_public`."""
+    """Return the mechanism of a method as a function of the number of records, for `survey.records_public`.
+
+    The function returns the event of the method's guarantee, and the settings of what is done.
+
+    Parameters
+    ----------
+    method : the method.
+    facts : Facts of the problem; the function replaces their number of records.
+    budget : Budget for which the method plans.
+    """
 
     def mechanism(n: int) -> Any:
         plan = method.plan(facts._replace(n=n), budget)
@@ -144,9 +153,14 @@ def _chains(work: Any) -> list[Chain]:
 
 
 def spent(plan: Plan, facts: Facts, steps: int, delta: float) -> dict[str, float]:
-    """Return the proven epsilon of the first `steps` steps of a chain, for both kinds of neighbours.
+    """Return the proven epsilon of the first steps of a chain, for both kinds of neighbours.
 
     Every iterate is visible.
+
+    Parameters
+    ----------
+    plan, facts, steps : as in `first_steps`.
+    delta : float in [0, 1), for the proven epsilon.
     """
     return both(first_steps(plan, facts, steps), delta)
 
@@ -167,7 +181,14 @@ def both(event: DpEvent, delta: float) -> dict[str, float]:
 
 
 def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
-    """Return the event of the first `steps` steps of a chain with clipped gradients."""
+    """Return the event of the first steps of a chain with clipped gradients.
+
+    Parameters
+    ----------
+    plan : Plan, whose work is a `Chain`.
+    facts : Facts of the problem, for the number of records.
+    steps : int, the number of steps, >= 1.
+    """
     chain, n = plan.work, facts.n
     moved = chain.sensitivity(n)
     if isinstance(plan.guarantee.event, NonPrivateDpEvent) or not moved < math.inf:
@@ -204,7 +225,18 @@ def equal_budget(
     accountant: Accountant = TIGHT,
     event: Callable[[Plan], DpEvent] = visible,
 ) -> Budget:
-    """Return the budget to give to a method so that its proven epsilon is `target`, see `library.calibrate`."""
+    """Return the budget to give to a method so that its proven epsilon is `target`, see `library.calibrate`.
+
+    Parameters
+    ----------
+    method : the method.
+    facts : Facts of the problem.
+    target : Budget that the proven epsilon is to reach; with epsilon = inf it is returned as it is.
+    adjacency : neighbour relation of the proven epsilon.
+    rtol : float, relative tolerance.
+    accountant : Accountant that computes the proven epsilon.
+    event : function plan -> the event that is priced; by default every iterate is visible.
+    """
     if target.epsilon == math.inf:
         return target
 

@@ -57,8 +57,11 @@ class Learner(Protocol):
 
         Parameters
         ----------
+        problem : Problem.  The records, and the test rows.
+        count : int, >= 1.  Number of teachers.
         queries : Tensor (S, Q).  Indices of test rows.
         seed : int.  Seed of the random streams.
+        workspace : Workspace.  Where votes and checkpoints may be stored.
         """
         ...
 
@@ -68,6 +71,14 @@ class Learner(Protocol):
         """Return fits ``(S, E, d)`` to the answered queries only.
 
         Without an answered query, theta stays at its start, except for the effect of a penalty.
+
+        Parameters
+        ----------
+        problem : Problem.  Only its test rows are learned from.
+        queries : Tensor (S, Q).  Indices of test rows.
+        labels : Labels.  The result of the votes on these queries.
+        seed : int.  Seed of the random streams.
+        workspace : Workspace.  Where checkpoints may be stored.
         """
         ...
 

@@ -317,7 +317,15 @@ def _number(field: str, value: float, whole: bool) -> float:
 
 
 def drawn_runs(rng: torch.Generator, mean: float, shape: float, *size: int) -> Tensor:
-    """Draw numbers of runs, by inversion of their law, on the CPU."""
+    """Draw numbers of runs, by inversion of their law, on the CPU.
+
+    Parameters
+    ----------
+    rng : The generator of the draws.
+    mean : float, >= 1.  Mean of the number of runs.
+    shape : float in [0, inf].  Law of the number of runs, see `Tuned`.
+    *size : int.  Shape of the result.
+    """
     first, table = _table(mean, shape)
     drawn = random.uniform(rng, math.prod(size)).cpu().numpy()
     return torch.as_tensor(first + np.searchsorted(table, drawn, side="right")).view(size)

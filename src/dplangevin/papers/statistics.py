@@ -219,8 +219,19 @@ def select(
 ) -> pd.DataFrame:
     """Return the rows of one metric of one method on one data set.
 
-    If the method was run in `variant`, only the rows of that variant are returned, otherwise those of all.
-    Raise ValueError if there are no rows.
+    Parameters
+    ----------
+    runs : DataFrame
+        Long form, with one row for each repeat and metric.
+    dataset, method, experiment, metric : str
+        Values that the rows have in the columns of these names.
+    variant : str
+        If the method was run in this variant, only its rows are returned, otherwise those of all variants.
+
+    Raises
+    ------
+    ValueError
+        For runs without such rows.
     """
     keep = (
         runs.metric.eq(metric)

@@ -86,7 +86,14 @@ class Rows(NamedTuple):
 
 
 def cached_rows(folder: Path, name: str, compute: Callable[[], pd.DataFrame]) -> Rows:
-    """Return the rows of the task `name` in `folder`; compute and store them if missing or damaged."""
+    """Return the rows of the task `name` in `folder`; compute and store them if missing or damaged.
+
+    Parameters
+    ----------
+    folder : Path, folder of stored tasks.
+    name : str, name of the task's file, without ".csv".
+    compute : function without arguments that returns the rows.
+    """
     return _undamaged(folder / f"{name}.csv") or write_rows(folder, name, compute())
 
 
@@ -100,7 +107,13 @@ def write_rows(
 ) -> Rows:
     """Write the rows of a task, then their size, sha256 and computing environment, and return them.
 
-    `digits` is as in `csv_bytes`, `environment` as in `Rows`, and `durable` as in `atomic_path`.
+    Parameters
+    ----------
+    folder, name : see `cached_rows`.
+    frame : DataFrame, the rows.
+    digits : int or None, as in `csv_bytes`.
+    environment : str, as in `Rows`.
+    durable : bool, as in `atomic_path`.
     """
     content = csv_bytes(frame, digits)
     write(folder, {f"{name}.csv": content}, durable=durable)

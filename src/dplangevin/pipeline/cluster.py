@@ -148,6 +148,13 @@ class Cluster:
     def gathered(self, client: Client, job: bytes, left: Mapping[int, Any], name: str) -> Iterator[Done[Any]]:
         """Yield the outcomes of the calls in `left`.
 
+        Parameters
+        ----------
+        client : Client of the scheduler.
+        job : bytes, the pickled `Job`.
+        left : mapping of the number of each call to its argument.
+        name : str, the name of the job on the workers; the keys of the calls begin with it.
+
         Raises
         ------
         _Lost, OSError : The connection is lost.

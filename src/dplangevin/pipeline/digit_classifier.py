@@ -125,7 +125,13 @@ class DigitClassifier:
 
 
 def coverage(p: Tensor, sure: float, least: float) -> dict[str, Tensor]:
-    """Return recognised, digits_covered and digit_entropy, see `DigitClassifier.metrics`, of p ``(S, E, n, K)``."""
+    """Return recognised, digits_covered and digit_entropy, see `DigitClassifier.metrics`.
+
+    Parameters
+    ----------
+    p : Tensor (S, E, n, K), probabilities of the K classes for n images.
+    sure, least : float, see `DigitClassifier`.
+    """
     confidence, digit = p.double().max(-1)
     counted = torch.nn.functional.one_hot(digit, p.shape[-1]) * (confidence >= sure)[..., None]
     share = counted.double().mean(2)  # share of the images that are recognised as each class

@@ -234,7 +234,16 @@ def workers() -> int:
 
 
 def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
-    """Call the function in the current process, and return the outcome with the index of its argument."""
+    """Call the function in the current process, and return the outcome with the index of its argument.
+
+    An Exception in the call becomes the error of the outcome.
+
+    Parameters
+    ----------
+    function : callable of one argument.
+    index : int, the number of the argument.
+    argument : what the function is called with.
+    """
     began = time.perf_counter()
     try:
         value = function(argument)

@@ -56,6 +56,12 @@ BOUNDS = ("row_norm_bound", "row_bound", "public")  # public bounds on lengths, 
 def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     """Return the file of a manifest; make it if it is missing or differs from what the manifest states.
 
+    Parameters
+    ----------
+    cfg : DictConfig, the whole configuration.
+    kind : str, a key of `PLACES`.
+    name : str, one of the names that `known` returns for this kind.
+
     Raises
     ------
     DataError : The file cannot be made, or the new file differs, too.
@@ -86,7 +92,12 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
 
 
 def file(cfg: DictConfig, kind: str, name: str) -> File:
-    """Return the sha256 that the manifest states, with a function that makes the file when it is needed."""
+    """Return the sha256 that the manifest states, with a function that makes the file when it is needed.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
+    """
     return File(read(cfg, kind, name)["file"]["sha256"], Prepared(cfg, kind, name))
 
 
@@ -140,6 +151,12 @@ def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any])
 
     No stage makes this file and no manifest states it.  Its name contains the hash of all its inputs, also of
     the sha256 of its sources.  It is made where it is needed.
+
+    Parameters
+    ----------
+    cfg, name : see `ensure`.
+    kind : "dataset" or "features".
+    settings : mapping of the dotted names of fields to their values.
     """
     changed = copy.deepcopy(cfg)
     OmegaConf.set_struct(changed, False)
@@ -151,6 +168,10 @@ def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any])
 
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
     """Return a manifest.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
 
     Raises
     ------
@@ -183,6 +204,10 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
 
     Nothing is done if the manifest has the current inputs, and the file is missing or as the manifest states.
 
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
+
     Raises
     ------
     DataError : Weights in git differ from what the manifest states.
@@ -212,6 +237,10 @@ def renew(cfg: DictConfig, kind: str, name: str) -> bool:
 
     This is for edits that change no byte of the file, such as a module that moves.  The caller must be sure
     of that.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
     """
     manifest, made_of, path = read(cfg, kind, name), inputs(cfg, kind, name), path_of(kind, name)
     if manifest["inputs"] == made_of:
@@ -223,7 +252,12 @@ def renew(cfg: DictConfig, kind: str, name: str) -> bool:
 
 
 def write(cfg: DictConfig, kind: str, name: str) -> None:
-    """Write the manifest of the existing file."""
+    """Write the manifest of the existing file.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
+    """
     path = path_of(kind, name)
     manifest = {
         "file": {"path": path.as_posix(), **describe(path)},
@@ -244,6 +278,11 @@ def _write(kind: str, name: str, manifest: Mapping[str, Any]) -> None:
 def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> None:
     """Make a file, at its place or at `target`, and first all its inputs.
 
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
+    target : Path or None, where the file is written; None: at its place (`path_of`).
+
     Raises
     ------
     DataError, DataUnavailable : The file cannot be made, or its sources cannot be had.
@@ -257,6 +296,10 @@ def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> N
 
 def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
     """Return the weights in git whose header states these inputs; None if there are none.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
 
     Raises
     ------
@@ -276,7 +319,12 @@ def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
 
 
 def inputs(cfg: DictConfig, kind: str, name: str) -> str:
-    """Return the hash of all inputs of a file."""
+    """Return the hash of all inputs of a file.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
+    """
     return key([kind, name, _made_of(cfg, kind, name)])
 
 
@@ -304,7 +352,12 @@ def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
 
 
 def settings_of(cfg: DictConfig, kind: str, name: str) -> list[Any]:
-    """Return the settings that determine a file, as JSON-like values."""
+    """Return the settings that determine a file, as JSON-like values.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
+    """
     if kind == "dataset":
         return [_sums(cfg.dataset[name].files), plain(cfg.dataset[name].loader)]
     if trained(cfg, kind, name):
@@ -323,6 +376,10 @@ def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
     """Return the names of the modules, and objects in modules, that make a file.
 
     There are none for weights that are trained here, because an edit of code does not train them again.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
     """
     if kind == "dataset":
         return targets(plain(cfg.dataset[name].loader))
@@ -347,17 +404,32 @@ def known(cfg: DictConfig, kind: str) -> list[str]:
 
 
 def trained(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Return whether these are weights that are trained here, and not published ones."""
+    """Return whether these are weights that are trained here, and not published ones.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
+    """
     return kind == "weights" and name not in cfg.get("weights", {})
 
 
 def same_everywhere(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Return whether the file has the same bytes on every machine."""
+    """Return whether the file has the same bytes on every machine.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
+    """
     return kind in ("dataset", "weights") and not trained(cfg, kind, name)
 
 
 def stage_of(cfg: DictConfig, kind: str, name: str) -> str:
-    """Return the name of the stage that writes a manifest."""
+    """Return the name of the stage that writes a manifest.
+
+    Parameters
+    ----------
+    cfg, kind, name : see `ensure`.
+    """
     return f"pretrain@{name}" if trained(cfg, kind, name) else stage(kind, name)
 
 
@@ -459,7 +531,14 @@ def _reference(cfg: DictConfig, name: str, target: Path) -> None:
 
 
 def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
-    """Return the exact posterior on a data set, a `reference.Reference`, for each scaling of the rows."""
+    """Return the exact posterior on a data set, a `reference.Reference`, for each scaling of the rows.
+
+    Parameters
+    ----------
+    cfg : DictConfig, the whole configuration.
+    name : str, name of the data set, which is part of the name of the random stream.
+    prepared : Dataset, the rows before scaling.
+    """
     from dplangevin import random
     from dplangevin.device import pick
     from dplangevin.pipeline.reference import sample_reference

@@ -40,8 +40,18 @@ def sample_reference(
 ) -> Reference:
     """Return the moments of the posterior on the full data, sampled by HMC.
 
-    `predictive` is the approximate number of draws that log_loss averages over.  ValueError is raised if the
-    worst split R-hat is 1.05 or more.
+    Parameters
+    ----------
+    problem : Glm, the problem with the full data.
+    precision : float, the precision of the posterior's normal prior, see `Reference`.
+    sampler : Sampler of the draws.
+    predictive : int > 0, approximate number of draws that log_loss averages over.
+    seeds : int, number of seeds.
+    rng : generator of all draws.
+
+    Raises
+    ------
+    ValueError : The worst split R-hat is 1.05 or more.
     """
     weight = torch.ones(1, device=problem.device)
     sample = sampler.sample(problem, weight, precision * weight, float("inf"), seeds, rng)
@@ -67,10 +77,16 @@ def covariances(draws: Tensor) -> Tensor:
 
 
 def distances(theta: Tensor, log_loss: Tensor, reference: Reference) -> dict[str, Tensor]:
-    """Return distances of the draws theta ``(R, E, samples, d)`` from the posterior; log_loss is ``(R, E)``.
+    """Return distances of draws theta from the posterior.
 
     If the reference has more than R posteriors, the first R are used.  mean_distance and covariance_distance
     contain the Monte Carlo error of the draws.
+
+    Parameters
+    ----------
+    theta : Tensor (R, E, samples, d), the draws.
+    log_loss : Tensor (R, E), log loss of the draws' prediction on the test rows, in nats per row.
+    reference : Reference with 1 or at least R posteriors.
 
     Returns
     -------

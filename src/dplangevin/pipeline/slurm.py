@@ -138,6 +138,13 @@ def executor(site: str, folder: Path, need: Need, count: int) -> Executor:
     """Return submitit's executor.
 
     Slurm's own variables, such as SBATCH_PARTITION and SBATCH_TIMELIMIT, override what this asks for.
+
+    Parameters
+    ----------
+    site : str, one of `executor.QUEUES`.
+    folder : Path, where submitit writes its files.
+    need : Need of a call; only Slurm uses it.
+    count : int, how many array tasks may run at the same time; only Slurm uses it.
     """
     if site != "slurm":
         local = submitit.LocalExecutor(folder, max_num_timeout=AGAIN)
@@ -156,7 +163,15 @@ def executor(site: str, folder: Path, need: Need, count: int) -> Executor:
 
 
 def record(path: Path, site: str, job: Path, parts: Mapping[str, Sequence[str]]) -> None:
-    """Write which array tasks of a job are not collected, with the keys of their tasks."""
+    """Write which array tasks of a job are not collected, with the keys of their tasks.
+
+    Parameters
+    ----------
+    path : Path of the record.
+    site : str, one of `executor.QUEUES`.
+    job : Path of the pickled `Job`.
+    parts : mapping of the name of each array task to the keys of its tasks.
+    """
     content = {"site": site, "job": job.name, "parts": parts}
     write(path.parent, {path.name: json.dumps(content, indent=1).encode()})
 
@@ -193,7 +208,14 @@ def collected(shelf: Shelf) -> tuple[list[Part], dict[str, Exception]]:
 
 
 def errors(paths: JobPaths, keys: Sequence[str], state: str) -> Iterator[tuple[Sequence[str], Exception]]:
-    """Yield keys and error of the calls of an array task that failed, from what submitit wrote."""
+    """Yield keys and error of the calls of an array task that failed, from what submitit wrote.
+
+    Parameters
+    ----------
+    paths : JobPaths, submitit's files of the array task.
+    keys : keys of its tasks.
+    state : str, its state, for the message.
+    """
     try:
         outcome, found = pickle.loads(paths.result_pickle.read_bytes())
     except FileNotFoundError:

@@ -198,7 +198,14 @@ def sweep(
 def task_keys(
     cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, planned: Sequence[Task]
 ) -> list[str]:
-    """Return the keys of tasks; a key is a hash of everything that determines the task's rows."""
+    """Return the keys of tasks; a key is a hash of everything that determines the task's rows.
+
+    Parameters
+    ----------
+    cfg, experiment, dataset : see `plan.runs`.
+    inputs : Inputs, the prepared files.
+    planned : the tasks.
+    """
     spec = plain(cfg.experiment[experiment])
     rest = {name: value for name, value in spec.items() if name not in NOT_IN_SPEC}
     base = {
@@ -327,7 +334,18 @@ class Work:
         return method, planned(method, facts, budgets, task.run.name)
 
     def budget(self, method: Method, facts: Facts, epsilon: float) -> Budget:
-        """Return the budget of a method for an epsilon of the experiment, see `schema.Experiment.calibrated`."""
+        """Return the budget of a method for an epsilon of the experiment, see `schema.Experiment.calibrated`.
+
+        Parameters
+        ----------
+        method : Method.
+        facts : Facts of the problem.
+        epsilon : float > 0, may be inf.
+
+        Raises
+        ------
+        ValueError : The experiment has `calibrated: proven`, but no `price_neighbours`.
+        """
         asked = Budget(epsilon, delta(self.cfg, self.spec, facts.n))
         if self.spec.get("calibrated") != "proven":
             return asked
@@ -472,7 +490,18 @@ class Work:
         curve: Any,
         digit_classifier: Any,
     ) -> dict[str, pd.DataFrame]:
-        """Return the rows of one task, by name of the table."""
+        """Return the rows of one task, by name of the table.
+
+        Parameters
+        ----------
+        task : Task.
+        problem : Problem of the task.
+        plans : the plans of the task, one for each budget.
+        prices : DataFrame, what the method `prices` returns for these plans.
+        release : Release of these plans.
+        curve : LearningCurve of the chain, or None.
+        digit_classifier : DigitClassifier or None.
+        """
         metrics, violated = self.measured(task, problem, release, curve, digit_classifier)
         more = list(task.run.assumptions)
         if share := task.data_subset["held_out"]:
@@ -524,6 +553,10 @@ class Work:
 
         A diverged chain has nan for every metric, and a note counts it.  The mixing of the chains of its
         budget is nan, too, if all seeds share the data.
+
+        Parameters
+        ----------
+        task, problem, release, curve, digit_classifier : see `tables`.
         """
         finite = release.theta.isfinite().all(-1).all(-1).cpu()  # (S, E)
         theta = release.theta.nan_to_num(0.0, 0.0, 0.0)
@@ -571,6 +604,11 @@ class Work:
 
         "single" is of the last iterate, or of all kept iterates.  "average" is of a network's posterior
         samples.
+
+        Parameters
+        ----------
+        problem, release, curve : see `tables`.
+        theta : Tensor (S, E, kept, d), the iterates that predict if the release has no predictions of its own.
         """
         if release.predicted is not None:
             return {"single": release.predicted}
@@ -580,7 +618,12 @@ class Work:
         return single | ({} if curve.average is None else {"average": curve.average})
 
     def reliability(self, task: Task, problem: Problem, release: Release, curve: Any) -> pd.DataFrame:
-        """Return the table "reliability", for the seeds whose chain has not diverged."""
+        """Return the table "reliability", for the seeds whose chain has not diverged.
+
+        Parameters
+        ----------
+        task, problem, release, curve : see `tables`.
+        """
         which, finite = self.scored(release), release.theta.isfinite().flatten(1).all(1).tolist()
         rows = []
         for predictor, value in self.predictions(problem, release.theta, release, curve).items():
@@ -633,7 +676,15 @@ def problem_columns(facts: Facts) -> dict[str, Any]:
 
 
 def of_plans(release: Release, start: int, end: int) -> Release:
-    """Return the part of a release that belongs to the plans from `start` to before `end`."""
+    """Return the part of a release that belongs to the plans from `start` to before `end`.
+
+    The part has no `guarantees`.
+
+    Parameters
+    ----------
+    release : Release of all plans.
+    start, end : int, indices of plans.
+    """
     return Release(
         release.theta[:, start:end],
         None if release.predicted is None else release.predicted[:, start:end],

@@ -168,8 +168,14 @@ def _answer(question: _Question) -> float:
 def remembered(accountant: Accountant, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
     """Return accountant.epsilon(event, delta, adjacency), cached by content.
 
-    Errors are not cached. The accountant must be a value (a frozen dataclass). A question that cannot be
-    hashed is computed each time.
+    Errors are not cached. A question that cannot be hashed is computed each time.
+
+    Parameters
+    ----------
+    accountant : Accountant
+        The accountant. It must be a value (a frozen dataclass).
+    event, delta, adjacency
+        See `Accountant.epsilon`.
     """
     question = _Question(accountant, tuple(leaves(event)), delta, adjacency, event)
     try:

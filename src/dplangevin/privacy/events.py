@@ -92,7 +92,17 @@ def check_delta(delta: float) -> None:
 def check_adjacency(
     adjacency: str, supported: tuple[str, ...] = get_args(Adjacency), who: str = "dplangevin"
 ) -> None:
-    """Raise ValueError unless `adjacency` is one of `supported`."""
+    """Raise ValueError unless `adjacency` is one of `supported`.
+
+    Parameters
+    ----------
+    adjacency : str
+        The neighbour relation to check.
+    supported : tuple of str
+        The relations that are allowed.
+    who : str
+        Name of the caller, for the message.
+    """
     if adjacency not in supported:
         raise ValueError(f"{who} cannot price adjacency {adjacency!r}; it supports {', '.join(supported)}")
 

@@ -46,6 +46,15 @@ def printed_constant(budget: Budget, *, steps: int, schedule: StepSchedule) -> f
     (lambda + 1)/sigma_t^2 <= lambda eps/2 gives c^2 = 2 (S/T') (2 + eps/ln(1/delta)). The fixed step has
     S = T' = T. The decreasing step has T' = T^(2/3) and S = sum_t t^(-1/3) < 1.5 T'.
     Differs: the proof of Theorem 4 writes lambda^2 for lambda (lambda + 1), which would give c = 2.
+
+    Parameters
+    ----------
+    budget : Budget
+        eps, and delta > 0.
+    steps : int
+        T >= 1.
+    schedule : {"fixed", "decreasing"}
+        Schedule of the step sizes.
     """
     total = float((np.arange(1, steps + 1) ** (-1 / 3)).sum()) if schedule == "decreasing" else float(steps)
     return math.sqrt(

@@ -59,6 +59,20 @@ def weight(p: np.ndarray, mean: float, shape: float) -> np.ndarray:
 
     The released result has density f'(1 - p) with respect to one run's, where p is the probability of a better
     result of one run.
+
+    Parameters
+    ----------
+    p : ndarray
+        Probabilities, in [0, 1].
+    mean : float
+        Mean of K, in [1, inf).
+    shape : float
+        eta in [0, inf], see the module docstring.
+
+    Returns
+    -------
+    ndarray
+        In the shape of `p`.
     """
     if shape == math.inf:
         return np.exp(-mean * p)

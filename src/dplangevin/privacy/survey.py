@@ -244,7 +244,15 @@ def survey(
 
 
 def event_for(key: str, event: DpEvent, paper: DpEvent | None = None) -> DpEvent:
-    """Return the event that ACCOUNTANTS[key] prices: the last iterate alone if it has a theorem for that."""
+    """Return the event that ACCOUNTANTS[key] prices: the last iterate alone if it has a theorem for that.
+
+    Parameters
+    ----------
+    key : str
+        Key in ACCOUNTANTS.
+    event, paper
+        See `survey`.
+    """
     return next(priced for name, _, priced in _asked(event, paper) if name == key)
 
 
@@ -281,6 +289,15 @@ def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> 
 
     The sizes were measured and include intermediate arrays. The result is 0 for an accountant without grids
     and for steps that it refuses itself. `Tight` and `Bok2024` limit their own grids.
+
+    Parameters
+    ----------
+    accountant : Accountant
+        The accountant.
+    event : DpEvent
+        The mechanism.
+    adjacency : {"replace_one", "add_remove", "zero_out"}
+        Neighbour relation.
     """
     if not isinstance(accountant, Li2019 | Rdp | DpAccounting):
         return 0.0
@@ -323,7 +340,17 @@ def _pld_bytes(leaf: DpEvent, count: int, adjacency: Adjacency) -> float:
 
 
 def conditions(accountant: Accountant, event: DpEvent, delta: float) -> tuple[str, ...]:
-    """Return the conditions of the accountant's theorem that the event fails, as text with the values."""
+    """Return the conditions of the accountant's theorem that the event fails, as text with the values.
+
+    Parameters
+    ----------
+    accountant : Accountant
+        The accountant.
+    event : DpEvent
+        The mechanism.
+    delta : float
+        In [0, 1).
+    """
     check = getattr(accountant, "violated", None)
     try:
         found = tuple(check(event, delta)) if check else ()

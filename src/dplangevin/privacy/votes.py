@@ -103,7 +103,17 @@ def renyi(log_q: np.ndarray, noise_std: float, order: np.ndarray | float) -> np.
 
 
 def cell(log_q: np.ndarray, noise_std: float, classes: int) -> np.ndarray:
-    """Return the cell of z >= 0, where q = (m - 1) erfc(z)/2: integers of the shape of log_q."""
+    """Return the cell of z >= 0, where q = (m - 1) erfc(z)/2: integers of the shape of log_q.
+
+    Parameters
+    ----------
+    log_q : ndarray
+        log q of the votes, see `log_error`.
+    noise_std : float
+        s, in votes, > 0.
+    classes : int
+        m >= 2.
+    """
     z = -ndtri_exp(np.minimum(log_q - math.log(classes - 1), -math.log(2))) / math.sqrt(2)
     return np.floor(np.maximum(z, 0) * noise_std * CELLS + 1e-6).astype(int)  # rounding must not lower it
 
@@ -112,6 +122,17 @@ def cell_costs(cells: int, noise_std: float, classes: int, order: float) -> np.n
     """Return the Renyi divergence in each of the first `cells` cells, (cells,).
 
     The costs do not increase with the cell. They are upper bounds on `renyi` in the cell.
+
+    Parameters
+    ----------
+    cells : int
+        Number of cells, from z = 0 on.
+    noise_std : float
+        s, in votes, > 0.
+    classes : int
+        m >= 2.
+    order : float
+        lambda > 1.
     """
     z = np.arange(cells) / (CELLS * noise_std)
     log_q = np.minimum(math.log(classes - 1) + log_ndtr(-math.sqrt(2) * z), 0.0)

@@ -80,5 +80,13 @@ class Kernel(Protocol):
         ...
 
     def step(self, state: Any, noisy: Tensor, t: int, batch: Batch) -> State:
-        """Return the state after step t = 0, 1, ...; `noisy` is G_t, ``(S, E, d)``."""
+        """Return the state after step t.
+
+        Parameters
+        ----------
+        state : tuple of Tensor, the state before the step; theta (S, E, d) is first.
+        noisy : Tensor (S, E, d), the noisy sum G_t of the minibatch.
+        t : int, number of the step: 0, 1, ...
+        batch : Batch, the rows and the normals of the step.
+        """
         ...

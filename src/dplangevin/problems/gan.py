@@ -212,7 +212,7 @@ class GanProblem:
         return torch.cat([theta, self.adversary.generator.init(rng, seeds)], 1)
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
-        """Return the sum over records, in the discriminator's parameters; see `Problem`."""
+        """Return the sum over records, in the discriminator's parameters; see `Problem.clipped_sum`."""
         at = self.rows.gather(1, rows)
         x, y = as_inputs(self.x[at]), self.y.gather(1, rows)
         seeds, chains = theta.shape[:2]

@@ -502,13 +502,20 @@ class Glm:
         weight: Tensor | None = None,
         lengths: Tensor | None = None,
     ) -> Sums:
-        """Return the sum in closed form; see `Problem`.
+        """Return the sum in closed form; see `Problem.clipped_sum`.
 
-        The norm of a record's gradient is ``||phi'|| ||x||``.  With `weight` ``(S, E, d)``, >= 0, the norm
-        weights the squared coordinates of the gradient; this is for losses of one margin.  None means weights
-        of 1.  `lengths` ``(S, E, B)`` replace ``||x||``.
+        The norm of a record's gradient is ``||phi'|| ||x||``.  A sum over more than `engine.long_sums.LONG`
+        rows is float64.
 
-        A sum over more than `engine.long_sums.LONG` rows is float64.
+        Parameters
+        ----------
+        theta, rows, mask, clip
+            See `Problem.clipped_sum`.
+        weight : Tensor (S, E, d) or None
+            Weights >= 0 of the squared coordinates of the gradient in its norm, for losses of one margin.
+            None means weights of 1.
+        lengths : Tensor (S, E, B) or None
+            Numbers that replace ``||x||``.
         """
         slope, x = self._slope(theta, rows)  # (S, E, B) or (S, E, K, B)
         if self.device.type != "cpu" or diverged(theta):  # see `descent`
@@ -622,9 +629,22 @@ class Glm:
         def into(
             theta: Tensor, rows: Tensor, sizes: Tensor | None, share: Tensor, part: slice, keep: Tensor
         ) -> None:
-            """Update theta in place, for rows ``(S, B, width)``.
+            """Update theta in place, for some of the chains.
 
-            sizes: how many rows take part, from the first, ``(S, 1)``; None for all.  share: eta/tau.
+            Parameters
+            ----------
+            theta : Tensor (S, E, d)
+                Parameters of these chains.
+            rows : Tensor (S, B, width)
+                The gathered rows, see `_gathered`.
+            sizes : Tensor (S, 1) or None
+                How many rows take part, from the first; None for all.
+            share : Tensor (E, 1)
+                Step sizes divided by the batch size, eta/tau.
+            part : slice
+                Which of the chains they are.
+            keep : Tensor (E, 1)
+                Factors by which l2 shrinks theta.
             """
             x, label, norm = rows[..., :features], rows[:, None, :, -2], rows[:, None, :, -1]
             lost = not here or diverged(theta)

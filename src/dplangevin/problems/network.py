@@ -56,7 +56,17 @@ class NetworkProblem:
 
     @classmethod
     def of_images(cls, images: Dataset, seeds: int, network: Network) -> NetworkProblem:
-        """Return the problem of training a network from scratch, on the CPU."""
+        """Return the problem of training a network from scratch, on the CPU.
+
+        Parameters
+        ----------
+        images : Dataset
+            Training and test images.
+        seeds : int
+            Not used: all seeds share the images.
+        network : Network
+            The template.
+        """
         arrays = images.arrays()
         x, y = torch.as_tensor(arrays.x_train), torch.as_tensor(arrays.y_train)
         return cls(network, x, y, torch.as_tensor(arrays.x_test), torch.as_tensor(arrays.y_test)[None])
@@ -89,7 +99,7 @@ class NetworkProblem:
         return theta.cpu().expand(seeds, -1).clone()
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
-        """Return the sum by `engine.clipped.clipped_sum`; see `Problem`.
+        """Return the sum by `engine.clipped.clipped_sum`; see `Problem.clipped_sum`.
 
         An example whose loss or gradient is not finite contributes nothing.
         """

@@ -124,6 +124,15 @@ def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
     """Draw parameters (seeds, d); see `Network.init`.
 
     A transposed convolution is treated like a convolution whose weight has its inputs on the first axis.
+
+    Parameters
+    ----------
+    module : nn.Module
+        Template, like that of a `Network`.
+    rng : torch.Generator
+        Generator of the draws.  The parameters are on its device.
+    seeds : int
+        Number of independent draws.
     """
     theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()), device=rng.device)
     start = 0

@@ -197,7 +197,19 @@ def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tupl
 
     The path starts at the ridge n row_bound^2 and divides it by 4 at a time.  `newton` finds each minimum
     from the one before.  This is needed where theta is long: the loss then has sharp bends along it, and a
-    descent from far away gets stuck in them.  linear is ``(d,)``; returns are those of `newton`.
+    descent from far away gets stuck in them.
+
+    Parameters
+    ----------
+    problem : Glm, with one data set.
+    ridge : float, of the summed loss, >= 0.
+    linear : Tensor (d,)
+    tolerance : float, on the gradient's norm divided by n.
+
+    Returns
+    -------
+    theta, gradient_norm : as `newton` returns them, at the given ridge.
+    steps : int, along the whole path.
     """
     theta, steps = torch.zeros_like(linear, dtype=torch.float64), 0
     far = float(problem.n * problem.row_bound**2)

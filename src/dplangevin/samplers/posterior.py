@@ -288,6 +288,11 @@ class Rejection:
         It holds for all rows within their bound.  The trace of X^T X is at most n row_bound^2, so w is
         largest where its d eigenvalues are equal.  The function reads no row.  A limit or a refusal that
         depended on the rows would reveal something about them.
+
+        Parameters
+        ----------
+        problem : Glm, with a loss of one margin.
+        rho, precision : Tensor (E,), > 0.
         """
         each = problem.n * problem.row_bound**2 / problem.d
         scale = rho.double() * problem.loss.smoothness / precision.double()
@@ -296,10 +301,21 @@ class Rejection:
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """Draw once for each seed and budget, ``(1, S, 1, E, d)``; arguments are those of `Sampler.sample`.
+        """Draw once for each seed and budget, ``(1, S, 1, E, d)``; R-hat and ess are nan.
 
-        R-hat and ess are nan.  Raises ValueError for a ball, for precision = 0, for a loss of several
-        margins, and if a draw may take more than `most` proposals.
+        Parameters
+        ----------
+        problem : Glm, with a loss of one margin.
+        rho : Tensor (E,), > 0.
+        precision : Tensor (E,), > 0.
+        radius : float, inf: there is no ball.
+        seeds, rng : as in `Sampler.sample`.
+
+        Raises
+        ------
+        ValueError
+            For a ball, for precision = 0, for a loss of several margins, and if a draw may take more than
+            `most` proposals.
         """
         if radius < math.inf or problem.classes > 1 or not bool((precision > 0).all()):
             raise ValueError("rejection sampling needs a Gaussian prior, no ball, and a loss of one margin")
@@ -377,9 +393,20 @@ class Whitened:
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """Draw from the posteriors, ``(draws, S, 1, E, d)``; arguments are those of `Sampler.sample`.
+        """Draw from the posteriors, ``(draws, S, 1, E, d)``.
 
-        Raises ValueError for a ball, for precision = 0, and if seeds have data sets of their own.
+        Parameters
+        ----------
+        problem : Glm, with one data set that all seeds share.
+        rho : Tensor (E,), > 0.
+        precision : Tensor (E,), > 0.
+        radius : float, inf: there is no ball.
+        seeds, rng : as in `Sampler.sample`.
+
+        Raises
+        ------
+        ValueError
+            For a ball, for precision = 0, and if seeds have data sets of their own.
         """
         if radius < math.inf or not problem.shared or not bool((precision > 0).all()):
             raise ValueError("whitened HMC needs a Gaussian prior, no ball, and rows that all seeds share")
@@ -447,8 +474,11 @@ def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> 
     The mode lies on the path ``theta(r) = argmin U + r/2 ||theta||^2``.  If the point at
     ``r = precision/rho`` is inside the ball, it is the mode.  Else the mode is where the path meets the
     surface of the ball, and the excess of r over precision/rho is the Lagrange multiplier.  A logarithmic
-    grid of r is exact enough, because the result only tunes the sampler.  Arguments are those of
-    `Sampler.sample`.
+    grid of r is exact enough, because the result only tunes the sampler.
+
+    Parameters
+    ----------
+    problem, rho, precision, radius : as in `Sampler.sample`.
     """
     ridges = problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37).to(problem.device)
     wanted = (precision / rho)[None, :, None]  # (1, E, 1)

@@ -100,8 +100,17 @@ class Proximal:
     def walk(self, facts: Facts, rho: float, precision: float) -> Walk:
         """Return the numbers of a chain; they depend on public facts alone.
 
-        Raises ValueError for precision = 0, for a loss without a bound on its gradient or on its curvature,
-        and if a draw may take more than `most` proposals.
+        Parameters
+        ----------
+        facts : Facts, of a linear model.
+        rho : float, > 0.
+        precision : float, m > 0.
+
+        Raises
+        ------
+        ValueError
+            For precision = 0, for a loss without a bound on its gradient or on its curvature, and if a draw
+            may take more than `most` proposals.
         """
         # a bound on the trace of the Hessian of rho U
         trace = rho * facts.n * facts.linear.rank * facts.smoothness
@@ -128,9 +137,20 @@ class Proximal:
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """Draw once for each seed and budget, ``(1, S, 1, E, d)``; arguments are those of `Sampler.sample`.
+        """Draw once for each seed and budget, ``(1, S, 1, E, d)``; R-hat and ess are nan.
 
-        R-hat and ess are nan.  Raises ValueError for a ball, and where `walk` does.
+        Parameters
+        ----------
+        problem : Glm
+        rho : Tensor (E,), > 0.
+        precision : Tensor (E,), > 0.
+        radius : float, inf: there is no ball.
+        seeds, rng : as in `Sampler.sample`.
+
+        Raises
+        ------
+        ValueError
+            For a ball, and where `walk` does.
         """
         if radius < math.inf:
             raise ValueError("the proximal sampler needs a Gaussian prior, no ball")

@@ -49,7 +49,14 @@ class Observation(NamedTuple):
 
 
 def seen(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> Iterator[Observation]:
-    """Yield what the checks that fit the learner see."""
+    """Yield what the checks that fit the learner see.
+
+    Parameters
+    ----------
+    learner : Fitted or Trained
+    pairs : sequence of Pair, at least one.
+    seeds : sequence of int, seeds of the fits; `SPREAD` of them are used at most.
+    """
     table = pairs[0].first
     if drew := drawn_from(learner, table, seeds[0]):
         yield Observation(
@@ -119,7 +126,13 @@ def _fails(releases: Sequence[Release]) -> bool:
 
 
 def exact(pair: Pair, first: Sequence[Release], second: Sequence[Release]) -> Iterator[Observation]:
-    """Yield the numbers and statements that are the same in all fits of a table, and tell the two apart."""
+    """Yield the numbers and statements that are the same in all fits of a table, and tell the two apart.
+
+    Parameters
+    ----------
+    pair : Pair
+    first, second : sequence of Release, of the fits on the first and on the second table.
+    """
     names = [name for name in varying(first, second) if not name.startswith(LEFT_OUT)]
     x, y = matrix(first, names), matrix(second, names)
     told = set[str]()

@@ -215,6 +215,12 @@ def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int
     The mechanism is randomised response with that epsilon, and the counts are the expected ones.  A learner
     can need many more.
 
+    Parameters
+    ----------
+    claims : Budget, what the learner claims.
+    epsilon : float, epsilon of the mechanism.
+    confidence : float in (0, 1).
+
     Returns
     -------
     int, or None above `MOST` runs or for an epsilon that is within the claim.
@@ -235,6 +241,12 @@ def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int
 
 def visible(claims: Budget, runs: int, confidence: float = 0.95) -> float:
     """Return the least epsilon that so many runs would show, where it is easiest to see, see `runs_needed`.
+
+    Parameters
+    ----------
+    claims : Budget, what the learner claims.
+    runs : int, fits on each table.
+    confidence : float in (0, 1).
 
     Returns
     -------

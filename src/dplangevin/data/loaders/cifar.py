@@ -99,7 +99,19 @@ def read(
 def names(path: Path, key: str, classes: int) -> list[str]:
     """Return the names of the classes, in the order of the labels.
 
-    They are the list `key` in `path`, the file that describes the others.
+    Parameters
+    ----------
+    path : Path
+        The file that describes the others.
+    key : str
+        Key of the list of names in this file.
+    classes : int
+        Number of names that the list must have.
+
+    Raises
+    ------
+    DataError
+        The file has no list of so many names under this key.
     """
     names = unpickled(path).get(key.encode())
     if (

@@ -102,7 +102,19 @@ class Target:
         return np.stack([s_s / total**2 / v, (q_q / total**2 - 2 * v * q / total + v**2) / (2 * v**2)])
 
     def simulate(self, eta: np.ndarray, kappa: np.ndarray, chains: int, rng: torch.Generator) -> np.ndarray:
-        """Draw the relative squared errors ``(2, chains, E)`` of independent chains; see `closed_form`."""
+        """Draw the relative squared errors of independent chains; see `closed_form`.
+
+        Parameters
+        ----------
+        eta : step sizes, ``(T, E)``, one column for each case.
+        kappa : noise factor, ``(E,)``.
+        chains : number of chains.
+        rng : of minibatches and noise. All cases of one chain have the same draws.
+
+        Returns
+        -------
+        ndarray : ``(2, chains, E)``, one row for each function in FUNCTIONS.
+        """
         steps, columns = eta.shape
         values, chances = self.batch_mean
         means, ladder = torch.tensor(values), torch.tensor(np.cumsum(chances)[:-1])

@@ -101,7 +101,14 @@ class Brackets:
         return [{**row, "gap": found.gap}]
 
     def planned(self, method: Method, known: Facts, epsilon: float) -> Plan:
-        """Return the plan whose proven epsilon is `epsilon`, or the most that the method can spend."""
+        """Return the plan whose proven epsilon is `epsilon`, or the most that the method can spend.
+
+        Parameters
+        ----------
+        method : private method.
+        known : facts about the problem.
+        epsilon : the asked proven epsilon, > 0.
+        """
         wanted = Budget(epsilon, self.delta)
         adjacency = method.plan(known, wanted).guarantee.adjacency
         budget = calibrate(method, known, wanted, adjacency, event=lambda plan: plan.guarantee.event)
@@ -117,7 +124,15 @@ class Brackets:
         return replace(method, sampling=replace(sampling, batch=self.batch, epochs=self.epochs))
 
     def in_one_run(self, method: Method, plan: Plan, included: torch.Tensor, rng: torch.Generator) -> Shown:
-        """Train once and return what the last iterate shows of the canaries."""
+        """Train once and return what the last iterate shows of the canaries.
+
+        Parameters
+        ----------
+        method : private method for the network.
+        plan : its plan, as from `planned`.
+        included : whether each canary is in the data, ``(canaries,)``.
+        rng : of the training.
+        """
         release = method.release(network.canaries(included), [plan], Execution(1, rng))
         scores = network.scores(release.theta[:, 0, -1], self.canaries)[0]
         found = one_run(scores, included.numpy(), self.delta, self.guesses, self.confidence)

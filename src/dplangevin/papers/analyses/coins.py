@@ -14,7 +14,12 @@ from scipy.special import expit, log_expit, logit, logsumexp
 def far_mass(heads: np.ndarray, n: int, chance: np.ndarray, far: np.ndarray) -> np.ndarray:
     """Return the posterior mass ``(n + 1,)`` on the parameters marked `far`, given each number of heads.
 
-    chance: probabilities of heads ``(K,)``, which have a uniform prior.
+    Parameters
+    ----------
+    heads : numbers of heads, ``(n + 1,)``.
+    n : number of coins.
+    chance : probabilities of heads, ``(K,)``, in (0, 1). They have a uniform prior.
+    far : mask of the parameters, ``(K,)``.
     """
     log = heads[:, None] * np.log(chance) + (n - heads[:, None]) * np.log1p(-chance)
     return np.exp(logsumexp(log[:, far], axis=1) - logsumexp(log, axis=1))
@@ -28,6 +33,18 @@ def rejections(
     The data come from `theta`, and the prior is uniform on [-radius, radius]. The sum is over numbers of heads
     within 7 standard deviations, with their binomial weights. At most about a thousand evenly spaced numbers
     are used.
+
+    Parameters
+    ----------
+    theta, theta0 : logit of the coins, and the tested logit.
+    radius : half-width of the interval of the prior, > 0.
+    n : number of coins.
+    rho : power of the likelihood in the tempered posterior, > 0.
+    level : level of both tests, in (0, 1).
+
+    Returns
+    -------
+    tuple : the probability for Wald's test, and that for the likelihood-ratio test.
     """
     chance = float(expit(theta))
     wide = 7 * math.sqrt(n * chance * (1 - chance))
@@ -57,6 +74,13 @@ def central_mass(theta: float, radius: float, n: int, rho: float) -> float:
 
     The data come from `theta`, and the prior of the logit is uniform on [-radius, radius]. With s heads the
     tempered posterior of the probability of heads is Beta(rho s, rho (n - s)), truncated to the interval.
+
+    Parameters
+    ----------
+    theta : logit of the coins.
+    radius : half-width of the interval of the prior, > 0.
+    n : number of coins.
+    rho : power of the likelihood in the tempered posterior, > 0.
     """
     ends = expit([-radius, radius])
     chance = float(expit(theta))
@@ -78,6 +102,14 @@ def sgld_transition(theta: np.ndarray, pairs: int, batch: int, eta: float, varia
 
     The data are `pairs` heads and as many tails. A step is
     theta - eta (2 pairs/tau) sum_batch grad + N(0, variance).
+
+    Parameters
+    ----------
+    theta : lattice, ``(points,)``.
+    pairs : number of heads, and of tails.
+    batch : tau, in 1..2 pairs.
+    eta : step size.
+    variance : variance of the noise, > 0.
     """
     total = 2 * pairs
     move = np.zeros((len(theta), len(theta)))

@@ -106,7 +106,14 @@ class Coverage:
         return Glm(x.float(), y.float(), LOGISTIC), theta[:, 0, 0].numpy()
 
     def spread(self, method: Method, plan: Plan, theta: Tensor) -> np.ndarray:
-        """Return the variance of the first coordinate under each release, ``(S,)``; theta is (S, kept, d)."""
+        """Return the variance of the first coordinate under each release, ``(S,)``.
+
+        Parameters
+        ----------
+        method : `Ops` or `Dpvi`.
+        plan : its plan at one budget. Only rho of OPS is read.
+        theta : samples of each release, ``(S, kept, d)``.
+        """
         if isinstance(method, Ops):
             return self._laplace(plan.work.rho, theta[:, 0]).numpy()
         return theta[..., 0].var(1).numpy()

@@ -30,9 +30,15 @@ def worst_ratio(table: np.ndarray, mass: float, n: int) -> float:
 
 
 def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) -> float:
-    """Return the largest P'(S) - e^epsilon Q'(S) over events S and laws P', Q' near p and q, ``(K,)``.
+    """Return the largest P'(S) - e^epsilon Q'(S) over events S and laws P', Q' near p and q.
 
     P' is within the L1 distance `distance` of p, and Q' of q.
+
+    Parameters
+    ----------
+    p, q : probabilities of the outputs, ``(K,)`` each.
+    epsilon : of the factor e^epsilon.
+    distance : L1 distance, >= 0.
     """
     worst = 0.0
     for bits in product((False, True), repeat=len(p)):
@@ -46,7 +52,11 @@ def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) 
 def composed(k: int, epsilon: float, delta: float, total: float) -> float:
     """Return the exact delta of the worst k-fold adaptive composition of (epsilon, delta)-private mechanisms.
 
-    total: the epsilon at which delta is computed.
+    Parameters
+    ----------
+    k : number of mechanisms.
+    epsilon, delta : of each mechanism; epsilon >= 0, delta in [0, 1).
+    total : the epsilon at which delta is computed.
     """
     flips = np.arange(k + 1)
     log = gammaln(k + 1) - gammaln(flips + 1) - gammaln(k - flips + 1) - k * np.logaddexp(0, epsilon)

@@ -43,7 +43,14 @@ class Setting:
         return round(self.epochs * self.records / batch)
 
     def event(self, batch: int, steps: int, schedule: str = "constant") -> LangevinDpEvent:
-        """Return the event that releases only the last iterate; schedule: "constant" or "decreasing"."""
+        """Return the event that releases only the last iterate.
+
+        Parameters
+        ----------
+        batch : records in a batch.
+        steps : K.
+        schedule : "constant" or "decreasing".
+        """
         constant = LangevinDpEvent(
             records=self.records,
             batch=batch,

@@ -136,6 +136,13 @@ def shifted_renyi(order: float, time: float, radius: float, pull: float) -> floa
 
     dTheta = -(pull Theta -+ 1/2) dt + sqrt(2) dW, from clip(N(0, 1), -radius, radius). So sigma = 1, and the
     gradients differ by S_g = 1.
+
+    Parameters
+    ----------
+    order : alpha > 1.
+    time : t > 0.
+    radius : cut of the start, > 0; inf for no cut.
+    pull : factor of Theta in the drift; 0 for none.
     """
     decay, noise = math.exp(-pull * time), 2 * _integral(2 * pull, time)
     shift, end, total = _integral(pull, time) / 2, decay * radius, decay**2 + noise
@@ -169,6 +176,16 @@ def renyi_dynamics(
     The left side is dR/dt + 2 (1 - gamma) sigma^2 c [R/alpha + (alpha - 1) dR/dalpha]. The lemma allows at
     most alpha S_g^2/(4 gamma sigma^2). The law is a 1-Lipschitz image of N(0, v) with v = e^(-2 pull t) + the
     variance of the noise. So it is c-LSI with c = 1/v.
+
+    Parameters
+    ----------
+    order, time : alpha > 1 and t > 0. Differences over 1e-4 on each side give the derivatives.
+    radius, pull : as in `shifted_renyi`.
+    gamma : > 0.
+
+    Returns
+    -------
+    tuple : the left side, and what the lemma allows.
     """
     small = 1e-4
     later, earlier = (shifted_renyi(order, time + sign * small, radius, pull) for sign in (1, -1))

@@ -142,7 +142,13 @@ class Risks:
 
 
 def risks(losses: Losses, etas: np.ndarray, noise_std: float, batch: str, nodes: int) -> Risks:
-    """Compute the exact risks of Algorithm 1 with step sizes `etas`, (K,); see `Chain` for the others."""
+    """Compute the exact risks of Algorithm 1.
+
+    Parameters
+    ----------
+    losses, noise_std, batch, nodes : as in `Chain`.
+    etas : step sizes, (K,).
+    """
     chain = Chain(losses, noise_std, batch, nodes)
     best = losses.minimiser()
     above = losses.mean_loss(chain.points) - losses.mean_loss(np.array([best]))[0]
@@ -151,7 +157,14 @@ def risks(losses: Losses, etas: np.ndarray, noise_std: float, batch: str, nodes:
 
 
 def constant_steps(losses: Losses, steps: int, share: float = 1.0) -> np.ndarray:
-    """Return constant step sizes, `share` of the largest step 1/(2 beta), (steps,)."""
+    """Return constant step sizes, (steps,).
+
+    Parameters
+    ----------
+    losses : the losses, which give beta.
+    steps : K.
+    share : share of the largest step 1/(2 beta).
+    """
     return np.full(steps, share / (2 * losses.smoothness))
 
 
@@ -163,8 +176,16 @@ def decreasing_steps(losses: Losses, steps: int) -> np.ndarray:
 def equation_7(losses: Losses, start: float, eta: float, steps: int, noise_std: float, batch: str) -> float:
     """Return the bound of equation 7, for constant steps and d = 1.
 
-    (beta/2) E|theta_0 - theta*|^2 e^(-lambda eta K) + beta eta xi^2/(2 lambda) + beta sigma^2/lambda. start:
-    E|theta_0 - theta*|^2.
+    (beta/2) E|theta_0 - theta*|^2 e^(-lambda eta K) + beta eta xi^2/(2 lambda) + beta sigma^2/lambda.
+
+    Parameters
+    ----------
+    losses : the losses, which give beta, lambda and xi.
+    start : E|theta_0 - theta*|^2.
+    eta : step size.
+    steps : K.
+    noise_std : sigma.
+    batch : "1" or "full".
     """
     first = losses.smoothness / 2 * start * math.exp(-losses.strength * eta * steps)
     return first + losses.condition * (eta * losses.xi2(batch) / 2 + noise_std**2)
@@ -173,8 +194,15 @@ def equation_7(losses: Losses, start: float, eta: float, steps: int, noise_std: 
 def equation_11(losses: Losses, start: float, steps: int, noise_std: float, batch: str) -> float:
     """Return the bound of equation 11, for decreasing steps and d = 1.
 
-    (2 beta/K) E|theta_0 - theta*|^2 + 4 xi^2/(K lambda) ln(1 + lambda K/(4 beta)) + 2 sigma^2. start:
-    E|theta_0 - theta*|^2.
+    (2 beta/K) E|theta_0 - theta*|^2 + 4 xi^2/(K lambda) ln(1 + lambda K/(4 beta)) + 2 sigma^2.
+
+    Parameters
+    ----------
+    losses : the losses, which give beta, lambda and xi.
+    start : E|theta_0 - theta*|^2.
+    steps : K.
+    noise_std : sigma.
+    batch : "1" or "full".
     """
     strength, smoothness = losses.strength, losses.smoothness
     noisy = 4 * losses.xi2(batch) / (steps * strength) * math.log1p(strength * steps / (4 * smoothness))

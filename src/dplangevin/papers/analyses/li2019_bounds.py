@@ -59,7 +59,15 @@ SENSITIVITY: dict[Adjacency, float] = {"add_remove": 1.0, "replace_one": 2.0}  #
 
 
 def case(name: str, value: float, bound: float = math.nan, **columns: Any) -> Row:
-    """Return the columns that a case gives."""
+    """Return the columns that a case gives.
+
+    Parameters
+    ----------
+    name : value of the column "case".
+    value : the computed number.
+    bound : the number that it is compared with; nan for none.
+    **columns : other columns and their values.
+    """
     return {"case": name, "value": value, "bound": bound, **columns}
 
 
@@ -89,7 +97,14 @@ def power_sum(steps: int, power: float) -> float:
 
 
 def terms(scale: float, power: float, steps: int) -> Terms:
-    """Return the terms of bound (8) for the steps eta_t = scale t^power, t = 1..T."""
+    """Return the terms of bound (8) for the steps eta_t = scale t^power, t = 1..T.
+
+    Parameters
+    ----------
+    scale : eta_1, > 0.
+    power : in (-1/2, 0].
+    steps : T.
+    """
     first, second = scale * power_sum(steps, power), scale**2 * power_sum(steps, 2 * power)
     return Terms(second / first**2, 1 / first, second**2 / first**2)
 
@@ -632,7 +647,14 @@ class Formulas:
 
 
 def largest_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
-    """Return the largest (first) step whose T steps cost at most epsilon by the moments accountant."""
+    """Return the largest (first) step whose T steps cost at most epsilon by the moments accountant.
+
+    Parameters
+    ----------
+    schedule : "fixed" or "decreasing".
+    setting : the setting of the run.
+    epsilon : the budget. The noise multiplier that spends it must lie between 0.3 and 1e4.
+    """
 
     def excess(log_step: float) -> float:
         s = setting.multiplier(math.exp(log_step))

@@ -20,13 +20,28 @@ from dplangevin.privacy.stepsize import StepSchedule
 
 
 def wang2015(panel: str, setting: Setting, epsilon: float) -> Row:
-    """Return the bound of Wang, Fienberg, Smola (2015) as li2019 prints it, for fixed steps."""
+    """Return the bound of Wang, Fienberg, Smola (2015) as li2019 prints it, for fixed steps.
+
+    Parameters
+    ----------
+    panel : the panel of the row.
+    setting : the setting of the run.
+    epsilon : the budget, > 0.
+    """
     eta = wang2015_step(setting, epsilon)
     return row(panel, "wang2015", "fixed", "replace_one", setting, epsilon, eta)
 
 
 def proof(panel: str, schedule: StepSchedule, setting: Setting, epsilon: float) -> Row:
-    """Return the bound of Theorem 3 or 4 of li2019 with the closed-form constant of the printed proof."""
+    """Return the bound of Theorem 3 or 4 of li2019 with the closed-form constant of the printed proof.
+
+    Parameters
+    ----------
+    panel : the panel of the row.
+    schedule : "decreasing" for Theorem 3, "fixed" for Theorem 4.
+    setting : the setting of the run.
+    epsilon : the budget, > 0.
+    """
     eta = theorem_step(schedule, setting, epsilon)
     reach = printed_reach(setting.delta, rate=setting.rate, steps=setting.steps, schedule=schedule)
     limits = f"Lemma 2 holds for {reach.smallest:.4g} < epsilon < {reach.largest:.4g}"

@@ -86,7 +86,14 @@ class PosteriorAverages:
         return epsilon**2 / (self.constant * self.lipschitz**2 * math.log(1 / self.delta))
 
     def schedule(self, name: str, epsilon: float, steps: int) -> np.ndarray:
-        """Return the step sizes ``(T,)`` of the named schedule."""
+        """Return the step sizes ``(T,)`` of the named schedule.
+
+        Parameters
+        ----------
+        name : one of SCHEDULES.
+        epsilon : the budget of a private schedule and of "wang2015"; the others do not use it.
+        steps : T.
+        """
         t = np.arange(1, steps + 1, dtype=float)
         n, eta = self.target.records, self.budget_step(epsilon)
         if name == "optimal":
@@ -103,7 +110,15 @@ class PosteriorAverages:
     def errors(
         self, panel: str, cases: Sequence[tuple[str, float]], steps: int, seed: int
     ) -> list[dict[str, Any]]:
-        """Return the rows of several schedules and budgets at one T; all of them use the same noise."""
+        """Return the rows of several schedules and budgets at one T; all of them use the same noise.
+
+        Parameters
+        ----------
+        panel : the panel of the rows.
+        cases : schedule and epsilon of each.
+        steps : T.
+        seed : of the noise and of the minibatches.
+        """
         columns = [(*case, heat) for case in cases for heat in TEMPERATURES]
         eta = np.stack([self.schedule(name, epsilon, steps) for name, epsilon, _ in columns], 1)
         kappa = np.array([TEMPERATURES[heat] for *_, heat in columns])

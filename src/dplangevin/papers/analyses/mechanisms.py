@@ -53,6 +53,12 @@ def dp_sgd(*, records: int, batch: int, epochs: float, noise_multiplier: float) 
     """Return the event of DP-SGD as Opacus accounts for it, with Poisson sampling.
 
     The standard deviation of the noise is noise_multiplier times the clip.
+
+    Parameters
+    ----------
+    records, batch : N and tau.
+    epochs : passes over the data.
+    noise_multiplier : > 0.
     """
     steps = round(epochs * records / batch)
     return steps_event(noise_multiplier, rate=batch / records, steps=steps, schedule="fixed")
@@ -63,7 +69,12 @@ def langevin(
 ) -> LangevinDpEvent:
     """Return the event of Algorithm 1 of ryffel2022 (DP-Langevin) for the epochs of the setting.
 
-    `counted` is "steps", or "epochs" to count each epoch as one step.
+    Parameters
+    ----------
+    setting : settings of one of the authors' commands.
+    batch : records in a batch.
+    schedule : "constant" or "decreasing".
+    counted : "steps", or "epochs" to count each epoch as one step.
     """
     steps = setting.steps(batch) if counted == "steps" else setting.epochs
     return setting.event(batch, steps, schedule)
@@ -74,6 +85,13 @@ def utility(*, setting: Setting, batch: int, dimension: int, epsilon: float, del
 
     eta = 1/(2 beta), sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps^2 lambda n^2) and K = 2 beta/lambda ln(eps^2
     n^2/(4 ln(1/delta) d)), where d is `dimension`.
+
+    Parameters
+    ----------
+    setting : gives n, L, lambda and beta.
+    batch : records in a batch.
+    dimension : d.
+    epsilon, delta : the budget.
     """
     log, strength = math.log(1 / delta), setting.strong_convexity
     scale = (epsilon * setting.records) ** 2
@@ -125,7 +143,13 @@ def fisher_scoring(
 ) -> FisherScoringDpEvent:
     """Return the event of Algorithm 4 of wang2015.
 
-    sigma^2 = 32 T ln(2.5 N T/(tau delta)) ln(2/delta)/(N tau eps^2).
+    sigma^2 = 32 T ln(2.5 N T/(tau delta)) ln(2/delta)/(N tau eps^2), where N T/tau is rounded down.
+
+    Parameters
+    ----------
+    records, batch : N and tau.
+    epochs : T, passes over the data.
+    epsilon, delta : the promised budget.
     """
     steps = math.floor(records * epochs / batch)
     logs = math.log(2.5 * steps / delta) * math.log(2 / delta)

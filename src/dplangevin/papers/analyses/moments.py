@@ -59,6 +59,14 @@ def moments_price(rate: float, multiplier: float, steps: int, delta: float, sche
     """Return the epsilon of the moments accountant for add_remove neighbours.
 
     It is min over lambda in ORDERS of (sum_t alpha_t(lambda) + ln(1/delta))/lambda.
+
+    Parameters
+    ----------
+    rate : q in (0, 1].
+    multiplier : s of the first step, > 0.
+    steps : T; above 1 for decreasing steps.
+    delta : in (0, 1).
+    schedule : "fixed", or "decreasing", where step t has the multiplier s t^(1/6).
     """
     if schedule == "fixed":
         total = steps * log_moment(rate, multiplier, ORDERS)
@@ -96,6 +104,12 @@ def sampled_delta(rate: float, multiplier: float, epsilon: float) -> float:
     """Return the exact delta(epsilon) of a Poisson-sampled Gaussian step with or without the record.
 
     The step has the law (1 - q) N(0, s^2) + q N(1, s^2) with the record and N(0, s^2) without it.
+
+    Parameters
+    ----------
+    rate : q in (0, 1].
+    multiplier : s > 0.
+    epsilon : >= 0.
     """
     edge = multiplier**2 * math.log1p(math.expm1(epsilon) / rate) + 0.5  # where the loss is epsilon
     moved, rest = ndtr((1 - edge) / multiplier), ndtr(-edge / multiplier)

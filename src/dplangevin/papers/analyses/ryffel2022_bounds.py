@@ -60,15 +60,28 @@ ROUNDED = 1e-12  # smallest reported relative difference of two sides of an equa
 
 
 def case(kind: str, quantity: str, exact: float, bound: float = math.nan, **columns: Any) -> Row:
-    """Return the columns that a case gives."""
+    """Return the columns that a case gives.
+
+    Parameters
+    ----------
+    kind, quantity : values of the columns of these names.
+    exact : the exact number.
+    bound : the number of the paper; nan for none.
+    **columns : other columns and their values.
+    """
     return {"kind": kind, "quantity": quantity, "exact": exact, "bound": bound, **columns}
 
 
 def rounds(condition: float, strength: float, schedule: str) -> int:
     """Return K of Theorem 4.1 (schedule "constant") or Theorem 4.2 ("decreasing"), rounded up.
 
-    K is 2 kappa ln q in Theorem 4.1 and max(kappa q, q^2/kappa) in Theorem 4.2. kappa: `condition`.
-    q = epsilon n^2/(alpha d): `strength`.
+    K is 2 kappa ln q in Theorem 4.1, but at least 1. It is max(kappa q, q^2/kappa) in Theorem 4.2.
+
+    Parameters
+    ----------
+    condition : kappa = beta/lambda.
+    strength : q = epsilon n^2/(alpha d), > 0.
+    schedule : "constant" or "decreasing".
     """
     if schedule == "constant":
         return max(1, math.ceil(2 * condition * math.log(strength)))
@@ -111,7 +124,14 @@ def coins(order: float, delta: float, first: np.ndarray, second: np.ndarray) -> 
 
 
 def converted(divergence: Any, order: float, delta: float) -> Any:
-    """Return the epsilon of Proposition 2.1 from R_order, of the same type as the divergence."""
+    """Return the epsilon of Proposition 2.1 from R_order, of the same type as the divergence.
+
+    Parameters
+    ----------
+    divergence : R_order, a number or an array.
+    order : alpha > 1.
+    delta : in (0, 1).
+    """
     return divergence - math.log(delta) / (order - 1)
 
 

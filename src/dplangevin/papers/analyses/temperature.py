@@ -264,7 +264,12 @@ class Temperature:
         ) -> Chain:
             """Return the chain with this gradient noise.
 
-            order: power of 1/h in the covariance. along: noise only in the narrow direction of the posterior.
+            Parameters
+            ----------
+            theta, precision, eta : as in `hamiltonian`.
+            order : power of 1/h in the covariance.
+            along : noise only in the narrow direction of the posterior.
+            **options : other arguments of `hamiltonian`.
             """
             axis = np.linalg.eigh(precision.numpy())[1][:, -1:]
             shape = len(axis) * axis @ axis.T if along else np.eye(len(axis))
@@ -339,7 +344,14 @@ class Temperature:
         return rows
 
     def simulate(self, chain: Chain, axes: Tensor, rng: torch.Generator) -> np.ndarray:
-        """Return the mean square of every chain along every axis, ``(chains, d)``."""
+        """Return the mean square of every chain along every axis, ``(chains, d)``.
+
+        Parameters
+        ----------
+        chain : the sampler in its first state.
+        axes : the axes as columns, ``(d, d)``.
+        rng : of the noise.
+        """
         relaxation = -1 / math.log(float(np.abs(np.linalg.eigvals(chain.linear[0])).max()))
         settle, keep = (math.ceil(times * relaxation) for times in (self.settle, self.keep))
         state, total = chain.state, torch.zeros_like(chain.state.theta)

@@ -133,7 +133,14 @@ class Efficiency:
         return np.einsum("ri,ij,rj->r", error, self.fisher, error) / 2
 
     def counts(self, n: int, repeats: int, seed: int) -> np.ndarray:
-        """Draw the numbers of records at each point with label 1 and with label -1: ``(2, R, K)``."""
+        """Draw the numbers of records at each point with label 1 and with label -1: ``(2, R, K)``.
+
+        Parameters
+        ----------
+        n : records in each data set.
+        repeats : R, number of data sets.
+        seed : of the draws.
+        """
         rng = np.random.default_rng([seed, n, 1])
         drawn = rng.multinomial(n, np.full(len(self.x), 1 / len(self.x)), size=repeats)
         yes = rng.binomial(drawn, 1 / (1 + np.exp(-self.x @ np.asarray(self.theta0))))

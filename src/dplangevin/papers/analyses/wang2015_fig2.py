@@ -174,7 +174,14 @@ class Trajectories:
     def compare(
         self, base: dict[str, Any], theta: np.ndarray, mean: np.ndarray, covariance: np.ndarray
     ) -> list[dict[str, Any]]:
-        """Return the rows that compare chains with the posterior; theta: ``(R, samples, 2)``."""
+        """Return the rows that compare chains with the posterior.
+
+        Parameters
+        ----------
+        base : columns that all rows have.
+        theta : samples of each chain, ``(R, samples, 2)``.
+        mean, covariance : of the exact posterior, ``(2,)`` and ``(2, 2)``.
+        """
         steps = np.linspace(0, 1, theta.shape[1] + 1)[1:]  # share of the run
         even = np.linspace(0, theta.shape[1] - 1, self.shown).round().astype(int)
         picked = np.union1d(even, np.arange(min(self.shown // 5, theta.shape[1])))  # more points at the start
@@ -203,7 +210,14 @@ class Trajectories:
 
 
 def moments(base: dict[str, Any], mean: np.ndarray, covariance: np.ndarray) -> list[dict[str, Any]]:
-    """Return one row for the mean and one for each row of the covariance."""
+    """Return one row for the mean and one for each row of the covariance.
+
+    Parameters
+    ----------
+    base : columns that all rows have.
+    mean : ``(2,)``.
+    covariance : ``(2, 2)``.
+    """
     rows: list[dict[str, Any]] = [{**base, "kind": "mean", "theta_1": mean[0], "theta_2": mean[1]}]
     for i, line in enumerate(covariance):
         rows.append({**base, "kind": "covariance", "axis": i + 1, "theta_1": line[0], "theta_2": line[1]})

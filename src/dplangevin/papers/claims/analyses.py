@@ -178,8 +178,19 @@ def inside(
 ) -> Verdict:
     """Test that every value of `column` lies in `bounds`; the verdict is that of `verdicts.within`.
 
-    `smallest` is a column whose smallest value stands for a limit, such as a step size. If it is given, only
-    rows at that value count. `strict` lets one value outside the bounds contradict the claim.
+    Parameters
+    ----------
+    frame, where : DataFrame, Where
+        Rows of the analysis, and conditions of the rows to test.
+    column : str
+        Column of the values.
+    bounds, what, measure : Bounds, str, str
+        See the module.
+    smallest : str
+        A column whose smallest value stands for a limit, such as a step size. If it is given, only rows at that
+        value count.
+    strict : bool
+        If True, one value outside the bounds contradicts the claim.
     """
     rows = rows_where(frame, where)
     at = ""
@@ -204,8 +215,22 @@ def ratio(
 ) -> Verdict:
     """Test that a ratio of `column` between two sets of rows lies in `bounds`.
 
-    The rows `top` are divided by the rows `bottom`, matched on the columns `keys`. The verdict is that of
-    `verdicts.within`; `strict` lets one ratio outside the bounds contradict the claim.
+    The verdict is that of `verdicts.within`. It is "not testable" if no row of one set matches a row of the other.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of the analysis.
+    top, bottom : Where
+        The rows that are divided, and those that they are divided by.
+    column : str
+        Column of the values.
+    keys : sequence of str
+        Columns on which the two sets are matched.
+    bounds, what, measure : Bounds, str, str
+        See the module.
+    strict : bool
+        If True, one ratio outside the bounds contradicts the claim.
     """
     above, below = (rows_where(frame, where) for where in (top, bottom))
     pairs = above.merge(below, on=list(keys), suffixes=("_top", "_bottom"))
@@ -232,8 +257,18 @@ def growth(
 ) -> Verdict:
     """Test that the exponent p of y ~ x^p lies in `bounds`; the verdict is that of `verdicts.within`.
 
-    Each exponent is the slope on log scales between two neighbouring x. The columns `by` define the groups. x
-    and y are positive. Several y at one x enter by their median.
+    Each exponent is the slope on log scales between two neighbouring x.
+
+    Parameters
+    ----------
+    frame, where : DataFrame, Where
+        Rows of the analysis, and conditions of the rows to test.
+    x, y : str
+        Columns of positive values. Several y at one x enter by their median.
+    by : sequence of str
+        Columns that define the groups.
+    bounds, what, measure : Bounds, str, str
+        See the module.
     """
     slopes = log_slopes(rows_where(frame, where).dropna(subset=[y]), x, y, by)
     if not slopes:
@@ -243,7 +278,17 @@ def growth(
 
 
 def log_slopes(frame: pd.DataFrame, x: str, y: str, by: Sequence[str]) -> list[float]:
-    """Return the slopes of ln y in ln x between neighbouring x; several y at one x enter by their median."""
+    """Return the slopes of ln y in ln x between neighbouring x.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows to compare.
+    x, y : str
+        Columns of positive values. Several y at one x enter by their median.
+    by : sequence of str
+        Columns that define the groups.
+    """
     slopes: list[float] = []
     for _, rows in frame.groupby(list(by), dropna=False):
         medians = rows.groupby(x)[y].median()

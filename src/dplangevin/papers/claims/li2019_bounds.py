@@ -82,9 +82,21 @@ def order(
 ) -> Verdict:
     """Test that the exponent p of y ~ x^p lies in `bounds`, from exact values.
 
-    Each exponent is the slope on log scales between two neighbouring x. The columns `by` define the groups.
-    `what` is y as a function of x in words. The claim is reproduced if all exponents lie in the bounds, and
-    contradicted if none does. Otherwise it is not reproduced.
+    Each exponent is the slope on log scales between two neighbouring x. The claim is reproduced if all exponents
+    lie in the bounds, and contradicted if none does. Otherwise it is not reproduced.
+
+    Parameters
+    ----------
+    frame, where : DataFrame, Where
+        Rows of the analysis, and conditions of the rows to test.
+    x, y : str
+        Columns of positive values.
+    by : sequence of str
+        Columns that define the groups.
+    bounds : Bounds
+        See the module.
+    what : str
+        y as a function of x in words.
 
     Returns
     -------
@@ -109,7 +121,18 @@ def best_at(
     """Test that the largest of the exact values of y lies at x = `published`.
 
     The claim is contradicted if the x of the largest value is further than `within` from `published`. At
-    least three rows are needed. `what` is y in words.
+    least three rows are needed.
+
+    Parameters
+    ----------
+    frame, where : DataFrame, Where
+        Rows of the analysis, and conditions of the rows to test.
+    x, y : str
+        Columns of the variable and of the values.
+    published, within : float
+        The printed x, and the largest distance from it, >= 0.
+    what : str
+        y in words.
 
     Returns
     -------

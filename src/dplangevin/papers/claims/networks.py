@@ -274,7 +274,16 @@ def weighted_methods(
 ) -> Verdict:
     """Test a weighted sum of accuracies of methods with one step schedule, as `weighted_sum` does.
 
-    `weights` has the weight of each method. `calibration` is that of the private methods.
+    Parameters
+    ----------
+    frame, paper, stand_in, what, margin, metric
+        As in `weighted_sum`.
+    weights : mapping of str to float
+        Method -> its weight.
+    schedule : str
+        Step schedule of all methods.
+    calibration : str
+        Calibration of the private methods. The method "sgd" has none.
     """
     terms = [{"weight": weight, "method": method, "schedule": schedule} for method, weight in weights.items()]
     terms = [term if term["method"] == "sgd" else {**term, "calibration": calibration} for term in terms]
@@ -383,12 +392,24 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float) -
     larger delta, that of the authors' command. At the printed delta they then cost more than the proven ε
     says. Only the attack counts in that case.
 
+    Parameters
+    ----------
+    frame, where : DataFrame, Where
+        Rows of `papers.exhibits.read.read_runs`, and conditions of the rows to test.
+    claimed, delta : float
+        The printed ε and δ.
+
     Returns
     -------
     Verdict
         ours: nan, because neither bound is the exact cost.
         low: the attack ε, on a pair of records that the problem admits.
         high: the smallest proven ε for replace-one neighbours, of all iterates or of the last one.
+
+    Raises
+    ------
+    NoRows
+        For runs without a proven ε for replace-one neighbours.
     """
     rows = _runs_where(frame, where)
     prices = {

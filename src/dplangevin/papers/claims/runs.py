@@ -472,10 +472,22 @@ def better_where_mixed(
 ) -> Verdict:
     """Test that where both methods have mixed, a positive metric of `first` is larger than that of `second`.
 
-    With `larger` False, test that it is smaller. Methods have mixed at an asked budget if the largest R-hat
-    over repeats is below MIXED. The claim is reproduced if the ratio is above 1 at all such budgets, and
-    contradicted if it is at none. Otherwise it is not reproduced. It is not testable if there is no such
-    budget.
+    Methods have mixed at an asked budget if the largest R-hat over repeats is below MIXED. The claim is
+    reproduced if the ratio is above 1 at all such budgets, and contradicted if it is at none. Otherwise it is
+    not reproduced. It is not testable if there is no such budget.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `papers.exhibits.read.read_runs`.
+    dataset, first, second, experiment : str
+        The data set, the two methods, and the experiment that ran them.
+    metric : str
+        A positive metric, such as "ess".
+    larger : bool
+        If False, test that the metric of `first` is smaller.
+    variant : str
+        See the module.
 
     Returns
     -------
@@ -522,6 +534,14 @@ def theorem_costs_more(
     """Test that the theorem's ε exceeds the proven ε at the same delta and neighbour relation.
 
     The claim is reproduced if the ratio of the two exceeds 1 at every budget, and contradicted if at none.
+    Otherwise it is not reproduced.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `papers.exhibits.read.read_runs`.
+    dataset, method, experiment : str
+        The data set, the method, and the experiment that ran it.
 
     Returns
     -------
@@ -559,6 +579,15 @@ def theorem4_constant(
     of the runs. The claim is reproduced if it lies in `bounds`. It is reproduced under stated choices if it
     does with another delta in (0, 1). Otherwise it is contradicted.
 
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `papers.exhibits.read.read_runs`, with the number of training rows.
+    dataset, method, experiment : str
+        The data set, the method whose delta counts, and the experiment that ran it.
+    bounds : tuple of float
+        Lower and upper end of the range that the words are read as.
+
     References
     ----------
     wang2015, Theorem 4.
@@ -583,7 +612,16 @@ def theorem4_constant(
 def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
     """Test that a count of the prepared data equals the published one; otherwise the claim is contradicted.
 
-    `metric` is "features", "rows_train" or "rows".
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows with facts about data sets (experiment "data").
+    dataset : str
+        Name of the data set.
+    metric : str
+        "features", "rows_train" or "rows".
+    published : int
+        The printed count.
     """
     ours = _fact(runs, dataset, metric)
     verdict = REPRODUCED if ours == published else CONTRADICTED

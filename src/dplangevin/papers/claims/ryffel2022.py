@@ -58,8 +58,14 @@ TRUNCATION = 0.01  # largest error of a share that is printed in whole percent
 def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
     """Test that the exact value never exceeds its upper bound.
 
-    Rows have the columns `exact` and `bound`. One exact case above its bound contradicts the claim. The claim
-    is reproduced on these cases if there is none.
+    One exact case above its bound contradicts the claim. The claim is reproduced on these cases if there is none.
+
+    Parameters
+    ----------
+    frame, where : DataFrame, Where
+        Rows with the columns `exact` and `bound`, and conditions of the rows to test.
+    what : str
+        The ratio exact/bound in words, for the reason of the verdict.
 
     Returns
     -------
@@ -120,10 +126,19 @@ def bracketed(
 
 
 def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> Verdict:
-    """Test eta = 1/(2 beta), for the `step` of the authors' command and the `smoothness` of Table 4.
+    """Test eta = 1/(2 beta).
 
     The claim is reproduced if 2 beta eta prints as 1. Otherwise it is not reproduced, because the command may
     not be that of the paper's run.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Not read.
+    step : float
+        eta of the authors' command.
+    smoothness : float
+        beta of Table 4.
     """
     ours = 2 * smoothness * step
     reason = f"the command has η = {step:g}, {ours:.3g} times 1/(2β) = {0.5 / smoothness:.2g} at β = {smoothness:g}"
@@ -176,7 +191,17 @@ def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping
 
 
 def total(frame: pd.DataFrame, *, counts: Mapping[str, int], published: int) -> Verdict:
-    """Test that the counts of the classes add up to the printed number of images."""
+    """Test that the counts of the classes add up to the printed number of images.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Not read.
+    counts : mapping of str to int
+        Number of training images of each class.
+    published : int
+        The printed number of images.
+    """
     ours = sum(counts.values())
     listed = " + ".join(f"{count} {name}" for name, count in counts.items())
     reason = f"{listed} = {ours} training images; {published} are printed"
@@ -187,7 +212,17 @@ def total(frame: pd.DataFrame, *, counts: Mapping[str, int], published: int) -> 
 def growth_ratio(
     beta: float, precision: float, records: float, parameters: float, order: float, epsilon: float = 1.0
 ) -> float:
-    """Return (epsilon n^2/(order parameters))/(beta/precision)^2, unitless, for n = records; all > 0."""
+    """Return (epsilon n^2/(order parameters))/(beta/precision)^2, unitless.
+
+    Parameters
+    ----------
+    beta, precision : float
+        beta and lambda, > 0.
+    records, parameters : float
+        n and d, > 0.
+    order, epsilon : float
+        alpha and epsilon, > 0.
+    """
     return epsilon * records**2 / (order * parameters) / (beta / precision) ** 2
 
 
@@ -195,6 +230,11 @@ def growth_ratio_of_proof(beta: float, precision: float, records: float, paramet
     """Return the growth ratio with the alpha of the proof.
 
     At epsilon = 1, alpha is 1 + 2 ln(1/DELTA)/epsilon, and the Renyi divergence is epsilon/2.
+
+    Parameters
+    ----------
+    beta, precision, records, parameters : float
+        As in `growth_ratio`.
     """
     return growth_ratio(beta, precision, records, parameters, 1 - 2 * math.log(DELTA), 0.5)
 
@@ -266,8 +306,21 @@ def printed(
     The claim is reproduced if `value` has the printed digits. It is reproduced under stated choices if one of
     `others` has them. Otherwise it is contradicted.
 
-    `digits` is the number of significant digits that the paper prints. `others` maps a choice in words to the
-    number under that choice.
+    Parameters
+    ----------
+    frame : DataFrame
+        Not read.
+    value, published : float
+        Our number and the printed one.
+    digits : int
+        Number of significant digits that the paper prints.
+    others : mapping of str to float
+        A choice in words -> the number under that choice.
+
+    Returns
+    -------
+    Verdict
+        ours: `value`; low, high: the smallest and the largest of all these numbers, nan without others.
     """
     reason = f"{value:.3g} where the paper prints {published:g}"
     reason += "".join(f"; {name}: {other:.3g}" for name, other in others.items())
@@ -343,6 +396,17 @@ def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: 
 
     The claim is not testable without features of the paper's network. The reason then gives the beta of our
     features.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows with the columns dataset and smoothness.
+    features : str
+        Name of the features of the paper's network, such as "cifar10_resnet18".
+    published : float
+        The printed beta.
+    digits : int
+        Number of significant digits that the paper prints.
     """
     rows = frame[frame.dataset.eq(features) & frame.smoothness.notna()]
     if rows.empty:

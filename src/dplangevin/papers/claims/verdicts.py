@@ -270,7 +270,22 @@ def extremes(values: pd.Series) -> Interval:
 
 
 def rows_where(frame: pd.DataFrame, where: Where, missing: str = "") -> pd.DataFrame:
-    """Return the rows that match `where`; raise NoRows with the text `missing` if there are none."""
+    """Return the rows that match `where`.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of an analysis or of runs.
+    where : Where
+        Column -> value, or a list of values.
+    missing : str
+        Text of the error if there are no such rows; a general text if "".
+
+    Raises
+    ------
+    NoRows
+        For a frame without such rows.
+    """
     rows = frame[matches(frame, where)]
     if rows.empty:
         raise NoRows(
@@ -360,7 +375,15 @@ def within(
 
 
 def equal_as_printed(ours: float, published: float, digits: int) -> bool:
-    """Return whether two numbers agree when both are rounded to `digits` significant digits."""
+    """Return whether two numbers agree when both are rounded to `digits` significant digits.
+
+    Parameters
+    ----------
+    ours, published : float
+        The two numbers.
+    digits : int
+        Number of significant digits, >= 1.
+    """
     return f"{ours:.{digits - 1}e}" == f"{published:.{digits - 1}e}"
 
 

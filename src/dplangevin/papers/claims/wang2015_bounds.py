@@ -89,9 +89,20 @@ def nearer_to_one(
 ) -> Verdict:
     """Test that in each group the values of `first` are nearer to 1 than those of `second`.
 
-    The columns `keys` define the groups. The distance of a set of rows is the largest distance of its values
-    from 1. A group shows the claim if the order holds for all values within their 95 % intervals. The claim
-    is reproduced if every group shows it, and contradicted if every group shows the opposite.
+    The distance of a set of rows is the largest distance of its values from 1. A group shows the claim if the
+    order holds for all values within their 95 % intervals. The claim is reproduced if every group shows it, and
+    contradicted if every group shows the opposite. Otherwise it is not reproduced.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows with the columns value, low and high.
+    first, second : Where
+        Conditions of the two sets of rows.
+    keys : sequence of str
+        Columns that define the groups.
+    what : str
+        See the module.
 
     Returns
     -------
@@ -127,9 +138,16 @@ def _distance(rows: pd.DataFrame) -> Interval:
 def together(frame: pd.DataFrame, *, first: str, second: str, small: float, large: float) -> Verdict:
     """Test that two kinds of values are both small or both large in each case, at the largest x.
 
-    Small means at most `small`, and large means at least `large`. `first` and `second` are values of the
-    column `kind`, matched on the column `case`. The claim is contradicted if in some case one value is small
-    and the other is large.
+    The claim is contradicted if in some case one value is small and the other is large.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows with the columns kind, case, x and value.
+    first, second : str
+        Values of the column `kind`, matched on the column `case`.
+    small, large : float
+        Small means at most `small`, and large means at least `large`.
 
     Returns
     -------

@@ -490,7 +490,17 @@ def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
 
 
 def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
-    """Return one line with the repeats of a summary, δ and neighbours of the runs; `spread`: what bars show."""
+    """Return one line with the repeats of a summary, and δ and neighbours of the runs.
+
+    Parameters
+    ----------
+    runs : DataFrame
+        Rows of `read.read_runs`.
+    table : DataFrame
+        Rows of a summary, with the column `repeats`.
+    spread : str
+        What the bars show, in words.
+    """
     neighbours = relations(of_private(runs, "adjacency")).replace(" / ", " or ")
     each = " (the legend says which)" if " or " in neighbours else ""
     return (

@@ -206,6 +206,15 @@ def leader(table: pd.DataFrame) -> str:
 def behind(table: pd.DataFrame, first: str, epsilon: float) -> pd.DataFrame:
     """Return how far learners are behind `first` at one ε, in points, over the tables of both in `shown`.
 
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `numbers`.
+    first : str
+        The learner that the others are compared with.
+    epsilon : float
+        The proven ε that was asked for.
+
     Returns
     -------
     DataFrame

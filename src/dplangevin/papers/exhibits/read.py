@@ -213,7 +213,14 @@ def read_timings(experiment: str, path: Path = TIMINGS) -> pd.DataFrame:
 def read_brackets(name: str, root: Path = ANALYSES, at: float = 1.0) -> pd.DataFrame:
     """Return the share of the proven ε that an attack shows for each method, as rows with metric "bracket".
 
-    `name` is the analysis. The share is that at the requested ε `at`.
+    Parameters
+    ----------
+    name : str
+        Name of the analysis.
+    root : Path
+        Folder that holds the analyses.
+    at : float
+        The requested ε at which the share is taken.
     """
     table = read_analysis(name, root)
     shares = table[table.epsilon_asked.eq(at)].rename(columns={"ratio": "value"})

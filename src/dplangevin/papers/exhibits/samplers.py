@@ -209,9 +209,18 @@ def _moments(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ellipse(ax: Axes, mean: np.ndarray, covariance: np.ndarray, size: float, **drawn: Any) -> None:
-    """Draw the points that lie `size` standard deviations from the mean ``(2,)`` of a normal distribution.
+    """Draw the points that lie `size` standard deviations from the mean of a normal distribution.
 
-    `covariance` has shape ``(2, 2)``. `drawn` are arguments of `Axes.plot`.
+    Parameters
+    ----------
+    ax : Axes
+        Axes to draw on.
+    mean, covariance : ndarray (2,), (2, 2)
+        Of the normal distribution.
+    size : float
+        Number of standard deviations.
+    **drawn
+        Arguments of `Axes.plot`.
     """
     angle = np.linspace(0, 2 * np.pi, 181)
     circle = np.stack([np.cos(angle), np.sin(angle)])
@@ -656,7 +665,17 @@ def coverage(frame: pd.DataFrame, *, methods: Sequence[str], title: str = "") ->
 
 
 def coverage_page(frame: pd.DataFrame, *, title: str = "", level: float = 0.95) -> str:
-    """Return a Markdown page with a row for each method, epsilon and interval, at one nominal level."""
+    """Return a Markdown page with a row for each method, epsilon and interval, at one nominal level.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Rows of `papers.analyses.coverage`.
+    title : str
+        Heading of the page.
+    level : float
+        Nominal coverage, in (0, 1); one of those in the frame.
+    """
     rows = frame[np.isclose(frame.level, level)]
     columns: dict[str, Cell] = {
         "method": lambda row: look(row.method).label,

@@ -180,7 +180,18 @@ def hollow_entries(violated: pd.Series, label: str = HOLLOW) -> list[Line2D]:
 def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2.0) -> None:
     """Draw a line through means, with their intervals as bars and with markers (see `markers`).
 
-    `rows` has the columns mean, low, high and violated. `width` is that of the bars in points.
+    Parameters
+    ----------
+    ax : Axes
+        Axes to draw on.
+    x : Series
+        Positions of the rows.
+    rows : DataFrame
+        Columns mean, low, high and violated.
+    of : Look
+        Look of the line.
+    width : float
+        Width of the bars in points.
     """
     ax.plot(x, rows["mean"], color=of.colour, ls=of.line, zorder=3)
     ax.vlines(x, rows.low, rows.high, color=tint(of.colour), lw=width, zorder=2)
@@ -188,7 +199,19 @@ def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2
 
 
 def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look) -> None:
-    """Draw markers without a line. A marker is hollow where the text `violated` is not empty."""
+    """Draw markers without a line.
+
+    Parameters
+    ----------
+    ax : Axes
+        Axes to draw on.
+    x, y : Series
+        Positions.
+    violated : Series of str
+        A marker is hollow where this text is not empty.
+    of : Look
+        Look of the markers.
+    """
     for hollow in sorted(set(violated.ne(""))):
         at = violated.ne("").eq(hollow)
         face = "white" if hollow else of.colour
@@ -198,7 +221,16 @@ def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look)
 def reference_line(ax: Axes, interval: Iterable[float], of: Look, **other: Any) -> Line2D:
     """Draw a horizontal line at a mean, with a band for its interval if low < high. Return the line.
 
-    `interval` is mean, low and high. `other` are arguments of `Axes.axhline`.
+    Parameters
+    ----------
+    ax : Axes
+        Axes to draw on.
+    interval : Iterable of float
+        Mean, low and high. A low or high of nan draws no band.
+    of : Look
+        Look of the line.
+    **other
+        Arguments of `Axes.axhline`.
     """
     mean, low, high = interval
     line = ax.axhline(mean, color=of.colour, ls=of.line, **{"lw": 1.1, "zorder": 1, **other})
@@ -227,11 +259,23 @@ def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:
 
 
 def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:
-    """Return the figure with its title, caption `text` and legend around panels in a constrained layout.
+    """Return the figure with its title, caption and legend around panels in a constrained layout.
 
-    The legend is below the panels, or to their right if `side`. Title and caption wrap at the figure's width.
-    A line break in `text` starts a new line only after a full stop.
-    A figure that legend and caption would fill by more than `BELOW` becomes taller.
+    Title and caption wrap at the figure's width. A figure that legend and caption would fill by more than
+    `BELOW` becomes taller.
+
+    Parameters
+    ----------
+    figure : Figure
+        Figure with its panels.
+    title : str
+        Title above the panels.
+    text : str
+        Caption. A line break in it starts a new line only after a full stop.
+    handles : Sequence of Line2D
+        Entries of the legend.
+    side : bool
+        If True, the legend is to the right of the panels, otherwise below them.
     """
     columns = _legend_columns(figure, handles)
     width = int(CAPTION_LETTERS * figure.get_figwidth())

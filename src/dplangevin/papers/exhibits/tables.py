@@ -25,7 +25,14 @@ Cell = Callable[[Any], str]  # a row of a frame -> text
 def table(columns: Sequence[str], rows: Iterable[Iterable[str]], left: int | None = None) -> list[str]:
     """Return the lines of a Markdown table.
 
-    The first `left` columns are aligned to the left, the others to the right. None sets no alignment.
+    Parameters
+    ----------
+    columns : Sequence of str
+        Headings.
+    rows : Iterable of Iterable of str
+        Cells of each row.
+    left : int, optional
+        The first `left` columns are aligned to the left, the others to the right. None sets no alignment.
     """
     if left is None:
         rule = f"|{'|'.join(['---'] * len(columns))}|"
@@ -39,7 +46,17 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def rows_table(rows: pd.DataFrame, columns: Mapping[str, Cell], left: int | None = None) -> list[str]:
-    """Return a Markdown table with a line for each row of a frame; `columns` maps headings to cells."""
+    """Return a Markdown table with a line for each row of a frame.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Rows to show.
+    columns : Mapping of str to Cell
+        Heading -> cell.
+    left : int, optional
+        As in `table`.
+    """
     lines = [[text(row) for text in columns.values()] for _, row in rows.iterrows()]
     return table([*columns], lines, left)
 

@@ -209,7 +209,14 @@ def _claim(row: pd.Series, made: Sequence[str]) -> Claim:
 def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[str]) -> tuple[str, ...]:
     """Return the commands that recompute the numbers behind a claim.
 
-    The arguments are the exhibits that show it, the files behind it, and the exhibits that exist.
+    Parameters
+    ----------
+    exhibits : sequence of str
+        The exhibits that show it.
+    evidence : sequence of str
+        The files behind it. They count only without exhibits.
+    made : sequence of str
+        The exhibits that exist.
     """
     if exhibits:
         return tuple(

@@ -117,15 +117,31 @@ class _Limits(NamedTuple):
     terms: int
 
     def step(self, terms: int, low: float, high: float) -> float:
-        """Return the step of the grid of a sum, for log values from low to high."""
+        """Return the step of the grid of a sum.
+
+        Parameters
+        ----------
+        terms : int
+            m, the number of terms W_i of the sum.
+        low, high : float
+            Ends of the grid, as log values.
+        """
         needed = min(WIDEST, math.sqrt(math.log1p(self.variance / terms)) / FINE)
         return max(needed, (high - low) / POINTS)
 
     def lowest(self, value: np.ndarray, mass: np.ndarray, mean: np.ndarray, terms: int) -> int:
         """Return how many values may be spread between 0 and the next one.
 
-        They are rare, or they are too small to change the sum of all terms. `mass` and `mean` are the
-        probability and the partial mean up to each value.
+        They are rare, or they are too small to change the sum of all terms.
+
+        Parameters
+        ----------
+        value : ndarray, shape (n,)
+            Values of a sum, increasing.
+        mass, mean : ndarray, shape (n,)
+            The probability and the partial mean up to each value.
+        terms : int
+            m, the number of terms W_i of the sum.
         """
         variance = min(self.variance, 1.0)
         small = value * mean <= LITTLE * variance * terms
@@ -172,7 +188,13 @@ def removal(noise_multiplier: float, steps: int, share: float) -> Atoms:
 
 
 def addition(noise_multiplier: float, steps: int, share: float) -> Atoms:
-    """Return the pair of an epoch without the record against one with it; see `removal`."""
+    """Return the pair of an epoch without the record against one with it.
+
+    Parameters
+    ----------
+    noise_multiplier, steps, share
+        See `removal`.
+    """
     total, loss = _mean(noise_multiplier, steps, share)
     grown = 1 + total.error
     return Atoms(-loss[::-1] + _moved(total), total.mass[::-1] * grown, total.zero * grown)
@@ -268,9 +290,16 @@ def _added(a: _Sum, b: _Sum, limits: _Limits) -> _Sum:
 
 
 def replacement(noise_multiplier: float, steps: int, share: float) -> Atoms:
-    """Return the pair of two epochs whose records differ, from its profile at a few e; see `removal`.
+    """Return the pair of two epochs whose records differ, from its profile at a few e.
 
     The masses of losses -e and e are those of a pair that is alike in both directions.
+
+    Parameters
+    ----------
+    noise_multiplier, steps
+        See `removal`.
+    share : float
+        Probability that may be cut off, such as `REPLACED` times delta/epochs.
     """
     mu = 1 / noise_multiplier
     spread = 2 * math.sqrt(math.expm1(min(mu**2, 50.0)) / steps)

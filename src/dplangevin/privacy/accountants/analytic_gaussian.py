@@ -136,7 +136,10 @@ class AnalyticGaussian:
     name: str = "analytic Gaussian"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return the exact epsilon of any composition of GaussianDpEvents, or of a NearbyDpEvent of one."""
+        """Return the exact epsilon of any composition of GaussianDpEvents, or of a NearbyDpEvent of one.
+
+        See `Accountant.epsilon`.
+        """
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is None:

@@ -98,11 +98,21 @@ class Bok2024:
     name: str = "Bok et al. 2024"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of one LangevinDpEvent; see `price`."""
+        """Return epsilon at delta of one LangevinDpEvent; see `price`.
+
+        See `Accountant.epsilon`.
+        """
         return self.price(event, delta, adjacency)[0]
 
     def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> tuple[float, str]:
         """Return epsilon at delta, and which argument gave it.
+
+        Parameters
+        ----------
+        event : DpEvent
+            One LangevinDpEvent, or an event that `protocol.trivial` prices.
+        delta, adjacency
+            See `Accountant.epsilon`.
 
         Returns
         -------
@@ -111,6 +121,11 @@ class Bok2024:
         argument : {"last iterate", "last iterate in a ball", "all iterates"}
             "all iterates" where the price of all iterates is not higher. "in a ball" where the radius lowers
             the price of full batches.
+
+        Raises
+        ------
+        ValueError
+            For other events, and for sampled batches under relations other than replace_one.
         """
         check_adjacency(adjacency, who=self.name)
         known = trivial(event, delta)

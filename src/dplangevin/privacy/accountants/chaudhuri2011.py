@@ -25,7 +25,10 @@ class Chaudhuri2011:
     name: str = "Chaudhuri et al. 2011"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return the pure epsilon of a PureObjectivePerturbationDpEvent, for any delta."""
+        """Return the pure epsilon of a PureObjectivePerturbationDpEvent, for any delta.
+
+        See `Accountant.epsilon`.
+        """
         check_adjacency(adjacency, ("replace_one",), self.name)
         price = trivial(event, delta)
         if price is not None:

@@ -50,7 +50,15 @@ class DpAccounting:
         return f"dp-accounting ({self.kind})"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta; raise ValueError for events that dp-accounting cannot price."""
+        """Return epsilon at delta.
+
+        See `Accountant.epsilon`.
+
+        Raises
+        ------
+        ValueError
+            For events that dp-accounting cannot price, and beyond the limits of PLD that the class states.
+        """
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:

@@ -44,7 +44,10 @@ class Kifer2012:
     name: str = "Kifer et al. 2012"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of an ObjectivePerturbationDpEvent; inf at delta = 0."""
+        """Return epsilon at delta of an ObjectivePerturbationDpEvent; inf at delta = 0.
+
+        See `Accountant.epsilon`.
+        """
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:

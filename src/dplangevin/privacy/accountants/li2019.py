@@ -161,7 +161,10 @@ class Li2019:
         return math.inf if delta == 0 else math.log(1 / delta) / self.max_order
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of Gaussian steps, Poisson-sampled or full; inf at delta = 0."""
+        """Return epsilon at delta of Gaussian steps, Poisson-sampled or full; inf at delta = 0.
+
+        See `Accountant.epsilon`.
+        """
         return self._best(event, delta, adjacency)[0]
 
     def violated(self, event: DpEvent, delta: float) -> tuple[str, ...]:

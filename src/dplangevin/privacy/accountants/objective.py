@@ -62,7 +62,17 @@ def with_output(event: ObjectivePerturbationDpEvent, delta: float, price: Callab
 
 
 def epsilon(event: ObjectivePerturbationDpEvent, delta: float, adjacency: Adjacency) -> float:
-    """Return the smallest epsilon that the module's argument proves at delta; inf at delta = 0."""
+    """Return the smallest epsilon that the module's argument proves at delta; inf at delta = 0.
+
+    Parameters
+    ----------
+    event : ObjectivePerturbationDpEvent
+        The event. The price leaves out the noise on the minimiser, see `with_output`.
+    delta : float
+        In [0, 1).
+    adjacency : {"replace_one", "add_remove", "zero_out"}
+        Neighbour relation.
+    """
     if delta == 0:
         return math.inf
     share = event.lipschitz / event.noise_std
@@ -78,6 +88,15 @@ def delta_of(freedom: int, shift: float, epsilon: float) -> float:
     """Return ``E max(0, 1 - exp(epsilon - Z))`` for ``Z = shift chi_freedom + shift^2/2``.
 
     The integral is computed by Gauss-Legendre quadrature.
+
+    Parameters
+    ----------
+    freedom : int
+        Degrees of freedom of the chi variable, >= 1.
+    shift : float
+        m of the module's Z(k, m), > 0.
+    epsilon : float
+        The epsilon at which delta is wanted.
     """
     start = max(0.0, (epsilon - shift**2 / 2) / shift)
     half = (max(start, math.sqrt(freedom)) + REACH - start) / 2

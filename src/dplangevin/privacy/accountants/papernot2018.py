@@ -22,7 +22,10 @@ class Papernot2018:
     name: str = "Papernot et al. 2018"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of one PateDpEvent; inf at delta = 0."""
+        """Return epsilon at delta of one PateDpEvent; inf at delta = 0.
+
+        See `Accountant.epsilon`.
+        """
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:

@@ -293,6 +293,15 @@ def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> list[
     """Return the pairs of the Poisson-sampled Gaussian mechanism, one for each direction.
 
     Under replace_one there is one pair, because both directions are alike.
+
+    Parameters
+    ----------
+    rate : float
+        Sampling rate in (0, 1].
+    noise_multiplier : float
+        > 0.
+    adjacency : {"replace_one", "add_remove", "zero_out"}
+        Neighbour relation.
     """
     mu = 1 / noise_multiplier
     if adjacency == "replace_one":

@@ -63,7 +63,17 @@ def trivial(event: DpEvent, delta: float) -> float | None:
 
 
 def refuse(name: str, event: DpEvent, reason: str = "") -> ValueError:
-    """Return the error for an event that accountant `name` has no theorem for."""
+    """Return the error for an event that accountant `name` has no theorem for.
+
+    Parameters
+    ----------
+    name : str
+        Name of the accountant, or of an attack.
+    event : DpEvent
+        The event, which the message shows.
+    reason : str
+        What the message says after a semicolon; "" for nothing.
+    """
     message = f"{name} cannot price {type(event).__name__}: {event!r}"
     return ValueError(f"{message}; {reason}" if reason else message)
 

@@ -43,7 +43,13 @@ class Rdp:
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
         """Return epsilon at delta; inf at delta = 0.
 
-        Raises ValueError for a sampling scheme that does not fit the neighbour relation.
+        See `Accountant.epsilon`.
+
+        Raises
+        ------
+        ValueError
+            For events that the class does not cover, also where the sampling scheme does not fit the neighbour
+            relation.
         """
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)

@@ -49,7 +49,10 @@ class Ryffel2022:
         return alpha * self._slope(event)
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of one LangevinDpEvent, or of several in sequence."""
+        """Return epsilon at delta of one LangevinDpEvent, or of several in sequence.
+
+        See `Accountant.epsilon`.
+        """
         check_adjacency(adjacency, ("replace_one",), self.name)
         price = trivial(event, delta)
         if price is not None:

@@ -128,11 +128,19 @@ class Tight:
     name: str = "tight"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta; see `price`."""
+        """Return epsilon at delta; see `price`.
+
+        See `Accountant.epsilon`.
+        """
         return self.price(event, delta, adjacency).epsilon
 
     def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> Price:
         """Return the proven epsilon at delta, and the argument that gave it.
+
+        Parameters
+        ----------
+        event, delta, adjacency
+            See `Accountant.epsilon`.
 
         Raises
         ------

@@ -58,7 +58,10 @@ class Wang2015:
         return f"Wang et al. 2015 ({self.bound})"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon of posterior samples, with at most one run of Gaussian steps or of DP-SGFS."""
+        """Return epsilon of posterior samples, with at most one run of Gaussian steps or of DP-SGFS.
+
+        See `Accountant.epsilon`.
+        """
         check_adjacency(adjacency, ("replace_one",), self.name)
         price = trivial(event, delta)
         if price is not None:

@@ -24,7 +24,10 @@ class Wang2018:
     name: str = "Wang 2018"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of one SufficientStatisticsDpEvent; inf at delta = 0."""
+        """Return epsilon at delta of one SufficientStatisticsDpEvent; inf at delta = 0.
+
+        See `Accountant.epsilon`.
+        """
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:

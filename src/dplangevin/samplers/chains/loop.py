@@ -92,12 +92,26 @@ class Langevin:
 
 
 def columns(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
-    """Return the number `name` of every chain, ``(E, 1)``."""
+    """Return one number of every chain, ``(E, 1)`` in float32.
+
+    Parameters
+    ----------
+    chains : sequence of Chain, E of them.
+    name : str, the attribute of `Chain` with this number.
+    device : torch.device, of the result.
+    """
     return torch.tensor([getattr(c, name) for c in chains], dtype=torch.float32, device=device)[:, None]
 
 
 def schedules(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
-    """Return the number `name` of every step and chain, ``(T, E, 1)``."""
+    """Return one number of every step and chain, ``(T, E, 1)`` in float32.
+
+    Parameters
+    ----------
+    chains : sequence of Chain, E of them, with T steps each.
+    name : str, the attribute of `Chain` with this number of every step.
+    device : torch.device, of the result.
+    """
     return torch.stack([getattr(c, name).float() for c in chains], 1)[..., None].to(device)
 
 
@@ -252,7 +266,11 @@ def run(
 def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
     """Return at most `samples` step numbers (1-based), evenly spaced after the burn-in, with the last step.
 
-    `burn_in` is the share of the steps, in [0, 1), that is left out at the start.
+    Parameters
+    ----------
+    steps : int >= 1, number of steps of the chain.
+    burn_in : float in [0, 1), share of the steps that is left out at the start.
+    samples : int >= 1
     """
     first = math.floor(burn_in * steps)
     return tuple(sorted({first + math.ceil((steps - first) * (i + 1) / samples) for i in range(samples)}))
