@@ -15,7 +15,7 @@ from hydra.utils import instantiate
 from scenarios import last, linear, logistic, multinomial, network, separable
 
 from dplangevin import random
-from dplangevin.methods import Execution, Method, Plan, Release, released
+from dplangevin.methods import Execution, Method, Plan, Release, prices, released
 from dplangevin.methods import planned as planned_by_method
 from dplangevin.methods.evaluate import predictive
 from dplangevin.methods.pate import Caps
@@ -429,3 +429,28 @@ def test_on_separable_rows_releases_are_finite_with_privacy_and_without(
             method.plan(of.facts, wanted[0])
         return
     assert bool(released(method, of, wanted, SEEDS, random.generator(0, name))[0].theta.isfinite().all())
+
+
+POISSON = {"_target_": "dplangevin.problems.sampling.Sampling", "scheme": "poisson", "batch": 20, "epochs": 5}
+SHORT = {"clip": 0.5}  # shorter than the gradients of logistic regression on rows of norm 1
+FALLING = {"sampling": POISSON, "schedule": "ryffel2022", "l2": 50.0, **SHORT}
+CUT = ("dp_sgld", "dp_sghmc", "dp_sgnht", "dp_sgld_ryffel2022")  # a curve needs a clip; these may do without
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        *(
+            (name, SHORT if name in CUT else {}) for name in METHODS if name != "dp_sgfs"
+        ),  # its update reads rows
+        ("dp_sgld_ryffel2022", FALLING),
+    ],
+)
+def test_all_steps_of_a_chain_cost_what_the_plan_costs(name: str, changes: dict[str, Any]) -> None:
+    """The prices along a learning curve end at that of the plan, in every sampling scheme and schedule."""
+    facts = problem_of("logistic").facts
+    plan = make(name, **changes).plan(facts, Budget(INF if name in UNBUDGETED else 1.0, DELTA))
+    if not isinstance(plan.work, Chain):
+        return
+    found = prices.spent(plan, facts, len(plan.work.step), DELTA)
+    assert found == pytest.approx(prices.both(prices.visible(plan), DELTA), rel=1e-6, nan_ok=True)

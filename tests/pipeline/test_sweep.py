@@ -402,6 +402,16 @@ def test_a_sweep_killed_outright_loses_at_most_the_group_in_hand(data: Path) -> 
     assert all(resumed[name].equals(whole[name]) for name in whole)
 
 
+def keys(cfg: DictConfig, sha256: str = "d") -> dict[str, list[str]]:
+    """The keys of the tasks of each run."""
+    planned, inputs = tasks(cfg, "toy", "rows"), sweeps.Inputs(File(sha256, Path))
+    found = zip(planned, sweeps.task_keys(cfg, "toy", "rows", inputs, planned), strict=True)
+    by_run: dict[str, list[str]] = {}
+    for task, key in found:
+        by_run.setdefault(task.run.name, []).append(key)
+    return by_run
+
+
 @pytest.mark.parametrize(
     ("change", "changed"),
     [
@@ -423,15 +433,6 @@ def test_a_sweep_killed_outright_loses_at_most_the_group_in_hand(data: Path) -> 
 )
 def test_keys_are_of_all_that_decides_a_row_and_of_nothing_else(change: str, changed: set[str]) -> None:
     cfg = unit(toy.config("objpert", "nonprivate"))
-
-    def keys(cfg: DictConfig, sha256: str = "d") -> dict[str, list[str]]:
-        planned, inputs = tasks(cfg, "toy", "rows"), sweeps.Inputs(File(sha256, Path))
-        found = zip(planned, sweeps.task_keys(cfg, "toy", "rows", inputs, planned), strict=True)
-        by_run: dict[str, list[str]] = {}
-        for task, key in found:
-            by_run.setdefault(task.run.name, []).append(key)
-        return by_run
-
     before, other = keys(cfg), cfg.copy()
     name, _, value = change.partition("=")
     OmegaConf.update(other, name, OmegaConf.create(f"it: {value}").it, force_add=True)
@@ -439,6 +440,16 @@ def test_keys_are_of_all_that_decides_a_row_and_of_nothing_else(change: str, cha
     assert {run for run in before if before[run] != after[run]} == changed
     assert len({key for each in before.values() for key in each}) == 5
     assert not set(keys(cfg, "e")["objpert"]) & set(before["objpert"])
+
+
+@pytest.mark.parametrize(("given", "changes"), [(None, True), ("1/n^2", True), (1e-3, False)])
+def test_keys_hold_the_delta_that_a_row_has(given: Any, changes: bool) -> None:
+    """That of conf/ where the experiment has none, and where it is the largest that a rule gives."""
+    cfg = unit(toy.config("objpert"))
+    cfg.experiment.toy.delta = given
+    other = cfg.copy()
+    other.delta = 1e-12
+    assert (keys(cfg) != keys(other)) == changes
 
 
 def test_chains_that_are_run_together_have_the_rows_that_they_have_alone(tmp_path: Path) -> None:

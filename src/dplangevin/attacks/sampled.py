@@ -35,9 +35,9 @@ def all_iterates(
     A step releases a sum plus N(0, z^2), in units of one record's bound.  The record is in the batch with
     probability q.  The sum is 0 without the record and s with it.  The other records are chosen so that s is:
 
-        Poisson, add_remove             D: s = 1    D': no such record
+        any, add_remove or zero_out     D: s = 1    D': no such record, or one that contributes nothing
         Poisson, replace_one            D: s = 1    D': s = -1
-        without replacement or full     D: s = 2    D': s = 0    (all others, and the record under D', are -1)
+        others, replace_one             D: s = 2    D': s = 0    (all others, and the record under D', are -1)
 
     The output is the mixture (1 - q) N(0, z^2) + q N(s, z^2).  The last pair attains the profile of Balle,
     Barthe and Gaboardi (2018), Theorem 11, in one of its two directions.
@@ -58,8 +58,8 @@ def all_iterates(
 
     Parameters
     ----------
-    event : GaussianDpEvents, sampled, allocated or not, in any composition; without replacement only under
-        replace_one.
+    event : GaussianDpEvents, sampled, allocated or not, in any composition; without replacement not under
+        add_remove.
     runs : int, >= 1.
 
     Raises

@@ -53,7 +53,8 @@ def template(
     ------
     DataError
         A column is not in the table; the message suggests another name. Or a column of numbers has other
-        values; the message names line and value. Or the target does not have two different values.
+        values; the message names line and value. Or the target does not have two different values, a missing one
+        included.
     """
     path, columns = reading.path, dict(reading.columns)
     for name in (target, *categories, *drop):

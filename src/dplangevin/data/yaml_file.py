@@ -111,8 +111,8 @@ def error_message(error: Exception, path: str | Path | None = None, text: str = 
         The content of the file. The line of a `ReaderError` is counted in it.
     """
     if isinstance(error, yaml.reader.ReaderError):
-        line = text.count("\n", 0, error.position) + 1
-        return f"{path}, line {line}: {error.reason}"
+        line = f", line {text.count(chr(10), 0, error.position) + 1}" if text else ""
+        return f"{path or error.name}{line}: {error.reason}"
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return f"{path}: {error}"
     mark, began = error.problem_mark, error.context_mark

@@ -16,6 +16,7 @@ from functools import cache
 from typing import Any
 
 import attr
+import numpy as np
 import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent, UnsupportedDpEvent
 
@@ -195,9 +196,12 @@ def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
         return NonPrivateDpEvent()
     multipliers = (chain.noise_std / moved)[:steps]
     if chain.sampling.scheme == "poisson":
-        schedule = "fixed" if bool((multipliers == multipliers[0]).all()) else "decreasing"
-        sigma = float(plan.settings["noise_multiplier"])
-        return steps_event(sigma, rate=chain.sampling.rate(n), steps=steps, schedule=schedule)  # type: ignore[arg-type]
+        sigma, rate = float(plan.settings["noise_multiplier"]), chain.sampling.rate(n)
+        if bool((multipliers == multipliers[0]).all()):
+            return steps_event(sigma, rate=rate, steps=steps, schedule="fixed")
+        if np.allclose(multipliers, sigma * np.arange(1, steps + 1) ** (1 / 6), rtol=1e-6, atol=0):
+            return steps_event(sigma, rate=rate, steps=steps, schedule="decreasing")
+        return composed_steps(n, chain.sampling.size(n), multipliers.numpy(), poisson=True)
     if chain.sampling.scheme == "random_allocation":
         return RandomAllocationDpEvent.of(chain.sampling.per_epoch(n), multipliers.numpy())
     if chain.sampling.scheme == "shuffled":

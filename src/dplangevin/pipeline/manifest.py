@@ -202,7 +202,8 @@ def with_sha256(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def state(cfg: DictConfig, kind: str, name: str) -> bool:
     """Make the file and write its manifest; return whether anything was done.
 
-    Nothing is done if the manifest has the current inputs, and the file is missing or as the manifest states.
+    Nothing is done if the manifest has the current inputs, and the file is missing, as the manifest states, or
+    made on this machine from the same inputs.
 
     Parameters
     ----------

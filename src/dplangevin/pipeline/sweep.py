@@ -208,12 +208,13 @@ def task_keys(
     """
     spec = plain(cfg.experiment[experiment])
     rest = {name: value for name, value in spec.items() if name not in NOT_IN_SPEC}
+    given = spec.get("delta") or cfg.delta
     base = {
         "names": [experiment, dataset],
         "spec": rest,
         "seed": cfg.seed,
         "noise": str(drawn_in(spec)),
-        "delta": spec.get("delta", cfg.delta),
+        "delta": [given, cfg.delta] if given == "1/n^2" else given,
     }
     if (where := drawing(pick())).type != "cpu":
         base["random numbers"] = where.type
@@ -551,8 +552,8 @@ class Work:
     ) -> tuple[dict[str, Tensor], list[str]]:
         """Return metrics by name, ``(S, E)``, and for each budget what the run did not reach.
 
-        A diverged chain has nan for every metric, and a note counts it.  The mixing of the chains of its
-        budget is nan, too, if all seeds share the data.
+        A diverged chain has nan for every metric of its predictions, and a note counts it.  The mixing of the
+        chains of its budget is nan, too, if all seeds share the data.
 
         Parameters
         ----------

@@ -175,7 +175,7 @@ class Glm:
         in the same units.
     names : tuple
         Names of the classes, in order; empty where they have none.
-    made : Rows or None
+    converter : Rows or None
         The rule by which `from_arrays` made the rows.
     """
 

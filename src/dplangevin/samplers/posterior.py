@@ -489,7 +489,8 @@ def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> 
     theta = path.gather(1, index[..., None].expand(-1, -1, problem.d)).float()
     multiplier = (ridges[index] - wanted[..., 0]).clamp(min=0)
     hessian = problem.hessian(theta)  # (S', E, d, d)
-    # where rho is largest; on the CPU, because devices give eigenvectors other signs, and draws turn with them
+    # of the last budget, often the sharpest posterior (any basis would do); on the CPU, because devices give
+    # eigenvectors other signs, and draws turn with them
     basis = torch.linalg.eigh(hessian[:, -1].double().cpu()).eigenvectors.float().to(hessian.device)
     curvature = ((hessian @ basis[:, None]) * basis[:, None]).sum(-2).clamp(min=0)
     return Centre(theta @ basis, curvature, multiplier, basis)
