@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -140,6 +141,14 @@ def test_classes_are_sorted_as_scikit_learn_has_them() -> None:
     ]
     assert np.array_equal(scores[0], scores[1])
     assert scores[0].min() > 0.8
+
+
+def test_no_warning_counts_the_labels() -> None:
+    """scikit-learn warns where more than half of the labels are different ones."""
+    X, y = np.eye(30, 3), np.arange(30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        PrivateClassifier(row_bound=1.0, epsilon=1.0, classes=range(40), random_state=0).fit(X, y)
 
 
 def test_other_methods_and_methods_of_ones_own() -> None:

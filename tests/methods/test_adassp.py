@@ -139,9 +139,13 @@ def test_the_noise_is_the_printed_one_and_its_theorem_holds_at_usual_budgets(eps
 
 def test_the_theorem_fails_at_large_budgets() -> None:
     """As the noise falls as 1/epsilon, and a Gaussian mechanism needs more from about there on."""
-    event = AdaSsp(adjacency="add_remove").plan(linear(n=20).facts, Budget(50.0, DELTA)).guarantee.event
-    assert Wang2018().epsilon(event, DELTA, "add_remove") == pytest.approx(50)
-    assert Tight().epsilon(event, DELTA, "add_remove") > 60
+    plan = AdaSsp(adjacency="add_remove").plan(linear(n=20).facts, Budget(50.0, DELTA))
+    assert Wang2018().epsilon(plan.guarantee.event, DELTA, "add_remove") == pytest.approx(50)
+    assert Tight().epsilon(plan.guarantee.event, DELTA, "add_remove") > 60
+    assert "the exact price is 6" in "".join(plan.violated)
+    for epsilon, holds in ((39.0, True), (41.0, False)):  # replaced records
+        assert (AdaSsp().plan(linear(n=20).facts, Budget(epsilon, DELTA)).violated == ()) == holds
+    assert AdaSsp(accountant=Tight()).plan(linear(n=20).facts, Budget(50.0, DELTA)).violated == ()
 
 
 def fit(method: Any, problem: Glm, epsilon: float) -> np.ndarray:

@@ -194,7 +194,15 @@ def _plan(
         if eigenvalue:
             noise = noise._replace(margin=matrix * math.sqrt(math.log(6 / budget.delta)))
     guarantee = guaranteed(accountant, event, budget, adjacency, "final", "full", facts.rows)
-    return Plan(guarantee, noise, {"noise_std": noise.matrix, "noise_multiplier": multiplier})
+    violated = list[str]()
+    if event is not None and eigenvalue:
+        exact = Tight().epsilon(event, budget.delta, adjacency)
+        if exact > (1 + 1e-6) * guarantee.epsilon:
+            violated.append(
+                f"a Gaussian mechanism needs more noise at this epsilon: the exact price is {exact:.4g}"
+            )
+    settings = {"noise_std": noise.matrix, "noise_multiplier": multiplier}
+    return Plan(guarantee, noise, settings, violated=tuple(violated))
 
 
 def _noisy(problem: Glm, plans: Sequence[Plan], how: Execution) -> tuple[Tensor, Tensor, Tensor]:

@@ -175,5 +175,6 @@ class _Scoring:
         found = (grads.mT @ grads).double() / (rows.shape[1] - 1)
         normals = random.noise(self.rng, len(theta), 1, d, d, device=theta.device)
         std = 7 * self.problem.lipschitz**2 * self.sigma[..., None]
-        values, vectors = torch.linalg.eigh(found + std * (normals + normals.mT) / 2)
+        found = found.nan_to_num(0.0, 0.0, 0.0) + std * (normals + normals.mT) / 2  # of a chain that diverged
+        values, vectors = torch.linalg.eigh(found)
         return (vectors * values.clamp(min=0)[..., None, :]) @ vectors.mT

@@ -20,10 +20,15 @@ if TYPE_CHECKING:  # prices of Gaussian steps need no torch, which takes a secon
 
 
 class Descent(Protocol):
-    """A step without its noise.  It changes theta in place."""
+    """A step of gradient descent.  It changes theta in place."""
 
-    def __call__(self, theta: Tensor, batch: Batch, step: Tensor, shrink: Tensor, /) -> None:
+    def __call__(
+        self, theta: Tensor, batch: Batch, step: Tensor, shrink: Tensor, noise: Tensor | None = None, /
+    ) -> None:
         """Take the step.
+
+        Sum and noise are added before theta is rounded.  Otherwise theta may keep a rounded sum, where the
+        noise is smaller than its last digit.
 
         Parameters
         ----------
@@ -33,6 +38,8 @@ class Descent(Protocol):
             Step sizes.
         shrink : Tensor (E, 1)
             Factors by which l2 shrinks theta.
+        noise : Tensor (E, 1) or None
+            Standard deviations of the noise of theta, by which `Batch.normals` are multiplied; None for no noise.
         """
 
 

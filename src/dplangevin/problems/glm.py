@@ -576,7 +576,7 @@ class Glm:
         return kernel
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        """Return ``theta <- keep theta - (eta/tau) sum_B min(1, clip/||g_i||) g_i``.
+        """Return ``theta <- keep theta - ((eta/tau) sum_B min(1, clip/||g_i||) g_i + noise)``.
 
         A step takes one gather and two products.  In `chains`, those whose minibatches differ in size come last.
         None where each step takes all rows, because `clipped_sum` then needs no gather, and where a minibatch has
@@ -606,7 +606,9 @@ class Glm:
         at_once = max(1, at_once)
         space = Space(table)
 
-        def descend(theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
+        def descend(
+            theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor, noise: Tensor | None = None
+        ) -> None:
             share = eta / size
             for first in range(0, len(theta), at_once):
                 seeds = slice(first, first + at_once)
@@ -621,13 +623,21 @@ class Glm:
                 torch.index_select(table, 0, at.reshape(-1), out=rows.view(-1, width))
                 if split:
                     part = slice(0, split)
-                    into(theta[seeds, part], rows[:, :size], None, share[part], part, keep[part])
+                    noisy = None if noise is None else (noise[part], batch.normals[seeds])
+                    into(theta[seeds, part], rows[:, :size], None, share[part], part, keep[part], noisy)
                 if sizes is not None and split < len(chains):
                     part = slice(split, None)
-                    into(theta[seeds, part], rows, sizes, share[part], part, keep[part])
+                    noisy = None if noise is None else (noise[part], batch.normals[seeds])
+                    into(theta[seeds, part], rows, sizes, share[part], part, keep[part], noisy)
 
         def into(
-            theta: Tensor, rows: Tensor, sizes: Tensor | None, share: Tensor, part: slice, keep: Tensor
+            theta: Tensor,
+            rows: Tensor,
+            sizes: Tensor | None,
+            share: Tensor,
+            part: slice,
+            keep: Tensor,
+            noise: tuple[Tensor, Tensor] | None,
         ) -> None:
             """Update theta in place, for some of the chains.
 
@@ -645,6 +655,8 @@ class Glm:
                 Which of the chains they are.
             keep : Tensor (E, 1)
                 Factors by which l2 shrinks theta.
+            noise : (Tensor (E, 1), Tensor (S, 1, d)) or None
+                Standard deviations, and normals.
             """
             x, label, norm = rows[..., :features], rows[:, None, :, -2], rows[:, None, :, -1]
             lost = not here or diverged(theta)
@@ -670,8 +682,10 @@ class Glm:
                 torch.minimum(slope, limit, out=slope)
             elif outside is not None:
                 slope.masked_fill_(outside, 0.0)
-            moved = torch.bmm(slope, x, out=space("moved", *folded.shape)).view(theta.shape)
-            theta.mul_(keep).addcmul_(share, moved, value=-1)
+            moved = torch.bmm(slope, x, out=space("moved", *folded.shape)).view(theta.shape).mul_(share)
+            if noise is not None:
+                moved.addcmul_(*noise)
+            theta.mul_(keep).sub_(moved)
 
         return descend
 

@@ -217,7 +217,7 @@ class _Huber(NamedTuple):
                 f"a label has absolute value {size:.4g} > label_bound {self.label_bound:g}: "
                 "raise it or scale the labels"
             )
-        return y
+        return y.clamp(-self.label_bound, self.label_bound)
 
 
 def softmax(classes: int) -> Loss:

@@ -17,7 +17,10 @@ MEMORY, LONG = 12, 20  # pairs that L-BFGS keeps, in general and in `private_min
 # A step is halved while the slope at its end is uphill and steeper than this multiple of the start's slope
 OVERSHOOT = 4.0
 OVERSHOOT_KINKED = 0.5  # where the curvature jumps, longer steps can oscillate for ever
-NEWTON = 100  # limit on Newton steps at one ridge; a few are enough from the minimum at 4 times the ridge
+NEWTON = (
+    10_000  # limit on Newton steps at one ridge: a few are enough mostly, the kinks of huber took up to 727
+)
+SHARE = 1e-4  # of the gradient, as far as `follow` lowers it before the next ridge
 AWAY = 0.1  # if a Newton step moves a margin by more than this, the point is no minimum
 PRIVATE = 8, 8, 24  # steps of `private_minimum`: two stages in single precision, one in double
 ROUNDING = 2.0**-49  # relative error of a gradient in float64, generously: 16 units in the last place
@@ -197,7 +200,8 @@ def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tupl
 
     The path starts at the ridge n row_bound^2 and divides it by 4 at a time.  `newton` finds each minimum
     from the one before.  This is needed where theta is long: the loss then has sharp bends along it, and a
-    descent from far away gets stuck in them.
+    descent from far away gets stuck in them.  On the way, `newton` lowers the gradient to `SHARE` of its norm, or
+    of its bound where that is less.
 
     Parameters
     ----------
@@ -215,14 +219,14 @@ def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tupl
     far = float(problem.n * problem.row_bound**2)
     stop = max(ridge, 1e-10 * far)
     while far > stop:
-        theta, _, taken = newton(problem, far, linear, theta, max(tolerance, 1e-4 * problem.row_bound))
+        theta, _, taken = newton(problem, far, linear, theta, tolerance, SHARE)
         far, steps = far / 4, steps + taken
     theta, norm, taken = newton(problem, ridge, linear, theta, tolerance)
     return theta, norm, steps + taken
 
 
 def newton(
-    problem: Glm, ridge: float, linear: Tensor, start: Tensor, tolerance: float
+    problem: Glm, ridge: float, linear: Tensor, start: Tensor, tolerance: float, share: float = 0.0
 ) -> tuple[Tensor, float, int]:
     """Find the minimum for one data set by Newton's method with halved steps.
 
@@ -234,6 +238,7 @@ def newton(
     ----------
     linear, start : Tensor (d,)
     tolerance : float, on the gradient's norm divided by n.
+    share : float, of the gradient's first norm/n, or of `Glm.lipschitz` where that is less, that is enough, too.
 
     Returns
     -------
@@ -257,8 +262,9 @@ def newton(
     other, other_grad = objective(start.double())
     if other < value:
         theta, value, grad = start.double(), other, other_grad
+    enough = max(tolerance, share * min(problem.lipschitz, float(grad.norm()) / exact.n))
     for step in range(NEWTON):  # noqa: B007
-        if float(grad.norm()) / exact.n < tolerance:
+        if float(grad.norm()) / exact.n < enough:
             break
         direction = -torch.cholesky_solve(grad[:, None], _factor(exact, theta, ridge))[:, 0]
         slope = float(direction @ grad)

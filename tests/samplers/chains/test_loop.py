@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from one_by_one import row_loss, with_parameters
 from scenarios import linear, logistic, method, multinomial, network
+from scipy.stats import norm
 from torch import Tensor
 
 from dplangevin import methods, random
@@ -24,7 +25,7 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
-from dplangevin.problems.losses import SQUARED
+from dplangevin.problems.losses import LOGISTIC, SQUARED
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.problems.networks import build
 from dplangevin.problems.sampling import BY_EPOCH, RANDOM_SIZE, Sampling, Scheme
@@ -177,6 +178,20 @@ class Unfused(Glm):
 
     def descent(self, chains: Any) -> None:
         return None
+
+
+def test_noise_below_the_last_digit_of_theta_still_hides_the_sum() -> None:
+    """Sum and noise are added before theta is rounded: its last digit, here 1/16, is as random as their sum."""
+    of, start = torch.ones(1, 4, 1), torch.full((2000, 1, 1), 1e6)
+    one = Chain(torch.tensor([0.037]), torch.tensor([0.01 / 0.037]), Sampling("subset", 1, 0.25), clip=1.0)
+    lost = []
+    for kind in (Glm, Unfused):
+        problem = kind(of, -of[..., 0], LOGISTIC)
+        theta = run(problem, [one], 2000, random.generator(0, "digit"), start=start.clone())
+        lost.append(start.flatten() - theta.flatten())
+    assert {*lost[0].tolist()} == {0.0, 1 / 16}
+    assert float(lost[0].mean()) * 16 == pytest.approx(norm.sf((1 / 32 - 0.037) / 0.01), abs=0.05)
+    assert (lost[0] == lost[1]).double().mean() > 0.99
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3])

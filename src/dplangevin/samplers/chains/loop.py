@@ -230,9 +230,7 @@ def run(
         for drawn_batch in stream:
             batch, t = drawn_batch.to(device), done
             if descend is not None:
-                theta = state[0]
-                descend(theta, batch, step[t], shrunk[t])
-                theta.addcmul_(moved[t], batch.normals, value=-1)
+                descend(state[0], batch, step[t], shrunk[t], moved[t])
             else:
                 mask = _mask(batch, varied, size)
                 try:
