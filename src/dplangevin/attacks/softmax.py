@@ -24,7 +24,7 @@ step is uniform and independent; no step uses the record if it is in the remaind
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ from torch import Tensor
 
 from dplangevin.attacks.audit import audit
 from dplangevin.methods import Method, Plan
-from dplangevin.problems import Descent, Problem
+from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import softmax
@@ -48,6 +48,9 @@ PILOT_LAST, PILOT_ALL = 40_000, 200  # most runs of the pilot: for each record; 
 EVEN = 0.5  # confidence in the pilot, whose bounds are only compared with each other
 LOOKS = 300  # about how often a long run computes the displacements of `all_iterates`
 CHUNK = 2**14  # runs that are computed together
+Step = Callable[
+    [Tensor, Batch, Tensor, Tensor], None
+]  # a `problems.Descent` without noise, which is added here
 
 
 class Record(NamedTuple):
@@ -129,7 +132,7 @@ class Training:
         """Step sizes eta_k, ``(T,)``."""
         return self.chain.step.double().numpy()
 
-    def descent(self, problem: Glm) -> Descent:
+    def descent(self, problem: Glm) -> Step:
         """Return a step of training.
 
         At most one row of its minibatch is not zero.  So here the minibatch is a Poisson sample of 0 or 1
@@ -340,7 +343,7 @@ def _problem(training: Training, records: Sequence[Record]) -> Glm:
     return Glm(x, y, softmax(training.classes), row_bound=training.reach)
 
 
-def _displaced(descend: Descent, theta: Tensor, rows: Tensor) -> Tensor:
+def _displaced(descend: Step, theta: Tensor, rows: Tensor) -> Tensor:
     """Return how far one use of a record moves theta ``(R, 1, K)``, per unit of step size.
 
     `rows` ``(R,)`` are the rows of the records.
@@ -429,7 +432,7 @@ def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Ge
         yield Batch(own.where(used, zeros)[:, None], used.long(), normals)
 
 
-def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend: Descent) -> Tensor:
+def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend: Step) -> Tensor:
     """Return theta_K ``(R, 1, d)``, with every step as in `samplers.chains.loop`.
 
     `start` ``(R, 1, d)`` are standard normals.
@@ -462,12 +465,12 @@ def _stepwise(training: Training, record: Record, runs: int, rng: torch.Generato
 
 
 class _Watched:
-    """A `Descent` that sums the log-likelihood ratio of all iterates during training; see `all_iterates`.
+    """A `Step` that sums the log-likelihood ratio of all iterates during training; see `all_iterates`.
 
     `rows` are two tensors ``(R,)``: the rows of the records under D and under D'.
     """
 
-    def __init__(self, training: Training, descend: Descent, rows: tuple[Tensor, Tensor], looks: int) -> None:
+    def __init__(self, training: Training, descend: Step, rows: tuple[Tensor, Tensor], looks: int) -> None:
         self.descend, self.rows, self.rate = descend, rows, training.rate
         self.etas, self.stds = training.step_sizes.tolist(), training.noise_std.tolist()
         self.every = max(1, len(self.etas) // looks)
