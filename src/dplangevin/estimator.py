@@ -189,7 +189,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         budget = Budget(real(epsilon=self.epsilon), real(delta=self.delta))
         seed, method = _seed(self.random_state), named(self.method)
         X, y = validate_data(self, X, y)
-        with warnings.catch_warnings():  # one that counts the labels would reveal their number
+        with warnings.catch_warnings():  # one depends on the number of different labels
             warnings.simplefilter("ignore")
             check_classification_targets(y)
         problem = Glm.from_arrays(

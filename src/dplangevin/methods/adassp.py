@@ -195,7 +195,7 @@ def _plan(
             noise = noise._replace(margin=matrix * math.sqrt(math.log(6 / budget.delta)))
     guarantee = guaranteed(accountant, event, budget, adjacency, "final", "full", facts.rows)
     violated = list[str]()
-    if event is not None and eigenvalue:
+    if event is not None and not isinstance(accountant, Tight):
         exact = Tight().epsilon(event, budget.delta, adjacency)
         if exact > (1 + 1e-6) * guarantee.epsilon:
             violated.append(

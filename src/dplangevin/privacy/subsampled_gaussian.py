@@ -16,7 +16,7 @@ from dp_accounting import (
 )
 
 MAX_LEVELS = 100  # about; numerical composition needs a Fourier transform for each noise multiplier
-CLOSEST = 1.02  # least ratio of two noise multipliers of an event
+CLOSEST = 1.02  # least ratio of neighbouring levels, if there are more than two
 EQUAL = 1e-9  # multipliers that differ by less, relative to the least, differ by rounding errors alone
 
 
@@ -24,8 +24,8 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
     """Return the event of Gaussian steps on random batches, with every result visible.
 
     Different multipliers are rounded down to at most MAX_LEVELS + 1 levels, which overstates the cost.
-    Neighbouring levels differ by a factor of at least CLOSEST. If all multipliers differ by less, there are two
-    levels, the least and the largest multiplier. Multipliers that differ by rounding errors alone have one level.
+    Neighbouring levels differ by a factor of at least CLOSEST, with one exception: if all multipliers differ by
+    less, the levels are the least and the largest. Multipliers that differ by rounding errors alone have one level.
 
     Parameters
     ----------
@@ -61,9 +61,9 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
 
 
 def rounding(multipliers: Collection[float]) -> float:
-    """Return the largest factor by which `composed_steps` and `stepsize.steps_event` rounded noise down.
+    """Return a bound on the factor by which `composed_steps` and `stepsize.steps_event` rounded noise down.
 
-    The factor is 1 if there is a single level: then all noise is equal.
+    It is 1 if there is a single level: then all noise is equal, up to rounding errors.
 
     Parameters
     ----------

@@ -27,8 +27,8 @@ class Descent(Protocol):
     ) -> None:
         """Take the step.
 
-        Sum and noise are added before theta is rounded.  Otherwise theta may keep a rounded sum, where the
-        noise is smaller than its last digit.
+        The sum of gradients and the noise are added before theta is rounded.  Otherwise noise that is smaller
+        than the last digit of theta is lost, and the sum is not.
 
         Parameters
         ----------

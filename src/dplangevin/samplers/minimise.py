@@ -200,8 +200,8 @@ def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tupl
 
     The path starts at the ridge n row_bound^2 and divides it by 4 at a time.  `newton` finds each minimum
     from the one before.  This is needed where theta is long: the loss then has sharp bends along it, and a
-    descent from far away gets stuck in them.  On the way, `newton` lowers the gradient to `SHARE` of its norm, or
-    of its bound where that is less.
+    descent from far away gets stuck in them.  On the way, `newton` finds each minimum
+    roughly, by `SHARE`.
 
     Parameters
     ----------
@@ -238,7 +238,8 @@ def newton(
     ----------
     linear, start : Tensor (d,)
     tolerance : float, on the gradient's norm divided by n.
-    share : float, of the gradient's first norm/n, or of `Glm.lipschitz` where that is less, that is enough, too.
+    share : float.  It also stops when norm/n is below share times the first norm/n, or times `Glm.lipschitz` if
+        that is less.
 
     Returns
     -------
