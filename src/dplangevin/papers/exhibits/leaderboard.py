@@ -213,7 +213,7 @@ def behind(table: pd.DataFrame, first: str, epsilon: float) -> pd.DataFrame:
     first : str
         The learner that the others are compared with.
     epsilon : float
-        The proven ε that was asked for.
+        The proven ε of the comparison.
 
     Returns
     -------
