@@ -306,10 +306,8 @@ class Rejection:
         Parameters
         ----------
         problem : Glm, with a loss of one margin.
-        rho : Tensor (E,), > 0.
-        precision : Tensor (E,), > 0.
+        rho, precision, seeds, rng : as in `Sampler.sample`, with precision > 0.
         radius : float, inf: there is no ball.
-        seeds, rng : as in `Sampler.sample`.
 
         Raises
         ------
@@ -398,10 +396,8 @@ class Whitened:
         Parameters
         ----------
         problem : Glm, with one data set that all seeds share.
-        rho : Tensor (E,), > 0.
-        precision : Tensor (E,), > 0.
+        rho, precision, seeds, rng : as in `Sampler.sample`, with precision > 0.
         radius : float, inf: there is no ball.
-        seeds, rng : as in `Sampler.sample`.
 
         Raises
         ------

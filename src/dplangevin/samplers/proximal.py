@@ -142,10 +142,8 @@ class Proximal:
         Parameters
         ----------
         problem : Glm
-        rho : Tensor (E,), > 0.
-        precision : Tensor (E,), > 0.
+        rho, precision, seeds, rng : as in `Sampler.sample`, with precision > 0.
         radius : float, inf: there is no ball.
-        seeds, rng : as in `Sampler.sample`.
 
         Raises
         ------
