@@ -9,6 +9,7 @@ tasks are kept.
 import argparse
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -91,7 +92,7 @@ def reproduce(args: argparse.Namespace) -> int:
             **os.environ,
             summary.LOG: log,
             "DPL_PYTHON": sys.executable,
-            config.SET: " ".join(args.overrides),
+            config.SET: shlex.join(args.overrides),
         }
         if args.force:
             env[RECOMPUTE] = "1"

@@ -49,7 +49,7 @@ def main() -> None:
             finish(store, sweep(cfg, run.experiment, run.dataset, files_read, store))
         for path in (RUNS / folder).iterdir():
             if path.name.partition(".")[0] not in tables(spec):
-                path.unlink()
+                files.remove(path)
     finally:
         there = spec.get("metrics") and (RUNS / folder / "runs.csv").exists()
         shown = metrics(read.read_runs([folder.as_posix()])) if there else {}

@@ -35,7 +35,7 @@ from dplangevin.papers import analyses
 from dplangevin.pipeline import config, manifest, plan
 from dplangevin.pipeline.cache import Rows, Store, beside, listed, listing
 from dplangevin.pipeline.environment import Move, moved, pinned
-from dplangevin.pipeline.sweep import Work, sweep, tables
+from dplangevin.pipeline.sweep import SweepTasks, sweep, tables
 
 ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 
@@ -124,7 +124,7 @@ def result(cfg: DictConfig, name: str) -> Result:
     files = inputs(*at)
 
     def groups() -> list[list[int]]:
-        return Work(*at, files, KEPT / name).groups(range(len(tasks)), {})
+        return SweepTasks(*at, files, KEPT / name).groups(range(len(tasks)), {})
 
     kinds = [task.run.name for task in tasks]
     return Result(paths, kinds, lambda store: sweep(*at, files, store), groups)

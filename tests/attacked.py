@@ -15,13 +15,14 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import pairs
 import pytest
 import torch
 from hydra.utils import instantiate
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.attacks import network, pairs
+from dplangevin.attacks import network
 from dplangevin.attacks.audit import audit
 from dplangevin.methods import Execution, Plan, Workspace
 from dplangevin.methods.dp_sgfs import _Scoring

@@ -3,11 +3,12 @@
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
 os.environ.setdefault("MPLBACKEND", "Agg")
-os.environ.setdefault("DPL_WORKERS", "1")  # xdist has the cores
 os.environ |= {
+    "DPL_WORKERS": "1",  # xdist has the cores
     "NO_PROXY": "127.0.0.1",
     "no_proxy": "127.0.0.1",
 }  # requests to a server of a test's own go to it
@@ -38,6 +39,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def rng() -> np.random.Generator:
     """A generator of the test's own."""
     return np.random.default_rng(np.random.SeedSequence(20150706))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from browsing import chromium  # Playwright takes long to import
+
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture(autouse=True)

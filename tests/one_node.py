@@ -4,13 +4,13 @@ import os
 import shutil
 import socket
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from waiting import until
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
-SOON = 120.0  # seconds that something may take on a loaded machine
 
 # partition `urgent` preempts jobs of `normal`; a job that is queued again may start after `cred_expire` seconds
 CONF = """
@@ -57,13 +57,6 @@ def missing() -> str:
 def search() -> str:
     """PATH with the folders of daemons."""
     return os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
-
-
-def until(true: Callable[[], object], seconds: float = SOON) -> None:
-    last = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < last, "it did not happen"
-        time.sleep(0.2)
 
 
 class Slurm:

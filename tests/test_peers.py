@@ -107,7 +107,6 @@ def test_without_the_package_a_message_says_what_to_install(monkeypatch: pytest.
 def compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """What `compare` prints with both packages, on a small table in the folder."""
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("DPL_WORKERS", "1")
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 1, (80, 2))
     rows = [f"{a:.3f},{b:.3f},{'yes' if a > 0.5 else 'no'}" for a, b in x]

@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-from browsing import chromium, serious, watched
+from browsing import serious, watched
 from checkout import fresh_clone, run
 from playwright.sync_api import Browser, expect
 from web import served
@@ -168,12 +167,6 @@ def test_every_page_says_what_it_was_made_from_and_how_to_cite(site: Path, pages
             assert re.search(rf"commit <code>{commit}</code> of 20..-..-..", text), name
             assert text.count("<summary>Cite this<") == text.count("@software{dplangevin,") == 1, name
             assert re.search(r"data manifests <code>[0-9a-f]{12}</code>", text), name
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @pytest.mark.parametrize("name", SERVED)

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -139,7 +139,7 @@ def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durab
     Parameters
     ----------
     contents : mapping of file name to bytes.
-    only : bool; True: afterwards, delete every other file in the folder.
+    only : bool; True: afterwards, delete every other file and folder in the folder.
     durable : bool, as in `atomic_path`.
     """
     for name, content in contents.items():
@@ -148,7 +148,29 @@ def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durab
     if only:
         for path in folder.iterdir():
             if path.name not in contents:
-                path.unlink()
+                remove(path)
+
+
+def remove(path: Path) -> None:
+    """Delete a file, or a folder with all its files."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)  # another process may still write into it
+    else:
+        path.unlink(missing_ok=True)
+
+
+def between(page: str, begin: str, end: str, lines: Iterable[str]) -> str:
+    """Return a page with these lines between its lines `begin` and `end`.
+
+    Raises
+    ------
+    ValueError : The page lacks one of the two lines, or has it twice.
+    """
+    before, _, rest = page.partition(f"{begin}\n")
+    _, _, after = rest.partition(f"{end}\n")
+    if page.count(f"{begin}\n") != 1 or rest.count(f"{end}\n") != 1:
+        raise ValueError(f"the page needs one line {begin!r}, and one line {end!r} below it")
+    return "\n".join([before + begin, *lines, end, after])
 
 
 def key(inputs: Any) -> str:
@@ -222,11 +244,11 @@ class File(NamedTuple):
     @classmethod
     def at(cls, path: Path) -> File:
         """Return the `File` of a file that exists."""
-        return cls(sha256(path), Here(path))
+        return cls(sha256(path), ExistingFile(path))
 
 
 @dataclass(frozen=True)
-class Here:
+class ExistingFile:
     """A callable that returns the path of a file that exists.
 
     Pickling it includes the content of the file.  In another process it returns the path of a copy.
@@ -241,11 +263,11 @@ class Here:
         return _copied, (self.path.name, self.path.read_bytes())
 
 
-def _copied(name: str, content: bytes) -> Here:
+def _copied(name: str, content: bytes) -> ExistingFile:
     """Return a file with this content; its temporary folder is deleted together with the returned object."""
     folder = Path(tempfile.mkdtemp(prefix=f"{PACKAGE}-"))
     (folder / name).write_bytes(content)
-    copy = Here(folder / name)
+    copy = ExistingFile(folder / name)
     weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
     return copy
 

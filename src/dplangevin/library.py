@@ -163,7 +163,7 @@ def learn(
     drawn = _generator(rng, "learn", problem.device)
     for budget in wanted:
         release, (plan,) = released(method, problem, [budget], 1, drawn)
-        theta = release.theta[0, 0].cpu()
+        theta = release.theta[0, 0].cpu().clone()  # a pickle of a view holds the whole tensor
         notes = violated(method, plan)
         if not bool(theta.isfinite().all()):
             notes.append("the chain diverged: lower the step size")

@@ -350,7 +350,9 @@ def batches(
         sizes = None
         longest = size if schemes - {"poisson"} else 1
         if "poisson" in schemes:
-            exact = torch.float32 if n <= EXACT else torch.float64
+            exact = (
+                torch.float32 if n <= EXACT and rng.device == HOST else torch.float64
+            )  # a GPU computes in it
             count = torch.full(shape, n, dtype=exact, device=rng.device)
             sizes = torch.binomial(count, torch.full_like(count, size / n), generator=rng).long()
             longest = max(longest, int(sizes.max()))

@@ -5,6 +5,7 @@ import math
 import attr
 import mpmath as mp
 import numpy as np
+import pairs
 import pytest
 import torch
 from dp_accounting import (
@@ -18,7 +19,7 @@ from dp_accounting import (
 )
 from scipy.stats import ks_2samp, kstest, norm
 
-from dplangevin.attacks import langevin, pairs, posterior, quadrature, sampled
+from dplangevin.attacks import langevin, posterior, quadrature, sampled
 from dplangevin.attacks.audit import audit
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.accountants.protocol import leaves

@@ -1,6 +1,5 @@
 """The networks: shapes, weights by name, fused batch normalisation, and the accuracy that is published."""
 
-import doctest
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from omegaconf import DictConfig
 from torch import nn
 
 from dplangevin import random
-from dplangevin.backbones import Backbone, alexnet, inputs, load, network, resnet18, resnet20, set_weights
+from dplangevin.backbones import Backbone, alexnet, load, network, resnet18, resnet20, set_weights
 from dplangevin.backbones.features import fused
 from dplangevin.backbones.inputs import Inputs
 from dplangevin.backbones.pretrain import accuracy, initialise
@@ -28,10 +27,6 @@ Entry = Callable[..., DictConfig]
 
 def pixels(rng: np.random.Generator, count: int = 6, channels: int = 3, side: int = 32) -> torch.Tensor:
     return torch.from_numpy(rng.integers(0, 256, (count, channels, side, side), dtype=np.uint8))
-
-
-def test_doctests() -> None:
-    assert doctest.testmod(inputs).failed == 0
 
 
 def standardised(image: torch.Tensor, mean: list[float], std: list[float]) -> torch.Tensor:

@@ -1,6 +1,8 @@
 """`dplangevin audit`: verdict and exit status, output, files, and one line for bad input."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner, Result
 
+from dplangevin.attacks.learners import script
 from dplangevin.cli import app
 
 TESTS = Path(__file__).parents[1]
@@ -26,6 +29,8 @@ def _on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_violation_has_a_table_a_program_files_and_status_1(tmp_path: Path) -> None:
+    (tmp_path / "found").mkdir()
+    (tmp_path / "found/show.py").write_text(f"# of an earlier audit\n{script.LAST}")
     done = audit(*BASE, "--args", "epsilon=1.0", "--out", "found")
     assert done.exit_code == 1
     table, _, program = done.stdout.partition("This program shows it without dplangevin:\n")
@@ -62,11 +67,35 @@ def test_pairs_are_skipped_and_side_channels_count_if_asked() -> None:
 def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Generator) -> None:
     frame = pd.DataFrame(rng.uniform(-0.5, 0.5, (20, 2)), columns=["a", "b"])
     frame.assign(label=["x", "y"] * 10).to_csv(tmp_path / "my.csv", index=False)
-    (tmp_path / "training_of_mine.py").write_text("def train(table, seed):\n    return table.X.max(0)\n")
+    text = "from functools import partial\ndef fit(axis, table, seed):\n    return table.X.max(axis)\n"
+    (tmp_path / "training_of_mine.py").write_text(f"{text}train = partial(fit, 0)\n")
     words = ["--train", "training_of_mine:train", "--data", "my.csv", "--target", "label"]
     done = audit(*words, "--claims", "1,0", "--runs", "100", "--neighbours", "add_remove")
     assert done.exit_code == 1, done.output
     assert "range read off rows" in done.stdout
+    assert "from training_of_mine import train;" in done.stdout
+
+
+@pytest.mark.parametrize("rows", [6, 20])
+def test_labels_may_be_texts_and_never_seen(rows: int, tmp_path: Path) -> None:
+    lines = [f"{i / 40},{'xy'[i % 2]}" for i in range(rows)]
+    (tmp_path / "my.csv").write_text("\n".join(["a,label", *lines, ""]))
+    words = ["--data", "my.csv", "--target", "label", "--any-row", "--json"]
+    (tmp_path / "largest_row.py").write_text("def train(table, seed):\n    return table.X.max(0)\n")
+    done = audit("--train", "largest_row:train", *BASE[1:], *words)
+    assert done.exit_code in (0, 1), done.stderr
+    assert json.loads(done.stdout)["refused"] == {}
+
+
+def test_what_cannot_be_written_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dplangevin.files._sync", full)
+    done = audit(*BASE, "--args", "epsilon=1.0", "--out", "found")
+    assert done.exit_code == 2
+    assert "VIOLATED: epsilon is at least" in done.stdout
+    assert "found/show.py: No space left on device: free some space" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -88,9 +117,14 @@ def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Ge
         ([*BASE, "--data", "my.csv"], "--data and --target belong together"),
         ([*BASE, "--data", "my.csv", "--target", "y"], "my.csv: No such file"),
         ([*BASE, "--runs", "3"], "Invalid value for '--runs'"),
+        ([*BASE, "--out", "taken"], "--out taken is a file: name a folder"),
+        ([*BASE, "--out", "."], "--out . has a file that is of no audit, first.csv"),
+        ([*BASE, "--out", "taken/found"], "taken/found"),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("taken", "first.csv", "show.py"):
+        Path(name).write_text("of the user")
     with pytest.raises(SystemExit) as stop:
         app(["audit", *words])
     error = capsys.readouterr().err
@@ -99,14 +133,19 @@ def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.Ca
     assert error.count("\n") == 1
 
 
-def test_columns_of_text_and_unknown_targets_are_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("text", "target", "message"),
+    [
+        ("a,b\n1,u\n2,v\n3,u\n", "a", "column 'b' of my.csv has text"),
+        ("a,b\n1,u\n2,v\n3,u\n", "c", "my.csv has no column 'c'; there are a, b"),
+        ("a,b\n.1,0\n.2,\n.3,1\n", "b", "my.csv, line 3, column 'b': a missing label: remove the row"),
+        ("a,b\n.1,u\n.2,v\n.3,NA\n", "b", "my.csv, line 4, column 'b': a missing label: remove the row"),
+    ],
+)
+def test_columns_of_a_csv_that_cannot_be_audited_are_named(
+    text: str, target: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "my.csv").write_text("a,b\n1,u\n2,v\n3,u\n")
-    for target, message in (
-        ("a", "column 'b' of my.csv has text"),
-        ("c", "my.csv has no column 'c'; there are a, b"),
-    ):
-        with pytest.raises(SystemExit):
-            app(["audit", *BASE, "--data", "my.csv", "--target", target])
-        assert message in capsys.readouterr().err
+    Path("my.csv").write_text(text)
+    with pytest.raises(SystemExit):
+        app(["audit", *BASE, "--data", "my.csv", "--target", target])
+    assert message in capsys.readouterr().err

@@ -1,8 +1,10 @@
 """`dplangevin compare` and `dplangevin schema`, from a table to a page."""
 
+import errno
 import html
 import io
 import math
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -19,9 +21,11 @@ from omegaconf import DictConfig, OmegaConf
 from typer.testing import CliRunner, Result
 
 from dplangevin import random
-from dplangevin.cli import app, comparison
+from dplangevin.cli import app, compare_page, comparison
+from dplangevin.cli import compare as of_compare
 from dplangevin.cli.compare import _ours
 from dplangevin.cli.compare_page import Page
+from dplangevin.data import Dataset
 from dplangevin.data import schema as schemas
 from dplangevin.data.schema import Schema
 from dplangevin.files import temporary_path
@@ -56,6 +60,12 @@ class MyMethod(ObjPert):
 @dataclass(frozen=True)
 class Unlucky(MyMethod):
     broken: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Silent(MyMethod):
+    def release(self, problem, plans, how):
+        raise NotImplementedError
 """
 
 
@@ -89,10 +99,10 @@ def compare(*words: str, methods: str = CHEAP) -> Result:
 def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a secret behind the noise that nobody else reads, and that is gone in the end."""
     asked = ["mine.csv", "--target", "label", "--ranges-from-data"]
-    compute, computed = sweeps.Work.compute, list[list[int]]()
+    compute, computed = sweeps.SweepTasks.compute, list[list[int]]()
     sweep, seeds = comparison.sweep, list[int]()
 
-    def stopped(self: sweeps.Work, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
+    def stopped(self: sweeps.SweepTasks, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
         if len(computed) == 2:
             raise KeyboardInterrupt
         computed.append([*group])
@@ -102,7 +112,7 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
         seeds.append(cfg.seed)
         return sweep(cfg, *more)
 
-    monkeypatch.setattr(sweeps.Work, "compute", stopped)
+    monkeypatch.setattr(sweeps.SweepTasks, "compute", stopped)
     monkeypatch.setattr(comparison, "sweep", swept)
     assert compare(*asked).exit_code == 130
     assert not Path("out/runs.csv").exists()
@@ -212,7 +222,12 @@ def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     public = {"größe": {"low": -1, "high": 4}, "a, b": {"low": -4, "high": 4}, "same": "drop"}
     given = OmegaConf.to_container(OmegaConf.load("schema.yaml"))
     assert isinstance(given, dict)
-    given |= {"classes": ["c0", "c1"], "missing": {"marks": ["NA", ""], "as": "midpoint"}}
+    assert given["kinds_from_data"] is True
+    given |= {
+        "classes": ["c0", "c1"],
+        "missing": {"marks": ["NA", ""], "as": "midpoint"},
+        "kinds_from_data": False,
+    }
     given["columns"] = {**public, "kind": {"values": ['x "quoted"', "y"]}}
     OmegaConf.save(OmegaConf.create(given), "schema.yaml")
     done = compare("mine.csv", "--target", "label", "--schema", "schema.yaml", "--test", "mine.csv")
@@ -250,9 +265,12 @@ def test_classes_and_numbers_and_what_is_not_defined_for_them(here: Path) -> Non
     assert free < constant
 
 
-def test_what_a_killed_run_leaves_does_not_keep_the_next_one_out(tmp_path: Path) -> None:
+def test_what_a_killed_run_or_a_file_system_leaves_does_not_keep_the_next_one_out(tmp_path: Path) -> None:
     with temporary_path(tmp_path / "index.html") as part:
         part.touch()
+        (tmp_path / ".DS_Store").touch()
+        (tmp_path / ".ipynb_checkpoints").mkdir()
+        _ours(tmp_path, None)
         (tmp_path / "config.yaml").touch()
         _ours(tmp_path, None)
         (tmp_path / "notes.txt").touch()
@@ -336,14 +354,17 @@ def test_recommended_learners_run_first() -> None:
 def test_methods_of_ones_own_one_that_fails_and_hollow_results_that_are_never_best(here: Path) -> None:
     """Lemma 5's theorem is for full batches; here they are small."""
     Path("methods_of_mine.py").write_text(MINE)
-    own = ["--method", "methods_of_mine.MyMethod", "--method", "methods_of_mine.Unlucky"]
+    classes = ("MyMethod", "Unlucky", "Silent")
+    own = [word for name in classes for word in ("--method", f"methods_of_mine.{name}")]
     methods = "outpert,dp_sgld_ryffel2022"
     done = compare("mine.csv", "--target", "label", "--ranges-from-data", *own, methods=methods)
     assert done.exit_code == 0, done.output
-    assert "Unlucky: out of luck" in " ".join(done.output.split())
+    printed = " ".join(done.output.split())
+    assert "Unlucky: RuntimeError: out of luck" in printed
+    assert "Silent: NotImplementedError" in printed
     assert set(read.read_runs(["out"], root=here).method) == {*methods.split(","), "MyMethod"}
     hollow = "Shown but not trusted, since a condition of the theorem fails or chains diverged: DP-Langevin"
-    assert hollow in " ".join(done.output.split())
+    assert hollow in printed
     shown = pd.read_csv("out/compare.csv")
     assert not shown[shown.method.eq("dp_sgld_ryffel2022")].best.any()
 
@@ -385,7 +406,13 @@ BAD = [
         "no column 'lable' in the header: did you mean 'label'?",
     ),
     (None, ["--ranges-from-data", "--methods", "objprt"], "no method 'objprt'; did you mean objpert"),
-    (None, ["--ranges-from-data", "--method", "nowhere.X"], "no method 'nowhere.X'"),
+    (None, ["--ranges-from-data", "--method", "nowhere.X"], "cannot import 'nowhere.X' (No module named"),
+    (None, ["--ranges-from-data", "--method", "X"], "'X' must be module.Class, such as mine.Learner"),
+    (
+        None,
+        ["--ranges-from-data", "--method", "string.digits"],
+        "string.digits is an object of str: name its",
+    ),
     (None, ["--ranges-from-data", "--method", "json.JSONDecoder"], "json.JSONDecoder is no method"),
     (None, ["--ranges-from-data", "--test", "no.csv"], "there is no file no.csv"),
     (None, ["--ranges-from-data", "--delta", "0"], "--delta 0: must be in (0, 1)"),
@@ -394,6 +421,11 @@ BAD = [
     (None, ["--ranges-from-data", "--repeats", "1"], "1 repeats or folds have no interval"),
     (None, ["--ranges-from-data", "--seed", "-1"], "--seed -1: must be at least 0"),
     (None, ["--ranges-from-data", "--folds", "99"], "folds = 99 of 60 rows"),
+    (
+        None,
+        ["--ranges-from-data", "--methods", "nonprivate,pate", "--folds", "60"],
+        "mine has 1 row to test on, and pate needs 2: give fewer --folds",
+    ),
     (None, ["--ranges-from-data", "--out", "mine.csv"], "--out mine.csv is a file: name a folder"),
     (None, ["--ranges-from-data", "--tune", "0.5"], "mean number of runs = 0.5 must be in [1, inf)"),
     (None, ["--ranges-from-data", "--tune-choices", "ridge=1"], "give it with --tune"),
@@ -411,6 +443,7 @@ BAD = [
         "no column 'b' in the header: there are a, label: change",
     ),
     ("label: x\n", ["--schema", "mine.csv"], "mine.csv is no schema, it names no target"),
+    (None, ["--schema", "../empty.yaml", "--ranges-from-data"], "columns = None of the schema must be lines"),
 ]
 
 
@@ -429,12 +462,97 @@ def test_what_is_wrong_is_said_in_one_line(
     if text is not None:
         Path("mine.csv").write_text(text, encoding="utf-8")
     Path("../other.yaml").write_text("target: label\nclasses: [x, y]\ncolumns:\n  b: {low: 0, high: 1}\n")
+    Path("../empty.yaml").write_text("target: label\nclasses: ???\n")
     target = [] if "--target" in words else ["--target", "label"]
     done = run("compare", "mine.csv", *target, "--methods", CHEAP, "--out", "out", *words)
     assert done.exit_code == 2
     assert message in done.output
     assert "Traceback" not in done.output
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "compare mine.csv --target label --ranges-from-data --method {}.M",
+        "price --records 99 --epsilon 1 --method {}.M",
+        "audit {}:M --claims 1,0",
+    ],
+)
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\ny = (\n", "SyntaxError: '(' was never closed ({}, line 2): correct that line"),
+        ("x = 1\ny = nope\n", "NameError: name 'nope' is not defined ({}, line 2): correct that line"),
+        ("import no_module_of_this_name\n", "No module named 'no_module_of_this_name' ({}, line 1)"),
+        ("import json\njson.loads('{')\n", "({}, line 2): correct that line"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_a_module_of_ones_own_that_fails_is_named_with_its_line(
+    command: str, text: str, message: str
+) -> None:
+    name = f"module_of_mine_{abs(hash((command, text)))}"  # modules are imported once in a process
+    path = Path(f"{name}.py").resolve()
+    path.write_text(text)
+    done = run(*command.format(name).split())
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert f"cannot import '{name}" in done.stderr
+    assert message.replace("{}", str(path)) in done.stderr
+
+
+@pytest.fixture
+def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[Dataset]:
+    """What `compare` reads before it stops."""
+    found: list[Dataset] = []
+
+    def run(self: comparison.Comparison, *_: Any) -> None:
+        found.append(self.data())
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparison.Comparison, "run", run)
+    return found
+
+
+def test_a_test_table_is_found_from_a_folder_that_is_a_link(here: Path, rows_read: list[Dataset]) -> None:
+    (here / "far/away").mkdir(parents=True)
+    Path("data").symlink_to("far/away")
+    Path("mine.csv").rename("data/mine.csv")
+    rows(25).to_csv("other.csv", index=False)
+    done = compare("data/mine.csv", "--target", "label", "--ranges-from-data", "--test", "other.csv")
+    assert done.exit_code == 130, done.output
+    assert rows_read[0].x_test.shape[1] == 25
+
+
+@pytest.mark.usefixtures("here")
+def test_the_secret_is_kept_until_everything_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the same command continues the run whose results could not be printed."""
+
+    def run(*_: Any) -> None:
+        Path("out").mkdir()
+        Path("out/secret-seed").touch()
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(comparison.Comparison, "run", run)
+    monkeypatch.setattr(compare_page, "Page", lambda *_: SimpleNamespace(files=dict))
+    monkeypatch.setattr(of_compare, "_print", full)
+    done = compare("mine.csv", "--target", "label", "--ranges-from-data")
+    assert done.exit_code == 2
+    assert done.stderr.endswith("dplangevin: No space left on device: free some space there and run again\n")
+    assert Path("out/secret-seed").exists()
+
+
+@pytest.mark.usefixtures("here")
+def test_a_full_disk_is_named_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dplangevin.files._sync", full)
+    done = compare("mine.csv", "--target", "label", "--ranges-from-data", methods="nonprivate")
+    assert done.exit_code == 2
+    assert "dplangevin: out/config.yaml: No space left on device: free some space there" in done.stderr
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, softmax(3), huber(1.0, 1.0)], ids=lambda loss: loss.name)

@@ -1,8 +1,10 @@
 """What `dplangevin price` and `calibrate` print, against values that are computed otherwise."""
 
+import errno
 import json
 import logging
 import math
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -359,6 +361,16 @@ FULL = f"price {STEPS} --noise 1.1"
         ),
         ("price --method ops --epsilon 1 --records 99 --set radios=1", "did you mean radius"),
         ("price --method ops --epsilon 1 --records 99 --set radius", "must be NAME=VALUE"),
+        ("price --method ops --epsilon 1 --records 99 --set [=1", "must be NAME=VALUE"),
+        ("price --method ops --epsilon 1 --records 99 --set radius=[", "--set radius=[: '[' cannot be read"),
+        (
+            "price --method ops --epsilon 1 --records 99 --set radius=@x",
+            "--set radius=@x: '@x' cannot be read",
+        ),
+        (
+            "price --method ops --epsilon 1 --records 99 --set radius=${",
+            "--set radius=${: '${' cannot be read",
+        ),
         ("price --method pate --epsilon 1 --records 999", "--public-rows missing"),
         ("price --method ops --epsilon 1 --records 99 --loss none", "needs a linear model"),
         ("calibrate --records 9 --batch 3 --epochs 1", "--epsilon missing"),
@@ -436,6 +448,32 @@ def test_the_curve_is_that_of_gaussian_noise_and_never_below(tmp_path: Path) -> 
     assert pages[2].read_bytes().startswith(b"%PDF")
     for wrong in ("curve.txt", "nowhere/curve.png"):
         assert "--curve-file" in run(f"price {GAUSSIAN} --noise 4 --curve-file {tmp_path / wrong}").stderr
+
+
+def test_prices_are_printed_where_the_curve_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("dplangevin.files._sync", full)
+    done = run(f"price {GAUSSIAN} --noise 4 --curve-file {tmp_path}/curve.csv")
+    assert done.exit_code == 2
+    assert "Trade-off: what an attack can reach" in done.stdout
+    assert f"{tmp_path}/curve.csv: No space left on device: free some space" in done.stderr
+
+
+def test_a_missing_library_is_named_before_anything_is_priced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError("priced all the same")
+
+    monkeypatch.setattr("dplangevin.privacy.survey.survey", never)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    done = run(f"price {GAUSSIAN} --noise 4 --curve-file {tmp_path}/curve.png")
+    assert done.exit_code == 2
+    assert "--curve-file draws with matplotlib.figure: pip install" in done.stderr
 
 
 def test_zero_out_neighbours_have_a_table_of_their_own_when_asked_for() -> None:

@@ -1,5 +1,6 @@
 """`dplangevin recommend`: what it reads, and what it says."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from dplangevin.cli import app
+from dplangevin.cli import app, main
 
 SCHEMA = """
 target: label
@@ -74,7 +75,9 @@ def test_without_a_table() -> None:
     [
         (["--columns", "3"], "--records is missing: give it, or a table and its --schema"),
         (["--records", "3"], "--columns is missing"),
-        (["no.csv"], "no.csv is missing"),
+        (["no.csv"], "there is no file no.csv"),
+        (["folder"], "folder is a folder: name the file of the table"),
+        (["open.csv"], "open.csv, line 2: a value of more than 131,072 characters: is a quote not closed?"),
         (["my.csv", "--epsilon", "x"], "--epsilon x: need numbers"),
         (["my.csv", "--epsilon", "-1"], "epsilon must be positive"),
         (["--schema", "range.yaml", "--records", "3"], "the leaderboard has no regression"),
@@ -84,6 +87,33 @@ def test_without_a_table() -> None:
 def test_wrong_input_is_one_line(words: list[str], message: str) -> None:
     Path("range.yaml").write_text(SCHEMA.replace("classes: [a, b, c]", "range: {low: 0, high: 1}"))
     Path("other.yaml").write_text(SCHEMA.replace("age:", "agee:"))
+    Path("open.csv").write_text(HEADER + '1,"' + "x" * 131_073)
+    Path("folder").mkdir()
     done = run(*words)
     assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
     assert message in done.stderr
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("many", "length"), [(61, 16), (300, 490)])
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_a_header_may_be_long(many: int, length: int, mark: str) -> None:
+    """With another mark it is one value, too long for a name or even for `csv`."""
+    Path("my.csv").write_text(mark.join(f"{i:0{length}}" for i in range(many)) + "\n")
+    assert f"9 records, {many} columns" in run("my.csv", "--records", "9").stdout
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_output_that_cannot_show_greek_letters(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(written, encoding="latin-1", write_through=True))
+    monkeypatch.setattr(
+        "sys.argv", ["dplangevin", "recommend", "--records", "30000", "--columns", "99", *words]
+    )
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 0
+    if words:
+        assert "ε" in json.loads(written.getvalue())["recommended"][0]["reason"]
+    else:
+        assert b"Recommended at ? = 1: " in written.getvalue()

@@ -213,6 +213,18 @@ def test_experiments_say_what_was_changed_and_what_came_of_it(monkeypatch: pytes
     assert "queued" in text
 
 
+def test_an_experiment_may_move_a_method_without_a_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `at_prices` of pipelines/run.py writes it."""
+    shown = json.loads(EXP_SHOW.read_text())
+    metrics = shown[1]["experiments"][0]["revs"][0]["data"]["metrics"]
+    metrics["results/metrics/compare-abalone.json"]["data"]["nonprivate"] = {"accuracy": 0.78125}
+    monkeypatch.setattr(results, "exp_show", lambda: shown)
+    (found,) = (each for each in document("experiments")[0]["outcomes"] if each["method"] == "nonprivate")
+    assert (found["budgets"], found["accuracy"], found["epsilon_proven"]) == (["inf"], [0.78125], ["inf"])
+    text = " ".join(" ".join(printed("experiments", "--all")).split())
+    assert "nonprivate on compare-abalone: accuracy 0.781, without a proven epsilon" in text
+
+
 SCORES = "run,variant,scaling,epsilon,seed,metric,value\n"
 
 

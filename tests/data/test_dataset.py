@@ -1,6 +1,5 @@
 """The Dataset value: what it refuses, scaling and clipping, splits, and files with the same bytes everywhere."""
 
-import doctest
 import math
 import os
 import tracemalloc
@@ -14,7 +13,6 @@ import pytest
 import torch
 
 from dplangevin.data import DataError, Dataset, clip_rows, generator, pixels, row_norms
-from dplangevin.data import dataset as dataset_module
 from dplangevin.data.dataset import ARRAYS
 from dplangevin.data.rows import MARGIN
 from dplangevin.data.splits import split
@@ -47,11 +45,6 @@ def features() -> Dataset:
 
 
 KINDS = pytest.mark.parametrize("make", [table, images, features])
-
-
-@pytest.mark.parametrize("module", [dataset_module, pixels])
-def test_doctests(module: Any) -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_sizes() -> None:

@@ -1,6 +1,5 @@
 """Fetching and preparing when sources are absent, wrong, cut short or removed."""
 
-import doctest
 import hashlib
 import lzma
 import os
@@ -13,7 +12,6 @@ import pytest
 from web import Quiet, closed_port, served
 
 from dplangevin.data import DataError
-from dplangevin.data import fetch as module
 from dplangevin.data.fetch import DataUnavailable, fetch, mirrors
 
 CONTENT = b"".join(b"M,0.455,0.365,0.095,0.514,0.2245,0.101,0.15,%d\n" % (i % 20) for i in range(500))
@@ -42,10 +40,6 @@ def put(folder: Path, content: bytes = CONTENT) -> Path:
 
 def only_the_right_file(raw: Path) -> bool:
     return os.listdir(raw) == ["toy.data"] and (raw / "toy.data").read_bytes() == CONTENT
-
-
-def test_doctests() -> None:
-    assert doctest.testmod(module).failed == 0
 
 
 def test_mirror_folder(tmp_path: Path, raw: Path) -> None:

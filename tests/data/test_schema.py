@@ -107,7 +107,9 @@ def test_a_template_is_read_back_and_shows_no_row_unless_asked(tmp_path: Path, f
         assert given["columns"]["ward"] == {"values": ["A", "B", "ü"]}
         assert given["missing"]["as"] == "category"
         assert "READ OFF THE DATA" in text
-        assert Schema.of(given, "x").assumptions == [schemas.FROM_DATA]
+        assert Schema.of(given, "x").assumptions == [*schemas.FLAGS.values()]
+        checked = {**given, "kinds_from_data": "false"}
+        assert Schema.of(checked, "x").assumptions == [schemas.FROM_DATA]
     else:
         assert not any(value in text for value in ("17", "130", "ü", "yes", "66"))
         with pytest.raises(ValueError, match=r"sick, age, ward, weight, kg, id still have \?\?\?"):
@@ -161,6 +163,12 @@ def test_values_that_the_schema_does_not_have_are_named(
     path = table(tmp_path, TABLE.replace(old, new).replace(",NA,", ",60,"))
     with pytest.raises(DataError, match=message):
         load(path, {**GIVEN, **change})
+
+
+@pytest.mark.parametrize("entries", [{}, {"columns": ""}, {"columns": {}}, {"columns": ["a"]}])
+def test_a_schema_without_columns_is_not_filled(tmp_path: Path, entries: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^columns = .* of the schema must be lines of name"):
+        template.filled({"target": "y", **entries}, columns.read(table(tmp_path)))
 
 
 def test_a_large_table_is_never_held_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from distributed import Client
 from distributed.security import Security
 from sixty import Sweep
 from typer.testing import CliRunner
+from waiting import SOON, until
 from web import closed_port, served
 
 from dplangevin.cli import app
@@ -41,7 +42,6 @@ from dplangevin.pipeline import sweep as sweeps
 from dplangevin.pipeline.cache import Store
 
 ROOT = Path(__file__).parents[2]
-SOON = 60.0  # seconds that something may take on a loaded machine
 LIMIT = 1.5e9  # bytes of the third worker
 
 
@@ -111,13 +111,6 @@ def address(cluster: Cluster) -> str:
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return toy.write(tmp_path_factory.mktemp("data"))
-
-
-def until(true: Callable[[], Any], seconds: float = SOON) -> None:
-    last = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < last, "it did not happen"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")
@@ -333,7 +326,7 @@ def test_networks_go_to_the_workers_that_declare_a_gpu(
     before = cluster.said().count("Registered to")
     process = cluster.worker("with a GPU", "--no-nanny", "--memory-limit", "0", "--resources", "GPU=1")
     until(lambda: cluster.said().count("Registered to") > before)
-    found = executor.computed(logged.device, range(6), executor.Need(gpu=1))
+    found = executor.computed(logged.device, range(6), executor.Resources(gpu=1))
     assert [done.value for done in found] == [("cuda", "with a GPU")] * 6
     others = [done.value for done in executor.computed(logged.device, range(6))]
     assert {told for told, _ in filter(None, others)} == {"cpu"}
@@ -413,7 +406,7 @@ def test_units_ask_for_what_they_need_and_workers_declare(
     device: str, workers: dict[str, Any], asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DPL_DEVICE", device)
-    cluster, client = remote.Cluster("tcp://a:1", executor.Need(2e9, gpu=1), ()), FakeClient(workers)
+    cluster, client = remote.Cluster("tcp://a:1", executor.Resources(2e9, gpu=1), ()), FakeClient(workers)
     if isinstance(asked, str):
         with pytest.raises(ValueError, match=re.escape(asked)):
             cluster.requested(cluster.accepted(client))  # type: ignore[arg-type]
@@ -427,10 +420,10 @@ def test_workers_that_would_draw_other_numbers_than_the_keys_state_are_refused(
     """The keys are made here, where no GPU is."""
     monkeypatch.setenv("DPL_RANDOM", "device")
     workers: Any = FakeClient({"a": {"resources": {"GPU": 1}}})
-    networks = remote.Cluster("tcp://a:1", executor.Need(gpu=1), ())
+    networks = remote.Cluster("tcp://a:1", executor.Resources(gpu=1), ())
     with pytest.raises(ValueError, match="DPL_RANDOM = 'device' means cuda on workers, but cpu here"):
         networks.requested(networks.accepted(workers))
-    linear = remote.Cluster("tcp://a:1", executor.Need(), ())
+    linear = remote.Cluster("tcp://a:1", executor.Resources(), ())
     assert linear.requested(linear.accepted(workers)) == {}
 
 
@@ -474,15 +467,15 @@ def test_rows_state_the_arithmetic_that_they_were_made_with(
     sweep = Sweep(data, tmp_path)
     made = iter(["one machine"] * 20 + ["another"] * 40)
     monkeypatch.setattr(executor, "_environment", lambda *_: next(made))
-    compute = sweeps.Work.compute
+    compute = sweeps.SweepTasks.compute
 
-    def cut(self: sweeps.Work, group: Any) -> Any:
+    def cut(self: sweeps.SweepTasks, group: Any) -> Any:
         if sweep.kept() == 20:
             raise KeyboardInterrupt
         return compute(self, group)
 
     with monkeypatch.context() as patch:
-        patch.setattr(sweeps.Work, "compute", cut)
+        patch.setattr(sweeps.SweepTasks, "compute", cut)
         with pytest.raises(KeyboardInterrupt):
             sweep.run()
     sweep.run()
@@ -608,7 +601,7 @@ def test_the_settings_for_tls_are_dasks_own() -> None:
 
 def test_workers_that_cannot_be_reached_are_left_out_and_the_last_of_them_ends_the_run() -> None:
     away, here = OSError("timed out"), remote.versions([])
-    asked = remote.Cluster("tcp://localhost:1", executor.Need(), [])
+    asked = remote.Cluster("tcp://localhost:1", executor.Resources(), [])
     some: Any = FakeClient({"tcp://a:1": {}, "tcp://b:1": {}}, {"tcp://a:1": away, "tcp://b:1": here})
     assert list(asked.accepted(some)) == ["tcp://b:1"]
     none: Any = FakeClient({"tcp://a:1": {}}, {"tcp://a:1": away})

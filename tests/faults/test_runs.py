@@ -10,8 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -27,6 +26,7 @@ from checkout import ROOT, commit, environment, run
 from joblib import Parallel, delayed
 from omegaconf import OmegaConf
 from smoke import copy_tree
+from waiting import SOON, until
 
 from dplangevin.pipeline import cache, lock
 from dplangevin.pipeline import environment as machine
@@ -65,7 +65,6 @@ stages:
         - results/analyses/${key}.csv: {cache: false, persist: true}
         - results/analyses/${key}.units.json: {cache: false, persist: true}
 """
-SOON = 20.0  # seconds that something may take on a loaded machine
 
 
 @pytest.fixture(scope="module")
@@ -171,13 +170,6 @@ def checkout(template: Path, tmp_path: Path) -> Iterator[Checkout]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-
-
-def until(true: Callable[[], bool], seconds: float = SOON) -> None:
-    last = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < last, "it did not happen"
-        time.sleep(0.02)
 
 
 def ended(pid: int) -> bool:

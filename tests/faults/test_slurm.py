@@ -15,13 +15,13 @@ import one_node
 import pytest
 import torch
 import toy
-from one_node import until
 from sixty import Sweep
+from waiting import SOON, until
 
 from dplangevin.files import File
 from dplangevin.pipeline import sweep as sweeps
 from dplangevin.pipeline.cache import Store
-from dplangevin.pipeline.executor import Job, Shelf, Waiting
+from dplangevin.pipeline.executor import CallResults, Job, Waiting
 
 pytest.importorskip("submitit")
 from dplangevin.pipeline import slurm
@@ -82,7 +82,7 @@ def site(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 def collected(run: Callable[[], Any]) -> Any:
     """What a run returns once no task waits."""
-    last = time.monotonic() + one_node.SOON
+    last = time.monotonic() + SOON
     while True:
         try:
             return run()
@@ -199,8 +199,8 @@ def test_array_tasks_refuse_what_keys_do_not_state(
     what: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other code than at submission, or numbers of another device."""
-    shelf = Shelf(Store(tmp_path / "a.csv", tmp_path), [["key"]])
-    (tmp_path / "job").write_bytes(cloudpickle.dumps(Job(str, [1], shelf, ["dplangevin.pipeline.sweep"])))
+    results = CallResults(Store(tmp_path / "a.csv", tmp_path), [["key"]])
+    (tmp_path / "job").write_bytes(cloudpickle.dumps(Job(str, [1], results, ["dplangevin.pipeline.sweep"])))
     before = slurm.versions(["dplangevin.pipeline.sweep"])
     assert slurm.ArrayTask(tmp_path / "job", before, [])() == []
     with monkeypatch.context() as patch:
@@ -233,6 +233,11 @@ SBATCH = (
             "no controller",
             "squeue failed: slurm_load_jobs error: Unable to contact slurm controller$",
         ),
+        (
+            "no squeue",
+            r"units/jobs/12\.json records a job of Slurm, but there is no squeue on PATH: .* or delete "
+            "units/jobs to compute its tasks here$",
+        ),
         ("another command", "DPL_CLUSTER = 'slurm' is for `make repro`, which collects the tasks later"),
     ],
 )
@@ -240,15 +245,16 @@ def test_one_line_says_why_nothing_is_submitted(
     what: str, said: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/bin")
-    monkeypatch.setenv("DPL_CLUSTER", "slurm")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin" + ":/bin" * (what != "no squeue"))
+    monkeypatch.setenv("DPL_CLUSTER", "slurm" if what != "no squeue" else "")
     monkeypatch.setattr(slurm.shutil, "which", lambda name: None)
     sweep = Sweep(data, tmp_path, queue=what != "another command")
     if what in ("a queue that refuses", "a queue that is silent"):
         monkeypatch.setattr(slurm.shutil, "which", lambda name: name)
         program(tmp_path / "bin", "sbatch", f"echo '{SBATCH}' >&2; exit 1" if "refuses" in what else "exit 1")
-    if what == "no controller":
+    if what in ("no controller", "no squeue"):
         slurm.record(sweep.store.jobs / "12.json", "slurm", Path("job.pickle"), {"12_0": ["key"]})
+    if what == "no controller":
         program(
             tmp_path / "bin",
             "squeue",
@@ -286,6 +292,24 @@ def test_an_array_task_that_slurm_ended_is_told_once(
         sweep.run()
     assert not record.exists()
     assert sweep.run() == here
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"cno_such_module\nGone\n.", "ModuleNotFoundError: No module named 'no_such_module'"),
+        (b"", "EOFError: Ran out of input"),
+    ],
+    ids=["a class that is gone", "cut"],
+)
+def test_a_result_that_cannot_be_read_is_told_once(content: bytes, said: str, tmp_path: Path) -> None:
+    store = Store(tmp_path / "a.csv", tmp_path / "units")
+    slurm.record(store.jobs / "12.json", "local-submitit", Path("job.pickle"), {"12": ["key"]})
+    slurm.JobPaths(store.jobs, "12").result_pickle.write_bytes(content)
+    waiting, errors = slurm.collected(CallResults(store, [["key"]]))
+    assert (waiting, [*errors]) == ([], ["key"])
+    assert str(errors["key"]) == f"array task 12: its result cannot be read ({said})"
+    assert slurm.collected(CallResults(store, [["key"]])) == ([], {})
 
 
 def test_a_job_that_nothing_needs_is_named_and_waits_for_nobody(

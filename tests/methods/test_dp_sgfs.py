@@ -11,6 +11,8 @@ from scenarios import logistic, method, release
 from dplangevin import random
 from dplangevin.methods.dp_sgfs import _Scoring
 from dplangevin.privacy import Budget, FisherScoringDpEvent
+from dplangevin.problems.glm import Glm
+from dplangevin.problems.losses import LOGISTIC
 from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
 
 
@@ -66,3 +68,15 @@ def test_the_covariance_is_noisy_projected_and_symmetric() -> None:
     # W is small enough in the first column to leave V positive: its diagonal has deviation 7 sigma
     spread = (noisy[:, 0] - plain[:, 0]).diagonal(dim1=-2, dim2=-1).std()
     assert float(spread) == pytest.approx(7e-4, rel=0.1)
+
+
+def test_squares_of_long_gradients_do_not_overflow() -> None:
+    """The largest rows that a problem takes: with float32 squares one record turned a covariance into 0."""
+    n, length = 2000, 1e18
+    x = torch.zeros(1, n, 2)
+    x[0, :, 0] = length * (1 - 2 * (torch.arange(n) % 2))
+    problem = Glm(x, torch.ones(1, n), LOGISTIC, row_bound=length)
+    chain = method("dp_sgfs", sampling={"batch": n}).plan(problem.facts, Budget(math.inf, 1e-5)).work
+    scoring = _Scoring(problem, [chain], torch.zeros(1, 1).double(), 1, random.generator(0, ""))
+    found = scoring.covariance(torch.zeros(1, 1, 2), torch.arange(n)[None])
+    assert found[0, 0].tolist() == [[pytest.approx(length**2 / 4 * n / (n - 1), rel=1e-4), 0.0], [0.0, 0.0]]

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pairs
 import pytest
 import torch
 from scenarios import gaussian, logistic, multinomial, network, release
 from scenarios import method as make
 
 from dplangevin import random
-from dplangevin.attacks import pairs
 from dplangevin.attacks.audit import audit
 from dplangevin.methods import Execution, Plan, Release, released
 from dplangevin.methods.dp_sgd import DpSgd

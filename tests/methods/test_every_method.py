@@ -158,6 +158,9 @@ def test_releases_are_finite_repeat_to_the_byte_and_differ_between_seeds(name: s
     release, of = first(name, problem), problem_of(problem)
     assert (*release.theta.shape[:2], release.theta.shape[3]) == (SEEDS, len(budgets(name)), of.facts.d)
     assert bool(release.theta.isfinite().all())
+    assert (
+        release.theta.untyped_storage().nbytes() == release.theta.nbytes
+    )  # a pickle holds the whole storage
     assert len(release.not_reached) == len(budgets(name))
     assert all(value.shape == release.theta.shape[:2] for value in release.not_private.values())
     probability = predictive(of, release.theta) if release.predicted is None else release.predicted

@@ -20,7 +20,7 @@ from dplangevin.problems import Facts
 
 PRIVATE = sorted(name for name in METHODS if named(name).budgeted)
 # what these do with n and with n + 1 records is the same
-WITHOUT_N = {"adassp", "quadratic_fit", "objpert", "objpert_tight", "objpert_pure", "ops", "ops_gdp", "pate"}
+WITHOUT_N = {"adassp", "quadratic_fit", "objpert", "objpert_tight", "objpert_pure", "ops", "ops_gdp"}
 
 
 def options(name: str) -> Options:

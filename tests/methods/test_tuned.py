@@ -11,6 +11,7 @@ import torch
 from dp_accounting import ComposedDpEvent, GaussianDpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from hydra.utils import instantiate
+from pairs import LINEAR
 from scipy.stats import norm
 from torch import Tensor
 
@@ -29,7 +30,6 @@ from dplangevin import (
     random,
 )
 from dplangevin.attacks.audit import audit
-from dplangevin.attacks.pairs import LINEAR
 from dplangevin.cli import comparison
 from dplangevin.methods import Execution, tuned
 from dplangevin.methods.prices import whole

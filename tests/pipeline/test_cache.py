@@ -1,6 +1,7 @@
 """What the cache takes and what it computes again: exact to the syntax tree, the parameter and the byte."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from run import inputs
 
 from dplangevin.files import File, key
 from dplangevin.pipeline import cache as cached
-from dplangevin.pipeline import config, sweep
+from dplangevin.pipeline import code, config, sweep
 from dplangevin.pipeline.cache import Rows, Store, beside, cached_rows, listed, write_rows
 from dplangevin.pipeline.code import code_hash, reachable, targets
 from dplangevin.pipeline.plan import tasks
@@ -51,8 +52,10 @@ def test_a_result_is_its_own_cache(store: Store) -> None:
     fresh = again(store)
     fresh.get("two", lambda: pytest.fail("computed again"))
     fresh.keep("three", frame(0.1))
+    (store.folder / ".ipynb_checkpoints").mkdir()
     fresh.write(["two", "three", "one"])  # text, never parsed: a number that was rounded once stays
     assert store.paths[0].read_text() == 'x,text\ninf,"a, b"\n0.1,"a, b"\n0.33333333,"a, b"\n2,"a, b"\n'
+    assert not list(store.folder.iterdir())
     again(store).write(["one", "two"])
     assert store.paths[0].read_bytes() == before
 
@@ -134,6 +137,80 @@ def test_tables_have_their_units_in_common(tmp_path: Path) -> None:
     assert again(store).find("one") is None
 
 
+# Kills
+
+
+class Killed(BaseException):
+    """The process ends at once."""
+
+
+def killed(store: Store, keys: list[str], number: int) -> bool:
+    """Whether `Store.write` is killed at its rename of this number; it may have fewer."""
+    rename, done = os.replace, list[Path]()
+
+    def replace(old: Path, new: Path) -> None:
+        if len(done) == number:
+            raise Killed
+        rename(old, new)
+        done.append(new)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "replace", replace)
+        try:
+            store.write(keys)
+        except Killed:
+            return True
+    return False
+
+
+def opened(folder: Path) -> Store:
+    """As another process finds it."""
+    return Store([folder / "runs.csv", folder / "scores.csv"], folder / "units")
+
+
+def finished(folder: Path, keys: list[str]) -> Store:
+    """Of units that name themselves: those that are missing are computed."""
+    made = opened(folder)
+    for name in keys:
+        if made.find(name) is None:
+            made.keep(name, pd.DataFrame({"x": [name, name]}), pd.DataFrame({"y": [name]}))
+    return opened(folder)
+
+
+def has_all(folder: Path, keys: list[str]) -> bool:
+    """Whether all units are there, with their own rows."""
+    tables = [opened(folder).find(name) or [] for name in keys]
+    wanted = [[2 * f"{name}\n", f"{name}\n"] for name in keys]
+    return [[each.text for each in rows] for rows in tables] == wanted
+
+
+@damaged
+def test_no_kill_while_results_are_written_loses_a_unit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At any rename, and in the next run again, which has other units in another order."""
+    monkeypatch.setattr("dplangevin.files._sync", lambda path: None)  # no power fails here
+    first, second, third = ["one", "two"], ["new", "two", "one"], ["two", "late", "new", "one"]
+    start, kills = tmp_path / "start", 0
+    finished(start, first).write(first)
+    for n in range(6):
+        once = tmp_path / f"{n}"
+        shutil.copytree(start, once)
+        assert killed(finished(once, second), second, n)
+        assert has_all(once, second)
+        for m in range(7):
+            twice = tmp_path / f"{n}-{m}"
+            shutil.copytree(once, twice)
+            kills += killed(finished(twice, third), third, m)
+            assert has_all(twice, third)
+            opened(twice).write(third)
+            assert (twice / "runs.csv").read_text() == "x\n" + "".join(2 * f"{name}\n" for name in third)
+            assert [*listed(twice / "scores.csv")] == third
+            assert not list((twice / "units").iterdir())
+    assert kills == 36
+    assert capsys.readouterr().err == ""
+
+
 # Code
 
 
@@ -198,6 +275,39 @@ def test_a_method_from_elsewhere_and_what_lies_next_to_it(
     assert not {"math", "torch"} & set(found)
     assert set(reachable(["torch.nn.Sequential"])) == {"torch.nn"}
     assert reachable(["no.such.Thing"]) == {}
+
+
+@pytest.mark.parametrize("place", ["site-packages", "dist-packages", "linked"])
+def test_a_library_is_left_out_wherever_it_is_installed(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also outside the folders of this Python: of the user, of the system, or of a module of a cluster."""
+    name, folder = f"library_of_{place[:4]}", tmp_path / place
+    package = (tmp_path / "python/lib" if place == "linked" else folder) / name
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(f"import {name}.inner\n")
+    (package / "inner.py").touch()
+    if place == "linked":
+        monkeypatch.setattr(code, "LIBRARIES", {tmp_path / "python/lib"})
+        folder.symlink_to(tmp_path / "python/lib")
+    (tmp_path / f"uses_{name}.py").write_text(f"import {name}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(folder))
+    assert set(reachable([f"uses_{name}.Method"])) == {f"uses_{name}"}
+    assert set(reachable([f"{name}.Thing"])) == {name}
+
+
+def test_the_imports_of_this_package_are_followed_where_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "site-packages/dplangevin"
+    folder.mkdir(parents=True)
+    (folder / "installed_one.py").write_text("from dplangevin import installed_two\n")
+    (folder / "installed_two.py").touch()
+    monkeypatch.setattr(code, "SOURCES", folder.parent)
+    monkeypatch.setattr(code, "LIBRARIES", {folder.parent})
+    both = {"dplangevin.installed_one", "dplangevin.installed_two"}
+    assert set(reachable(["dplangevin.installed_one"])) == both
 
 
 RUN = """

@@ -1,17 +1,17 @@
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import repro
 from checkout import run
 from composed import composed
-from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.papers.exhibits import read
 from dplangevin.pipeline import config, manifest, plan
-from dplangevin.pipeline.code import targets
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
@@ -71,12 +71,6 @@ def test_every_group_file_is_mounted_under_its_name() -> None:
     for name, cfg in pipelines.items():
         more = [set(cfg[group]) - set(pipelines["default"][group]) for group in config.GROUPS]
         assert set().union(*more) == added.get(name, set())
-
-
-@pytest.mark.parametrize("pipeline", PIPELINES)
-def test_every_target_exists(pipeline: str) -> None:
-    for name in targets(OmegaConf.to_container(with_pipeline(pipeline))):
-        get_object(name)
 
 
 PARTS = {tuple(path.stem.split("_")) for path in (CONF / "scale/pipeline").glob("*.yaml")}
@@ -387,6 +381,32 @@ def test_check_names_the_keys_and_the_fix(
     assert "python -m dplangevin.pipeline.config" in said
     assert check("method.outpert.l2", 3, DVC_EXP_NAME="an-experiment") == 0
     assert check("method.outpert.l2", 3, DPL_SET="method.outpert.l2=3") == 0
+
+
+def test_overrides_with_spaces_reach_the_check_of_dvc(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they were given to `make repro`."""
+    (tmp_path / "conf").symlink_to(CONF)
+    (tmp_path / "params.yaml").write_text("pipeline: {exhibits: []}\n")
+    monkeypatch.chdir(tmp_path)
+    overrides, seen = ["experiment.sweep.seeds=[1, 2]", "+note='a b'", "scale=smoke"], list[list[str]]()
+
+    def spawned(command: Sequence[str], env: dict[str, str]) -> Any:
+        monkeypatch.setenv("DPL_SET", env["DPL_SET"])
+        return Namespace(wait=lambda: 0)
+
+    def compose(given: list[str]) -> None:
+        seen.append(given)
+        raise config.ConfigError("enough")
+
+    monkeypatch.setattr(repro.lock, "spawn", spawned)
+    monkeypatch.setattr(repro.summary, "report", lambda *_: 0)
+    monkeypatch.setattr(config, "compose", compose)
+    given = Namespace(exhibit=None, target=None, force=False, strict=False, overrides=overrides)
+    assert repro.reproduce(given) == 0
+    assert config.main(["--check"]) == 2
+    assert seen == [overrides]
 
 
 def test_an_experiment_may_not_set_what_nothing_reads(

@@ -40,7 +40,6 @@ def test_a_sweep_gives_the_same_tables(
     name: str, of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cfg, data = SWEEPS[of](), toy.write(tmp_path, of)
-    monkeypatch.setenv("DPL_WORKERS", "1")
     wanted = swept.experiment(cfg, "toy", of, data, tmp_path / "cpu")
     with emulated.on(name) as device:
         monkeypatch.setattr("dplangevin.methods.pick", lambda *given: device)
@@ -55,7 +54,6 @@ def test_a_full_memory_is_an_error_that_says_what_to_lower(
     def full(*given: Any) -> None:
         raise torch.OutOfMemoryError("Tried to allocate 80 GiB")
 
-    monkeypatch.setenv("DPL_WORKERS", "1")
     monkeypatch.setattr(ObjPert, "release", full)
     with pytest.raises(
         ValueError, match=r"objpert: the memory of cpu is full .*: lower DPL_MEMORY, repeats or"

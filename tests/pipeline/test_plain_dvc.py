@@ -1,5 +1,6 @@
 """dvc.yaml, DVC and the scripts together, without a driver: in a clone, and in copies with a small dvc.yaml."""
 
+import inspect
 import json
 import re
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import repro
+import run as run_stage
 import summary
 import yaml
 from checkout import commit, fresh_clone, run
@@ -22,6 +24,7 @@ from run import at_prices
 from smoke import halves
 
 from dplangevin.pipeline import config, manifest, plan
+from dplangevin.pipeline.cache import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -394,6 +397,30 @@ def test_metrics_are_accuracy_and_price_at_three_budgets() -> None:
     assert found["at_10"] == {"accuracy": 0.9, "epsilon_proven": 9.0}
     free = pd.DataFrame(rows).assign(epsilon=float("inf"), epsilon_proven=float("inf"))
     assert at_prices(free) == {"accuracy": 0.75}
+
+
+def test_a_run_removes_what_is_no_table_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that it had before, and a folder that a notebook made."""
+    entry = {"experiment": "toy", "dataset": "rows"}
+    cfg = OmegaConf.create({"pipeline": {"runs": {"toy-rows": entry}}, "experiment": {"toy": {}}})
+
+    def sweep(*given: object) -> list[str]:
+        store = given[-1]
+        assert isinstance(store, Store)
+        store.keep("one", pd.DataFrame({"x": [1]}), pd.DataFrame({"y": [2]}))
+        return ["one"]
+
+    for name, value in {"load": lambda: cfg, "inputs": lambda *_: None, "sweep": sweep}.items():
+        monkeypatch.setattr(run_stage, name, value)
+    monkeypatch.setattr(sys, "argv", ["run.py", "toy-rows"])
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "results/runs/toy/rows"
+    (folder / ".ipynb_checkpoints").mkdir(parents=True)
+    for name in ("curve.csv", ".DS_Store", ".ipynb_checkpoints/runs.csv"):
+        (folder / name).touch()
+    inspect.unwrap(run_stage.main)()
+    names = {"runs.csv", "runs.units.json", "scores.csv", "scores.units.json"}
+    assert {path.name for path in folder.iterdir()} == names
 
 
 def test_excused_and_other_failures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

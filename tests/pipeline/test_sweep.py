@@ -44,11 +44,6 @@ LOSSES = {"accuracy", "log_loss", "brier", "ece"}
 SGLD = {"sampling": {"batch": 20, "epochs": 2}, "samples": 6}
 
 
-@pytest.fixture(autouse=True)
-def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DPL_WORKERS", "1")
-
-
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     return toy.write(tmp_path)
@@ -277,7 +272,7 @@ def test_what_costs_more_than_its_budget_is_refused_and_what_is_stated_reported(
         ValueError, match=r"^dp_sgd: dp_sgd refused: its event costs \(.*more than the budget"
     ):
         sweep(cfg, data)
-    monkeypatch.setattr(sweeps.Work, "compute", lambda *_: pytest.fail("computed again"))
+    monkeypatch.setattr(sweeps.SweepTasks, "compute", lambda *_: pytest.fail("computed again"))
     if name == "rows":
         cfg.experiment.toy.methods = ["nonprivate"]
     else:
@@ -457,14 +452,14 @@ def test_chains_that_are_run_together_have_the_rows_that_they_have_alone(tmp_pat
     cfg, data = toy.on_features(), toy.write(tmp_path, "features")
     del cfg.experiment.toy.attack
     together, sizes = sweep(cfg, data)["scores"], []
-    compute = sweeps.Work.compute
+    compute = sweeps.SweepTasks.compute
 
     def watched(self: Any, group: Any) -> Any:
         sizes.append(len(group))
         return compute(self, group)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweeps.Work, "compute", watched)
+        patch.setattr(sweeps.SweepTasks, "compute", watched)
         sweep(cfg, data, "again")
         patch.setattr(sweeps, "TOGETHER", 7)
         parts = sweep(cfg, data, "parts")["scores"]
@@ -648,6 +643,19 @@ def test_a_network_that_is_interrupted_ends_in_the_same_bytes(
     found = sweep(cfg, data)
     assert seen == [10, 11, 12]
     assert all(found[name].equals(whole[name]) for name in whole)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("lower it\nor not"), "lower it"),
+        (ValueError(), "ValueError"),
+        (RuntimeError("\nout of luck"), "RuntimeError: out of luck"),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_every_failure_has_a_reason(error: Exception, said: str) -> None:
+    assert sweeps.first_line(error) == said
 
 
 def test_the_epsilon_of_an_experiment_can_be_the_proven_one_and_delta_that_of_the_rows(data: Path) -> None:

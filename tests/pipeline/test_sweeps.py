@@ -24,11 +24,6 @@ PAGE = (ROOT / "docs/sweeps.md").read_text()
 LOG = {"from": 50, "to": 200, "count": 3, "scale": "log"}
 
 
-@pytest.fixture(autouse=True)
-def _one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DPL_WORKERS", "1")
-
-
 def varied(vary: dict[str, Any], *methods: str) -> DictConfig:
     cfg = toy.config(*(methods or ("objpert",)))
     cfg.experiment.toy.update(
@@ -172,7 +167,7 @@ def test_only_new_points_are_computed_and_a_sweep_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, computed = toy.write(tmp_path), list[str]()
-    compute = sweep.Work.compute
+    compute = sweep.SweepTasks.compute
 
     def watched(self: Any, group: Any) -> Any:
         computed.extend(self.tasks[i].variant for i in group)
@@ -180,7 +175,7 @@ def test_only_new_points_are_computed_and_a_sweep_goes_on(
             raise KeyboardInterrupt
         return compute(self, group)
 
-    monkeypatch.setattr(sweep.Work, "compute", watched)
+    monkeypatch.setattr(sweep.SweepTasks, "compute", watched)
     with pytest.raises(KeyboardInterrupt):  # as from a user, in the third point
         swept_on(varied({"dataset": {"rows": {"train_rows": [50, 100, 150, 200]}}}), data)
     swept_on(varied({"dataset": {"rows": {"train_rows": [50, 100, 150, 200]}}}), data)

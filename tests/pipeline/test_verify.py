@@ -16,9 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> verify.Result:
+def made(tmp_path: Path) -> verify.Result:
     """The results of a small experiment: two methods, of 4 and 8 units."""
-    monkeypatch.setenv("DPL_WORKERS", "1")
     cfg, data = toy.config("ops", "objpert"), toy.write(tmp_path)
     inputs = sweep.Inputs(File.at(data))
     paths = [tmp_path / f"results/{table}.csv" for table in sweep.tables(cfg.experiment.toy)]

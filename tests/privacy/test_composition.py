@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from exact_steps import normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
@@ -176,10 +177,6 @@ def test_poisson_steps_lie_in_another_accountants_bracket(
 
 
 # exact by mpmath: one step's profile, integrated over the other's losses; `test_one_step` has one step alone
-
-
-def normal(x: mpf) -> mpf:
-    return mp.erfc(-x / mp.sqrt(2)) / 2
 
 
 def mixture(q: mpf, shift: mpf, above: mpf) -> mpf:

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pairs
 import pytest
 import torch
 from scipy.stats import kstest, norm
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.attacks import pairs
 from dplangevin.attacks.audit import audit
 from dplangevin.methods import Execution
 from dplangevin.methods.ops import Ops

@@ -46,7 +46,7 @@ from torch.func import functional_call, jvp
 from dplangevin.checks import require
 from dplangevin.engine.clipped import Sums as Clipped
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.problems import Descent, Facts, Sums
+from dplangevin.problems import DefaultSteps, Facts, Sums
 from dplangevin.problems.chain import Chain, Kernel, State
 from dplangevin.problems.gan import GanProblem
 from dplangevin.problems.network import AT_ONCE, NetworkProblem, as_inputs
@@ -221,7 +221,7 @@ class Attacker:
 
 
 @dataclass(frozen=True)
-class Planted:
+class Planted(DefaultSteps):
     """A `Problem` whose first records are canaries, of which some are not in the data.
 
     Attributes
@@ -265,9 +265,6 @@ class Planted:
 
     def predict(self, theta: Tensor) -> Tensor:
         return self.problem.predict(theta)
-
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        return None
 
     def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
         kernel = self.problem.around(kernel, chains)

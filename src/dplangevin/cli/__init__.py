@@ -3,6 +3,7 @@
 Commands import what they need when they run, so that `dplangevin --help` is quick.
 """
 
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from dplangevin.cli import audit, compare, privacy, recommend, results
+from dplangevin.files import with_fix
 
 DEBUG = "DPL_DEBUG"  # environment variable: show the traceback of an error
 # errors that a user can correct, with DataError
@@ -49,7 +51,8 @@ def _message(error: Exception) -> str:
     """Return the error message in one line."""
     text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
     if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}"
+        error = with_fix(error)
+        text = ": ".join(filter(None, [error.filename and str(error.filename), error.strerror]))
     return " ".join(text.split()) or type(error).__name__
 
 
@@ -82,5 +85,7 @@ for command, example in EXAMPLES.items():
 
 
 def main() -> None:
-    """Run the console script."""
+    """Run the console script; a terminal that cannot show a character gets a question mark."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # stderr never fails: its default is backslashreplace
+        sys.stdout.reconfigure(errors="replace")
     app()

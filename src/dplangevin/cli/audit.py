@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dplangevin import files
 from dplangevin.cli import output
+from dplangevin.cli.options import imported
 from dplangevin.cli.privacy import MEANING, NEIGHBOURS, Json, Neighbours
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ def audit(
         raise ValueError("--args are for a class: let the function of --train have defaults")
     if (data is None) != (target is None):
         raise ValueError("--data and --target belong together: give both or neither")
-    estimator = located(train) if train is not None else made(learner or "", args)
+    estimator = imported(train, ":") if train is not None else made(learner or "", args)
     rows = None if data is None else _read(data, target or "")
     hidden, skipped = (
         [word.strip() for word in words.split(",") if word.strip()] for words in (ignore, skip)
@@ -100,14 +99,10 @@ def audit(
     candidate, pairs = sandboxed(
         estimator, rows, neighbours, row_bound, any_row, hidden, skipped, floats=floats, time=time
     )
+    if out is not None:
+        _check_out(out)
     found = audited(candidate, pairs, budget, runs, confidence, seed, workers())
-    program = script.program(found, candidate) if found.judged else ""
-    if out is not None and program:
-        out.mkdir(parents=True, exist_ok=True)
-        tables = (found.confirmed or found.judged[0]).tables[1:]
-        for name, table in zip(script.FILES, tables, strict=True):
-            (out / name).write_text(script.csv(table))
-        (out / "show.py").write_text(program)
+    program = script.program(found, candidate, train or "") if found.judged else ""
     name = train or f"{learner}{f'({args})' if args else ''}"
     if json:
         output.document(_document(name, neighbours, found, program))
@@ -117,33 +112,27 @@ def audit(
             f"{MEANING[neighbours]}."
         )
         _printed(found, len(pairs), program)
+    if out is not None and program:
+        tables = (found.confirmed or found.judged[0]).tables[1:]
+        texts = {script.PROGRAM: program, **dict(zip(script.FILES, map(script.csv, tables), strict=True))}
+        files.write(out, {name: text.encode() for name, text in texts.items()})
     if found.violated:
         raise typer.Exit(VIOLATED)
 
 
-def located(name: str) -> Any:
-    """Return the object that `module:name` names; the module may be in the current folder.
+def _check_out(out: Path) -> None:
+    """Raise an error unless the folder can be written and has no files of other programs with our names."""
+    from dplangevin.attacks.learners import script
 
-    Raises
-    ------
-    ValueError
-        For another form, and for a module or an object that does not exist.
-    """
-    module, colon, thing = name.partition(":")
-    if not (module and colon and thing):
-        raise ValueError(f"{name!r} must be module:Class, such as mine:Learner")
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found = importlib.import_module(module)
-        for part in thing.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is a file: name a folder, which may be a new one")
+    there = [name for name in (*script.FILES, script.PROGRAM) if (out / name).exists()]
+    if there and not script.is_program(out / script.PROGRAM):
         raise ValueError(
-            f"cannot import {name!r} ({error}): is it in this folder or on PYTHONPATH?"
-        ) from error
-    return found
+            f"--out {out} has a file that is of no audit, {there[0]}: name another folder, or a new one"
+        )
+    with files.temporary_path(out / script.PROGRAM) as part:
+        part.touch()
 
 
 def made(name: str, args: str) -> Any:
@@ -154,7 +143,7 @@ def made(name: str, args: str) -> Any:
     ValueError
         For arguments that are no literals, or that the class refuses.
     """
-    kind = located(name)
+    kind = imported(name, ":")
     if not callable(kind):
         raise ValueError(f"{name} is {type(kind).__name__}: give a class or a function that makes a learner")
     try:
@@ -199,6 +188,8 @@ def _read(path: Path, target: str) -> tuple[Any, Any]:
     features = frame.drop(columns=target)
     for name in features.select_dtypes(exclude="number"):
         raise ValueError(f"column {name!r} of {path} has text: encode it as numbers first")
+    if missing := [line for line, absent in enumerate(frame[target].isna(), 2) if absent]:
+        raise ValueError(f"{path}, line {missing[0]}, column {target!r}: a missing label: remove the row")
     return features.to_numpy(float), frame[target].to_numpy()
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dplangevin.cli.options import budgets, flag, with_options
+from dplangevin.cli.options import budgets, flag, table_file, with_options
 
 READING, PRIVACY, METHODS, SCORES, OUTPUT = (
     partial(typer.Option, rich_help_panel=title, show_default=False)
@@ -82,7 +82,7 @@ class TableOptions:
         if form.get("delimiter") in ("tab", "\\t"):
             form["delimiter"] = "\t"
         marks = [each.strip() for each in self.na or ()]
-        reading = columns.read(_file(table), **form, marks=[*dict.fromkeys([*columns.MARKS, *marks])])
+        reading = columns.read(table_file(table), **form, marks=[*dict.fromkeys([*columns.MARKS, *marks])])
         present = set[str]().union(*(column.marks_seen for column in reading.columns.values()))
         if absent := [mark for mark in marks if mark not in present]:
             raise ValueError(f"--na {absent[0]!r}: no value of {table} is that")
@@ -203,7 +203,7 @@ def compare(
     split_seed = SPLITS if seed is None else seed
     splits: dict[str, Any] = {"train_share": TRAIN_SHARE, "repeats": repeats, "seed": split_seed}
     if test is not None:
-        splits = {"test_file": os.path.relpath(_file(test), table.parent)}
+        splits = {"test_file": os.path.relpath(table_file(test).resolve(), table.parent.resolve())}
     elif folds is not None:
         splits = {"folds": folds, "seed": split_seed}
     elif table.stat().st_size * repeats > LARGE:
@@ -269,8 +269,8 @@ def compare(
             raise
     page = compare_page.Page(comparison, stated, outcome, predicted, read)
     files.write(comparison.results, page.files())
-    comparison.forget_secret()
     _print(page)
+    comparison.forget_secret()  # last, so that the same command has nothing to compute if printing fails
 
 
 def duration(seconds: float) -> str:
@@ -337,7 +337,7 @@ def _schema(
     from dplangevin.data import template as templates
     from dplangevin.data.table import no_column
 
-    _file(table)
+    table_file(table)
     if path is None and not options.ranges_from_data:
         raise ValueError(
             f"ranges and categories are public inputs: write them with `dplangevin schema {shlex.quote(str(table))} "
@@ -378,20 +378,12 @@ def _schema(
     return stated, reading, dropped
 
 
-def _file(path: Path) -> Path:
-    """Return the path after checking that it is a regular file."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name the file of the table")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is no regular file: save the table to one, since it is read more than once")
-    if not path.is_file():
-        raise ValueError(f"there is no file {path}")
-    return path
-
-
 def _ours(out: Path, schema: Path | None) -> None:
-    """Raise ValueError for a folder with files of other programs, which the results would replace."""
-    names = {
+    """Raise ValueError for a folder with files of other programs, which the results would replace.
+
+    Files whose name begins with a dot do not count: a killed run, a file system or a notebook left them.
+    """
+    known = {
         "config.yaml",
         "schema.yaml",
         "runs.csv",
@@ -402,23 +394,20 @@ def _ours(out: Path, schema: Path | None) -> None:
         "secret-seed",
         "compare.csv",
         "index.html",
+        "proven.png",
+        "promised.png",
     }
     if not out.is_dir():
         return
-    killed = re.compile(r"\..*\.part")  # what a run that was killed leaves, see `files.temporary_path`
-    known = {*names, "proven.png", "promised.png"}
-    others = sorted(
-        path.name for path in out.iterdir() if path.name not in known and not killed.fullmatch(path.name)
-    )
-    own = not (out / "config.yaml").exists() and any(out.iterdir())
+    there = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+    others = there if "config.yaml" not in there else [name for name in there if name not in known]
     if schema is not None and schema.resolve().parent == out.resolve():
         raise ValueError(
             f"--out {out} has the schema {schema.name}, which results would replace: name another folder"
         )
-    if others or own:
-        what = others[0] if others else next(path.name for path in out.iterdir())
+    if others:
         raise ValueError(
-            f"--out {out} has a file that is of no comparison, {what}: name another folder, or a new one"
+            f"--out {out} has a file that is of no comparison, {others[0]}: name another folder, or a new one"
         )
 
 

@@ -14,7 +14,7 @@ from hydra.utils import instantiate
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, TUNED, Comparison, Outcome
-from dplangevin.data.schema import FROM_DATA, LEFT_OUT, Schema
+from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT, Schema
 from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import compare
 from dplangevin.papers.exhibits.style import image_bytes, look
@@ -217,6 +217,10 @@ class Page:
         if self.schema.ranges_from_data:
             texts.append(
                 f"{FROM_DATA}. Replace them by public knowledge in a schema before you rely on any ε here"
+            )
+        if self.schema.kinds_from_data:
+            texts.append(
+                f"{KINDS_FROM_DATA}. Check them in the schema, and write kinds_from_data: false there"
             )
         if self.schema.unlabelled == "drop":
             texts.append(LEFT_OUT)

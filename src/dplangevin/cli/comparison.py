@@ -9,12 +9,9 @@ Without a seed, the noise comes from the system's entropy. An interrupted run co
 the folder of results contains the secret that determines it, until these results are complete.
 """
 
-import importlib
 import math
-import os
 import re
 import secrets
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -27,6 +24,8 @@ from dp_accounting import UnsupportedDpEvent
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
+from dplangevin import files
+from dplangevin.cli.options import imported
 from dplangevin.data import DataError, Dataset, schema
 from dplangevin.data.loaders import table
 from dplangevin.data.schema import Schema
@@ -41,7 +40,7 @@ from dplangevin.papers.exhibits import read
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import plain
-from dplangevin.pipeline.sweep import Inputs, Watch, sweep, tables
+from dplangevin.pipeline.sweep import Inputs, Progress, first_line, sweep, tables
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
@@ -218,6 +217,11 @@ class Comparison:
             raise DataError(
                 f"{self.name} has {data.n} rows to train on, the others are tested on: need at least {LEAST}"
             )
+        if self.scored == "odd" and data.x_test.shape[1] < 2:
+            raise DataError(
+                f"{self.name} has 1 row to test on, and pate needs 2: give fewer --folds or more test rows, or leave "
+                "pate out by --methods"
+            )
         if data.y_train.min() == data.y_train.max():
             raise DataError(
                 f"column {self.schema.target}: all rows to train on have one value: nothing to learn"
@@ -260,7 +264,7 @@ class Comparison:
                 method = instantiate(config)
                 promised[name], why = budgets(name, method, facts, self.epsilons, self.delta)
             except Exception as error:  # a method from anywhere can raise anything
-                promised[name], why = [], [_first_line(error)]
+                promised[name], why = [], [first_line(error)]
             if why:
                 notes[name] = why
             if promised[name]:
@@ -269,18 +273,18 @@ class Comparison:
             reasons = "\n".join(f"{name}: {'; '.join(why)}" for name, why in notes.items())
             raise ValueError(f"no method can be run:\n{reasons}")
         cfg = self.config(loss, methods, promised, facts.n)
-        self.results.mkdir(parents=True, exist_ok=True)
-        OmegaConf.save(cfg, self.results / "config.yaml")
-        text = schema.to_yaml(self.schema.given(), self.file)
-        with atomic_path(self.results / "schema.yaml") as part:
-            part.write_text(text, encoding="utf-8")
+        texts = {
+            "config.yaml": OmegaConf.to_yaml(cfg),
+            "schema.yaml": schema.to_yaml(self.schema.given(), self.file),
+        }
+        files.write(self.results, {name: text.encode() for name, text in texts.items()})
         spec = cfg.experiment[NAME]
         store = Store([self.results / f"{table}.csv" for table in tables(spec)], self.results / "units")
 
         def seconds(name: str, budgets: int) -> float:
             return expected(name, facts, budgets, self.seeds, methods[name].get("runs", 0.0))
 
-        watch = Watch(lambda unit: seconds(unit.run.method, len(unit.epsilons)))
+        record = Progress(lambda unit: seconds(unit.run.method, len(unit.epsilons)))
         with TemporaryDirectory() as spare, pinned():
             prepared = Path(spare) / f"{self.name}.npz"
             data.save(prepared)
@@ -292,18 +296,18 @@ class Comparison:
             file = File.at(prepared)
             if self.seed is None:
                 cfg.seed = self.secret_seed(cfg, file.sha256)
-            keys = sweep(cfg, NAME, self.name, Inputs(file), store, watch)
-        for name, reason in watch.lost.items():
-            notes.setdefault(name, []).append(reason.splitlines()[0])
+            keys = sweep(cfg, NAME, self.name, Inputs(file), store, record)
+        for name, reason in record.lost.items():
+            notes.setdefault(name, []).append(reason)
         if not keys:
             raise ValueError(
-                "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in watch.lost.items())
+                "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in record.lost.items())
             )
         store.write(keys)
         if store.folder.exists():
             store.folder.rmdir()
         runs = read.read_runs([self.results.name], root=self.results.parent)
-        return Outcome(runs, notes, meta, rows, constant, watch.seconds)
+        return Outcome(runs, notes, meta, rows, constant, record.seconds)
 
     @property
     def scored(self) -> str:
@@ -498,20 +502,10 @@ def _accepts(method: Any, field: str, value: float) -> bool:
 
 
 def class_named(target: str) -> Any:
-    """Return a user's method, given as module.Class; the module may be in the current folder.
-
-    Raise ValueError if the class does not exist or is no method.
-    """
-    here = os.getcwd()
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    module, _, name = target.rpartition(".")
-    try:
-        method = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(
-            f"no method {target!r} ({error}): name a class as module.Class, of the current folder or one on PYTHONPATH"
-        ) from error
+    """Return a user's method, given as module.Class; raise ValueError if it cannot be imported or is no method."""
+    method = imported(target, ".")
+    if not isinstance(method, type):
+        raise ValueError(f"{target} is an object of {type(method).__name__}: name its class")
     for part in ("plan", "release", "budgeted"):
         if not hasattr(method, part):
             raise ValueError(f"{target} is no method: it has no {part}, see dplangevin.methods.Method")
@@ -583,12 +577,7 @@ def budgets(
             equal = calibrate(method, facts, Budget(epsilon, delta), NEIGHBOURS, rtol=CLOSE)
             promised.add(float(f"{equal.epsilon:.6g}") if equal.epsilon != epsilon else epsilon)
         except ValueError as error:
-            why.append(f"ε = {number(epsilon)}: {_first_line(error)}")
+            why.append(f"ε = {number(epsilon)}: {first_line(error)}")
     if not promised and len({reason.partition(": ")[2] for reason in why}) == 1:
         why = [why[0].partition(": ")[2]]  # the same reason at every budget: report it once
     return sorted(promised), why
-
-
-def _first_line(error: Exception) -> str:
-    kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-    return kind + (str(error).splitlines() or [""])[0]

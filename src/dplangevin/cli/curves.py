@@ -66,11 +66,15 @@ def traced(
 
 
 def check(path: Path | None) -> None:
-    """Raise ValueError unless the file can be drawn."""
-    if path is not None and path.suffix.removeprefix(".") not in KINDS:
+    """Raise ValueError, or ImportError without matplotlib, unless the file can be drawn."""
+    if path is None:
+        return
+    if path.suffix.removeprefix(".") not in KINDS:
         raise ValueError(f"--curve-file {path}: its name must end in .png, .pdf or .csv")
-    if path is not None and not path.parent.is_dir():
+    if not path.parent.is_dir():
         raise ValueError(f"--curve-file {path}: there is no folder {path.parent}")
+    if path.suffix != ".csv":
+        _drawing()
 
 
 def shown(found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str]) -> None:
@@ -156,14 +160,7 @@ def _figure(
     found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str], title: str, kind: str
 ) -> bytes:
     """Return the figure of both curves as the bytes of a file."""
-    try:
-        from matplotlib.figure import Figure
-
-        from dplangevin.papers.exhibits import style
-    except ImportError as error:
-        raise ImportError(
-            f"--curve-file draws with {error.name}: pip install 'dplangevin[report]'"
-        ) from error
+    Figure, style = _drawing()
     looks = ("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-.")
     with style.settings():
         figure = Figure(figsize=(8, 3.6))
@@ -177,4 +174,18 @@ def _figure(
         right.plot([0, 1], [1, 0], color="#999999", lw=0.8, ls=":")
         right.set(xlabel="false positive rate", ylabel="least false negative rate", xlim=(0, 1), ylim=(0, 1))
         text = "Dotted: an attack that guesses. No attack on one record is below the other curves, in either direction."
-        return style.image_bytes(style.lay_out(figure, title, text, entries), kind)
+        image: bytes = style.image_bytes(style.lay_out(figure, title, text, entries), kind)
+        return image
+
+
+def _drawing() -> tuple[Any, Any]:
+    """Return the class of figures and the module of their style."""
+    try:
+        from matplotlib.figure import Figure
+
+        from dplangevin.papers.exhibits import style
+    except ImportError as error:
+        raise ImportError(
+            f"--curve-file draws with {error.name}: pip install 'dplangevin[report]'"
+        ) from error
+    return Figure, style

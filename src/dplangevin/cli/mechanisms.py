@@ -297,6 +297,8 @@ def method_of(options: Options) -> Any:
     Raise ValueError if a method or a setting does not exist; the message suggests similar names.
     """
     from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+    from yaml import YAMLError
 
     from dplangevin.data.yaml_file import inexact
     from dplangevin.methods.registry import METHODS, named
@@ -334,11 +336,16 @@ def method_of(options: Options) -> Any:
         OmegaConf.update(tree, name, value)
     for text in options.set or ():
         name, equals, value = text.partition("=")
-        if not equals or not name:
+        if not equals or not all(part.isidentifier() for part in name.split(".")):
             raise ValueError(f"--set {text} must be NAME=VALUE, such as --set precision=1")
         if why := inexact(value):
             raise ValueError(f"--set {text}: {why}")
-        tree = OmegaConf.merge(tree, OmegaConf.from_dotlist([text]))
+        try:
+            tree = OmegaConf.merge(tree, OmegaConf.from_dotlist([text]))
+        except (YAMLError, OmegaConfBaseException) as error:
+            raise ValueError(
+                f"--set {text}: {value!r} cannot be read: give a number, a word or a list, such as 1, ridge or [1, 2]"
+            ) from error
     return changed(method, OmegaConf.to_container(tree), options.method)
 
 

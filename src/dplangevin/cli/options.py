@@ -1,13 +1,19 @@
-"""Options that several commands share, as the fields of a dataclass."""
+"""What several commands share: options as the fields of a dataclass, and the files and classes that they name."""
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import os
+import sys
+import traceback
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 Command = Callable[..., None]
+NOT_YOURS = "<", str(Path(__file__).parents[1]), sys.prefix, sys.base_prefix  # where code of no user begins
 
 
 def flag(name: str) -> str:
@@ -43,3 +49,55 @@ def budgets(text: str) -> list[float]:
         return sorted({float(each) for each in text.split(",")})
     except ValueError:
         raise ValueError(f"--epsilon {text}: need numbers separated by commas, such as 0.1,1,10") from None
+
+
+def table_file(path: Path) -> Path:
+    """Return the path of a table after checking that it is a regular file."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name the file of the table")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no regular file: save the table to one, since it is read more than once")
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    return path
+
+
+def imported(text: str, mark: str) -> Any:
+    """Return the object that `text` names: a module, `mark` (a point or a colon), and the object's name.
+
+    The module may be in the current folder.
+
+    Raises
+    ------
+    ValueError
+        The text has another form, or the module or the object does not exist. Or the module fails: the message
+        names the error, the file and the line.
+    """
+    module, _, name = text.rpartition(mark)
+    if not (module and name):
+        raise ValueError(f"{text!r} must be module{mark}Class, such as mine{mark}Learner")
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:  # a module of a user can raise anything
+        if place := _place(error):
+            said = error.msg if isinstance(error, SyntaxError) else str(error)
+            why = ": ".join(filter(None, [type(error).__name__, said]))
+            raise ValueError(f"cannot import {text!r}: {why} ({place}): correct that line") from error
+        raise ValueError(
+            f"cannot import {text!r} ({error}): is it in this folder or on PYTHONPATH?"
+        ) from error
+    return found
+
+
+def _place(error: Exception) -> str:
+    """Return file and line of the user's own code that raised an error; "" if none did."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}, line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(NOT_YOURS)]
+    return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""

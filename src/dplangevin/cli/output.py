@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -101,7 +102,8 @@ def counted(count: int, noun: str) -> str:
 
 def document(value: Any) -> None:
     """Print one JSON document, with nan as null and infinity as the text "inf"."""
-    print(json.dumps(_plain(value), indent=1, allow_nan=False, ensure_ascii=False))
+    ascii_only = not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    print(json.dumps(_plain(value), indent=1, allow_nan=False, ensure_ascii=ascii_only))
 
 
 def _plain(value: Any) -> Any:

@@ -201,14 +201,10 @@ def price(
         if curve or curve_file is not None:
             found, refused = curves.traced(event, asked)
             extra = extra._replace(curves=found, no_curve=refused)
-            if curve_file is not None:
-                curves.write(
-                    curve_file,
-                    found,
-                    NEIGHBOURS,
-                    "Privacy of the best run" if tuned else "Privacy of the release",
-                )
     shown(mechanism, options, costs, bounds, json, logged, explain=explain, extra=extra)
+    if curve_file is not None:
+        title = "Privacy of the best run" if tuned else "Privacy of the release"
+        curves.write(curve_file, extra.curves, NEIGHBOURS, title)
 
 
 def repeats(tuned: str | None, runs: float | None, shape: float | None) -> tuple[float, float] | None:

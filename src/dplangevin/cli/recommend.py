@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dplangevin.cli import output
-from dplangevin.cli.options import budgets
+from dplangevin.cli.options import budgets, table_file
 
 if TYPE_CHECKING:
     from dplangevin.data.schema import Schema
-    from dplangevin.data.table import Format
     from dplangevin.leaderboard import Recommendation, Standing
 
 COLUMNS = (
@@ -127,7 +126,8 @@ def _facts(
     said = []
     stated = None if schema is None else _stated(schema)
     if table is not None:
-        form = _form(table) if stated is None else stated.form
+        table_file(table)
+        form = tables.Format(tables.header_delimiter(table)) if stated is None else stated.form
         names = tables.header(table, form)
         if stated is not None:
             if absent := [name for name in (stated.target, *stated.used) if name not in names]:
@@ -160,11 +160,3 @@ def _stated(path: Path) -> Schema:
     from dplangevin.data import schema as schemas
 
     return schemas.Schema.of(schemas.read(path), str(path))
-
-
-def _form(table: Path) -> Format:
-    """Return the format whose separator splits the header into the most names."""
-    from dplangevin.data import table as tables
-
-    forms = [tables.Format(delimiter=mark) for mark in tables.DELIMITERS]
-    return max(forms, key=lambda form: len(tables.header(table, form)))

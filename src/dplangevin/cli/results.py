@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -336,7 +337,10 @@ def experiments(
 
 
 class Outcome(NamedTuple):
-    """Accuracy and proven ε of one method in one run, at its budgets in ascending order."""
+    """Accuracy and proven ε of one method in one run, at its budgets in ascending order.
+
+    A method without a finite proven ε has one budget, infinity.
+    """
 
     run: str
     method: str
@@ -347,10 +351,13 @@ class Outcome(NamedTuple):
     @property
     def text(self) -> str:
         """Return the numbers in one line."""
-        budgets = " ".join(short(budget) for budget in self.budgets)
         accuracies = " ".join(f"{value:.3f}" for value in self.accuracy)
+        shown = f"{self.method} on {self.run}: accuracy {accuracies}"
+        if self.budgets == [math.inf]:
+            return f"{shown}, without a proven epsilon"
+        budgets = " ".join(short(budget) for budget in self.budgets)
         prices = " ".join(short(value) for value in self.epsilon_proven)
-        return f"{self.method} on {self.run}: accuracy {accuracies}, at epsilon {budgets}; proven epsilon {prices}"
+        return f"{shown}, at epsilon {budgets}; proven epsilon {prices}"
 
 
 class Result(NamedTuple):
@@ -453,6 +460,8 @@ def _outcomes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[O
         for method, budgets in _of(after, "metrics", path).items():
             if budgets == known.get(method):
                 continue
+            if "accuracy" in budgets:  # alone, see `at_prices` of pipelines/run.py
+                budgets = {"at_inf": {**budgets, "epsilon_proven": math.inf}}
             numbers = sorted((float(key.removeprefix("at_")), value) for key, value in budgets.items())
             accuracy, price = (
                 [value.get(k, float("nan")) for _, value in numbers] for k in ("accuracy", "epsilon_proven")

@@ -12,6 +12,7 @@ without looking at the rows::
     missing: {marks: ["", NA], as: error}   # or category, a value of its own; or midpoint
     unlabelled: error                  # or drop: rows without a label are left out
     ranges_from_data: false
+    kinds_from_data: false
     columns:
       age: {low: 0, high: 120}         # numbers; values outside are clipped
       bmi: {mean: 24, sd: 4}           # numbers that no range bounds
@@ -23,7 +24,8 @@ In a file every value is read as it is written: yes, 1.50 and ${x} are texts. An
 exactly ???; the owner must still state it.
 
 Ranges and categories that are read off private rows can reveal these rows. A guarantee then no longer holds.
-A schema with `ranges_from_data: true` says so, and every result that depends on it repeats it.
+A schema with `ranges_from_data: true` says so, and every result that depends on it repeats it.  The same holds
+for `kinds_from_data: true`: then the kinds of columns, the marks and the dropped columns were read off the rows.
 """
 
 import re
@@ -41,6 +43,13 @@ from dplangevin.data.table import Format, listed, meant, number, shown
 OPEN = "???"  # an entry that the owner must still state
 LEFT_OUT = "rows without a label left out: which rows have one is taken as public"
 FROM_DATA = "ranges and categories read off the data, not accounted"
+KINDS_FROM_DATA = (
+    "kinds of columns, marks of missing values and dropped columns read off the data, not accounted"
+)
+FLAGS = {
+    "ranges_from_data": FROM_DATA,
+    "kinds_from_data": KINDS_FROM_DATA,
+}  # field -> the assumption, if true
 FORMAT = Format._fields
 Unlabelled = Literal["error", "drop"]
 MissingAs = Literal["error", "category", "midpoint"]
@@ -77,6 +86,8 @@ class Schema:
         "error": a missing label is an error. "drop": the row is left out.
     ranges_from_data : bool
         Whether ranges or categories were read off the rows.
+    kinds_from_data : bool
+        Whether kinds of columns, marks or dropped columns were.
 
     Raises
     ------
@@ -95,6 +106,7 @@ class Schema:
     missing: Mapping[str, Any] = field(default_factory=dict)
     unlabelled: Unlabelled = "error"
     ranges_from_data: bool = False
+    kinds_from_data: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.target, str) or not self.target or not isinstance(self.columns, Mapping):
@@ -120,13 +132,14 @@ class Schema:
         }
         if all(entry == "drop" for entry in columns.values()):
             raise ValueError("no column is left to learn from")
-        from_data = str(self.ranges_from_data).lower()
-        if from_data not in ("true", "false"):
-            raise ValueError(f"ranges_from_data = {from_data!r} must be true or false")
+        flags = {name: str(getattr(self, name)).lower() for name in FLAGS}
+        for name, flag in flags.items():
+            if flag not in ("true", "false"):
+                raise ValueError(f"{name} = {flag!r} must be true or false")
         if self.unlabelled not in get_args(Unlabelled):
             raise ValueError(f"unlabelled = {self.unlabelled!r} must be error or drop")
         checked: dict[str, Any] = {"target": target, "columns": columns, "missing": missing}
-        checked["ranges_from_data"] = from_data == "true"
+        checked |= {name: flag == "true" for name, flag in flags.items()}
         if self.classes is not None:
             checked["classes"] = _texts(self.classes, "classes", least=2)
         if self.range is not None:
@@ -177,7 +190,8 @@ class Schema:
     @property
     def assumptions(self) -> list[str]:
         """The assumptions that every result from this schema must repeat."""
-        return [*[FROM_DATA] * self.ranges_from_data, *[LEFT_OUT] * (self.unlabelled == "drop")]
+        read = [text for name, text in FLAGS.items() if getattr(self, name)]
+        return [*read, *[LEFT_OUT] * (self.unlabelled == "drop")]
 
     @property
     def used(self) -> dict[str, Any]:
@@ -308,6 +322,10 @@ def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | 
         else "# Replace every ??? from public knowledge, not by looking at the rows. Numbers outside are clipped."
     )
     lines = [f"# Schema of {_flow(source)}.", how]
+    if given.get("kinds_from_data"):
+        lines.append(
+            "# Kinds, marks and dropped columns were read off the rows: check them, too, from public knowledge."
+        )
     lines.append("# Columns: {low: 0, high: 1} for numbers, {values: [a, b]} for categories, or drop.")
     for name in ("target", "classes", "range", *FORMAT):
         if name in given:
@@ -319,7 +337,12 @@ def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | 
         lines.append(
             f"unlabelled: {given['unlabelled']}  # error, or drop: rows without a label are left out"
         )
-    lines += [f"ranges_from_data: {_flow(given['ranges_from_data'])}", "columns:"]
+    lines.append(f"ranges_from_data: {_flow(given['ranges_from_data'])}")
+    kinds = given.get("kinds_from_data", False)
+    lines.append(
+        f"kinds_from_data: {_flow(kinds)}" + ("  # false once you have checked all below" if kinds else "")
+    )
+    lines.append("columns:")
     for name, entry in given["columns"].items():
         why = (reasons or {}).get(name)
         lines.append(f"  {_flow(name)}: {_flow(entry)}" + (f"  # {why}" if why else ""))

@@ -102,7 +102,8 @@ def template(
             entries[name] = {"low": OPEN, "high": OPEN} if of == "number" else {"values": OPEN}
     given |= reading.form._asdict()
     given["missing"] = {"marks": [*reading.marks], "as": "error"}
-    given |= {"unlabelled": unlabelled, "ranges_from_data": False, "columns": entries}
+    given |= {"unlabelled": unlabelled, "ranges_from_data": False}
+    given |= {"kinds_from_data": True, "columns": entries}
     if fill:
         given, useless = filled(given, reading)
         dropped |= useless
@@ -190,7 +191,13 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
     DataError
         A column is not in the table, or the rows do not have what an entry needs. The message names the
         column.
+    ValueError
+        The schema has no columns.
     """
+    if not isinstance(columns := given.get("columns"), Mapping) or not columns:
+        raise ValueError(
+            f"columns = {columns!r} of the schema must be lines of name: what it has, such as age: {OPEN}"
+        )
     dropped: dict[str, str] = {}
 
     def close(name: str, entry: Any) -> Any:
@@ -221,7 +228,7 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
         return {**entry, **{word: limits[word] for word in limits if str(entry.get(word)) == OPEN}}
 
     target = str(given["target"]).strip()
-    columns = {name: close(str(name), entry) for name, entry in given["columns"].items()}
+    columns = {name: close(str(name), entry) for name, entry in columns.items()}
     outcome: dict[str, Any] = {}
     if is_open(given.get("range")):
         limits = given["range"] if isinstance(given["range"], Mapping) else {"low": OPEN, "high": OPEN}
@@ -234,7 +241,9 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
                 f"{reading.path}, column {shown(target)}: more than {MANY} different values: too many for classes"
             )
         outcome["classes"] = classes(reading, reading.columns[target])
-    return {**given, **outcome, "columns": columns, "ranges_from_data": True}, dropped
+    kinds = bool(given.get("kinds_from_data")) or OPEN in given["columns"].values()
+    flags = {"ranges_from_data": True, "kinds_from_data": kinds}
+    return {**given, **outcome, "columns": columns, **flags}, dropped
 
 
 def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:

@@ -66,6 +66,7 @@ class DpGd(ChainMethod):
     """
 
     budgeted: ClassVar[bool] = True
+    accountant: ClassVar[Accountant] = Tight()
     steps: int = 200
     momentum: float = 0.9
     step: float = 1.0
@@ -83,10 +84,6 @@ class DpGd(ChainMethod):
         require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
         require(0 < self.clip_share <= 1, f"clip_share must be in (0, 1], not {self.clip_share}")
         require(0 <= self.averaged < 1, f"averaged must be in [0, 1), not {self.averaged}")
-
-    @property
-    def accountant(self) -> Accountant:
-        return Tight()
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         facts.need_linear()

@@ -16,8 +16,8 @@ from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
 from dplangevin.methods.dp_gd import CHOSEN, DpGd
 from dplangevin.privacy import Budget, SecondMomentDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.problems import Descent, Facts, Problem, Sums
-from dplangevin.problems.chain import Chain, Kernel
+from dplangevin.problems import DefaultSteps, Facts, Problem, Sums
+from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm, linear_facts
 from dplangevin.samplers.chains import loop
 
@@ -168,7 +168,7 @@ def second_moments(problem: Glm, std: Tensor, seeds: int, rng: torch.Generator) 
     return problem.to(torch.float64).gram[:, None] + std[:, None, None] * (normals + normals.mT) / 2
 
 
-class Turned:
+class Turned(DefaultSteps):
     """A linear model in coordinates u with ``theta = W u``, as a problem.
 
     Attributes
@@ -215,9 +215,3 @@ class Turned:
 
     def predict(self, theta: Tensor) -> Tensor:
         return self.model.predict(self.turned(theta).to(theta.dtype))
-
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        return None
-
-    def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
-        return kernel

@@ -164,6 +164,7 @@ class Sgd(ChainMethod):
     """`DpSgd` without noise and without clipping, on minibatches of any sampling scheme."""
 
     budgeted: ClassVar[bool] = False
+    accountant: ClassVar[Accountant] = Tight()
     step: float = 0.5
     sampling: Sampling = POISSON
     unit: Unit = "smoothness"
@@ -181,10 +182,6 @@ class Sgd(ChainMethod):
     def steps(self) -> Steps:
         """The step sizes as one object."""
         return Steps(self.step, self.unit, self.schedule)
-
-    @property
-    def accountant(self) -> Accountant:
-        return Tight()
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         no_budget(budget, "sgd")

@@ -171,8 +171,9 @@ class _Scoring:
         """Return V ``(S, E, d, d)`` in float64 for the minibatch `rows` ``(S, tau)``; all budgets share W."""
         d = self.problem.d
         grads = self.problem.example_grads(theta, rows)  # (S, E, tau, d)
-        grads = grads - grads.mean(2, keepdim=True)
-        found = (grads.mT @ grads).double() / (rows.shape[1] - 1)
+        unit = 2.0 ** math.floor(math.log2(self.problem.lipschitz))  # so that squares fit into float32
+        grads = (grads - grads.mean(2, keepdim=True)) / unit
+        found = (grads.mT @ grads).double() / (rows.shape[1] - 1) * unit**2
         normals = random.noise(self.rng, len(theta), 1, d, d, device=theta.device)
         std = 7 * self.problem.lipschitz**2 * self.sigma[..., None]
         found = found.nan_to_num(0.0, 0.0, 0.0) + std * (normals + normals.mT) / 2  # of a chain that diverged

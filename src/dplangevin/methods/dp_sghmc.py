@@ -167,6 +167,7 @@ class Sghmc(ChainMethod):
     """
 
     budgeted: ClassVar[bool] = False
+    accountant: ClassVar[Accountant] = Tight()
     friction: float = 0.1
     step: float = 0.05
     precision: float = 1.0
@@ -179,10 +180,6 @@ class Sghmc(ChainMethod):
         check_friction(self.friction)
         check_chain(0.0, self.precision, self.samples, self.burn_in)
         positive(step=self.step)
-
-    @property
-    def accountant(self) -> Accountant:
-        return Tight()
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         no_budget(budget, "sghmc")

@@ -16,8 +16,8 @@ from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.events import check_adjacency
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
-from dplangevin.problems import Descent, Facts, Problem, Sums
-from dplangevin.problems.chain import Chain, Kernel, State
+from dplangevin.problems import DefaultSteps, Facts, Problem, Sums
+from dplangevin.problems.chain import Chain, State
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.sampling import POISSON, Sampling
 from dplangevin.samplers.chains.loop import run, schedules
@@ -134,7 +134,7 @@ class Dpvi:
         return Release(mean + log_std.exp() * normals)
 
 
-class _Elbo:
+class _Elbo(DefaultSteps):
     """The parameters m and s of q for a linear model, ``(S, E, 2 d)``, as a problem.
 
     A record's gradient is its gradient in m, followed by its gradient in s divided by `scale` = u/kappa.
@@ -169,12 +169,6 @@ class _Elbo:
 
     def predict(self, theta: Tensor) -> Tensor:
         return self.model.predict(theta[..., : self.model.d])
-
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        return None
-
-    def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
-        return kernel
 
 
 class _MeanField:

@@ -109,7 +109,8 @@ class Ops:
         )
         radius = math.inf if self.bound == "gdp" else self.radius
         posterior = self.sampler.sample(problem, scale, precision, radius, how.seeds, how.rng)
-        theta = posterior.draws[-1, :, 0, :, None]  # the last draw of each seed's first chain: (S, E, 1, d)
+        # the last draw of each seed's first chain, (S, E, 1, d); a copy, because a pickle of a view has all draws
+        theta = posterior.draws[-1, :, 0, :, None].clone()
         r_hat = posterior.mixing.r_hat
         chains = not self.sampler.total_variation  # draws by rejection are independent: no R-hat
         not_reached = [

@@ -86,14 +86,11 @@ class Ridge:
     """
 
     budgeted: ClassVar[bool] = False
+    accountant: ClassVar[Accountant] = Tight()
     ridge: float = 0.01
 
     def __post_init__(self) -> None:
         not_negative(ridge=self.ridge)
-
-    @property
-    def accountant(self) -> Accountant:
-        return Tight()
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         no_budget(budget, "nonprivate")

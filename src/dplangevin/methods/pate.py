@@ -20,7 +20,7 @@ from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.calibrate import calibrate
-from dplangevin.privacy.events import PateDpEvent
+from dplangevin.privacy.events import PUBLIC_RECORDS, PateDpEvent
 from dplangevin.privacy.votes import Run, Settings
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
@@ -362,6 +362,9 @@ class Pate:
             "each record's teacher is fixed beforehand",
             f"public unlabelled rows: {which}",
             "teachers, vote, training and scaling chosen without accounting",
+            *(
+                [PUBLIC_RECORDS] if self.vote.adjacency == "add_remove" else []
+            ),  # n sets the rows of a teacher
             *more,
         )
         return guaranteed(self.accountant, event, budget, self.vote.adjacency, "final", "full", assumptions)

@@ -136,6 +136,8 @@ def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int]
         plan = method.plan(facts._replace(n=n), budget)
         parts = [chain_columns(plan._replace(work=chain), n) for chain in _chains(plan.work)]
         done: list[dict[str, Any]] = [dict(plan.settings), *parts]
+        if teachers := getattr(method, "teachers", None):  # all have steps and shapes for the largest of them
+            done.append({"teacher_rows": math.ceil(n / teachers)})
         for part in done:
             if "l2" in part:  # a column on the scale of the mean loss; the prior itself is on that of the sum
                 part["l2"] = f"{float(part['l2']) * n:.9g}"

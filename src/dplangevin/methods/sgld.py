@@ -31,6 +31,7 @@ class Sgld(ChainMethod):
     """
 
     budgeted: ClassVar[bool] = False
+    accountant: ClassVar[Accountant] = Tight()
     schedule: StepSchedule = "fixed"
     step: float = 0.5
     precision: float = 1.0
@@ -45,10 +46,6 @@ class Sgld(ChainMethod):
         check_temperature(self.temperature)
         check_chain(0.0, self.precision, self.samples, self.burn_in)
         positive(step=self.step)
-
-    @property
-    def accountant(self) -> Accountant:
-        return Tight()
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         no_budget(budget, "sgld")

@@ -93,6 +93,7 @@ class Tuned:
     """
 
     budgeted: ClassVar[bool] = True
+    accountant: ClassVar[Accountant] = Tight()
     method: Method
     choices: Mapping[str, Sequence[float]]
     runs: float = 10.0
@@ -114,10 +115,6 @@ class Tuned:
             require(field in known, f"{name} has no setting {field!r}; it has {', '.join(known)}")
             require(len(values) > 0, f"choices of {field} is empty: give values")
         _ = self.candidates
-
-    @property
-    def accountant(self) -> Accountant:
-        return Tight()
 
     @property
     def candidates(self) -> list[Any]:

@@ -15,7 +15,8 @@ repeats. There are two kinds of budgets:
 - `axis="proven"`: the proven ε by the tight accountant. Here the points of two methods differ, and the
   accuracy of each repeat is interpolated linearly in ln epsilon.
 
-Seeds of networks are independent. They are compared by Welch (1947).
+Seeds of networks that are trained from scratch are independent. They are compared by Welch (1947). Runs on
+features may share the noise of a seed. They are compared within each seed (Student).
 
 A result is trusted if no condition of its guarantee fails and no chain has diverged. Other results are shown,
 but they are never the best of several, and others are never compared with them.
@@ -119,8 +120,8 @@ def finite_interval(values: pd.Series) -> Interval:
     return t_interval(finite) if len(finite) else Interval(math.nan, math.nan, math.nan)
 
 
-def welch(terms: Sequence[tuple[float, pd.Series]], level: float = LEVEL) -> Interval:
-    """Return the interval of a sum of weight times mean, over independent seeds with unequal variances.
+def welch(terms: Sequence[tuple[float, pd.Series]]) -> Interval:
+    """Return the 95 % interval of a sum of weight times mean, over independent seeds with unequal variances.
 
     It is by Welch (1947), with Satterthwaite's degrees of freedom. The limits are nan if any mean has one
     seed.
@@ -129,11 +130,9 @@ def welch(terms: Sequence[tuple[float, pd.Series]], level: float = LEVEL) -> Int
     ----------
     terms : sequence of (float, Series)
         Weight, and the values by seed. The weights 1 and -1 give the difference of two means.
-    level : float
-        Confidence level in (0, 1).
     """
     mean, error, freedom = _welch(terms)
-    half = float(stdtrit(freedom, (1 + level) / 2)) * error if error else error
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error if error else error
     return Interval(mean, mean - half, mean + half)
 
 

@@ -5,7 +5,8 @@ The key of a task is a hash of its parameters, of the sha256 of its data, and of
 in order: its key, its number of rows, and the sha256 of the header with these rows.  If earlier code computed
 a task and its key was renewed later, the entry says how it was shown that the rows stay the same.  Tasks of a
 result that is not yet written lie in `data/units`, with size and sha256 in a JSON file beside each.  A task
-with a wrong sha256 is computed again, and a line on stderr says so.
+with a wrong sha256 is computed again, and a line on stderr says so.  That folder also has the task list of a
+result that is being written, so that no kill separates a result from its list.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import io
 import json
 import math
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dplangevin.files import sidecar, write, write_checksum
+from dplangevin.files import remove, sidecar, write, write_checksum
 
 OFTEN = 1.0  # seconds between two waits until stored tasks are on the disk
 RECOMPUTE = "DPL_RECOMPUTE"  # environment variable: use no rows of existing results
@@ -146,7 +146,7 @@ class Store:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
         self.folder, self.digits, self.queue = folder, digits, queue
         self.synced = -math.inf  # when `keep` last waited for the disk
-        self.before = [listed(path) for path in self.paths]
+        self.before = [listed(path, folder) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
         self.listed = self.before if fresh else [{} for _ in self.paths]
 
@@ -195,16 +195,16 @@ class Store:
     def write(self, keys: Sequence[str]) -> None:
         """Write the result files of these finished tasks with their task lists; then empty the folder.
 
-        A job whose tasks are no longer asked for may still write into the folder.
+        The process may be killed after it wrote a result and before it wrote the list.  So the list is first
+        written into the folder, where `listed` finds it.  A job whose tasks are no longer asked for may still
+        write into the folder.
         """
-        for path, (content, listing) in zip(self.paths, self._tables(keys), strict=True):
-            write(path.parent, {path.name: content.encode(), beside(path).name: listing.encode()})
-        if self.folder.exists():
-            for path in self.folder.iterdir():
-                if path == self.jobs:
-                    shutil.rmtree(path, ignore_errors=True)
-                else:
-                    path.unlink(missing_ok=True)
+        for path, (text, listing) in zip(self.paths, self._tables(keys), strict=True):
+            content, units = text.encode(), listing.encode()
+            write(self.folder, {_pending(self.folder, path, content).name: units})
+            write(path.parent, {path.name: content, beside(path).name: units})
+        for path in self.folder.iterdir():
+            remove(path)
 
     def _name(self, key: str, path: Path) -> str:
         return key if len(self.paths) == 1 else f"{key}.{path.stem}"
@@ -227,6 +227,11 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}.units.json")
 
 
+def _pending(folder: Path, path: Path, content: bytes) -> Path:
+    """Return the path, in the folder of a `Store`, of the task list of a result file with this content."""
+    return folder / f"{path.stem}.{hashlib.sha256(content).hexdigest()}.units.json"
+
+
 def listing(keys: Sequence[str], tasks: Sequence[Rows]) -> str:
     """Return the task list as JSON, one task a line: key, number of rows, sha256, `made` and `renewed`."""
     lines = []
@@ -237,32 +242,47 @@ def listing(keys: Sequence[str], tasks: Sequence[Rows]) -> str:
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
-def listed(path: Path) -> dict[str, Rows]:
-    """Return the rows, by key, of those tasks in a result file whose sha256 matches the task list beside it.
+def listed(path: Path, folder: Path | None = None) -> dict[str, Rows]:
+    """Return the rows, by key, of those tasks in a result file whose sha256 matches its task list.
 
     If some tasks do not match, or a file is damaged, a line on stderr says so.
+
+    Parameters
+    ----------
+    folder : Path or None, the folder of the `Store`.  If `Store.write` was killed, the list may lie there
+        and not yet beside the result.
     """
+    units = beside(path)
     try:
-        units = json.loads(beside(path).read_bytes())
-        entries = [(str(unit["key"]), int(unit["rows"]), unit["sha256"]) for unit in units]
-        origins = [(str(unit.get("made", "")), str(unit.get("renewed", ""))) for unit in units]
-        header, *lines = io.StringIO(path.read_bytes().decode(), newline="\n")
+        content = path.read_bytes()
+        intact, count = _intact(content, units.read_bytes())
+        if len(intact) < count and folder and (pending := _pending(folder, path, content)).exists():
+            intact, count = _intact(content, pending.read_bytes())
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if beside(path).exists():
-            print(f"{path} or {beside(path).name} is damaged ({error!r}): computed again", file=sys.stderr)
+        if units.exists():
+            print(f"{path} or {units.name} is damaged ({error!r}): computed again", file=sys.stderr)
         return {}
+    if wrong := count - len(intact):
+        print(
+            f"{path} has other rows than {units.name} lists for {wrong} of {count} tasks: computed again",
+            file=sys.stderr,
+        )
+    return intact
+
+
+def _intact(content: bytes, units: bytes) -> tuple[dict[str, Rows], int]:
+    """Return the rows, by key, whose sha256 matches this task list, and the length of the list."""
+    tasks = json.loads(units)
+    entries = [(str(task["key"]), int(task["rows"]), task["sha256"]) for task in tasks]
+    origins = [(str(task.get("made", "")), str(task.get("renewed", ""))) for task in tasks]
+    header, *lines = io.StringIO(content.decode(), newline="\n")
     intact, start = {}, 0
     for (key, count, digest), origin in zip(entries, origins, strict=True):
         text = "".join(lines[start : start + count])
         start += count
         if (rows := Rows(header.rstrip("\n"), text, *origin)).sha256 == digest:
             intact[key] = rows
-    if wrong := len(entries) - len(intact):
-        print(
-            f"{path} has other rows than {beside(path).name} lists for {wrong} of {len(entries)} tasks: computed again",
-            file=sys.stderr,
-        )
-    return intact
+    return intact, len(entries)
 
 
 def _united(headers: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ from distributed.client import ClosedClientError
 from dplangevin.device import pick
 from dplangevin.pipeline.code import PACKAGE, code_hash, package_hash, reachable
 from dplangevin.pipeline.environment import libraries, pinned
-from dplangevin.pipeline.executor import CLUSTER, Done, Need, R, T, attempted
+from dplangevin.pipeline.executor import CLUSTER, Done, R, Resources, T, attempted
 
 PROTOCOLS = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
 PATIENCE = 600.0  # seconds to wait for a scheduler that has answered before
@@ -98,15 +98,15 @@ class Cluster:
     ----------
     address : str, such as tcp://HOST:8786, or the path of an existing scheduler file; anything else is a
         ValueError.
-    need, code : as in `pipeline.executor.computed`.
+    resources, code : as in `pipeline.executor.computed`.
     """
 
-    def __init__(self, address: str, need: Need, code: Sequence[str]) -> None:
+    def __init__(self, address: str, resources: Resources, code: Sequence[str]) -> None:
         if not address.startswith(PROTOCOLS) and not Path(address).is_file():
             raise ValueError(
                 f"{CLUSTER} = {address!r} is neither an address, such as tcp://HOST:8786, nor a scheduler file"
             )
-        self.address, self.need, self.code = address, need, code
+        self.address, self.resources, self.code = address, resources, code
         self.versions, self.refusals = versions(code), 0
 
     def computed(self, function: Callable[[T], R], arguments: Sequence[T]) -> Iterator[Done[R]]:
@@ -278,11 +278,11 @@ class Cluster:
         kind = os.environ.get("DPL_DEVICE") or "auto"
         if kind not in ("auto", "cpu", "cuda"):  # which of its GPUs a worker uses is the worker's affair
             raise ValueError(f"DPL_DEVICE = {kind!r} must be auto, cpu or cuda on a cluster")
-        if self.need.gpu and kind == "cuda" and "GPU" not in declared:
+        if self.resources.gpu and kind == "cuda" and "GPU" not in declared:
             raise ValueError(
                 f"DPL_DEVICE = 'cuda', but no worker declares a GPU: --resources GPU=1 ({self.address})"
             )
-        needed = {"GPU": self.need.gpu if kind != "cpu" else 0, "MEMORY": self.need.memory}
+        needed = {"GPU": self.resources.gpu if kind != "cpu" else 0, "MEMORY": self.resources.memory}
         request = {name: value for name, value in needed.items() if value and name in declared}
         if not any(
             all(each.get(name, 0) >= value for name, value in request.items()) for each in offered.values()

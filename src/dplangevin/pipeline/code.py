@@ -15,7 +15,9 @@ from typing import Any
 
 PACKAGE = __name__.partition(".")[0]
 SOURCES = Path(__file__).parents[2]
-LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}
+LIBRARIES = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
+LIBRARIES |= {folder.resolve() for folder in LIBRARIES}  # links may lead to them, or from them
+LIBRARY_FOLDERS = {"site-packages", "dist-packages"}  # names of folders of libraries, wherever they lie
 # modules that read settings, store and start tasks, and determine no number: settings are a part of each key
 KEEPERS = {
     __name__,
@@ -117,8 +119,12 @@ def _file(name: str) -> Path | None:
 
 
 def _installed(path: Path | None) -> bool:
-    """Return whether a file belongs to Python or to a library in Python's own folders."""
-    return path is not None and any(path.is_relative_to(folder) for folder in LIBRARIES)
+    """Return whether a file belongs to Python or to an installed library other than this package."""
+    if path is None or path.is_relative_to(SOURCES / PACKAGE):
+        return False
+    if not LIBRARY_FOLDERS.isdisjoint(path.parts):
+        return True
+    return any(each.is_relative_to(folder) for each in (path, path.resolve()) for folder in LIBRARIES)
 
 
 @cache

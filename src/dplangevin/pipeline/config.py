@@ -24,6 +24,7 @@ import argparse
 import os
 import pkgutil
 import re
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -582,7 +583,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         made_from = sources(args.overrides)
         if not args.check and os.access(COMPOSED, os.R_OK) and COMPOSED.read_text() == state(made_from):
             return 0
-        cfg = compose(args.overrides or (os.environ.get(SET, "").split() if args.check else []))
+        cfg = compose(args.overrides or (shlex.split(os.environ.get(SET, "")) if args.check else []))
         if args.check and experiment:
             given = load()  # composed from conf/ and the experiment's -S values
             check_keys(cfg, given)

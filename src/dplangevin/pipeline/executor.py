@@ -37,7 +37,7 @@ class Waiting(Exception):
     """Tasks are queued or running elsewhere; the message says where, and what collects them."""
 
 
-class Need(NamedTuple):
+class Resources(NamedTuple):
     """What a call needs beside the one thread of its worker.
 
     `memory` is an estimate in bytes.  `gpu` is the number of GPUs that the call can use.
@@ -66,7 +66,7 @@ class Done(NamedTuple, Generic[R]):
     seconds: float = 0.0
 
 
-class Shelf(NamedTuple):
+class CallResults(NamedTuple):
     """Where the results of calls are stored.  Every call returns the tables, by name, of each of its tasks.
 
     Attributes
@@ -94,11 +94,11 @@ class Job(NamedTuple):
 
     function: Callable[[Any], Any]
     arguments: Sequence[Any]
-    shelf: Shelf
+    results: CallResults
     code: Sequence[str]
 
 
-class Part(NamedTuple):
+class QueuedTask(NamedTuple):
     """An array task: calls that one job makes one after the other.
 
     Attributes
@@ -116,9 +116,9 @@ class Part(NamedTuple):
 def computed(
     function: Callable[[T], R],
     arguments: Sequence[T],
-    need: Need = Need(),  # noqa: B008
+    resources: Resources = Resources(),  # noqa: B008
     code: Sequence[str] = (),
-    shelf: Shelf | None = None,
+    results: CallResults | None = None,
 ) -> Iterator[Done[R]]:
     """Yield the outcome of `function` for every argument, in the order in which calls finish.
 
@@ -127,7 +127,7 @@ def computed(
     Parameters
     ----------
     code : names of modules or objects that the function calls.  Workers must have the same ones.
-    shelf : Shelf or None; if given, results are stored before they are yielded.
+    results : CallResults or None; if given, results are stored before they are yielded.
 
     Raises
     ------
@@ -138,30 +138,30 @@ def computed(
     if not arguments:
         return
     where = os.environ.get(CLUSTER, "")
-    if where in QUEUES and not (shelf and shelf.store.queue):
+    if where in QUEUES and not (results and results.store.queue):
         raise ValueError(
             f"{CLUSTER} = {where!r} is for `make repro`, which collects the tasks later: unset it, or name a "
             "Dask scheduler"
         )
-    left, waiting, failed = [*range(len(arguments))], list[Part](), False
-    if shelf and (where in QUEUES or shelf.store.jobs.exists()):
+    left, waiting, failed = [*range(len(arguments))], list[QueuedTask](), False
+    if results and (where in QUEUES or results.store.jobs.exists()):
         queue = _loaded(QUEUE, "submitit", "slurm")
-        waiting, errors = queue.collected(shelf)
+        waiting, errors = queue.collected(results)
         elsewhere, left = {key for part in waiting for key in part.keys}, []
-        for number, keys in enumerate(shelf.keys):
+        for number, keys in enumerate(results.keys):
             error = next((errors[key] for key in keys if key in errors), None)
-            if error or shelf.has(number):
+            if error or results.has(number):
                 failed |= error is not None
                 yield Done(number, None, error, "")
             elif not elsewhere & {*keys}:
                 left.append(number)
         if where in QUEUES:
-            waiting += queue.submitted(where, Job(function, arguments, shelf, code), left, need)
+            waiting += queue.submitted(where, Job(function, arguments, results, code), left, resources)
             left = []
-    for each in _computed_now(function, [arguments[number] for number in left], need, code):
+    for each in _computed_now(function, [arguments[number] for number in left], resources, code):
         done = each._replace(number=left[each.number])
-        if shelf and done.error is None:
-            shelf.keep(done)  # type: ignore[arg-type]  # a function with a shelf returns tables
+        if results and done.error is None:
+            results.keep(done)  # type: ignore[arg-type]  # where `results` is given, calls return tables
         failed |= done.error is not None
         yield done
     if waiting:
@@ -171,7 +171,7 @@ def computed(
         print(text, file=sys.stderr)
 
 
-def _stated(waiting: Sequence[Part]) -> str:
+def _stated(waiting: Sequence[QueuedTask]) -> str:
     """Return how many tasks wait, and for which jobs."""
     counts = Counter((part.name.partition("_")[0], part.state) for part in waiting)
     jobs = ", ".join(f"{count} {state} in job {name}" for (name, state), count in counts.items())
@@ -179,19 +179,19 @@ def _stated(waiting: Sequence[Part]) -> str:
 
 
 def _computed_now(
-    function: Callable[[T], R], arguments: Sequence[T], need: Need, code: Sequence[str]
+    function: Callable[[T], R], arguments: Sequence[T], resources: Resources, code: Sequence[str]
 ) -> Iterator[Done[R]]:
     """Yield the outcomes of calls that this process waits for."""
     if not arguments:
         return
     if cluster := os.environ.get(CLUSTER):
         remote = _loaded(REMOTE, "Dask", "cluster")
-        yield from remote.Cluster(cluster, need, code).computed(function, arguments)
+        yield from remote.Cluster(cluster, resources, code).computed(function, arguments)
         return
     from dplangevin.device import pick  # imported here, because it loads torch
 
     jobs = min(workers(), len(arguments))
-    if jobs == 1 or (need.gpu and pick().type == "cuda"):  # only one process uses the GPU
+    if jobs == 1 or (resources.gpu and pick().type == "cuda"):  # only one process uses the GPU
         for each in enumerate(arguments):
             yield attempted(function, *each)
         return

@@ -11,7 +11,7 @@ import numpy as np
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin.pipeline.schema import Part, RunConfig
+from dplangevin.pipeline.schema import RowSubset, RunConfig
 from dplangevin.text import meant
 
 KEYS = ["run", "variant", "scaling", "epsilon"]  # they identify a row of runs.csv within its folder
@@ -30,7 +30,7 @@ TABLES = {
     "samples": [*KEYS, "image", "pixels"],
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
-SUBSET = tuple(field.name for field in fields(Part))  # fields that select the rows to train on
+SUBSET = tuple(field.name for field in fields(RowSubset))  # fields that select the rows to train on
 RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
 WORDS = tuple(field.name for field in fields(RunConfig))  # of an entry of `runs`
 

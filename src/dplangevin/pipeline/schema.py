@@ -45,7 +45,7 @@ class File(Group):
 
 
 @dataclass(frozen=True)
-class Part(Group):
+class RowSubset(Group):
     """The rows of a data set that experiments use, see `data.splits.subset`.
 
     Attributes
@@ -61,7 +61,7 @@ class Part(Group):
 
 
 @dataclass(frozen=True)
-class Dataset(Part):
+class Dataset(RowSubset):
     """A data set of conf/dataset.
 
     Attributes
@@ -102,7 +102,7 @@ class Pretrain(Group):
 
 
 @dataclass(frozen=True)
-class Features(Part):
+class Features(RowSubset):
     """Settings of a feature extraction, see `backbones.features.Extraction`."""
 
     dataset: str

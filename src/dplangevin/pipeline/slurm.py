@@ -32,7 +32,7 @@ from dplangevin.device import drawing, pick
 from dplangevin.files import write
 from dplangevin.pipeline.code import code_hash
 from dplangevin.pipeline.environment import libraries, pinned
-from dplangevin.pipeline.executor import CLUSTER, Job, Need, Part, Shelf, attempted, workers
+from dplangevin.pipeline.executor import CLUSTER, CallResults, Job, QueuedTask, Resources, attempted, workers
 
 LARGEST = 1_000  # array tasks of a job: Slurm's default MaxArraySize is 1,001
 MINUTES = 60  # time limit of an array task, which is queued again when it is reached
@@ -72,13 +72,13 @@ class ArrayTask:
         failed: list[tuple[Sequence[str], Exception]] = []
         with pinned():
             for number in self.numbers:
-                if job.shelf.has(number):
+                if job.results.has(number):
                     continue
                 done = attempted(job.function, number, job.arguments[number])
                 if done.error is not None:
-                    failed.append((job.shelf.keys[number], done.error))
-                elif not job.shelf.has(number):  # no other process has stored it meanwhile
-                    job.shelf.keep(done)
+                    failed.append((job.results.keys[number], done.error))
+                elif not job.results.has(number):  # no other process has stored it meanwhile
+                    job.results.keep(done)
         return failed
 
     def checkpoint(self) -> DelayedSubmission:
@@ -94,7 +94,7 @@ def versions(code: Sequence[str]) -> dict[str, str]:
     return {**libraries(), "code": code_hash(*code)[:12], "random numbers": drawing(pick()).type}
 
 
-def submitted(site: str, job: Job, numbers: Sequence[int], need: Need) -> list[Part]:
+def submitted(site: str, job: Job, numbers: Sequence[int], resources: Resources) -> list[QueuedTask]:
     """Submit calls of a job as an array, and return its array tasks.
 
     Parameters
@@ -108,7 +108,7 @@ def submitted(site: str, job: Job, numbers: Sequence[int], need: Need) -> list[P
     """
     if not numbers:
         return []
-    folder = job.shelf.store.jobs.absolute()
+    folder = job.results.store.jobs.absolute()
     if site == "slurm" and shutil.which("sbatch") is None:
         raise ValueError(
             f"{CLUSTER} = 'slurm', but there is no sbatch on PATH: run this on a login node of the cluster"
@@ -121,7 +121,7 @@ def submitted(site: str, job: Job, numbers: Sequence[int], need: Need) -> list[P
     write(folder, {path.name: content})
     code = versions(job.code)
     try:
-        made = executor(site, folder, need, count).submit_array(
+        made = executor(site, folder, resources, count).submit_array(
             [ArrayTask(path, code, each) for each in parts]
         )
     except FailedJobError as error:
@@ -129,12 +129,12 @@ def submitted(site: str, job: Job, numbers: Sequence[int], need: Need) -> list[P
         lines = [line.removeprefix("sbatch: error: ") for line in str(error).splitlines() if line]
         raise ValueError(f"Slurm refuses the job: {'; '.join(lines) or 'sbatch gives no reason'}") from error
     names = [each.job_id for each in made]
-    keys = [list(chain.from_iterable(job.shelf.keys[number] for number in each)) for each in parts]
+    keys = [list(chain.from_iterable(job.results.keys[number] for number in each)) for each in parts]
     record(folder / f"{names[0].partition('_')[0]}.json", site, path, dict(zip(names, keys, strict=True)))
-    return [Part(name, "SUBMITTED", own) for name, own in zip(names, keys, strict=True)]
+    return [QueuedTask(name, "SUBMITTED", own) for name, own in zip(names, keys, strict=True)]
 
 
-def executor(site: str, folder: Path, need: Need, count: int) -> Executor:
+def executor(site: str, folder: Path, resources: Resources, count: int) -> Executor:
     """Return submitit's executor.
 
     Slurm's own variables, such as SBATCH_PARTITION and SBATCH_TIMELIMIT, override what this asks for.
@@ -143,7 +143,7 @@ def executor(site: str, folder: Path, need: Need, count: int) -> Executor:
     ----------
     site : str, one of `executor.QUEUES`.
     folder : Path, where submitit writes its files.
-    need : Need of a call; only Slurm uses it.
+    resources : Resources of a call; only Slurm uses it.
     count : int, how many array tasks may run at the same time; only Slurm uses it.
     """
     if site != "slurm":
@@ -154,7 +154,7 @@ def executor(site: str, folder: Path, need: Need, count: int) -> Executor:
     made.update_parameters(
         job_name="dplangevin",
         time=MINUTES,
-        mem=f"{math.ceil(max(need.memory, LEAST) / 1e6)}M",
+        mem=f"{math.ceil(max(resources.memory, LEAST) / 1e6)}M",
         cpus_per_task=1,
         array_parallelism=count,
         additional_parameters={"requeue": True},
@@ -176,24 +176,34 @@ def record(path: Path, site: str, job: Path, parts: Mapping[str, Sequence[str]])
     write(path.parent, {path.name: json.dumps(content, indent=1).encode()})
 
 
-def collected(shelf: Shelf) -> tuple[list[Part], dict[str, Exception]]:
+def collected(results: CallResults) -> tuple[list[QueuedTask], dict[str, Exception]]:
     """Return the array tasks that have not ended, and errors by the keys of tasks that failed.
 
     An error is returned once: a record of an array task that has ended is deleted.
+
+    Raises
+    ------
+    ValueError : Slurm does not answer, or is not on this machine.
     """
-    waiting, failed = list[Part](), dict[str, Exception]()
-    asked = set(chain.from_iterable(shelf.keys))
-    for path in sorted(shelf.store.jobs.glob("*.json")):
-        content = json.loads(path.read_bytes())
-        states, left = STATES[content["site"]](content["parts"]), dict[str, Sequence[str]]()
+    waiting, failed = list[QueuedTask](), dict[str, Exception]()
+    asked = set(chain.from_iterable(results.keys))
+    for path in sorted(results.store.jobs.glob("*.json")):
+        content, left = json.loads(path.read_bytes()), dict[str, Sequence[str]]()
+        try:
+            states = STATES[content["site"]](content["parts"])
+        except FileNotFoundError as absent:
+            raise ValueError(
+                f"{os.path.relpath(path)} records a job of Slurm, but there is no squeue on PATH: run this on a "
+                f"login node of the cluster, or delete {os.path.relpath(path.parent)} to compute its tasks here"
+            ) from absent
         for name, keys in content["parts"].items():
             if (state := states.get(name, UNKNOWN)) not in (*ENDED, UNKNOWN):
                 left[name] = keys
-                if wanted := [each for each in keys if each in asked and not shelf.store.find(each)]:
-                    waiting.append(Part(name, state, wanted))
+                if wanted := [each for each in keys if each in asked and not results.store.find(each)]:
+                    waiting.append(QueuedTask(name, state, wanted))
                 continue
             for own, error in errors(JobPaths(path.parent, name), keys, state):
-                failed |= {each: error for each in own if not shelf.store.find(each)}
+                failed |= {each: error for each in own if not results.store.find(each)}
         if left and not asked & set(chain.from_iterable(left.values())):
             print(
                 f"no stage needs the tasks of job {path.stem} any more; to cancel it: scancel {path.stem}",
@@ -220,6 +230,8 @@ def errors(paths: JobPaths, keys: Sequence[str], state: str) -> Iterator[tuple[S
         outcome, found = pickle.loads(paths.result_pickle.read_bytes())
     except FileNotFoundError:
         outcome, found = "error", f"it ended without a result ({state})"
+    except Exception as error:  # the file is damaged, or the class of an error in it has another name now
+        outcome, found = "error", f"its result cannot be read ({type(error).__name__}: {error})"
     if outcome == "success":
         yield from found
     else:
@@ -234,12 +246,15 @@ def of_slurm(names: Mapping[str, Any]) -> dict[str, str]:
     Raises
     ------
     ValueError : Slurm does not answer.
+    FileNotFoundError : There is no squeue.
     """
     # without settings of this user such as SQUEUE_PARTITION, which would hide array tasks that run
     env = {name: value for name, value in os.environ.items() if not name.startswith("SQUEUE_")}
     command = ["squeue", "--me", "--array", "--noheader", "--states=all", "--format=%i|%T"]
     try:
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    except FileNotFoundError:
+        raise
     except (OSError, subprocess.CalledProcessError) as error:
         reason = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[-1]
         raise ValueError(f"squeue failed: {reason}") from error

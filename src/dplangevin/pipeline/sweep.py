@@ -45,7 +45,7 @@ from dplangevin.methods.prices import Attack, equal_budget, priced
 from dplangevin.pipeline import reference
 from dplangevin.pipeline.cache import Rows, Store, cached_rows
 from dplangevin.pipeline.code import code_hash, targets
-from dplangevin.pipeline.executor import Need, Shelf, computed
+from dplangevin.pipeline.executor import CallResults, Resources, computed
 from dplangevin.pipeline.plan import SUBSET, TABLES, Task, delta, plain, tasks
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem
@@ -103,13 +103,13 @@ class Inputs(NamedTuple):
 
 
 @dataclass
-class Watch:
+class Progress:
     """A record of a sweep, for reports and the progress bar.
 
     Attributes
     ----------
     cost : function that returns the cost of a task, in any measure of time, for the progress bar.
-    lost : dict, run -> reason why it has no result.
+    lost : dict, run -> reason why it has no result, in one line.
     seconds : dict, run -> seconds that its tasks took, each on one worker.  Tasks that run together share the
         time in proportion to their cost.
     """
@@ -150,22 +150,22 @@ def sweep(
     dataset: str,
     inputs: Inputs,
     store: Store,
-    watch: "Watch | None" = None,
+    progress: "Progress | None" = None,
 ) -> list[str]:
     """Finish all tasks of an experiment on a data set; return their keys in order.
 
     Parameters
     ----------
     store : Store of the tables that `tables` names.
-    watch : Watch or None; if given, it records failures, and the keys are those of the finished tasks.
+    progress : Progress or None; if given, it records failures, and the keys are those of the finished tasks.
 
     Raises
     ------
-    ValueError : Without a watch: a method or a budget failed.  The other tasks are finished first, and the
+    ValueError : Without `progress`: a method or a budget failed.  The other tasks are finished first, and the
         message names all failures.  If all failures have one type, derived from ValueError or OSError, that
         type is raised.
     """
-    work = Work(cfg, experiment, dataset, inputs, store.folder)
+    work = SweepTasks(cfg, experiment, dataset, inputs, store.folder)
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
     failed: dict[int, Exception] = {}
     if missing:
@@ -174,19 +174,21 @@ def sweep(
             file.get()  # makes it once, or fails once instead of in every task
         groups = work.groups(missing, failed)
         code = [__name__, *targets(*(work.tasks[i].config for i in missing), plain(work.spec))]
-        shelf = Shelf(store, [[work.keys[i] for i in group] for group in groups])
-        costs = [sum(1.0 if watch is None else watch.cost(work.tasks[i]) for i in group) for group in groups]
-        with tqdm(total=sum(costs), **(BAR if watch is None else watch.bar)) as shown:
-            for done in computed(work.compute, groups, work.need(files), code, shelf):
+        results = CallResults(store, [[work.keys[i] for i in group] for group in groups])
+        costs = [
+            sum(1.0 if progress is None else progress.cost(work.tasks[i]) for i in group) for group in groups
+        ]
+        with tqdm(total=sum(costs), **(BAR if progress is None else progress.bar)) as shown:
+            for done in computed(work.compute, groups, work.resources(files), code, results):
                 group = groups[done.number]
                 if done.error is not None:
                     failed |= dict.fromkeys(group, reported(done.error))
-                if watch is not None:
-                    watch.took([work.tasks[i] for i in group], done.seconds)
+                if progress is not None:
+                    progress.took([work.tasks[i] for i in group], done.seconds)
                 shown.update(costs[done.number])
-    if watch is not None:
+    if progress is not None:
         for i, error in sorted(failed.items()):
-            watch.lost.setdefault(work.tasks[i].run.name, str(error))
+            progress.lost.setdefault(work.tasks[i].run.name, first_line(error))
         return [name for i, name in enumerate(work.keys) if i not in failed]
     if failed:
         reasons = dict.fromkeys(f"{work.tasks[i].run.name}: {error}" for i, error in sorted(failed.items()))
@@ -242,7 +244,7 @@ def drawn_in(spec: Mapping[str, Any] | DictConfig) -> torch.dtype:
     return {None: random.NORMALS, "float32": torch.float32, "float64": torch.float64}[name]
 
 
-class Work:
+class SweepTasks:
     """The tasks of a sweep, and how each is computed.
 
     `folder` holds unfinished work, such as checkpoints.
@@ -279,12 +281,12 @@ class Work:
         for name in targets(*(task.config for task in self.tasks), plain(self.spec)):
             get_object(name)
 
-    def need(self, files: Sequence[File]) -> Need:
+    def resources(self, files: Sequence[File]) -> Resources:
         """Return what the computation of a group on some of these files needs.
 
         Networks use a GPU.  The memory estimate covers the rows as they are read, scaled, and as tensors.
         """
-        return Need(MEMORY + COPIES * max(map(_unpacked, files)), gpu=int(self.one_budget_per_task))
+        return Resources(MEMORY + COPIES * max(map(_unpacked, files)), gpu=int(self.one_budget_per_task))
 
     def groups(self, missing: Sequence[int], failed: dict[int, Exception]) -> list[list[int]]:
         """Return groups of tasks that run together: chains on the same rows and noise; others run alone.
@@ -653,6 +655,14 @@ def reported(error: Exception) -> Exception:
     if not isinstance(error, (ValueError, OSError, DataError)):
         traceback.print_exception(error)
     return error
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message; the name of its type too, unless a ValueError has a message."""
+    line = next(filter(str.strip, str(error).splitlines()), "")
+    if line and isinstance(error, ValueError):
+        return line
+    return ": ".join(filter(None, [type(error).__name__, line]))
 
 
 def _unpacked(file: File) -> int:

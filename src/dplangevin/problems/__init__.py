@@ -236,3 +236,13 @@ class Problem(Protocol):
         of a checkpoint.
         """
         ...
+
+
+class DefaultSteps:
+    """Mixin of a `Problem` that takes no steps of its own."""
+
+    def descent(self, chains: Sequence[Chain]) -> Descent | None:
+        return None
+
+    def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
+        return kernel

@@ -38,7 +38,7 @@ from dplangevin import random
 from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.problems import Descent, Facts, Sums
+from dplangevin.problems import DefaultSteps, Facts, Sums
 from dplangevin.problems.network import AT_ONCE, as_inputs
 from dplangevin.problems.networks import Generator, Network, adversaries, named
 
@@ -74,7 +74,7 @@ class Adversary:
 
 
 @dataclass(frozen=True)
-class GanProblem:
+class GanProblem(DefaultSteps):
     """The d parameters of a discriminator, learned from images of which only a few have labels.
 
     After the discriminator's d parameters, theta has those of the generator.  The noise and `clipped_sum`
@@ -260,9 +260,6 @@ class GanProblem:
             logits = (self.network.logits(each, x)[..., :-1] for x in parts)
             found.append(torch.cat([part.softmax(-1).cpu() for part in logits], 1))
         return torch.stack(found, 1)
-
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        return None
 
     def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
         """Return `Against` around the kernel; without a generator, return the kernel itself."""

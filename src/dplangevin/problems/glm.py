@@ -28,14 +28,14 @@ from torch import Tensor
 from dplangevin.checks import count, positive, real, require
 from dplangevin.data import clip_rows
 from dplangevin.engine import long_sums, memory
-from dplangevin.problems import Descent, Facts, Sums
+from dplangevin.problems import DefaultSteps, Descent, Facts, Sums
 from dplangevin.problems.losses import Loss, classifier, huber, named, softmax
 from dplangevin.problems.sampling import RANDOM_SIZE
 from dplangevin.random import Batch
 
 if TYPE_CHECKING:
     from dplangevin.data import Dataset
-    from dplangevin.problems.chain import Chain, Kernel
+    from dplangevin.problems.chain import Chain
 
 CELLS = 2**20  # numbers of drawn rows that are gathered at a time on a CPU
 TESTED = 2**22  # margins of test rows that are computed at a time
@@ -136,7 +136,7 @@ class Space:
 
 
 @dataclass(frozen=True)
-class Glm:
+class Glm(DefaultSteps):
     """A generalised linear model with rows ``||x_i||_2 <= row_bound``.
 
     The parameter theta has length ``d = classes * features``, where `classes` is the number of margins of a
@@ -571,9 +571,6 @@ class Glm:
             flat = part.reshape(len(self.x_test), -1, self.features)
             margins = flat.to(self.x_test.dtype) @ self.x_test.mT
             yield margins.view(*part.shape[:2], self.classes, -1)
-
-    def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
-        return kernel
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
         """Return ``theta <- keep theta - ((eta/tau) sum_B min(1, clip/||g_i||) g_i + noise)``.

@@ -6,9 +6,7 @@ A network minimises the cross entropy of images, or of the inputs of the part of
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,17 +15,14 @@ from dplangevin.data import Dataset
 from dplangevin.data.pixels import scaled
 from dplangevin.engine import passes
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.problems import Descent, Facts, Sums
+from dplangevin.problems import DefaultSteps, Facts, Sums
 from dplangevin.problems.networks import Network
-
-if TYPE_CHECKING:
-    from dplangevin.problems.chain import Chain, Kernel
 
 AT_ONCE = 1000  # test rows whose logits are computed together
 
 
 @dataclass(frozen=True)
-class NetworkProblem:
+class NetworkProblem(DefaultSteps):
     """The parameters of `network`, learned from labelled examples.
 
     Attributes
@@ -122,12 +117,6 @@ class NetworkProblem:
             parts = (as_inputs(rows.to(theta.device))[None] for rows in self.x_test.split(AT_ONCE))
             found.append(torch.cat([self.network.logits(each, x).softmax(-1).cpu() for x in parts], 1))
         return torch.stack(found, 1)
-
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        return None
-
-    def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
-        return kernel
 
 
 def as_inputs(x: Tensor) -> Tensor:

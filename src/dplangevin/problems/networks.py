@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -26,32 +26,23 @@ ENTRIES = ("conv", "linear", "max_pool", "avg_pool", "activation", "flatten", "u
 
 
 @dataclass(frozen=True)
-class Network:
-    """A network f(x; theta) from images to logits.
-
-    Stacked networks share one template.  Their theta is (S, d), with one row for each network.  A row holds
-    the parameters one after another, in the template's order.
+class Template:
+    """What a `Network` and a `Generator` share.
 
     Attributes
     ----------
     module : nn.Module
         Template.  Theta has the shapes and the order of its parameters, but not their values.
-    shape : (int, int, int)
-        Channels, height and width of one example.
-    classes : int
-        K.
     """
 
     module: nn.Module
-    shape: tuple[int, int, int]
-    classes: int
 
     @property
     def d(self) -> int:
         """Number of parameters."""
         return sum(p.numel() for p in self.module.parameters())
 
-    def to(self, device: torch.device) -> "Network":
+    def to(self, device: torch.device) -> Self:
         """Return the network with its template's constants on another device."""
         return replace(self, module=deepcopy(self.module).to(device))
 
@@ -64,6 +55,25 @@ class Network:
         """
         return initial(self.module, rng, seeds)
 
+
+@dataclass(frozen=True)
+class Network(Template):
+    """A network f(x; theta) from images to logits.
+
+    Stacked networks share one template.  Their theta is (S, d), with one row for each network.  A row holds
+    the parameters one after another, in the template's order.
+
+    Attributes
+    ----------
+    shape : (int, int, int)
+        Channels, height and width of one example.
+    classes : int
+        K.
+    """
+
+    shape: tuple[int, int, int]
+    classes: int
+
     def logits(self, theta: Tensor, x: Tensor) -> Tensor:
         """Return the logits f(x; theta_s), (S, B, K), without a graph.
 
@@ -73,35 +83,19 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Generator:
+class Generator(Template):
     """A network g(z; theta) from latent variables to images.
 
     Attributes
     ----------
-    module : nn.Module
-        Template, like that of a `Network`.
     latent : int
         Number of entries of z.
     shape : (int, int, int)
         Channels, height and width of an image.
     """
 
-    module: nn.Module
     latent: int
     shape: tuple[int, int, int]
-
-    @property
-    def d(self) -> int:
-        """Number of parameters."""
-        return sum(p.numel() for p in self.module.parameters())
-
-    def to(self, device: torch.device) -> "Generator":
-        """Return the generator with its template's constants on another device."""
-        return replace(self, module=deepcopy(self.module).to(device))
-
-    def init(self, rng: torch.Generator, seeds: int) -> Tensor:
-        """Draw parameters as `Network.init` does."""
-        return initial(self.module, rng, seeds)
 
     def images(self, theta: Tensor, z: Tensor) -> Tensor:
         """Return images g(z; theta) ``(B, C, H, W)`` of one network; autograd goes through them.
@@ -121,14 +115,14 @@ def named(module: nn.Module, theta: Tensor) -> dict[str, Tensor]:
 
 
 def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
-    """Draw parameters (seeds, d); see `Network.init`.
+    """Draw parameters (seeds, d); see `Template.init`.
 
     A transposed convolution is treated like a convolution whose weight has its inputs on the first axis.
 
     Parameters
     ----------
     module : nn.Module
-        Template, like that of a `Network`.
+        As in `Template`.
     rng : torch.Generator
         Generator of the draws.  The parameters are on its device.
     seeds : int
@@ -165,13 +159,11 @@ def generator(layers: Iterable[Mapping[str, Any]], latent: int, shape: Iterable[
     ValueError
         For unknown layers, and if the last layer does not give images of `shape`.
     """
-    size = tuple(shape)
-    if len(size) != 3:
-        raise ValueError(f"shape must be channels, height, width, not {list(size)}")
+    size = _image_shape(shape)
     module, made = _sequence(layers, (latent,))
     if made != size:
         raise ValueError(f"the last layer gives {list(made)}, not images of {list(size)}")
-    return Generator(module, latent, (size[0], size[1], size[2]))
+    return Generator(module, latent, size)
 
 
 def build(layers: Iterable[Mapping[str, Any]], shape: Iterable[int], classes: int) -> Network:
@@ -201,13 +193,11 @@ def build(layers: Iterable[Mapping[str, Any]], shape: Iterable[int], classes: in
     ValueError
         For unknown words, and if the last layer does not give `classes` logits.
     """
-    size = tuple(shape)
-    if len(size) != 3:
-        raise ValueError(f"shape must be channels, height, width, not {list(size)}")
+    size = _image_shape(shape)
     template, made = _sequence(layers, size)
     if made != (classes,):
         raise ValueError(f"the last layer gives {list(made)}, not the {classes} logits of {classes} classes")
-    return Network(template, (size[0], size[1], size[2]), classes)
+    return Network(template, size, classes)
 
 
 def adversaries(
@@ -251,6 +241,14 @@ def adversaries(
     image = (colours, height, width)
     discriminator = build([*down, {"linear": classes}], image, classes)
     return discriminator, generator([*up, {"activation": "tanh"}], latent, image)
+
+
+def _image_shape(shape: Iterable[int]) -> tuple[int, int, int]:
+    """Return channels, height and width."""
+    size = tuple(shape)
+    if len(size) != 3:
+        raise ValueError(f"shape must be channels, height, width, not {list(size)}")
+    return size[0], size[1], size[2]
 
 
 def _sequence(

@@ -27,8 +27,7 @@ class Toy:
         return [{"unit": unit, "value": self.scale * seed, "note": ""}]
 
 
-def test_finished_units_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DPL_WORKERS", "1")
+def test_finished_units_are_kept(tmp_path: Path) -> None:
     spec = OmegaConf.create({"_target_": f"{__name__}.Toy", "scale": 0.5, "folder": str(tmp_path)})
     broken, log = tmp_path / "broken", tmp_path / "log"
     broken.touch()

@@ -55,7 +55,7 @@ def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: 
     [
         ({"epsilon_replace_one": 0.5}, "holds"),
         ({"epsilon_add_remove": 2.0}, "not proven"),
-        ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0}, "contradicted by the attack"),
+        ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0}, "contradicted"),
         ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0, "rescued": 1}, "holds only at other settings"),
     ],
 )

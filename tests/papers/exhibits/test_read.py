@@ -50,6 +50,8 @@ def test_folders_of_an_exhibit() -> None:
 
 def test_write_replaces_a_folder_and_leaves_no_scraps(tmp_path: Path) -> None:
     (tmp_path / "old.png").write_bytes(b"old")
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+    (tmp_path / ".ipynb_checkpoints/a.csv").touch()
     files.write(tmp_path, {"a.csv": b"1\n"}, only=True)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
     with pytest.raises(TypeError):

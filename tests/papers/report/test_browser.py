@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import chromium, serious, watched
+from browsing import serious, watched
 from playwright.sync_api import Browser, Page, expect
 
 SITE = Path(__file__).parents[3] / "results/report"
@@ -19,12 +19,6 @@ PAGES = [
     "privacy.html",
     "how.html",
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as started:
-        yield started
 
 
 @contextmanager

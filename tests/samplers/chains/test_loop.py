@@ -370,6 +370,10 @@ def test_chains_that_cannot_share_batches_are_refused() -> None:
             run(problem(), [one, other], 1, rng)
     with pytest.raises(ValueError, match=r"clip \[0\.0\] must be positive"):
         run(problem(), [chain("poisson", clip=0.0)], 1, rng)
+    for step, named in ((1e-44, "step size/minibatch 1.4e-45"), (1e32, "noise of a step")):
+        fused = chain("subset")._replace(step=torch.full((STEPS,), step), noise_std=torch.ones(STEPS))
+        with pytest.raises(ValueError, match=f"{named}.* out of the range of float32"):
+            run(logistic(n=N), [fused], 1, rng)
     wild = one._replace(step=torch.full((STEPS,), 1e39, dtype=torch.float64))
     with pytest.raises(ValueError, match=r"step \d+: .*lower its step size"):
         run(problem(), [wild], 1, rng)

@@ -5,7 +5,6 @@ whose mean and covariance must be the posterior's within Monte Carlo error.
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,19 +22,6 @@ CHAINS = 1500
 ERRORS = 4.5  # standard errors allowed; among 14 numbers one is beyond by chance once in 10,000 runs
 
 
-def column(value: float) -> Tensor:
-    return torch.tensor([[value]])
-
-
-def sample(problem: Glm, state: Any, steps: int, step: Callable[[Any, Tensor, Tensor], Any]) -> Tensor:
-    """Last states ``(CHAINS, d)``; step(state, gradient, standard normals)."""
-    rng = torch.Generator().manual_seed(0)
-    for _ in range(steps):
-        normals = torch.randn(state.theta.shape, generator=rng)
-        state = step(state, problem.grad(state.theta), normals)
-    return state.theta[:, 0].double()
-
-
 def check(theta: Tensor, mean: Tensor, covariance: Tensor) -> None:
     """In the coordinates that make the posterior N(0, I): means 0 +- 1/sqrt(n), variances 1 +- sqrt(2/n), others 0."""
     whitened = torch.linalg.solve_triangular(torch.linalg.cholesky(covariance), (theta - mean).T, upper=False)
@@ -49,71 +35,48 @@ def posterior() -> tuple[Glm, Tensor, Tensor]:
     return gaussian(n=60)
 
 
-def rough_and_slow(covariance: Tensor) -> tuple[float, float]:
-    """Largest curvature of U, and how often it holds the smallest."""
-    curvature = torch.linalg.eigvalsh(covariance).reciprocal()
-    return float(curvature.max()), float(curvature.max() / curvature.min())
-
-
-def test_sgld(posterior: tuple[Glm, Tensor, Tensor]) -> None:
-    problem, mean, covariance = posterior
-    most, condition = rough_and_slow(covariance)
-    eta = column(0.04 / most)
-    kernel = sgld()
-    theta = sample(
-        problem,
-        kernel.init(torch.zeros(CHAINS, 1, problem.d)),
-        int(5 * condition / 0.04),
-        lambda state, gradient, z: kernel.step(state, gradient, (2 * eta).sqrt() * z, eta),
-    )
-    check(theta, mean, covariance)
-
-
-def test_sghmc(posterior: tuple[Glm, Tensor, Tensor]) -> None:
-    problem, mean, covariance = posterior
-    most, condition = rough_and_slow(covariance)
-    friction, share = 0.1, 0.002
-    eta, start = column(share / most), torch.zeros(CHAINS, 1, problem.d)
-    kernel = sghmc(friction)
-    theta = sample(
-        problem,
-        kernel.init(start, start),
-        int(5 * condition * friction / share),
-        lambda state, gradient, z: kernel.step(state, gradient, (2 * friction * eta).sqrt() * z, eta),
-    )
-    check(theta, mean, covariance)
-
-
-def test_sgnht(posterior: tuple[Glm, Tensor, Tensor]) -> None:
-    """At friction .02 its temperature is (1 + sqrt(.96))/2 = .99; the thermostat takes long to settle."""
-    problem, mean, covariance = posterior
-    most, condition = rough_and_slow(covariance)
-    friction, share = 0.02, 0.0002
-    eta, start = column(share / most), torch.zeros(CHAINS, 1, problem.d)
-    kernel = sgnht()
-    theta = sample(
-        problem,
-        kernel.init(start, start, torch.full((CHAINS, 1, 1), friction)),
-        int(20 * condition * friction / share),
-        lambda state, gradient, z: kernel.step(state, gradient, (2 * friction * eta).sqrt() * z, eta),
-    )
-    check(theta, mean, covariance)
-
-
-def test_sgfs(posterior: tuple[Glm, Tensor, Tensor]) -> None:
-    """F = I and N(0, 4/eta), as Ahn et al.; the Fisher information of a record is that of the model, X^T X/N."""
-    problem, mean, covariance = posterior
-    most, condition = rough_and_slow(covariance)
-    eta = column(0.08 / most)
+def started(name: str, problem: Glm, friction: float) -> tuple[Any, Any]:
+    """A kernel, and its state at 0."""
+    kernel: Any
+    start = torch.zeros(CHAINS, 1, problem.d)
+    if name == "sgld":
+        kernel = sgld()
+        return kernel, kernel.init(start)
+    if name == "sghmc":
+        kernel = sghmc(friction)
+        return kernel, kernel.init(start, start)
+    if name == "sgnht":
+        kernel = sgnht()
+        return kernel, kernel.init(start, start, torch.full((CHAINS, 1, 1), friction))
+    # F = I and N(0, 4/eta), as Ahn et al.; the Fisher information of a record is that of the model, X^T X/N
     kernel = sgfs(torch.eye(problem.d), problem.n, problem.n)
-    fisher = (problem.gram / problem.n)[:, None]
-    theta = sample(
-        problem,
-        kernel.init(torch.zeros(CHAINS, 1, problem.d), fisher),
-        int(5 * condition / 0.04),
-        lambda state, gradient, z: kernel.step(state, gradient, 2 / eta.sqrt() * z, eta),
-    )
-    check(theta, mean, covariance)
+    return kernel, kernel.init(start, (problem.gram / problem.n)[:, None])
+
+
+@pytest.mark.parametrize(
+    ("name", "friction", "share", "times"),
+    [
+        ("sgld", 1.0, 0.04, 5),
+        ("sghmc", 0.1, 0.002, 5),
+        # the temperature is (1 + sqrt(.96))/2 = .99; the thermostat takes long to settle
+        ("sgnht", 0.02, 0.0002, 20),
+        ("sgfs", 1.0, 0.08, 10),
+    ],
+)
+def test_kernels_sample_the_posterior(
+    name: str, friction: float, share: float, times: float, posterior: tuple[Glm, Tensor, Tensor]
+) -> None:
+    """share: eta times the largest curvature.  A chain has ``times condition friction/share`` steps."""
+    problem, mean, covariance = posterior
+    curvature = torch.linalg.eigvalsh(covariance).reciprocal()
+    most, condition = float(curvature.max()), float(curvature.max() / curvature.min())
+    eta, rng = torch.tensor([[share / most]]), torch.Generator().manual_seed(0)
+    std = 2 / eta.sqrt() if name == "sgfs" else (2 * friction * eta).sqrt()
+    kernel, state = started(name, problem, friction)
+    for _ in range(int(times * condition * friction / share)):
+        normals = torch.randn(state.theta.shape, generator=rng)
+        state = kernel.step(state, problem.grad(state.theta), std * normals, eta)
+    check(state.theta[:, 0].double(), mean, covariance)
 
 
 def test_sgnht_targets_the_posterior_in_spite_of_gradient_noise() -> None:

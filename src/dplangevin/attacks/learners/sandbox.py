@@ -70,6 +70,10 @@ def checked(table: Table, row_bound: float) -> Table:
     require(x.ndim == 2 and y.shape == x.shape[:1], f"X {x.shape} and y {y.shape} must be (n, d) and (n,)")
     count(3, records=len(x))
     require(bool(np.isfinite(x).all()), "X must be finite: fill or leave out missing values")
+    known = all(label is not None and label == label for label in y.tolist())  # nan is not equal to itself
+    require(known, "y must have no missing labels: leave out their rows")
+    if all(isinstance(label, str) for label in y.tolist()):  # pandas has them as objects
+        y = y.astype(str)
     longest = float(np.linalg.norm(x, axis=1).max())
     require(
         longest <= row_bound * (1 + 1e-9),

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from dplangevin.attacks.learners.sandbox import Table
 from dplangevin.attacks.learners.search import LearnerAudit
 
 INLINE = 12  # rows that are written into the program; more are read from CSV files
-FILES = "first.csv", "second.csv"
+FILES, PROGRAM = ("first.csv", "second.csv"), "show.py"
+LAST = "print(f'rate of the event: "  # how the last line of a program begins
 CLAIM = "epsilon", "delta"  # parameters that are written even where they are the defaults
 LOWEST_BIT = """def lowest(x):  # the exponent of the largest power of 2 that x is a multiple of
     top, bottom = float(x).as_integer_ratio()
@@ -20,8 +22,14 @@ LOWEST_BIT = """def lowest(x):  # the exponent of the largest power of 2 that x 
 INDEX = re.compile(r"(.*)\[(\d+(?:, \d+)*)\]")
 
 
-def program(found: LearnerAudit, learner: Learner) -> str:
+def program(found: LearnerAudit, learner: Learner, named: str = "") -> str:
     """Return the text of the program for the strongest event of an audit.
+
+    Parameters
+    ----------
+    found : LearnerAudit
+    learner : Fitted or Trained, the learner that was audited.
+    named : str, module:function of a `Trained` learner; "": the function's own name.
 
     Raises
     ------
@@ -33,7 +41,7 @@ def program(found: LearnerAudit, learner: Learner) -> str:
     witness = found.confirmed or found.judged[0]
     tables = witness.tables
     body = _event(witness.statistic, witness.event.threshold, witness.event.below)
-    fit, importing = _made(learner)
+    fit, importing = _made(learner, named)
     lines = ["import numpy as np"]
     if "warned" in body:
         lines.insert(0, "import warnings")
@@ -63,10 +71,13 @@ def program(found: LearnerAudit, learner: Learner) -> str:
     lines.append(f"    return {body}")
     lines.append(f"p, q = (np.mean([event(*D, seed) for seed in range({found.runs})]) for D in (D1, D2))")
     allowed = f"{{np.exp({found.claims.epsilon:g}) * q + {found.claims.delta:g}:.4f}}"
-    lines.append(
-        f"print(f'rate of the event: {{p:.4f}} on D1, {{q:.4f}} on D2; the claim allows {allowed} on D1')"
-    )
+    lines.append(f"{LAST}{{p:.4f}} on D1, {{q:.4f}} on D2; the claim allows {allowed} on D1')")
     return "\n".join([*lines, ""])
+
+
+def is_program(path: Path) -> bool:
+    """Return whether a file is a text of `program`."""
+    return path.is_file() and f"\n{LAST}".encode() in path.read_bytes()
 
 
 def csv(table: Table) -> str:
@@ -77,16 +88,21 @@ def csv(table: Table) -> str:
 
 def _written(table: Table, file: str) -> str:
     if len(table.X) > INLINE:
-        return f"(lambda t: (t.iloc[:, :-1].to_numpy(), t.iloc[:, -1].to_numpy()))(pd.read_csv('{file}'))"
+        kind = "str" if table.y.dtype.kind == "U" else ""
+        return (
+            f"(lambda t: (t.iloc[:, :-1].to_numpy(), t.iloc[:, -1].to_numpy({kind})))(pd.read_csv('{file}'))"
+        )
     return f"np.array({table.X.tolist()}), np.array({table.y.tolist()})"
 
 
-def _made(learner: Learner) -> tuple[str, str]:
+def _made(learner: Learner, named: str) -> tuple[str, str]:
     """Return the expression that fits, and the line that imports."""
     if isinstance(learner, Trained):
-        name = learner.function.__qualname__
+        if not named:  # a partial has no name of its own
+            named = f"{learner.function.__module__}:{learner.function.__qualname__}"
+        module, _, name = named.partition(":")
         return f"{name}(Table(X, y), seed)", (
-            f"from {learner.function.__module__} import {name}; from collections import namedtuple; "
+            f"from {module} import {name.partition('.')[0]}; from collections import namedtuple; "
             "Table = namedtuple('Table', 'X y')"
         )
     kind = type(learner.estimator)

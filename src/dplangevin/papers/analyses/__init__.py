@@ -18,7 +18,7 @@ from tqdm import tqdm
 from dplangevin.files import key
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.code import code_hash, targets
-from dplangevin.pipeline.executor import Shelf, computed
+from dplangevin.pipeline.executor import CallResults, computed
 
 
 class Analysis(Protocol):
@@ -55,8 +55,8 @@ def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
     failed: dict[int, Exception] = {}
     if missing:
         function = partial(_rows, analysis, seed, store.paths[0].stem)
-        shelf = Shelf(store, [[name] for name, _ in missing])
-        called = computed(function, [unit for _, unit in missing], code=[__name__, *code], shelf=shelf)
+        results = CallResults(store, [[name] for name, _ in missing])
+        called = computed(function, [unit for _, unit in missing], code=[__name__, *code], results=results)
         for done in tqdm(called, total=len(missing), unit="unit", disable=None):
             if done.error is not None:
                 failed[done.number] = done.error

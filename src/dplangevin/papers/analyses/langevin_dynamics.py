@@ -65,7 +65,7 @@ def gaussian_dynamics(contraction: float, start: float, steps: int) -> tuple[flo
     return distance**2 / (2 * variance), 2 * largest * -math.expm1(-steps / largest)
 
 
-def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float, nodes: int = 4001) -> float:
+def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float) -> float:
     """Return an upper bound on c for a mixture of two Gaussians that is c-LSI.
 
     The bound is 2 E[f'^2]/Ent(f^2) by Definition 3.2, for the best of several functions f. Each f rises from
@@ -76,10 +76,9 @@ def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float, nodes
     ----------
     centres, weights : of the two Gaussians, (2,), ascending.
     std : of both.
-    nodes : lattice points of the integrals.
     """
     low, high = centres
-    x, width = np.linspace(low - 10 * std, high + 10 * std, nodes, retstep=True)
+    x, width = np.linspace(low - 10 * std, high + 10 * std, 4001, retstep=True)
     density = np.exp(-0.5 * ((x - centres[:, None]) / std) ** 2).T @ weights / (std * math.sqrt(2 * math.pi))
     best = math.inf
     for begin, end in product(np.linspace(low, high, 21), np.linspace(low, high + 3 * std, 21)):

@@ -8,8 +8,9 @@ Each row is one promise. Its columns are
   sampling has no such neighbours;
 - epsilon_attack: the attack epsilon (lower bound) on data sets that the hypotheses admit, at 95 % from
   `attack_runs` runs, or exact for one pair of data sets (0 runs);
-- tight: 1 if some pair of data sets costs the proven epsilon; 0 if that is only an upper bound, as for a last
-  iterate;
+- tight: 1 if some pair of data sets costs the proven epsilon, as for equal Gaussian steps on all rows or on
+  Poisson samples; 0 if it is only an upper bound, as for samples of a fixed size, posterior samples, last
+  iterates, and noise that the event rounds down;
 - chosen: the values that we chose for settings that the paper does not state;
 - solved: the settings that would keep the promise;
 - rescued: 1 if there are such settings and the paper leaves them open;
@@ -25,18 +26,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from dp_accounting import DpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 
 from dplangevin import random
 from dplangevin.attacks.audit import audit
 from dplangevin.papers.analyses.mechanisms import described
 from dplangevin.privacy.accountants.protocol import Accountant, leaves
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import CHANGED, Adjacency, FisherScoringDpEvent, LangevinDpEvent
+from dplangevin.privacy.events import CHANGED, Adjacency
 
 Draw = Callable[[DpEvent, int, torch.Generator], tuple[np.ndarray, np.ndarray]]
 CONFIDENCE = 0.95
-LOOSE = (LangevinDpEvent, FisherScoringDpEvent)  # mechanisms whose proven epsilon is only an upper bound
+ATTAINED = (
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+)  # mechanisms whose proven epsilon some pair of data sets costs
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,11 @@ class ExactPair:
     Attributes
     ----------
     epsilon : `epsilon(event, delta)` returns it, for replace_one neighbours.
+    event : the mechanism that runs on the pair; None: that of the promise.
     """
 
     epsilon: Callable[[DpEvent, float], float]
+    event: DpEvent | None = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +180,8 @@ class Promise:
         if self.event is None:
             return row
         row["mechanism"] = described(self.event)
-        row["tight"] = int(not any(isinstance(leaf, LOOSE) for leaf, _ in leaves(self.event)))
+        levels = {leaf for leaf, _ in leaves(self.event)}  # several: their noise is rounded down
+        row["tight"] = int(len(levels) == 1 and isinstance(levels.pop(), ATTAINED))
         for adjacency in self.neighbours:
             row[f"epsilon_{adjacency}"] = Tight().epsilon(self.event, delta, adjacency)
         rng = random.generator(seed, row["mechanism"])
@@ -198,7 +205,7 @@ class Promise:
         if self.attack is None:
             return {}
         if isinstance(self.attack, ExactPair):
-            epsilon, runs = self.attack.epsilon(event, delta), 0
+            epsilon, runs = self.attack.epsilon(self.attack.event or event, delta), 0
         else:
             first, second = self.attack.draw(self.attack.event or event, self.attack.runs, rng)
             result = audit(first, second, delta, CONFIDENCE)
@@ -210,7 +217,7 @@ class Promise:
             return {}
         batches = {a: self.solve(epsilon, delta, a) for a in self.neighbours}
         texts = [f"batch >= {b} ({a.replace('_', '-')})" for a, b in batches.items() if b is not None]
-        solved = ", ".join(texts) or f"no batch up to {self.solve.most}"
+        solved = ", ".join(texts) or f"no batch up to {self.solve.most} records"
         return {"solved": solved, "rescued": int(self.solve.open and bool(texts))}
 
 

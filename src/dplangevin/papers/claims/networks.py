@@ -306,7 +306,8 @@ def weighted_sum(
     """Test that a weighted sum of mean accuracies is above -margin and at most `most`.
 
     The claim is shown if the 95 % interval of the sum lies between these two ends. The opposite is shown if
-    the interval lies outside. The interval is by Welch-Satterthwaite, which takes seeds as independent.
+    the interval lies outside. The interval is Student's over the sums of single seeds, because runs may share
+    the noise of a seed. Where terms have different seeds it is by Welch-Satterthwaite.
 
     Parameters
     ----------
@@ -353,15 +354,17 @@ def _sum(
     if len(present) < len(parts):
         return None
     values = [(weight, _by_seed(rows)) for weight, rows in present]
-    interval = welch(values)
+    sums = pd.concat([weight * value for weight, value in values], axis=1).sum(axis=1, skipna=False)
+    interval = welch(values) if sums.hasnans else t_interval(sums)
     inside = interval.low > -margin and interval.high <= most
-    direction = 1 if inside else -1 if interval.high < -margin or interval.low > most else 0
+    direction = 1 if inside else -1 if interval.high <= -margin or interval.low > most else 0
     each = "; ".join(
         f"{_in_words(rows, where)} {percent(_by_seed(rows).mean())} %{_price(rows)}"
         for (_, rows), (_, where) in zip(present, terms, strict=True)
     )
     seeds = _limits(interval, *(len(v) for _, v in values))
     text = f"{words.features(name)}: {points(interval.mean, '+')} {seeds} ({each})"
+    text += ", the same in every seed" if not sums.hasnans and sums.eq(0).all() else ""
     return NetworkEvidence(interval, -margin < interval.mean <= most, direction, text)
 
 

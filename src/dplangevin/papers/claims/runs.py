@@ -225,7 +225,6 @@ def equal_or_slightly_worse(
     second: str,
     slight: float,
     axis: str = "promised",
-    experiment: str = "wang2015",
     sensitivity: str = "",
 ) -> Verdict:
     """Test that the first method is "often" equal to or slightly worse than the second.
@@ -245,7 +244,7 @@ def equal_or_slightly_worse(
         As in `beats`.
     """
     asked_range = AskedRange.near(0.0, slight)
-    pair = [select(runs, dataset, method, experiment) for method in (first, second)]
+    pair = [select(runs, dataset, method, "wang2015") for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis)
     except NoCommonRange as error:
@@ -262,7 +261,7 @@ def equal_or_slightly_worse(
 
     verdict = _often(interval, 2 * agree >= gap.shape[1], asked_range)
     if sensitivity:
-        tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, experiment), shown)
+        tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, "wang2015"), shown)
         verdict, reason = _with_other_settings(verdict, reason, tried)
     return result(interval, verdict, reason, _measure(runs, dataset), asked_range=asked_range)
 
@@ -528,9 +527,7 @@ def better_where_mixed(
 # Numbers about theorems and data
 
 
-def theorem_costs_more(
-    runs: pd.DataFrame, *, dataset: str, method: str, experiment: str = "wang2015"
-) -> Verdict:
+def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verdict:
     """Test that the theorem's ε exceeds the proven ε at the same delta and neighbour relation.
 
     The claim is reproduced if the ratio of the two exceeds 1 at every budget, and contradicted if at none.
@@ -540,8 +537,8 @@ def theorem_costs_more(
     ----------
     runs : DataFrame
         Rows of `papers.exhibits.read.read_runs`.
-    dataset, method, experiment : str
-        The data set, the method, and the experiment that ran it.
+    dataset, method : str
+        The data set and the method.
 
     Returns
     -------
@@ -549,7 +546,7 @@ def theorem_costs_more(
         ours: the median ratio over budgets; low, high: the extremes, which are not a confidence interval.
     """
     asked_range = AskedRange(low=1.0)
-    rows = select(runs, dataset, method, experiment).drop_duplicates("epsilon")
+    rows = select(runs, dataset, method, "wang2015").drop_duplicates("epsilon")
     rows = rows[
         np.isfinite(rows.epsilon_promised) & (rows.epsilon_proven > 0) & np.isfinite(rows.epsilon_proven)
     ]
@@ -571,7 +568,6 @@ def theorem4_constant(
     dataset: str,
     method: str,
     bounds: tuple[float, float],
-    experiment: str = "wang2015",
 ) -> Verdict:
     """Test the size of the constant and the logarithms in Theorem 4 at T = tau.
 
@@ -583,8 +579,8 @@ def theorem4_constant(
     ----------
     runs : DataFrame
         Rows of `papers.exhibits.read.read_runs`, with the number of training rows.
-    dataset, method, experiment : str
-        The data set, the method whose delta counts, and the experiment that ran it.
+    dataset, method : str
+        The data set, and the method whose delta counts.
     bounds : tuple of float
         Lower and upper end of the range that the words are read as.
 
@@ -593,7 +589,7 @@ def theorem4_constant(
     wang2015, Theorem 4.
     """
     n = _fact(runs, dataset, "rows_train")
-    delta = float(select(runs, dataset, method, experiment).delta.iloc[0])
+    delta = float(select(runs, dataset, method, "wang2015").delta.iloc[0])
 
     def product(at: float) -> float:
         return 128 * math.log(2.5 * n / at) * math.log(2 / at)

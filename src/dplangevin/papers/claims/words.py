@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dplangevin.text import number, short
 
+PAPERS = {"wang2015": "Wang et al. 2015", "li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022"}
 # These are the labels of `papers.exhibits.style.LOOKS`, shortened where the sentence gives the context.
 METHODS = {
     "nonprivate": "the non-private fit",

@@ -20,7 +20,7 @@ from dplangevin.text import epsilon, number
 
 EXCEEDS = Look("attack ε exceeds the promised ε", "#D55E00", "o", "", 6.0)
 WITHIN = Look("attack ε is within the promised ε", "#0072B2", "o", "", 6.0)
-VISIBLE = Look("least true ε that these runs would show", "#888888", "|", "", 9.0)
+VISIBLE = Look("true ε needed: the least that so many runs can detect", "#888888", "|", "", 9.0)
 TEXT = (
     "Attack ε is a lower bound with {confidence} confidence. A dot left of the black line is no evidence for or "
     "against the promise. New fits confirm each attack ε that exceeds its promise. Grey mark: for a learner whose "
@@ -29,8 +29,9 @@ TEXT = (
 NOTES = (
     "The attack ε is a lower bound with {confidence} confidence, from two small tables that differ in one record. "
     "`dplangevin audit` searches for the pair and the event ([how](../../../docs/audit.md)). New fits confirm an "
-    "attack ε that exceeds the promise. *No violation found* does not prove the promise. The number under *would show* "
-    "is the least true ε that so many runs would show where a violation is easiest to see. Elsewhere they show less. "
+    "attack ε that exceeds the promise. *No violation found* does not prove the promise. The number under *true ε "
+    "needed* is the least true ε at which so many runs detect a violation where it is easiest to see (randomised "
+    "response). "
     "Every package was given the public facts that it asks for, such as bounds. Where a package does not state its "
     "neighbours, the table has those that its noise is for, or both."
 )
@@ -90,7 +91,7 @@ def audits_page(frame: pd.DataFrame, *, notes: Notes, title: str) -> str:
         "promised ε": cell("epsilon_promised", epsilon),
         "δ": cell("delta", number),
         "attack ε": cell("epsilon_attack", epsilon),
-        "would show": cell("epsilon_visible", epsilon),
+        "true ε needed": cell("epsilon_visible", epsilon),
         "runs": cell("runs", "{:,.0f}".format),
         "result": lambda row: "exceeds" if row.violated else "no violation found",
     }

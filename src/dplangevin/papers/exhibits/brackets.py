@@ -22,7 +22,7 @@ from dplangevin.text import epsilon, number, short
 COLOURS = ("#0072B2", "#009E73", "#E69F00", "#D55E00")  # of the proven ε, in increasing order
 MARKERS = ("o", "s", "^", "D")
 TEXT = (
-    "100 % means that attack and proof meet. All ε are at δ = {delta}. A linear model has {records} rows, and its "
+    "100 % means that attack and proof meet. All ε are at δ = {delta}. A linear model has 1,000 rows, and its "
     "attacks may choose any loss that the price admits. The attack on a network is one training with many canaries. "
     "On MNIST the networks are those of Table 1 and of the GAN of li2019, and the other records are the training "
     "images. "
@@ -43,15 +43,13 @@ NOTES = (
 )
 
 
-def brackets(frame: pd.DataFrame, *, records: int = 1000, title: str) -> Figure:
+def brackets(frame: pd.DataFrame, *, title: str) -> Figure:
     """Draw the share of the proven ε that an attack shows, one line for each method.
 
     Parameters
     ----------
     frame : DataFrame
         Rows of `papers.analyses.brackets` and `papers.analyses.canaries`.
-    records : int
-        Number of rows of the linear model, for the caption.
     """
     names, asked = list(dict.fromkeys(frame.method)), sorted(frame.epsilon_asked.unique())
     looks = [
@@ -72,9 +70,7 @@ def brackets(frame: pd.DataFrame, *, records: int = 1000, title: str) -> Figure:
         ax.set(xlim=(-0.02, 1.04), ylim=(len(names) - 0.4, -0.6), xlabel="attack ε, in % of the proven ε")
         ax.set_yticks(range(len(names)), [label(name) for name in names])
         ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        return lay_out(
-            figure, title, TEXT.format(records=f"{records:,}", **_facts(frame)), [*map(entry, looks)]
-        )
+        return lay_out(figure, title, TEXT.format(**_facts(frame)), [*map(entry, looks)])
 
 
 def label(name: str) -> str:

@@ -23,10 +23,9 @@ from dplangevin.text import distinct, epsilon, fixed, number, numbers, percent, 
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", proven ε {}"}  # block -> text of the budget
 COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `digit_classifier.DigitClassifier`
 SETTINGS = ["step_size", "batch", "epochs", "steps", "clip", "noise_multiplier", "records", "parameters"]
-PRICES = ["epsilon_promised", "epsilon_add_remove", "epsilon_replace_one"]
 COLUMNS = [
     "problem", "block", "run", "method", "epsilon", "label", "accuracy_paper", "seeds", "accuracy", "sd", "low", "high",
-    "accuracy_single", *(f"{name}{end}" for name in COVERAGE for end in ("", "_low", "_high")), *PRICES,
+    "accuracy_single", *(f"{name}{end}" for name in COVERAGE for end in ("", "_low", "_high")), *tables.TRAINING_PRICES,
     "accountant_promised", "delta", *SETTINGS, "violated",
 ]  # fmt: skip
 NOTES = """\

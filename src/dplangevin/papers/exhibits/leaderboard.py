@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from scipy import stats
 
+from dplangevin.files import between
 from dplangevin.leaderboard import KINDS, SIMPLEST, SIZES, classes_of, limits
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import look
@@ -295,13 +296,9 @@ def in_docs(page: str, table: pd.DataFrame) -> str:
     Raises
     ------
     ValueError
-        The page lacks one of the two lines, or has it twice.
+        As by `files.between`.
     """
-    before, _, rest = page.partition(f"{BEGIN}\n")
-    _, _, after = rest.partition(f"{END}\n")
-    if page.count(f"{BEGIN}\n") != 1 or rest.count(f"{END}\n") != 1:
-        raise ValueError(f"the page needs one line {BEGIN!r}, and one line {END!r} below it")
-    return "\n".join([f"{before}{BEGIN}", *advice(table), f"{END}\n{after}"])
+    return between(page, BEGIN, END, advice(table))
 
 
 def _epsilons(table: pd.DataFrame) -> list[float]:

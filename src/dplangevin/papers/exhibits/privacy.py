@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from dplangevin.papers.claims import verdicts
+from dplangevin.papers.claims import verdicts, words
 from dplangevin.papers.claims.analyses import guarantee
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
@@ -46,11 +46,10 @@ OUTCOMES = {  # verdict on the numbers alone; results/claims.csv has the verdict
     verdicts.REPRODUCED: ("holds", "#009E73"),
     verdicts.UNDER_CHOICES: ("holds in part", "#6B6B00"),
     verdicts.NOT_REPRODUCED: ("not proven", "#B35900"),
-    verdicts.CONTRADICTED: ("contradicted by the attack", "#B2182B"),
+    verdicts.CONTRADICTED: ("contradicted", "#B2182B"),
     verdicts.NOT_TESTABLE: ("settings not stated", "#777777"),
 }
 SMALLEST, LARGEST = 1e-3, 1e4
-PAPERS = {"li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022", "wang2015": "Wang et al. 2015"}
 GUARANTEES_TEXT = (
     "A span leads from the attack ε to the proven ε. The true ε for replaced records lies on it. Where it begins at "
     "the left edge, no attack ε above {smallest} is known. Attacks are on the hypotheses of the theorem (95 % "
@@ -71,7 +70,7 @@ def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
     rows = promised[priced]
     lines: list[tuple[str, pd.Series | None]] = []
     for paper, group in rows.groupby("paper", sort=False):
-        lines.append((PAPERS.get(str(paper), str(paper)), None))
+        lines.append((words.PAPERS.get(str(paper), str(paper)), None))
         lines += [(row.label, row) for _, row in group.iterrows()]
     with style.settings():
         figure = Figure(figsize=(9.6, 2.1 + 0.23 * len(lines)), layout="constrained")
@@ -157,7 +156,7 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
     }
     for paper, group in frame.groupby("paper", sort=False):
         reasons = [f"- {row.label}: {verdict[row.id]['reason']}." for _, row in group.iterrows()]
-        heading = ["", f"## {PAPERS.get(str(paper), str(paper))}", ""]
+        heading = ["", f"## {words.PAPERS.get(str(paper), str(paper))}", ""]
         lines += [*heading, *tables.rows_table(group, columns), "", *reasons]
     return tables.page(title, lines)
 

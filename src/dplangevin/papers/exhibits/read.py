@@ -210,20 +210,18 @@ def read_timings(experiment: str, path: Path = TIMINGS) -> pd.DataFrame:
     return table[table.experiment.eq(experiment)].assign(experiment="benchmark", metric="seconds")[columns]
 
 
-def read_brackets(name: str, root: Path = ANALYSES, at: float = 1.0) -> pd.DataFrame:
+def read_brackets(name: str) -> pd.DataFrame:
     """Return the share of the proven ε that an attack shows for each method, as rows with metric "bracket".
+
+    The requested ε is 1.
 
     Parameters
     ----------
     name : str
         Name of the analysis.
-    root : Path
-        Folder that holds the analyses.
-    at : float
-        The requested ε at which the share is taken.
     """
-    table = read_analysis(name, root)
-    shares = table[table.epsilon_asked.eq(at)].rename(columns={"ratio": "value"})
+    table = read_analysis(name)
+    shares = table[table.epsilon_asked.eq(1.0)].rename(columns={"ratio": "value"})
     return shares.assign(experiment=name, dataset="", metric="bracket")[
         ["experiment", "dataset", "method", "metric", "value"]
     ]

@@ -664,8 +664,8 @@ def coverage(frame: pd.DataFrame, *, methods: Sequence[str], title: str = "") ->
         return lay_out(figure, title, text, entries)
 
 
-def coverage_page(frame: pd.DataFrame, *, title: str = "", level: float = 0.95) -> str:
-    """Return a Markdown page with a row for each method, epsilon and interval, at one nominal level.
+def coverage_page(frame: pd.DataFrame, *, title: str = "") -> str:
+    """Return a Markdown page with a row for each method, epsilon and interval, at the nominal level 0.95.
 
     Parameters
     ----------
@@ -673,10 +673,8 @@ def coverage_page(frame: pd.DataFrame, *, title: str = "", level: float = 0.95) 
         Rows of `papers.analyses.coverage`.
     title : str
         Heading of the page.
-    level : float
-        Nominal coverage, in (0, 1); one of those in the frame.
     """
-    rows = frame[np.isclose(frame.level, level)]
+    rows = frame[np.isclose(frame.level, 0.95)]
     columns: dict[str, Cell] = {
         "method": lambda row: look(row.method).label,
         "ε": lambda row: "∞" if math.isinf(row.epsilon) else number(row.epsilon),

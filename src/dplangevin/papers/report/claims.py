@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pandas as pd
 from markupsafe import Markup, escape
 
-from dplangevin.papers.claims import verdicts
+from dplangevin.papers.claims import verdicts, words
 from dplangevin.papers.claims.sentences import asked_range, capital, sentence, tidy
 from dplangevin.text import distinct
 
@@ -24,7 +24,6 @@ PAPERS = {
     "li2019": "Li, Chen, Liu and Carin, On Connecting Stochastic Gradient MCMC and Differential Privacy, AISTATS 2019",
     "ryffel2022": "Ryffel, Bach and Pointcheval, Differential Privacy Guarantees for SGLD, 2022",
 }
-SHORT = {"wang2015": "Wang et al. 2015", "li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022"}
 # The section of each numbered statement, which orders the page.
 # A place that begins with "Section" needs no entry.
 PLACES: dict[str, dict[str, tuple[float, ...]]] = {
@@ -310,7 +309,7 @@ def counts(claims: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[int]]]
         part = own[own.kind.eq(kind)]
         for label, rows in (
             (name, part),
-            *((SHORT.get(str(p), str(p)), rows) for p, rows in part.groupby("paper", sort=False)),
+            *((words.PAPERS.get(str(p), str(p)), rows) for p, rows in part.groupby("paper", sort=False)),
         ):
             numbers = [int(rows.word.eq(word).sum()) for word in COUNTED]
             lines.append((label, [*numbers, len(rows)]))
@@ -332,7 +331,7 @@ def contradicted(claims: pd.DataFrame) -> list[tuple[str, list[tuple[str, str, s
     return [
         (
             str(group.title.iloc[0]),
-            [*zip(group.id, group.paper.replace(SHORT), group["where"], strict=True)],
+            [*zip(group.id, group.paper.replace(words.PAPERS), group["where"], strict=True)],
         )
         for _, group in rows.groupby("fact", sort=False)
     ]

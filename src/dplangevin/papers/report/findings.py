@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from dplangevin.files import between
 from dplangevin.text import short
 
 TEXTS = ("title", "claimed", "sentence", "certainty", "consequence", "why")  # of a finding, in conf/report
@@ -142,16 +143,10 @@ def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.D
     Unknown
         The table lacks a claim that a finding names.
     ValueError
-        The page lacks one of the lines `BEGIN` and `END`, or has it twice.
+        As by `files.between`.
     """
-    before, _, rest = page.partition(f"{BEGIN}\n")
-    _, _, after = rest.partition(f"{END}\n")
-    if page.count(f"{BEGIN}\n") != 1 or rest.count(f"{END}\n") != 1:
-        raise ValueError(f"the page needs one line {BEGIN!r}, and one line {END!r} below it")
-    items = [
-        _item(place, entry, claims) for place, entry in enumerate(findings.values(), 1) if place <= SHOWN
-    ]
-    return "\n".join((before + BEGIN, *items, END, after))
+    shown = list(findings.values())[:SHOWN]
+    return between(page, BEGIN, END, (_item(place, entry, claims) for place, entry in enumerate(shown, 1)))
 
 
 def _item(place: int, entry: Mapping[str, Any], claims: pd.DataFrame) -> str:

@@ -22,7 +22,7 @@ from omegaconf import DictConfig
 from dplangevin.files import sha256
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.analyses import guarantee
-from dplangevin.papers.claims.words import relations
+from dplangevin.papers.claims.words import PAPERS, relations
 from dplangevin.papers.exhibits import compare, privacy, read
 from dplangevin.papers.exhibits.style import look
 from dplangevin.papers.report import charts, claims, glossary, history
@@ -32,6 +32,7 @@ from dplangevin.pipeline.config import content
 from dplangevin.text import distinct, epsilon, number, setting, short
 
 TEMPLATES = Path(__file__).with_name("templates")
+RESULTS = Path("results")
 ROOT = "../../"  # path from the folder of the report to the repository
 MENU = {
     "index.html": "Findings",
@@ -93,20 +94,17 @@ class Site:
     ----------
     cfg : DictConfig
         The composed configuration.
-    root : Path
-        The folder that has results/ and conf/.
     """
 
-    def __init__(self, cfg: DictConfig, root: Path = Path(".")) -> None:
-        self.cfg, self.root = cfg, root
-        self.results = root / "results"
-        self.table = read.read_claims(self.results / "claims.csv")
+    def __init__(self, cfg: DictConfig) -> None:
+        self.cfg = cfg
+        self.table = read.read_claims(RESULTS / "claims.csv")
         self.by_id = self.table.set_index("id")
         self.made = [str(name) for name in cfg.pipeline.exhibits if self.folder(str(name)).is_dir()]
         self.claims = {claim.id: claim for claim in claims.read(self.table, self.made)}
         findings = self._content("report", "findings")
         self.findings, self.promises = findings["findings"], findings["promises"]
-        self.meanings = glossary.read(root / glossary.PATH)
+        self.meanings = glossary.read(glossary.PATH)
         self.exhibit_texts = self._content("report", "exhibits")["groups"]
         self.environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
@@ -119,20 +117,20 @@ class Site:
         self.environment.globals |= {
             "menu": MENU,
             "papers": claims.PAPERS,
-            "short_names": claims.SHORT,
+            "short_names": PAPERS,
             "kinds": claims.KINDS,
             "settings_of_claims": claims.SETTINGS,
             "measures": claims.MEASURES,
-            "there": lambda path: (self.root / path).exists(),
+            "there": lambda path: Path(path).exists(),
         }
 
     def _content(self, kind: str, name: str) -> dict[str, Any]:
         """Return the content of a file of conf/."""
-        return content(kind, name, self.cfg, self.root / "conf")
+        return content(kind, name, self.cfg)
 
     def folder(self, exhibit: str) -> Path:
         """Return the result folder of an exhibit."""
-        return self.results / "exhibits" / exhibit
+        return RESULTS / "exhibits" / exhibit
 
     def pages(self) -> dict[str, bytes]:
         """Return the bytes of every file of the site, by its name."""
@@ -214,7 +212,7 @@ class Site:
             "exhibits": sorted({name for claim in self.claims.values() for name in claim.exhibits}),
             "open": claims.OPEN,
             "made": self.made,
-            "history": history.read(self.root / history.PATH),
+            "history": history.read(history.PATH),
             "total": len(self.table),
         }
 
@@ -223,7 +221,7 @@ class Site:
     @cached_property
     def exhibits(self) -> list[dict[str, Any]]:
         """Return the groups of exhibits, each with the entries of its list."""
-        there = {path.stem for path in (self.root / "conf/exhibit").glob("*.yaml")}
+        there = {path.stem for path in Path("conf/exhibit").glob("*.yaml")}
         written = {name: text for group in self.exhibit_texts.values() for name, text in group.items()}
         groups = {
             name: {key: text for key, text in group.items() if key in there}
@@ -281,11 +279,7 @@ class Site:
         """Return the folders of runs that an exhibit shows and that exist."""
         if not str(spec["source"]).startswith("results/runs"):
             return []
-        return [
-            name
-            for name in read.folders(spec, self.cfg)
-            if (self.results / "runs" / name / "runs.csv").is_file()
-        ]
+        return [name for name in read.folders(spec, self.cfg) if (read.RUNS / name / "runs.csv").is_file()]
 
     def _settings(self, name: str, spec: Mapping[str, Any]) -> list[tuple[str, str]]:
         """Return the settings of an exhibit as labels and values.
@@ -301,7 +295,7 @@ class Site:
                 for key, value in numbers.items()
                 if not re.search(r"\{|dplangevin\.", str(value))  # nested, or names code
             ]
-        frame = read.read_runs(folders, spec.get("runs", ()), self.results / "runs")
+        frame = read.read_runs(folders, spec.get("runs", ()))
         private = frame[np.isfinite(frame.epsilon)]
         found = [
             ("data", _listed(frame.dataset)),
@@ -321,7 +315,7 @@ class Site:
 
     def _assumed(self, spec: Mapping[str, Any]) -> list[str]:
         """Return the assumptions under which the guarantees of an exhibit's rows hold."""
-        paths = [self.results / "runs" / name / "runs.csv" for name in self._folders(spec)]
+        paths = [read.RUNS / name / "runs.csv" for name in self._folders(spec)]
         texts = [pd.read_csv(path, usecols=["assumptions"]).assumptions.dropna() for path in paths]
         return sorted(distinct(text for column in texts for text in column))
 
@@ -334,10 +328,10 @@ class Site:
         series = {}
         spec = self._content("exhibit", "compare") if "compare" in self.made else {}
         for folder, (title, ranked) in SERIES.items():
-            if not (self.results / "runs" / folder / "runs.csv").is_file():
+            if not (read.RUNS / folder / "runs.csv").is_file():
                 continue
             series[folder] = title
-            runs = read.read_runs([folder], root=self.results / "runs")
+            runs = read.read_runs([folder])
             runs = sort_by(runs, method=spec.get("methods", ()))
             for score in SCORES:
                 metric = compare.CLASSES.metrics[score]
@@ -388,7 +382,7 @@ class Site:
         """Return the values of the page about privacy."""
         promises = []
         if "privacy_claims" in self.made:
-            frame = read.read_analysis("privacy_claims", self.results / "analyses")
+            frame = read.read_analysis("privacy_claims")
             promises = [
                 (str(paper), [self._promise(frame, row) for _, row in group.iterrows()])
                 for paper, group in frame.groupby("paper", sort=False)
@@ -426,12 +420,11 @@ class Site:
 
     def _how(self) -> dict[str, Any]:
         """Return the values of the page about versions, data, run times and missing parts."""
-        lock = (self.root / "requirements.lock").read_text("utf-8").splitlines()
+        lock = Path("requirements.lock").read_text("utf-8").splitlines()
         versions = dict(line.split("==") for line in lock if "==" in line and not line.startswith("#"))
-        manifests = sorted((self.root / "data/manifest/dataset").glob("*.json"))
+        manifests = sorted(Path("data/manifest/dataset").glob("*.json"))
         data = [(path.stem, json.loads(path.read_text("utf-8"))) for path in manifests]
         untested = [claim for claim in self.claims.values() if claim.verdict == verdicts.NOT_TESTABLE]
-        timings = self.root / read.TIMINGS
         hashed = ("results/claims.csv", "data/manifest/code.json", "params.yaml", "requirements.lock")
         return {
             "versions": [(name, versions[name]) for name in LIBRARIES if name in versions],
@@ -441,12 +434,12 @@ class Site:
             "scale": self.cfg.scale,
             "delta": number(self.cfg.delta),
             "data": [(name, self.cfg.dataset.get(name, {}), stated) for name, stated in data],
-            "counts": self._counts(sorted((self.results / "runs").glob("*/*/runs.csv"))),
-            "timings": self._timings(read.read_timings("compare", timings)),
-            "machine": pd.read_csv(timings).machine.iloc[0],
+            "counts": self._counts(sorted(read.RUNS.glob("*/*/runs.csv"))),
+            "timings": self._timings(read.read_timings("compare")),
+            "machine": pd.read_csv(read.TIMINGS).machine.iloc[0],
             "untested": untested,
             "missing": [e for group in self.exhibits for e in group["entries"] if not e["made"]],
-            "hashes": [(path, sha256(self.root / path)) for path in hashed],
+            "hashes": [(path, sha256(path)) for path in hashed],
         }
 
     def _counts(self, runs: list[Path]) -> list[tuple[str, ...]]:

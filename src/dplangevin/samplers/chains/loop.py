@@ -38,6 +38,7 @@ from dplangevin.problems.sampling import BY_EPOCH, RANDOM_SIZE
 from dplangevin.random import NORMALS, Batch, allocations, batches, epochs, noise, stream_seed
 from dplangevin.samplers.kernels import Dynamics
 
+TINY, LARGEST = 2.0**-126, 1e30  # the least normal float32; noise of a step times the minibatch, at most
 AT_ONCE = {
     True: 64,
     False: 256,
@@ -188,6 +189,8 @@ def run(
         1 - step * l2,
         step * std / size,
     )  # the factor on theta in a step, and the standard deviation of its noise
+    if descend is not None:
+        _check_scale(step / size, moved, size)
     bounded = not bool((radius == math.inf).all())
     kernel = problem.around(kernel or Descent(chains, size, device), chains)
 
@@ -272,6 +275,25 @@ def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
     """
     first = math.floor(burn_in * steps)
     return tuple(sorted({first + math.ceil((steps - first) * (i + 1) / samples) for i in range(samples)}))
+
+
+def _check_scale(share: Tensor, moved: Tensor, size: int) -> None:
+    """Raise ValueError if float32 cannot hold what a step multiplies: share with the sum, moved with the noise.
+
+    Below the least normal number the two round differently, and the noise is not that which is priced.  A sum
+    that overflows shows itself.  It is at most ``size moved/multiplier``, with noise multipliers above 1e-6.
+    """
+    for name, values, high in (
+        ("step size/minibatch", share, math.inf),
+        ("noise of a step", moved, LARGEST / size),
+    ):
+        values = values.double()
+        wrong = (values > high) | (values > 0) & (values < TINY)
+        if bool(wrong.any()) and bool((moved > 0).any()):
+            raise ValueError(
+                f"{name} {float(values[wrong][0]):.3g} is out of the range of float32, {TINY:.3g} to {LARGEST:.3g}: "
+                "scale the rows, or change the step size"
+            )
 
 
 def _counts(batch: Batch, varied: Tensor, size: int) -> Tensor:
