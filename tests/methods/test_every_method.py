@@ -159,7 +159,7 @@ def test_releases_are_finite_repeat_to_the_byte_and_differ_between_seeds(name: s
     assert (*release.theta.shape[:2], release.theta.shape[3]) == (SEEDS, len(budgets(name)), of.facts.d)
     assert bool(release.theta.isfinite().all())
     assert (
-        release.theta.untyped_storage().nbytes() == release.theta.nbytes
+        release.theta.untyped_storage().nbytes() <= release.theta.nbytes
     )  # a pickle holds the whole storage
     assert len(release.not_reached) == len(budgets(name))
     assert all(value.shape == release.theta.shape[:2] for value in release.not_private.values())

@@ -205,7 +205,7 @@ def weighted(frame: pd.DataFrame, **other: Any) -> verdicts.Verdict:
     [
         (0.01, -0.01, verdicts.REPRODUCED),
         (None, 0.01, verdicts.UNDER_CHOICES),
-        (None, 0.0005, verdicts.NOT_REPRODUCED),
+        (None, 0.0005, verdicts.UNDER_CHOICES),  # the gap is the same in every seed
         (None, -0.01, verdicts.NOT_REPRODUCED),
         (-0.01, -0.01, verdicts.CONTRADICTED),
         (-0.01, 0.01, verdicts.CONTRADICTED),
@@ -218,6 +218,16 @@ def test_ordering(paper: float | None, ours: float, verdict: str) -> None:
     found = weighted(frame)
     assert found["verdict"] == verdict
     assert found["ours"] == pytest.approx(ours if paper is None else paper)
+
+
+def test_a_gap_that_varies_between_seeds_is_not_shown_and_an_exact_zero_is_no_gap() -> None:
+    frame = pair("cifar10_resnet20", 0.0005)
+    sgd = frame.method.eq("dp_sgd")
+    frame.loc[sgd, "value"] = frame.value[sgd].to_numpy()[::-1]
+    assert weighted(frame)["verdict"] == verdicts.NOT_REPRODUCED
+    same = weighted(pair("cifar10_resnet18", 0.0))
+    assert (same["verdict"], same["low"], same["high"]) == (verdicts.CONTRADICTED, 0.0, 0.0)
+    assert "the same in every seed" in same["reason"]
 
 
 def test_ordering_with_a_margin_and_several_networks() -> None:
