@@ -1,7 +1,7 @@
 # Everything runs in .venv, made from requirements.lock. `make help` lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup repro exhibit report site verify smoke test test-quick faults prices lint bench audits gpu
+.PHONY: help setup repro exhibit report site verify smoke test test-all faults prices lint bench audits gpu
 
 PYTHON ?=
 VENV := .venv
@@ -15,8 +15,8 @@ on = $(filter-out 0 no false,$(1))
 # compute the tasks, or says slurm
 REPRO = $(if $(CLUSTER),DPL_CLUSTER="$(CLUSTER)") $(RUN) pipelines/repro.py $(if $(call on,$(FORCE)),--force) $(if $(call on,$(STRICT)),--strict)
 
-QUICK = tests/data tests/cli tests/samplers/kernels tests/papers/exhibits/test_scripts.py tests/pipeline/test_cache.py tests/pipeline/test_sweep.py tests/test_imports.py \
-	tests/problems/test_networks.py tests/test_random.py $(addprefix tests/faults/test_conf.py::test_,every_group_is_checked what_targets_take_has_annotations)
+# Two workers share the tests until none is left; a test waits for events, and its limit in seconds ends what never happens.
+TEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist worksteal --max-worker-restart 0
 
 help:  ## print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { \
@@ -61,23 +61,24 @@ verify: $(VENV)/installed  ## compute some tasks of each committed result again,
 smoke: $(VENV)/installed  ## run every stage tiny in a temporary copy: minutes, offline
 	@$(RUN) pipelines/smoke.py
 
-test: $(VENV)/installed  ## run the tests on all cores, without the slow fault trials
-	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile --max-worker-restart 0 -m "not (trial and slow)"
+test: $(VENV)/installed  ## the tests that every change must pass: minutes | PYTHON=python3.13 VENV=build/python3.13: on another interpreter
+	@$(TEST) -m "not slow" --timeout 10 --durations 10
 
-test-quick: $(VENV)/installed  ## run a part of the tests, in two minutes, e.g. with | PYTHON=python3.13 VENV=build/python3.13
-	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile --max-worker-restart 0 -m "not slow" $(QUICK)
+test-all: test $(VENV)/site-installed  ## all tests: those of `make test`, then the slow ones
+	@$(TEST) -m slow --durations 10
 
 faults: $(VENV)/installed  ## run every fault trial and print a table: minutes | kills, damaged files, broken configs, hostile mirrors
-	@OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist loadfile -m trial
+	@$(TEST) -m trial
 
 prices: $(VENV)/installed  ## test 1,000 random settings of each kind of price: minutes
-	@CASES=1000 OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical tests/privacy/test_random_prices.py
+	@CASES=1000 $(TEST) tests/privacy/test_random_prices.py
 
-lint: $(VENV)/installed  ## run ruff (lint, format), mypy and the import rule
+lint: $(VENV)/installed  ## run ruff (lint, format), mypy, the import rule and the ceilings
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m mypy
 	@$(VENV)/bin/lint-imports
+	@$(RUN) pipelines/size.py
 
 bench: $(VENV)/installed  ## time against scipy, JAX, Opacus and others | installs requirements-bench.lock
 	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-bench.lock

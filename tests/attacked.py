@@ -18,6 +18,7 @@ import numpy as np
 import pairs
 import pytest
 import torch
+from composed import parameters
 from hydra.utils import instantiate
 from torch import Tensor
 
@@ -29,14 +30,12 @@ from dplangevin.methods.dp_sgfs import _Scoring
 from dplangevin.methods.dpvi import Dpvi, _MeanField
 from dplangevin.methods.hybrid import Hybrid
 from dplangevin.methods.teachers import Descent, Ridge
-from dplangevin.pipeline.config import load
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain
 from dplangevin.samplers.chains.loop import Langevin
 
-METHODS = load().method
 DELTA = 0.1  # large, so that few runs show much
 CLIP = 2.0  # noise that ignores it is half of what it should be
 LONG, OPPOSED = 8 * CLIP, 2 * CLIP  # norms of the gradients of the record and of the others
@@ -200,6 +199,11 @@ def rng(name: str) -> torch.Generator:
     return random.generator(0, name)
 
 
+def configured(name: str, **settings: Any) -> Any:
+    """The method of conf/method, with these settings."""
+    return instantiate(parameters().method[name], **settings)
+
+
 def runs_of(name: str, kind: str) -> int:
     if kind in NETWORKS:
         return 4_000
@@ -223,7 +227,7 @@ def made(name: str, shape: Shape, adjacency: Adjacency, steps: int) -> Any:
         sampling["scheme"] = CHAINS[name].scheme
     second = {**settings["second"], "sampling": sampling} if "second" in settings else {}
     changed = {"second": second} if second else {"sampling": sampling}
-    method = instantiate(METHODS[name.split()[0]], **{**settings, **changed})
+    method = configured(name.split()[0], **{**settings, **changed})
     if CHAINS[name].poisson:
         return replace(method, adjacency=adjacency, accountant=Tight())
     return method if second else replace(method, accountant=Tight())
@@ -376,8 +380,8 @@ def planned(name: str, kind: str) -> Plan:
 
 def fit_of(name: str, kind: str) -> Any:
     if name in FITS:
-        return instantiate(METHODS[name], **FITS[name].settings)
-    method = instantiate(METHODS[name], teachers=1, vote=VOTE, scored="all")
+        return configured(name, **FITS[name].settings)
+    method = configured(name, teachers=1, vote=VOTE, scored="all")
     return replace(method, teacher=TEACHERS[kind], student=TEACHERS[kind])
 
 

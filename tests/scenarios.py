@@ -1,12 +1,11 @@
 """Problems with known answers, shared by the tests."""
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
+from composed import parameters
 from hydra.utils import instantiate
-from omegaconf import DictConfig
 from sklearn.datasets import load_breast_cancer, load_digits
 
 from dplangevin import random
@@ -14,7 +13,6 @@ from dplangevin.backbones import resnet20
 from dplangevin.backbones.resnet20 import ResNet20
 from dplangevin.data import Dataset
 from dplangevin.methods import Plan, Release, released
-from dplangevin.pipeline.config import load
 from dplangevin.pipeline.plan import merged, plain
 from dplangevin.privacy import Budget
 from dplangevin.problems import Problem
@@ -25,14 +23,9 @@ from dplangevin.problems.network import NetworkProblem
 from dplangevin.problems.networks import build
 
 
-@lru_cache
-def _methods() -> DictConfig:
-    return load().method
-
-
 def method(name: str, **overrides: Any) -> Any:
     """A method of conf/method with other settings."""
-    return instantiate(merged(plain(_methods()[name]), overrides))
+    return instantiate(merged(plain(parameters().method[name]), overrides))
 
 
 def release(

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from checkout import fresh_clone, run
+from quick import sample
 from typer.testing import CliRunner
 
 from dplangevin.cli import app
@@ -59,6 +60,8 @@ NOT_RUN = {
         "make exhibit ID=li2019_decreasing FORCE=1",
         "make smoke",
         "make test",
+        "make test PYTHON=python3.13 VENV=build/python3.13",
+        "make test-all",
         "make faults",
         "make lint",
         "make bench",
@@ -417,6 +420,7 @@ def typed(folder: Path, command: str, patch: pytest.MonkeyPatch) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [each for each in TYPED if not each.startswith("dplangevin schema")],
@@ -466,6 +470,7 @@ def execute(block: Block, space: dict[str, Any]) -> None:
         check(comments.get(statement.end_lineno or 0, ""), value, f"{block.place}: {source}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_a_tutorial_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -513,7 +518,13 @@ def test_a_tutorial_that_shows_another_output_fails(
         follow(blocks(page), tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("docs/tutorials")])
+@pytest.mark.parametrize(
+    "name",
+    sample(
+        [name for name in NAMES if not name.startswith("docs/tutorials")],
+        lambda name: name in ("README.md", "docs/methods.md"),
+    ),
+)
 def test_python_snippets_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     space: dict[str, Any] = {"__name__": "snippet"}

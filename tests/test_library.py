@@ -111,12 +111,14 @@ assert doctest.testmod(dplangevin.library).failed == doctest.testmod(dplangevin.
 """
 
 
+@pytest.mark.slow
 def test_the_library_needs_none_of_the_tools_of_the_pipeline() -> None:
     """Nor Hydra; and the package alone imports nothing, which stages that only draw rely on."""
     found = subprocess.run([sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=ROOT / "src")
     assert found.returncode == 0, found.stdout + found.stderr
 
 
+@pytest.mark.slow
 def test_sources_do_not_import_dvc() -> None:
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -547,6 +549,7 @@ def test_attacks_need_a_bound() -> None:
 # What an installation has
 
 
+@pytest.mark.slow
 def test_the_library_declares_what_it_imports() -> None:
     """Of the base dependencies alone, each module that the library loads; what else there is belongs to an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

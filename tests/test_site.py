@@ -17,6 +17,8 @@ from web import served
 
 import dplangevin
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 LARGEST = 600_000  # bytes of a page, except those that the report has as large
 READ = (".html", ".csv", ".png", ".pdf", ".txt", ".lock", ".yaml", ".json", ".js", ".css", ".svg", ".npz")

@@ -1,8 +1,11 @@
-"""Small experiments for tests of the sweep; run as a script, one is swept in a process that can be killed.
+"""Small experiments for tests of the sweep; run as a script, one is swept in a process that is killed.
 
-python tests/toy.py DATA UNITS: `many_units` on the data of DATA.
+python tests/toy.py DATA UNITS: `many_units` on the data of DATA, until three tasks are kept.
 """
 
+import itertools
+import os
+import signal
 import sys
 from functools import cache
 from pathlib import Path
@@ -13,6 +16,7 @@ import swept
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.data import Dataset
+from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import load
 
 N, K = 120, 3  # of the features and of the images
@@ -57,11 +61,11 @@ def config(*methods: str) -> DictConfig:
     return with_experiment("rows", spec, delta=1e-5)
 
 
-def many_units() -> DictConfig:
-    """60 units of objpert."""
+def many_units(count: int = 60) -> DictConfig:
+    """As many units of objpert, of 4 settings."""
     cfg = config("objpert")
     cfg.experiment.toy.budgets_per_unit = 1
-    cfg.experiment.toy.epsilons.rows = np.geomspace(0.5, 5, 15).tolist()
+    cfg.experiment.toy.epsilons.rows = np.geomspace(0.5, 5, count // 4).tolist()
     return cfg
 
 
@@ -163,5 +167,18 @@ def write(folder: Path, name: str = "rows") -> Path:
     return path
 
 
+def killed_after(tasks: int) -> None:
+    """SIGKILL to this process when it would keep another task."""
+    keep, kept = Store.keep, itertools.count()
+
+    def last(self: Store, *given: Any, **more: Any) -> Any:
+        if next(kept) == tasks:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return keep(self, *given, **more)
+
+    Store.keep = last  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
-    swept.experiment(many_units(), "toy", "rows", Path(sys.argv[1]), Path(sys.argv[2]))
+    killed_after(3)
+    swept.experiment(many_units(8), "toy", "rows", Path(sys.argv[1]), Path(sys.argv[2]))

@@ -3,11 +3,8 @@
 import time
 from collections.abc import Callable
 
-SOON = 120.0  # seconds that something may take on a loaded machine
 
-
-def until(true: Callable[[], object], seconds: float = SOON) -> None:
-    last = time.monotonic() + seconds
+def until(true: Callable[[], object]) -> None:
+    """Wait for an event, however slow the machine is; what never happens is ended by the time limit of the test."""
     while not true():
-        assert time.monotonic() < last, "it did not happen"
         time.sleep(0.05)

@@ -17,6 +17,7 @@ from dp_accounting import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
+from quick import sample
 from scipy.stats import ks_2samp, kstest, norm
 
 from dplangevin.attacks import langevin, posterior, quadrature, sampled
@@ -68,7 +69,10 @@ STRENGTH: list[tuple[DpEvent, Adjacency, float]] = [
 ]
 
 
-@pytest.mark.parametrize(("event", "adjacency", "strength"), STRENGTH)
+@pytest.mark.parametrize(
+    ("event", "adjacency", "strength"),
+    sample(STRENGTH, lambda event, adjacency, strength: strength in (0.7, 0.8)),
+)
 def test_chains_of_steps_are_found_out_and_not_beyond_their_price(
     event: DpEvent, adjacency: Adjacency, strength: float
 ) -> None:
@@ -214,7 +218,7 @@ def test_the_audit_refutes_theorem_3_1() -> None:
 
 
 @pytest.mark.parametrize("others", ["flat", "opposite"])
-@pytest.mark.parametrize("batch", [1, 10])
+@pytest.mark.parametrize("batch", sample([1, 10], lambda batch: batch == 10))
 def test_drawing_the_noise_at_once_is_algorithm_1(others: langevin.Others, batch: int) -> None:
     event = attr.evolve(FIVE, batch=batch)
     pair = langevin.pair_for(event, 0.1, others=others)
@@ -228,6 +232,7 @@ def test_drawing_the_noise_at_once_is_algorithm_1(others: langevin.Others, batch
         assert mean == pytest.approx(one.mean(), abs=5 * one.std() / math.sqrt(len(one)))
 
 
+@pytest.mark.slow
 def test_a_projection_that_acts_is_in_the_law() -> None:
     event = attr.evolve(FIVE, noise_std=0.5)
     found = quadrature.last_iterate_distributions(event, 0.0, 0.5, "opposite")
@@ -355,6 +360,7 @@ def test_a_record_that_is_never_used_leaves_no_trace(steps: int) -> None:
     assert not second.any()
 
 
+@pytest.mark.slow
 def test_an_event_in_a_ball_is_attacked_with_its_projection() -> None:
     event = attr.evolve(FIVE, radius=0.3)
     first, second = langevin.last_iterate(event, 500, torch.Generator().manual_seed(0), 0.0)

@@ -19,6 +19,7 @@ def gaussian(mu: float, runs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(mu, 1, runs), rng.normal(0, 1, runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.5, 2.0])
 def test_a_gaussian_mechanism_is_found_out_to_ten_per_cent_and_not_beyond(mu: float) -> None:
     """Epsilon of mu = 2 rests on some 50 of 500,000 runs, so a single one of its bounds may be 12 % low."""

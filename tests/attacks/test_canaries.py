@@ -23,6 +23,8 @@ from dplangevin.problems.network import NetworkProblem, as_inputs
 from dplangevin.problems.networks import adversaries, build, named
 from dplangevin.problems.sampling import Sampling
 
+pytestmark = pytest.mark.slow
+
 COUNT, GUESSES, DELTA = 200, 80, 1e-5
 N, SIDE, CLASSES = 1000, 8, 4
 POISSON = Sampling("poisson", batch=100, epochs=20)

@@ -17,6 +17,8 @@ from dplangevin.attacks import audit, one_run
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.profiles import sampled_epsilon
 
+pytestmark = pytest.mark.slow
+
 AUDITS = 1_000
 ERROR = 0.05
 RUNS = 2_000

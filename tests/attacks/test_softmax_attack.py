@@ -191,6 +191,7 @@ SPREAD = problem_of(  # records that are longer along the first feature
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
@@ -236,6 +237,7 @@ def test_a_row_tells_less_than_its_price(method: Any) -> None:
     assert found["attack_confidence"] == 0.95
 
 
+@pytest.mark.slow
 def test_the_pilot_chooses_the_pair_that_tells_most() -> None:
     target = training(chain_of(noise_std=0.3 * BATCH / chain_of().step), classes=10)
     found = softmax.last_iterate(target, 40_000, rng(), DELTA)
@@ -278,6 +280,7 @@ def test_the_pair_among_records_is_the_worst_that_the_problem_admits() -> None:
     assert float((SPREAD.x[0, 1:] @ along).square().sum()) <= min(moments)
 
 
+@pytest.mark.slow
 def test_among_records_a_row_tells_less_than_its_price_and_less_noise_is_caught() -> None:
     method = DpSgd(
         0.5, 1.0, Sampling("poisson", BATCH, 1.0), Tight(), "mean_smoothness", "constant", "replace_one", 1.5,

@@ -43,6 +43,7 @@ def test_a_violation_has_a_table_a_program_files_and_status_1(tmp_path: Path) ->
     assert (first.iloc[0] != second.iloc[0]).any()
 
 
+@pytest.mark.slow
 def test_a_claim_that_holds_is_not_accused_and_json_says_so() -> None:
     words = [*BASE, "--args", "epsilon=0.01", "--json"]
     done = audit(*words)
@@ -87,6 +88,7 @@ def test_labels_may_be_texts_and_never_seen(rows: int, tmp_path: Path) -> None:
     assert json.loads(done.stdout)["refused"] == {}
 
 
+@pytest.mark.slow
 def test_what_cannot_be_written_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(path: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -177,6 +177,7 @@ MIXED = "nonprivate,outpert,dp_sgd"  # a fit without noise, one with, a chain
 PUBLISHED = "The noise follows from seed 7 and can be recomputed by anyone who reads this page"
 
 
+@pytest.mark.slow
 def test_noise_is_of_the_systems_entropy_unless_a_seed_is_given(here: Path) -> None:
     """The splits are the same whatever the noise."""
     first, second = map(log_losses, (made(), made()))
@@ -244,6 +245,7 @@ def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     assert "clipped" not in Path("out/index.html").read_text().partition("What the guarantees")[0]
 
 
+@pytest.mark.slow
 def test_classes_and_numbers_and_what_is_not_defined_for_them(here: Path) -> None:
     rows(90, classes=3).to_csv("three.csv", index=False)
     done = compare("three.csv", "--target", "label", "--ranges-from-data", methods="nonprivate,objpert,dpvi")
@@ -278,6 +280,7 @@ def test_what_a_killed_run_or_a_file_system_leaves_does_not_keep_the_next_one_ou
             _ours(tmp_path, None)
 
 
+@pytest.mark.slow
 def test_nothing_of_a_table_is_carried_out(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names and texts that OmegaConf, YAML, HTML, rich or a shell would act on are shown as they are."""
     monkeypatch.setenv("SECRET_OF_MINE", "filled in")
@@ -351,6 +354,7 @@ def test_recommended_learners_run_first() -> None:
     assert [*asked.with_first({"c", "z"}).methods] == ["c", "a", "b", "d"]
 
 
+@pytest.mark.slow
 def test_methods_of_ones_own_one_that_fails_and_hollow_results_that_are_never_best(here: Path) -> None:
     """Lemma 5's theorem is for full batches; here they are small."""
     Path("methods_of_mine.py").write_text(MINE)
@@ -369,6 +373,7 @@ def test_methods_of_ones_own_one_that_fails_and_hollow_results_that_are_never_be
     assert not shown[shown.method.eq("dp_sgld_ryffel2022")].best.any()
 
 
+@pytest.mark.slow
 def test_tuning_on_the_private_rows_is_charged_and_said(here: Path) -> None:
     """For the methods that have the setting; the others, and the same method untuned, are as without --tune."""
     done = compare(
@@ -555,6 +560,7 @@ def test_a_full_disk_is_named_with_the_file(monkeypatch: pytest.MonkeyPatch) -> 
     assert "dplangevin: out/config.yaml: No space left on device: free some space there" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [LOGISTIC, softmax(3), huber(1.0, 1.0)], ids=lambda loss: loss.name)
 def test_every_private_method_has_plans_for_few_rows_at_the_price_asked_for(loss: Loss) -> None:
     x = torch.ones(1, 60, 2) / 2

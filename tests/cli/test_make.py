@@ -1,9 +1,10 @@
-"""What `make help` and the summary of `make repro` print."""
+"""What `make help`, the summary of `make repro` and the ceilings of `make lint` print."""
 
 import subprocess
 from pathlib import Path
 
 import pytest
+import size
 import summary
 
 ROOT = Path(__file__).parents[2]
@@ -49,3 +50,30 @@ def test_verdicts_in_the_summary_are_marks_by_kind(
     lines = printed({}, capsys, tmp_path)
     counts = lines[lines.index("  wang2015_fig1b: up to date") + 2].strip()
     assert [text.split()[0] for text in counts.split(", ")] == ["paper", "reading", "ours"]
+
+
+def test_lint_counts_what_is_in_git_and_fails_above_a_ceiling(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Templates and scripts count, results and generated files do not."""
+    names = (
+        "src/a.py",
+        "src/a.html",
+        "pipelines/b.sh",
+        "tests/c.py",
+        "conf/d.yaml",
+        "results/e.py",
+        "params.yaml",
+    )
+    for name in (*names, "docs/f.md", "README.md", "pyproject.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("one word\n")
+    ceilings = {"src and pipelines, lines": 3, "tests, lines": 1, "docs, words": 2, "README, words": 2}
+    lines = "".join(f'"{name}" = {number}\n' for name, number in ceilings.items())
+    (tmp_path / "pyproject.toml").write_text(f"[tool.dplangevin.ceilings]\n{lines}")
+    subprocess.run("git init --quiet && git add .", shell=True, cwd=tmp_path, check=True)
+    assert size.main(tmp_path) == 0
+    assert "lines: src 2, pipelines 1, tests 1, conf 1," in capsys.readouterr().out
+    (tmp_path / "pipelines/b.sh").write_text("one\ntwo\n")
+    assert size.main(tmp_path) == 1
+    assert "src and pipelines, lines: 4 of 3 ABOVE ITS CEILING" in capsys.readouterr().out

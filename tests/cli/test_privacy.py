@@ -21,6 +21,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from quick import sample
 from scipy.stats import norm
 from typer.testing import CliRunner
 
@@ -98,7 +99,7 @@ WORDS = [
 ]
 
 
-@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("words", sample(WORDS, lambda words: "--curve" not in words))
 @pytest.mark.parametrize("explain", ["", " --explain"])
 def test_output_fits_80_columns_and_names_no_class(words: str, explain: str) -> None:
     done = run(words + explain)
@@ -191,6 +192,7 @@ def test_what_would_take_gigabytes_is_skipped_and_the_tight_price_is_there(
 ON_100 = "--records 100 --batch 20 --epochs 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "commands",
     [
@@ -300,7 +302,13 @@ def test_the_price_of_the_calibrated_noise_is_the_budget(
 
 
 # each has its noise from another theorem or search
-@pytest.mark.parametrize("method", ["ops", "objpert", "outpert", "dp_sgld", "dp_sgld_ryffel2022", "pate"])
+@pytest.mark.parametrize(
+    "method",
+    sample(
+        ["ops", "objpert", "outpert", "dp_sgld", "dp_sgld_ryffel2022", "pate"],
+        lambda method: method in ("ops", "objpert", "pate"),
+    ),
+)
 def test_a_method_is_calibrated_to_its_tight_price(method: str) -> None:
     steps = "--steps 20" if hasattr(named(method), "sampling") else ""
     found = document(f"calibrate --method {method} --records 900 {steps} --epsilon 0.5 --public-rows 2000")
@@ -476,6 +484,7 @@ def test_a_missing_library_is_named_before_anything_is_priced(
     assert "--curve-file draws with matplotlib.figure: pip install" in done.stderr
 
 
+@pytest.mark.slow
 def test_zero_out_neighbours_have_a_table_of_their_own_when_asked_for() -> None:
     words = f"price {STEPS} --sampling subset --noise 4 --steps 20"
     assert {row["adjacency"] for row in document(words)["prices"]} == {"replace_one"}

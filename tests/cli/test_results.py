@@ -131,6 +131,7 @@ def test_one_claim_is_shown_whole(committed: list[tally.Claim]) -> None:
         assert " ".join(row["statement"].split()) in text
 
 
+@pytest.mark.slow
 def test_every_result_is_in_words(committed: list[tally.Claim], capsys: pytest.CaptureFixture[str]) -> None:
     for row in committed:
         results.whole(row, committed, Path("results"))

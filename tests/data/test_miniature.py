@@ -32,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 def test_bytes_are_the_same_in_another_process_and_on_any_machine(folder: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dplangevin.data.miniature", str(tmp_path / "again")]
     env = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "PYTHONPATH": str(ROOT / "src")}
@@ -45,6 +46,7 @@ def test_bytes_are_the_same_in_another_process_and_on_any_machine(folder: Path, 
     assert sorted(file.sha256 for file in files) == sorted(hashes(folder).values())
 
 
+@pytest.mark.slow
 def test_the_smoke_scale_asks_for_every_file(folder: Path) -> None:
     cfg = composed("scale=smoke", "pipeline=svhn")
     asked = {key: cfg.dataset[key].files for key in cfg.pipeline.datasets}

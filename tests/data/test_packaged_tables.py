@@ -77,6 +77,7 @@ def test_a_wrong_member_does_not_appear(tmp_path: Path, members: dict[str, bytes
     assert not any((tmp_path / "raw").iterdir())
 
 
+@pytest.mark.slow
 def test_pip_downloads_only_the_pinned_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content, other = wheel(**{"toy/data/toy.csv": ROWS}), wheel(**{"toy/data/toy.csv": ROWS.upper()})
     index = tmp_path / "index"

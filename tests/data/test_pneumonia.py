@@ -171,6 +171,7 @@ def test_an_archive_of_pickled_objects_is_not_opened(folder: Path) -> None:
         load("pneumonia", folder)
 
 
+@pytest.mark.slow
 def test_the_real_pictures(tmp_path: Path) -> None:
     """If a folder of DATA_MIRROR has them: the counts of the common edition, and greys that look like X-rays."""
     real("pneumonia", tmp_path / "pneumonia")

@@ -203,6 +203,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from([*schemas.WORDS, "other"]), VALUES))
 @settings(max_examples=150)
 def test_whatever_a_schema_says_it_is_taken_or_refused(change: dict[str, Any]) -> None:

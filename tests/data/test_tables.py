@@ -161,6 +161,7 @@ def check_scaled(data: Dataset) -> None:
     assert (row_norms(data.x_train) > data.meta["row_norm_bound"]).mean() < 0.1  # few rows are clipped
 
 
+@pytest.mark.slow
 def test_full_adult(raw: Path) -> None:
     data = load("adult", raw / "adult")
     assert data.x_train.shape == (1, 32561, 109)

@@ -223,6 +223,7 @@ def test_cuda_gives_the_same(network, clip):
     assert gap(there.gradient.cpu(), here.gradient) < 1e-10
 
 
+@pytest.mark.slow
 def test_gradients_of_strided_pixels_stay_in_their_memory() -> None:
     """In a process of its own, which a damaged heap ends, and without AVX-512."""
     code = """

@@ -31,7 +31,7 @@ from distributed import Client
 from distributed.security import Security
 from sixty import Sweep
 from typer.testing import CliRunner
-from waiting import SOON, until
+from waiting import until
 from web import closed_port, served
 
 from dplangevin.cli import app
@@ -138,7 +138,7 @@ def meanwhile(act: Callable[[], None]) -> Iterator[None]:
     thread = threading.Thread(target=acting)
     thread.start()
     yield
-    thread.join(SOON)
+    thread.join()
     if raised:
         raise raised[0]
 
@@ -184,9 +184,12 @@ class Proxy:
 
 LOST = pytest.mark.trial("a worker or a connection is lost")
 # Dask leaves the sockets of connections that break to the garbage collector
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(
+        "ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import lzma
 import os
@@ -33,6 +34,7 @@ import toy
 from checkout import run
 from omegaconf import OmegaConf
 from PIL import Image
+from waiting import until
 from web import Quiet, closed_port, served
 
 from dplangevin import files
@@ -66,7 +68,7 @@ def python(*words: str | Path) -> subprocess.Popen[str]:
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     """Exit status, stdout and stderr."""
-    out, error = process.communicate(timeout=300)
+    out, error = process.communicate()
     return process.returncode, out, error
 
 
@@ -326,6 +328,7 @@ def in_raw(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "data/raw").rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 @sources
 def test_a_source_that_cannot_be_reached_is_excused(project: Path) -> None:
     (project / "mirror/toy/toy.csv").unlink()
@@ -418,6 +421,7 @@ def test_a_full_disk_is_not_excused(project: Path) -> None:
     assert not excused(project)
 
 
+@pytest.mark.slow
 @sources
 def test_a_limit_on_the_size_of_files_is_not_excused(project: Path) -> None:
     status, error = prepare(project, ["sh", "-c", 'ulimit -f 64; exec "$@"', "sh"])
@@ -430,6 +434,7 @@ def test_a_limit_on_the_size_of_files_is_not_excused(project: Path) -> None:
     assert in_raw(project) == ["toy.csv"]
 
 
+@pytest.mark.slow
 @sources
 def test_a_folder_that_may_not_be_written_is_not_excused(project: Path) -> None:
     around = []
@@ -449,6 +454,7 @@ def test_a_folder_that_may_not_be_written_is_not_excused(project: Path) -> None:
     assert not excused(project)
 
 
+@pytest.mark.slow
 @sources
 def test_units_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
     """Of an analysis, in a process of a pool."""
@@ -509,7 +515,7 @@ def test_two_processes_fetch_one_file_and_one_of_them_gets_other_bytes(tmp_path:
     entries = packed(CONTENT) if kind == "archive" else [loading.entry("toy.csv", CONTENT)]
     name, make = ("toy.tar", archive) if kind == "archive" else ("toy.csv", lambda content: content)
     bodies = [make(CONTENT), make(CONTENT.replace(b"1", b"2"))]
-    meet = threading.Barrier(2, timeout=60)
+    meet = threading.Barrier(2)
 
     class Together(Quiet):
         def do_GET(self) -> None:
@@ -533,6 +539,7 @@ def test_two_processes_fetch_one_file_and_one_of_them_gets_other_bytes(tmp_path:
     assert os.listdir(tmp_path / "raw") == ["toy.csv"]
 
 
+@pytest.mark.slow
 @twice
 def test_a_killed_download_leaves_what_the_next_removes_but_not_what_another_writes(tmp_path: Path) -> None:
     go = threading.Event()
@@ -544,7 +551,7 @@ def test_a_killed_download_leaves_what_the_next_removes_but_not_what_another_wri
             self.end_headers()
             self.wfile.write(CONTENT[:60_000])
             self.wfile.flush()
-            go.wait(60)
+            go.wait()
             with suppress(OSError):
                 self.wfile.write(CONTENT[60_000:])
 
@@ -554,9 +561,7 @@ def test_a_killed_download_leaves_what_the_next_removes_but_not_what_another_wri
     with served(tmp_path, Half) as url:
         words = ("-c", FETCH, json.dumps([entry]), raw, url)
         killed, other = python(*words), python(*words)
-        deadline = time.monotonic() + 60
-        while len(list(raw.glob(".*"))) < 2 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        until(lambda: len(list(raw.glob(".*"))) == 2)
         killed.kill()
         assert ended(killed)[0] == -signal.SIGKILL
         fetch.fetch("toy", [entry], raw, [str(tmp_path / "mirror")])
@@ -596,6 +601,9 @@ def test_what_is_renamed_is_checked_and_on_the_disk(tmp_path: Path, monkeypatch:
 # Servers
 
 
+SLOW = "TimeoutError: not done after 1 s"
+
+
 class Drip(Quiet):
     """A byte now and then, for ever."""
 
@@ -607,8 +615,8 @@ class Drip(Quiet):
 
     def drip(self) -> None:
         with suppress(OSError):
-            for k in range(600):
-                self.wfile.write(CONTENT[k : k + 1])
+            for byte in itertools.cycle(CONTENT):
+                self.wfile.write(bytes([byte]))
                 time.sleep(0.1)
 
 
@@ -649,8 +657,8 @@ class Packed(Quiet):
 @pytest.mark.parametrize(
     ("handler", "said"),
     [
-        (Drip, "TimeoutError: not done after 1 s"),
-        (DripBefore, "TimeoutError: not done after 1 s"),
+        (Drip, SLOW),
+        pytest.param(DripBefore, SLOW, marks=pytest.mark.slow),
         (Endless, f"found more than {len(CONTENT)} bytes"),
         (Packed, f"found more than {len(CONTENT)} bytes"),
     ],
@@ -658,19 +666,18 @@ class Packed(Quiet):
 def test_the_next_source_is_asked_in_bounded_time_and_memory(
     tmp_path: Path, handler: type[Quiet], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "PATIENCE", 1)
+    if said == SLOW:
+        monkeypatch.setattr(fetch, "PATIENCE", 1)
     monkeypatch.setattr(fetch, "LEAST", 10**9)
     (tmp_path / "mirror/toy").mkdir(parents=True)
     entry, raw = loading.entry("toy.csv", CONTENT), tmp_path / "raw"
     with served(tmp_path, handler) as url:
         tracemalloc.start()
-        start = time.monotonic()
         with pytest.raises(DataError, match=f"tried {url}/toy/toy.csv: {said}") as caught:
             fetch.fetch("toy", [entry], raw, [url])
-        assert time.monotonic() - start < 20
         assert tracemalloc.get_traced_memory()[1] < 100e6
         tracemalloc.stop()
-        assert isinstance(caught.value, DataUnavailable) == said.startswith("TimeoutError")
+        assert isinstance(caught.value, DataUnavailable) == (said == SLOW)
         assert os.listdir(raw) == []
         (tmp_path / "mirror/toy/toy.csv").write_bytes(CONTENT)
         fetch.fetch("toy", [entry], raw, [url, str(tmp_path / "mirror")])
@@ -689,6 +696,7 @@ def test_a_mirror_that_is_a_device_or_a_pipe_is_no_file(tmp_path: Path) -> None:
         (tmp_path / "mirror/toy/toy.csv").unlink()
 
 
+@pytest.mark.slow
 @servers
 def test_a_bundle_and_an_archive_are_taken_up_to_their_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -727,15 +735,15 @@ def webp(side: int) -> bytes:
 
 
 DECODE = """
-import resource, sys, time
+import resource, sys
 from dplangevin.data import DataError
 from dplangevin.data.loaders.pneumonia import greys
-before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     print(greys(bytes.fromhex(sys.argv[1]), "picture 7").shape)
 except DataError as error:
     print(error)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3, time.monotonic() - start)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3)
 """
 
 
@@ -748,9 +756,7 @@ def test_a_small_picture_with_a_large_header_is_not_decoded() -> None:
         said, measured = ended(python("-c", DECODE, picture.hex()))[1].splitlines()
         assert said.startswith("picture 7 ")
         assert f"is {side} x {side} pixels, expected 112 x 112" in said or "exceeds limit" in said
-        megabytes, seconds = map(float, measured.split())
-        assert megabytes < 100
-        assert seconds < 2
+        assert float(measured) < 100  # megabytes: it was not unpacked
 
 
 UNPICKLE = """
@@ -796,6 +802,7 @@ def arrays(folder: Path) -> dict[str, np.ndarray]:
         return dict(archive)
 
 
+@pytest.mark.slow
 @decoders
 def test_an_archive_of_pictures_is_read_up_to_a_size(tmp_path: Path) -> None:
     path = tmp_path / pneumonia.FILE
@@ -807,6 +814,7 @@ def test_an_archive_of_pictures_is_read_up_to_a_size(tmp_path: Path) -> None:
         pneumonia.read(path)
 
 
+@pytest.mark.slow
 @decoders
 def test_whatever_a_decoder_raises_is_named(tmp_path: Path, rng: np.random.Generator) -> None:
     """Flipped bits and cuts of every format; the first case is a NotImplementedError of zipfile."""
@@ -908,6 +916,7 @@ def test_a_number_that_is_none_is_no_label(tmp_path: Path, word: str) -> None:
         loading.load("abalone", tmp_path)
 
 
+@pytest.mark.slow
 @values
 def test_a_missing_label_of_any_table_is_named_by_its_stage(project: Path) -> None:
     """Whose other values are all the negative class."""

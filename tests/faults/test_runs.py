@@ -26,7 +26,7 @@ from checkout import ROOT, commit, environment, run
 from joblib import Parallel, delayed
 from omegaconf import OmegaConf
 from smoke import copy_tree
-from waiting import SOON, until
+from waiting import until
 
 from dplangevin.pipeline import cache, lock
 from dplangevin.pipeline import environment as machine
@@ -123,7 +123,7 @@ class Checkout:
 
     def run(self, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
         process = self.start(*command, **env)
-        out, error = process.communicate(timeout=120)
+        out, error = process.communicate()
         return subprocess.CompletedProcess(command, process.returncode, out, error)
 
     def make(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -196,6 +196,7 @@ BUSY = r"another run is at work here: {} \(pid \d+ on \S+, since [-\d]+ [:\d]+\)
 # On a cluster
 
 
+@pytest.mark.slow
 def test_make_repro_computes_on_the_cluster_that_is_named(checkout: Checkout) -> None:
     file = checkout.folder / "at_work/scheduler.json"
 
@@ -241,7 +242,7 @@ def test_make_repro_submits_and_collects(checkout: Checkout) -> None:
     assert status == 0, said
     assert "Stages that wait for array tasks: 2. The next `make repro` collects what is done." in said
     folder = checkout.folder / "at_work"
-    until(lambda: len(list(folder.glob("*.*"))) == 4, 60)
+    until(lambda: len(list(folder.glob("*.*"))) == 4)
     workers = {int(each.suffix[1:]) for each in folder.glob("*.*")}
     assert checkout.values() == set()
     status, said = make()
@@ -249,7 +250,7 @@ def test_make_repro_submits_and_collects(checkout: Checkout) -> None:
     assert "2 tasks are not finished; array tasks: 1 RUNNING in job" in said
     assert make("STRICT=1")[0] != 0
     checkout.go()
-    until(lambda: all(map(ended, workers)), 60)
+    until(lambda: all(map(ended, workers)))
     status, said = make()
     assert status == 0, said
     assert "Stages that wait" not in said
@@ -272,7 +273,7 @@ def test_a_second_run_is_refused_and_changes_nothing(checkout: Checkout) -> None
     assert re.search(BUSY.format("make repro"), second.stderr)
     assert checkout.params() == 1.0
     checkout.go()
-    assert first.wait(SOON) == 0
+    assert first.wait() == 0
     assert checkout.values() == {1.0}
     assert checkout.locked() == 1.0
     assert checkout.make("repro").returncode == 0
@@ -295,7 +296,7 @@ def test_a_plain_dvc_repro_is_a_run_like_any_other(checkout: Checkout) -> None:
         assert re.search(BUSY.format(r".* -m dvc repro analysis@first"), done.stderr), done.stderr
     assert checkout.params() == 1.0
     checkout.go()
-    assert first.wait(SOON) == 0
+    assert first.wait() == 0
     assert checkout.values() == {1.0}
     assert checkout.locked() == 1.0
     assert checkout.locked("second") is None
@@ -315,7 +316,7 @@ def test_parameters_that_change_under_a_stage_are_not_entered(checkout: Checkout
     path = checkout.folder / "params.yaml"
     path.write_text(path.read_text().replace("value: 1.0", "value: 3.0"))
     checkout.go()
-    _, error = first.communicate(timeout=SOON)
+    _, error = first.communicate()
     assert first.returncode != 0
     assert "params.yaml changed while this stage was at work" in error
     assert checkout.locked() is None
@@ -324,6 +325,7 @@ def test_parameters_that_change_under_a_stage_are_not_entered(checkout: Checkout
     assert checkout.locked() == 3.0
 
 
+@pytest.mark.slow
 def test_what_a_stage_may_not_see_change_is_what_dvc_says_it_depends_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -374,8 +376,8 @@ def test_a_run_that_is_killed_takes_its_stages_with_it(checkout: Checkout, kill:
     family = [each.pid for each in psutil.Process(process.pid).children(recursive=True)]
     assert set(workers) < set(family)
     end(process)
-    until(lambda: all(ended(pid) for pid in family), 5.0)
-    process.wait(SOON)
+    until(lambda: all(ended(pid) for pid in family))
+    process.wait()
     assert checkout.values() == set()
     assert checkout.locked() is None
     checkout.go()
@@ -487,7 +489,7 @@ def test_the_way_back_from_a_worker_that_was_killed(checkout: Checkout) -> None:
         for _ in range(3):
             assert state() == "Running"
             dvc("queue", "kill", "one")
-            until(lambda: all(ended(pid) for pid in workers), 5.0)
+            until(lambda: all(ended(pid) for pid in workers))
             if state() == "Failed":
                 break
         else:
@@ -496,7 +498,7 @@ def test_the_way_back_from_a_worker_that_was_killed(checkout: Checkout) -> None:
         checkout.go()
         dvc(*experiment, "-n", "two")
         dvc("queue", "start")
-        until(lambda: state() == "Success", 60.0)
+        until(lambda: state() == "Success")
     finally:
         dvc("queue", "stop", "--kill")
     assert checkout.run("git", "status", "--porcelain").stdout == ""
@@ -529,6 +531,7 @@ def test_warnings_as_errors_private_files_and_no_git(checkout: Checkout) -> None
     assert checkout.values() == {4.0}
 
 
+@pytest.mark.slow
 @ODD
 def test_the_command_line_bears_warnings_as_errors() -> None:
     words = "price --sampling poisson --records 100 --batch 10 --noise 1 --epochs 1 --delta 1e-5"
@@ -567,6 +570,7 @@ def test_what_another_user_made_is_named_in_one_line(tmp_path: Path, place: str)
 # Threads
 
 
+@pytest.mark.slow
 @THREADS
 def test_what_is_pinned_runs_on_one_thread_and_nothing_else_does() -> None:
     torch.set_num_threads(2)

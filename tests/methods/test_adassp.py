@@ -64,6 +64,7 @@ def searched(event: SufficientStatisticsDpEvent, adjacency: Adjacency) -> float:
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("event", EVENTS)
 def test_the_worst_pair_of_records_moves_the_release_as_far_as_is_priced(

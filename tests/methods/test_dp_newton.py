@@ -41,6 +41,7 @@ def bound(problem: Glm) -> float:
     return moved / (LAMBDA * (LAMBDA + moved))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", get_args(Adjacency))
 @pytest.mark.parametrize("noise", [1.0, 0.5])
 def test_a_worst_pair_of_hessians_shows_the_price_and_half_the_noise_is_caught(

@@ -230,6 +230,7 @@ def test_dp_sghmc_that_feels_no_budget_is_sghmc_on_poisson_samples() -> None:
     torch.testing.assert_close(plain.theta[:, :1], expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_dp_sgld_that_feels_no_budget_is_sgld() -> None:
     """The clip is the Lipschitz constant, which cuts nothing; 50 is more than the public step costs."""
     for schedule in ("fixed", "decreasing"):

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import pytest
 import torch
 from scenarios import gaussian, logistic
 
@@ -21,6 +22,7 @@ def method(clip: float, epochs: float, batch: int, **settings: Any) -> Dpvi:
     return Dpvi(clip, **{**values, "sampling": Sampling("poisson", batch, epochs), **settings})
 
 
+@pytest.mark.slow
 def test_without_privacy_it_is_the_mean_field_optimum_of_a_gaussian_posterior() -> None:
     """Mean: the posterior's; variances: 1 over the diagonal of its precision, below the marginal variances."""
     problem, least_squares, covariance = gaussian()

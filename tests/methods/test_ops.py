@@ -55,6 +55,7 @@ def test_the_sample_has_the_posterior_of_linear_regression() -> None:
     assert float(((torch.cov(theta.T) - covariance) / deviation.outer(deviation)).abs().max()) < 0.16
 
 
+@pytest.mark.slow
 def test_whitened_samples_have_the_moments_of_a_softmax_posterior() -> None:
     """Two budgets at once; in two dimensions the posterior is known on a grid."""
     chains, precision = 3000, 2.0
@@ -88,6 +89,7 @@ def test_chains_that_have_not_mixed_say_so_and_rejection_need_not() -> None:
         Ops("paper", 1.0, 1.0, Rejection())
 
 
+@pytest.mark.slow
 def test_hybrid_starts_its_chain_from_the_sample_at_half_of_the_budget() -> None:
     method = instantiate(load().method.hybrid)
     release, (plan,) = run(method, logistic(), 2.0)

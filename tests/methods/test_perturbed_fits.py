@@ -172,6 +172,7 @@ def test_objective_perturbation_is_priced_for_what_its_loss_is(
     assert event.ridge == pytest.approx(2 * trace / (0.99 * 0.5 / 1.5))
 
 
+@pytest.mark.slow
 def test_the_solver_reaches_its_bound_around_many_kinks() -> None:
     """Features of sizes from 1e-6 to 1 of the bound, and residuals that are nearly all clipped."""
     rng, bound = np.random.default_rng(0), 1e3

@@ -58,6 +58,7 @@ def test_a_prior_that_depends_on_n_is_found() -> None:
     assert records_public(what_is_done(HiddenN(method), facts, budget), facts.n) == (N_PUBLIC,)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_chain_inside_of_a_plan_is_found() -> None:
     """Steps are divided by n: in a plan that is a chain, that has one, and that has plans of chains."""
     budget, facts = Budget(1.0, 1e-5), public_facts(3000, 5)

@@ -5,30 +5,28 @@ from typing import Any
 
 import pytest
 import torch
+from composed import parameters
 from hydra.utils import instantiate
 from scenarios import logistic
 
 from dplangevin.methods import Execution, Method
 from dplangevin.methods.registry import METHODS, named
-from dplangevin.pipeline.config import load
 from dplangevin.pipeline.plan import plain
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems.sampling import Sampling
 
-PARAMS = load()
-
 
 def test_every_method_has_a_name() -> None:
-    assert set(METHODS) == set(PARAMS.method)
+    assert set(METHODS) == set(parameters().method)
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_defaults_are_the_settings_of_the_yaml_file(name: str) -> None:
     """Each field is stated there, so that `dplangevin price` and an experiment mean one mechanism by one name."""
     made: Any = METHODS[name]()
-    entry = plain(PARAMS.method[name])
+    entry = plain(parameters().method[name])
     assert made == instantiate(entry)
     assert set(entry) - {"_target_"} == {field.name for field in fields(made)}
 

@@ -42,6 +42,7 @@ def test_a_fit_without_ridge_has_no_minimum_and_says_so(data: str, loss: str) ->
     assert bool(fitted(ObjPert(ridge=0.0), of, 1.0).isfinite().all())  # privacy asks for a ridge
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "loss"), [("breast_cancer", "logistic"), ("three_rows", "softmax")])
 @pytest.mark.parametrize("ridge", [1e-6, 1e-3])
 def test_any_ridge_has_a_minimum(data: str, loss: str, ridge: float) -> None:

@@ -65,6 +65,7 @@ def test_the_law_that_is_drawn_is_the_law_that_is_priced(mean: float, shape: flo
 # the price
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TUNABLE)
 def test_every_method_that_has_a_grid_spends_the_budget_on_all_runs_and_says_so(name: str) -> None:
     known = facts(100, 4)
@@ -87,6 +88,7 @@ def test_every_method_that_has_a_grid_spends_the_budget_on_all_runs_and_says_so(
         Tight().epsilon(plan.guarantee.event, budget.delta, "add_remove")
 
 
+@pytest.mark.slow
 def test_a_held_back_record_that_contributes_nothing_moves_the_scores_as_far_as_another_one() -> None:
     method = Tuned(CHEAP, {"l2": [0.5, 1.0]}, 5.0)
     (_, scores) = method.plan(facts(1000, 5), Budget(1.0, 1e-5)).guarantee.event.events
@@ -164,6 +166,7 @@ def data(n: int = 400, seeds: int = 1, loss: Any = LOGISTIC) -> Glm:
     return Glm(x, loss.labels(y), loss, x_test=x, y_test=(y > 0).long())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 4])
 @pytest.mark.parametrize("loss", [LOGISTIC, softmax(3), huber(1.0, 1.0)], ids=lambda loss: loss.name)
 def test_tuning_finds_the_setting_that_predicts(seeds: int, loss: Any) -> None:
@@ -211,6 +214,7 @@ def test_one_row_moves_a_score_by_at_most_one_whatever_the_row_and_the_model(far
     assert (scores - scores[0]).abs().max() <= 1 + 1e-12
 
 
+@pytest.mark.slow
 def test_whole_numbers_stay_whole() -> None:
     grid = Tuned(DpGd(), {"steps": [5, 10.0], "step": [1]}).candidates
     assert [(each.steps, type(each.steps), type(each.step)) for each in grid] == [
@@ -221,6 +225,7 @@ def test_whole_numbers_stay_whole() -> None:
     assert [len(each.work.step) for each in plan.work.plans] == [5, 10]
 
 
+@pytest.mark.slow
 def test_no_run_at_all_releases_a_constant() -> None:
     problem, method = data(), Tuned(CHEAP, {"l2": [1.0]}, runs=1.0, shape=math.inf)
     plan = method.plan(problem.facts, Budget(1.0, 1e-3))
@@ -243,6 +248,7 @@ def test_the_parts_do_not_overlap_and_depend_on_the_number_of_rows_alone() -> No
     assert not set(learned) & set(held_back)
 
 
+@pytest.mark.slow
 def test_an_answer_keeps_what_is_not_private_apart() -> None:
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (200, 2))
     problem = Problem.from_arrays(X, X[:, 0] > 0, row_bound=1.0, classes=[False, True])
@@ -324,12 +330,14 @@ SOUND = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("where", "epsilon", "shape", "share"), SOUND)
 def test_an_attack_does_not_refute_the_price(where: str, epsilon: float, shape: float, share: float) -> None:
     found, price = attacked(where, epsilon, shape)
     assert share * price < found <= price
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "where", "epsilon", "shape"),
     [

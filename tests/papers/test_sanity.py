@@ -70,6 +70,7 @@ def test_committed_accuracies(name: str, variant: str, expected: dict[float, flo
         )
 
 
+@pytest.mark.slow
 def test_hybrid_with_the_range_bound(tmp_path: Path) -> None:
     """On Abalone, the smaller data set; computed here, since the exhibits use the paper's bound."""
     cfg, name = load(), "abalone"

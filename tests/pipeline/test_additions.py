@@ -98,6 +98,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_table_of_numbers_goes_from_its_yaml_to_rows_of_results(project: Path) -> None:
     stated = json.loads((project / "data/manifest/dataset/wine.json").read_bytes())
     assert stated["rows"] == {"train": 120, "test": 30}
@@ -118,6 +119,7 @@ def test_a_table_of_numbers_goes_from_its_yaml_to_rows_of_results(project: Path)
     assert accuracy.value.min() > 0.8
 
 
+@pytest.mark.slow
 def test_a_method_from_outside_the_package_is_priced_and_shown(project: Path) -> None:
     frame = read.read_runs(["mine/wine"], root=project / "results/runs")
     mine = frame[frame.method.eq("noisy_mean") & frame.metric.eq("accuracy")]
@@ -134,6 +136,7 @@ def test_a_method_from_outside_the_package_is_priced_and_shown(project: Path) ->
     assert set(json.loads((project / "results/metrics/mine-wine.json").read_bytes())["noisy_mean"]) > {"at_1"}
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_method_from_outside_changes_the_runs_that_name_it(project: Path) -> None:
     before, path = json.loads((project / CODE).read_bytes()), project / "mine/noisy_mean.py"
     for more, changed in (("\n# a comment\n", set()), ("\nUNUSED = 1\n", {"mine-wine"})):
@@ -147,6 +150,7 @@ def test_an_edit_of_a_method_from_outside_changes_the_runs_that_name_it(project:
     path.write_text(METHOD)
 
 
+@pytest.mark.slow
 def test_a_method_that_is_not_on_the_path_says_so() -> None:
     with pytest.raises(ValueError, match=r"^noisy_mean\.NoisyMean cannot be imported .* on PYTHONPATH$"):
         budgeted({"_target_": "noisy_mean.NoisyMean"})

@@ -247,6 +247,7 @@ def edit(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
+@pytest.mark.slow
 def test_an_edit_reaches_what_is_made_of_it_and_nothing_else(sources: Path) -> None:
     before = hashes(sources)
     assert len(set(before.values())) > 4
@@ -337,6 +338,7 @@ print(sorted(loaded() - static - composing))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["rows", "features", "images"])
 def test_what_is_imported_at_run_time_was_reached(data: str, tmp_path: Path) -> None:
     (tmp_path / "toy.py").write_text((ROOT / "tests/toy.py").read_text().replace("import swept\n", ""))
@@ -358,6 +360,7 @@ def task_keys(cfg: DictConfig, name: str, dataset: str, made_of: sweep.Inputs) -
     return by_run
 
 
+@pytest.mark.slow
 def test_keys_depend_on_the_parameters_of_a_method_alone() -> None:
     """`dvc exp run -S method.ops.radius=3` computes OPS anew and what is made of it."""
     made = sweep.Inputs(File("d", lambda: Path()))

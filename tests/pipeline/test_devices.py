@@ -34,6 +34,7 @@ SWEEPS: dict[str, Callable[[], DictConfig]] = {
 }
 
 
+@pytest.mark.slow
 @devices
 @pytest.mark.parametrize("of", SWEEPS)
 def test_a_sweep_gives_the_same_tables(
@@ -48,6 +49,7 @@ def test_a_sweep_gives_the_same_tables(
         pd.testing.assert_frame_equal(found[table], wanted[table], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_full_memory_is_an_error_that_says_what_to_lower(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,6 +63,7 @@ def test_a_full_memory_is_an_error_that_says_what_to_lower(
         swept.experiment(toy.config("objpert"), "toy", "rows", toy.write(tmp_path), tmp_path / "units")
 
 
+@pytest.mark.slow
 @devices
 def test_the_library_learns_predicts_and_attacks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = rows(1, 80, 3)[0]
@@ -118,6 +121,7 @@ def test_a_checkpoint_of_one_device_goes_on_on_another(name: str, tmp_path: Path
             torch.testing.assert_close(ran(second, Checkpoint(path, "key")), wanted, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 @devices
 def test_the_reference_posterior(name: str) -> None:
     of = logistic(2, 100, 3)

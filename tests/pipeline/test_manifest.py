@@ -65,6 +65,7 @@ def test_a_manifest_says_what_the_file_is(cfg: DictConfig) -> None:
     assert manifest.manifest_path("dataset", "abalone").read_bytes() != before
 
 
+@pytest.mark.slow
 def test_data_are_made_where_they_are_missing_or_altered(
     cfg: DictConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -83,6 +84,7 @@ def test_data_are_made_where_they_are_missing_or_altered(
     assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE  # it is there: no source is asked
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_made_as_stated_is_an_error(cfg: DictConfig) -> None:
     manifest.state(cfg, "dataset", "abalone")
     path = manifest.manifest_path("dataset", "abalone")
@@ -97,6 +99,7 @@ def test_a_file_that_cannot_be_made_as_stated_is_an_error(cfg: DictConfig) -> No
     assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE
 
 
+@pytest.mark.slow
 def test_without_a_source_the_message_says_what_would_do(
     cfg: DictConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +153,7 @@ def small(cfg: DictConfig, weights: bytes) -> None:
     cfg.weights.resnet20_cifar100.files[0].update({"sha256": sha256(file), "size": len(weights)})
 
 
+@pytest.mark.slow
 def test_features_are_made_with_all_that_they_are_made_of(
     cfg: DictConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -219,6 +223,7 @@ def test_weights_in_git_are_used_and_not_trained_again(
         manifest.state(cfg, "weights", name)
 
 
+@pytest.mark.slow
 def test_official_weights_come_from_a_mirror_and_give_features(
     cfg: DictConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

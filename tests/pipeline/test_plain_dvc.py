@@ -18,7 +18,7 @@ import run as run_stage
 import summary
 import yaml
 from checkout import commit, fresh_clone, run
-from composed import composed
+from composed import composed, parameters
 from omegaconf import OmegaConf
 from run import at_prices
 from smoke import halves
@@ -38,6 +38,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fresh_clone(tmp_path_factory.mktemp("fresh"))
 
 
+@pytest.mark.slow
 def test_an_experiment_with_a_typo_names_the_near_keys(clone: Path) -> None:
     done = dvc(clone, "exp", "run", "--set-param=params.yaml:method.ops.radus=3", "run@compare-abalone")
     assert done.returncode != 0
@@ -45,6 +46,7 @@ def test_an_experiment_with_a_typo_names_the_near_keys(clone: Path) -> None:
     assert run(clone, "git", "status", "--porcelain").stdout == ""
 
 
+@pytest.mark.slow
 def test_a_setting_and_an_edit_reach_the_runs_that_they_concern_and_no_other_stage(clone: Path) -> None:
     """A setting of OPS, which is followed by its name, and a line in the module of PATE."""
     params, code, pate = (
@@ -128,6 +130,7 @@ def small(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_what_fails_stops_nothing_else_and_the_summary_says_why(small: Path) -> None:
     done = dvc(small, "repro", "--keep-going", DPL_LOG=str(small / "log"), PYTHONPATH="mine")
     assert done.returncode != 0
@@ -332,6 +335,7 @@ def test_a_run_knows_the_exhibits(given: str, said: str, monkeypatch: pytest.Mon
         repro.reproduce(Namespace(exhibit=given, target=None))
 
 
+@pytest.mark.slow
 def test_the_summary_knows_what_an_exhibit_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     needs = summary.needs_of(Path("dvc.lock"))
@@ -339,9 +343,10 @@ def test_the_summary_knows_what_an_exhibit_needs(monkeypatch: pytest.MonkeyPatch
     assert {"code", "reference@adult"} <= needs["run@compare-adult"]
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_its_own_data_alone() -> None:
     """So that a data set that cannot be had stops no other."""
-    cfg, needs = composed(), summary.needs_of(ROOT / "dvc.lock")
+    cfg, needs = parameters(), summary.needs_of(ROOT / "dvc.lock")
 
     def all_of(stage: str) -> set[str]:
         return {stage}.union(*(all_of(before) for before in needs[stage]))
@@ -362,7 +367,7 @@ def test_a_run_waits_for_its_own_data_alone() -> None:
 def test_the_lock_has_the_stages_that_there_are() -> None:
     """No entry of a stage that was renamed: DVC reads and writes the whole file after each stage."""
     pipeline, stages = (
-        composed().pipeline,
+        parameters().pipeline,
         summary.loaded(ROOT / "dvc.lock")["stages"],
     )
     kinds = {"run": pipeline.runs, "analysis": pipeline.analyses, "render": pipeline.exhibits}
@@ -373,6 +378,7 @@ def test_the_lock_has_the_stages_that_there_are() -> None:
     assert {name.partition("@")[0] for name in stages} <= summary.loaded(ROOT / "dvc.yaml")["stages"].keys()
 
 
+@pytest.mark.slow
 def test_the_smoke_run_shares_out_all_that_is_computed() -> None:
     cfg = composed("scale=smoke")
     parts = halves(cfg)
@@ -423,6 +429,7 @@ def test_a_run_removes_what_is_no_table_of_it(tmp_path: Path, monkeypatch: pytes
     assert {path.name for path in folder.iterdir()} == names
 
 
+@pytest.mark.slow
 def test_excused_and_other_failures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(ROOT)
     ends = ((69, False, 0), (69, True, 1), (75, False, 0), (75, True, 1), (1, False, 1), (0, False, 0))

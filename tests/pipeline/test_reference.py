@@ -39,6 +39,7 @@ def test_the_posterior_of_a_gaussian_model_is_its_closed_form() -> None:
     assert found.log_loss.isfinite().all()
 
 
+@pytest.mark.slow
 def test_repeats_with_data_of_their_own_have_posteriors_of_their_own() -> None:
     problem = logistic(seeds=3)
     found = sample_reference(with_test_rows(problem), 1.0, SAMPLER, 100, 3, generator())

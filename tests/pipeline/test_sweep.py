@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +212,7 @@ def test_prices_of_chains_on_features(tmp_path: Path) -> None:
     assert "norm_q99 = 4 of the features of 9 public images (others)" in table.assumptions["sgd"]
 
 
+@pytest.mark.slow
 def test_shuffled_epochs_and_the_best_of_them(tmp_path: Path) -> None:
     """As much code runs: a price for replaced records alone; the best epoch beside the last iterate; a run of some data
     sets only."""
@@ -380,17 +380,12 @@ def test_what_a_method_reports_is_a_metric(data: Path, monkeypatch: pytest.Monke
 
 
 def test_a_sweep_killed_outright_loses_at_most_the_group_in_hand(data: Path) -> None:
-    cfg, folder = toy.many_units(), data.parent / "units"
+    cfg, folder = toy.many_units(8), data.parent / "units"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", "tests"])}
-    process = subprocess.Popen(
-        [sys.executable, toy.__file__, data, folder], env=env, stderr=subprocess.DEVNULL
-    )
-    while len(list(folder.glob("*.scores.json"))) < 3 and process.poll() is None:
-        time.sleep(0.01)
-    process.kill()  # SIGKILL
-    assert process.wait() == -signal.SIGKILL
+    command = [sys.executable, toy.__file__, str(data), str(folder)]
+    assert subprocess.run(command, env=env, check=False).returncode == -signal.SIGKILL
     kept = {path: path.stat().st_mtime_ns for path in folder.glob("[!.]*.scores.json")}
-    assert 3 <= len(kept) < 60
+    assert len(kept) == 3
     resumed = sweep(cfg, data)
     assert {path: path.stat().st_mtime_ns for path in kept} == kept  # read, not made again
     whole = sweep(cfg, data, "fresh")
@@ -471,6 +466,7 @@ def test_chains_that_are_run_together_have_the_rows_that_they_have_alone(tmp_pat
         assert np.allclose(alone.value, of_name.value, rtol=1e-4, atol=1e-6), name
 
 
+@pytest.mark.slow
 def test_budgets_of_chains_share_noise_and_of_fits_and_samples_do_not(data: Path) -> None:
     """Of three budgets that are nearly the same, two of them in one unit, and of two ridges."""
     cfg = unit(toy.config("objpert", "objpert_pure", "outpert", "ops", "dp_sgld"))
@@ -516,6 +512,7 @@ def test_runs_that_are_paired_see_the_same_rows_and_noise(tmp_path: Path) -> Non
 # Networks
 
 
+@pytest.mark.slow
 def test_networks_have_curves_and_bins_of_confidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Side by side on two cores, which decides nothing."""
     cfg, data = toy.of_networks(), toy.write(tmp_path, "images")
@@ -587,6 +584,7 @@ def test_the_average_is_of_the_predictions_of_the_kept_steps(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.slow
 def test_a_network_that_has_diverged_has_no_score_and_others_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -606,6 +604,7 @@ def test_a_network_that_has_diverged_has_no_score_and_others_have(
         assert found[name][found[name].seed.eq(1)][column].isna().all()
 
 
+@pytest.mark.slow
 def test_every_release_is_scored_on_the_odd_rows_where_that_is_asked(data: Path) -> None:
     cfg = unit(toy.config("ops", "nonprivate"))
     cfg.experiment.toy.scored = "odd"
@@ -658,6 +657,7 @@ def test_every_failure_has_a_reason(error: Exception, said: str) -> None:
     assert sweeps.first_line(error) == said
 
 
+@pytest.mark.slow
 def test_the_epsilon_of_an_experiment_can_be_the_proven_one_and_delta_that_of_the_rows(data: Path) -> None:
     cfg = unit(toy.config("objpert", "nonprivate"))
     cfg.delta = 1e-4

@@ -38,6 +38,7 @@ def edited(of: verify.Result) -> None:
         beside(path).write_text(text.replace('"key": "', '"key": "0'))
 
 
+@pytest.mark.slow
 def test_some_of_each_method_are_computed_again(made: verify.Result, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in made.paths[0].parent.iterdir()}
     assert [made.kinds.count(run) for run in ("ops", "objpert")] == [4, 8]
@@ -48,6 +49,7 @@ def test_some_of_each_method_are_computed_again(made: verify.Result, tmp_path: P
     assert {path.name: path.read_bytes() for path in made.paths[0].parent.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_units_get_the_keys_of_the_code_and_say_why(made: verify.Result, tmp_path: Path) -> None:
     keys, rows = list(listed(made.paths[0])), [path.read_bytes() for path in made.paths]
     edited(made)
@@ -67,6 +69,7 @@ def test_units_get_the_keys_of_the_code_and_say_why(made: verify.Result, tmp_pat
     assert verify.renew(made, found._replace(again={})) == 10  # those that were computed stay so
 
 
+@pytest.mark.slow
 def test_rows_that_come_out_others_are_found(made: verify.Result, tmp_path: Path) -> None:
     edited(made)
     path = made.paths[1]
@@ -84,6 +87,7 @@ def test_rows_that_come_out_others_are_found(made: verify.Result, tmp_path: Path
         verify.check(made, tmp_path / "again", 1)
 
 
+@pytest.mark.slow
 def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 

@@ -105,6 +105,7 @@ def test_one_sampled_step_is_tight() -> None:
     assert mixture_delta(event, BOK.epsilon(event, 1e-3), 1) == pytest.approx(1e-3, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [0.0, 0.05])
 def test_long_chains_are_covered_cheaper_than_by_all_iterates(decay: float) -> None:
     event = LangevinDpEvent(20, 1, 400, 0.5, 1.0, 1.0, 1.8, 1.8, decay)

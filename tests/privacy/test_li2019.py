@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from dp_accounting import ComposedDpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent
 from mpmath import mp, mpf
+from quick import sample
 from sampled_steps import poisson
 
 from dplangevin.privacy import Budget
@@ -151,7 +152,12 @@ def test_wang_step() -> None:
     assert without == pytest.approx(1.5443e-6, rel=1e-4)
 
 
-@pytest.mark.parametrize(("batch", "expected"), [(32, 0.00254), (128, 0.0243), (256, 0.0304), (500, 0.0304)])
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    sample(
+        [(32, 0.00254), (128, 0.0243), (256, 0.0304), (500, 0.0304)], lambda batch, expected: batch == 128
+    ),
+)
 def test_worked_example_is_not_the_printed_one(batch: int, expected: float) -> None:
     # eta_1 < 0.103 as printed; the batch size is unstated, and matters only while it is small
     sigma = smallest_multiplier(

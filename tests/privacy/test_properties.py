@@ -8,6 +8,7 @@ import pytest
 from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from quick import sample
 from sampled_steps import poisson, without_replacement
 
 from dplangevin.privacy import ObjectivePerturbationDpEvent, PosteriorSampleDpEvent
@@ -58,7 +59,7 @@ SAMPLED = [
     Case(Li2019(32), "add_remove", poisson_steps, 1e-9),
     Case(Rdp(), "add_remove", poisson_steps, 1e-9),
     Case(Rdp(), "replace_one", subset_steps, 1e-9),
-    Case(Tight(), "add_remove", poisson_steps, 3e-4),
+    Case(Tight(), "add_remove", poisson_steps, 3e-4),  # seconds
     Case(Tight(), "replace_one", poisson_steps, 3e-4),
     Case(Tight(), "replace_one", subset_steps, 3e-4),
 ]
@@ -75,7 +76,9 @@ CASES = [
 
 def each(cases: list[Case]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(
-        "case", cases, ids=lambda case: f"{case.accountant.name}, {case.mechanism.__name__}"
+        "case",
+        sample(cases, lambda case: case != SAMPLED[-3]),
+        ids=lambda case: f"{case.accountant.name}, {case.mechanism.__name__}",
     )
 
 

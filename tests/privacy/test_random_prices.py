@@ -144,6 +144,7 @@ def both_steps(parts: list[tuple[float, float]], epsilon: float) -> float:
     return float((bell * (1 - q + q * shift)) @ second)
 
 
+@pytest.mark.slow
 @random_cases
 @given(st.floats(-0.3, 1.0), st.floats(-0.3, 1.0), rates, rates, st.floats(-8.0, -1.5))
 def test_two_sampled_steps(first: float, second: float, q: float, rate: float, power: float) -> None:
@@ -175,6 +176,7 @@ def test_a_posterior_sample(rho: float, radius: float, power: float, adjacency: 
     assert exact * (1 - mpf("1e-12")) <= price <= exact * ABOVE + 1e-12
 
 
+@pytest.mark.slow
 @random_cases
 @given(
     st.floats(0.05, 3.0),

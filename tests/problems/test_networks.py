@@ -6,20 +6,19 @@ import re
 
 import pytest
 import torch
-from composed import composed
+from composed import ROOT
 from hydra.utils import instantiate
+from omegaconf import OmegaConf
 from one_by_one import problem, with_parameters
 from torch import nn
 
 from dplangevin.engine.recognise import layers_of
 from dplangevin.problems.networks import Network, adversaries, build, generator
 
-PROBLEMS = composed("pipeline=svhn").problem
-NETWORKS = {str(name): spec.network for name, spec in PROBLEMS.items() if "network" in spec}
-
 
 def of(name: str) -> Network:
-    made: Network = instantiate(NETWORKS[name], _convert_="all")
+    spec = OmegaConf.load(ROOT / f"conf/problem/{name}.yaml")
+    made: Network = instantiate(spec.network, _convert_="all")
     return made
 
 
@@ -33,7 +32,7 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", SIZES)
 def test_committed_networks(name):
     network, (d, shape) = of(name), SIZES[name]
     assert (network.d, network.shape, network.classes) == (d, shape, 10)

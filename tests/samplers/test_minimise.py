@@ -81,6 +81,7 @@ def test_rows_in_other_units_have_the_same_fit_in_those_units() -> None:
     assert torch.allclose(other * 10, fit, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_an_unreachable_minimum_is_an_error_that_says_so() -> None:
     problem = logistic(seeds=1)
     separable = replace(problem, y=torch.sign(problem.x[..., 0]))

@@ -63,6 +63,7 @@ def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance(bou
     assert float(((torch.cov(draws.T) - expected) / deviation.outer(deviation)).abs().max()) < 0.12
 
 
+@pytest.mark.slow
 def test_two_classes_have_the_posterior_of_logistic_regression() -> None:
     """Weights N(0, I/p) for each class are N(0, 2 I/p) on their difference."""
     one = logistic(n=200, d=3, shared=True)
@@ -82,6 +83,7 @@ def test_two_classes_have_the_posterior_of_logistic_regression() -> None:
     assert float((deviation / spread).log().abs().max()) < limit
 
 
+@pytest.mark.slow
 def test_clipped_regression_has_the_posterior_of_a_direct_integral() -> None:
     problem = linear(n=30, d=1, shared=True)
     sampler = Sampler(block=600, max_draws=600)
@@ -100,6 +102,7 @@ def test_clipped_regression_has_the_posterior_of_a_direct_integral() -> None:
     assert abs(math.log(float(draws.std() / deviation))) < limit
 
 
+@pytest.mark.slow
 def test_both_kernels_agree_pressed_against_the_ball() -> None:
     problem, radius = logistic(seeds=2, n=300, d=3), 1.0
     rho, precision = torch.tensor([0.05, 1.0]), torch.tensor([0.0, 0.3])
@@ -143,6 +146,7 @@ def test_how_long_rejection_tries_is_public() -> None:
             assert math.log(float(limits[e]) / math.log(1e9)) >= float(own) - 1e-9
 
 
+@pytest.mark.slow
 def test_rejection_is_exact_wherever_its_paraboloid_touches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a Gaussian posterior, with theta* half a standard deviation off in each coordinate."""
     real = posteriors.private_minimum

@@ -54,7 +54,7 @@ def test_every_step_has_the_law_of_the_proof(steps: int, pull: float) -> None:
         assert kstest(values, norm.cdf).pvalue > 1e-3
 
 
-@pytest.mark.parametrize("loss", [LOGISTIC, softmax(2)])
+@pytest.mark.parametrize("loss", [LOGISTIC, pytest.param(softmax(2), marks=pytest.mark.slow)])
 def test_it_draws_from_the_posterior(loss: Any) -> None:
     """Along a direction, against draws by quadrature on a grid."""
     seeds, x, y = 2000, X[None].float().repeat(1, 4, 1), torch.tensor([1.0, -1.0, 1.0]).repeat(4)[None]
@@ -72,6 +72,7 @@ def test_it_draws_from_the_posterior(loss: Any) -> None:
         assert kstest(drawn, lambda at, law=law: np.interp(at, axis.numpy(), law)).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_seeds_with_data_of_their_own_draw_from_their_own_posteriors() -> None:
     """Two data sets with opposite labels, and two budgets with their own priors."""
     x = torch.ones(2, 400, 1)
@@ -181,7 +182,11 @@ def test_it_refuses_what_it_cannot_do() -> None:
             Proximal(**wrong)
 
 
-@pytest.mark.parametrize("sampler", [Proximal(), Proximal(proposals=1.01)], ids=["one step", "many steps"])
+@pytest.mark.parametrize(
+    "sampler",
+    [Proximal(), pytest.param(Proximal(proposals=1.01), marks=pytest.mark.slow)],
+    ids=["one step", "many steps"],
+)
 @pytest.mark.parametrize("fault", [False, True])
 def test_an_attack_comes_near_the_price_and_sees_half_of_the_noise(sampler: Proximal, fault: bool) -> None:
     """On the worst pair: one record whose gradient is as long as it may be, and its opposite."""

@@ -44,6 +44,7 @@ def test_finished_units_are_kept(tmp_path: Path) -> None:
     assert log.read_text().split()[3:] == ["one", "two"] * 2
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = OmegaConf.create({"_target_": f"{__name__}.Toy", "scale": 0.5, "folder": str(tmp_path)})
     frames = []

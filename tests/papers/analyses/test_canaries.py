@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from composed import composed
+from composed import composed, parameters
 from drawing import CONF
 from hydra.utils import instantiate
 from scipy.stats import beta
@@ -16,7 +16,6 @@ from scipy.stats import beta
 from dplangevin.papers.analyses.canaries import Canaries
 from dplangevin.pipeline import plan
 
-CFG = composed()
 # analysis -> experiment, problem, and the runs of its methods
 RUNS = {
     "canaries": (
@@ -33,7 +32,8 @@ RUNS = {
 
 
 def analysis(name: str, *overrides: str) -> Canaries:
-    found: Canaries = instantiate(composed(*overrides).analysis[name], _convert_="all")
+    cfg = composed(*overrides) if overrides else parameters()
+    found: Canaries = instantiate(cfg.analysis[name], _convert_="all")
     return found
 
 
@@ -41,17 +41,19 @@ def analysis(name: str, *overrides: str) -> Canaries:
 def test_methods_and_network_are_those_of_the_experiment(name: str) -> None:
     """A chain keeps one iterate here, because the attacker sees all of them anyway."""
     experiment, problem, runs = RUNS[name]
-    configs: dict[str, Any] = {run.name: run.config for run in plan.runs(CFG, experiment, "mnist")}
+    cfg = parameters()
+    configs: dict[str, Any] = {run.name: run.config for run in plan.runs(cfg, experiment, "mnist")}
     found = analysis(name)
     assert set(found.methods) == set(runs)
     for method, run in runs.items():
         own: Any = found.methods[method]
         assert replace(own, samples=1) == replace(instantiate(configs[run]), samples=1)
-    assert CFG.analysis[name].problem == CFG.problem[problem]
-    assert CFG.experiment[experiment].noise == "float32"
+    assert cfg.analysis[name].problem == cfg.problem[problem]
+    assert cfg.experiment[experiment].noise == "float32"
     assert found.guesses <= found.canaries
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_rows_are_those_of_the_brackets_and_the_same_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

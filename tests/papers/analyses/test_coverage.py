@@ -70,6 +70,7 @@ def frame() -> pd.DataFrame:
     return pd.DataFrame([row for unit in asked.units() for row in asked.rows(unit, 0)])
 
 
+@pytest.mark.slow
 def test_rows(frame: pd.DataFrame) -> None:
     keys = ["method", "epsilon", "interval", "level"]
     assert len(frame) == len(frame[keys].drop_duplicates()) == 2 * 4 * 3 * 2
@@ -83,6 +84,7 @@ def test_rows(frame: pd.DataFrame) -> None:
     assert noise["dpvi", 0.1] > 0  # two releases do not share their noise
 
 
+@pytest.mark.slow
 def test_the_exhibit(frame: pd.DataFrame) -> None:
     cfg: Any = exhibit("coverage")
     figure = call(cfg, "draw", frame)

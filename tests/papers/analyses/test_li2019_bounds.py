@@ -110,6 +110,7 @@ def test_two_steps_by_simulation(thermostat: bool) -> None:
     assert abs(draws.mean() - exact) < 4 * draws.std() / math.sqrt(len(draws))
 
 
+@pytest.mark.slow
 def test_the_printed_conditions_admit_what_leaks(frame: pd.DataFrame) -> None:
     """All three conditions, rewritten in the step, and a lower bound on the price by one event of the last sum."""
     rows = frame[frame.panel.eq("printed") & frame.adjacency.eq("add_remove")]
@@ -126,6 +127,7 @@ def test_the_printed_conditions_admit_what_leaks(frame: pd.DataFrame) -> None:
         assert row.epsilon < math.log(0.5 - row.delta) - norm.logcdf(-math.sqrt(total)) < row.value
 
 
+@pytest.mark.slow
 def test_lambert_form_solves_the_equation(frame: pd.DataFrame) -> None:
     row: Any
     for row in frame[frame.case.eq("Lambert")].itertuples():
@@ -135,6 +137,7 @@ def test_lambert_form_solves_the_equation(frame: pd.DataFrame) -> None:
         assert w + math.log(w) == pytest.approx(row.x + math.log(0.8))  # W e^W = 4 T/5
 
 
+@pytest.mark.slow
 def test_best_constants_of_the_printed_bounds(frame: pd.DataFrame) -> None:
     """From the derivatives: 2 eta^3 T = 1, and 12 eta~^3 = T^(2/3)."""
     for case, constant, power in (("best step", 0.5, -1.0), ("best budget", 1 / 12, 2 / 3)):
@@ -326,6 +329,7 @@ def claimed(name: str, frame: pd.DataFrame) -> Any:
     return evaluate({**paper, "claims": chosen}, {}, {"li2019_bounds": frame}).iloc[0]
 
 
+@pytest.mark.slow
 def test_proportional_to_one_over_the_bound_would_be_reproduced(frame: pd.DataFrame) -> None:
     rows = pd.DataFrame(
         {"panel": "step", "case": "lipschitz", "schedule": "fixed", "x": [1.0, 10.0], "value": [1.0, 0.01]}

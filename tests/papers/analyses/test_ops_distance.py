@@ -25,6 +25,7 @@ def analysis(**method: float) -> OpsDistance:
     return OpsDistance(POINTS, LABELS, 5, {"one": Ops(**fields)}, [1.0], 1e-5, 4000, cells, lattice)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_exact_draws_look_exact(dimension: int) -> None:
     (row,) = analysis().rows(f"one {dimension}", seed=3)
@@ -33,6 +34,7 @@ def test_exact_draws_look_exact(dimension: int) -> None:
     assert row["ratio_low"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_draws_at_another_temperature_do_not(dimension: int) -> None:
     found = analysis()
@@ -45,6 +47,7 @@ def test_draws_at_another_temperature_do_not(dimension: int) -> None:
     assert row["p_value"] < 1e-3
 
 
+@pytest.mark.slow
 def test_draws_by_hmc_on_a_ball_look_exact() -> None:
     sampler = Sampler(block=60, max_draws=60, warmup=60)
     (row,) = analysis(bound="range", precision=0.0, sampler=sampler).rows("one 2", seed=3)  # type: ignore[arg-type]
@@ -59,6 +62,7 @@ def test_limits_of_uniform_shares() -> None:
     assert row["ratio"] == row["ratio_low"] == 0 < row["ratio_high"]
 
 
+@pytest.mark.slow
 def test_rejection_draws_from_the_posterior() -> None:
     x, y = torch.tensor([[[1.0], [0.5], [-0.8], [0.9]]]), torch.tensor([[1.0, 1.0, -1.0, -1.0]])
     problem, rng = Glm(x, y, LOGISTIC), torch.Generator().manual_seed(0)

@@ -88,6 +88,7 @@ def test_smallest_batch_is_found(wanted: int) -> None:
     assert solve(exact / 1e4, 1e-5, "replace_one") is None
 
 
+@pytest.mark.slow
 def test_configuration_names_every_promise_once_and_fits_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CONF.parent)
     table = instantiate(described(config.load(), "privacy_claims"), _convert_="all")

@@ -44,12 +44,14 @@ def steps(frame: pd.DataFrame, curve: str, panel: str = "budget", schedule: str 
     return rows.step_size.to_numpy(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curve", [*CURVES, "wang2015", "proof"])
 def test_a_larger_budget_allows_a_larger_step(frame: pd.DataFrame, curve: str) -> None:
     allowed = steps(frame, curve)
     assert np.all(np.diff(allowed[np.isfinite(allowed)]) > 0)
 
 
+@pytest.mark.slow
 def test_tighter_accountants_allow_larger_steps(frame: pd.DataFrame) -> None:
     order = ["wang2015", "proof", "moments_256", "tight"]
     assert np.all(np.diff([steps(frame, curve) for curve in order], axis=0) > 0)
@@ -57,6 +59,7 @@ def test_tighter_accountants_allow_larger_steps(frame: pd.DataFrame) -> None:
     assert replaced == pytest.approx(steps(frame, "tight")[0] / 4, rel=0.05)  # twice the sensitivity
 
 
+@pytest.mark.slow
 def test_few_orders_have_no_bound_below_their_reach(frame: pd.DataFrame) -> None:
     rows = frame[frame.panel.eq("budget") & frame.curve.eq("moments_32")]
     below = rows.epsilon <= math.log(1e5) / 32
@@ -64,6 +67,7 @@ def test_few_orders_have_no_bound_below_their_reach(frame: pd.DataFrame) -> None
     assert rows.step_size.isna().tolist() == below.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("schedule", "decay"), [("fixed", 0.0), ("decreasing", 1 / 3)])
 def test_the_tight_example_is_nearly_what_the_central_limit_gives(
     frame: pd.DataFrame, schedule: str, decay: float
@@ -78,18 +82,21 @@ def test_the_tight_example_is_nearly_what_the_central_limit_gives(
     assert steps(frame, "tight", "example", schedule) == pytest.approx([brentq(excess, 1e-4, 1)], rel=0.03)
 
 
+@pytest.mark.slow
 def test_the_printed_bound_of_wang2015_has_lost_its_factor(frame: pd.DataFrame) -> None:
     logs = math.log(2.5e9) * math.log(2e5)
     assert steps(frame, "wang2015", "example")[0] == pytest.approx(500 / (128e4 * logs))
     assert f"{steps(frame, 'wang2015, no 2.5', 'example')[0]:.2e}" == "1.54e-06"
 
 
+@pytest.mark.slow
 def test_the_printed_step_needs_a_constant_below_one(frame: pd.DataFrame) -> None:
     (row,) = frame[frame.curve.eq("published")].itertuples()
     assert row.constant == pytest.approx(0.01 * 5e4 / (1e4 ** (2 / 3) * math.log(1e5)) / 0.103)
     assert row.noise_multiplier == pytest.approx(128 / math.sqrt(0.103 * 50_000))
 
 
+@pytest.mark.slow
 def test_theorem_3_as_printed_protects_nothing(frame: pd.DataFrame) -> None:
     rows = frame[frame.panel.eq("conditions")].set_index("note")
     assert rows.noise_multiplier["condition 1, printed"] == pytest.approx(128 / 50_000)
@@ -101,6 +108,7 @@ def test_theorem_3_as_printed_protects_nothing(frame: pd.DataFrame) -> None:
     assert rows.noise_multiplier["condition 2, needed"] == pytest.approx(50_000 / (16 * 128))
 
 
+@pytest.mark.slow
 def test_the_bound_is_proportional_to_the_inverse_square_of_the_gradient_bound(frame: pd.DataFrame) -> None:
     half = CURVES["tight"].bound("fixed", replace(SETTING, lipschitz=0.5), 0.1)
     assert half == pytest.approx(4 * steps(frame, "tight", "example")[0], rel=1e-3)

@@ -18,6 +18,7 @@ def short() -> Efficiency:
     return loading.analysis("wang2015_are", sampler=sampler, **tiny)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.02, 1.0])
 def test_lattice_against_weighted_points(rho: float) -> None:
     """Moments of exp(-rho U) on the ball by uniform points of it, weighted by the logistic loss of every record."""

@@ -68,6 +68,7 @@ def test_lipschitz_posteriors_against_all_pairs_of_data_sets(analysis: Bounds) -
     assert found["Laplace, prior mass 0.001 on one parameter"] == pytest.approx(worst, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_bias_of_sgld_against_simulation_and_the_closed_form_variance(analysis: Bounds) -> None:
     short = replace(analysis, steps=[0.08])
     rows = table(short, "weak").set_index("case").value
@@ -132,6 +133,7 @@ def test_alpha_phase_ends_where_a_loop_says(analysis: Bounds) -> None:
     assert row.bound == pytest.approx(21)
 
 
+@pytest.mark.slow
 def test_covariances_of_random_data_sets_stay_below_the_bound_and_reach_four_over_n(analysis: Bounds) -> None:
     rows = table(analysis, "covariance").set_index(["case", "x"]).value
     rng = np.random.default_rng(0)
@@ -263,6 +265,7 @@ def temperature() -> Temperature:
     return loading.analysis("temperature")
 
 
+@pytest.mark.slow
 def test_sghmc_with_noisy_gradients_by_hand_and_by_simulation(temperature: Temperature) -> None:
     eta, rng = 0.01, np.random.default_rng(0)
     steps = {**temperature.steps, "sghmc": [eta]}
@@ -286,6 +289,7 @@ def test_sghmc_with_noisy_gradients_by_hand_and_by_simulation(temperature: Tempe
         assert np.mean(squares) == pytest.approx(exact, rel=0.02)
 
 
+@pytest.mark.slow
 def test_thermostat_with_noisy_gradients_in_one_direction_against_eq_43(temperature: Temperature) -> None:
     """Eq. 4.3 in p and xi, on a posterior whose principal axes are the coordinates."""
     eta, chains, rng = 0.0025, 2000, np.random.default_rng(0)
@@ -420,6 +424,7 @@ def test_equivalence() -> None:
     assert rules.together(frame.assign(value=[0.001, 1.0, 0.5, 1.0]), **asked)["verdict"] == "contradicted"
 
 
+@pytest.mark.slow
 def test_exhibit_names_every_kind_and_draws(analysis: Bounds) -> None:
     short = replace(
         analysis, sizes=[10], points=301, wald_sizes=[100], chains=4, chain_length=50, steps=[0.16, 0.08]

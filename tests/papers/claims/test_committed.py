@@ -232,6 +232,7 @@ def test_committed_titles_are_unique() -> None:
     assert len(titles) == len(set(titles)) > 400
 
 
+@pytest.mark.slow
 def test_intervals_on_adult_say_that_they_have_one_split() -> None:
     """The rules know it from the prepared data, so every paper with a paired rule on Adult must list it."""
     paired = ("beats", "beats_all", "equal_or_slightly_worse")
@@ -431,6 +432,7 @@ def test_numbers_of_li2019_are_published(li2019: dict[str, Any]) -> None:
         assert f"{100 * claim['test']['published']:.2f}%" in claim["statement"]
 
 
+@pytest.mark.slow
 def test_li2019_asks_for_settings_that_are_trained(li2019: dict[str, Any]) -> None:
     cfg = composed("pipeline=svhn")
     for claim in expand(li2019):

@@ -94,6 +94,7 @@ def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
     assert "of the 0 pairs" in beats(lost, OBJPERT, wins, other_scaling, sensitivity="s")["reason"]
 
 
+@pytest.mark.slow
 @given(st.lists(st.floats(-0.05, 0.05), min_size=12, max_size=12), st.floats(0.0, 0.05))
 @settings(max_examples=20, deadline=None)
 def test_a_search_judges_both_sides_alike(gaps: list[float], noise: float) -> None:

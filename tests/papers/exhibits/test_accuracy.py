@@ -48,6 +48,7 @@ def everything(
     return pd.concat([runs, sensitivity_runs, baseline_runs, *others])
 
 
+@pytest.mark.slow
 def test_every_exhibit_of_runs_in_the_configuration_draws(everything: pd.DataFrame) -> None:
     datasets = {str(name): list(rows.dataset.unique()) for name, rows in everything.groupby("experiment")}
     cfg_all = OmegaConf.create({"experiment": {name: {"datasets": of} for name, of in datasets.items()}})
@@ -74,6 +75,7 @@ def test_every_exhibit_of_runs_in_the_configuration_draws(everything: pd.DataFra
             assert "nan" not in page
 
 
+@pytest.mark.slow
 def test_violating_points_are_hollow_and_the_legend_says_so(runs: pd.DataFrame) -> None:
     figure = accuracy.over_epsilon(runs, panels=PANELS, methods=PLAIN)
     expected = np.log([5.0, 10.0, 20.0] * 6)
@@ -84,6 +86,7 @@ def test_violating_points_are_hollow_and_the_legend_says_so(runs: pd.DataFrame) 
     assert style.HOLLOW not in legend_texts(clean)
 
 
+@pytest.mark.slow
 def test_axis_is_epsilon_with_its_natural_log_on_top(runs: pd.DataFrame) -> None:
     figure = accuracy.over_epsilon(adult(runs), methods=FIGURE1)
     ax = figure.axes[0]
@@ -134,6 +137,7 @@ def sensitivity(runs: pd.DataFrame) -> Figure:
     return accuracy.sensitivity(runs, bounds=["paper", "range"], adjacency="replace_one", datasets=shown)
 
 
+@pytest.mark.slow
 def test_heat_maps_are_ops_minus_objpert(sensitivity_runs: pd.DataFrame) -> None:
     runs = adult(sensitivity_runs)
     top, _, bottom, _ = sensitivity(runs).axes[:4]
@@ -225,6 +229,7 @@ def test_panels_show_their_methods_and_the_mark(baseline_runs: pd.DataFrame, pro
     assert x.max() == pytest.approx(np.log(0.08 if proven else 2.0))  # the cap costs less: .05
 
 
+@pytest.mark.slow
 def test_legend_says_which_method_has_which_neighbours(baseline_runs: pd.DataFrame) -> None:
     other = baseline_runs.assign(
         adjacency=baseline_runs.adjacency.mask(baseline_runs.method.eq("dp_sgd"), "add_remove")

@@ -29,6 +29,7 @@ def frame(analysis: Brackets) -> pd.DataFrame:
     return pd.DataFrame([row for unit in TASKS for row in analysis.rows(unit, 1)])
 
 
+@pytest.mark.slow
 def test_no_attack_is_above_its_proof_and_rows_are_the_same_again(
     analysis: Brackets, frame: pd.DataFrame
 ) -> None:
@@ -41,6 +42,7 @@ def test_no_attack_is_above_its_proof_and_rows_are_the_same_again(
     assert analysis.rows("dp_sgd 1", 2)[0]["epsilon_attack"] != frame.epsilon_attack[2]
 
 
+@pytest.mark.slow
 def test_the_page_says_what_guesses_can_show_at_most(frame: pd.DataFrame) -> None:
     """The bound of one run if all guesses are right; so a reader sees where the proven ε is out of reach."""
     included = np.arange(1000) < 500
@@ -51,6 +53,7 @@ def test_the_page_says_what_guesses_can_show_at_most(frame: pd.DataFrame) -> Non
     assert "at most." not in brackets_page(frame[frame.attacked.ne("problem")], title="t").split("## How")[1]
 
 
+@pytest.mark.slow
 def test_every_method_has_a_line_and_every_epsilon_a_mark(frame: pd.DataFrame) -> None:
     figure = brackets(frame, title="t")
     (ax,) = figure.axes

@@ -27,6 +27,7 @@ def accuracy(runs: pd.DataFrame, method: str, epsilon: float) -> np.ndarray:
     return np.asarray((1 - share) * low + share * high)
 
 
+@pytest.mark.slow
 def test_reads_every_repeat_off_in_ln_epsilon(table: pd.DataFrame, compare_runs: pd.DataFrame) -> None:
     assert list(table.columns) == compare.COLUMNS
     here = table[table.dataset.eq("adult") & table.epsilon.eq(0.1)].set_index("method")
@@ -46,6 +47,7 @@ def test_reads_every_repeat_off_in_ln_epsilon(table: pd.DataFrame, compare_runs:
     assert not here.significant[best[0]]
 
 
+@pytest.mark.slow
 def test_says_where_budgets_do_not_reach(table: pd.DataFrame, compare_runs: pd.DataFrame) -> None:
     rows = table[table.dataset.eq("adult")].set_index(["method", "epsilon"])
     assert rows.reach[("nonprivate", 1.0)] == compare.NOT_PRIVATE
@@ -79,6 +81,7 @@ def test_a_failed_condition_counts_at_the_budgets_used(compare_runs: pd.DataFram
     assert table.to_dict() == {1.0: False, 3.0: True, 5.0: True, 10.0: True}
 
 
+@pytest.mark.slow
 def test_best_is_never_one_whose_guarantee_fails_or_whose_chains_diverged(compare_runs: pd.DataFrame) -> None:
     adult = compare_runs[compare_runs.dataset.eq("adult")]
     first = compare.at_epsilon(adult, epsilons=[1.0]).set_index("method")
@@ -98,6 +101,7 @@ def test_best_is_never_one_whose_guarantee_fails_or_whose_chains_diverged(compar
     assert all("†" not in bold for bold in page.split("## Accuracy")[1].split("**")[1::2])
 
 
+@pytest.mark.slow
 def test_nothing_is_compared_where_no_guarantee_holds(compare_runs: pd.DataFrame) -> None:
     adult = compare_runs[compare_runs.dataset.eq("adult")].assign(violated="T too small")
     table = compare.at_epsilon(adult, epsilons=[1.0])
@@ -121,6 +125,7 @@ def test_better_but_hollow_is_not_drawn_as_worse(compare_runs: pd.DataFrame) -> 
     assert (ops.get_color(), ops.get_markerfacecolor()) == (compare.KINDS["equal"].colour, "white")
 
 
+@pytest.mark.slow
 def test_page_marks_the_best_and_shows_seconds(compare_runs: pd.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "methods.csv"
     assert read.read_timings("compare", path).empty
@@ -142,6 +147,7 @@ def test_page_marks_the_best_and_shows_seconds(compare_runs: pd.DataFrame, tmp_p
     assert "Mean over 10 repeats" in text
 
 
+@pytest.mark.slow
 def test_dots_leave_out_what_is_not_reached(compare_runs: pd.DataFrame) -> None:
     figure = compare.dot_plot(compare_runs, epsilons=EPSILONS, datasets=DATASETS)
     stars = [[line for line in ax.lines if line.get_marker() == "*"] for ax in figure.axes]
@@ -150,6 +156,7 @@ def test_dots_leave_out_what_is_not_reached(compare_runs: pd.DataFrame) -> None:
     assert [len(found) for found in dots] == [15, 14, 15, 14]  # all but DP-SGLD at 1
 
 
+@pytest.mark.slow
 def test_data_sets_without_runs_are_left_out(compare_runs: pd.DataFrame) -> None:
     one = compare_runs[compare_runs.dataset.eq("adult")]
     names = {"abalone": "Abalone", "adult": "Adult"}
@@ -173,6 +180,7 @@ def test_ranks_by_another_score_and_what_was_asked(compare_runs: pd.DataFrame) -
     assert reached.log_score[best] == pytest.approx(read_off(curve(rows, "promised"), 1.0).mean())
 
 
+@pytest.mark.slow
 def test_the_best_of_many_must_beat_a_constant_answer_for_all_of_them(compare_runs: pd.DataFrame) -> None:
     runs = compare_runs[compare_runs.dataset.eq("adult")]
     table = compare.at_epsilon(runs, epsilons=[1.0]).set_index("method")

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from composed import ROOT, composed
+from composed import ROOT, parameters
 from drawing import exhibit, outside
 from fake_results import run_at
 from scipy import stats
@@ -172,6 +172,7 @@ def test_private_learners_that_beat_no_privacy_are_counted(table: pd.DataFrame) 
     assert "by more than the interval over splits on table5" in leaderboard.advice(beaten)[-1]
 
 
+@pytest.mark.slow
 def test_page_and_figure_show_all_learners_and_say_who_is_absent(
     runs: pd.DataFrame, table: pd.DataFrame
 ) -> None:
@@ -204,9 +205,10 @@ def test_the_development_tables_are_shown_if_no_other_is_there(runs: pd.DataFram
     )
 
 
+@pytest.mark.slow
 def test_the_exhibit_names_the_learners_of_the_experiment() -> None:
     cfg = exhibit("leaderboard")
-    assert [*cfg.methods] == [*composed().experiment.leaderboard.methods]
+    assert [*cfg.methods] == [*parameters().experiment.leaderboard.methods]
     assert cfg.draw.development == cfg.numbers.development
 
 
@@ -236,6 +238,7 @@ def test_the_advice_says_who_is_ahead_of_the_leader(table: pd.DataFrame) -> None
     assert "behind none" in "\n".join(leaderboard.advice(table))
 
 
+@pytest.mark.slow
 def test_seconds_stand_at_the_tables_that_were_timed(runs: pd.DataFrame) -> None:
     timed = {
         "experiment": "benchmark",

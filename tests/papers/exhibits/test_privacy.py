@@ -221,6 +221,7 @@ def test_curves_are_the_rows_and_end_where_the_accountant_does(budget_rows: pd.D
     assert {text.get_text() for text in ax.texts} == {"0.103", "1.54e-6"}
 
 
+@pytest.mark.slow
 def test_labels_and_legends(budget_rows: pd.DataFrame, size_rows: pd.DataFrame) -> None:
     for figure in (privacy.step_size_budgets(budget_rows), privacy.step_size_sizes(size_rows)):
         assert all(ax.get_xlabel() for ax in figure.axes[-2:])

@@ -95,6 +95,7 @@ def measured(rows: pd.DataFrame, sampler: str) -> pd.Series:
     return kept.sort_values("step").value
 
 
+@pytest.mark.slow
 def test_every_sampler_has_a_row_and_a_density(temperature_rows: pd.DataFrame) -> None:
     figure = samplers.temperatures(temperature_rows, labels=LABELS, densities={"sgld": "eq. 4.1"})
     left, right = figure.axes
@@ -124,6 +125,7 @@ METHODS = ["dp_sgld", "dp_sgfs"]
 POSTERIOR_PANELS = {"accuracy": "accuracy", "covariance_distance": "distance"}
 
 
+@pytest.mark.slow
 def test_scores_leave_diverged_chains_out_and_count_them(family_runs: pd.DataFrame) -> None:
     table = samplers.posterior_summary(family_runs)
     at = table.method.eq("dp_sgfs") & table.variant.eq("temperature=proper") & table.epsilon.eq(0.1)

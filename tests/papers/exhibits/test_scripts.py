@@ -115,6 +115,7 @@ def test_from_runs_to_exhibit_claims_and_metrics(runs: pd.DataFrame, tree: Path,
     assert (site / "exhibit-wang2015_fig1c.html").exists()
 
 
+@pytest.mark.slow
 def test_from_analysis_to_exhibit_and_claims(
     tree: Path, run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +158,7 @@ def test_the_rows_of_the_analyses_that_an_exhibit_names_beside_its_own(tree: Pat
     pd.testing.assert_frame_equal(shown, numbers)
 
 
+@pytest.mark.slow
 def test_render_adds_timings_and_the_exhibits_own_numbers(
     compare_runs: pd.DataFrame, tree: Path, run: Run
 ) -> None:
@@ -209,6 +211,7 @@ def on_features(results: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return results
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["li2019_tab1", "ryffel2022_tab1"])
 def test_render_networks(name: str, request: pytest.FixtureRequest, run: Run) -> None:
     folder = request.getfixturevalue("trained" if name in TRAINING else "on_features") / "exhibits" / name
@@ -220,6 +223,7 @@ def test_render_networks(name: str, request: pytest.FixtureRequest, run: Run) ->
     assert ("all X-rays, 112 x 112" in page) == (name == "ryffel2022_tab1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", ["trained", "on_features"])
 def test_every_other_exhibit_reads_its_rows_and_draws(others: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(others)
@@ -231,6 +235,7 @@ def test_every_other_exhibit_reads_its_rows_and_draws(others: str, request: pyte
         assert call(OmegaConf.create(exhibit), "draw", frame)._suptitle.get_text() == exhibit["title"]
 
 
+@pytest.mark.slow
 def test_claims_on_features(on_features: Path, run: Run) -> None:
     assert run(report, "claims") == (0, "")
     claims = claims_in(on_features)
@@ -238,6 +243,7 @@ def test_claims_on_features(on_features: Path, run: Run) -> None:
     assert not claims.reason.str.contains("was read").any()
 
 
+@pytest.mark.slow
 def test_missing_file_names_its_stage(trained: Path, run: Run) -> None:
     (trained / "runs/li2019_tab1/mnist/scores.csv").unlink()
     for script, what in ((render, "li2019_tab1"), (report, "claims")):
@@ -246,6 +252,7 @@ def test_missing_file_names_its_stage(trained: Path, run: Run) -> None:
         assert "mnist/scores.csv is missing: make it with `dvc repro run@li2019_tab1-mnist`" in error
 
 
+@pytest.mark.slow
 def test_an_experiment_that_may_be_missing(trained: Path, run: Run) -> None:
     kind: dict[str, Any] = {"experiment": "li2019_tab1_svhn", "dataset": "svhn", "problem": "li2019_svhn"}
     verdicts = []

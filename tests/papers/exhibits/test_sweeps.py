@@ -125,6 +125,7 @@ def test_an_axis_fits_its_values(variants: list[str], names: list[str], scale: s
     assert figure.axes[0].get_xscale() == scale
 
 
+@pytest.mark.slow
 def test_runs_and_fields_have_colours_panels_or_are_said_not_to_be_drawn() -> None:
     grid = [f"radius={r};bound={b};precision={p}" for r in (1.0, 2.0, 5.0) for b in "pr" for p in (0.1, 1.0)]
     figure = sweeps.figure(pd.DataFrame(points("ops", grid)))

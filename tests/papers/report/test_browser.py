@@ -9,6 +9,8 @@ import pytest
 from browsing import serious, watched
 from playwright.sync_api import Browser, Page, expect
 
+pytestmark = pytest.mark.slow
+
 SITE = Path(__file__).parents[3] / "results/report"
 PAGES = [
     "index.html",

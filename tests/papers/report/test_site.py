@@ -60,6 +60,7 @@ def claims() -> pd.DataFrame:
     return read.read_claims(ROOT / "results/claims.csv").set_index("id")
 
 
+@pytest.mark.slow
 def test_another_build_has_the_same_bytes(tmp_path: Path) -> None:
     for name in ("conf", "data", "docs", "benchmarks", "params.yaml", "requirements.lock"):
         (tmp_path / name).symlink_to(ROOT / name)

@@ -12,6 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from one_by_one import row_loss, with_parameters
+from quick import sample
 from scenarios import linear, logistic, method, multinomial, network
 from scipy.stats import norm
 from torch import Tensor
@@ -111,7 +112,7 @@ CHAINS = {
 }
 
 
-@pytest.mark.parametrize("size", [None, 1, 3])
+@pytest.mark.parametrize("size", sample([None, 1, 3], lambda size: size is None))
 @pytest.mark.parametrize("chains", CHAINS.values(), ids=CHAINS)
 def test_it_is_the_explicit_loop(
     chains: list[Chain], size: int | None, monkeypatch: pytest.MonkeyPatch
@@ -408,17 +409,21 @@ def test_one_rounding_of_steps() -> None:
 def test_each_record_is_in_one_random_minibatch_of_an_epoch() -> None:
     steps, seeds = N // TAU, 2000
     drawn = random.allocations(7, seeds, N, TAU, 0)
-    for _ in range(2):
+    places = torch.zeros(2, seeds, N, dtype=torch.long)
+    for place in places:
         seen = torch.zeros(seeds, N, dtype=torch.long)
         for t in range(steps):
             rows, sizes = next(drawn)
             inside = torch.arange(rows.shape[1]) < sizes[:, None]
             used = torch.zeros(seeds, N, dtype=torch.long).scatter_add_(1, rows, inside.long())
             seen += used
+            place += t * used
             # independent of each other, so that sizes are binomial
             assert used.float().mean(0).sub(1 / steps).abs().max() < 5 * math.sqrt(1 / steps / seeds)
             assert float(sizes.float().var()) == pytest.approx(N / steps * (1 - 1 / steps), rel=0.2), t
         assert bool((seen == 1).all())
+    # drawn anew for each epoch: the price of several epochs is that of independent places
+    assert float((places[0] == places[1]).float().mean()) == pytest.approx(1 / steps, abs=0.02)
     resumed, _ = next(random.allocations(7, 3, N, TAU, steps + 1))
     full = list(zip(range(steps + 2), random.allocations(7, 3, N, TAU, 0), strict=False))
     assert bool((resumed == full[-1][1][0]).all())

@@ -79,6 +79,7 @@ def test_kernels_sample_the_posterior(
     check(state.theta[:, 0].double(), mean, covariance)
 
 
+@pytest.mark.slow
 def test_sgnht_targets_the_posterior_in_spite_of_gradient_noise() -> None:
     """The thermostat settles at the injected friction a = .03 plus eta/2 times the gradient noise's variance, .009."""
     kernel, eta, rng = sgnht(), torch.tensor([[0.002]]), torch.Generator().manual_seed(0)

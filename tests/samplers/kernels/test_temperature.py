@@ -76,6 +76,7 @@ def test_the_papers_check_of_sgld() -> None:
     assert round(exact["value"], 3) == 0.506
 
 
+@pytest.mark.slow
 def test_sgnht_targets_the_posterior_if_its_friction_shrinks_with_the_step() -> None:
     rows = analysis().rows("sgnht", 0)
     assert {row["kind"] for row in rows} == {"simulated"}
