@@ -173,10 +173,10 @@ def alike(rows: Rows, header: str) -> Rows:
     return rows.under(header) if set(rows.header.split(",")) <= set(header.split(",")) else rows
 
 
-def renew(of: Result, comparison: Comparison) -> int:
+def renew(of: Result, comparison: Comparison, note: str = "") -> int:
     """Give all tasks of a result the keys of the current code.
 
-    Return how many tasks have rows that earlier code made; `*.units.json` marks them.
+    Return how many tasks have rows that earlier code made; `*.units.json` marks them, with the note.
     """
     count = 0
     for path in of.paths:
@@ -185,7 +185,7 @@ def renew(of: Result, comparison: Comparison) -> int:
             if comparison.same and key in comparison.again:
                 rows = rows._replace(environment=comparison.again[key], renewed="")
             elif key != old or rows.renewed:
-                rows = rows._replace(renewed=str(comparison))
+                rows = rows._replace(renewed=f"{comparison}{note}")
                 count += path == of.paths[0]
             pieces.append(rows)
         write(path.parent, {beside(path).name: listing(comparison.keys, pieces).encode()})
@@ -204,6 +204,7 @@ def main() -> None:
     parser.add_argument(
         "--within", type=float, default=0.0, metavar="MOVE", help="relative to max(1, |value|)"
     )
+    parser.add_argument("--note", default="", help="added to what renewed tasks say")
     args = parser.parse_args()
     if unknown := sorted(set(args.names) - set(names)):
         raise config.ConfigError(f"no run or analysis {', '.join(unknown)}; there are {', '.join(names)}")
@@ -234,7 +235,7 @@ def main() -> None:
                 print(f"  {path}: {move}", flush=True)
         if not (comparison.same or (args.renew and comparison.move <= args.within)):
             wrong.append(name)
-        elif args.renew and (count := renew(of, comparison)):
+        elif args.renew and (count := renew(of, comparison, args.note and f"; {args.note}")):
             print(f"  {count} tasks of earlier code have new keys", flush=True)
         shutil.rmtree(KEPT / name, ignore_errors=True)
     if wrong:

@@ -46,10 +46,7 @@ KINDS = (*LOSSES, *NETWORKS)
 
 
 class Shape(NamedTuple):
-    """n records in minibatches of tau, for so many steps.
-
-    opposed: the others' gradients oppose the record's and are shorter; else they are as the record's is under D'.
-    """
+    """opposed: the others' gradients oppose the record's and are shorter; else they are as its is under D'."""
 
     records: int
     batch: int
@@ -128,10 +125,7 @@ CHAINS = {
 
 
 class Fit(NamedTuple):
-    """How a fit, a posterior sample or a vote is run; delta: at which it is priced, 0 where it is pure.
-
-    clips: it bounds gradients by a clip, which hides how long a row is.
-    """
+    """delta: at which it is priced, 0 where it is pure; clips: a clip hides how long a row is."""
 
     settings: dict[str, Any]
     epsilon: float
@@ -276,11 +270,8 @@ def shown(
     generator: torch.Generator,
     workspace: Workspace | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Where each step is, and the noisy sums, both ``(runs, steps, d)``.
-
-    Of gradient descent these are taken from the iterates that are released.  Where a kernel makes something else of the
-    sums, they are those that it is given, which is what the event prices.
-    """
+    """Where each step is, and the noisy sums, both ``(runs, steps, d)``: of descent from its iterates, else as the
+    kernel is given them."""
     at: list[Tensor] = []
     noisy: list[Tensor] = []
     start, d = problem.init(runs, rng("start"))[:, None], problem.facts.d

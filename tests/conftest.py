@@ -41,6 +41,12 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(20150706))
 
 
+@pytest.fixture
+def fine_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grid of noisy sums too fine to see, for comparisons with sums that are not rounded."""
+    monkeypatch.setattr("dplangevin.random.GRID", 2.0**-40)
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     from browsing import chromium  # Playwright takes long to import

@@ -195,9 +195,9 @@ def test_the_noise_of_chains_has_tails_unless_float32_is_asked_for() -> None:
         rngs = [random.generator(0, "tails") for _ in range(2)]
         more: Any = {} if dtype == torch.float64 else {"drawn_in": dtype}
         (batch,) = random.batches(rngs[0], {"full"}, 2, 3, 3, 40, 1, 1, **more)
-        wanted = random.noise(rngs[1], 1, 2, 1, 40, dtype=dtype)[0].float()
+        wanted = random.noise(rngs[1], 1, 2, 1, 40, dtype=dtype)[0]
         assert (dtype == torch.float32) == torch.equal(
-            wanted, torch.randn(1, 2, 1, 40, generator=random.generator(0, "tails"))[0]
+            wanted.float(), torch.randn(1, 2, 1, 40, generator=random.generator(0, "tails"))[0]
         )
         assert torch.equal(batch.normals, wanted)
 

@@ -30,6 +30,7 @@ NORMALS = torch.float64  # precision in which noise is drawn
 EXACT = 2**24  # float32 holds all whole numbers up to this
 FINE = 2.0**-26  # a uniform number below this gets more digits
 LARGE = 2**64  # from here on, all bits of a seed count
+GRID = 2.0**-10  # of the standard deviation of the noise: what a released sum is rounded to, see `on_grid`
 HOST = torch.device("cpu")
 
 
@@ -41,7 +42,7 @@ class Batch(NamedTuple):
     rows : Tensor (S, B), row indices, the start of a uniformly random order of the rows.
     sizes : Tensor (S,), how many of the first `rows` are the seed's minibatch, for chains whose minibatches
         differ in size; None if no chain has such.
-    normals : Tensor (S, 1, d), standard normal.
+    normals : Tensor (S, 1, d), standard normal, in the precision in which they were drawn.
     """
 
     rows: Tensor
@@ -146,6 +147,25 @@ def noise(
     return (
         torch.cat([radius * angle.cos(), radius * angle.sin()])[:count].view(shape).to(device or rng.device)
     )
+
+
+def on_grid(noisy: Tensor, std: Tensor) -> Tensor:
+    """Round float64 numbers with noise of `std` to multiples of the largest power of two up to ``GRID std``.
+
+    The last bits of a floating-point sum depend on both summands (Mironov 2012).  The grid is public, so
+    rounding is post-processing, and it drops these bits.  Where `std` is 0 the numbers stay as they are.
+    """
+    shift = grid_shift(std)
+    return (noisy + shift) - shift
+
+
+def grid_shift(std: Tensor) -> Tensor:
+    """Return the number that rounds a float64 number to the grid of `on_grid` when it is added and subtracted.
+
+    Float64 has 52 bits after the first, so the last bit of ``1.5 2^52 h`` is h.  Numbers beyond ``2^51 h`` are
+    multiples of h already.
+    """
+    return 1.5 * 2.0**52 * torch.exp2(torch.floor(torch.log2(GRID * std.double())))
 
 
 def normals(rng: torch.Generator, *shape: int, device: torch.device | None = None) -> Tensor:
@@ -338,12 +358,12 @@ def batches(
     block : int, steps whose random numbers are drawn together.
     by_epoch : iterator from `epochs` or `allocations`, the rows of the schemes "shuffled" and
         "random_allocation".  No other scheme can share them.
-    drawn_in : torch.dtype, precision of the normals before they are rounded to float32, see `noise`.
+    drawn_in : torch.dtype, precision of the normals, see `noise`.
     """
     if by_epoch is not None:
         for drawn in islice(by_epoch, steps):
             rows, sizes = drawn if isinstance(drawn, tuple) else (drawn, None)
-            yield Batch(rows, sizes, noise(rng, seeds, 1, d, dtype=drawn_in).float())
+            yield Batch(rows, sizes, noise(rng, seeds, 1, d, dtype=drawn_in))
         return
     for first in range(0, steps, block):
         shape = min(block, steps - first), seeds
@@ -360,6 +380,6 @@ def batches(
         rows = (
             torch.arange(n, device=rng.device).expand(*shape, n) if every else subsets(rng, shape, n, longest)
         )
-        normals = noise(rng, *shape, 1, d, dtype=drawn_in).float()
+        normals = noise(rng, *shape, 1, d, dtype=drawn_in)
         for k in range(shape[0]):
             yield Batch(rows[k], None if sizes is None else sizes[k], normals[k])

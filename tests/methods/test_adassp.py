@@ -89,7 +89,7 @@ def statistics(problem: Glm, plans: Any, seeds: int, patch: pytest.MonkeyPatch) 
 def no_noise(patch: pytest.MonkeyPatch) -> None:
     zeros = torch.zeros
     patch.setattr(random, "noise", lambda rng, *shape, device=None: zeros(shape, dtype=torch.float64))
-    patch.setattr(adassp, "on_grid", lambda numbers, std: numbers)
+    patch.setattr(random, "on_grid", lambda numbers, std: numbers)
 
 
 @pytest.mark.parametrize("method", [AdaSsp(Tight()), QuadraticFit()])

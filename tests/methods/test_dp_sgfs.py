@@ -17,6 +17,7 @@ from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
 
 
 @pytest.mark.parametrize(("temperature", "heat"), [("printed", 1.0), ("proper", 4.0)])
+@pytest.mark.usefixtures("fine_grid")
 def test_without_a_budget_it_is_sgfs(temperature: str, heat: float) -> None:
     """With the minibatch's own covariance, averaged over the steps that looked."""
     problem, size, n = logistic(), 20, 400
@@ -28,7 +29,7 @@ def test_without_a_budget_it_is_sgfs(temperature: str, heat: float) -> None:
     state, kept = SgfsState(torch.zeros(3, 1, 5), torch.zeros(3, 1, 5, 5).double()), []
     for t, batch in enumerate(random.batches(rng, {"subset"}, 3, n, size, 5, 40, 256)):
         each = problem.example_grads(state.theta, batch.rows)
-        given = each.sum(2) * (n / size), (heat / eta).sqrt().float() * batch.normals, eta
+        given = each.sum(2) * (n / size), (heat / eta).sqrt().float() * batch.normals.float(), eta
         if t % 4 == 0:
             seen = torch.stack([torch.cov(g[0].T) for g in each])[:, None].double()
             state = kernel.step(state, *given, seen, torch.tensor([[1.0 / (t // 4 + 1)]]).double())

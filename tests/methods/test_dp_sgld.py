@@ -46,6 +46,7 @@ def run(
 
 
 @pytest.mark.parametrize("name", ["dp_sgld", "dp_sghmc", "dp_sgnht"])
+@pytest.mark.usefixtures("fine_grid")
 def test_chains_without_a_budget_are_their_kernels(name: str) -> None:
     """The noise that the loop adds to the gradient is that of the update, with the other sign."""
     problem, a, share, n, tau = logistic(), 0.3, 0.2, 400, 20
@@ -64,7 +65,7 @@ def test_chains_without_a_budget_are_their_kernels(name: str) -> None:
     kept = []
     for batch in random.batches(rng, {"subset"}, 3, n, tau, 5, 40, 256):
         gradient = problem.example_grads(state.theta, batch.rows).sum(2) * (n / tau) + 0.7 * state.theta
-        state = kernel.step(state, gradient, -std * batch.normals, eta)
+        state = kernel.step(state, gradient, -std * batch.normals.float(), eta)
         kept.append(state.theta)
     expected = torch.stack([kept[t - 1] for t in thinned(40, 0.5, 7)], 2)
     torch.testing.assert_close(found.theta, expected, rtol=1e-4, atol=1e-6)
@@ -201,6 +202,7 @@ def test_a_minibatch_that_is_clipped_moves_by_twice_the_clip() -> None:
     assert 0.9 * wanted < shown(1.0) <= wanted < shown(0.8)
 
 
+@pytest.mark.usefixtures("fine_grid")
 def test_dp_sghmc_that_feels_no_budget_is_sghmc_on_poisson_samples() -> None:
     """The kernel of eq. 4.4 in units of the summed loss, the velocity's noise being that of the loop."""
     problem, a, share, n, tau = logistic(), 0.3, 0.2, 400, 20
@@ -224,7 +226,7 @@ def test_dp_sghmc_that_feels_no_budget_is_sghmc_on_poisson_samples() -> None:
         mask = torch.arange(batch.rows.shape[1]) < batch.sizes[:, None]
         each = problem.example_grads(state.theta, batch.rows) * mask[:, None, :, None]
         gradient = each.sum(2) * (n / tau) + 0.7 * state.theta
-        state = kernel.step(state, gradient, -(2 * a * eta).sqrt() * batch.normals, eta)
+        state = kernel.step(state, gradient, -(2 * a * eta).sqrt() * batch.normals.float(), eta)
         kept.append(state.theta)
     expected = torch.stack([kept[t - 1] for t in thinned(40, 0.5, 7)], 2)
     torch.testing.assert_close(plain.theta[:, :1], expected, rtol=1e-4, atol=1e-6)

@@ -38,6 +38,7 @@ def test_without_privacy_it_is_the_mean_field_optimum_of_a_gaussian_posterior() 
     assert (torch.linalg.inv(posterior).diagonal() > 1.03 * variance).any()
 
 
+@pytest.mark.usefixtures("fine_grid")
 def test_the_first_step_by_hand() -> None:
     """Gradients of each record through m and s by autograd, clipped jointly; noise and draws from the same stream.
 
@@ -68,7 +69,7 @@ def test_the_first_step_by_hand() -> None:
             most = math.sqrt(3 / precision) * rate / (unit**2 * clip * sigma) if sigma else math.inf
             eta = min(0.5, most)
             steps.append(eta)
-            noisy = total + clip * sigma * batch.normals[s, 0].view(2, d)
+            noisy = total + (clip * sigma * batch.normals[s, 0].view(2, d)).float()
             mean = -eta * unit**2 * noisy[0] / rate
             log_std = math.log(unit) - eta * (scale * noisy[1] / rate + precision * unit**2 - 1)
             log_std = log_std.clamp(math.log(unit), -math.log(precision) / 2)

@@ -150,6 +150,7 @@ def test_the_parts_of_a_long_sum_are_its_whole(monkeypatch: pytest.MonkeyPatch) 
             assert torch.allclose(found.double(), weight.double() @ x.double(), atol=1e-4)
 
 
+@pytest.mark.usefixtures("fine_grid")
 def test_noise_is_added_before_a_long_sum_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The noise that is drawn cancels the sum, so that rounding before the noise would show."""
     problem = rows()
@@ -165,7 +166,7 @@ def test_noise_is_added_before_a_long_sum_is_rounded(monkeypatch: pytest.MonkeyP
             return state
 
     def cancelled(*_: Any) -> Any:
-        yield random.Batch(torch.arange(N)[None].expand(2, -1), None, (-goal).float())
+        yield random.Batch(torch.arange(N)[None].expand(2, -1), None, -goal)
 
     monkeypatch.setattr(loop, "batches", cancelled)
     one = torch.ones(1, dtype=torch.float64)

@@ -11,7 +11,7 @@ where the Hessian is I/K on all margins that sum to 0.
 
 A and B are released with Gaussian noise, once.  All else is post-processing: no solver sees a record.  The
 noisy numbers are rounded to a public grid, which drops the bits that a float64 sum keeps of its summands
-(`perturbed_fits.on_grid`).
+(`random.on_grid`).
 """
 
 import math
@@ -25,7 +25,6 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.checks import positive, require
 from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
-from dplangevin.methods.perturbed_fits import on_grid
 from dplangevin.privacy import Adjacency, Budget, SufficientStatisticsDpEvent, calibrate
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
@@ -221,7 +220,7 @@ def _noisy(problem: Glm, plans: Sequence[Plan], how: Execution) -> tuple[Tensor,
             square = noise.unflatten(-1, (p, p))
             noise = ((square + square.mT) / 2).flatten(-2)
         std = of_works(plans, name, problem.device)
-        noisy.append(on_grid(part[:, None] + noise * std[:, None], std))
+        noisy.append(random.on_grid(part[:, None] + noise * std[:, None], std[:, None]))
     return noisy[0].unflatten(-1, (p, p)), noisy[1].unflatten(-1, (-1, p)), noisy[2][..., 0]
 
 

@@ -165,7 +165,8 @@ def second_moments(problem: Glm, std: Tensor, seeds: int, rng: torch.Generator) 
     """
     p = problem.features
     normals = random.noise(rng, seeds, 1, p, p, device=problem.device)
-    return problem.to(torch.float64).gram[:, None] + std[:, None, None] * (normals + normals.mT) / 2
+    std = std[:, None, None]
+    return random.on_grid(problem.to(torch.float64).gram[:, None] + std * (normals + normals.mT) / 2, std)
 
 
 class Turned(DefaultSteps):

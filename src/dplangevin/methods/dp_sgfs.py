@@ -176,6 +176,7 @@ class _Scoring:
         found = (grads.mT @ grads).double() / (rows.shape[1] - 1) * unit**2
         normals = random.noise(self.rng, len(theta), 1, d, d, device=theta.device)
         std = 7 * self.problem.lipschitz**2 * self.sigma[..., None]
-        found = found.nan_to_num(0.0, 0.0, 0.0) + std * (normals + normals.mT) / 2  # of a chain that diverged
+        found = found.nan_to_num(0.0, 0.0, 0.0)  # of a chain that diverged
+        found = random.on_grid(found + std * (normals + normals.mT) / 2, std)
         values, vectors = torch.linalg.eigh(found)
         return (vectors * values.clamp(min=0)[..., None, :]) @ vectors.mT

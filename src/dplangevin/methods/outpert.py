@@ -11,7 +11,7 @@ from dp_accounting import GaussianDpEvent
 from dplangevin import random
 from dplangevin.checks import not_negative, positive
 from dplangevin.methods import Execution, Plan, Release, guaranteed, no_budget, of_works
-from dplangevin.methods.perturbed_fits import Fit, assumptions, on_grid
+from dplangevin.methods.perturbed_fits import Fit, assumptions
 from dplangevin.privacy import Budget, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -73,7 +73,7 @@ class OutPert:
         fit = private_minimum(problem, ridge, linear, bound)
         std = of_works(plans, "output_scale", device)
         normals = random.noise(how.rng, how.seeds, len(plans), problem.d, device=device)
-        return Release(on_grid(fit + normals * std[:, None], std)[:, :, None])
+        return Release(random.on_grid(fit + normals * std[:, None], std[:, None])[:, :, None])
 
 
 @dataclass(frozen=True)

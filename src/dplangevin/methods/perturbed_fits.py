@@ -28,9 +28,8 @@ from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.objective import SHARE
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
+from dplangevin.random import on_grid
 from dplangevin.samplers.minimise import estimated, minimise, private_minimum
-
-GRID = 1024  # grid points of released numbers in one scale of their noise
 
 
 class Fit(NamedTuple):
@@ -87,17 +86,7 @@ def fitted(problem: Glm, works: list[Fit], linear: Tensor, noise: Tensor) -> Ten
         )
     if not bool(private.all()):
         theta[:, ~private] = minimise(estimated(problem), ridge[~private], linear[:, ~private]).theta
-    return on_grid(theta + noise * output[:, None], output)
-
-
-def on_grid(theta: Tensor, scale: Tensor) -> Tensor:
-    """Round theta ``(S, E, d)`` to multiples of a power of two, at most `scale` ``(E,)`` divided by `GRID`.
-
-    theta is unchanged where scale is 0.  The last bits of a float64 sum depend on both summands (Mironov
-    2012).  The grid is public, and rounding to it drops these bits.
-    """
-    grid = torch.exp2(torch.floor(torch.log2(scale / GRID)))[:, None]
-    return torch.where(grid > 0, torch.round(theta / grid) * grid, theta)
+    return on_grid(theta + noise * output[:, None], output[:, None])
 
 
 def assumptions(facts: Facts) -> tuple[str, ...]:

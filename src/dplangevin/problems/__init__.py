@@ -23,23 +23,18 @@ class Descent(Protocol):
     """A step of gradient descent.  It changes theta in place."""
 
     def __call__(
-        self, theta: Tensor, batch: Batch, step: Tensor, shrink: Tensor, noise: Tensor | None = None, /
+        self,
+        theta: Tensor,
+        batch: Batch,
+        step: Tensor,
+        shrink: Tensor,
+        noise: tuple[Tensor, Tensor] | None = None,
+        /,
     ) -> None:
-        """Take the step.
+        """Move theta ``(S, E, d)`` by step sizes ``(E, 1)``; l2 shrinks it by the factors `shrink` ``(E, 1)``.
 
-        The sum of gradients and the noise are added before theta is rounded.  Otherwise noise that is smaller
-        than the last digit of theta is lost, and the sum is not.
-
-        Parameters
-        ----------
-        theta : Tensor (S, E, d)
-        batch : Batch
-        step : Tensor (E, 1)
-            Step sizes.
-        shrink : Tensor (E, 1)
-            Factors by which l2 shrinks theta.
-        noise : Tensor (E, 1) or None
-            Standard deviations of the noise of theta, by which `Batch.normals` are multiplied; None for no noise.
+        `noise` are standard deviations for `Batch.normals` and `random.grid_shift` of them, ``(E, 1)`` in float64.
+        The noise is added to the sum of gradients before theta is rounded.
         """
 
 

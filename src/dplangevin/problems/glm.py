@@ -573,7 +573,7 @@ class Glm(DefaultSteps):
             yield margins.view(*part.shape[:2], self.classes, -1)
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        """Return ``theta <- keep theta - ((eta/tau) sum_B min(1, clip/||g_i||) g_i + noise)``.
+        """Return ``theta <- keep theta - eta/tau (sum_B min(1, clip/||g_i||) g_i + noise)``.
 
         A step takes one gather and two products.  In `chains`, those whose minibatches differ in size come last.
         None where each step takes all rows, because `clipped_sum` then needs no gather, and where a minibatch has
@@ -594,17 +594,20 @@ class Glm(DefaultSteps):
         split = sum(c.sampling.scheme not in RANDOM_SIZE for c in chains)
         clips = torch.tensor([[c.clip] for c in chains], device=self.device)
         here = self.device.type == "cpu"  # elsewhere a look at a number would wait for the device
-        one = torch.ones(1, device=self.device)
         clipped, common = not bool(clips.isinf().all()), bool((clips == clips[0]).all())
         at_once = CELLS // (size * features)  # seeds
         if not here:  # rows, margins and what is computed of them, four times over
             each = size * (width + len(chains) * self.classes)
             at_once = memory.bound(self.device) // (4 * each * table.element_size())
         at_once = max(1, at_once)
-        space = Space(table)
+        space, exact = Space(table), Space(table.new_empty(0, dtype=torch.float64))
 
         def descend(
-            theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor, noise: Tensor | None = None
+            theta: Tensor,
+            batch: Batch,
+            eta: Tensor,
+            keep: Tensor,
+            noise: tuple[Tensor, Tensor] | None = None,
         ) -> None:
             share = eta / size
             for first in range(0, len(theta), at_once):
@@ -618,14 +621,14 @@ class Glm(DefaultSteps):
                     at = at + offsets[seeds]
                 rows = space("rows", *at.shape, width)
                 torch.index_select(table, 0, at.reshape(-1), out=rows.view(-1, width))
+                parts: list[tuple[slice, Tensor, Tensor | None]] = []
                 if split:
-                    part = slice(0, split)
-                    noisy = None if noise is None else (noise[part], batch.normals[seeds])
-                    into(theta[seeds, part], rows[:, :size], None, share[part], part, keep[part], noisy)
+                    parts.append((slice(0, split), rows[:, :size], None))
                 if sizes is not None and split < len(chains):
-                    part = slice(split, None)
-                    noisy = None if noise is None else (noise[part], batch.normals[seeds])
-                    into(theta[seeds, part], rows, sizes, share[part], part, keep[part], noisy)
+                    parts.append((slice(split, None), rows, sizes))
+                for part, used, some in parts:
+                    added = noise and (batch.normals[seeds], noise[0][part], noise[1][part])
+                    into(theta[seeds, part], used, some, share[part], part, keep[part], added)
 
         def into(
             theta: Tensor,
@@ -634,7 +637,7 @@ class Glm(DefaultSteps):
             share: Tensor,
             part: slice,
             keep: Tensor,
-            noise: tuple[Tensor, Tensor] | None,
+            noise: tuple[Tensor, Tensor, Tensor] | None,
         ) -> None:
             """Update theta in place, for some of the chains.
 
@@ -652,8 +655,8 @@ class Glm(DefaultSteps):
                 Which of the chains they are.
             keep : Tensor (E, 1)
                 Factors by which l2 shrinks theta.
-            noise : (Tensor (E, 1), Tensor (S, 1, d)) or None
-                Standard deviations, and normals.
+            noise : (Tensor (S, 1, d), Tensor (E, 1), Tensor (E, 1)) or None
+                Normals, standard deviations and `random.grid_shift` of these.
             """
             x, label, norm = rows[..., :features], rows[:, None, :, -2], rows[:, None, :, -1]
             lost = not here or diverged(theta)
@@ -668,21 +671,23 @@ class Glm(DefaultSteps):
                 signed(slope)  # (S, E, B)
             else:
                 slope = slope if self.classes == 1 else slope.unflatten(1, (-1, self.classes))
-                slope, weight = self.loss.slope(slope, label), share  # (S, E, B) or (S, E, K, B)
+                slope = self.loss.slope(slope, label)  # (S, E, B) or (S, E, K, B)
                 if clipped:
                     length = slope.abs() if self.classes == 1 else slope.square().sum(-2).sqrt_()
-                    weight = (clips[part] / length.mul_(norm)).clamp_(max=1.0).mul_(share)
-                slope.mul_(weight if self.classes == 1 else weight[..., None, :])
-                slope, share = slope.view(*folded.shape[:2], -1), one
+                    weight = (clips[part] / length.mul_(norm)).clamp_(max=1.0)
+                    slope.mul_(weight if self.classes == 1 else weight[..., None, :])
+                slope = slope.view(*folded.shape[:2], -1)
             if limit is not None:
                 limit = limit if outside is None else limit.masked_fill_(outside, 0.0)
                 torch.minimum(slope, limit, out=slope)
             elif outside is not None:
                 slope.masked_fill_(outside, 0.0)
-            moved = torch.bmm(slope, x, out=space("moved", *folded.shape)).view(theta.shape).mul_(share)
+            total = torch.bmm(slope, x, out=space("total", *folded.shape)).view(theta.shape)
             if noise is not None:
-                moved.addcmul_(*noise)
-            theta.mul_(keep).sub_(moved)
+                normals, std, shift = noise
+                noisy = exact("noisy", *theta.shape).copy_(total)
+                total.copy_(noisy.addcmul_(normals.double(), std).add_(shift).sub_(shift))
+            theta.mul_(keep).sub_(total.mul_(share))
 
         return descend
 

@@ -88,7 +88,7 @@ def explicit(of: Any, chains: list[Chain], schemes: set[str] | None = None) -> l
                 for i in batch.rows[s, :count].tolist():
                     g = gradient(of, theta[s, e], s, i)
                     total = total + g * min(1.0, c.clip / float(g.norm()))
-                total = cut(total, size * c.mean_clip) + c.noise_std[t] * batch.normals[s, 0]
+                total = cut(total, size * c.mean_clip) + (c.noise_std[t] * batch.normals[s, 0]).float()
                 velocity[s, e] = c.momentum * velocity[s, e] + total / size + c.l2 * theta[s, e]
                 theta[s, e] = cut(theta[s, e] - float(c.step[t]) * velocity[s, e], c.radius)
         out.append(theta.clone())
@@ -114,6 +114,7 @@ CHAINS = {
 
 @pytest.mark.parametrize("size", sample([None, 1, 3], lambda size: size is None))
 @pytest.mark.parametrize("chains", CHAINS.values(), ids=CHAINS)
+@pytest.mark.usefixtures("fine_grid")
 def test_it_is_the_explicit_loop(
     chains: list[Chain], size: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +143,7 @@ FUSED = {
 @pytest.mark.parametrize("chains", FUSED.values(), ids=FUSED)
 @pytest.mark.parametrize(("shared", "cells"), [(True, 2**19), (False, 1)])
 @pytest.mark.parametrize("loss", LINEAR)
+@pytest.mark.usefixtures("fine_grid")
 def test_fused_steps_of_linear_models_are_the_explicit_loop_and_the_plain_ones(
     loss: str, shared: bool, chains: list[Chain], cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,10 +154,10 @@ def test_fused_steps_of_linear_models_are_the_explicit_loop_and_the_plain_ones(
     schemes = {c.sampling.scheme for c in chains} | ({"poisson"} if len(chains) == 2 else set())
     found = run(of, chains, SEEDS, random.generator(5, "test"), schemes=schemes)[:, :, 0]
     torch.testing.assert_close(found, explicit(of, chains, schemes)[-1], rtol=1e-4, atol=1e-5)
-    monkeypatch.setattr(Glm, "descent", lambda *_: None)
-    unfused = run(of, chains, SEEDS, random.generator(5, "test"), schemes=schemes)[:, :, 0]
+    with monkeypatch.context() as patch:
+        patch.setattr(Glm, "descent", lambda *_: None)
+        unfused = run(of, chains, SEEDS, random.generator(5, "test"), schemes=schemes)[:, :, 0]
     torch.testing.assert_close(found, unfused, rtol=1e-4, atol=1e-5)
-    monkeypatch.undo()
     for e, c in enumerate(chains):
         alone = run(of, [c], SEEDS, random.generator(5, "test"), schemes=schemes)[:, 0, 0]
         torch.testing.assert_close(alone, found[:, e], rtol=1e-4, atol=1e-5)

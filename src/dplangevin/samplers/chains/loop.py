@@ -5,6 +5,7 @@ loss of record i.  The noisy sum of the step is::
 
     G_t = sum_(i in B_t) g_i + N(0, noise_std_t^2 I)
 
+The noise is added in float64, and G_t is rounded to a public grid before theta moves (`random.on_grid`).
 `Chain.mean_clip` optionally clips the sum itself, too, before the noise is added.  A kernel computes the next
 theta from G_t and from its own state.  The default kernel is gradient descent with momentum::
 
@@ -35,7 +36,7 @@ from dplangevin.files import Checkpoint
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain, Kernel, Observer, State
 from dplangevin.problems.sampling import BY_EPOCH, RANDOM_SIZE
-from dplangevin.random import NORMALS, Batch, allocations, batches, epochs, noise, stream_seed
+from dplangevin.random import NORMALS, Batch, allocations, batches, epochs, grid_shift, noise, stream_seed
 from dplangevin.samplers.kernels import Dynamics
 
 TINY, LARGEST = 2.0**-126, 1e30  # the least normal float32; noise of a step times the minibatch, at most
@@ -93,27 +94,15 @@ class Langevin:
 
 
 def columns(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
-    """Return one number of every chain, ``(E, 1)`` in float32.
-
-    Parameters
-    ----------
-    chains : sequence of Chain, E of them.
-    name : str, the attribute of `Chain` with this number.
-    device : torch.device, of the result.
-    """
+    """Return one number of every chain, the attribute `name` of `Chain`, ``(E, 1)`` in float32."""
     return torch.tensor([getattr(c, name) for c in chains], dtype=torch.float32, device=device)[:, None]
 
 
-def schedules(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
-    """Return one number of every step and chain, ``(T, E, 1)`` in float32.
-
-    Parameters
-    ----------
-    chains : sequence of Chain, E of them, with T steps each.
-    name : str, the attribute of `Chain` with this number of every step.
-    device : torch.device, of the result.
-    """
-    return torch.stack([getattr(c, name).float() for c in chains], 1)[..., None].to(device)
+def schedules(
+    chains: Sequence[Chain], name: str, device: torch.device, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """Return one number of every step and chain, the attribute `name` of `Chain`, ``(T, E, 1)``."""
+    return torch.stack([getattr(c, name).to(dtype) for c in chains], 1)[..., None].to(device)
 
 
 def run(
@@ -180,17 +169,15 @@ def run(
     varied = torch.tensor([c.sampling.scheme in RANDOM_SIZE for c in chains], device=device)
     radius, clips = columns(chains, "radius", device), columns(chains, "clip", device)[:, 0]
     clip = None if bool(clips.isinf().all()) else clips
-    step, std = schedules(chains, "step", device), schedules(chains, "noise_std", device)
+    step, std = schedules(chains, "step", device), schedules(chains, "noise_std", device, torch.float64)
     l2, wanted = columns(chains, "l2", device), set(first.keep or (steps,))
     longest = size * columns(chains, "mean_clip", device)  # bound on the norm of a minibatch's sum
     cut = bool((longest < math.inf).any())
     descend = problem.descent(chains) if plain else None
-    shrunk, moved = (
-        1 - step * l2,
-        step * std / size,
-    )  # the factor on theta in a step, and the standard deviation of its noise
+    shrunk = 1 - step * l2  # the factor on theta in a step
     if descend is not None:
-        _check_scale(step / size, moved, size)
+        _check_scale(step / size, step * std / size, size)
+    shift = grid_shift(std)
     bounded = not bool((radius == math.inf).all())
     kernel = problem.around(kernel or Descent(chains, size, device), chains)
 
@@ -233,7 +220,7 @@ def run(
         for drawn_batch in stream:
             batch, t = drawn_batch.to(device), done
             if descend is not None:
-                descend(state[0], batch, step[t], shrunk[t], moved[t])
+                descend(state[0], batch, step[t], shrunk[t], (std[t], shift[t]))
             else:
                 mask = _mask(batch, varied, size)
                 try:
@@ -243,7 +230,7 @@ def run(
                         f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
                     ) from error
                 gradient = _shortened(sums.gradient, longest) if cut else sums.gradient
-                noisy = gradient + std[t] * batch.normals  # a long sum is float64, and rounded with its noise
+                noisy = (gradient + std[t] * batch.normals).add_(shift[t]).sub_(shift[t])
                 state = kernel.step(state, noisy.to(state[0].dtype), t, batch)
             if bounded:
                 state = (_shortened(state[0], radius), *state[1:])
