@@ -4,6 +4,7 @@ SHELL := /bin/sh
 .PHONY: help setup repro exhibit report site verify smoke test test-all faults prices lint bench audits gpu
 
 PYTHON ?=
+TIMEOUT ?= 10
 VENV := .venv
 RUN := $(VENV)/bin/python
 unexport PYTHONWARNINGS  # libraries warn
@@ -61,8 +62,8 @@ verify: $(VENV)/installed  ## compute some tasks of each committed result again,
 smoke: $(VENV)/installed  ## run every stage tiny in a temporary copy: minutes, offline
 	@$(RUN) pipelines/smoke.py
 
-test: $(VENV)/installed  ## the tests that every change must pass: minutes | PYTHON=python3.13 VENV=build/python3.13: on another interpreter
-	@$(TEST) -m "not slow" --timeout 10 --durations 10
+test: $(VENV)/installed  ## the tests that every change must pass: minutes | TIMEOUT=60: seconds for a test, on a slow machine | PYTHON=python3.13 VENV=build/python3.13: on another interpreter
+	@$(TEST) -m "not slow" --timeout $(TIMEOUT) --durations 10
 
 test-all: test $(VENV)/site-installed  ## all tests: those of `make test`, then the slow ones
 	@$(TEST) -m slow --durations 10

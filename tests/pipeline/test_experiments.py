@@ -57,6 +57,7 @@ def images(path: Path, shape: tuple[int, ...], classes: int) -> Path:
     return path
 
 
+@pytest.mark.timeout(30)  # the first composes conf/, and trains eight methods
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_ends_in_priced_rows(
     name: str, smoke: Any, data: dict[str, Path], tmp_path: Path

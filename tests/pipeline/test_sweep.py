@@ -379,6 +379,7 @@ def test_what_a_method_reports_is_a_metric(data: Path, monkeypatch: pytest.Monke
 # What is kept, and what is run together
 
 
+@pytest.mark.timeout(30)  # another process imports torch and the configuration
 def test_a_sweep_killed_outright_loses_at_most_the_group_in_hand(data: Path) -> None:
     cfg, folder = toy.many_units(8), data.parent / "units"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(["src", "tests"])}

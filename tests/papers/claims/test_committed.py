@@ -45,6 +45,7 @@ def committed(path: Path) -> dict[str, Any]:
     return paper  # type: ignore[return-value]
 
 
+@pytest.mark.timeout(30)  # all claims of a paper
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_committed_claim_evaluates(path: Path) -> None:
     paper = committed(path)

@@ -64,6 +64,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.timeout(30)  # all scripts in a row
 def test_from_runs_to_exhibit_claims_and_metrics(runs: pd.DataFrame, tree: Path, run: Run) -> None:
     claim = OmegaConf.load(CONF / "claim/wang2015.yaml")
     claim.analyses = []
