@@ -106,7 +106,8 @@ def reproduce(args: argparse.Namespace) -> int:
         put_in_order()
         if status and not any((folder / ".git").exists() for folder in (Path.cwd(), *Path.cwd().parents)):
             print("To run DVC without git: dvc config --local core.no_scm true", file=sys.stderr)
-        return summary.report(Path(log), status, exhibits, args.strict)
+        excused = () if args.strict else (summary.WAITING,) if args.exhibit else summary.EXCUSED
+        return summary.report(Path(log), status, exhibits, excused)
 
 
 def end(dvc: subprocess.Popen[bytes]) -> None:

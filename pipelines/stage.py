@@ -129,6 +129,8 @@ def _filled(dep: str, values: dict[str, object]) -> str:
 
     def value(match: re.Match[str]) -> str:
         filled = values[match[1]]
+        if match[2] and isinstance(filled, list):
+            return str(filled[int(match[2])])
         return str(filled[match[2]] if match[2] and isinstance(filled, dict) else filled)
 
     return re.sub(r"\$\{(key|item)(?:\.(\w+))?\}", value, dep)

@@ -36,6 +36,15 @@ def fresh_clone(folder: Path) -> Path:
     return clone
 
 
+def with_python(folder: Path) -> None:
+    """Give a folder a .venv that `make` takes for complete; its interpreter is this one."""
+    python = folder / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    (folder / ".venv/installed").touch()
+
+
 def commit(folder: Path) -> None:
     """Commit every file of a repository."""
     run(folder, "git", "add", "--all")

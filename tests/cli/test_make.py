@@ -56,7 +56,7 @@ def test_lint_counts_what_is_in_git_and_fails_above_a_ceiling(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Templates and scripts count, results and generated files do not."""
-    names = (
+    names = [
         "src/a.py",
         "src/a.html",
         "pipelines/b.sh",
@@ -64,7 +64,7 @@ def test_lint_counts_what_is_in_git_and_fails_above_a_ceiling(
         "conf/d.yaml",
         "results/e.py",
         "params.yaml",
-    )
+    ]
     for name in (*names, "docs/f.md", "README.md", "pyproject.toml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("one word\n")

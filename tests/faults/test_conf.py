@@ -14,7 +14,7 @@ from typing import Any
 
 import fingerprint
 import pytest
-from checkout import commit, fresh_clone, run
+from checkout import commit, fresh_clone, run, with_python
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from quick import sample
@@ -314,11 +314,7 @@ def test_an_experiment_is_refused_before_anything_is_written(
 @pytest.mark.slow
 @pytest.mark.trial("a wrong value")
 def test_make_repro_refuses_and_runs_nothing(mended: Path) -> None:
-    own = mended / ".venv/bin/python"
-    own.parent.mkdir(parents=True)
-    own.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    own.chmod(0o755)
-    (mended / ".venv/installed").touch()
+    with_python(mended)
     done = run(mended, "make", "repro", "SET=delta=nan")
     shutil.rmtree(mended / ".venv")
     assert done.returncode == 2

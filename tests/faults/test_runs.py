@@ -22,7 +22,7 @@ import summary
 import threadpoolctl
 import torch
 import yaml
-from checkout import ROOT, commit, environment, run
+from checkout import ROOT, commit, environment, run, with_python
 from joblib import Parallel, delayed
 from omegaconf import OmegaConf
 from smoke import copy_tree
@@ -89,11 +89,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chosen = "".join(f"  - {entry}\n" for entry in [*groups, "pipeline: default", "scale: laptop"])
     (conf / "config.yaml").write_text(f"defaults:\n{chosen}experiment: {{}}\nmethod: {{}}\nseed: {own}")
     (conf / "scale/laptop.yaml").write_text("# @package _global_\nscale: laptop\n")
-    python = folder / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
-    (folder / ".venv/installed").touch()
+    with_python(folder)
     (folder / "at_work").mkdir()
     run(folder, "git", "init", "--quiet")
     (folder / ".git/info/exclude").write_text("at_work/\n")

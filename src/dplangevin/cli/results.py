@@ -243,19 +243,7 @@ def counted(rows: Iterable[tally.Claim], name: str) -> dict[str, Counter[str]]:
 
 
 class Exhibit(NamedTuple):
-    """A figure or table, and whether it exists.
-
-    Attributes
-    ----------
-    title : str
-        Title in conf/exhibit; "" without one.
-    state : str
-        "made", or "missing: " and the reason.
-    source : str
-        The results that it shows.
-    files : list of str
-        Names of the files in its folder.
-    """
+    """A figure or table of conf/exhibit; its state is "made", or "missing: " and the reason."""
 
     exhibit: str
     title: str
@@ -276,7 +264,8 @@ def all_exhibits(top: Path, folder: Path) -> Iterator[Exhibit]:
     for path in paths:
         listed: Any = read(path)
         for name, source in (listed.get("exhibits") or {}).items():
-            sources.setdefault(str(name), (str(source), path.stem))
+            first = source[0] if isinstance(source, list) else source
+            sources.setdefault(str(name), (str(first), path.stem))
     for name in sorted(path.name for path in folder.iterdir() if path.is_dir()):
         sources.setdefault(name, ("", ""))
     for name, (source, pipeline) in sources.items():

@@ -31,7 +31,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
 from hydra import compose as hydra_compose
@@ -43,6 +43,7 @@ from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
+from pydantic import Field
 
 from dplangevin import files
 from dplangevin.data.yaml_file import ConfigError, error_message, inexact, sound
@@ -62,6 +63,8 @@ OF_PIPELINE = (
 )
 SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
 COMPOSED = Path(".dvc/tmp/composed")  # hashes of what params.yaml was composed from and of the file
+READ = 6  # most results that an exhibit reads: stage render of dvc.yaml has as many dependencies on them
+READS = Mapping[str, str | Annotated[Sequence[str], Field(min_length=1, max_length=READ)]]
 SHOWN = 20  # keys named in a message before "and n more"
 # group -> key that its reader removes from an entry before it builds the object
 TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
@@ -70,6 +73,16 @@ TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
 LOADER = get_yaml_loader()
 if hasattr(yaml, "CSafeLoader"):
     LOADER = type("Loader", (yaml.CSafeLoader, LOADER), {})
+
+
+def render_stages(*, _root_: DictConfig) -> DictConfig:
+    """Return exhibit -> `READ` results, the last of which may be repeated, for stage render of dvc.yaml."""
+    exhibits = plan.plain(_root_.pipeline.exhibits)
+    lists = {name: [paths] if isinstance(paths, str) else paths for name, paths in exhibits.items()}
+    return OmegaConf.create({name: [*paths, *paths[-1:] * READ][:READ] for name, paths in lists.items()})
+
+
+OmegaConf.register_new_resolver("render_stages", render_stages, replace=True)
 
 
 class OutOfStep(ConfigError):
@@ -107,22 +120,7 @@ def values(path: str | Path) -> dict[str, Any]:
 def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
     """Return `conf/<kind>/<name>.yaml` as plain values, with its interpolations resolved.
 
-    Parameters
-    ----------
-    kind : str
-        Folder of `conf/`, such as "exhibit".
-    name : str
-        Name of the file, without ".yaml".
-    cfg : DictConfig
-        Composed configuration. Interpolations refer to it, or to the other files of the same folder.
-    conf : str or Path
-        The folder `conf/`.
-
-    Raises
-    ------
-    ConfigError
-        The file does not exist (the message lists those that do), an interpolation has no target, or a value
-        does not fit the object that takes it.
+    They refer to `cfg`, or to the other files of the same folder.
     """
     folder = Path(conf) / kind
     there = sorted(path.stem for path in folder.glob("*.yaml"))
@@ -346,7 +344,10 @@ def check_values(cfg: DictConfig) -> None:
     come from the checks that these objects make when they are built.
     """
     given = plan.plain(cfg)
-    faults: list[str] = []
+    stages = given["pipeline"]
+    faults = validate.check(stages["exhibits"], READS, "pipeline.exhibits")
+    stages["exhibits"] = {}
+    stages.pop("render_stages", None)
     for group, word in TAKEN.items():
         for name, entry in (given.get(group) or {}).items():
             if isinstance(entry, dict) and word in entry:

@@ -44,15 +44,7 @@ def existing(path: Path, stage: str) -> Path:
 
 
 def folders(exhibit: Mapping[str, Any], cfg: DictConfig) -> list[str]:
-    """Return the folders "experiment/dataset" that an exhibit shows.
-
-    Parameters
-    ----------
-    exhibit : Mapping
-        `source` is a path under results/runs, `folders` are names under it (default: the source itself).
-    cfg : DictConfig
-        Configuration, which lists the data sets of each experiment.
-    """
+    """Return the folders "experiment/dataset" that an exhibit shows: its `source`, or `folders` in it."""
     source = Path(exhibit["source"]).relative_to(RUNS)
     names = [(source / name).as_posix() for name in exhibit.get("folders", [""])]
     return [folder for name in names for folder in of_experiment(name, cfg)]
@@ -64,21 +56,9 @@ def of_experiment(name: str, cfg: DictConfig) -> list[str]:
 
 
 def read_runs(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """Return runs as one long frame with a row for each seed and metric.
+    """Return runs in folders "experiment/dataset" as a long frame, with a row for each seed and metric.
 
-    Parameters
-    ----------
-    names : Iterable of str
-        Folders "experiment/dataset".
-    runs : Sequence of str
-        Runs to take from every folder, in this order. An empty sequence means all runs.
-    root : Path
-        Folder that holds the experiments.
-
-    Returns
-    -------
-    DataFrame
-        Columns `COLUMNS`.
+    It has the columns `COLUMNS`, and `runs` in this order; an empty sequence means all runs.
     """
     return _each(names, lambda name: _long(root, name, runs))
 
@@ -182,11 +162,7 @@ def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
 def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFrame:
     """Return the training curves of networks that this project trained, from the manifests of their weights.
 
-    Returns
-    -------
-    DataFrame
-        Columns network, epoch, loss, accuracy_training (training images), accuracy (test images) and
-        accuracy_kept (that of the saved weights).
+    Its columns accuracy_training and accuracy are of training and test images, accuracy_kept is of the saved weights.
     """
     frames = []
     for name in names:
@@ -214,11 +190,6 @@ def read_brackets(name: str) -> pd.DataFrame:
     """Return the share of the proven ε that an attack shows for each method, as rows with metric "bracket".
 
     The requested ε is 1.
-
-    Parameters
-    ----------
-    name : str
-        Name of the analysis.
     """
     table = read_analysis(name)
     shares = table[table.epsilon_asked.eq(1.0)].rename(columns={"ratio": "value"})
