@@ -21,6 +21,6 @@ if [ -n "$DPL_LOG" ]; then  # for pipelines/summary.py
   echo "$DVC_STAGE $status" >> "$DPL_LOG/stages"
 fi
 if [ $status -ne 0 ] && [ -n "$DVC_EXP_NAME" ]; then
-  echo "The experiment failed; \`git checkout params.yaml dvc.lock data/manifest results\` takes its values back." >&2
+  echo "The experiment failed; \`git restore --staged --worktree params.yaml dvc.lock data/manifest results\` takes its values back." >&2
 fi
 exit $status

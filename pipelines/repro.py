@@ -7,6 +7,7 @@ tasks are kept.
 """
 
 import argparse
+import json
 import os
 import re
 import shlex
@@ -24,6 +25,7 @@ from typing import Any
 import psutil
 import summary
 import yaml
+from filelock import FileLock
 
 from dplangevin.files import atomic_path
 from dplangevin.pipeline import config, lock
@@ -34,6 +36,10 @@ from dplangevin.text import meant
 LOCK = Path("dvc.lock")
 HEAD = "schema: '2.0'\nstages:\n"
 COPY = Path(".dvc/tmp/dvc.lock")  # dvc.lock as it was before the last run
+HELD, GUARD = (
+    Path(".dvc/tmp/rwlock"),
+    Path(".dvc/tmp/rwlock.lock"),
+)  # which process reads or writes which file
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDS = 20.0  # seconds to wait until DVC writes nothing
 
@@ -127,10 +133,21 @@ def end(dvc: subprocess.Popen[bytes]) -> None:
 
 
 def mend() -> None:
-    """Restore dvc.lock if a run was killed while DVC wrote it.
+    """Mend what a killed DVC leaves: the list of files that its stages hold, and dvc.lock, both written in place.
 
-    If dvc.lock is complete, keep a copy of it.
+    Keep a copy of a complete dvc.lock.
     """
+    with suppress(OSError), FileLock(GUARD, timeout=ENDS):  # DVC holds this lock while it writes the list
+        text, processes = HELD.read_text("utf-8"), psutil.process_iter(["cmdline"])
+        pids = {int(pid) for pid in re.findall(r'"pid": (\d+)', text)}
+        at_work = {each.pid for each in processes if "dvc" in "/".join(each.info["cmdline"] or ()).split("/")}
+        try:
+            stale = json.loads(text) and pids and not pids & at_work
+        except ValueError:
+            stale = True
+        if stale:
+            HELD.unlink()
+            print(f"{HELD} was left by a run that was killed; it is removed.", file=sys.stderr)
     if not LOCK.exists():
         return
     try:
@@ -141,12 +158,9 @@ def mend() -> None:
         copy2(LOCK, COPY)
     elif COPY.exists():
         copy2(COPY, LOCK)
-        print(
-            f"{LOCK} was cut short by a run that was killed; its copy from before that run is taken back.",
-            file=sys.stderr,
-        )
+        print(f"{LOCK} was cut short by a run that was killed; its copy is taken back.", file=sys.stderr)
     else:
-        raise ConfigError(f"{LOCK} is cut short: restore the committed one by `git checkout {LOCK}`")
+        raise ConfigError(f"{LOCK} is cut short: `git restore --staged --worktree {LOCK}` brings it back")
 
 
 def put_in_order() -> None:

@@ -67,7 +67,7 @@ NOT_RUN = {
         "make bench",
         "python benchmarks/everything.py --write",
         "python benchmarks/bench.py --only calibration --write",
-        "git restore . && dvc exp run --queue -S method.ops.radius=2,5 run@compare-abalone",
+        "git restore --staged --worktree . && dvc exp run --queue -S method.ops.radius=2,5 run@compare-abalone",
         "dvc exp run --run-all -j 2 && dvc queue status",
         "dvc exp run -S '+experiment.sweep.vary.ops.bound=[paper,range]' run@sweep render@sweep",
         "dvc exp run -S '~experiment.sweep.vary.ops' "

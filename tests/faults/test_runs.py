@@ -429,7 +429,7 @@ def test_a_lock_file_that_dvc_did_not_finish_is_taken_back(
     path = tmp_path / "dvc.lock"
     for text in ("", whole[:20], whole[:-40] + "\n  - : ["):
         path.write_text(text)
-        with pytest.raises(ConfigError, match=r"dvc.lock is cut short.*git checkout dvc.lock"):
+        with pytest.raises(ConfigError, match=r"dvc.lock is cut short.*git restore .* dvc.lock"):
             repro.mend()
     path.write_text(whole)
     repro.mend()
@@ -437,6 +437,25 @@ def test_a_lock_file_that_dvc_did_not_finish_is_taken_back(
     repro.mend()
     assert path.read_text() == whole
     assert "taken back" in capsys.readouterr().err
+
+
+@KILLED
+def test_a_list_of_files_that_no_process_holds_is_removed_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """DVC empties its list before it writes it; an entry may be of a pid that another program has now."""
+    monkeypatch.chdir(tmp_path)
+    repro.HELD.parent.mkdir(parents=True)
+    with subprocess.Popen([sys.executable, "-c", "input()", "dvc"], stdin=-1) as dvc:
+        entries = [
+            json.dumps({"write": {"a": {"pid": pid, "cmd": "repro"}}}) for pid in (dvc.pid, os.getppid())
+        ]
+        for text, stale in (("", 1), ('{"read"', 1), (entries[1], 1), (entries[0], 0), ('{"read": {}}', 0)):
+            repro.HELD.write_text(text)
+            repro.mend()
+            assert capsys.readouterr().err.count("\n") == stale, text
+            assert repro.HELD.exists() != stale
+        dvc.kill()
 
 
 def test_the_order_in_which_stages_ran_is_not_in_the_lock_file(

@@ -498,7 +498,7 @@ def visible(path: str | Path = PARAMS) -> None:
     """Set the modification time of a file one second back, so that git compares its content.
 
     DVC writes the values of an experiment in the same second in which git has looked at the file. If the size
-    is also the same, git takes the file for unchanged, and `git restore .` does not restore it.
+    is also the same, git takes the file for unchanged, and `git restore` does not restore it.
     """
     status = os.stat(path)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 10**9))
