@@ -48,7 +48,13 @@ class Spelling(SearchPathPlugin):
             return
         Spelling.checked = True
         given = list(overridden(sys.argv))
-        if any(each.is_sweep_override() for each in to_hydra_overrides(given)):
+        overrides = to_hydra_overrides(given)
+        if any(each.is_sweep_override() for each in overrides):
+            keys = [each.key_or_group for each in overrides]
+            if twice := sorted({key for key in keys if keys.count(key) > 1}):  # issue 3106 of Hydra
+                raise InvalidArgumentError(
+                    f"{', '.join(twice)} is set twice, and a queue would only use the last: give all choices in one -S"
+                )
             points = [point[PARAMS] for point in get_hydra_sweeps({PARAMS: given})]
         else:
             points = [given]

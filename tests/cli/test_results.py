@@ -290,7 +290,7 @@ def test_what_dvc_says_is_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert done.exit_code == 2
     assert "you are not inside of a DVC repository" in done.stderr
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert "not on PATH" in CliRunner().invoke(app, ["experiments"]).stderr
+    assert "pip install '.[pipeline]'" in CliRunner().invoke(app, ["experiments"]).stderr
 
 
 @pytest.mark.parametrize("command", EXAMPLES)

@@ -159,11 +159,17 @@ WRONG: list[tuple[str, Any, str]] = [
     ("analysis.li2019_mse.target.batch", 1000, "analysis.li2019_mse.target: "),
     ("analysis.ryffel2022_privacy.settings.cifar10_resnet18.records", "5", "records = '5' must be a valid integer"),
 ]  # fmt: skip
+UNPREPARED = {
+    "experiment": "wang2015",
+    "dataset": "adult",
+    "needs": "dataset/adult",
+}  # not in the entry run_stages
 # The same of the runs of an experiment, which are checked when all values have the right type
 WRONG_RUNS: list[tuple[str, Any, str]] = [
     ("experiment.compare.settings.ops.precision", "1", "run ops: method.ops.precision = '1' must be a valid number"),
     ("experiment.wang2015_sensitivity.vary.ops.radius", [-2.0], "run ops: method.ops: radius must be positive"),
     ("experiment.compare.methods", ["opps"], "no method 'opps'"),
+    ("pipeline.runs.mine", UNPREPARED, "run@mine needs 'adult': add it to `datasets` of conf/pipeline/default.yaml"),
     ("experiment.compare.problem", "logistik", "no problem 'logistik'; did you mean logistic"),
 ]  # fmt: skip
 
@@ -283,18 +289,13 @@ def test_dvc_says_which_file_is_broken(mended: Path, words: tuple[str, ...]) -> 
     ("overrides", "words"),
     [
         (["method.ops.radius=1e-400"], "method.ops.radius=1e-400: 1e-400 is too small for a number"),
-        (
-            ["experiment.compare.settings.ops.precision='1'"],
-            "method.ops.precision = '1' must be a valid number",
-        ),
+        (["experiment.compare.settings.ops.precision='1'"], "ops.precision = '1' must be a valid number"),
         (["method.ops.radius=null"], "method.ops.radius = None must be a valid number"),
         (["+method.ops.raduis=3"], "method.ops.raduis; did you mean method.ops.radius"),
-        (
-            ["experiment.compare.epsilons=[0.1,1]"],
-            "(now a mapping of default): it is a mapping, not a list: set a key",
-        ),
+        (["experiment.compare.epsilons=[0.1,1]"], "(now a mapping of default): it is a mapping, not a list"),
         (["method.ops.radius=${x}"], "method.ops.radius=${x} (now 10.0): Interpolation key 'x' not found"),
         (["seed=3", "method.ops.radius=2,null"], "method.ops.radius = None must be a valid number"),
+        (["method.ops.radius=2,3", "method.ops.radius=4,5"], "method.ops.radius is set twice"),
     ],
 )
 def test_an_experiment_is_refused_before_anything_is_written(

@@ -145,10 +145,8 @@ def test_what_fails_stops_nothing_else_and_the_summary_says_why(small: Path) -> 
 
 def test_a_failed_experiment_says_how_to_go_back(small: Path) -> None:
     command = ("sh", "pipelines/python.sh", "fail.py", "1")
-    assert (
-        "git restore --staged --worktree params.yaml dvc.lock data/manifest results"
-        in run(small, *command, DVC_EXP_NAME="x").stderr
-    )
+    said = run(small, *command, DVC_EXP_NAME="x").stderr
+    assert "git restore --staged --worktree params.yaml dvc.lock data/manifest results" in said
     assert run(small, *command).stderr == ""
 
 
@@ -331,9 +329,7 @@ def test_the_summary_knows_what_an_exhibit_needs(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-def test_an_exhibit_depends_on_the_results_that_its_render_reads_and_on_no_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_exhibit_depends_on_what_its_render_reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every file that is opened in results/, benchmarks/ or data/ while an exhibit is drawn."""
     monkeypatch.chdir(ROOT)
     opened: set[str] = set()
@@ -354,9 +350,7 @@ def test_an_exhibit_depends_on_the_results_that_its_render_reads_and_on_no_other
 
 
 @pytest.mark.slow
-def test_the_figure_of_the_readme_is_computed_again_in_a_fresh_clone_without_a_network(
-    tmp_path: Path,
-) -> None:
+def test_the_figure_of_the_readme_is_made_in_a_fresh_clone_without_a_network(tmp_path: Path) -> None:
     """And nothing else. Without its data the figure is not made, which is a failure."""
     command = "make exhibit ID=li2019_decreasing FORCE=1"
     assert command in (ROOT / "README.md").read_text()

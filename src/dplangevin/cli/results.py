@@ -394,7 +394,7 @@ def exp_show() -> list[dict[str, Any]]:
     """
     if shutil.which("dvc") is None:
         raise FileNotFoundError(
-            "the command dvc is not on PATH: activate the environment (. .venv/bin/activate)"
+            "the command dvc is not on PATH: pip install '.[pipeline]', or activate the environment that has it"
         )
     done = subprocess.run(["dvc", "exp", "show", "--json"], capture_output=True, text=True, check=False)
     if done.returncode:

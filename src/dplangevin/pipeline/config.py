@@ -358,7 +358,13 @@ def check_values(cfg: DictConfig) -> None:
 
 
 def _wrong_units(cfg: DictConfig) -> Iterator[str]:
-    """Yield what is wrong with the methods of experiments, with the settings that they will run with."""
+    """Yield what is wrong with the methods of experiments, with the settings that they will run with.
+
+    Also yield runs whose data set no stage prepares: such a run would have no stage either.
+    """
+    for name, run in cfg.pipeline.runs.items():
+        if name not in cfg.pipeline.run_stages and run.dataset in cfg.dataset:
+            yield f"run@{name} needs {run.dataset!r}: add it to `datasets` of conf/pipeline/default.yaml"
     for name, spec in cfg.experiment.items():
         everything: list[plan.Run] = []
         for dataset in spec.datasets:
