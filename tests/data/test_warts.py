@@ -73,6 +73,7 @@ def of(*features: str) -> list[str]:
     return [*features, *FEATURES]
 
 
+CODE, TWIN = "1234567890123456788", "1234567890123456789"  # one number in double precision
 COMMAS = [text.replace(".", ",") for text in NUMBERS]
 ACCENTS = put(TEXTS, "får", "för")
 WARTS = [
@@ -189,6 +190,10 @@ WARTS = [
     Wart("a label that is missing, left out", csv(y=put(LABELS, "", "NA")), "--drop-unlabelled", said=("Rows without a label, left out: 2 of 30.",), rows=N - 2),
     Wart("labels in two spellings", csv(y=put(LABELS, "Yes")), classes=["Yes", "no", "yes"], said=("y has 'yes' and 'Yes'",)),
     Wart("one number twice", csv(y=put([*"12"] * (N // 2), "1.0")), error="line 4, column y: '1.0' and '1' are one number"),
+    Wart("two labels that are one double", csv(y=[CODE, TWIN] * (N // 2)), classes=[CODE, TWIN]),
+    Wart("three labels that are one double", csv(y=[TWIN, CODE, "1234567890123456790"] * (N // 3)), classes=[CODE, TWIN, "1234567890123456790"]),
+    Wart("numbers that are one double", csv(y=[CODE, TWIN] * (N // 2)), "--task regression", error="column y: its numbers are the same in double precision, .* give --task classification"),
+    Wart("categories that are one double", csv(k=([CODE] * 2 + [TWIN]) * (N // 3)), "--categories k", features=of(f"k={CODE}", f"k={TWIN}")),
     Wart("one label", csv(y=["no"] * N), error="column y: every row has 'no', so there is nothing to learn"),
     Wart("30 whole numbers", csv(y=[*map(str, range(5, N + 5))]), classes=None, said=("Predicting y: a number from 5 to 34, so this is regression; for classes give --task classification",)),
     Wart("30 whole numbers as classes", csv(y=[*map(str, range(5, N + 5))]), "--task classification", classes=[*map(str, range(5, N + 5))], said=("30 classes",)),

@@ -160,7 +160,7 @@ class Column:
 
     @property
     def constant(self) -> bool:
-        """Whether all rows have the same value."""
+        """Whether all rows have the same value; of numbers, in double precision."""
         same = self.numbers.low == self.numbers.high if self.numeric else len(self.texts) < 2
         return same and not (self.missing and self.present)
 
@@ -220,19 +220,7 @@ def read(
 ) -> Reading:
     """Read every column of a table, one chunk of rows at a time.
 
-    Parameters
-    ----------
-    delimiter, decimal : str or None
-        See `data.table.Format`. None: found from the file.
-    encoding, thousands : str
-        See `data.table.Format`.
-    marks : sequence of str
-        The texts that stand for missing values.
-
-    Raises
-    ------
-    DataError
-        A number can be read in two ways. The message names line, column and value.
+    A delimiter or decimal mark of None is found from the file. A number that can be read in two ways is a DataError.
     """
     separator = delimiter_of(path, encoding) if delimiter is None else delimiter
     form = Format(separator, encoding, decimal or ".", thousands).check()
@@ -289,11 +277,7 @@ def _chosen(points: Reading, commas: Reading, better: Sequence[Column]) -> Readi
 def kind(reading: Reading, column: Column) -> str:
     """Return the kind of a column: "number", "category" or "empty".
 
-    Raises
-    ------
-    DataError
-        At least half of the values are numbers and the others are not. Or the only texts that are not numbers
-        have their digits in groups. The message names the line and what to do.
+    A DataError: at least half of the values are numbers and the others are not, or these have digits in groups.
     """
     if not column.present:
         return "empty"

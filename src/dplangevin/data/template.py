@@ -1,9 +1,11 @@
 """A schema and the rows of its table: templates of schemas, open entries read off the rows, and a summary."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from dplangevin.data.columns import (
+    LEAST_ROWS,
     MANY,
     Column,
     Reading,
@@ -16,7 +18,7 @@ from dplangevin.data.columns import (
 )
 from dplangevin.data.files import DataError
 from dplangevin.data.schema import OPEN, Schema, Unlabelled, is_open
-from dplangevin.data.table import SHOWN, listed, no_column, no_number, quoted, shown
+from dplangevin.data.table import SHOWN, SPACES, Format, listed, no_column, no_number, quoted, shown
 
 FEW = 10  # a target with at most this many different whole numbers has classes
 TASKS = "classification", "regression"
@@ -34,27 +36,7 @@ def template(
     """Return a schema of the table, and why each dropped column is dropped.
 
     The schema has the names and kinds of the columns. Ranges and categories are open, or with `fill` read off
-    the rows.
-
-    Parameters
-    ----------
-    fill : bool
-        Whether ranges and categories are read off the rows.
-    task : str or None
-        A member of `TASKS`. None: a target of texts, or of at most FEW different whole numbers, has classes.
-    categories : sequence of str
-        Columns of numbers that are codes of categories.
-    drop : sequence of str
-        Columns that are not used.
-    unlabelled : {"error", "drop"}
-        What is done with rows without a label.
-
-    Raises
-    ------
-    DataError
-        A column is not in the table; the message suggests another name. Or a column of numbers has other
-        values; the message names line and value. Or the target does not have two different values, a missing one
-        included.
+    the rows. `categories` are columns of numbers that are codes.
     """
     path, columns = reading.path, dict(reading.columns)
     for name in (target, *categories, *drop):
@@ -74,11 +56,16 @@ def template(
             f"{reading.form.delimiter!r}? Give --delimiter"
         )
     outcome = columns.pop(target)
-    if outcome.constant:
+    if outcome.constant and len(outcome.texts) < 2:
         only = repr(next(iter(outcome.texts))) if outcome.texts else "no value"
         raise DataError(f"{path}, column {shown(target)}: every row has {only}, so there is nothing to learn")
     given: dict[str, Any] = {"target": target}
     if not classes_of(reading, outcome, task):
+        if outcome.constant:
+            raise DataError(
+                f"{path}, column {shown(target)}: its numbers are the same in double precision, so there is nothing "
+                "to learn; for classes give --task classification"
+            )
         given["range"] = {"low": OPEN, "high": OPEN}
     elif not outcome.many:
         given["classes"] = OPEN
@@ -119,19 +106,7 @@ def template(
 def classes_of(reading: Reading, outcome: Column, task: str | None) -> bool:
     """Return whether a target has classes; otherwise it is a number.
 
-    Parameters
-    ----------
-    reading : Reading
-        The table.
-    outcome : Column
-        The column of the target.
-    task : str or None
-        A member of `TASKS`. None: a target of texts, or of at most FEW different whole numbers, has classes.
-
-    Raises
-    ------
-    DataError
-        The task is regression, and a value is not a number. Or `task` is None, and `kind` refuses the column.
+    Without a task, a target of texts, or of at most FEW different whole numbers, has classes.
     """
     if task is not None:
         if task == "regression" and not outcome.numeric:
@@ -147,16 +122,29 @@ def classes_of(reading: Reading, outcome: Column, task: str | None) -> bool:
 
 
 def classes(reading: Reading, outcome: Column) -> list[str]:
-    """Return the classes in the rows, in order; raise DataError if two classes are the same number."""
+    """Return the classes in the rows, in order; raise DataError for two texts that are exactly one number."""
     if not outcome.numeric:
         return sorted(outcome.texts)
-    known: dict[float, str] = {}
+    known: dict[Decimal, str] = {}
     for text, line in outcome.texts.items():
-        if (same := known.setdefault(reading.form.number(text), text)) != text:
+        if (same := known.setdefault(_exact(reading.form, text), text)) != text:
             raise DataError(
-                f"{reading.at(line, outcome.name)}: {text!r} and {same!r} are one number: write it one way"
+                f"{reading.at(line, outcome.name)}: {text!r} and {same!r} are one number: write it one way, or state "
+                "both as classes in a schema"
             )
     return [known[value] for value in sorted(known)]
+
+
+def _exact(form: Format, text: str) -> Decimal:
+    """Return a number without rounding, because two long codes can be one double."""
+    return Decimal(SPACES.sub(" ", text).replace(form.thousands or " ", "").replace(form.decimal, "."))
+
+
+def _useless(column: Column, categories: bool) -> str:
+    """Return why a column cannot be a feature, or ""; codes of categories are texts, whatever their doubles are."""
+    if categories and column.constant and 1 < len(column.texts) < max(LEAST_ROWS, column.present):
+        return ""
+    return why_useless(column, categories)
 
 
 def _limits(reading: Reading, column: Column) -> dict[str, float]:
@@ -178,21 +166,6 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
 
     Each open entry gets what it asks for (a range, values or classes), whatever the rows look like.
     `ranges_from_data` of the result is True.
-
-    Parameters
-    ----------
-    given : mapping
-        The schema as read from its file.
-    reading : Reading
-        The table.
-
-    Raises
-    ------
-    DataError
-        A column is not in the table, or the rows do not have what an entry needs. The message names the
-        column.
-    ValueError
-        The schema has no columns.
     """
     if not isinstance(columns := given.get("columns"), Mapping) or not columns:
         raise ValueError(
@@ -213,7 +186,7 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
                 dropped[name] = why
                 return "drop"
             entry = {"low": OPEN, "high": OPEN} if of == "number" else {"values": OPEN}
-        if name != target and (why := why_useless(column, "values" in entry)):
+        if name != target and (why := _useless(column, "values" in entry)):
             dropped[name] = why
             return "drop"
         if "values" in entry:
@@ -247,17 +220,7 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
 
 
 def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
-    """Say whether the target has classes or is a number, and how to choose the other.
-
-    Parameters
-    ----------
-    reading : Reading
-        The table.
-    target : str
-        Name of the target's column.
-    given : mapping
-        The schema. It has `range`, as a mapping, or `classes`. Both may be open.
-    """
+    """Say whether the target has classes or is a number, and how to choose the other."""
     column, name = reading.columns[target], shown(target)
     if "range" in given:
         low, high = (given["range"][key] for key in ("low", "high"))
@@ -275,14 +238,7 @@ def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
 def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> list[str]:
     """Return sentences about the table, the columns that become features, and the columns that do not.
 
-    Parameters
-    ----------
-    reading : Reading
-        The table.
-    schema : Schema
-        The schema of the table.
-    dropped : mapping
-        Column -> why it is not used. For any other dropped column, the schema is named as the reason.
+    `dropped` has the reasons; for any other dropped column, the schema is named as the reason.
     """
     form, columns = reading.form, reading.columns
     where = f"{reading.rows:,} rows"
@@ -319,13 +275,7 @@ def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> lis
 
 
 def check_labels(reading: Reading, schema: Schema) -> None:
-    """Check that every row has a label, unless the schema leaves out rows without one.
-
-    Raises
-    ------
-    DataError
-        Rows have no label and are not left out. The message gives their number.
-    """
+    """Raise DataError for rows without a label, unless the schema leaves them out."""
     column = reading.columns[schema.target]
     if column.marks_seen - {*(schema.classes or ())} and schema.unlabelled == "error":
         assert column.first_missing is not None
