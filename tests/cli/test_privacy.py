@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -34,7 +35,7 @@ from dplangevin.privacy.survey import ACCOUNTANTS, MOST_BYTES, grid_bytes
 
 STEPS = "--records 60000 --batch 128"
 FEW = "--records 6000 --batch 300"
-GAUSSIAN = "--sampling full --records 1000 --steps 1"
+GAUSSIAN = "--steps 1"  # without sampling
 
 
 def run(words: str) -> Any:
@@ -253,6 +254,29 @@ def test_as_many_steps_are_priced_as_were_asked_for(records: int, batch: int, st
     for sampling in samplings:
         assert gaussian(replace(given, sampling=sampling)).number == steps
     assert method_of(replace(given, method="dp_sgld")).sampling.steps(records) == steps
+
+
+def test_how_epochs_become_steps_is_said() -> None:
+    steps = "--records 1841 --batch 128 --epochs 3"
+    for words in (
+        f"price {steps} --noise 3",
+        f"calibrate {steps} --epsilon 1",
+        f"price {steps} --method dp_sgd --epsilon 1",
+    ):
+        said = " ".join(run(words).stdout.split())
+        assert "43.15 steps, rounded down to 43; 45 if each epoch ends with a part batch" in said, words
+    assert not document(f"price {FEW} --epochs 3 --noise 3")["rounding"]
+    assert not document("price --records 1841 --batch 128 --steps 43 --noise 3")["rounding"]
+
+
+def test_an_attack_above_the_best_proof_is_chance_or_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = [privacy.Bound("add_remove", 9.0, 100), privacy.Bound("replace_one", 9.0, 0)]
+    monkeypatch.setattr(privacy, "attacked", lambda *_: bounds)
+    said = run(f"price {GAUSSIAN} --noise 2.83 --attack").stdout
+    assert said.startswith("1 Gaussian step without sampling, noise multiplier 2.83;")
+    assert re.search(r">= 9 +\d[.\d]*  attack: chance, 5 %, or a bug\n", said)
+    assert re.search(r">= 9 +\d[.\d]*  attack: a bug\n", said)
+    assert max(map(len, said.splitlines())) <= 80
 
 
 def test_steps_and_epochs_say_the_same() -> None:

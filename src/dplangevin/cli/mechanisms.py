@@ -6,6 +6,7 @@ The plan of a method gives the event, as in an experiment. Without a method, the
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from dplangevin.cli.options import flag
+from dplangevin.cli.output import counted
 
 WHAT, DATA, STEPS, NOISE = (
     partial(typer.Option, rich_help_panel=title)
@@ -83,7 +85,7 @@ class Options:
     ] = None
     batch: Annotated[int | None, STEPS(help="Rows in a step; for Poisson samples their mean.")] = None
     epochs: Annotated[float | None, STEPS(help="Number of passes over the rows, or give --steps.")] = None
-    steps: Annotated[int | None, STEPS(help="Number of steps, or give --epochs.")] = None
+    steps: Annotated[int | None, STEPS(help="Number of steps, or give --epochs; alone, steps without sampling.")] = None
     schedule: Annotated[
         str | None,
         STEPS(
@@ -122,6 +124,8 @@ class Mechanism(NamedTuple):
         Promised ε of the method's own theorem at `delta`, and the theorem's name.
     assumptions, violated : sequence of str
         Conditions of the guarantee, and those that fail.
+    rounding : str
+        How --epochs became a whole number of steps, if they make none.
     """
 
     title: str
@@ -131,6 +135,7 @@ class Mechanism(NamedTuple):
     promised: tuple[float, str] | None = None
     assumptions: Sequence[str] = ()
     violated: Sequence[str] = ()
+    rounding: str = ""
 
 
 def check(options: Options) -> None:
@@ -187,6 +192,7 @@ class Steps(NamedTuple):
     sampling: Any
     records: int
     schedule: Literal["fixed", "decreasing"]
+    rounding: str = ""
 
     @property
     def size(self) -> int:
@@ -226,15 +232,13 @@ class Steps(NamedTuple):
         from dplangevin.privacy.survey import records_public
 
         rows = {
-            "poisson": "Poisson samples of {:,}",
-            "subset": "uniform subsets of {:,}",
-            "random_allocation": "randomly allocated minibatches of {:,}",
-            "full": "all rows",
+            "poisson": "on Poisson samples of {:,} of {:,} rows",
+            "subset": "on uniform subsets of {:,} of {:,} rows",
+            "random_allocation": "on randomly allocated minibatches of {:,} of {:,} rows",
+            "full": "without sampling" + f", on all {self.records:,} rows" * (self.records > 1),
         }
-        title = (
-            f"{self.number:,} Gaussian steps on {rows[self.sampling.scheme].format(self.size)} of {self.records:,} "
-            f"rows, noise multiplier {noise:.6g}"
-        )
+        how = rows[self.sampling.scheme].format(self.size, self.records)
+        title = f"{counted(self.number, 'Gaussian step')} {how}, noise multiplier {noise:.6g}"
         if self.schedule == "decreasing":
             title += " at first, growing as t^(1/6)"
         settings = {"noise_multiplier": noise, "steps": self.number, "rate": self.size / self.records}
@@ -242,7 +246,8 @@ class Steps(NamedTuple):
             lambda n: (self._replace(records=n).event(noise), self.sampling.rate(n)), self.records
         )
         assumptions = "every step's result released", *public
-        return Mechanism(title, self.event(noise), settings=settings, assumptions=assumptions)
+        event = self.event(noise)
+        return Mechanism(title, event, settings=settings, assumptions=assumptions, rounding=self.rounding)
 
 
 def gaussian(options: Options) -> Steps:
@@ -254,30 +259,47 @@ def gaussian(options: Options) -> Steps:
     for name in (*SETTINGS, "set"):
         if name not in PLAIN and getattr(options, name):
             raise ValueError(f"{flag(name)} belongs to a method: name one by --method, or leave it out")
-    schedule, scheme = options.schedule or "fixed", options.sampling or "poisson"
+    plain = options.steps is not None and options.records is options.batch is None
+    schedule, scheme = options.schedule or "fixed", options.sampling or ("full" if plain else "poisson")
     known = ("fixed", "decreasing")
     require(
         schedule in known,
         f"--schedule {schedule} is unknown{meant(schedule, known)}: take fixed or decreasing",
     )
-    needed(options, records=60000, **({} if scheme == "full" else {"batch": 128}))
+    if not (plain and scheme == "full"):
+        needed(options, records=60000, **({} if scheme == "full" else {"batch": 128}))
     require(
         scheme != "full" or options.batch is None,
         f"--sampling full takes all rows: leave out --batch {options.batch}",
     )
-    assert options.records is not None
+    records = options.records or 1  # steps on all rows cost the same on any number of them
     sampling = Sampling(scheme, options.batch, options.epochs)
     if options.steps is not None:
-        sampling = replace(sampling, epochs=passes(options.steps, sampling, options.records))
+        sampling = replace(sampling, epochs=passes(options.steps, sampling, records))
     elif options.epochs is None:
         raise ValueError("how many steps is missing: add for example --epochs 20, or --steps 1000")
-    steps = Steps(sampling, options.records, "fixed" if schedule == "fixed" else "decreasing")
+    steps = Steps(
+        sampling, records, "fixed" if schedule == "fixed" else "decreasing", rounding(sampling, options)
+    )
     require(
         steps.number <= MOST_STEPS,
         f"{'--epochs' if options.steps is None else '--steps'} makes {steps.number:.4g} steps, more than the "
         f"{MOST_STEPS:.0e} that are composed: lower it",
     )
     return steps
+
+
+def rounding(sampling: Any, options: Options) -> str:
+    """Return how --epochs became a whole number of steps; "" if they are one, or if --steps was given."""
+    if options.epochs is None or options.records is None or sampling is None:
+        return ""
+    each, steps = options.records / sampling.size(options.records), sampling.steps(options.records)
+    if math.isclose(made := each * options.epochs, steps):
+        return ""
+    return (
+        f"--epochs {options.epochs:g} makes {made:,.2f} steps, rounded down to {steps:,}; "
+        f"{math.ceil(math.ceil(each) * options.epochs):,} if each epoch ends with a part batch: give these by --steps"
+    )
 
 
 def passes(steps: int, sampling: Any, records: int) -> float:
@@ -441,14 +463,16 @@ def planned(options: Options) -> Mechanism:
     public = records_public(what_is_done(method, facts, budget), facts.n)
     guarantee, event = plan.guarantee, plan.guarantee.event
     of_event = {name: getattr(event, name) for name in OF_EVENTS if hasattr(event, name)}
+    what = re.sub(r"\b1 steps", "1 step", described(event))
     return Mechanism(
-        f"{options.method} on {facts.n:,} rows: {described(event)}",
+        f"{options.method} on {facts.n:,} rows: {what}",
         event,
         plan.paper,
         {**of_event, **chain_columns(plan, facts.n), **plan.settings},
         None if noise_given else (guarantee.epsilon, method.accountant.name),
         (*(text for text in guarantee.assumptions if text != PUBLIC_RECORDS), *public),
         tuple(text for text in violated(method, plan) if text),
+        rounding(getattr(method, "sampling", None), options),
     )
 
 
