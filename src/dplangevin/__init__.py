@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dplangevin.attacks.audit import Audit
     from dplangevin.attacks.learners.search import LearnerAudit
+    from dplangevin.data.encoding import encode
     from dplangevin.estimator import Privacy, PrivateClassifier
     from dplangevin.leaderboard import recommend
     from dplangevin.library import Answer, attack, audit, calibrate, facts, learn, price
@@ -88,6 +89,7 @@ _HOMES = {
     "attack": "dplangevin.library",
     "audit": "dplangevin.library",
     "calibrate": "dplangevin.library",
+    "encode": "dplangevin.data.encoding",
     "facts": "dplangevin.library",
     "learn": "dplangevin.library",
     "price": "dplangevin.library",
@@ -135,6 +137,7 @@ __all__ = [  # noqa: RUF022
     "attack",
     "audit",
     "calibrate",
+    "encode",
     "facts",
     "learn",
     "price",

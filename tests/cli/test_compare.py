@@ -211,6 +211,42 @@ def test_noise_is_another_on_other_rows_or_settings(here: Path) -> None:
     assert not list((here / "out").iterdir())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("methods", ["objpert", "dp_sgd", "dp_sgd,pate --tune 2"])
+@pytest.mark.parametrize("target", ["label", "größe"])
+def test_the_lines_at_the_end_fit_the_winner(here: Path, methods: str, target: str) -> None:
+    rows(300).to_csv("mine.csv", index=False)
+    words = (
+        f"--methods {methods} --target {target} --ranges-from-data --epsilon 1 --seed 7 --repeats 3 --out out"
+    )
+    done = run("compare", "mine.csv", *words.split())
+    code = done.stdout.partition(", the best at a proven ε of 1, in Python:\n")[2].strip()
+    assert code in html.unescape(Path("out/index.html").read_text())
+    assert max(map(len, code.splitlines())) <= 80
+    found: dict[str, Any] = {}
+    exec(code, found)
+    name = "accuracy" if target == "label" else "absolute_error"
+    scores = read.read_runs(["out"], root=here)
+    theirs = scores[scores.metric.eq(name) & np.isfinite(scores.epsilon)].value
+    if target == "label":
+        mine, cost = found["model"].score(found["X"], found["y"]), found["model"].privacy_.price
+    else:
+        low, high = (schemas.read(here / "out/schema.yaml")["range"][key] for key in ("low", "high"))
+        away = found["model"].predict(found["X"]).numpy() - found["y"]
+        mine, cost = np.abs(away).mean() * (float(high) - float(low)) / 2, found["model"].price()
+    assert theirs.min() - 0.1 < mine < theirs.max() + 0.1
+    assert cost["epsilon_proven"] == pytest.approx(1, rel=0.05)
+
+
+def test_an_object_is_written_as_the_python_that_makes_it() -> None:
+    method, classes = METHODS["objpert_tight"](), set[type]()
+    assert comparison.expression(method, classes, 4) == "ObjPert(accountant=Tight(), share=0.05)"
+    assert {kind.__name__ for kind in classes} == {"ObjPert", "Tight"}
+    for make in METHODS.values():
+        code, names = comparison.expression(make(), classes, 4), {kind.__name__: kind for kind in classes}
+        assert eval(code, names) == make()
+
+
 def label_of(method: str) -> str:
     return {"objpert": "Objective perturbation", "outpert": "Output perturbation"}[method]
 

@@ -311,6 +311,11 @@ def _print(page: Any) -> None:
     for text in page.next:
         line(f"- {text}", indent=2)
     line(f"Page, figures and numbers: {page.comparison.results}/index.html, ...")
+    title, code = page.kept
+    if code:
+        line()
+        line(title, style="bold")
+        print(code)
 
 
 def _read_test(test: Path, table: Path, stated: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +14,8 @@ import pandas as pd
 from hydra.utils import instantiate
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, TUNED, Comparison, Outcome
+import dplangevin
+from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, TUNED, Comparison, Outcome, expression
 from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT, Schema
 from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import compare
@@ -266,12 +268,51 @@ class Page:
         public = "First state ranges and categories in a schema. " if self.schema.ranges_from_data else ""
         return [
             f"To publish: {public}Choose the method on public data, or by a rule fixed in advance. Then fit it once on "
-            "all rows with `dplangevin.PrivateClassifier` or `dplangevin.learn`, without a seed.",
+            f"all rows, without a seed{': the lines at the end do so' * bool(self.kept[1])}.",
             "To tune: --tune 10 chooses settings on the private rows, and its ε covers that. Or give a method with "
             "your settings by --method, and choose on public rows: a choice by these scores costs privacy that no ε "
             "here counts.",
             f"More rows? {self.headroom}",
         ]
+
+    @cached_property
+    def kept(self) -> tuple[str, str]:
+        """A title and the Python that fits the best private method at the ε next to 1, on all rows."""
+        wanted = min(self.comparison.epsilons, key=lambda each: abs(math.log(each)))
+        table = self.tables["proven"]
+        best = table[table.epsilon.eq(wanted) & table.best.astype(bool)]
+        if best.empty:
+            return "", ""
+        name, classes = best.method.iloc[0], set[type]()
+        private = self._private[self._private.method.eq(name)]
+        asked = private.epsilon.iloc[int((private.epsilon_proven / wanted - 1).abs().argmin())]
+        method = expression(instantiate(self.outcome.methods[name]), classes, 4)
+        pate = "    public=public_rows,  # rows that need no privacy, encoded alike\n" * (name == "pate")
+        table_file = self.comparison.folder / self.comparison.file
+        rows = f"encode({str(table_file)!r}, {str(self.comparison.results / 'schema.yaml')!r})"
+        budget = f"epsilon={asked:g}, delta={self.comparison.delta:g}"
+        if self.schema.classes is None:
+            used = {"Budget", "Problem", "encode", "learn"}
+            fit = (
+                "problem = Problem.from_arrays(\n"
+                '    X, y, row_bound=row_bound, loss="huber", label_bound=1.0  # y is in [-1, 1]\n)\n'
+                f"(model,) = learn(\n    {method},\n    problem,\n    Budget({budget}),\n)\n"
+                "model.price()"
+            )
+        else:
+            used = {"PrivateClassifier", "encode"}
+            fit = (
+                f"model = PrivateClassifier(\n    {method},\n    {budget.replace(', ', f',{chr(10)}    ')},\n"
+                f"    row_bound=row_bound,\n    bias=False,  # X has a constant column\n"
+                f"    classes={[*self.schema.classes]},\n{pate})\nmodel.fit(X, y).privacy_.price"
+            )
+        own = [kind for kind in classes if kind.__name__ not in dplangevin.__all__]
+        used |= {kind.__name__ for kind in classes if kind not in own}
+        imports = [f"from {kind.__module__} import {kind.__name__}" for kind in own]
+        imports.append(f"from dplangevin import {', '.join(sorted(used))}")
+        lines = [*sorted(imports), "", f"X, y, row_bound = {rows}", f'{fit}["epsilon_proven"]']
+        title = f"To fit and keep {look(name).label}, the best at a proven ε of {number(wanted)}, in Python:"
+        return title, "\n".join(lines)
 
     @property
     def headroom(self) -> str:

@@ -13,7 +13,7 @@ import math
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from dp_accounting import UnsupportedDpEvent
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from dplangevin import files
 from dplangevin.cli.options import imported
@@ -105,89 +105,39 @@ COSTS = {
 
 
 def expected(name: str, facts: Facts, budgets: int, seeds: int, runs: float = 0.0) -> float:
-    """Return a guess of the seconds that the fits of a method take on one core, for the progress bar.
-
-    Parameters
-    ----------
-    runs : float
-        Mean number of runs of a method that is tuned.
-    """
+    """Return a guess of the seconds that the fits of a method take on one core; `runs` is the mean number if tuned."""
     cost = COSTS.get(name.removesuffix(TUNED), OTHER)
     fits = budgets * seeds * (BATCHES * runs or 1.0)
     return fits * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
 
 
 class Outcome(NamedTuple):
-    """Results of a comparison.
+    """Results of a comparison; a mapping has the methods as keys."""
 
-    Attributes
-    ----------
-    runs : DataFrame
-        Columns of `read.read_runs`.
-    notes : dict
-        Method -> the reasons why it, or one of its budgets, has no result.
-    meta : mapping
-        Facts about the data.
-    rows : (int, int)
-        Number of training rows and of test rows.
-    constant : Series
-        Score of the best constant answer, by repeat.
-    seconds : mapping
-        Method -> processor time of the fits that this run computed.
-    """
-
-    runs: pd.DataFrame
-    notes: dict[str, list[str]]
-    meta: Mapping[str, Any]
-    rows: tuple[int, int]
-    constant: pd.Series
-    seconds: Mapping[str, float]
+    runs: pd.DataFrame  # columns of `read.read_runs`
+    notes: dict[str, list[str]]  # why the method, or one of its budgets, has no result
+    meta: Mapping[str, Any]  # facts about the data
+    rows: tuple[int, int]  # to train and to test on
+    constant: pd.Series  # score of the best constant answer, by repeat
+    seconds: Mapping[str, float]  # processor time of the fits that this run computed
+    methods: Mapping[str, Mapping[str, Any]]  # config with the settings for this number of rows
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The methods, the table and the budgets of a comparison.
+    """The methods, the table and the budgets of a comparison."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the data set.
-    folder, file : Path, str
-        Place of the table.
-    schema : Schema
-        Public facts about its columns.
-    splits : mapping
-        Arguments of `data.splits.Split`.
-    methods : mapping
-        Name -> config, see `methods_named`.
-    epsilons : sequence of float > 0, finite
-        Budgets.
-    delta : float in (0, 1)
-        Budget.
-    seeds : int >= 2
-        Repeats of every method. Each has its own split of the rows if `splits` makes as many.
-    seed : int >= 0 or None
-        Seed of the noise; whoever knows it can recompute the noise. None: the system's entropy.
-    results : Path
-        Folder of runs.csv, scores.csv and unfinished work.
-
-    Raises
-    ------
-    ValueError
-        A number is outside its domain.
-    """
-
-    name: str
+    name: str  # of the data set
     folder: Path
     file: str
     schema: Schema
-    splits: Mapping[str, Any]
-    methods: Mapping[str, Mapping[str, Any]]
+    splits: Mapping[str, Any]  # arguments of `data.splits.Split`
+    methods: Mapping[str, Mapping[str, Any]]  # name -> config, see `methods_named`
     epsilons: Sequence[float]
     delta: float
-    seeds: int
-    seed: int | None
-    results: Path
+    seeds: int  # repeats of every method, each with its own split of the rows if `splits` makes as many
+    seed: int | None  # whoever knows it can recompute the noise; None: the system's entropy
+    results: Path  # folder of runs.csv, scores.csv and unfinished work
 
     def __post_init__(self) -> None:
         if not self.epsilons or not all(0 < epsilon < math.inf for epsilon in self.epsilons):
@@ -235,18 +185,8 @@ class Comparison:
     ) -> Outcome:
         """Compute what is not yet finished and return all results.
 
-        Parameters
-        ----------
-        progress : callable
-            Called with the name of each method before its budgets are computed.
-        begin : callable
-            Called before the sweep, which shows its own progress. Arguments: the number of fits, and the
-            seconds that they may take one after the other.
-
-        Raises
-        ------
-        ValueError
-            No method can run.
+        `progress` is called before the budgets of each method are computed. `begin` is called before the sweep,
+        with the number of fits and the seconds that they may take one after the other.
         """
         data = self.data()
         meta, rows = data.meta, (data.n, data.x_test.shape[1])
@@ -307,7 +247,7 @@ class Comparison:
         if store.folder.exists():
             store.folder.rmdir()
         runs = read.read_runs([self.results.name], root=self.results.parent)
-        return Outcome(runs, notes, meta, rows, constant, record.seconds)
+        return Outcome(runs, notes, meta, rows, constant, record.seconds, methods)
 
     @property
     def scored(self) -> str:
@@ -420,21 +360,9 @@ def literal(value: Any) -> Any:
 def methods_named(
     names: Sequence[str] | None, own: Sequence[str] = (), quick: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """Return name -> config of the methods to compare.
+    """Return name -> config of the methods to compare: without names all private ones, and the fit without privacy.
 
-    Parameters
-    ----------
-    names : sequence of str or None
-        Methods of the package. None: all private ones, and the fit without privacy.
-    own : sequence of str
-        The user's own classes, such as "mine.MyMethod", in the current folder or on PYTHONPATH.
-    quick : bool
-        Whether to leave out the slow methods. Only used if `names` is None.
-
-    Raises
-    ------
-    ValueError
-        A method does not exist; the message suggests similar names. Or two methods have the same name.
+    `own` are the user's classes, such as "mine.MyMethod". `quick` without names leaves out the slow methods.
     """
     if names is None:
         names = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
@@ -455,22 +383,10 @@ def methods_named(
 def tuned(
     configs: Mapping[str, Mapping[str, Any]], runs: float, choices: Mapping[str, Sequence[float]]
 ) -> dict[str, dict[str, Any]]:
-    """Return name -> config of the methods that tune a method of the package on the private rows.
+    """Return name -> config of the methods that tune a method of `configs` on the private rows.
 
-    Parameters
-    ----------
-    configs : mapping
-        Of the methods to tune, see `methods_named`. Those without a setting to choose are left out.
-    runs : float >= 1
-        Mean number of runs.
-    choices : mapping
-        Field -> values. Empty: those of `MULTIPLES`, times the settings that all methods share. Values that a
-        method refuses, such as a step at which it is unstable, are then left out.
-
-    Raises
-    ------
-    ValueError
-        No method has such a setting, or runs or a value is outside its domain.
+    Those without a setting to choose are left out. Without choices, field -> values, the grid is that of
+    `MULTIPLES`, times the settings that all methods share, without values that a method refuses.
     """
     found = {}
     for name in configs:
@@ -519,6 +435,25 @@ def written(value: Any) -> Any:
         parts = {part.name: written(getattr(value, part.name)) for part in fields(value) if part.init}
         return {"_target_": f"{kind.__module__}.{kind.__qualname__}", **parts}
     return [*map(written, value)] if isinstance(value, (list, tuple)) else value
+
+
+def expression(value: Any, classes: set[type], indent: int) -> str:
+    """Return Python that makes an object, without the defaults of its class; add the classes that it names."""
+    if isinstance(value, (list, tuple, ListConfig)):
+        return f"[{', '.join(expression(each, classes, indent) for each in value)}]"
+    if not is_dataclass(value) or isinstance(value, type):
+        return 'float("inf")' if value == math.inf else repr(value)
+    classes.add(kind := type(value))
+    parts = []
+    for part in fields(kind):
+        usual = part.default if part.default_factory is MISSING else part.default_factory()
+        if part.init and (own := getattr(value, part.name)) != usual:
+            parts.append(f"{part.name}={expression(own, classes, indent + 4)}")
+    line = f"{kind.__name__}({', '.join(parts)})"
+    if len(line) + indent < 76:
+        return line
+    pad = "\n" + " " * (indent + 4)
+    return f"{kind.__name__}({pad}{f',{pad}'.join(parts)},\n{' ' * indent})"
 
 
 def sized(config: Mapping[str, Any], facts: Facts) -> dict[str, Any]:

@@ -85,7 +85,9 @@ class Options:
     ] = None
     batch: Annotated[int | None, STEPS(help="Rows in a step; for Poisson samples their mean.")] = None
     epochs: Annotated[float | None, STEPS(help="Number of passes over the rows, or give --steps.")] = None
-    steps: Annotated[int | None, STEPS(help="Number of steps, or give --epochs; alone, steps without sampling.")] = None
+    steps: Annotated[
+        int | None, STEPS(help="Number of steps, or give --epochs; alone, steps without sampling.")
+    ] = None
     schedule: Annotated[
         str | None,
         STEPS(

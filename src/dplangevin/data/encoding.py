@@ -1,0 +1,69 @@
+"""The rows of a user's table as `dplangevin compare` learns from them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dplangevin.data.loaders import table as loader
+from dplangevin.data.schema import Schema, read
+from dplangevin.data.splits import Split
+
+
+class Encoded(NamedTuple):
+    """Features X (n, d), labels y (n,), and the public bound on the norm of a row of X."""
+
+    X: np.ndarray
+    y: np.ndarray
+    row_bound: float
+
+
+def encode(table: str | Path, schema: str | Path | Mapping[str, Any] | Schema) -> Encoded:
+    r"""Return all rows of a table as `dplangevin compare` scales them, by the schema alone.
+
+    Parameters
+    ----------
+    table : str or Path
+        A file with a header and one record in each row.
+    schema : str, Path, mapping or Schema
+        The public facts about its columns, or their file.  `compare` writes the one that it used to
+        `schema.yaml` in its folder of results.
+
+    Returns
+    -------
+    X : ndarray (n, d)
+        Features in the order of the columns.  The last one is constant: fit with ``bias=False``.
+    y : ndarray (n,)
+        Labels: the texts of the classes, or for regression numbers in [-1, 1], to which the range is mapped.
+    row_bound : float
+        Public bound on the norm of a row of X.
+
+    Raises
+    ------
+    DataError
+        A value does not fit the schema.  The message names file, line and column.
+    ValueError
+        The schema is open or outside its domain.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> path = Path(mkdtemp()) / "mine.csv"
+    >>> _ = path.write_text("age,ward,ill\n30,A,no\n90,B,yes\n")
+    >>> columns = {"age": {"low": 0, "high": 120}, "ward": {"values": ["A", "B"]}}
+    >>> X, y, row_bound = encode(path, {"target": "ill", "classes": ["no", "yes"], "columns": columns})
+    >>> X.shape, y.tolist(), row_bound
+    ((2, 4), ['no', 'yes'], 1.0)
+    """
+    if not isinstance(schema, Schema):
+        given, where = (
+            (schema, "schema") if isinstance(schema, Mapping) else (read(Path(schema)), str(schema))
+        )
+        schema = Schema.of(given, where)
+    path = Path(table)
+    data = loader.load(path.parent, path.stem, path.name, schema, Split(test_file=path.name)).scaled("global")
+    y = data.y_train[0]
+    if schema.classes is not None:
+        y = np.array(schema.classes)[(y > 0).astype(int) if len(schema.classes) == 2 else y]
+    return Encoded(data.x_train[0], y, 1.0)
