@@ -252,10 +252,13 @@ def label_of(method: str) -> str:
 
 
 def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
-    text = run("schema", "mine.csv", "--target", "label").stdout
-    Path("schema.yaml").write_text(text, encoding="utf-8")
-    still = compare("mine.csv", "--target", "label", "--schema", "schema.yaml")
+    done = run("schema", "mine.csv", "--target", "label")
+    assert 'as: "category"}' in done.stdout
+    assert "Missing values, a category of their own: kind.\n" in done.stderr
+    Path("schema.yaml").write_text(done.stdout, encoding="utf-8")
+    still = compare("mine.csv", "--schema", "schema.yaml")
     assert (still.exit_code, "größe, a, b, kind, same still have ???" in still.output) == (2, True)
+    assert "--target missing: name the column to predict" in compare("mine.csv", "--ranges-from-data").output
     public = {"größe": {"low": -1, "high": 4}, "a, b": {"low": -4, "high": 4}, "same": "drop"}
     given = OmegaConf.to_container(OmegaConf.load("schema.yaml"))
     assert isinstance(given, dict)
@@ -267,7 +270,7 @@ def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     }
     given["columns"] = {**public, "kind": {"values": ['x "quoted"', "y"]}}
     OmegaConf.save(OmegaConf.create(given), "schema.yaml")
-    done = compare("mine.csv", "--target", "label", "--schema", "schema.yaml", "--test", "mine.csv")
+    done = compare("mine.csv", "--schema", "schema.yaml", "--test", "mine.csv")
     assert done.exit_code == 0, done.output
     assert "Values outside their range, clipped:" in " ".join(done.output.split())
     found = read.read_runs(["out"], root=here)
@@ -360,7 +363,7 @@ def test_the_page_says_what_was_read_what_took_the_time_and_what_next(
         assert all(
             f"{word}" in text for word in ("To publish:", "To tune:", "More rows? Compare with `nonprivate`")
         )
-    assert re.search(r"12 fits of 1 method: about 1 second on \d+ cores?\.", done.output)
+    assert re.search(r"12 fits of 1 method: about 8 seconds on \d+ cores?\.", done.output)
     assert "s of fits: Objective perturbation" in done.output
     assert "would meet it. Give a smaller --delta." in " ".join(done.output.split())
     page = Path("out/index.html").read_text()
@@ -370,8 +373,37 @@ def test_the_page_says_what_was_read_what_took_the_time_and_what_next(
 
 def test_a_first_look_leaves_out_the_slow_methods() -> None:
     quick = comparison.methods_named(None, quick=True)
-    assert {*comparison.methods_named(None)} - {*quick} == {"ops", "ops_gdp", "hybrid", "hybrid_sgld"}
+    assert {*comparison.methods_named(None)} - {*quick} == {
+        *("ops", "ops_gdp", "hybrid", "hybrid_sgld"),
+        "dp_sgld_ryffel2022",  # its price takes minutes
+    }
+    assert set(METHODS) - {"sgd", "sghmc", "sgld"} == set(
+        comparison.COSTS
+    )  # else the time that is printed is wrong
     assert [*comparison.methods_named(["ops"], quick=True)] == ["ops"]
+
+
+def test_a_first_look_says_what_it_shows_and_gives_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [
+        "At a proven ε of 1 A is best (0.9). 2 of the 3 others cannot be told from it: B (Li et al. 2019); C. Worse "
+        "beyond chance: D (Li et al. 2019); E. Not reached by F (ends at 3).",
+        "At a proven ε of 9 A is best (0.9). No other can be told from it: B. Shown but not trusted, since: G.",
+    ]
+    monkeypatch.setattr(compare_page.compare, "sentences", lambda *_, **__: said)
+    page: Any = SimpleNamespace(
+        quick=True,
+        comparison=SimpleNamespace(seeds=3),
+        runs=None,
+        tables={"proven": None},
+        outcome=SimpleNamespace(constant=None),
+    )
+    assert Page.sentences(page, "proven") == [
+        "At a proven ε of 1 A is best (0.9). Worse beyond chance: D (Li et al. 2019); E.",
+        "At a proven ε of 9 A is best (0.9).",
+        "3 repeats show nothing more than that: drop --quick for a verdict.",
+    ]
+    page.quick = False
+    assert Page.sentences(page, "proven") == said
 
 
 def test_many_rows_are_fitted_one_budget_at_a_time() -> None:
@@ -441,19 +473,11 @@ BAD = [
     ("a,a,label\n1,2,x\n", ["--ranges-from-data"], "the header has 'a' twice"),
     ("a,label\n1,x\n2\n", ["--ranges-from-data"], "line 3: 1 values, expected 2"),
     ("label\nx\ny\n", ["--ranges-from-data"], "no column beside the target 'label'"),
-    (
-        None,
-        ["--target", "lable", "--ranges-from-data"],
-        "no column 'lable' in the header: did you mean 'label'?",
-    ),
+    (None, ["--target", "lable", "--ranges-from-data"], "no column 'lable' in the header: did you mean 'label'?"),
     (None, ["--ranges-from-data", "--methods", "objprt"], "no method 'objprt'; did you mean objpert"),
     (None, ["--ranges-from-data", "--method", "nowhere.X"], "cannot import 'nowhere.X' (No module named"),
     (None, ["--ranges-from-data", "--method", "X"], "'X' must be module.Class, such as mine.Learner"),
-    (
-        None,
-        ["--ranges-from-data", "--method", "string.digits"],
-        "string.digits is an object of str: name its",
-    ),
+    (None, ["--ranges-from-data", "--method", "string.digits"], "string.digits is an object of str: name its"),
     (None, ["--ranges-from-data", "--method", "json.JSONDecoder"], "json.JSONDecoder is no method"),
     (None, ["--ranges-from-data", "--test", "no.csv"], "there is no file no.csv"),
     (None, ["--ranges-from-data", "--delta", "0"], "--delta 0: must be in (0, 1)"),
@@ -470,22 +494,14 @@ BAD = [
     (None, ["--ranges-from-data", "--out", "mine.csv"], "--out mine.csv is a file: name a folder"),
     (None, ["--ranges-from-data", "--tune", "0.5"], "mean number of runs = 0.5 must be in [1, inf)"),
     (None, ["--ranges-from-data", "--tune-choices", "ridge=1"], "give it with --tune"),
-    (
-        None,
-        ["--ranges-from-data", "--tune", "3", "--tune-choices", "ridge=a"],
-        "need a setting and its values",
-    ),
+    (None, ["--ranges-from-data", "--tune", "3", "--tune-choices", "ridge=a"], "need a setting and its values"),
     (None, ["--ranges-from-data", "--tune", "3", "--tune-choices", "step=1"], "no method has a setting step"),
     (None, ["--schema", "s.yaml"], "s.yaml cannot be read: No such file"),
     ("a,b\n1,2\n", ["--schema", "../other.yaml"], "no column 'label' in the header: there are a, b"),
-    (
-        "a,label\n1,x\n",
-        ["--schema", "../other.yaml"],
-        "no column 'b' in the header: there are a, label: change",
-    ),
+    ("a,label\n1,x\n", ["--schema", "../other.yaml"], "no column 'b' in the header: there are a, label: change"),
     ("label: x\n", ["--schema", "mine.csv"], "mine.csv is no schema, it names no target"),
     (None, ["--schema", "../empty.yaml", "--ranges-from-data"], "columns = None of the schema must be lines"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("scores", "limits"), [(CLASSES, "[0.000, 1.000]"), (TARGETS, "[0.000, 1.500]")])

@@ -3,6 +3,8 @@
 import pytest
 
 from dplangevin.cli import output
+from dplangevin.cli.compare import _scores
+from dplangevin.cli.compare_page import Cell, Row
 
 COLUMNS = (
     output.Column("name"),
@@ -18,6 +20,19 @@ ROWS = [
 
 def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(("budgets", "headers"), [(2, 1), (3, 1), (5, 2)])
+def test_no_score_is_folded_whatever_the_budgets(
+    budgets: int, headers: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = [Cell("0.682", "[0.528, 0.837]", "best", "*", "±0.154")] * budgets
+    _scores(["0.1"] * budgets, [Row("Always the largest class", cells)])
+    lines = printed(capsys)
+    assert max(map(len, lines)) <= 80
+    assert len(lines) == 2 * headers
+    assert ("[0.528, 0.837]" in lines[1]) is (budgets == 2)
+    assert sum(line.count("0.682* ") for line in lines) == budgets
 
 
 def test_a_table_in_a_pipe_fits_80_columns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -164,15 +164,12 @@ def skipped(found: dict[str, Any]) -> set[str]:
     ("words", "who"),
     [
         ("--sampling full --records 1000 --steps 929 --noise 0.394 --delta 3.6e-10", ["dp-accounting (PLD)"]),
-        (
-            "--sampling full --records 1000 --steps 929 --noise 1e-9",
-            ["Li et al. 2019 (numerical, 32 orders)"],
-        ),
+        ("--sampling full --records 1000 --steps 929 --noise 1e-9", ["Li et al. 2019 (numerical, 32 orders)"]),
         (f"{FEW} --steps 100 --noise 1e-9", ["RDP", "Li et al. 2019 (numerical, 32 orders)"]),
         (f"{FEW} --steps 100 --noise 1e-9 --sampling subset", ["RDP"]),
         (f"{FEW} --steps 100 --noise 1e-100 --schedule decreasing", ["RDP"]),
     ],
-)
+)  # fmt: skip
 def test_what_would_take_gigabytes_is_skipped_and_the_tight_price_is_there(
     words: str, who: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -363,14 +360,8 @@ FULL = f"price {STEPS} --noise 1.1"
         (f"{FULL} --epochs 20 --delta 0", "--delta 0.0 must be between 0 and 1"),
         ("price --records 100 --batch 128 --noise 1 --epochs 1", "--batch 128 must be at most --records 100"),
         (f"price {STEPS} --noise 0 --epochs 20", "--noise 0.0 must be positive and finite; without noise"),
-        (
-            f"price {STEPS} --noise 1e-200 --epochs 20",
-            "--noise 1e-200 is too little noise to price: take 1e-100",
-        ),
-        (
-            "price --method dp_sgd --records 99 --noise 1e-9",
-            "--noise 1e-09 is too little noise to price: take 0.0001",
-        ),
+        (f"price {STEPS} --noise 1e-200 --epochs 20", "--noise 1e-200 is too little noise to price: take 1e-100"),
+        ("price --method dp_sgd --records 99 --noise 1e-9", "--noise 1e-09 is too little noise to price: take 0.0001"),
         (f"price {STEPS} --noise 1 --steps 1000000000000", "--steps makes 1e+12 steps, more than the 1e+08"),
         (f"price {STEPS} --epochs 20", "--noise missing: add for example --noise 1.1"),
         ("price --noise 1 --epochs 20", "--records and --batch missing"),
@@ -395,14 +386,8 @@ FULL = f"price {STEPS} --noise 1.1"
         ("price --method ops --epsilon 1 --records 99 --set radius", "must be NAME=VALUE"),
         ("price --method ops --epsilon 1 --records 99 --set [=1", "must be NAME=VALUE"),
         ("price --method ops --epsilon 1 --records 99 --set radius=[", "--set radius=[: '[' cannot be read"),
-        (
-            "price --method ops --epsilon 1 --records 99 --set radius=@x",
-            "--set radius=@x: '@x' cannot be read",
-        ),
-        (
-            "price --method ops --epsilon 1 --records 99 --set radius=${",
-            "--set radius=${: '${' cannot be read",
-        ),
+        ("price --method ops --epsilon 1 --records 99 --set radius=@x", "--set radius=@x: '@x' cannot be read"),
+        ("price --method ops --epsilon 1 --records 99 --set radius=${", "--set radius=${: '${' cannot be read"),
         ("price --method pate --epsilon 1 --records 999", "--public-rows missing"),
         ("price --method ops --epsilon 1 --records 99 --loss none", "needs a linear model"),
         ("calibrate --records 9 --batch 3 --epochs 1", "--epsilon missing"),
@@ -414,7 +399,7 @@ FULL = f"price {STEPS} --noise 1.1"
         ),
         ("prize", "prize"),
     ],
-)
+)  # fmt: skip
 def test_wrong_input_is_one_line_that_names_it_and_the_fix(words: str, said: str) -> None:
     done = run(words)
     assert (done.exit_code, done.stdout) == (2, "")

@@ -74,7 +74,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     privacy.calibrate: "dplangevin calibrate --records 60000 --batch 128 --epochs 20 --epsilon 1 --delta 1e-5",
     audit.audit: "dplangevin audit mine:Learner --args epsilon=1.0 --claims 1.0,0",
     recommend.recommend: "dplangevin recommend my.csv --schema schema.yaml --epsilon 1",
-    compare.compare: "dplangevin compare my.csv --target label --schema schema.yaml --epsilon 0.1,1,10",
+    compare.compare: "dplangevin compare my.csv --schema schema.yaml --epsilon 0.1,1,10",
     compare.schema: "dplangevin schema my.csv --target label > schema.yaml",
     results.claims: "dplangevin claims wang2015_lemma5",
     results.exhibits: "dplangevin exhibits",

@@ -115,6 +115,13 @@ def schema(options: TableOptions, table: Annotated[Path, TABLE], target: Annotat
     given, dropped = options.template(reading, target)
     for text in (templates.predicted(reading, target, given), *reading.notes):
         typer.echo(text, err=True)
+    if given["missing"]["as"] != "error":
+        gaps = [
+            name
+            for name, entry in given["columns"].items()
+            if entry != "drop" and reading.columns[name].missing
+        ]
+        typer.echo(f"Missing values, a category of their own: {schemas.listed(gaps)}.", err=True)
     for name, why in dropped.items():
         typer.echo(f"Dropped: {schemas.shown(name)}, {why}.", err=True)
     typer.echo(schemas.to_yaml(given, table.name, dropped), nl=False)
@@ -124,7 +131,7 @@ def schema(options: TableOptions, table: Annotated[Path, TABLE], target: Annotat
 def compare(
     options: TableOptions,
     table: Annotated[Path, TABLE],
-    target: Annotated[str, TARGET],
+    target: Annotated[str | None, TARGET] = None,
     schema: Annotated[
         Path | None, PRIVACY(help="Public ranges and categories of the columns, see `dplangevin schema`.")
     ] = None,
@@ -180,7 +187,7 @@ def compare(
     from rich.console import Console
 
     from dplangevin import files
-    from dplangevin.cli.comparison import Comparison, methods_named, tuned
+    from dplangevin.cli.comparison import START, Comparison, methods_named, tuned
     from dplangevin.cli.output import counted
     from dplangevin.cli.recommend import sentences
     from dplangevin.data import template as templates
@@ -198,6 +205,7 @@ def compare(
     if folds is not None and (test is not None or repeats is not None):
         raise ValueError(f"--folds {folds}: give it without --test and --repeats")
     stated, reading, dropped = _schema(options, table, target, schema)
+    target = stated.target
     if repeats is None:
         repeats = QUICK_REPEATS if quick else REPEATS
     split_seed = SPLITS if seed is None else seed
@@ -249,8 +257,9 @@ def compare(
         def begin(fits: int, seconds: float) -> None:
             status.stop()
             cores = executor.workers()
+            time = duration(START + seconds / cores)
             console.print(
-                f"{fits:,} fits of {counted(len(comparison.methods), 'method')}: about {duration(seconds / cores)} on "
+                f"{fits:,} fits of {counted(len(comparison.methods), 'method')}: about {time} on "
                 f"{counted(cores, 'core')}. Ctrl-C keeps what is finished.",
                 highlight=False,
                 soft_wrap=True,
@@ -267,7 +276,7 @@ def compare(
                 soft_wrap=True,
             )
             raise
-    page = compare_page.Page(comparison, stated, outcome, predicted, read)
+    page = compare_page.Page(comparison, stated, outcome, predicted, read, quick)
     files.write(comparison.results, page.files())
     _print(page)
     comparison.forget_secret()  # last, so that the same command has nothing to compute if printing fails
@@ -283,16 +292,30 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} hours"
 
 
+def _scores(epsilons: Sequence[str], rows: Sequence[Any]) -> None:
+    """Print scores with intervals; where that is too wide, half intervals, and as many budgets as fit at a time."""
+    from dplangevin.cli.output import Column, fits, table
+
+    columns = [Column("method"), *(Column(f"ε = {each}", number=True, whole=True) for each in epsilons)]
+    cells = [[row.label, *(cell.text for cell in row.cells)] for row in rows]
+    if not fits(columns, cells):
+        cells = [[row.label, *(cell.brief for cell in row.cells)] for row in rows]
+    while len(columns) > 1:
+        most = 1 + max(
+            1, sum(fits(columns[:k], [row[:k] for row in cells]) for k in range(2, len(columns) + 1))
+        )
+        table(columns[:most], [row[:most] for row in cells])
+        columns[1:most], cells = [], [[row[0], *row[most:]] for row in cells]
+
+
 def _print(page: Any) -> None:
     """Print the tables, the sentences, and the place of the page."""
-    from dplangevin.cli.output import Column, line, table
+    from dplangevin.cli.output import line
 
     for axis in page.AXES:
         line()
         line(page.heading(axis), style="bold")
-        columns = [Column("method"), *(Column(f"ε = {each}", number=True) for each in page.epsilons)]
-        rows = [[row.label, *(cell.text for cell in row.cells)] for row in page.rows(axis)]
-        table(columns, rows)
+        _scores(page.epsilons, page.rows(axis))
         for sentence in page.sentences(axis):
             line(sentence)
     line()
@@ -331,7 +354,7 @@ def _read_test(test: Path, table: Path, stated: Any) -> str:
 
 
 def _schema(
-    options: TableOptions, table: Path, target: str, path: Path | None
+    options: TableOptions, table: Path, target: str | None, path: Path | None
 ) -> tuple[Any, Any, dict[str, str]]:
     """Return the schema, the columns of the table, and the reasons why some columns are dropped.
 
@@ -343,13 +366,16 @@ def _schema(
     from dplangevin.data.table import no_column
 
     table_file(table)
+    if target is None and path is None:
+        raise ValueError("--target missing: name the column to predict, or a --schema that names it")
     if path is None and not options.ranges_from_data:
         raise ValueError(
             f"ranges and categories are public inputs: write them with `dplangevin schema {shlex.quote(str(table))} "
-            f"--target {shlex.quote(target)} > schema.yaml`, fill it in and give --schema schema.yaml; or read them "
-            "off the data with --ranges-from-data, which no guarantee covers"
+            f"--target {shlex.quote(str(target))} > schema.yaml`, fill it in and give --schema schema.yaml; or read "
+            "them off the data with --ranges-from-data, which no guarantee covers"
         )
     if path is None:
+        assert target is not None
         reading = options.read(table)
         given, dropped = options.template(reading, target)
         stated = schemas.Schema.of(given, str(table))
@@ -363,7 +389,9 @@ def _schema(
         raise ValueError(
             f"{path} is no schema, it names no target: `dplangevin schema` writes one to fill in"
         )
-    if given["target"] != target:
+    if target is None:
+        target = str(given["target"]).strip()
+    elif given["target"] != target:
         raise ValueError(f"{path} is for the target {given['target']!r}, not {target!r}")
     form, marks = schemas.form_of(given, str(path))
     reading = columns.read(table, **form._asdict(), marks=marks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,16 +40,23 @@ class Cell(NamedTuple):
         One of best, equal, worse, away (ε not reached), hollow, free (not private) and none.
     mark : str
         Sign beside the mean, see `Page.LEGEND`.
+    half : str
+        Half the width of the interval before it is cut to what scores can be.
     """
 
     mean: str
     interval: str
     kind: str
     mark: str = ""
+    half: str = ""
 
     @property
     def text(self) -> str:
         return " ".join(filter(None, [f"{self.mean}{self.mark}", self.interval]))
+
+    @property
+    def brief(self) -> str:
+        return f"{self.mean}{self.mark} {self.half}" if self.half else self.text
 
 
 class Row(NamedTuple):
@@ -64,15 +72,16 @@ class Page:
 
     AXES: ClassVar = ("proven", "promised")
     LEGEND: ClassVar = (
-        "Mean over repeats with its 95 % interval. *: the best private method; ≈: cannot be told from the best (paired "
-        "t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or chains diverged, never "
-        "best; →: the method cannot spend this ε, the value is at the ε given."
+        "Mean over repeats with its 95 % interval, or with ± half of it. *: the best private method; ≈: cannot be told "
+        "from the best (paired t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or "
+        "chains diverged, never best; →: the method cannot spend this ε, the value is at the ε given."
     )
     comparison: Comparison
     schema: Schema
     outcome: Outcome
     predicted: str  # whether classes or a number are predicted, and how to choose the other
     read: Sequence[str]  # sentences about the table
+    quick: bool = False  # a first look: three repeats
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -182,7 +191,7 @@ class Page:
             for method, block in table.groupby("method", sort=False)
         ]
         mean, low, high = finite_interval(self.outcome.constant)
-        cell = Cell(self.scores.text(mean), self._limits(low, high), "free")
+        cell = Cell(self.scores.text(mean), self._limits(low, high), "free", half=self._half(low, high))
         return [*rows, Row(self.scores.answer.capitalize(), [cell] * len(self.comparison.epsilons))]
 
     def _cell(self, row: dict[Any, Any]) -> Cell:
@@ -190,17 +199,20 @@ class Page:
         if np.isnan(value):
             return Cell(row["reach"], "", "none")
         mean, limits = self.scores.text(value), self._limits(row["low"], row["high"])
-        hollow = "†" if row["violated"] else ""
+        hollow, half = "†" if row["violated"] else "", self._half(row["low"], row["high"])
         if row["reach"] == compare.NOT_PRIVATE:
-            return Cell(mean, limits, "free")
+            return Cell(mean, limits, "free", half=half)
         if row["reach"] in (compare.BELOW, compare.ABOVE):
             return Cell(mean, f"→ ε = {short(row['epsilon_end'])}", "away", hollow)
         if hollow:
-            return Cell(mean, limits, "hollow", hollow)
+            return Cell(mean, limits, "hollow", hollow, half)
         if row["best"]:
-            return Cell(mean, limits, "best", "*")
+            return Cell(mean, limits, "best", "*", half)
         equal = not np.isnan(row["difference"]) and not row["significant"]
-        return Cell(mean, limits, "equal" if equal else "worse", "≈" if equal else "")
+        return Cell(mean, limits, "equal" if equal else "worse", "≈" if equal else "", half)
+
+    def _half(self, low: float, high: float) -> str:
+        return "" if np.isnan(low) else f"±{self.scores.text((high - low) / 2)}"
 
     def _limits(self, low: float, high: float) -> str:
         if np.isnan(low):
@@ -209,7 +221,14 @@ class Page:
         return f"[{self.scores.text(low)}, {self.scores.text(high)}]"
 
     def sentences(self, axis: str) -> list[str]:
-        return compare.sentences(self.runs, self.tables[axis], axis=axis, constant=self.outcome.constant)
+        """Say which methods are best and which are worse; after a first look not which ones nobody can tell apart."""
+        texts = compare.sentences(self.runs, self.tables[axis], axis=axis, constant=self.outcome.constant)
+        if not self.quick:
+            return texts
+        ends = r"(?= Worse beyond| Not reached by| Shown but not| Without a result|$)"
+        lists = r"\d+ of the \d+ others cannot be told|No other can be told|Not reached by|Shown but not"
+        more = f"{self.comparison.seeds} repeats show nothing more than that: drop --quick for a verdict."
+        return [*(re.sub(f" (?:{lists}) .*?{ends}", "", text) for text in texts), more]
 
     @property
     def warnings(self) -> list[str]:
@@ -258,9 +277,10 @@ class Page:
         total = sum(seconds.values())
         if total < LONG:
             return []
+        advice = "" if self.quick else " For a first look give --quick."
         slow = sorted((name for name in seconds if seconds[name] > total / 10), key=seconds.__getitem__)[::-1]
         texts = [f"{look(name).label} {seconds[name]:.0f} s" for name in slow]
-        return [f"Most of {total:.0f} s of fits: {', '.join(texts)}. For a first look give --quick."]
+        return [f"Most of {total:.0f} s of fits: {', '.join(texts)}.{advice}"]
 
     @property
     def next(self) -> list[str]:

@@ -67,40 +67,42 @@ SECRET = "secret-seed"  # file in the folder of results, if the noise comes from
 
 
 class Cost(NamedTuple):
-    """Seconds of one fit on one core: ``per_parameter d + per_cell n d``.
+    """Seconds of F fits of one method on one core: ``fixed + F d (per_parameter + per_cell n)``."""
 
-    Attributes
-    ----------
-    per_parameter, per_cell : float
-        The two coefficients, in seconds.
-    slow : bool
-        Whether `quick` leaves the method out.
-    """
-
+    fixed: float
     per_parameter: float
     per_cell: float
-    slow: bool = False
+    slow: bool = False  # whether `quick` leaves the method out: minutes for its samples or its price
 
 
-# measured on one core at n = 480 and 240,000, d = 10 to 72
-OTHER = Cost(5e-4, 3e-8)
+START = 8.0  # seconds until the processes that fit have started, and for the page
+# measured on one core at n = 480 to 24,000, d = 11 to 105, 9 to 60 fits
+OTHER = Cost(0.1, 5e-3, 0.0)
 COSTS = {
-    "nonprivate": Cost(2e-5, 1e-8),
-    "objpert": Cost(2e-5, 1e-8),
-    "objpert_pure": Cost(2e-5, 1.5e-8),
-    "objpert_tight": Cost(2e-5, 1e-8),
-    "adassp": Cost(5e-5, 2e-9),
-    "quadratic_fit": Cost(5e-5, 2e-9),
-    "outpert": Cost(1e-5, 2e-9),
-    "dp_sgd": Cost(4e-5, 3e-8),
-    "dp_gd": Cost(1e-4, 2e-8),
-    "dp_newton": Cost(1e-4, 6e-8),
-    "dp_precond": Cost(5e-5, 8e-9),
-    "pate": Cost(7e-5, 2e-9),
-    "ops": Cost(2.5e-3, 4e-7, slow=True),  # exact posterior samples
-    "ops_gdp": Cost(2e-3, 3e-7, slow=True),
-    "hybrid": Cost(2.5e-3, 4e-7, slow=True),
-    "hybrid_sgld": Cost(2.5e-3, 4e-7, slow=True),
+    "nonprivate": Cost(0.1, 2e-5, 3e-8),
+    "objpert": Cost(0.15, 2e-5, 8e-8),
+    "objpert_pure": Cost(0.15, 2e-5, 1e-7),
+    "objpert_tight": Cost(0.15, 2e-5, 8e-8),
+    "adassp": Cost(0.05, 2e-5, 2e-9),
+    "quadratic_fit": Cost(0.05, 2e-5, 5e-9),
+    "outpert": Cost(0.1, 2e-5, 2e-8),
+    "dp_sgd": Cost(0.2, 1e-4, 7e-7),
+    "dp_gd": Cost(0.1, 1e-4, 6e-7),
+    "dp_newton": Cost(0.1, 1e-4, 1e-6),
+    "dp_precond": Cost(0.05, 5e-5, 1e-7),
+    "dp_sgfs": Cost(0.1, 1e-2, 8e-7),
+    "dp_sghmc": Cost(0.1, 5e-3, 0.0),
+    "dp_sghmc_li2019": Cost(0.1, 6e-3, 0.0),
+    "dp_sgld": Cost(0.1, 6e-3, 0.0),
+    "dp_sgld_li2019": Cost(0.1, 6e-3, 0.0),
+    "dp_sgld_ryffel2022": Cost(2.0, 1.2e-3, 0.0, slow=True),  # the price of a last iterate
+    "dp_sgnht": Cost(0.1, 4e-3, 0.0),
+    "dpvi": Cost(0.1, 8e-3, 0.0),
+    "pate": Cost(0.2, 2e-3, 0.0),
+    "ops": Cost(5.0, 2.5e-3, 4e-7, slow=True),  # exact posterior samples
+    "ops_gdp": Cost(0.5, 2e-3, 3e-7, slow=True),
+    "hybrid": Cost(4.0, 2.5e-3, 4e-7, slow=True),
+    "hybrid_sgld": Cost(2.0, 2.5e-3, 4e-7, slow=True),
 }
 
 
@@ -108,7 +110,7 @@ def expected(name: str, facts: Facts, budgets: int, seeds: int, runs: float = 0.
     """Return a guess of the seconds that the fits of a method take on one core; `runs` is the mean number if tuned."""
     cost = COSTS.get(name.removesuffix(TUNED), OTHER)
     fits = budgets * seeds * (BATCHES * runs or 1.0)
-    return fits * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
+    return cost.fixed + fits * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
 
 
 class Outcome(NamedTuple):

@@ -42,6 +42,12 @@ def width() -> int:
     return console.width if console.is_terminal else PIPE
 
 
+def fits(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> bool:
+    """Return whether no cell of a table must be folded."""
+    sizes = [max(map(len, cells)) for cells in zip([each.title for each in columns], *rows, strict=True)]
+    return sum(sizes) + GAP * (len(sizes) - 1) <= width()
+
+
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], indent: int = 0) -> None:
     """Print rows of text under titles; fold long cells so that the table fits the width."""
     console = Console()

@@ -1,5 +1,6 @@
 """A schema and the rows of its table: templates of schemas, open entries read off the rows, and a summary."""
 
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -20,6 +21,10 @@ from dplangevin.data.files import DataError
 from dplangevin.data.schema import OPEN, Schema, Unlabelled, is_open
 from dplangevin.data.table import SHOWN, SPACES, Format, listed, no_column, no_number, quoted, shown
 
+DATE = re.compile(
+    r"(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/. ])(?:\d{1,2}|[^\W\d_]{3,9})\2(?:\d{4}|\d{2}))"
+    r"(?:[T ]+\d{1,2}:\d{2}.*)?"
+)
 FEW = 10  # a target with at most this many different whole numbers has classes
 TASKS = "classification", "regression"
 
@@ -83,20 +88,21 @@ def template(
     entries: dict[str, Any] = {}
     for name, column in columns.items():
         of = "category" if name in categories else "" if name in drop else kind(reading, column)
-        if why := "you said so" if name in drop else why_dropped(column, of):
+        if why := "you said so" if name in drop else _why_dropped(column, of, name in categories):
             dropped[name], entries[name] = why, "drop"
         else:
             entries[name] = {"low": OPEN, "high": OPEN} if of == "number" else {"values": OPEN}
     given |= reading.form._asdict()
-    given["missing"] = {"marks": [*reading.marks], "as": "error"}
+    gaps = any(columns[name].missing for name, entry in entries.items() if entry != "drop")
+    given["missing"] = {"marks": [*reading.marks], "as": "category" if gaps else "error"}
     given |= {"unlabelled": unlabelled, "ranges_from_data": False}
     given |= {"kinds_from_data": True, "columns": entries}
     if fill:
         given, useless = filled(given, reading)
         dropped |= useless
         used = [name for name, entry in given["columns"].items() if entry != "drop"]
-        if any(columns[name].missing for name in used):
-            given["missing"]["as"] = "category"
+        if not any(columns[name].missing for name in used):
+            given["missing"]["as"] = "error"
     if len(dropped) == len(columns):
         why = ", ".join(f"{shown(name)} ({reason})" for name, reason in [*dropped.items()][:SHOWN])
         raise DataError(f"{path}: no column is left to learn from: {why}; to use one, state it in a schema")
@@ -138,6 +144,13 @@ def classes(reading: Reading, outcome: Column) -> list[str]:
 def _exact(form: Format, text: str) -> Decimal:
     """Return a number without rounding, because two long codes can be one double."""
     return Decimal(SPACES.sub(" ", text).replace(form.thousands or " ", "").replace(form.decimal, "."))
+
+
+def _why_dropped(column: Column, of_kind: str, chosen: bool = False) -> str:
+    """Return why a column cannot be a feature, or ""; dates that nobody chose as categories are none."""
+    if of_kind == "category" and not chosen and all(map(DATE.fullmatch, column.texts)):
+        return "it has dates, which are no categories: give their days or years as numbers"
+    return why_dropped(column, of_kind)
 
 
 def _useless(column: Column, categories: bool) -> str:
@@ -182,7 +195,7 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
         column = reading.columns[name]
         if entry == OPEN:
             of = kind(reading, column)
-            if why := why_dropped(column, of):
+            if why := _why_dropped(column, of):
                 dropped[name] = why
                 return "drop"
             entry = {"low": OPEN, "high": OPEN} if of == "number" else {"values": OPEN}
