@@ -45,6 +45,7 @@ NOT_RUN = {
         "pip install '.[cluster]'",
         "pip install '.[report]'",
         "pip install '.[slurm]'",
+        "pip install torch --index-url https://download.pytorch.org/whl/cpu",
     ],
     "needs a container engine": [
         "podman build --tag registry.example/dplangevin:0.8.0 .",
@@ -176,6 +177,15 @@ def test_every_link_leads_somewhere(name: str) -> None:
 def test_every_picture_says_what_it_shows() -> None:
     for page in PAGES:
         assert not re.findall(r"!\[\s*\]", prose(page)), page
+
+
+def test_the_classifier_of_the_readme_cuts_few_rows() -> None:
+    (block,) = [block for block in blocks(README) if "row_bound" in block.text]
+    space: dict[str, Any] = {}
+    exec(block.text, space)
+    norms = (space["X"] ** 2).sum(1) ** 0.5
+    assert f"cuts {100 * (norms > space['model'].row_bound).mean():.0f} % of rows" in block.text
+    assert (norms > space["model"].row_bound).mean() < 0.05
 
 
 def test_pages_are_short_and_reached_from_the_readme() -> None:
