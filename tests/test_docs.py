@@ -179,6 +179,7 @@ def test_every_picture_says_what_it_shows() -> None:
         assert not re.findall(r"!\[\s*\]", prose(page)), page
 
 
+@pytest.mark.slow
 def test_the_classifier_of_the_readme_cuts_few_rows() -> None:
     (block,) = [block for block in blocks(README) if "row_bound" in block.text]
     space: dict[str, Any] = {}

@@ -112,32 +112,16 @@ class Options:
 
 
 class Mechanism(NamedTuple):
-    """A mechanism to price.
-
-    Attributes
-    ----------
-    event : DpEvent
-        Event of `dp_accounting`.
-    paper : DpEvent or None
-        Event that Theorem 3.1 of ryffel2022 prices, if it differs.
-    settings : mapping
-        Settings that the plan states, and numbers that follow from the budget.
-    promised : (float, str) or None
-        Promised ε of the method's own theorem at `delta`, and the theorem's name.
-    assumptions, violated : sequence of str
-        Conditions of the guarantee, and those that fail.
-    rounding : str
-        How --epochs became a whole number of steps, if they make none.
-    """
+    """A mechanism to price."""
 
     title: str
-    event: Any
-    paper: Any = None
-    settings: Mapping[str, float | str] = {}
-    promised: tuple[float, str] | None = None
+    event: Any  # of `dp_accounting`
+    paper: Any = None  # event that Theorem 3.1 of ryffel2022 prices, if it differs
+    settings: Mapping[str, float | str] = {}  # of the plan, and numbers that follow from the budget
+    promised: tuple[float, str] | None = None  # ε of the method's own theorem, and the theorem's name
     assumptions: Sequence[str] = ()
-    violated: Sequence[str] = ()
-    rounding: str = ""
+    violated: Sequence[str] = ()  # conditions of the guarantee that fail
+    rounding: str = ""  # how --epochs became a whole number of steps, if they make none
 
 
 def check(options: Options) -> None:
@@ -179,21 +163,11 @@ def needed(options: Options, **examples: float) -> None:
 
 
 class Steps(NamedTuple):
-    """Gaussian steps whose noise is not yet chosen.
-
-    Attributes
-    ----------
-    sampling : Sampling
-        Sampling scheme, with batch size and number of steps.
-    records : int
-        Number of rows.
-    schedule : {"fixed", "decreasing"}
-        "decreasing": the noise multiplier grows as t^(1/6) (li2019).
-    """
+    """Gaussian steps whose noise is not yet chosen."""
 
     sampling: Any
     records: int
-    schedule: Literal["fixed", "decreasing"]
+    schedule: Literal["fixed", "decreasing"]  # decreasing: the noise multiplier grows as t^(1/6) (li2019)
     rounding: str = ""
 
     @property

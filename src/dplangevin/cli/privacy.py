@@ -115,47 +115,23 @@ Explain = Annotated[
 
 
 class Bound(NamedTuple):
-    """Lower bound on ε that an attack shows for one neighbour relation.
-
-    Attributes
-    ----------
-    adjacency : {"add_remove", "replace_one", "zero_out"}
-        The neighbour relation.
-    epsilon : float or None
-        Attack ε (lower bound, 95 %). None: the attack cannot run.
-    runs : int
-        Runs of the mechanism on either data set; 0 if the ε of the pair is exact.
-    reason : str
-        Why the attack cannot run.
-    pair, statistic : str
-        The two data sets, and what the attacker computes, in words.
-    """
+    """Lower bound on ε that an attack shows for one neighbour relation."""
 
     adjacency: Adjacency
-    epsilon: float | None
-    runs: int
-    reason: str = ""
-    pair: str = ""
-    statistic: str = ""
+    epsilon: float | None  # attack ε (lower bound, 95 %); None: the attack cannot run
+    runs: int  # of the mechanism on either data set; 0 if the ε of the pair is exact
+    reason: str = ""  # why the attack cannot run
+    pair: str = ""  # the two data sets, in words
+    statistic: str = ""  # what the attacker computes, in words
 
 
 class Extra(NamedTuple):
-    """What `price` prints beside the prices of one run.
+    """What `price` prints beside the prices of one run."""
 
-    Attributes
-    ----------
-    law : str
-        The law of the number of runs, in words; "" without tuning.
-    tuned : Survey or None
-        Prices of the best run.
-    curves, no_curve : mapping
-        By neighbour relation: the curve of what is released, and why there is none.
-    """
-
-    law: str = ""
-    tuned: Survey | None = None
-    curves: Mapping[Adjacency, curves.Traced] = {}
-    no_curve: Mapping[Adjacency, str] = {}
+    law: str = ""  # of the number of runs, in words; "" without tuning
+    tuned: Survey | None = None  # prices of the best run
+    curves: Mapping[Adjacency, curves.Traced] = {}  # of what is released
+    no_curve: Mapping[Adjacency, str] = {}  # why there is none
 
 
 NO_EXTRA = Extra()

@@ -355,24 +355,10 @@ class Table:
         limit: int | None = None,
         form: Format = PLAIN,
     ) -> "Table":
-        """Read at most `limit` rows after `skip` lines.
+        """Read at most `limit` rows after `skip` lines; without names, the first row contains them.
 
-        Parameters
-        ----------
-        names : sequence of str or None
-            Names of the columns. None: the first row contains them.
-        skip : int
-            Number of lines that are passed over.
-        limit : int or None
-            Largest number of rows. None: all.
-        form : Format
-            How the file is written.
-
-        Raises
-        ------
-        DataError
-            The file is missing or has no rows, bytes are not text, a row does not have one value per name, or
-            a header has a name twice.
+        A DataError: the file is missing or has no rows, bytes are not text, a row does not have one value per name,
+        or a header has a name twice.
         """
         return next(cls.chunks(path, names, skip, limit, form, None))
 
@@ -386,22 +372,7 @@ class Table:
         form: Format = PLAIN,
         size: int | None = CHUNK,
     ) -> Iterator["Table"]:
-        """Read as `read` does, but yield `size` rows at a time.
-
-        A large file is then never held as text.
-
-        Parameters
-        ----------
-        path, names, skip, limit, form
-            See `read`.
-        size : int or None
-            Number of rows of each table; the last table may have fewer. None: all rows in one table.
-
-        Raises
-        ------
-        DataError
-            As for `read`.
-        """
+        """Read as `read` does, but yield `size` rows at a time, so that a large file is never held as text."""
         path = raw_file(path)
         codec = check_text(path, form.encoding)
         rows: list[list[str]] = []
@@ -475,19 +446,7 @@ class Table:
     ) -> np.ndarray:
         """Return `function` of every value, (n,) float64.
 
-        Parameters
-        ----------
-        column : str
-            Name of the column.
-        function : callable
-            From a text to a number; raises KeyError or ValueError for a text that it does not accept.
-        wrong : str or callable
-            What is wrong with such a text: a phrase for the message, or a function from the text to it.
-
-        Raises
-        ------
-        DataError
-            `function` raised KeyError or ValueError.
+        Where it raises KeyError or ValueError, a DataError says what is `wrong`: a phrase, or a function of the text.
         """
         out = np.empty(len(self.lines))
         for i, text in enumerate(self.columns[column]):
@@ -499,15 +458,7 @@ class Table:
         return out
 
     def zscore(self, column: str, mean: float, sd: float) -> np.ndarray:
-        """Return (value - mean) / sd, shape (n, 1).
-
-        Parameters
-        ----------
-        column : str
-            Name of the column.
-        mean, sd : float
-            Mean and standard deviation that the caller states.
-        """
+        """Return (value - mean) / sd, shape (n, 1)."""
         return ((self.numbers(column) - mean) / sd)[:, None]
 
     def code(self, column: str, codes: Mapping[str, float]) -> np.ndarray:
@@ -584,17 +535,7 @@ def _wrong_width(where: str, cells: Sequence[str], names: Sequence[str], form: F
 
 
 def no_column(path: Path, name: str, names: Sequence[str]) -> str:
-    """Return the message for a column that is not in the table.
-
-    Parameters
-    ----------
-    path : Path
-        The file of the table.
-    name : str
-        The column that is missing.
-    names : sequence of str
-        The columns in the header.
-    """
+    """Return the message for a column that is not among the `names` in the header of a table."""
     text = f"{path}: no column {name!r} in the header{meant(name, names)}"
     if len(names) == 1:
         how = (
