@@ -80,6 +80,13 @@ def test_one_step_is_no_sampling(kind: str, noise: float) -> None:
         assert exact <= profile(pair, epsilon) <= exact * 1.02
 
 
+def test_a_pair_that_replaces_has_a_mass_of_one_and_a_price_where_its_masses_round() -> None:
+    """The mass was 1.35 here, and one of -2e-19 made the price nan."""
+    pair = allocation.replacement(0.6, 10, 1e-14)
+    assert float(pair.mass.sum()) + pair.infinity == pytest.approx(1, abs=1e-8)
+    assert TIGHT.epsilon(allocated(0.6, 10, 1), 1e-10) == pytest.approx(13.022, abs=1e-3)
+
+
 @settings(max_examples=12, deadline=None)
 @given(kind=st.sampled_from(list(PAIRS)), noise=st.floats(0.4, 20.0), scaled=st.floats(0.0, 4.0))
 def test_two_steps_are_never_below_quadrature(kind: str, noise: float, scaled: float) -> None:

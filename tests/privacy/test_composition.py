@@ -40,13 +40,6 @@ def test_gaussian_steps_cost_what_one_gaussian_does(mu: float, steps: int, delta
     assert found.epsilon - exact <= 2 * found.estimate + 1e-12
 
 
-def test_unequal_gaussian_steps() -> None:
-    parts = [(0.3, 7), (1e-3, 10**5), (0.02, 900)]
-    exact = epsilon_of(math.sqrt(sum(mu**2 * count for mu, count in parts)), 1e-9)
-    found = compose([(profiles.gaussian(mu), count) for mu, count in parts], 1e-9)
-    assert exact <= found.epsilon <= exact * (1 + 1e-3)
-
-
 @pytest.mark.parametrize("steps", [1, 40, 10**8])
 @pytest.mark.parametrize("delta", [0.1, 1e-14])
 def test_rounding_of_a_binomial_sum(steps: int, delta: float) -> None:

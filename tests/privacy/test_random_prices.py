@@ -1,25 +1,35 @@
 """Random settings of each kind of price, never below the truth and at most 1 % above it where it is known.
 
-`make prices` tests 1,000 settings of each kind, `make test` 60.
+Every event has a price or is refused in a sentence. `make prices` tests 1,000 settings of each kind, `make test` 60.
 """
 
 import math
 import os
+import re
 from collections.abc import Callable
+from typing import Any, get_args
 
 import numpy as np
 import pytest
-from dp_accounting import ComposedDpEvent, GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SampledWithoutReplacementDpEvent,
+    SelfComposedDpEvent,
+)
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from exact_steps import addition, gaussian, removal, replacement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
+from quick import sample
 from sampled_steps import poisson, without_replacement
 from scipy.special import log_ndtr, ndtr
 
 from dplangevin.methods.ops import Ops
-from dplangevin.privacy import Budget, LangevinDpEvent, PosteriorSampleDpEvent
+from dplangevin.privacy import Budget, LangevinDpEvent, PosteriorSampleDpEvent, events
 from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.tight import Tight
@@ -127,35 +137,6 @@ def test_ops_under_a_gaussian_prior(asked: float, precision: float, power: float
     holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power)
 
 
-def both_steps(parts: list[tuple[float, float]], epsilon: float) -> float:
-    """Return delta for removing a record from two Poisson-sampled steps, each (rate, noise)."""
-    (q, z), (rate, noise) = parts
-    x, bell = normal_line(1 / z)
-    shift = np.exp(x / z - 1 / (2 * z * z))
-    left = epsilon - np.log1p(q * (shift - 1))
-    ratio = (np.exp(np.minimum(left, 600.0)) - 1) / rate
-    inside = np.log1p(np.maximum(ratio, -1 + 2.0**-53)) * noise + 1 / (2 * noise)
-    upper = (
-        (1 - rate) * ndtr(-inside)
-        + rate * ndtr(1 / noise - inside)
-        - np.exp(np.minimum(left, 600.0)) * ndtr(-inside)
-    )
-    second = np.where(ratio <= -1, 1 - np.exp(left), np.maximum(upper, 0.0))
-    return float((bell * (1 - q + q * shift)) @ second)
-
-
-@pytest.mark.slow
-@random_cases
-@given(st.floats(-0.3, 1.0), st.floats(-0.3, 1.0), rates, rates, st.floats(-8.0, -1.5))
-def test_two_sampled_steps(first: float, second: float, q: float, rate: float, power: float) -> None:
-    parts, delta = [(q, 10**first), (rate, 10**second)], 10**power
-    event = ComposedDpEvent([PoissonSampledDpEvent(each, GaussianDpEvent(z)) for each, z in parts])
-    price = TIGHT.epsilon(event, delta, "add_remove")
-    assert both_steps(parts, price) <= delta * (1 + 1e-5)
-    if price > 1e-2:
-        assert both_steps(parts, price / ABOVE) > delta
-
-
 @random_cases
 @given(st.lists(st.tuples(st.floats(-2.0, 0.5), st.integers(1, 1000)), min_size=1, max_size=4), powers)
 def test_composed_gaussians_on_the_grid(parts: list[tuple[float, int]], power: float) -> None:
@@ -215,6 +196,73 @@ def test_a_zeroed_record_in_a_subset(noise: float, batch: int, power: float, oth
     scale = (x[1] - x[0]) / math.sqrt(2 * math.pi)
     for p, q in (laws, laws[::-1]):
         assert float(np.maximum(p - math.exp(price) * q, 0.0).sum() * scale) <= delta * (1 + 1e-4)
+
+
+def power_of_10(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(low, high).map(lambda power: float(10.0**power))
+
+
+some, small, ranks = power_of_10(-3.0, 3.0), st.just(0.0) | power_of_10(-9.0, 0.0), st.integers(1, 5)
+steps, gaussians, without = st.integers(1, 1000), st.builds(GaussianDpEvent, some), st.just(math.inf)
+sizes = st.tuples(st.integers(2, 10**5), st.integers(2, 10**5)).map(lambda pair: sorted(pair, reverse=True))
+one, total = st.deferred(lambda: st.one_of(*EACH)), st.just(0.0) | power_of_10(-20.0, -2.0)
+several = st.lists(one, min_size=1, max_size=3)
+FIELDS: dict[type[DpEvent], tuple[st.SearchStrategy[Any], ...]] = {
+    GaussianDpEvent: (some,),
+    PoissonSampledDpEvent: (power_of_10(-6.0, 0.0), gaussians),
+    PosteriorSampleDpEvent: (power_of_10(-6.0, 3.0), some),
+    events.ObjectivePerturbationDpEvent: (some, some, some, some, ranks, st.booleans(), small, small),
+    events.PureObjectivePerturbationDpEvent: (some, some, some, some, ranks, small, small),
+    events.SecondMomentDpEvent: (some,),
+    events.HalfReplacedDpEvent: (some,),
+    events.ShuffledEpochsDpEvent: (st.builds(SelfComposedDpEvent, gaussians, steps),),
+    RandomAllocationDpEvent: (steps, gaussians),
+    events.PateDpEvent: (steps, steps, some, some),
+    events.SufficientStatisticsDpEvent: (some, some, some | without),
+    # pairs of sizes and of curvatures, which are in order
+    SampledWithoutReplacementDpEvent: (sizes, gaussians),
+    events.FisherScoringDpEvent: (sizes, steps, some),
+    LangevinDpEvent: (
+        sizes,
+        steps,
+        some,
+        some,
+        some,
+        st.lists(some, min_size=2, max_size=2).map(sorted),
+        small,
+    ),
+    ComposedDpEvent: (several.flatmap(lambda of: st.just([SelfComposedDpEvent(each, 7) for each in of])),),
+    events.OneOfDpEvent: (several,),
+    events.NearbyDpEvent: (one, total),
+    RepeatAndSelectDpEvent: (one, st.floats(1.01, 60.0), st.sampled_from([0.0, 0.3, 1.0, 3.0, math.inf])),
+}
+SEVERAL = [ComposedDpEvent, events.OneOfDpEvent, events.NearbyDpEvent, RepeatAndSelectDpEvent]
+
+
+def built(kind: type[DpEvent], *given: Any) -> DpEvent:
+    pairs = kind in (SampledWithoutReplacementDpEvent, events.FisherScoringDpEvent, LangevinDpEvent)
+    return kind(*(part for each in given for part in (each if pairs and isinstance(each, list) else [each])))
+
+
+EACH = [st.builds(built, st.just(kind), *of) for kind, of in FIELDS.items() if kind not in SEVERAL]
+SUMS = GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent, PosteriorSampleDpEvent
+QUICK = [*FIELDS][3:8] + [*FIELDS][9:11]
+
+
+@pytest.mark.parametrize("kind", sample(FIELDS, QUICK.__contains__))
+@random_cases
+@given(st.data(), st.integers(1, 1000), st.floats(-15.0, -1.0), st.sampled_from([*get_args(Adjacency)]))
+def test_every_setting_has_a_price_or_is_refused(
+    kind: type[DpEvent], data: st.DataObject, count: int, power: float, adjacency: Adjacency
+) -> None:
+    event = data.draw(st.builds(built, st.just(kind), *FIELDS[kind]))
+    event = SelfComposedDpEvent(event, count) if kind in SUMS else event
+    try:
+        price, refused = TIGHT.epsilon(event, 10**power, adjacency), ""
+    except ValueError as error:
+        price, refused = 0.0, str(error)
+    assert price >= 0
+    assert not refused or re.search("cannot price|add noise", refused)
 
 
 def test_a_price_that_is_too_small_is_caught() -> None:

@@ -27,8 +27,9 @@ a fixed E.
 
 For little noise a second bound is smaller. Let P, R and Q be the laws with one record, with neither, and with the
 other. For every real a, P - exp(e) Q is (P - exp(a) R) + exp(a) (R - exp(e - a) Q). So delta(e) is at most delta(a)
-of a removal, plus exp(a) times delta(e - a) of an addition. The pair has the smaller bound at every e. A composition
-of a removal and an addition is no bound: at t = 1 it would be sqrt(2) mu-GDP, and the truth is 2 mu-GDP.
+of a removal, plus exp(a) times delta(e - a) of an addition. The pair has the smaller bound at every e. Both directions
+are alike, so delta(0) <= (2 delta(e) + exp(e) - 1)/(exp(e) + 1), and the pair's masses add up to 1. A composition of a
+removal and an addition is no bound: at t = 1 it would be sqrt(2) mu-GDP, and the truth is 2 mu-GDP.
 
 Epochs compose as any dominating pairs do (Zhu, Dong, Wang 2022, Theorem 10). That the pair of add_remove dominates is
 in Chua et al. (2024) and in Feldman and Shenfeld (2025).
@@ -117,15 +118,7 @@ class _Limits(NamedTuple):
     terms: int
 
     def step(self, terms: int, low: float, high: float) -> float:
-        """Return the step of the grid of a sum.
-
-        Parameters
-        ----------
-        terms : int
-            m, the number of terms W_i of the sum.
-        low, high : float
-            Ends of the grid, as log values.
-        """
+        """Return the step of the grid of a sum of m terms W_i, whose ends are the log values low and high."""
         needed = min(WIDEST, math.sqrt(math.log1p(self.variance / terms)) / FINE)
         return max(needed, (high - low) / POINTS)
 
@@ -153,16 +146,7 @@ class _Limits(NamedTuple):
 def pairs(noise_multiplier: float, steps: int, delta: float, adjacency: Adjacency) -> list[Atoms]:
     """Return the pairs of an epoch, one for each direction; under replace_one both directions are alike.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        1/LARGEST to 1/SMALLEST.
-    steps : int
-        t, the number of steps of an epoch.
-    delta : float
-        The share of an epoch in delta.
-    adjacency : {"replace_one", "add_remove"}
-        Neighbour relation.
+    The noise multiplier is in [1/LARGEST, 1/SMALLEST]; delta is the share of an epoch.
     """
     if adjacency == "replace_one":
         return [replacement(noise_multiplier, steps, REPLACED * delta)]
@@ -173,14 +157,7 @@ def pairs(noise_multiplier: float, steps: int, delta: float, adjacency: Adjacenc
 def removal(noise_multiplier: float, steps: int, share: float) -> Atoms:
     """Return the pair of an epoch with the record against one without it.
 
-    Parameters
-    ----------
-    noise_multiplier : float
-        > 0.
-    steps : int
-        t, the number of steps of an epoch.
-    share : float
-        Probability that may be cut off, such as `SHARE` times delta/epochs.
+    `share` is a probability that may be cut off, such as `SHARE` times delta/epochs.
     """
     total, loss = _mean(noise_multiplier, steps, share)
     grown = 1 + total.error
@@ -188,13 +165,7 @@ def removal(noise_multiplier: float, steps: int, share: float) -> Atoms:
 
 
 def addition(noise_multiplier: float, steps: int, share: float) -> Atoms:
-    """Return the pair of an epoch without the record against one with it.
-
-    Parameters
-    ----------
-    noise_multiplier, steps, share
-        See `removal`.
-    """
+    """Return the pair of an epoch without the record against one with it, as `removal` does."""
     total, loss = _mean(noise_multiplier, steps, share)
     grown = 1 + total.error
     return Atoms(-loss[::-1] + _moved(total), total.mass[::-1] * grown, total.zero * grown)
@@ -292,14 +263,8 @@ def _added(a: _Sum, b: _Sum, limits: _Limits) -> _Sum:
 def replacement(noise_multiplier: float, steps: int, share: float) -> Atoms:
     """Return the pair of two epochs whose records differ, from its profile at a few e.
 
-    The masses of losses -e and e are those of a pair that is alike in both directions.
-
-    Parameters
-    ----------
-    noise_multiplier, steps
-        See `removal`.
-    share : float
-        Probability that may be cut off, such as `REPLACED` times delta/epochs.
+    The masses of losses -e and e are those of a pair that is alike in both directions. `share` is a probability
+    that may be cut off, such as `REPLACED` times delta/epochs.
     """
     mu = 1 / noise_multiplier
     spread = 2 * math.sqrt(math.expm1(min(mu**2, 50.0)) / steps)
@@ -318,7 +283,10 @@ def replacement(noise_multiplier: float, steps: int, share: float) -> Atoms:
         epsilons.append(min(last, epsilons[-1] + max(min(spread, 1.0), epsilons[-1] / 2) / NODES))
         deltas.append(deltas[-1])
     deltas[-1] = min(deltas[-1], float(delta_of(2 * mu, epsilons[-1])) * (1 + 1e-9))
-    ratio, corners = _hull(np.exp(epsilons), np.array(deltas))
+    ratio, delta_at = np.exp(epsilons), np.array(deltas)
+    # see the module docstring
+    delta_at[0] = min(delta_at[0], (1 + 1e-9) * float(np.min((2 * delta_at + ratio - 1) / (ratio + 1))))
+    ratio, corners = _hull(ratio, delta_at)
     slope = np.append(-np.diff(corners) / np.diff(ratio), 0.0)
     mass = ratio[1:] * np.maximum(-np.diff(slope), 0.0) * (1 + 1e-9)
     loss = np.log(ratio[1:])

@@ -248,6 +248,7 @@ def _placed(pair: Atoms, step: float, index: np.ndarray) -> Pmf:
     last = pair.mass[~inside & (pair.loss <= grid[-1])].sum()  # at the highest multiple itself
     found[-1] += last
     infinity = pair.infinity + float(pair.mass[pair.loss > grid[-1]].sum())
+    found = np.maximum(found, 0.0)  # rounding may leave -1e-19 of a mass that goes up as a whole
     return Pmf(index, found, infinity, np.bincount(floor, mass * above * (gap - above), len(grid)))
 
 

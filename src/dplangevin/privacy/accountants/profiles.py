@@ -143,7 +143,7 @@ class GaussianMixtures:
 
     def _removal(self, loss: np.ndarray, mu: float) -> np.ndarray:
         """Return x at which log(1 - q + q exp(mu x - mu^2/2)) is `loss`; -inf if there is no such x."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # at the other's losses
             small = np.log1p(np.maximum(np.expm1(np.minimum(loss, 700.0)) / self.rate, -1.0))
             large = loss + np.log1p(-(1 - self.rate) * np.exp(-np.maximum(loss, 1.0))) - math.log(self.rate)
         found: np.ndarray = np.where(loss < 1, small, large) / mu + mu / 2
@@ -222,9 +222,10 @@ class BoundedRange:
         return np.exp((x - self.eta) / 2) / (-2 * math.expm1(-self.eta))
 
     def mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        whole = -math.expm1(-self.eta)
-        p = np.exp((x[:-1] - self.eta) / 2) * np.expm1(np.diff(x) / 2) / whole
-        q = np.exp((-x[1:] - self.eta) / 2) * np.expm1(np.diff(x) / 2) / whole
+        whole, half = -math.expm1(-self.eta), np.diff(x) / 2
+        wide, grown = half > 300, np.expm1(np.minimum(half, 300.0))
+        p = np.exp((np.where(wide, x[1:], x[:-1]) - self.eta) / 2) * np.where(wide, 1.0, grown) / whole
+        q = np.exp((-np.where(wide, x[:-1], x[1:]) - self.eta) / 2) * np.where(wide, 1.0, grown) / whole
         return p, q
 
     def above(self, x: float) -> float:
