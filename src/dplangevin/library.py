@@ -311,7 +311,7 @@ def audit(
     ----------
     estimator : object with `fit`, or function ``(table, seed) -> parameters``, where table has X and y.
     claims : Budget, the finite (epsilon, delta) that the learner claims for one fit.
-    data : (X, y), rows and labels that the neighbours share; None for a small built table.
+    data : (X, y), rows and labels that the neighbours share; None for built tables of 6 and of 60 rows.
     neighbours : "replace_one" or "add_remove", the neighbour relation of the claim.
     row_bound : float > 0, bound on the norm of the rows that the claim is for.
     any_row : bool, whether the claim is for rows beyond the bound and for labels never seen, too.
@@ -359,14 +359,16 @@ def sandboxed(
     fits = callable(getattr(estimator, "fit", None))
     require(fits or callable(estimator), f"{type(estimator).__name__} has no fit: give an object that has")
     regression = fits and hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)
+    classes = parameters(estimator).get("classes") if fits else None
     if data is None:
-        classes = parameters(estimator).get("classes") if fits else None
-        table = sandbox.built(None if regression else [0, 1] if classes is None else classes, row_bound)
+        classes = None if regression else [0, 1] if classes is None else classes
+        table = sandbox.built(classes, row_bound)
     else:
         table = sandbox.Table(*data)
         regression = regression or np.asarray(table.y).dtype.kind == "f"
     table = sandbox.checked(table, row_bound)
     pairs = sandbox.pairs(table, row_bound, neighbours, regression, any_row)
+    pairs += sandbox.long_pairs(classes, row_bound, neighbours) if data is None else []
     names = [pair.name for pair in pairs]
     for word in skip:
         require(any(word in name for name in names), f"no pair has {word!r} in its name: {', '.join(names)}")

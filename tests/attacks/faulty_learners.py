@@ -157,3 +157,50 @@ class LargestAsProperty(Learner):
     @property
     def largest_(self) -> np.ndarray:
         return self._largest
+
+
+class ScalesByOwnNorm(Learner):
+    """Rows are divided by the norm of the longest of them, not by a public bound."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        rows = X / max(np.linalg.norm(X, axis=1).max(), 1e-9)
+        total = (rows[:, 0] * (2 * y - 1)).sum()
+        self.coef_ = np.full(X.shape[1], total + self.laplace(2 / self.epsilon))
+        return self
+
+
+class ClassWeightsOffLabels(Learner):
+    """Both classes have the same weight in all; the noise is for a row of weight 3."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        weight = len(y) / (2 * np.maximum(np.bincount(y, minlength=2), 1))
+        total = (cut(X)[:, 0] * weight[y] * (2 * y - 1)).sum()
+        self.coef_ = np.full(X.shape[1], total + self.laplace(6 / self.epsilon))
+        return self
+
+
+class ClipsTheSum(Learner):
+    """The sum is cut to 1, not each row; the noise is that for one cut row more, and the sum can move by 2."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        total = np.clip((X[:, 0] * (2 * y - 1)).sum(), -1, 1)
+        self.coef_ = np.full(X.shape[1], total + self.laplace(1 / self.epsilon))
+        return self
+
+
+class StopsEarly(Learner):
+    """Noisy steps, each of which pays its share, until the exact loss of the rows is small."""
+
+    steps, rate, small = 2, 0.5, 0.02
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        rng, rows = np.random.default_rng(self.random_state), cut(X) * (2 * y - 1)[:, None]
+        self.coef_, self.n_iter_ = np.zeros(X.shape[1]), 0
+        scale = 2 * np.sqrt(X.shape[1]) * self.steps / self.epsilon
+        while self.n_iter_ < self.steps:
+            slope = rows / (1 + np.exp(rows @ self.coef_))[:, None]
+            self.coef_ = self.coef_ + self.rate * (slope.sum(0) + rng.laplace(0, scale, X.shape[1]))
+            self.n_iter_ += 1
+            if np.log1p(np.exp(-rows @ self.coef_)).mean() < self.small:
+                break
+        return self

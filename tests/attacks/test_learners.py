@@ -51,6 +51,10 @@ FAULTS: dict[str, tuple[Budget | tuple[float, float, int], dict[str, Any], str]]
     "AverageOfFits": (PURE, {}, "coef_"),
     "WarnsOfRows": (PURE, {}, "warns UserWarning: label 1 is absent"),
     "LargestAsProperty": (PURE, {}, "largest_"),
+    "ScalesByOwnNorm": (PURE, {}, "coef_"),
+    "ClassWeightsOffLabels": (PURE, {}, "coef_"),
+    "ClipsTheSum": (PURE, {"neighbours": "add_remove", "row_bound": 4.0}, "coef_"),
+    "StopsEarly": (PURE, {}, "coef_|n_iter_"),
 }  # fmt: skip
 CHECKS = {
     "ClassesOffLabels": "classes or shapes",
@@ -102,9 +106,9 @@ def releases(name: str) -> Any:
 def audits(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> list[LearnerAudit]:
     monkeypatch.setattr(search, "drawn", releases(name))
     monkeypatch.setattr(search, "seen", lambda *_: [])
-    pairs = sandbox.pairs(BUILT, 1.0, "replace_one")
+    pairs = sandbox.pairs(BUILT, 1.0, "replace_one")[:2] + sandbox.long_pairs([0, 1], 1.0, "replace_one")
     runs = 200 if name in ("objpert", "outpert") else 1000  # whose fits take longer
-    return [audited(Trained(shifted), pairs[:2], RIGHT[name][1], runs, rng=seed) for seed in range(many)]
+    return [audited(Trained(shifted), pairs, RIGHT[name][1], runs, rng=seed) for seed in range(many)]
 
 
 def test_an_audit_would_accuse_a_mechanism_of_half_its_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +133,9 @@ def test_a_right_learner_is_not_accused(name: str, many: int, monkeypatch: pytes
 def test_pairs_are_neighbours_within_the_bound(table: sandbox.Table, adjacency: Any) -> None:
     regression, bound = table.y.dtype.kind == "f", 2.0 if table.y.dtype.kind == "U" else 1.0
     for any_row in (False, True):
+        classes = None if regression else np.unique(table.y).tolist()
         pairs = sandbox.pairs(table, bound, adjacency, regression, any_row)
+        pairs += sandbox.long_pairs(classes, bound, adjacency)
         assert len({pair.name for pair in pairs}) == len(pairs) >= 5
         for name, first, second in pairs:
             rest = (first.without(), second if adjacency == "add_remove" else second.without())

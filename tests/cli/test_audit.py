@@ -59,7 +59,7 @@ def test_a_claim_that_holds_is_not_accused_and_json_says_so() -> None:
 
 
 def test_pairs_are_skipped_and_side_channels_count_if_asked() -> None:
-    words = [*BASE, "--skip", "outlier, absent class,duplicate,alone", "--floats", "--time", "--json"]
+    words = [*BASE, "--skip", "outlier, absent class,duplicate,alone,among", "--floats", "--time", "--json"]
     found = json.loads(audit(*words).stdout)
     assert [each["pair"] for each in found["judged"]] == ["flipped label"]
     assert found["fits"] == 2 * 200 + 2 * 100 + 2 * 100

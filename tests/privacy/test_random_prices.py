@@ -244,7 +244,9 @@ def built(kind: type[DpEvent], *given: Any) -> DpEvent:
     return kind(*(part for each in given for part in (each if pairs and isinstance(each, list) else [each])))
 
 
-EACH = [st.builds(built, st.just(kind), *of) for kind, of in FIELDS.items() if kind not in SEVERAL]
+EACH: list[st.SearchStrategy[DpEvent]] = [
+    st.builds(built, st.just(kind), *of) for kind, of in FIELDS.items() if kind not in SEVERAL
+]
 SUMS = GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent, PosteriorSampleDpEvent
 QUICK = [*FIELDS][3:8] + [*FIELDS][9:11]
 

@@ -38,7 +38,7 @@ Train = Annotated[
 ]
 Claims = Annotated[str, typer.Option(help="What one fit claims: epsilon,delta.")]
 Data = Annotated[
-    Path | None, typer.Option(help="CSV of rows that the tables share; otherwise six built rows.")
+    Path | None, typer.Option(help="CSV of rows that the tables share; otherwise 6 and 60 built rows.")
 ]
 Target = Annotated[str | None, typer.Option(help="Column of the labels in --data.")]
 RowBound = Annotated[float, typer.Option(help="Bound on the norm of the rows that the claim is for.")]

@@ -12,19 +12,15 @@ import numpy as np
 from dplangevin.checks import count, positive, require
 from dplangevin.privacy import Adjacency
 
-RECORDS, FEATURES = 6, 2  # of the built table: few records, so that one of them counts
-INNER = 0.1  # norm of the other rows of the built table, in units of the bound
+RECORDS = 6  # of the small built table: few records, so that one of them counts
+INNER = 0.1  # norm of the other rows of the small table, in units of the bound
+LONG = 60  # records of the long built table: what depends on all of them grows with their number
+FAN = 1.0  # largest angle between a row of the long table and the direction of its class, in radians
 BEYOND = 10.0  # a row beyond the bound is longer by this factor
 
 
 class Table(NamedTuple):
-    """Rows and labels.
-
-    Attributes
-    ----------
-    X : array (n, features).
-    y : array (n,), labels of classes, or numbers.
-    """
+    """Rows (n, features), and their labels (n,), of classes or numbers."""
 
     X: np.ndarray
     y: np.ndarray
@@ -42,13 +38,7 @@ class Table(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two neighbouring tables.
-
-    Attributes
-    ----------
-    name : str, how they differ.
-    first, second : Table
-    """
+    """Two neighbouring tables, and how they differ."""
 
     name: str
     first: Table
@@ -61,6 +51,38 @@ def built(classes: Sequence[Any] | None, row_bound: float) -> Table:
     x = INNER * row_bound * np.column_stack([np.cos(angle), np.sin(angle)]).round(3)
     ends = [-1.0, 1.0] if classes is None else classes
     return Table(x, np.asarray([ends[i % len(ends)] for i in range(RECORDS)]))
+
+
+def long_pairs(classes: Sequence[Any] | None, row_bound: float, adjacency: Adjacency) -> list[Pair]:
+    """Return pairs of built tables of 60 rows, on which a fault shows that grows with the number of rows.
+
+    The rows of a class point in about one direction, with the length of the bound.  Record 0 lies in the direction of
+    the last class, and is the worst for one kind of fault in each pair.
+    """
+    ends = [-1.0, 1.0] if classes is None else [*classes]
+    at = np.arange(LONG) % len(ends)
+    angle = 2 * np.pi * (at + 1) / len(ends) + FAN * np.linspace(-1, 1, LONG)
+    x = row_bound * np.column_stack([np.cos(angle), np.sin(angle)]).round(3)
+    along, y = np.array([row_bound, 0.0]), np.asarray(ends)[at]
+    x *= np.minimum(1.0, row_bound / np.linalg.norm(x, axis=1, keepdims=True))
+    low, high = y[0], y[len(ends) - 1]
+    rare = np.where((np.arange(LONG) != 1) & (y == high), low, y)
+    rare[1] = high
+    half = LONG // 2
+    cancel, labels = np.concatenate([x[:half], -x[:half]]), np.tile(y[:half], 2)
+    cancel[[0, 1, half, half + 1]] = 0.0
+    cancel[1], labels[1] = -along / 2, high  # which is the sum of all rows but record 0
+    lone = np.where(np.arange(LONG)[:, None] == 1, -along, x)
+    tables = Table(x, y), Table(x / 2, y), Table(lone, rare), Table(cancel, labels)
+    records = ((along, low), (along, high)), ((along, high), (0 * along, high)), ((along, high), (along, low))
+    names = [
+        f"{what} among {LONG}" for what in ("wrong label", "longest row", "rare class", "rows that cancel")
+    ]
+    if adjacency == "replace_one":
+        both = [[table.replaced(*each) for each in two] for table, two in zip(tables, records, strict=False)]
+        return [Pair(name, first, second) for name, (first, second) in zip(names, both, strict=False)]
+    first = [table.replaced(*two[0]) for table, two in zip(tables, (*records, records[2]), strict=True)]
+    return [Pair(f"one record less: {name}", t, t.without()) for name, t in zip(names, first, strict=True)]
 
 
 def checked(table: Table, row_bound: float) -> Table:
@@ -85,16 +107,10 @@ def checked(table: Table, row_bound: float) -> Table:
 def pairs(
     table: Table, row_bound: float, adjacency: Adjacency, regression: bool = False, any_row: bool = False
 ) -> list[Pair]:
-    """Return the pairs of neighbours of a table.
+    """Return the pairs of neighbours of a table, of which record 0 is replaced or, under add_remove, missing.
 
-    Parameters
-    ----------
-    table : Table, whose record 0 is replaced.
-    row_bound : float > 0, B.
-    adjacency : "replace_one", or "add_remove": the second table has no record 0.
-    regression : bool, whether labels are numbers.
-    any_row : bool.  Also take a row beyond the bound, and a label that no other record has.  A learner whose
-        claim is for rows within bounds, or for stated classes, may answer such records with an error.
+    `any_row` adds a row beyond the bound, and a label that no other record has.  A learner whose claim is for rows
+    within bounds, or for stated classes, may answer such records with an error.
     """
     x = table.X - table.X.mean(0)
     along = np.linalg.eigh(x[1:].T @ x[1:]).eigenvectors[:, 0]

@@ -32,15 +32,9 @@ LARGEST = 1e4  # epsilon that `visible` considers
 
 
 class Witness(NamedTuple):
-    """An event that tells the fits on two tables apart, and what it shows.
+    """An event of one statistic that tells the fits on two tables apart, with a lower bound on epsilon.
 
-    Attributes
-    ----------
-    pair : Pair
-    statistic : Statistic
-    event : Event, of this one statistic.
-    epsilon : float, lower bound on epsilon.
-    rates : (float, float), share of the runs with the event, on the likelier table first.
+    `rates` are the shares of the runs with the event, on the likelier table first.
     """
 
     pair: Pair
@@ -118,22 +112,9 @@ def audited(
     rng: int = 0,
     jobs: int | None = None,
 ) -> LearnerAudit:
-    """Search for a pair and an event that break a learner's claim.
+    """Search for a pair and an event that break a learner's claim; the arguments are those of `library.audit`.
 
-    Parameters
-    ----------
-    learner : Fitted or Trained
-    pairs : sequence of Pair
-    claims : Budget, what the learner claims.
-    runs : int >= 8, fits on each table of a pair for one bound.
-    confidence : float in (0, 1).
-    rng : int >= 0.  The seeds of all fits follow from it.
-    jobs : int or None, processes of joblib.
-
-    Raises
-    ------
-    ValueError
-        If the learner fails on both tables of every pair, and for a claim of epsilon infinity.
+    Raise ValueError if the learner fails on both tables of every pair, and for a claim of epsilon infinity.
     """
     count(8, runs=runs)
     count(0, rng=rng)
@@ -213,17 +194,7 @@ def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int
     """Return the fewest runs that would show an epsilon above a claim, where it is easiest to see.
 
     The mechanism is randomised response with that epsilon, and the counts are the expected ones.  A learner
-    can need many more.
-
-    Parameters
-    ----------
-    claims : Budget, what the learner claims.
-    epsilon : float, epsilon of the mechanism.
-    confidence : float in (0, 1).
-
-    Returns
-    -------
-    int, or None above `MOST` runs or for an epsilon that is within the claim.
+    can need many more.  None stands for more than `MOST` runs, and for an epsilon within the claim.
     """
     if not epsilon > claims.epsilon:
         return None
@@ -240,18 +211,7 @@ def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int
 
 
 def visible(claims: Budget, runs: int, confidence: float = 0.95) -> float:
-    """Return the least epsilon that so many runs would show, where it is easiest to see, see `runs_needed`.
-
-    Parameters
-    ----------
-    claims : Budget, what the learner claims.
-    runs : int, fits on each table.
-    confidence : float in (0, 1).
-
-    Returns
-    -------
-    float, or inf if no epsilon would be shown.
-    """
+    """Return the least epsilon that so many fits on each table would show, see `runs_needed`; inf if none."""
     low, high = claims.epsilon, claims.epsilon + 1.0
     while not _shows(claims, high, runs, confidence):
         low, high = high, 2 * high
