@@ -1,5 +1,6 @@
 """`PrivateClassifier` among scikit-learn's estimators, and what it says of its privacy."""
 
+import io
 import itertools
 import math
 import pickle
@@ -11,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from pandas import DataFrame, Series
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_wine
@@ -94,6 +96,27 @@ def test_what_was_computed_from_the_rows_without_noise_is_not_released() -> None
     assert not hasattr(kept, "not_private_")
     assert kept.answer_.not_private == {}
     assert np.array_equal(kept.predict_proba(X), model.predict_proba(X))
+
+
+class WithoutAddresses(pickle.Pickler):
+    """Tensors as lists: torch writes where in memory they are."""
+
+    def reducer_override(self, value: Any) -> Any:
+        return (list, (value.tolist(),)) if isinstance(value, torch.Tensor) else NotImplemented
+
+
+@pytest.mark.parametrize("method", ["dp_sgd", "dpvi", "dp_sgld_li2019", ObjPert(adjacency="add_remove")])
+def test_a_record_more_shows_in_nothing_without_noise(method: Any) -> None:
+    rows = np.column_stack([np.linspace(-0.6, 0.6, 3001), np.full(3001, 0.5)])
+    seen = []
+    for n in (3000, 3001):
+        model = PrivateClassifier(method, 4.0, 1e-4, classes=[0, 1], random_state=0)
+        model.fit(rows[:n], np.arange(n) % 2)
+        quiet = replace(model.answer_, theta=torch.zeros_like(model.answer_.theta))
+        assert "number of records public" in model.privacy_.assumptions
+        WithoutAddresses(held := io.BytesIO()).dump([quiet, model.privacy_, model.classes_])
+        seen.append((repr(model.privacy_), repr(quiet), repr(quiet.price()), held.getvalue()))
+    assert seen[0] == seen[1]
 
 
 def test_the_default_is_the_learner_that_most_groups_of_the_leaderboard_name() -> None:

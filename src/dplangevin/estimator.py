@@ -44,6 +44,9 @@ TRIED = 1000  # records in the facts that test whether a method takes three clas
 class Privacy(NamedTuple):
     """The privacy cost of a fit, and its conditions.
 
+    Under add_remove it is the budget alone, because all else depends on the number of records, which this relation
+    does not make public: give that number to `library.price`.
+
     Attributes
     ----------
     event : DpEvent, what was done to the data.

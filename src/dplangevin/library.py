@@ -1,7 +1,7 @@
 """Private learning on your own data, in ten lines.
 
 >>> import numpy as np
->>> from dplangevin import Budget, Dpvi, Problem, learn
+>>> from dplangevin import Budget, Dpvi, Problem, learn, price
 >>> rng = np.random.default_rng(0)
 >>> X = rng.uniform(-1, 1, (1000, 2)) / 2**0.5
 >>> y = np.where(X @ [4, -2] + rng.logistic(size=1000) > 0, "ill", "well")
@@ -9,10 +9,13 @@
 >>> low, high = learn(Dpvi(), problem, [Budget(0.5, 1e-5), Budget(8.0, 1e-5)], rng=0)
 >>> low.theta.shape, low.predict(X[:5]).shape, round(low.guarantee.epsilon, 3)
 (torch.Size([50, 3]), torch.Size([5, 2]), 0.5)
->>> print(high.guarantee.adjacency, round(high.price()["epsilon_proven"], 1), high.violated)
+>>> cost = price(Dpvi(), problem, Budget(8.0, 1e-5))  # not of the answer: it depends on the number of records
+>>> print(high.guarantee.adjacency, round(cost["epsilon_proven"], 1), high.violated)
 add_remove 6.0 []
 """
 
+import math
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from dp_accounting import DpEvent
+from dp_accounting import DpEvent, NonPrivateDpEvent, UnsupportedDpEvent
 from sklearn.base import is_regressor
 from torch import Tensor
 
@@ -47,13 +50,17 @@ from dplangevin.problems.losses import Loss, classifier
 from dplangevin.text import weak_delta
 
 PRICES = "neighbours", "last_iterate"  # names for `methods.prices.priced`
+OF_RECORDS = "a condition of the theorem fails for this number of records: `price` names it"
+DIGITS = re.compile(r"\d")
 
 
 @dataclass(frozen=True)
 class Answer:
     """The release of a method for one budget.
 
-    It does not contain the rows that the method learned from.  So it can be kept and pickled.
+    It does not contain the rows that the method learned from.  So it can be kept and pickled.  Where records may be
+    added (add_remove), it does not contain their number either, nor anything that depends on it except through the
+    noise: the plan and the facts are without it, and the promise is the budget.
 
     Attributes
     ----------
@@ -87,7 +94,7 @@ class Answer:
     def guarantee(self) -> Guarantee:
         """The promise of the method's own theorem; its assumptions include the problem's notes.
 
-        An answer contains the number of records.  So under add_remove it assumes that this number is public.
+        Under add_remove the noise depends on the number of records, so it assumes that this number is public.
         """
         given = self.plan.guarantee
         known = [PUBLIC_RECORDS] if given.adjacency == "add_remove" else []
@@ -95,8 +102,23 @@ class Answer:
         return given._replace(assumptions=tuple(texts))
 
     def price(self, adjacency: Adjacency | None = None) -> dict[str, Any]:
-        """Return the privacy cost of the release, with the columns of the function `price`."""
-        return _price(self.method, self.facts, self.plan, self.budget, adjacency)
+        """Return the privacy cost of the release, with the columns of the function `price`.
+
+        Under add_remove it is the promise alone.  Every other column depends on the number of records: give this
+        number to the function `price`.
+        """
+        promise = self.guarantee
+        if promise.adjacency != "add_remove":
+            return _price(self.method, self.facts, self.plan, self.budget, adjacency)
+        return {
+            "epsilon_promised": promise.epsilon,
+            "accountant_promised": self.method.accountant.name,
+            "epsilon_proven": math.nan,
+            "accountant_proven": "none without the number of records",
+            "adjacency": promise.adjacency,
+            "released": promise.released,
+            "sampling": promise.sampling,
+        }
 
     def predict(self, X: Any) -> Tensor:
         """Predict rows, on average over the samples.
@@ -169,8 +191,22 @@ def learn(
             notes.append("the chain diverged: lower the step size")
         diagnostics: dict[str, Any] = {name: float(of[0, 0]) for name, of in release.not_private.items()}
         diagnostics["not_reached"] = release.not_reached[0]
-        answers.append(Answer(theta, plan, notes, method, budget, known, model, diagnostics))
+        shown = known
+        if plan.guarantee.adjacency == "add_remove":
+            plan, shown = _without_records(plan, budget), known._replace(n=0)
+            notes = [*dict.fromkeys(OF_RECORDS if DIGITS.search(note) else note for note in notes)]
+        answers.append(Answer(theta, plan, notes, method, budget, shown, model, diagnostics))
     return answers
+
+
+def _without_records(plan: Plan, budget: Budget) -> Plan:
+    """Return what a plan promises, without the last digits of its calibration, which show the number of records."""
+    event = UnsupportedDpEvent() if budget.epsilon < math.inf else NonPrivateDpEvent()
+    epsilon = (
+        math.nan if plan.noise_given else budget.epsilon
+    )  # what given noise costs depends on the records
+    promise = plan.guarantee._replace(epsilon=epsilon, delta=budget.delta, event=event)
+    return Plan(promise, None, noise_given=plan.noise_given)
 
 
 def price(
@@ -295,6 +331,7 @@ def audit(
     any_row: bool = False,
     ignore: Sequence[str] = ("not_private_",),
     skip: Sequence[str] = (),
+    public: Sequence[str] = (),
     floats: bool = False,
     time: bool = False,
     runs: int = 1000,
@@ -317,6 +354,7 @@ def audit(
     any_row : bool, whether the claim is for rows beyond the bound and for labels never seen, too.
     ignore : names of attributes and methods that the learner does not release.
     skip : words in the names of pairs that the claim is not for, such as "absent class".
+    public : ("n",) if the number of records is public.  What depends on it alone is then no violation.
     floats : bool, whether the lowest bits of released numbers count.
     time : bool, whether the processor time of a fit counts.
     runs : int >= 8, fits on each table of a pair for one bound.
@@ -341,7 +379,7 @@ def audit(
     learner, pairs = sandboxed(
         estimator, data, neighbours, row_bound, any_row, ignore, skip, floats=floats, time=time
     )
-    return audited(learner, pairs, claims, runs, confidence, rng, jobs)
+    return audited(learner, pairs, claims, runs, confidence, rng, jobs, public)
 
 
 def sandboxed(

@@ -24,6 +24,10 @@ class Learner:
     def laplace(self, scale: float, size: Any = None) -> Any:
         return np.random.default_rng(self.random_state).laplace(0, scale, size)
 
+    def noisy_sum(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
+        noise = self.laplace(2 * np.sqrt(X.shape[1]) / self.epsilon, X.shape[1])
+        return np.asarray(cut(X).T @ (2 * y - 1) + noise)
+
     def predict(self, X: np.ndarray) -> np.ndarray:
         return (X @ self.coef_ > 0).astype(int)  # type: ignore[attr-defined]
 
@@ -119,9 +123,7 @@ class InterceptWithoutNoise(Learner):
     """Coefficients have noise; the intercept is the exact mean of the labels."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        scale = 2 * np.sqrt(X.shape[1]) / self.epsilon
-        self.coef_ = cut(X).T @ (2 * y - 1) + self.laplace(scale, X.shape[1])
-        self.intercept_ = y.mean()
+        self.coef_, self.intercept_ = self.noisy_sum(X, y), y.mean()
         return self
 
 
@@ -140,8 +142,7 @@ class WarnsOfRows(Learner):
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         if not (y == 1).any():
             warnings.warn("label 1 is absent", stacklevel=2)
-        scale = 2 * np.sqrt(X.shape[1]) / self.epsilon
-        self.coef_ = cut(X).T @ (2 * y - 1) + self.laplace(scale, X.shape[1])
+        self.coef_ = self.noisy_sum(X, y)
         return self
 
 
@@ -149,9 +150,7 @@ class LargestAsProperty(Learner):
     """Coefficients have noise; a property shows the exact maximum of each column."""
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        scale = 2 * np.sqrt(X.shape[1]) / self.epsilon
-        self.coef_ = cut(X).T @ (2 * y - 1) + self.laplace(scale, X.shape[1])
-        self._largest = X.max(0)
+        self.coef_, self._largest = self.noisy_sum(X, y), X.max(0)
         return self
 
     @property

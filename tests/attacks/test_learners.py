@@ -215,6 +215,21 @@ def test_a_function_of_a_table_and_a_seed_is_audited(tmp_path: Path) -> None:
     shows(script.program(audited(learner, pairs, PURE, runs=100), learner), tmp_path)
 
 
+@pytest.mark.parametrize("exact", sample([False, True], lambda exact: not exact))
+def test_the_number_of_records_is_public_only_where_the_caller_says_so(exact: bool) -> None:
+    def train(table: sandbox.Table, seed: int) -> dict[str, Any]:
+        noise = np.random.default_rng(seed).laplace()
+        return {"assumes": "n is public", "n": len(table.y), "sum": table.y.sum() + (0 if exact else noise)}
+
+    more: dict[str, Any] = {"neighbours": "add_remove", "runs": 100, "skip": ["among", "outlier", "three"]}
+    assert audit(train, PURE, **more).violated
+    found = audit(train, PURE, public=["n"], **more)
+    assert found.of_n == ["parameters['n']"]
+    assert found.violated == exact
+    with pytest.raises(ValueError, match="only n, the number of records"):
+        audit(train, PURE, public=["rows"])
+
+
 def test_rows_of_the_user_are_shared_and_read_from_files(tmp_path: Path, rng: np.random.Generator) -> None:
     X = rng.uniform(-0.5, 0.5, (20, 3))
     y = np.where(X[:, 0] > 0, "ill", "well")

@@ -71,9 +71,10 @@ def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Ge
     text = "from functools import partial\ndef fit(axis, table, seed):\n    return table.X.max(axis)\n"
     (tmp_path / "training_of_mine.py").write_text(f"{text}train = partial(fit, 0)\n")
     words = ["--train", "training_of_mine:train", "--data", "my.csv", "--target", "label"]
-    done = audit(*words, "--claims", "1,0", "--runs", "100", "--neighbours", "add_remove")
+    done = audit(*words, "--claims", "1,0", "--runs", "100", "--neighbours", "add_remove", "--public", "n")
     assert done.exit_code == 1, done.output
     assert "range read off rows" in done.stdout
+    assert "You say that the number of records is public." in done.stdout
     assert "from training_of_mine import train;" in done.stdout
 
 

@@ -6,8 +6,6 @@ import warnings
 import numpy as np
 import pytest
 from exact_steps import normal
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from mpmath import mp, mpf
 from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
 from quick import sample
@@ -141,28 +139,6 @@ def test_each_error_is_charged_where_no_other_hides_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(composition, "UNIT", 1e-6)
     assert price() > plain + 10 * step
     assert (composition._split(pair, loss, pair.place(loss))[1] > upward).all()
-
-
-noises, factors = st.floats(0.3, 1e3), st.floats(1.0001, 3.0)
-counts = st.integers(1, 10**7)
-deltas = st.floats(-14.0, -1.0).map(lambda power: 10.0**power)
-few = settings(max_examples=8, deadline=None, derandomize=True)
-ROUNDING = 1 + 1e-6
-
-
-@pytest.mark.slow
-@few
-@given(noises, factors, counts, deltas, st.integers(1, 10**7))
-def test_full_steps_are_priced_in_order(
-    noise: float, factor: float, count: int, delta: float, more: int
-) -> None:
-    def price(noise: float, count: int, delta: float) -> float:
-        return compose([(profiles.gaussian(1 / noise), count)], delta).epsilon
-
-    here = price(noise * math.sqrt(count), count, delta)
-    assert price(noise * factor * math.sqrt(count), count, delta) <= here * ROUNDING
-    assert here <= price(noise * math.sqrt(count), count + more, delta) * ROUNDING
-    assert here <= price(noise * math.sqrt(count), count, delta / factor) * ROUNDING
 
 
 @pytest.mark.parametrize(

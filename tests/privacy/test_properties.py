@@ -129,17 +129,6 @@ def test_larger_batches_never_cost_less(
     assert case.price(noise, count, batch, delta) <= large * (1 + case.slack)
 
 
-@each([case for case in SAMPLED if case.accountant == Tight()])
-@few
-@given(noises, counts, st.integers(1, RECORDS - 1), deltas)
-def test_all_rows_cost_at_least_as_much_as_a_batch(
-    case: Case, noise: float, count: int, batch: int, delta: float
-) -> None:
-    large = case.price(noise, count, RECORDS, delta)
-    assert case.price(noise, count, batch, delta) <= large
-    assert case.price(noise, count, RECORDS - 1, delta) <= large
-
-
 @each(SAMPLED)
 @few
 @given(st.floats(2.0, 30.0), st.integers(1, 20), deltas)

@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from quick import sample
 from sampled_steps import poisson, without_replacement
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr
 
 from dplangevin.methods.ops import Ops
 from dplangevin.privacy import Budget, LangevinDpEvent, PosteriorSampleDpEvent, events
@@ -74,36 +74,10 @@ def test_a_poisson_sample(noise: float, rate: float, power: float, adjacency: Ad
         holds(lambda epsilon: max(removal(q, mu, epsilon), addition(q, mu, epsilon)), price, 10**power)
 
 
-@random_cases
-@given(st.floats(-1.0, 1.5), st.integers(1, 999), powers)
-def test_a_sample_without_replacement(noise: float, batch: int, power: float) -> None:
-    price = TIGHT.epsilon(without_replacement(10**noise, 1, batch, 1000), 10**power)
-    holds(lambda epsilon: removal(mpf(batch) / 1000, 2 / mpf(10**noise), epsilon), price, 10**power)
-
-
 def normal_line(reach: float) -> tuple[np.ndarray, np.ndarray]:
     """Return points of a line and the masses of N(0, 1) around them."""
     x = np.linspace(-12.0, 12.0 + reach, 24_001)
     return x, np.exp(-(x**2) / 2) * (x[1] - x[0]) / math.sqrt(2 * math.pi)
-
-
-def allocated(noise: float, epsilon: float) -> float:
-    """Return delta for removing a record from one epoch of two steps.  The second step is in closed form."""
-    mu, ratio = 1 / noise, math.exp(epsilon)
-    g, mass = normal_line(mu)
-    rest = np.exp(mu * g - mu**2 / 2) - 2 * ratio  # E max(0, W + rest), W = exp(mu G - mu^2/2)
-    at = (np.log(np.maximum(-rest, 1e-300)) + mu**2 / 2) / mu
-    inside = np.exp(log_ndtr(mu - at)) + rest * np.exp(log_ndtr(-at))
-    return float(mass @ np.where(rest >= 0, 1 + rest, np.maximum(inside, 0.0))) / 2
-
-
-@random_cases
-@given(st.floats(-0.3, 1.0), st.floats(-8.0, -1.0))
-def test_random_allocation(noise: float, power: float) -> None:
-    z, delta = 10**noise, 10**power
-    price = TIGHT.epsilon(RandomAllocationDpEvent(2, GaussianDpEvent(z)), delta, "add_remove")
-    assert allocated(z, price) <= delta * (1 + 1e-4)
-    assert price < 1e-2 or allocated(z, price / ABOVE) > delta
 
 
 @random_cases
@@ -144,17 +118,6 @@ def test_composed_gaussians_on_the_grid(parts: list[tuple[float, int]], power: f
     exact = epsilon_of(math.sqrt(sum(mu**2 * count for mu, count in shifts)), 10**power)
     found = composition.compose([(profiles.gaussian(mu), count) for mu, count in shifts], 10**power)
     assert exact <= found.epsilon <= exact * ABOVE + 1e-9
-
-
-@random_cases
-@given(st.floats(-3.0, 1.0), st.floats(0.1, 30.0), powers, kinds)
-def test_a_posterior_sample(rho: float, radius: float, power: float, adjacency: Adjacency) -> None:
-    event = PosteriorSampleDpEvent(10**rho, radius)
-    price = TIGHT.epsilon(event, 10**power, adjacency)
-    with mp.workdps(50):
-        eta = mpf(10**rho) * mpf(radius) * (1 if adjacency == "add_remove" else 2)
-        exact = max(mpf(0), eta + 2 * mp.log(1 - mp.sqrt(mpf(10**power) * (1 - mp.exp(-eta)))))
-    assert exact * (1 - mpf("1e-12")) <= price <= exact * ABOVE + 1e-12
 
 
 @pytest.mark.slow
@@ -248,7 +211,7 @@ EACH: list[st.SearchStrategy[DpEvent]] = [
     st.builds(built, st.just(kind), *of) for kind, of in FIELDS.items() if kind not in SEVERAL
 ]
 SUMS = GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent, PosteriorSampleDpEvent
-QUICK = [*FIELDS][3:8] + [*FIELDS][9:11]
+QUICK = [*FIELDS][4:8] + [*FIELDS][9:11]
 
 
 @pytest.mark.parametrize("kind", sample(FIELDS, QUICK.__contains__))
@@ -272,5 +235,3 @@ def test_a_price_that_is_too_small_is_caught() -> None:
         holds(lambda epsilon: gaussian(mpf(1), epsilon), 0.999 * epsilon_of(1.0, 1e-5), 1e-5)
     with pytest.raises(AssertionError):
         holds(lambda epsilon: gaussian(mpf(1), epsilon), 1.02 * epsilon_of(1.0, 1e-5), 1e-5)
-    price = TIGHT.epsilon(RandomAllocationDpEvent(2, GaussianDpEvent(1.0)), 1e-5, "add_remove")
-    assert allocated(1.0, 0.98 * price) > 1e-5

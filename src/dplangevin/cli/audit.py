@@ -50,6 +50,9 @@ Ignore = Annotated[str, typer.Option(help="Attributes that are not released, wit
 Skip = Annotated[
     str, typer.Option(help="Leave out pairs that the claim is not for: words in their names, with commas.")
 ]
+Public = Annotated[
+    str, typer.Option(help="n: the number of records is public, so what depends on it alone does not count.")
+]
 Floats = Annotated[bool, typer.Option("--floats", help="Look at the lowest bits of released numbers, too.")]
 Time = Annotated[bool, typer.Option("--time", help="Look at the processor time of a fit, too.")]
 Runs = Annotated[int, typer.Option(help="Fits on each table for one bound.", min=8)]
@@ -70,6 +73,7 @@ def audit(
     any_row: AnyRow = False,
     ignore: Ignore = "not_private_",
     skip: Skip = "",
+    public: Public = "",
     floats: Floats = False,
     time: Time = False,
     runs: Runs = 1000,
@@ -93,15 +97,15 @@ def audit(
         raise ValueError("--data and --target belong together: give both or neither")
     estimator = imported(train, ":") if train is not None else made(learner or "", args)
     rows = None if data is None else _read(data, target or "")
-    hidden, skipped = (
-        [word.strip() for word in words.split(",") if word.strip()] for words in (ignore, skip)
+    hidden, skipped, known = (
+        [word.strip() for word in words.split(",") if word.strip()] for words in (ignore, skip, public)
     )
     candidate, pairs = sandboxed(
         estimator, rows, neighbours, row_bound, any_row, hidden, skipped, floats=floats, time=time
     )
     if out is not None:
         _check_out(out)
-    found = audited(candidate, pairs, budget, runs, confidence, seed, workers())
+    found = audited(candidate, pairs, budget, runs, confidence, seed, workers(), known)
     program = script.program(found, candidate, train or "") if found.judged else ""
     name = train or f"{learner}{f'({args})' if args else ''}"
     if json:
@@ -224,6 +228,12 @@ def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
         for check, text in found.observations:
             output.line(f"* {check}: {text}", indent=2)
         output.line()
+    if found.of_n is not None:
+        names = ", ".join(found.of_n) or "nothing"
+        output.line(
+            f"You say that the number of records is public. What depends on it alone does not count: {names}."
+        )
+        output.line()
     for pair, error in found.refused.items():
         output.line(f"Not tried: {pair}. Every fit fails: {error}", indent=2)
     output.line(
@@ -257,6 +267,7 @@ def _document(name: str, neighbours: str, found: LearnerAudit, program: str) -> 
         "attack_confidence": found.confidence,
         "judged": [event(each) for each in found.judged],
         "confirmed": event(found.confirmed),
+        "public": None if found.of_n is None else {"n": found.of_n},
         "observations": [each._asdict() for each in found.observations],
         "refused": found.refused,
         "runs": found.runs,

@@ -36,27 +36,14 @@ NEARBY = 1e-9  # relative difference of two numbers that are the same except for
 
 
 class Observation(NamedTuple):
-    """What was seen.
-
-    Attributes
-    ----------
-    check : str, name of the check.
-    text : str, one sentence.
-    """
+    """What a check saw, in one sentence."""
 
     check: str
     text: str
 
 
 def seen(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> Iterator[Observation]:
-    """Yield what the checks that fit the learner see.
-
-    Parameters
-    ----------
-    learner : Fitted or Trained
-    pairs : sequence of Pair, at least one.
-    seeds : sequence of int, seeds of the fits; `SPREAD` of them are used at most.
-    """
+    """Yield what the checks that fit the learner see; at most `SPREAD` of the seeds are used."""
     table = pairs[0].first
     if drew := drawn_from(learner, table, seeds[0]):
         yield Observation(
@@ -125,14 +112,26 @@ def _fails(releases: Sequence[Release]) -> bool:
     return all(name.startswith("raises ") for each in releases for name in each)
 
 
-def exact(pair: Pair, first: Sequence[Release], second: Sequence[Release]) -> Iterator[Observation]:
-    """Yield the numbers and statements that are the same in all fits of a table, and tell the two apart.
+def of_n_alone(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> set[str]:
+    """Return what is the same in all fits on tables with as many rows, whatever these are, and differs between sizes.
 
-    Parameters
-    ----------
-    pair : Pair
-    first, second : sequence of Release, of the fits on the first and on the second table.
+    Each table is fitted as it is and with other rows and another label, so that no table is the only one of its size.
     """
+    by_size: dict[int, list[Release]] = {}
+    for table in (each for pair in pairs for each in pair[1:]):
+        others = table.y[table.y != table.y[0]]
+        changed = Table(
+            -table.X / 2, np.concatenate([others[:1] if len(others) else table.y[:1], table.y[1:]])
+        )
+        for each in (table, changed):
+            by_size.setdefault(len(table.y), []).extend(drawn(learner, each, seeds, 1))
+    names = {name for found in by_size.values() for each in found for name in each}
+    values = {name: [{each.get(name, 0.0) for each in found} for found in by_size.values()] for name in names}
+    return {name for name, of in values.items() if all(len(x) == 1 for x in of) and len(set.union(*of)) > 1}
+
+
+def exact(pair: Pair, first: Sequence[Release], second: Sequence[Release]) -> Iterator[Observation]:
+    """Yield the numbers and statements that are the same in all fits of a table, and tell the two apart."""
     names = [name for name in varying(first, second) if not name.startswith(LEFT_OUT)]
     x, y = matrix(first, names), matrix(second, names)
     told = set[str]()

@@ -121,14 +121,7 @@ def watched(fit: Callable[[], Any]) -> tuple[Any, Release]:
 
 
 def set_parameter(estimator: Any, name: str, value: Any) -> None:
-    """Set a parameter in place.
-
-    Parameters
-    ----------
-    estimator : object, changed by `set_params` or, without this method, by its attribute.
-    name : str, name of the parameter.
-    value : its new value.
-    """
+    """Set a parameter in place."""
     if hasattr(estimator, "set_params"):
         estimator.set_params(**{name: value})
     else:
@@ -136,14 +129,7 @@ def set_parameter(estimator: Any, name: str, value: Any) -> None:
 
 
 def flat(name: str, value: Any, depth: int = DEPTH) -> Release:
-    """Return a value as named numbers and statements; {} for an object of another kind.
-
-    Parameters
-    ----------
-    name : str, name of the value.
-    value : number, text, array, tensor, list, tuple or mapping.
-    depth : int, >= 0, number of levels of nested lists and dicts that are entered.
-    """
+    """Return a value as named numbers and statements; {} for an object of another kind."""
     if isinstance(value, Mapping):
         parts = {f"{name}[{key!r}]": each for key, each in value.items()}
     elif isinstance(value, torch.Tensor):
@@ -193,14 +179,7 @@ def _keys(name: str, shape: tuple[int, ...]) -> Iterator[str]:
 
 
 def release(learner: Learner, table: Table, seed: int) -> Release:
-    """Fit and return what is released, with the side channels that the learner asks for.
-
-    Parameters
-    ----------
-    learner : Fitted or Trained
-    table : Table
-    seed : int, seed of the fit.
-    """
+    """Fit and return what is released, with the side channels that the learner asks for."""
     began = process_time()
     model, said = watched(lambda: learner.fitted(table, seed))
     seconds = process_time() - began
@@ -230,15 +209,7 @@ def _is_number(name: str) -> bool:
 
 
 def drawn(learner: Learner, table: Table, seeds: Sequence[int], jobs: int | None = None) -> list[Release]:
-    """Return the releases of independent fits, one for each seed, in processes of joblib.
-
-    Parameters
-    ----------
-    learner : Fitted or Trained
-    table : Table
-    seeds : sequence of int, in [0, 2^32).
-    jobs : int or None, processes of joblib.
-    """
+    """Return the releases of independent fits, one for each seed, in processes of joblib."""
     return _drawn(learner, [(table, seed) for seed in seeds], jobs)
 
 
@@ -248,13 +219,6 @@ def alternating(
     """Return the releases on two tables, as `drawn` does, by fits that take turns.
 
     So a machine that becomes slower slows both.  Every other turn begins with the second table.
-
-    Parameters
-    ----------
-    learner : Fitted or Trained
-    tables : two Tables.
-    seeds : two sequences of int, equally long: the seeds of the fits on each table.
-    jobs : int or None, processes of joblib.
     """
     size = len(seeds[0])
     turns = [(i, side if i % 2 == 0 else 1 - side) for i in range(size) for side in (0, 1)]
@@ -285,14 +249,7 @@ def _several(learner: Learner, fits: Sequence[tuple[Table, int]]) -> list[Releas
 
 
 def attempted(learner: Learner, table: Table, seed: int) -> Release:
-    """Return the release of one fit; an exception is a statement.
-
-    Parameters
-    ----------
-    learner : Fitted or Trained
-    table : Table
-    seed : int, seed of the fit.
-    """
+    """Return the release of one fit; an exception is a statement."""
     try:
         return release(learner, Table(table.X.copy(), table.y.copy()), seed)
     except Exception as error:
@@ -331,14 +288,7 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def drawn_from(learner: Learner, table: Table, seed: int) -> list[str]:
-    """Return the names of the global generators that a fit draws from.
-
-    Parameters
-    ----------
-    learner : Fitted or Trained
-    table : Table
-    seed : int, seed of the fit.
-    """
+    """Return the names of the global generators that a fit draws from."""
     with kept() as before:
         attempted(learner, table, seed)
         now = _states()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dplangevin.attacks.audit import STRICTER, Event, check_confidence, chosen, lower_rate, upper_rate
-from dplangevin.attacks.learners.observations import Observation, exact, seen
+from dplangevin.attacks.learners.observations import Observation, exact, of_n_alone, seen
 from dplangevin.attacks.learners.releases import SAID, Learner, Release, alternating, drawn
 from dplangevin.attacks.learners.sandbox import Pair
 from dplangevin.attacks.learners.statistics import Statistic, learned
@@ -71,6 +71,7 @@ class LearnerAudit(NamedTuple):
     confirmed : Witness or None, the strongest one by new runs, if its bound exceeds the claim.
     refused : dict, pair -> the error of all fits on both of its tables.
     observations : list of Observation
+    of_n : list of str or None, what depends on the number of records alone, where the caller says that it is public.
     """
 
     claims: Budget
@@ -81,6 +82,7 @@ class LearnerAudit(NamedTuple):
     confirmed: Witness | None
     refused: dict[str, str]
     observations: list[Observation]
+    of_n: list[str] | None = None
 
     @property
     def epsilon(self) -> float:
@@ -111,6 +113,7 @@ def audited(
     confidence: float = 0.95,
     rng: int = 0,
     jobs: int | None = None,
+    public: Sequence[str] = (),
 ) -> LearnerAudit:
     """Search for a pair and an event that break a learner's claim; the arguments are those of `library.audit`.
 
@@ -120,6 +123,10 @@ def audited(
     count(0, rng=rng)
     check_confidence(confidence)
     require(math.isfinite(claims.epsilon), "a claim of epsilon inf cannot be violated: give a finite one")
+    require(
+        set(public) <= {"n"}, f"public = {', '.join(public)}: only n, the number of records, can be public"
+    )
+    left_out = of_n_alone(learner, pairs, _seeds(2, rng, 5)) if public else set()
     error = (1 - confidence) / 2
     part = max(runs // PART, FEWEST)
     found: list[tuple[float, int, Witness]] = []
@@ -137,7 +144,8 @@ def audited(
             first, second = (
                 drawn(learner, table, of, jobs) for table, of in zip(pair[1:], seeds, strict=True)
             )
-        return first, second
+        both = [[{k: v for k, v in each.items() if k not in left_out} for each in s] for s in (first, second)]
+        return both[0], both[1]
 
     for at, pair in enumerate(pairs):
         first, second = sides(0, at, pair, FEWEST)
@@ -171,7 +179,8 @@ def audited(
     facts.update({(each.check, ""): each for each in seen(learner, fitting, _seeds(FEWEST, rng, 4))})
     observations = [*facts.values()]
     witnesses = [witness for witness, _ in judged]
-    return LearnerAudit(claims, confidence, runs, fits, witnesses, confirmed, refused, observations)
+    given = (claims, confidence, runs, fits, witnesses, confirmed, refused, observations)
+    return LearnerAudit(*given, sorted(left_out) if public else None)
 
 
 def _seeds(size: int, *key: int) -> list[int]:
