@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -85,6 +86,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     rows().to_csv("mine.csv", index=False)
     return tmp_path
+
+
+def asking(seed: int | None, out: Path = Path("none"), repeats: int = 10) -> comparison.Comparison:
+    stated = Schema("label", {"x": {"low": 0, "high": 1}}, ["a", "b"])
+    return comparison.Comparison("m", Path(), "m.csv", stated, {}, {}, [1.0], 1e-5, repeats, seed, out)
 
 
 def run(*words: str) -> Result:
@@ -193,10 +199,7 @@ def test_noise_is_of_the_systems_entropy_unless_a_seed_is_given(here: Path) -> N
 
 def test_noise_is_another_on_other_rows_or_settings(here: Path) -> None:
     """Even with the same secret: a run that was interrupted may be asked for again on other rows."""
-    stated = Schema("label", {"x": {"low": 0, "high": 1}}, ["a", "b"])
-    asked = comparison.Comparison(
-        "mine", here, "mine.csv", stated, {}, {}, [1.0], 1e-5, 2, None, here / "out"
-    )
+    asked = asking(None, here / "out", 2)
     cfg = OmegaConf.create({"seed": None, "delta": 1e-5})
     seed = asked.secret_seed(cfg, "rows")
     assert seed >= random.LARGE
@@ -384,42 +387,34 @@ def test_a_first_look_leaves_out_the_slow_methods() -> None:
 
 
 def test_a_first_look_says_what_it_shows_and_gives_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = [
-        "At a proven ε of 1 A is best (0.9). 2 of the 3 others cannot be told from it: B (Li et al. 2019); C. Worse "
-        "beyond chance: D (Li et al. 2019); E. Not reached by F (ends at 3).",
-        "At a proven ε of 9 A is best (0.9). No other can be told from it: B. Shown but not trusted, since: G.",
-    ]
+    said = ["A is best. 1 of the 3 others cannot be told from it: B (al. 2019). Worse beyond chance: D."]
     monkeypatch.setattr(compare_page.compare, "sentences", lambda *_, **__: said)
-    page: Any = SimpleNamespace(
-        quick=True,
-        comparison=SimpleNamespace(seeds=3),
-        runs=None,
-        tables={"proven": None},
-        outcome=SimpleNamespace(constant=None),
-    )
-    assert Page.sentences(page, "proven") == [
-        "At a proven ε of 1 A is best (0.9). Worse beyond chance: D (Li et al. 2019); E.",
-        "At a proven ε of 9 A is best (0.9).",
-        "3 repeats show nothing more than that: drop --quick for a verdict.",
-    ]
-    page.quick = False
-    assert Page.sentences(page, "proven") == said
+    asked, outcome = SimpleNamespace(seeds=3), SimpleNamespace(constant=None)
+    for quick in (True, False):
+        page: Any = SimpleNamespace(
+            quick=quick, comparison=asked, runs=None, tables={"proven": None}, outcome=outcome
+        )
+        more = "3 repeats show nothing more than that: drop --quick for a verdict."
+        assert Page.sentences(page, "proven") == (
+            ["A is best. Worse beyond chance: D.", more] if quick else said
+        )
 
 
 def test_many_rows_are_fitted_one_budget_at_a_time() -> None:
     """So that the margins of all repeats and budgets never lie in memory at once."""
-    stated = Schema("label", {"x": {"low": 0, "high": 1}}, ["a", "b"])
-    asked = comparison.Comparison("m", Path(), "m.csv", stated, {}, {}, [1.0], 1e-5, 10, 1, Path("none"))
+    asked = asking(1)
     for records, most in ((100, 3), (10**6, 1)):
         cfg = asked.config(OmegaConf.create({}), {"a": {}, "b": {}}, {"a": [1, 2, 3], "b": [1]}, records)
         assert cfg.experiment.compare.budgets_per_unit == most
 
 
 def test_recommended_learners_run_first() -> None:
-    stated = schemas.Schema("label", {"x": {"low": 0, "high": 1}}, classes=["a", "b"])
-    named: dict[str, dict[str, Any]] = {name: {} for name in "abcd"}
-    asked = comparison.Comparison("m", Path(), "m.csv", stated, {}, named, [1.0], 1e-5, 10, 1, Path("none"))
-    assert [*asked.with_first({"c", "z"}).methods] == ["c", "a", "b", "d"]
+    assert [*replace(asking(1), methods={name: {} for name in "abcd"}).with_first({"c", "z"}).methods] == [
+        "c",
+        "a",
+        "b",
+        "d",
+    ]
 
 
 @pytest.mark.slow
@@ -558,20 +553,16 @@ def test_a_module_of_ones_own_that_fails_is_named_with_its_line(
     assert message.replace("{}", str(path)) in done.stderr
 
 
-@pytest.fixture
-def rows_read(monkeypatch: pytest.MonkeyPatch) -> list[Dataset]:
-    """What `compare` reads before it stops."""
-    found: list[Dataset] = []
+def test_a_test_table_is_found_from_a_folder_that_is_a_link(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_read: list[Dataset] = []
 
     def run(self: comparison.Comparison, *_: Any) -> None:
-        found.append(self.data())
+        rows_read.append(self.data())
         raise KeyboardInterrupt
 
     monkeypatch.setattr(comparison.Comparison, "run", run)
-    return found
-
-
-def test_a_test_table_is_found_from_a_folder_that_is_a_link(here: Path, rows_read: list[Dataset]) -> None:
     (here / "far/away").mkdir(parents=True)
     Path("data").symlink_to("far/away")
     Path("mine.csv").rename("data/mine.csv")

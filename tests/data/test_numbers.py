@@ -108,14 +108,6 @@ def test_more_than_two_classes_and_files(tmp_path: Path) -> None:
     assert Glm.from_dataset(data.scaled("unit"), 1, softmax(data.classes)).d == 12
 
 
-def test_labels_that_are_numbers_and_another_delimiter(tmp_path: Path) -> None:
-    (tmp_path / "wine.csv").write_text('\ufeff"acid";"class"\n1;0\n2;1\n\n3;1\n4;0 \n', encoding="utf-8")
-    schema = {"target": "class", "classes": [0, 1], "delimiter": ";", "columns": {"acid": AS_IT_IS}}
-    data = load(tmp_path, schema, TESTED)
-    assert data.y_train.tolist() == [[-1, 1, 1, -1]]
-    assert data.meta["features"] == ["acid", "bias"]
-
-
 @pytest.mark.parametrize(
     ("line", "change", "message"),
     [
@@ -147,14 +139,7 @@ def test_what_is_wrong_is_named_with_its_place(
         load(tmp_path, change)
 
 
-def test_headers_that_do_not_name_columns(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"wine\.csv, line 1: the header has 'acid' twice"):
-        load(write(tmp_path, header="acid,acid,ph,quality"))
-    with pytest.raises(DataError, match=r"wine\.csv has no rows"):
-        load(write(tmp_path, []))
-    (tmp_path / "wine.csv").write_text("")
-    with pytest.raises(DataError, match=r"wine\.csv has no rows"):
-        load(tmp_path)
+def test_a_file_that_is_not_there_is_named_with_the_stage(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"win\.csv is missing.*dvc repro -f prepare@"):
         load(tmp_path, file="win.csv")
 

@@ -70,6 +70,8 @@ def test_rows_are_made_of_public_constants_alone(tmp_path: Path) -> None:
     marks = {"marks": ["", "NA", "?"], "as": "midpoint"}
     data = load(gone, {**GIVEN, "missing": marks, "columns": middle})
     assert data.x_train[0, 2, 2:4].tolist() == [0.5, 0.5]
+    with pytest.raises(DataError, match="line 3, column weight, kg: 'NA' is a missing value: say what"):
+        load(table(tmp_path, TABLE.replace('"81,0"', "NA")), {**GIVEN, "missing": {"marks": ["", "NA"]}})
 
 
 def test_numeric_targets_are_scaled_by_their_range_and_scored_in_their_units(tmp_path: Path) -> None:
@@ -146,23 +148,6 @@ def test_what_is_stated_stays_where_the_rest_is_read_off(tmp_path: Path) -> None
 def test_schemas_that_say_nothing_useful_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Schema.of({**GIVEN, **change}, "schema.yaml")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "change", "message"),
-    [
-        ("17,ü", "17,C", {}, r"line 4, column ward: 'C' is not one of A, B, ü"),
-        ("17,ü", "17,", {"missing": {"as": "error"}}, "line 4, column ward: '' is a missing value: say what"),
-        ("p4,yes", "p4,", {}, r"line 5, column sick: '' is a missing label"),
-        ("17,ü", "many,ü", {}, "line 4, column age: 'many' is not a number"),
-    ],
-)
-def test_values_that_the_schema_does_not_have_are_named(
-    tmp_path: Path, old: str, new: str, change: dict[str, Any], message: str
-) -> None:
-    path = table(tmp_path, TABLE.replace(old, new).replace(",NA,", ",60,"))
-    with pytest.raises(DataError, match=message):
-        load(path, {**GIVEN, **change})
 
 
 @pytest.mark.parametrize("entries", [{}, {"columns": ""}, {"columns": {}}, {"columns": ["a"]}])
