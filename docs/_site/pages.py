@@ -26,7 +26,17 @@ import dplangevin
 
 SCHEME = "file-of-repository:"
 REPORT = Path("results/report")
-ROOMS = ["library", "estimator", "leaderboard", "methods", "problems", "samplers", "privacy", "attacks"]
+ROOMS = [
+    "library",
+    "estimator",
+    "leaderboard",
+    "data.encoding",
+    "methods",
+    "problems",
+    "samplers",
+    "privacy",
+    "attacks",
+]
 SHOWN = {".bib": "bibtex", ".cff": "yaml", ".json": "json", ".py": "python", ".yaml": "yaml"}  # pages, except
 LONG = 100_000  # bytes
 SECTIONS = {  # of the menu; the last has the pages that no other names
