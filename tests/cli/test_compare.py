@@ -218,26 +218,25 @@ def test_noise_is_another_on_other_rows_or_settings(here: Path) -> None:
 @pytest.mark.parametrize("methods", ["objpert", "dp_sgd", "dp_sgd,pate --tune 2"])
 @pytest.mark.parametrize("target", ["label", "größe"])
 def test_the_lines_at_the_end_fit_the_winner(here: Path, methods: str, target: str) -> None:
-    rows(300).to_csv("mine.csv", index=False)
-    words = (
-        f"--methods {methods} --target {target} --ranges-from-data --epsilon 1 --seed 7 --repeats 3 --out out"
-    )
+    rows(1000).to_csv("mine.csv", index=False)
+    words = f"--methods {methods} --target {target} --ranges-from-data --epsilon 1 --seed 7 --repeats 3"
     done = run("compare", "mine.csv", *words.split())
     code = done.stdout.partition(", the best at a proven ε of 1, in Python:\n")[2].strip()
-    assert code in html.unescape(Path("out/index.html").read_text())
+    assert code in html.unescape(Path("compare-mine/index.html").read_text())
     assert max(map(len, code.splitlines())) <= 80
-    found: dict[str, Any] = {}
-    exec(code, found)
+    code = code.replace("bias=F", "random_state=0, bias=F")  # the same noise in every run of this test
+    code = code.replace(",\n)\nmodel.price", ", rng=0)\nmodel.price")
+    exec(code, found := dict[str, Any]())
     name = "accuracy" if target == "label" else "absolute_error"
-    scores = read.read_runs(["out"], root=here)
+    scores = read.read_runs(["compare-mine"], root=here)
     theirs = scores[scores.metric.eq(name) & np.isfinite(scores.epsilon)].value
     if target == "label":
         mine, cost = found["model"].score(found["X"], found["y"]), found["model"].privacy_.price
     else:
-        low, high = (schemas.read(here / "out/schema.yaml")["range"][key] for key in ("low", "high"))
+        low, high = (schemas.read(here / "compare-mine/schema.yaml")["range"][key] for key in ("low", "high"))
         away = found["model"].predict(found["X"]).numpy() - found["y"]
         mine, cost = np.abs(away).mean() * (float(high) - float(low)) / 2, found["model"].price()
-    assert theirs.min() - 0.1 < mine < theirs.max() + 0.1
+    assert theirs.min() - 0.2 < mine < theirs.max() + 0.2
     assert cost["epsilon_proven"] == pytest.approx(1, rel=0.05)
 
 

@@ -26,6 +26,7 @@ from dplangevin.pipeline import cache
 from dplangevin.text import distinct, epsilon, number, short, weak_delta
 
 LONG = 30.0  # seconds; from here on the page says which methods took them
+WIDE = 56  # characters of names that one line of imports takes
 EVERY = 0.999  # an assumption of more than this share of rows counts as common to all
 
 
@@ -329,7 +330,9 @@ class Page:
         own = [kind for kind in classes if kind.__name__ not in dplangevin.__all__]
         used |= {kind.__name__ for kind in classes if kind not in own}
         imports = [f"from {kind.__module__} import {kind.__name__}" for kind in own]
-        imports.append(f"from dplangevin import {', '.join(sorted(used))}")
+        names = ", ".join(sorted(used))
+        names = f"(\n    {names},\n)" if len(names) > WIDE else names
+        imports.append(f"from dplangevin import {names}")
         lines = [*sorted(imports), "", f"X, y, row_bound = {rows}", f'{fit}["epsilon_proven"]']
         title = f"To fit and keep {look(name).label}, the best at a proven ε of {number(wanted)}, in Python:"
         return title, "\n".join(lines)
