@@ -157,6 +157,8 @@ def test_pairs_are_neighbours_within_the_bound(table: sandbox.Table, adjacency: 
 def test_the_program_shows_the_violation(name: str, tmp_path: Path) -> None:
     learner, pairs = sandboxed(made(name), None, "replace_one", 1.0, False, ())
     found = audited(learner, pairs, PURE, runs=200)
+    for file, table in zip(script.FILES, (found.confirmed or found.judged[0]).tables[1:], strict=True):
+        (tmp_path / file).write_text(script.csv(table))  # as `--out` does
     text = script.program(found, learner)
     assert "dplangevin" not in text
     assert len(text.splitlines()) <= 14
