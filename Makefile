@@ -13,7 +13,7 @@ export PYTHONPATH := src$(if $(PYTHONPATH),:$(PYTHONPATH))
 on = $(filter-out 0 no false,$(1))
 
 # FORCE=1 runs every stage again; STRICT=1 makes missing data a failure; CLUSTER= names a Dask scheduler whose workers
-# compute the tasks, or says slurm
+# compute the tasks
 REPRO = $(if $(CLUSTER),DPL_CLUSTER="$(CLUSTER)") $(RUN) pipelines/repro.py $(if $(call on,$(FORCE)),--force) $(if $(call on,$(STRICT)),--strict)
 
 # Two workers share the tests until none is left; a test waits for events, and its limit in seconds ends what never happens.
@@ -37,7 +37,7 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-repro: $(VENV)/installed  ## make every exhibit: run what changed, print a summary | FORCE=1: run everything; STRICT=1: missing data is a failure | SET=pipeline=svhn: other settings | CLUSTER=tcp://HOST:8786: on Dask; CLUSTER=slurm: submit and end
+repro: $(VENV)/installed  ## make every exhibit: run what changed, print a summary | FORCE=1: run everything; STRICT=1: missing data is a failure | SET=pipeline=svhn: other settings | CLUSTER=tcp://HOST:8786: on Dask
 	@$(REPRO) $(SET)
 
 exhibit: $(VENV)/installed  ## make one exhibit and what it needs: ID=wang2015_fig1b | FORCE=1: from raw data, compared with what is committed

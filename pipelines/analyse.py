@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("id", choices=list(cfg.analysis), metavar="ID")
     name = parser.parse_args().id
-    store = Store(Path("results/analyses") / f"{name}.csv", Path("data/units/analysis") / name, queue=True)
+    store = Store(Path("results/analyses") / f"{name}.csv", Path("data/units/analysis") / name)
     with pinned():
         finish(store, run(described(cfg, name), cfg.seed, store))
 

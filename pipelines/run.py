@@ -43,7 +43,7 @@ def main() -> None:
     run = cfg.pipeline.runs[name]
     folder, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
     try:
-        store = Store([RUNS / folder / f"{name}.csv" for name in tables(spec)], UNITS / folder, queue=True)
+        store = Store([RUNS / folder / f"{name}.csv" for name in tables(spec)], UNITS / folder)
         with pinned():
             files_read = inputs(cfg, run.experiment, run.dataset)
             finish(store, sweep(cfg, run.experiment, run.dataset, files_read, store))

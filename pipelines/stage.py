@@ -1,7 +1,7 @@
 """The frame of every stage: join the run, check that its inputs stay unchanged, and end with an exit status.
 
-The status is 0 after success. It is 69 if no source of the data can be reached and has them, and 75 if tasks
-wait in a queue; `make repro` excuses both. It is 1 after any other failure.
+The status is 0 after success. It is 69 if no source of the data can be reached and has them; `make repro` excuses
+this. It is 1 after any other failure.
 """
 
 import os
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 
-from summary import LOG, UNAVAILABLE, WAITING, loaded
+from summary import LOG, UNAVAILABLE, loaded
 
 from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
@@ -22,9 +22,7 @@ from dplangevin.pipeline import lock
 from dplangevin.pipeline.cache import RECOMPUTE, Store, listed
 from dplangevin.pipeline.config import PARAMS, ConfigError, visible
 from dplangevin.pipeline.environment import moved
-from dplangevin.pipeline.executor import Waiting
 
-EXCUSED = {DataUnavailable: UNAVAILABLE, Waiting: WAITING}
 SAFE = ("results/", "data/manifest/", "conf/analysis/")  # outputs of stages, and content of params.yaml
 
 
@@ -42,13 +40,12 @@ def stage(main: Callable[[], object]) -> Callable[[], int]:
         except Exception as error:  # a method from anywhere can raise anything
             if isinstance(error, OSError):
                 error = with_fix(error)
-            elif not isinstance(error, (ConfigError, DataError, ValueError, Waiting, lock.LockError)):
+            elif not isinstance(error, (ConfigError, DataError, ValueError, lock.LockError)):
                 traceback.print_exception(error)
             print(f"{name}: {error}" if name else error, file=sys.stderr)
-            for kind, status in EXCUSED.items():
-                if isinstance(error, kind):
-                    log("txt", str(error))
-                    return status
+            if isinstance(error, DataUnavailable):
+                log("txt", str(error))
+                return UNAVAILABLE
             return 1
         return 0
 

@@ -6,7 +6,7 @@ FOLDER is the folder in DPL_LOG. There pipelines/python.sh writes which stages r
 pipelines/stage.py which data no source has. dvc.lock lists what a stage needs.
 
 The exit status is 1 if DVC or a stage failed, else 0. Without --strict, a stage whose data no source can
-deliver, or whose tasks wait in a queue, does not count as failed. With `make exhibit`, only the second does not.
+deliver does not count as failed. With `make exhibit`, it does.
 """
 
 import argparse
@@ -22,8 +22,6 @@ from dplangevin.papers.claims import tally
 
 LOG = "DPL_LOG"  # environment variable: the folder where stages write for the summary
 UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
-WAITING = 75  # EX_TEMPFAIL of sysexits.h: the tasks of a stage wait in a queue
-EXCUSED = UNAVAILABLE, WAITING
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
 PAGE = Path("results/report/index.html")
@@ -44,7 +42,7 @@ class Run:
     needs : dict
         Stage -> the stages that make what it reads.
     missing : dict
-        Stage -> why no source has its data, or which tasks wait.
+        Stage -> why no source has its data.
     moved : list of str
         How far numbers changed that were computed again.
     """
@@ -116,10 +114,6 @@ class Run:
         failed = sum(bool(self.cause(name)) for name in figures)
         counts = [f"{len(figures) - drawn - failed} up to date", f"{drawn} made now", f"{failed} not made"]
         lines = [f"Exhibits: {', '.join(counts)}."]
-        if waits := sum(status == WAITING for status in self.ended.values()):
-            lines += [
-                f"Stages that wait for array tasks: {waits}. The next `make repro` collects what is done."
-            ]
         if not self.ended:
             lines += textwrap.wrap(NOTHING_RAN, 80)
             lines += ["One figure from raw data, compared with the committed numbers, in two minutes:"]
@@ -166,14 +160,17 @@ def loaded(path: Path) -> dict[str, Any]:
     return content
 
 
-def report(log: Path, status: int, exhibits: Sequence[str], excused: Sequence[int] = EXCUSED) -> int:
-    """Print the summary of a run in which DVC ended with `status`; return the exit status of the run."""
+def report(log: Path, status: int, exhibits: Sequence[str], strict: bool = False) -> int:
+    """Print the summary of a run in which DVC ended with `status`; return the exit status of the run.
+
+    With `strict`, missing data is a failure.
+    """
     run = read(log)
     if status and not run.failed:
         print(f"DVC failed with exit status {status}; its message is above.", file=sys.stderr)
         return 1
     print(run.text(exhibits))
-    if any(run.ended[stage] not in excused for stage in run.failed):
+    if any(strict or run.ended[stage] != UNAVAILABLE for stage in run.failed):
         return 1
     return 0 if run.failed else min(status, 1)
 
@@ -186,7 +183,7 @@ def main() -> int:
     parser.add_argument("--strict", action="store_true", help="missing data is a failure")
     args = parser.parse_args()
     exhibits = list(loaded(Path("params.yaml"))["pipeline"]["exhibits"])
-    return report(args.log, args.status, exhibits, () if args.strict else EXCUSED)
+    return report(args.log, args.status, exhibits, args.strict)
 
 
 if __name__ == "__main__":

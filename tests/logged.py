@@ -46,7 +46,7 @@ class Logged(ObjPert):
 @dataclass(frozen=True)
 class Resumed(Sgd):
     """folder: with `log`, a line a computation, the step that it begins at and its process; `stop` is taken away by the
-    first process that comes to step 10, which is killed there; an array task gets the signal of a preemption."""
+    first process that comes to step 10, which is killed there."""
 
     folder: str = ""
 
@@ -80,7 +80,7 @@ class _EveryStep(Checkpoint):
         super().save(make, force)
         if make()["step"] == 10 and (self.log / "stop").exists():
             (self.log / "stop").unlink()
-            os.kill(os.getpid(), signal.SIGUSR2 if "SUBMITIT_EXECUTOR" in os.environ else signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def device(_: object) -> tuple[str, str]:

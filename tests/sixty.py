@@ -13,9 +13,9 @@ from dplangevin.pipeline.plan import plain
 
 
 class Sweep:
-    """Its results, units and log; `queue` as in Store."""
+    """Its results, units and log."""
 
-    def __init__(self, data: Path, folder: Path, queue: bool = False) -> None:
+    def __init__(self, data: Path, folder: Path) -> None:
         self.data, self.folder, self.cfg = data, folder, toy.many_units()
         self.logs = data.parent / "logs"  # one for all, as a unit's key is of its method's settings
         shutil.rmtree(self.logs, ignore_errors=True)
@@ -25,7 +25,7 @@ class Sweep:
         spec = self.cfg.experiment.toy
         spec.methods, spec.vary = ["logged"], {"logged": {"ridge": [0.1, 5.0]}}
         paths = [folder / f"results/{name}.csv" for name in ("runs", "scores")]
-        self.store = Store(paths, folder / "units", queue=queue)
+        self.store = Store(paths, folder / "units")
 
     def run(self) -> dict[str, bytes]:
         """The bytes of its results, by name."""

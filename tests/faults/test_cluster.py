@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -600,6 +601,23 @@ def test_the_settings_for_tls_are_dasks_own() -> None:
     assert found.tls_ca_file == "ca.pem"
     assert (found.tls_scheduler_cert, found.tls_worker_key) == ("scheduler.pem", "worker.key")
     assert (found.tls_client_cert, found.tls_client_key) == ("driver.pem", "driver.key")
+
+
+def test_the_image_has_the_python_and_the_libraries_of_the_results() -> None:
+    """There is no container engine here, so its text is read."""
+    text = (ROOT / "Containerfile").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    python = project["tool"]["mypy"]["python_version"]
+    assert re.findall(r"^FROM python:([\d.]+)-slim$", text, re.MULTILINE) == [python]
+    copied = [word for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE) for word in line.split()[:-1]]
+    assert copied == ["requirements.lock", "pyproject.toml", "src"]
+    assert all((ROOT / name).exists() for name in copied)
+    installed = [line for line in text.splitlines() if "pip install" in line]
+    assert "RUN pip install --no-cache-dir -r requirements.lock" in installed
+    assert all("--no-deps" in line or "-r requirements.lock" in line for line in installed)
+    locked = {line.partition("==")[0] for line in (ROOT / "requirements.lock").read_text().splitlines()}
+    extra = project["project"]["optional-dependencies"]["cluster"]
+    assert {name.partition("[")[0] for name in extra} <= locked
 
 
 def test_workers_that_cannot_be_reached_are_left_out_and_the_last_of_them_ends_the_run() -> None:

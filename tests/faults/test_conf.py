@@ -224,6 +224,7 @@ def test_what_targets_take_has_annotations(cfg: DictConfig) -> None:
     [
         pytest.param("delta='1e-5'", "delta = '1e-5' must be a valid number", marks=pytest.mark.slow),
         ("delta=1e-400", "delta=1e-400: 1e-400 is too small for a number: it would be 0"),
+        ("pipeline.exhibits.brackets=null", "pipeline.exhibits.brackets = None must be a valid string or"),
     ],
 )
 def test_an_override_is_refused_when_composed(

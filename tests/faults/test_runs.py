@@ -179,7 +179,6 @@ EDITED = pytest.mark.trial("two runs in one checkout")
 OTHERS = pytest.mark.trial("two runs of different exhibits")
 KILLED = pytest.mark.trial("the driver is killed")
 ODD = pytest.mark.trial("hostile environment")
-QUEUED = pytest.mark.trial("Slurm kills and preempts array tasks")
 QUEUE = pytest.mark.trial("a queue worker is killed")
 THREADS = pytest.mark.trial("threads")
 
@@ -213,46 +212,6 @@ def test_make_repro_computes_on_the_cluster_that_is_named(checkout: Checkout) ->
     assert {path.name for path in found if path != file} == {
         f"{unit}.{worker.pid}" for unit in ("one", "two")
     }
-
-
-@pytest.mark.slow
-@QUEUED
-def test_make_repro_submits_and_collects(checkout: Checkout) -> None:
-    """The first ends while tasks wait, the second says so, the last has the results; nothing fails."""
-    pytest.importorskip("submitit")
-    path = checkout.folder / "at_work/said"
-
-    def make(*words: str) -> tuple[int, str]:
-        with open(path, "w") as said:  # array tasks of this kind keep the streams of who submits them
-            done = subprocess.run(
-                ["make", "repro", *words],
-                cwd=checkout.folder,
-                env=environment(checkout.folder, **checkout.own),
-                stdout=said,
-                stderr=said,
-                check=False,
-            )
-        return done.returncode, path.read_text()
-
-    status, said = make("CLUSTER=local-submitit")
-    assert status == 0, said
-    assert "Stages that wait for array tasks: 2. The next `make repro` collects what is done." in said
-    folder = checkout.folder / "at_work"
-    until(lambda: len(list(folder.glob("*.*"))) == 4)
-    workers = {int(each.suffix[1:]) for each in folder.glob("*.*")}
-    assert checkout.values() == set()
-    status, said = make()
-    assert status == 0, said
-    assert "2 tasks are not finished; array tasks: 1 RUNNING in job" in said
-    assert make("STRICT=1")[0] != 0
-    checkout.go()
-    until(lambda: all(map(ended, workers)))
-    status, said = make()
-    assert status == 0, said
-    assert "Stages that wait" not in said
-    assert checkout.values() == checkout.values("second") == {1.0}
-    assert checkout.locked() == checkout.locked("second") == 1.0
-    assert {int(each.suffix[1:]) for each in folder.glob("*.*")} == workers
 
 
 # Two at once
@@ -440,21 +399,21 @@ def test_a_lock_file_that_dvc_did_not_finish_is_taken_back(
 
 
 @KILLED
-def test_a_list_of_files_that_no_process_holds_is_removed_in_one_line(
+def test_a_list_of_files_is_removed_if_it_is_cut_short_and_else_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """DVC empties its list before it writes it; an entry may be of a pid that another program has now."""
+    """DVC empties its list before it writes it; a pid that another program has here may be a DVC elsewhere."""
     monkeypatch.chdir(tmp_path)
     repro.HELD.parent.mkdir(parents=True)
     with subprocess.Popen([sys.executable, "-c", "input()", "dvc"], stdin=-1) as dvc:
         entries = [
             json.dumps({"write": {"a": {"pid": pid, "cmd": "repro"}}}) for pid in (dvc.pid, os.getppid())
         ]
-        for text, stale in (("", 1), ('{"read"', 1), (entries[1], 1), (entries[0], 0), ('{"read": {}}', 0)):
+        for text, said in (("", 1), ('{"read"', 1), (entries[1], 1), (entries[0], 0), ('{"read": {}}', 0)):
             repro.HELD.write_text(text)
             repro.mend()
-            assert capsys.readouterr().err.count("\n") == stale, text
-            assert repro.HELD.exists() != stale
+            assert capsys.readouterr().err.count("\n") == said, text
+            assert repro.HELD.exists() == text.endswith("}")
         dvc.kill()
 
 

@@ -22,7 +22,6 @@ TRIALS = {
     "hostile environment": "works, or one clear line",
     "threads": "the same numbers, whatever the environment says of threads",
     "an unpriced path": "attacks on precision and on others' votes, and random neighbours, show less than the price",
-    "Slurm kills and preempts array tasks": "every unit is there, the same bytes; a later run says what failed",
     "200 audits of a right learner": "at most 5 % of them accuse it",
     "the sweep of the docs": "the commands of docs/pipeline.md and docs/sweeps.md work in a fresh clone",
     "a worker or a connection is lost": "every unit is there, the same bytes, computed once but for those in hand",

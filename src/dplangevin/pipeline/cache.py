@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -136,28 +136,15 @@ class Store:
     paths : the CSV files in git.
     folder : folder of finished tasks that are not yet in a result.
     digits : int, significant digits of a number.
-    queue : bool; True: tasks may be submitted to a queue, because a later run with the same folder collects
-        them.
     """
 
-    def __init__(
-        self, paths: Path | Sequence[Path], folder: Path, digits: int = 10, queue: bool = False
-    ) -> None:
+    def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
-        self.folder, self.digits, self.queue = folder, digits, queue
+        self.folder, self.digits = folder, digits
         self.synced = -math.inf  # when `keep` last waited for the disk
         self.before = [listed(path, folder) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
         self.listed = self.before if fresh else [{} for _ in self.paths]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the rows of results, because another process only adds tasks."""
-        return {**self.__dict__, "before": [], "listed": [{} for _ in self.paths], "synced": -math.inf}
-
-    @property
-    def jobs(self) -> Path:
-        """The folder of jobs that compute tasks of this result: who computes what, and their logs."""
-        return self.folder / "jobs"
 
     def find(self, key: str) -> list[Rows] | None:
         """Return the rows of a task, one `Rows` for each table; None if they are missing in one table.
@@ -196,8 +183,7 @@ class Store:
         """Write the result files of these finished tasks with their task lists; then empty the folder.
 
         The process may be killed after it wrote a result and before it wrote the list.  So the list is first
-        written into the folder, where `listed` finds it.  A job whose tasks are no longer asked for may still
-        write into the folder.
+        written into the folder, where `listed` finds it.
         """
         for path, (text, listing) in zip(self.paths, self._tables(keys), strict=True):
             content, units = text.encode(), listing.encode()

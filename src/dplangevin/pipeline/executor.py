@@ -1,23 +1,19 @@
-"""Execution of tasks: in this process, on the cores of this machine, on a Dask cluster, or by Slurm.
+"""Execution of tasks: in this process, on the cores of this machine, or on a Dask cluster.
 
 `computed` calls a picklable function for many arguments, stores the results, and yields each outcome.  The
 rows are the same wherever they are computed.  A single worker is this process; several are processes of
-joblib.  The environment variable DPL_CLUSTER names another place.  If it names a scheduler of Dask
-(`cluster`), this process stores what the workers return.  If it is one of `QUEUES` (`slurm`), array jobs
-store their results themselves: `computed` submits them and raises `Waiting`.  A later call collects them.
+joblib.  If the environment variable DPL_CLUSTER names a scheduler of Dask, its workers compute (`cluster`).
 """
 
 import os
 import pickle
-import sys
 import time
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -27,14 +23,8 @@ from dplangevin.pipeline.environment import described
 T = TypeVar("T")
 R = TypeVar("R")
 
-# modules that are loaded by name: they need this one, and a library that is optional
-REMOTE, QUEUE = "dplangevin.pipeline.cluster", "dplangevin.pipeline.slurm"
-CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, a scheduler file, or one of `QUEUES`
-QUEUES = ("slurm", "local-submitit")  # places to which tasks are submitted, by submitit
-
-
-class Waiting(Exception):
-    """Tasks are queued or running elsewhere; the message says where, and what collects them."""
+REMOTE = "dplangevin.pipeline.cluster"  # loaded by name: it needs this module, and Dask, which is optional
+CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, or a scheduler file
 
 
 class Resources(NamedTuple):
@@ -53,7 +43,7 @@ class Done(NamedTuple, Generic[R]):
     Attributes
     ----------
     number : int, that of the argument.
-    value : the returned value; None if the call failed, or if an array task has stored it.
+    value : the returned value; None if the call failed.
     error : Exception or None, why the call failed.
     environment : str, the computing environment (`pipeline.environment.described`).
     seconds : float, the time that the call took.
@@ -78,39 +68,11 @@ class CallResults(NamedTuple):
     store: Store
     keys: Sequence[Sequence[str]]
 
-    def has(self, number: int) -> bool:
-        """Return whether all tasks of a call are stored."""
-        return all(self.store.find(key) for key in self.keys[number])
-
     def keep(self, done: Done[Sequence[Mapping[str, pd.DataFrame]]]) -> None:
         """Store the tasks of a call that succeeded."""
         for key, tables in zip(self.keys[done.number], done.value or (), strict=True):
             frames = (tables[path.stem] for path in self.store.paths)
             self.store.keep(key, *frames, environment=done.environment)
-
-
-class Job(NamedTuple):
-    """What all array tasks of a job share; the fields are the arguments of `computed`."""
-
-    function: Callable[[Any], Any]
-    arguments: Sequence[Any]
-    results: CallResults
-    code: Sequence[str]
-
-
-class QueuedTask(NamedTuple):
-    """An array task: calls that one job makes one after the other.
-
-    Attributes
-    ----------
-    name : str, such as 12_3 for array task 3 of job 12.
-    state : str, the word of Slurm for it, such as RUNNING.
-    keys : of the tasks that it computes.
-    """
-
-    name: str
-    state: str
-    keys: Sequence[str]
 
 
 def computed(
@@ -133,59 +95,24 @@ def computed(
     ------
     ValueError : The scheduler cannot be reached or its workers are refused; then nothing is computed.  Or a
         process of this machine was killed; outcomes of calls that finished before it have been yielded.
-    Waiting : Tasks are queued or running, and no other has failed.  All other outcomes have been yielded.
     """
-    if not arguments:
-        return
-    where = os.environ.get(CLUSTER, "")
-    if where in QUEUES and not (results and results.store.queue):
-        raise ValueError(
-            f"{CLUSTER} = {where!r} is for `make repro`, which collects the tasks later: unset it, or name a "
-            "Dask scheduler"
-        )
-    left, waiting, failed = [*range(len(arguments))], list[QueuedTask](), False
-    if results and (where in QUEUES or results.store.jobs.exists()):
-        queue = _loaded(QUEUE, "submitit", "slurm")
-        waiting, errors = queue.collected(results)
-        elsewhere, left = {key for part in waiting for key in part.keys}, []
-        for number, keys in enumerate(results.keys):
-            error = next((errors[key] for key in keys if key in errors), None)
-            if error or results.has(number):
-                failed |= error is not None
-                yield Done(number, None, error, "")
-            elif not elsewhere & {*keys}:
-                left.append(number)
-        if where in QUEUES:
-            waiting += queue.submitted(where, Job(function, arguments, results, code), left, resources)
-            left = []
-    for each in _computed_now(function, [arguments[number] for number in left], resources, code):
-        done = each._replace(number=left[each.number])
+    for done in _computed_now(function, arguments, resources, code):
         if results and done.error is None:
             results.keep(done)  # type: ignore[arg-type]  # where `results` is given, calls return tables
-        failed |= done.error is not None
         yield done
-    if waiting:
-        text = _stated(waiting)
-        if not failed:
-            raise Waiting(f"{text}; `make repro` collects them")
-        print(text, file=sys.stderr)
-
-
-def _stated(waiting: Sequence[QueuedTask]) -> str:
-    """Return how many tasks wait, and for which jobs."""
-    counts = Counter((part.name.partition("_")[0], part.state) for part in waiting)
-    jobs = ", ".join(f"{count} {state} in job {name}" for (name, state), count in counts.items())
-    return f"{sum(len(part.keys) for part in waiting)} tasks are not finished; array tasks: {jobs}"
 
 
 def _computed_now(
     function: Callable[[T], R], arguments: Sequence[T], resources: Resources, code: Sequence[str]
 ) -> Iterator[Done[R]]:
-    """Yield the outcomes of calls that this process waits for."""
+    """Yield the outcomes of the calls; nothing is stored."""
     if not arguments:
         return
     if cluster := os.environ.get(CLUSTER):
-        remote = _loaded(REMOTE, "Dask", "cluster")
+        try:
+            remote = import_module(REMOTE)
+        except ImportError as error:
+            raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]' ({error})") from error
         yield from remote.Cluster(cluster, resources, code).computed(function, arguments)
         return
     from dplangevin.device import pick  # imported here, because it loads torch
@@ -210,14 +137,6 @@ def _computed_now(
             f"one of {jobs} processes was killed, as a system does that runs out of memory: what is finished is kept; "
             f"run it again with fewer, such as DPL_WORKERS={max(jobs // 2, 1)}"
         ) from error
-
-
-def _loaded(module: str, library: str, extra: str) -> Any:
-    """Return a module of this package that needs an optional library."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ValueError(f"{CLUSTER} needs {library}: pip install 'dplangevin[{extra}]' ({error})") from error
 
 
 def workers() -> int:
