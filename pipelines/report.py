@@ -1,4 +1,4 @@
-"""Write claims.csv, the site results/report/, the findings in README.md, the history of verdicts, or the standings."""
+"""Write claims.csv, the site results/report/, the findings in README.md, or the history of verdicts."""
 
 import argparse
 import datetime
@@ -12,19 +12,16 @@ from omegaconf import DictConfig
 from stage import stage
 
 from dplangevin import files
-from dplangevin.leaderboard import STANDINGS
 from dplangevin.papers.claims.table import evaluate
 from dplangevin.papers.exhibits import leaderboard, read
 from dplangevin.papers.report import history
 from dplangevin.papers.report.findings import in_readme
 from dplangevin.papers.report.site import Site
-from dplangevin.papers.standings import standings
 from dplangevin.pipeline import cache, manifest
 from dplangevin.pipeline.config import content, load
 
 RESULTS = Path("results")
 README = Path("README.md")
-PACKAGE = Path("src/dplangevin")
 
 
 def claims(cfg: DictConfig) -> None:
@@ -101,17 +98,11 @@ def changes(why: str) -> None:
     files.write(history.PATH.parent, {history.PATH.name: history.csv_bytes(found)})
 
 
-def recommended() -> None:
-    """Write the standings of learners that `dplangevin recommend` reads, from the exhibit `leaderboard`."""
-    table = standings(pd.read_csv(RESULTS / "exhibits/leaderboard/leaderboard.csv"))
-    files.write(PACKAGE, {STANDINGS: cache.csv_bytes(table)})
-
-
 @stage
 def main() -> None:
     """Write what the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=["claims", "page", "readme", "history", "recommend"])
+    parser.add_argument("what", choices=["claims", "page", "readme", "history"])
     parser.add_argument("--why", default="", help="of `history`: why verdicts changed, one sentence")
     asked = parser.parse_args()
     what = asked.what
@@ -121,8 +112,6 @@ def main() -> None:
         page()
     elif what == "readme":
         readme()
-    elif what == "recommend":
-        recommended()
     else:
         changes(asked.why)
 

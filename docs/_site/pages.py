@@ -29,7 +29,6 @@ REPORT = Path("results/report")
 ROOMS = [
     "library",
     "estimator",
-    "leaderboard",
     "data.encoding",
     "methods",
     "problems",

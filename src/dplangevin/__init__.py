@@ -1,7 +1,7 @@
 """Posterior sampling and Langevin dynamics under differential privacy: the claims of three papers, checked.
 
-The library consists of `learn`, `price`, `calibrate`, `attack` and `audit` (see `dplangevin.library`), `recommend`,
-the methods, and `PrivateClassifier` for scikit-learn.  A name is imported only when it is used.
+The library consists of `learn`, `price`, `calibrate`, `attack` and `audit` (see `dplangevin.library`), the methods,
+and `PrivateClassifier` for scikit-learn.  A name is imported only when it is used.
 
 >>> from dplangevin import Budget, PrivateClassifier, Problem, learn
 >>> Budget(1.0, 1e-5)
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dplangevin.attacks.learners.search import LearnerAudit
     from dplangevin.data.encoding import encode
     from dplangevin.estimator import Privacy, PrivateClassifier
-    from dplangevin.leaderboard import recommend
     from dplangevin.library import Answer, attack, audit, calibrate, facts, learn, price
     from dplangevin.methods import Method
     from dplangevin.methods.adassp import AdaSsp, QuadraticFit
@@ -93,7 +92,6 @@ _HOMES = {
     "facts": "dplangevin.library",
     "learn": "dplangevin.library",
     "price": "dplangevin.library",
-    "recommend": "dplangevin.leaderboard",
 }
 __all__ = [  # noqa: RUF022
     "AdaSsp",
@@ -141,7 +139,6 @@ __all__ = [  # noqa: RUF022
     "facts",
     "learn",
     "price",
-    "recommend",
 ]
 
 

@@ -284,48 +284,6 @@ def delimiter_of(path: Path, encoding: str = "utf-8") -> str:
     return max(DELIMITERS, key=values)
 
 
-def header_delimiter(path: Path) -> str:
-    """Return the character that splits the first row into the most values; no other row is read."""
-    line = _header_line(path, PLAIN)
-
-    def values(mark: str) -> int:
-        try:
-            return len(next(csv.reader([line], delimiter=mark, skipinitialspace=True)))
-        except csv.Error:  # with another mark, a long header is one value that is too long
-            return 0
-
-    return max(DELIMITERS, key=values)
-
-
-def header(path: Path, form: Format) -> list[str]:
-    """Return the names in the first row; no other row decides what is returned or raised."""
-    line = _header_line(path, form)
-    reader = csv.reader([line], delimiter=form.delimiter, skipinitialspace=True)
-    ((_, row),) = _parsed(reader, path, 0)
-    if "\ufffd" in line or not row:
-        raise DataError(f"{path}: its header is not {form.encoding} text")
-    return _header([cell.strip() for cell in row], f"{path}, line 1")
-
-
-def records(path: Path, form: Format) -> int:
-    """Return the number of rows below the header that are not blank."""
-    with open(raw_file(path), newline="", encoding=_codec(form), errors="replace") as handle:
-        reader = csv.reader(handle, delimiter=form.delimiter, skipinitialspace=True)
-        return sum(any(cell.strip() for cell in row) for _, row in _parsed(reader, path, 0)) - 1
-
-
-def _header_line(path: Path, form: Format) -> str:
-    """Return the first line that is not blank."""
-    with open(raw_file(path), newline="", encoding=_codec(form), errors="replace") as handle:
-        return next(filter(str.strip, handle), "")
-
-
-def _codec(form: Format) -> str:
-    """Return the codec of a file, without a byte order mark in its text."""
-    codec = encoded(form.encoding)
-    return "utf-8-sig" if codec == "utf-8" else codec
-
-
 @dataclass(frozen=True)
 class Table:
     """The n rows of a table as text.

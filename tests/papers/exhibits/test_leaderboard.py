@@ -1,7 +1,5 @@
-"""Learners over many tables: distances, ranks and what the page says of absent learners."""
+"""Learners over many tables: distances, tests against the default, and what the page says of absent learners."""
 
-import csv
-import io
 from typing import Any
 
 import numpy as np
@@ -13,12 +11,9 @@ from drawing import exhibit, outside
 from fake_results import run_at
 from scipy import stats
 
-import dplangevin.leaderboard
-from dplangevin.leaderboard import recommend
-from dplangevin.papers.exhibits import leaderboard, style
-from dplangevin.papers.standings import standings
+from dplangevin.estimator import PrivateClassifier
+from dplangevin.papers.exhibits import leaderboard
 from dplangevin.papers.statistics import holm, t_interval
-from dplangevin.pipeline.cache import csv_bytes
 
 NUMBERS = ROOT / "results/exhibits/leaderboard/leaderboard.csv"
 EPSILONS = [0.1, 1.0, 10.0]
@@ -76,29 +71,8 @@ def test_distance_is_paired_by_split(runs: pd.DataFrame, table: pd.DataFrame) ->
     assert free_rows.distance.eq(0).all()
 
 
-def test_ranks_are_of_learners_on_all_held_out_tables(table: pd.DataFrame) -> None:
-    found = leaderboard.ranking(table, 1.0)
-    assert found is not None
-    assert found.ranks.sort_values().to_dict() == dict(zip(LOSS, [1.0, 2.0, 3.0, 4.0], strict=True))
-    assert found.tables == 6
-    wide = table[table.split_group.eq("held_out") & table.epsilon.eq(1.0)].pivot(
-        index="dataset", columns="method", values="accuracy"
-    )
-    assert found.p == pytest.approx(stats.friedmanchisquare(*(wide[name] for name in LOSS)).pvalue)
-    # Demšar (2006), Table 5: q of 4 classifiers at 5 % is 2.569
-    assert found.critical == pytest.approx(2.569 * np.sqrt(4 * 5 / 36), rel=1e-3)
-    assert leaderboard.leader(table) == "dp_gd"
-
-
-def test_a_learner_whose_chains_diverged_ranks_last_and_is_not_left_out(table: pd.DataFrame) -> None:
-    found = leaderboard.ranking(table, 0.1)
-    assert found is not None
-    assert found.ranks.idxmax() == "outpert"
-    assert len(found.ranks) == len(LOSS)
-
-
-def test_the_difference_to_the_leader_is_over_tables(table: pd.DataFrame) -> None:
-    gaps = leaderboard.behind(table, "dp_gd", 1.0)
+def test_the_difference_to_the_default_is_over_tables(table: pd.DataFrame) -> None:
+    gaps = leaderboard.behind(table, 1.0)
     wide = table[table.split_group.eq("held_out") & table.epsilon.eq(1.0)].pivot(
         index="dataset", columns="method", values="accuracy"
     )
@@ -110,32 +84,14 @@ def test_the_difference_to_the_leader_is_over_tables(table: pd.DataFrame) -> Non
     assert np.isnan(gaps.p["ops"])
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.05])
-def test_the_page_and_recommend_name_the_same_learner(
-    table: pd.DataFrame, shift: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where another learner than the simplest is ahead in each group."""
-    better = table.assign(accuracy=table.accuracy + shift * table.method.eq("objpert"))
-    text = csv_bytes(standings(better)).decode()
-    monkeypatch.setattr(dplangevin.leaderboard, "_rows", lambda: [*csv.DictReader(io.StringIO(text))])
-    lines = [line for line in leaderboard.advice(better) if line.count("|") == 7][2:]
-    asked = [(n, classes) for classes in (2, 3) for n in (100, 15_000, 10**6)]
-    groups = [(n, classes) for n, classes in asked if recommend(n, 30, classes, 1.0).standings]
-    assert len(lines) == len(groups)
-    for line, (n, classes) in zip(lines, groups, strict=True):
-        own = recommend(n, 30, classes, 1.0)
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        assert f"(`{own.method}`)" in cells[2]
-        assert f"of {cells[0]} classes" in own.group
-        assert cells[1] in own.group
-        standing = next(each for each in own.standings if each.method == own.method)
-        assert cells[3] == str(standing.tables)
-        assert cells[4].startswith(leaderboard.points(100 * standing.distance))
-        assert (own.standings[0].method in cells[5]) == (own.standings[0].method != own.method)
-    assert ("`objpert`" in "".join(lines)) == bool(shift)
+def test_a_learner_without_its_guarantee_is_not_compared(table: pd.DataFrame) -> None:
+    lost = table.dataset.eq("table3") & table.method.eq("dp_sgd")
+    broken = table.assign(violated=table.violated.mask(lost, "a condition"))
+    assert leaderboard.behind(broken, 1.0).tables["dp_sgd"] == 5
+    assert leaderboard.behind(table, 0.1).tables["outpert"] == 5  # its chains diverged on one table
 
 
-def test_development_tables_do_not_change_who_is_named(table: pd.DataFrame) -> None:
+def test_development_tables_do_not_change_the_comparison(table: pd.DataFrame) -> None:
     worse = table.copy()
     worse.loc[worse.split_group.eq("development") & worse.method.eq("dp_gd"), ["accuracy", "distance"]] = (
         0.1,
@@ -150,16 +106,6 @@ def test_the_development_tables_are_those_of_the_documentation() -> None:
     ]
     marked = {row[1].strip() for row in rows if row[-2].strip() == "development"}
     assert {*exhibit("leaderboard").draw.development} == marked | {"adult", "abalone", "synthetic"}
-
-
-def test_a_learner_without_its_guarantee_ranks_last_and_is_not_compared(table: pd.DataFrame) -> None:
-    lost = table.dataset.eq("table3") & table.method.eq("dp_sgd")
-    broken = table.assign(violated=table.violated.mask(lost, "a condition"))
-    found, whole = (leaderboard.ranking(each, 1.0) for each in (broken, table))
-    assert found is not None
-    assert whole is not None
-    assert found.ranks["dp_sgd"] == pytest.approx(whole.ranks["dp_sgd"] + 2 / 6)
-    assert leaderboard.behind(broken, "dp_gd", 1.0).tables["dp_sgd"] == 5
 
 
 def test_private_learners_that_beat_no_privacy_are_counted(table: pd.DataFrame) -> None:
@@ -215,23 +161,26 @@ def test_the_exhibit_names_the_learners_of_the_experiment() -> None:
 def test_the_documentation_shows_the_advice_of_the_committed_numbers() -> None:
     page, numbers = (ROOT / "docs/leaderboard.md").read_text(), pd.read_csv(NUMBERS)
     assert leaderboard.in_docs(page, numbers) == page  # else: python pipelines/report.py readme
-    assert style.look(leaderboard.leader(numbers)).label in exhibit("leaderboard").title
+    assert exhibit("leaderboard").title.startswith("No learner beats DP-GD by more than chance ")
     groups = yaml.safe_load((ROOT / "conf/report/exhibits.yaml").read_text())["groups"]
     finding = next(group["leaderboard"]["finding"] for group in groups.values() if "leaderboard" in group)
-    assert finding.endswith("Ranks cannot tell it from plain gradient descent on all rows.")
-    for epsilon in EPSILONS:
-        found = leaderboard.ranking(numbers, epsilon)
-        assert found is not None
-        assert abs(found.ranks["dp_gd"] - found.ranks[leaderboard.leader(numbers)]) < found.critical
+    assert finding.endswith("no learner is ahead of gradient descent on all rows by more than chance.")
+    text, centre = "\n".join(leaderboard.advice(numbers)), leaderboard.medians(numbers)
+    assert text.count("by more than chance, and behind none.") == len(EPSILONS)
+    assert "`dp_precond`) has a smaller median distance at ε = 1 and 10. The t-tests cannot tell it" in page
+    nearer = centre.loc["dp_precond"].lt(centre.loc["dp_gd"])
+    assert nearer[[1.0, 10.0]].all()
+    assert all(leaderboard.behind(numbers, e).p["dp_precond"] > leaderboard.SIGNIFICANCE for e in EPSILONS)
+    assert PrivateClassifier().method == leaderboard.DEFAULT
     with pytest.raises(ValueError, match="needs one line"):
         leaderboard.in_docs(page.replace(leaderboard.END, ""), numbers)
 
 
-def test_the_advice_says_who_is_ahead_of_the_leader(table: pd.DataFrame) -> None:
+def test_the_advice_says_who_is_ahead_of_the_default(table: pd.DataFrame) -> None:
     better = table.assign(accuracy=table.accuracy + 0.05 * table.method.eq("ops"))
     wide = better.assign(dataset="again_" + better.dataset)  # so that OPS has two held-out tables
     text = "\n".join(leaderboard.advice(pd.concat([better, wide])))
-    assert "**Averaged over all ε, DP-GD, all rows has the best mean rank on 12 held-out tables.**" in text
+    assert "on 12 held-out tables is, in points of accuracy: " in text
     assert (
         "At ε = 1 it is ahead of 3 of 4 other learners by more than chance, and behind One-posterior" in text
     )

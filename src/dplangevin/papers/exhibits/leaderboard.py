@@ -1,35 +1,31 @@
 """Learners over many tables at equal proven ε: the numbers, a figure and a page.
 
-The distance of a learner on a table is the accuracy of the learner without privacy minus its own, in points.
-Ranks are over the held-out tables on which all ranked learners run. The development tables, on which settings
-were chosen, stand apart. Which learner to use is what `papers.standings` says, as for `dplangevin recommend`.
+The distance of a learner on a table is the accuracy of the learner without privacy minus its own, in points. The
+development tables, on which settings were chosen, stand apart. Paired t-tests compare each learner with DP-GD.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from scipy import stats
 
 from dplangevin.files import between
-from dplangevin.leaderboard import KINDS, SIMPLEST, SIZES, classes_of, limits
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import look
-from dplangevin.papers.standings import DEVELOPMENT, FREE, standings
-from dplangevin.papers.statistics import MAJORITY, finite_interval, holm, paired_p, sort_by
+from dplangevin.papers.statistics import MAJORITY, finite_interval, holm, paired_p
 from dplangevin.text import fixed, number
 
 COLUMNS = [
     "dataset", "split_group", "n", "d", "classes", "majority", "method", "epsilon", "epsilon_proven", "delta",
     "accuracy", "low", "high", "distance", "distance_low", "distance_high", "splits", "seconds", "violated",
 ]  # fmt: skip
-GROUPS = "held_out", DEVELOPMENT
+GROUPS = "held_out", "development"
+FREE, DEFAULT = "nonprivate", "dp_gd"  # the learner without privacy; the default of `PrivateClassifier`
 POINTS = 100.0
 SHORT = 0.98  # a learner whose proven ε is below this share of the asked one cannot spend more
 SIGNIFICANCE = 0.05
@@ -46,52 +42,22 @@ for other data. All tables have the same settings; [how they were
 chosen](../../../docs/leaderboard.md#how-the-settings-were-chosen).
 *: the learner cannot spend the whole ε there. †: a condition of its guarantee fails on a table, or chains have
 diverged."""
-GUIDE = """\
-A row is about the held-out tables whose records × ε / columns lies in its range. Points are the mean over these tables,
-with its 95 % interval.
-We name {simplest}, unless a paired t-test over tables puts the nearest learner ahead of it. The test has
-5 % error in each row (Bonferroni over the learners that run on all its tables). A row has {least} to {most} tables,
-so only a large and steady lead shows. A table can be in several rows, with different ε. Records are training rows.
-Columns are counted after encoding, with the bias. `dplangevin recommend` gives the same answer."""
 BEATEN = """\
 A distance below 0 means that the private learner is the more accurate one. The learner without privacy is logistic or
 softmax regression with a ridge of 0.01 on all tables. {text}"""
 SECONDS = """\
 Seconds are those of fitting {splits} splits at {epsilons} values of ε together, on a CPU with two threads
 ([benchmark](../../../benchmarks/README.md)). Preparing the data and testing are not in them."""
-RANKS = """\
-Ranks are by mean accuracy, over the {tables} held-out tables on which all {learners} learners run; rank 1 is the most
-accurate. A learner ranks last on a table where a condition of its guarantee fails or chains have diverged. The Friedman
-test asks whether all learners are equally good. Two learners whose mean ranks differ by less than the critical
-difference (Nemenyi, 5 %) cannot be told apart by ranks alone."""
 PAIRED = """\
-Mean of the accuracy of {leader} minus that of the other learner, in points, over the held-out tables on which both
+Mean of the accuracy of DP-GD minus that of the other learner, in points, over the held-out tables on which both
 run and keep their guarantees. The 95 % Student interval is over tables. In bold: the paired t-test is significant at
-5 % after Holm's adjustment for all learners of the column. {leader} was chosen on the same tables, which
-favours it."""
+5 % after Holm's adjustment for all learners of the column."""
 TEXT = (
     "Distance: accuracy without privacy minus accuracy of the learner, mean over splits. Dots: {tables} {group} "
     "tables; below the dotted line fewer ({few}). Large mark and number: median. Vertical line: as accurate as "
     "without privacy; left of it: more accurate. Axis: linear up to 1 point, logarithmic beyond. All learners have "
     "the same proven ε for replaced records, except where the table has a *; δ = min(1e-5, 1/n²)."
 )
-
-
-class Ranking(NamedTuple):
-    """Mean ranks at one epsilon.
-
-    Attributes
-    ----------
-    ranks : Series, mean rank of each learner.
-    tables : int, number of tables.
-    p : float, p-value of the Friedman test.
-    critical : float, Nemenyi's critical difference at SIGNIFICANCE.
-    """
-
-    ranks: pd.Series
-    tables: int
-    p: float
-    critical: float
 
 
 def numbers(runs: pd.DataFrame, *, development: Sequence[str]) -> pd.DataFrame:
@@ -147,22 +113,6 @@ def numbers(runs: pd.DataFrame, *, development: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def ranking(table: pd.DataFrame, epsilon: float) -> Ranking | None:
-    """Return the ranks at one ε over the tables of `shown`; None without two tables and three learners.
-
-    Only learners that run on all of these tables are ranked.
-    """
-    wide = _wide(table, epsilon, lost=0.0)
-    wide = wide.loc[:, wide.notna().all()]
-    if len(wide) < 2 or wide.shape[1] < 3:
-        return None
-    ranks = wide.rank(axis=1, ascending=False).mean()
-    k, count = wide.shape[1], len(wide)
-    p = float(stats.friedmanchisquare(*(wide[name] for name in wide)).pvalue)
-    spread = stats.studentized_range.ppf(1 - SIGNIFICANCE, k, np.inf) / math.sqrt(2)
-    return Ranking(ranks, count, p, float(spread * math.sqrt(k * (k + 1) / (6 * count))))
-
-
 def points(value: float) -> str:
     """Return points of accuracy as text, with one decimal and without a negative zero."""
     return f"{round(value, 1) + 0.0:.1f}".replace("-", "−")
@@ -172,19 +122,6 @@ def shown(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the held-out tables; those of the development tables if no table is held out."""
     held = table[table.split_group.eq(GROUPS[0])]
     return table if held.empty else held
-
-
-def _wide(table: pd.DataFrame, epsilon: float, lost: float) -> pd.DataFrame:
-    """Return the accuracies of the private learners on the tables of `shown`, a row for each table.
-
-    The accuracy is nan where a learner does not run.  It is `lost` where a condition of its guarantee fails or
-    a chain has diverged.
-    """
-    here = shown(table)
-    here = here[here.epsilon.eq(epsilon)]
-    kept = here.violated.isin(["", np.nan]) & here.accuracy.notna()
-    here = here.assign(accuracy=here.accuracy.where(kept, lost))
-    return here.pivot(index="dataset", columns="method", values="accuracy")[here.method.unique()]
 
 
 def medians(table: pd.DataFrame) -> pd.DataFrame:
@@ -198,39 +135,25 @@ def medians(table: pd.DataFrame) -> pd.DataFrame:
     return wide.loc[order.sort_values(["absent", *wide.columns]).index]
 
 
-def leader(table: pd.DataFrame) -> str:
-    """Return the learner with the smallest mean rank over all ε."""
-    ranked = [found.ranks for e in _epsilons(table) if (found := ranking(table, e))]
-    return str(pd.concat(ranked, axis=1).mean(axis=1).idxmin())
-
-
-def behind(table: pd.DataFrame, first: str, epsilon: float) -> pd.DataFrame:
-    """Return how far learners are behind `first` at one ε, in points, over the tables of both in `shown`.
-
-    Parameters
-    ----------
-    table : DataFrame
-        Rows of `numbers`.
-    first : str
-        The learner that the others are compared with.
-    epsilon : float
-        The proven ε of the comparison.
+def behind(table: pd.DataFrame, epsilon: float) -> pd.DataFrame:
+    """Return how far learners are behind `DEFAULT` at one ε, in points, over the tables of both in `shown`.
 
     Returns
     -------
     DataFrame
         A row for each other learner: mean, low, high (95 % Student interval over tables), tables, and p of the
-        paired t-test over tables, adjusted for the number of learners (Holm). p is nan for one table.
+        paired t-test over tables, adjusted for the number of learners (Holm). p is nan for one table. A result
+        does not count where a condition of its guarantee fails or a chain has diverged.
     """
-    wide = POINTS * _wide(table, epsilon, lost=np.nan)
+    here = shown(table)
+    here = here[here.epsilon.eq(epsilon)]
+    here = here.assign(accuracy=POINTS * here.accuracy.where(here.violated.isin(["", np.nan])))
+    wide = here.pivot(index="dataset", columns="method", values="accuracy")[here.method.unique()]
     rows = {}
-    for name in wide.columns.drop(first):
-        gap = (wide[first] - wide[name]).dropna()
-        rows[name] = {
-            **finite_interval(gap)._asdict(),
-            "tables": len(gap),
-            "p": paired_p(wide[first], wide[name]),
-        }
+    for name in wide.columns.drop(DEFAULT):
+        gap = (wide[DEFAULT] - wide[name]).dropna()
+        p = paired_p(wide[DEFAULT], wide[name])
+        rows[name] = {**finite_interval(gap)._asdict(), "tables": len(gap), "p": p}
     found = pd.DataFrame.from_dict(rows, orient="index")
     tested = found.p.notna()
     found.loc[tested, "p"] = holm(found.p[tested].tolist())
@@ -238,28 +161,24 @@ def behind(table: pd.DataFrame, first: str, epsilon: float) -> pd.DataFrame:
 
 
 def advice(table: pd.DataFrame) -> list[str]:
-    """Return the lines that say which learner to use: as `recommend` does, then over all tables."""
-    epsilons, first, centre = _epsilons(table), leader(table), medians(table)
-    of, lines = shown(table), _guide(standings(table))
-    distances = "; ".join(f"{points(centre[e][first])} at ε = {number(e)}" for e in epsilons)
-    count_text = f"{of.dataset.nunique()} {of.split_group.iloc[0].replace('_', '-')} tables"
-    lines += [
-        f"**Averaged over all ε, {look(first).label} has the best mean rank on {count_text}.** Its median distance "
-        f"to no privacy, in points of accuracy: {distances}. Tests have 5 % error at each ε, over all learners (paired "
-        "t-tests over tables with Holm's adjustment; Nemenyi for ranks). The t-tests compare points, and ranks only "
-        "the order on each table.",
+    """Return the lines that compare `DEFAULT` with the other learners."""
+    epsilons, of, centre = _epsilons(table), shown(table), medians(table)
+    distances = "; ".join(f"{points(centre[e][DEFAULT])} at ε = {number(e)}" for e in epsilons)
+    lines = [
+        "**DP-GD is the default of `PrivateClassifier`.** Its median distance to no privacy on "
+        f"{of.dataset.nunique()} {of.split_group.iloc[0].replace('_', '-')} tables is, in points of accuracy: "
+        f"{distances}. Paired t-tests over these tables compare it with each other learner. Holm's adjustment keeps "
+        "the error at 5 % for each ε. With so few tables, only a large and steady lead shows.",
         "",
     ]
     for epsilon in epsilons:
-        gaps, ranked = behind(table, first, epsilon), ranking(table, epsilon)
+        gaps = behind(table, epsilon)
         sure = gaps.p.le(SIGNIFICANCE)
         ahead, worse = sure & gaps["mean"].gt(0), sure & gaps["mean"].lt(0)
-        text = f"* At ε = {number(epsilon)} it is ahead of {ahead.sum()} of {len(gaps)} other learners by more than "
-        text += f"chance, and behind {_names(gaps.index[worse])}."
-        if ranked:
-            near = ranked.ranks.drop(first).sub(ranked.ranks[first]).abs().lt(ranked.critical)
-            text += f" Ranks cannot tell it from: {_names(near.index[near])}."
-        lines.append(text)
+        lines.append(
+            f"* At ε = {number(epsilon)} it is ahead of {ahead.sum()} of {len(gaps)} other learners by more than "
+            f"chance, and behind {'; '.join(look(name).label for name in gaps.index[worse]) or 'none'}."
+        )
     return [*lines, "", BEATEN.format(text=" ".join(_beaten(table)))]
 
 
@@ -278,26 +197,8 @@ def _beaten(table: pd.DataFrame) -> list[str]:
     return said
 
 
-def _names(methods: Any) -> str:
-    """Return the labels of learners as text."""
-    return "; ".join(look(name).label for name in methods) or "none"
-
-
 def in_docs(page: str, table: pd.DataFrame) -> str:
-    """Return a page with `advice` between its lines `BEGIN` and `END`.
-
-    Parameters
-    ----------
-    page : str
-        The text of docs/leaderboard.md.
-    table : DataFrame
-        Rows of `numbers`.
-
-    Raises
-    ------
-    ValueError
-        As by `files.between`.
-    """
+    """Return the text of docs/leaderboard.md with `advice` between its lines `BEGIN` and `END`."""
     return between(page, BEGIN, END, advice(table))
 
 
@@ -369,30 +270,21 @@ def distances(
 def page(
     runs: pd.DataFrame, *, development: Sequence[str], absent: Mapping[str, str], title: str = ""
 ) -> str:
-    """Return a Markdown page: medians and ranks, the differences to the leader, and each table's accuracies.
+    """Return a Markdown page: medians, the differences to `DEFAULT`, and each table's accuracies.
 
     The arguments are those of `distances`.
     """
     table = numbers(runs, development=development)
-    epsilons, first = _epsilons(table), leader(table)
-    lines = [NOTES.format(splits=table.splits.max()), "", "## Which learner for which table", ""]
+    epsilons = _epsilons(table)
+    lines = [NOTES.format(splits=table.splits.max()), "", "## DP-GD and the others", ""]
     lines += advice(table)
-    lines += ["", "## Distance to no privacy, and ranks", ""]
+    lines += ["", "## Distance to no privacy", ""]
     lines += [*_overview(runs, table), ""]
     if table.seconds.notna().any():
         lines += [SECONDS.format(splits=table.splits.max(), epsilons=len(epsilons)), ""]
     lines += [f"- {look(name).label}: {why}" for name, why in absent.items()]
-    found = [ranking(table, epsilon) for epsilon in epsilons]
-    if any(found):
-        one: Any = next(each for each in found if each)
-        lines += ["", RANKS.format(tables=one.tables, learners=len(one.ranks))]
-        lines += [
-            f"At ε = {number(e)} the test has p = {each.p:.1g}, and the critical difference is {each.critical:.1f}."
-            for e, each in zip(epsilons, found, strict=True)
-            if each
-        ]
-    lines += ["", f"## {look(first).label} and the others", "", PAIRED.format(leader=look(first).label), ""]
-    lines += _pairs(table, first, epsilons)
+    lines += ["", "## Differences", "", PAIRED, ""]
+    lines += _pairs(table, epsilons)
     for group in GROUPS:
         here = table[table.split_group.eq(group)]
         if here.empty:
@@ -403,74 +295,18 @@ def page(
     return tables.page(title, lines)
 
 
-def _guide(found: pd.DataFrame) -> list[str]:
-    """Return the lines for each group of tables of `standings`; [] without held-out tables."""
-    chosen = sort_by(found[found.chosen], kind=KINDS, size=[*SIZES])
-    if chosen.empty:
-        return []
-    others, groups = chosen[chosen.method.ne(SIMPLEST)], len(chosen)
-    if others.empty:
-        text = f"In none of {groups} groups of held-out tables is another learner ahead of it by more than chance."
-    else:
-        text = f"In {len(others)} of {groups} groups of held-out tables another learner is ahead by more than chance."
-    lines = []
-    for _, row in chosen.iterrows():
-        group = found[found.kind.eq(row.kind) & found["size"].eq(row["size"]) & found.tables.eq(row.tables)]
-        nearest = group.sort_values("distance").iloc[0]
-        line = [
-            classes_of(row.kind),
-            limits(row["size"]).removeprefix("of ").removeprefix("from "),
-            _called(row.method),
-            str(row.tables),
-            _distance(row),
-        ]
-        other = nearest.method != row.method
-        lines.append([*line, f"{_called(nearest.method)}: {_distance(nearest)}" if other else ""])
-    columns = [
-        "classes",
-        "records × ε / columns",
-        "use",
-        "tables",
-        "points below no privacy",
-        "nearest to no privacy by mean, if another",
-    ]
-    few = chosen.tables
-    return [
-        f"**Use {_called(SIMPLEST)}.** {text}",
-        "",
-        *tables.table(columns, lines, left=3),
-        "",
-        GUIDE.format(simplest=_called(SIMPLEST), least=few.min(), most=few.max()),
-        "",
-    ]
-
-
-def _called(method: str) -> str:
-    """Return a learner's label and its name in `dplangevin.METHODS`."""
-    return f"{look(method).label} (`{method}`)"
-
-
-def _distance(row: Any) -> str:
-    """Return a distance of `standings` with its interval, in points."""
-    text = points(POINTS * row.distance)
-    return text if np.isnan(row.low) else f"{text} [{points(POINTS * row.low)}, {points(POINTS * row.high)}]"
-
-
 def _overview(runs: pd.DataFrame, table: pd.DataFrame) -> list[str]:
-    """Return the table of the learners: median distances, mean ranks, attack over proven ε, and seconds."""
+    """Return the table of the learners: median distances, attack over proven ε, and seconds."""
     centre, epsilons = medians(table), _epsilons(table)
-    ranks = {e: found.ranks for e in epsilons if (found := ranking(table, e))}
     held = shown(table).groupby("method").dataset.nunique()
     brackets = runs[runs.metric.eq("bracket")].groupby("method").value.median()
-    columns = ["learner", "tables", *(f"ε = {number(e)}" for e in epsilons)]
+    columns = ["learner", "tables", *(f"ε = {number(e)}" for e in epsilons), "attack / proven ε"]
     timed = table[table.seconds.notna()]
     seconds, sizes = timed.groupby(["method", "dataset"]).seconds.first(), timed.groupby("dataset").n.first()
-    columns += [*(f"rank, ε = {number(e)}" for e in ranks), "attack / proven ε"]
     columns += [f"seconds, {name}" for name in sizes.sort_values().index]
     lines = []
     for name in centre.index:
         line = [look(name).label, str(held[name]), *(points(centre[e][name]) for e in epsilons)]
-        line += [fixed(at.get(name, np.nan), ".1f") for at in ranks.values()]
         share = brackets.get(name, np.nan)
         line.append("" if np.isnan(share) else f"{100 * share:.0f} %")
         lines.append(
@@ -479,10 +315,10 @@ def _overview(runs: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     return tables.table(columns, lines, left=1)
 
 
-def _pairs(table: pd.DataFrame, first: str, epsilons: Sequence[float]) -> list[str]:
-    """Return the table of the differences to the first learner."""
-    gaps = {epsilon: behind(table, first, epsilon) for epsilon in epsilons}
-    names = [name for name in medians(table).index if name != first]
+def _pairs(table: pd.DataFrame, epsilons: Sequence[float]) -> list[str]:
+    """Return the table of the differences to `DEFAULT`."""
+    gaps = {epsilon: behind(table, epsilon) for epsilon in epsilons}
+    names = [name for name in medians(table).index if name != DEFAULT]
     lines = []
     for name in names:
         line = [look(name).label, str(int(gaps[epsilons[0]].tables[name]))]
