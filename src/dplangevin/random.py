@@ -150,7 +150,7 @@ def noise(
 
 
 def on_grid(noisy: Tensor, std: Tensor) -> Tensor:
-    """Round float64 numbers with noise of `std` to multiples of the largest power of two up to ``GRID std``.
+    """Round float64 numbers to multiples of h, the largest power of two up to GRID times `std`, that of their noise.
 
     The last bits of a floating-point sum depend on both summands (Mironov 2012).  The grid is public, so
     rounding is post-processing, and it drops these bits.  Where `std` is 0 the numbers stay as they are.
@@ -162,8 +162,8 @@ def on_grid(noisy: Tensor, std: Tensor) -> Tensor:
 def grid_shift(std: Tensor) -> Tensor:
     """Return the number that rounds a float64 number to the grid of `on_grid` when it is added and subtracted.
 
-    Float64 has 52 bits after the first, so the last bit of ``1.5 2^52 h`` is h.  Numbers beyond ``2^51 h`` are
-    multiples of h already.
+    Float64 has 52 bits after the first, so the last bit of ``1.5 2^52 h`` is h.  This holds for numbers up to
+    ``2^51 h``, which is 2^40 standard deviations or more.
     """
     return 1.5 * 2.0**52 * torch.exp2(torch.floor(torch.log2(GRID * std.double())))
 

@@ -45,8 +45,8 @@ def test_its_noise_is_algorithm_4_at_half_the_budget() -> None:
     event: Any = plan.guarantee.event
     variance = 32 * 2 * math.log(2.5 * 400 * 2 / (tau * 5e-6)) * math.log(2 / 5e-6) / (400 * tau * 1.0**2)
     assert event == FisherScoringDpEvent(400, tau, steps, event.noise_std)
-    assert event.noise_std == pytest.approx(math.sqrt(variance), rel=1e-12)
-    assert plan.guarantee.epsilon == pytest.approx(2.0, rel=1e-12)
+    assert 0 <= event.noise_std / math.sqrt(variance) - 1 < 1e-9
+    assert plan.guarantee.epsilon == pytest.approx(2.0, rel=1e-9)
     eta = float(plan.work.step[0])
     expected = tau * max(event.noise_std, 1 / (400 * math.sqrt(eta)))  # on the sum of a minibatch
     assert float(plan.work.noise_std[-1]) == pytest.approx(expected)

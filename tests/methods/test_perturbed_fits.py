@@ -96,7 +96,8 @@ def test_no_data_set_keeps_the_solver_from_its_bound_or_ends_it(data: str, metho
     theta = private_minimum(problem, ridge, linear, bound)
     left = problem.to(torch.float64).grad(theta) + ridge[:, None] * theta + linear
     assert bool((left.norm(dim=-1) <= bound).all())
-    find_centre(problem, torch.ones(1), torch.zeros(1), 10.0)
+    one = torch.ones(1, dtype=torch.float64)
+    find_centre(problem.to(torch.float64), one, 0 * one, 10.0)
 
 
 def test_rows_that_an_estimated_hessian_does_not_see_do_not_keep_the_solver_from_its_bound(

@@ -433,7 +433,7 @@ def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Ge
 
 
 def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend: Step) -> Tensor:
-    """Return theta_K ``(R, 1, d)``, with every step as in `samplers.chains.loop`.
+    """Return theta_K ``(R, 1, d)``, with every step in law as in `samplers.chains.loop`.
 
     `start` ``(R, 1, d)`` are standard normals.
     """

@@ -149,7 +149,8 @@ class _Newton:
         hessian.diagonal(dim1=-2, dim2=-1).add_(self.ridge[t])
         direction = torch.cholesky_solve(gradient[..., None], cholesky(hessian))[..., 0]
         normals = random.noise(self.rng, len(theta), 1, theta.shape[-1], device=theta.device)
-        direction += self.std * gradient.norm(dim=-1, keepdim=True) * normals
+        std = self.std * gradient.norm(dim=-1, keepdim=True)
+        direction = random.on_grid(direction + std * normals, std)
         return ((theta - direction).to(theta.dtype),)
 
     def hessian(self, theta: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets
 from dplangevin.privacy import Budget, FisherScoringDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.wang2015 import Wang2015
+from dplangevin.privacy.calibrate import rounded_up
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain, Kernel, State
 from dplangevin.problems.glm import Glm
@@ -123,7 +124,7 @@ class DpSgfs(ChainMethod):
         require(budget.delta > 0, f"Theorem 5 of wang2015 needs delta > 0, not {budget.delta}")
         steps, epsilon, delta = self.sampling.steps(facts.n), budget.epsilon / 2, budget.delta / 2
         logs = math.log(2.5 * steps / delta) * math.log(2 / delta)  # steps is N T/tau, rounded down
-        return math.sqrt(32 * steps * logs) / (facts.n * epsilon)
+        return rounded_up(math.sqrt(32 * steps * logs) / (facts.n * epsilon))
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
         assert isinstance(problem, Glm)

@@ -16,7 +16,7 @@ from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.objective import log_tail
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.calibrate import calibrate
+from dplangevin.privacy.calibrate import calibrate, rounded_up
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 from dplangevin.samplers.minimise import reachable
@@ -89,7 +89,7 @@ class ObjPert:
                 return Fit(ridge, std, left, output), event
 
             if self.share is not None:
-                ridge = max(wanted, beta / math.expm1(self.share * first.epsilon / rank))
+                ridge = max(wanted, rounded_up(beta / math.expm1(self.share * first.epsilon / rank)))
                 std = calibrate(
                     self.accountant,
                     lambda std: made(ridge, std)[1],
@@ -100,7 +100,7 @@ class ObjPert:
                 )
             else:
                 eps = first.epsilon / (1.5 if self.adjacency == "replace_one" else 1.0)
-                std = bound * math.sqrt(8 * log_tail(first.delta, rank) + 4 * eps) / eps
+                std = rounded_up(bound * math.sqrt(8 * log_tail(first.delta, rank) + 4 * eps) / eps)
                 ridge = max(2 * rank * beta / eps, wanted)
             fit, event = made(ridge, std)
         guarantee = guaranteed(

@@ -12,6 +12,7 @@ from dplangevin.methods.perturbed_fits import Fit, assumptions, fitted, shares
 from dplangevin.privacy import Budget, PureObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.calibrate import rounded_up
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 from dplangevin.samplers.minimise import reachable
@@ -60,9 +61,9 @@ class ObjPertPure:
             first, second = shares(budget)
             spare = first.epsilon - 2 * rank * math.log1p(beta / ridge)
             if spare <= 0:
-                ridge = beta / math.expm1(first.epsilon / (4 * rank))
+                ridge = rounded_up(beta / math.expm1(first.epsilon / (4 * rank)))
                 spare = first.epsilon / 2
-            scale = 2 * bound / spare
+            scale = rounded_up(2 * bound / spare)
             left = reachable(facts, ridge, scale * (2 * facts.d + TAIL))
             fit = Fit(ridge, scale, left, 2 * left / (ridge * second.epsilon))
             event = PureObjectivePerturbationDpEvent(

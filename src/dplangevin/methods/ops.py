@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal, NamedTuple
 
-import torch
 from dp_accounting import DpEvent, GaussianDpEvent
 
 from dplangevin.checks import not_negative, positive, require
@@ -104,9 +103,7 @@ class Ops:
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)
-        scale, precision = (
-            of_works(plans, name, problem.device, torch.float32) for name in _Tempered._fields
-        )
+        scale, precision = (of_works(plans, name, problem.device) for name in _Tempered._fields)
         radius = math.inf if self.bound == "gdp" else self.radius
         posterior = self.sampler.sample(problem, scale, precision, radius, how.seeds, how.rng)
         # the last draw of each seed's first chain, (S, E, 1, d); a copy, because a pickle of a view has all draws

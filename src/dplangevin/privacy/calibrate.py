@@ -6,6 +6,7 @@ The search inverts any accountant. An accountant's answer is cached by content (
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context
 from functools import lru_cache
 
 from dp_accounting import DpEvent
@@ -13,6 +14,7 @@ from dp_accounting import DpEvent
 from dplangevin.privacy.accountants.protocol import Accountant, leaves
 from dplangevin.privacy.events import Adjacency, Budget
 
+DIGITS = 10
 FINEST = 1e-12  # smallest rtol
 LEAP = 2.0
 
@@ -51,8 +53,8 @@ def calibrate(
     Returns
     -------
     float
-        A noise that fits the budget, larger than the smallest such noise by a factor of at most 1 + rtol.
-        `low` if that already fits, as it always does at epsilon = inf.
+        A noise of ten digits that fits the budget, larger than the smallest noise that fits by a factor of at most
+        ``(1 + rtol)(1 + 1e-9)``. `low` if that already fits, as it always does at epsilon = inf.
 
     Raises
     ------
@@ -93,7 +95,12 @@ def calibrate(
             return low
         else:
             inside, below = noise, found
-    return _narrowed(excess, (outside, above), (inside, below), math.log1p(rtol))
+    return min(rounded_up(_narrowed(excess, (outside, above), (inside, below), math.log1p(rtol))), high)
+
+
+def rounded_up(noise: float) -> float:
+    """Round up to `DIGITS` digits: the last bits of a logarithm depend on the processor, and a plan must not."""
+    return float(Context(prec=DIGITS, rounding=ROUND_CEILING).create_decimal_from_float(noise))
 
 
 def _narrowed(

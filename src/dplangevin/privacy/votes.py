@@ -32,6 +32,9 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from dplangevin.privacy.events import Budget, PateDpEvent
 
 CELLS = 4  # cells of z for each vote; two-class gaps then lie on cell ends
+FINE = (
+    2.0**-20
+)  # the published divergence is a multiple of it, so that its last bits do not depend on the votes
 ORDERS = np.geomspace(1.5, 4096, 30)  # tried by `Run.epsilon`
 
 
@@ -332,6 +335,7 @@ class Run:
         groups = [(group.costs(order), group.tally) for group in self._groups]
         smooth = smooth_sensitivity(groups, decay / order, self.settings.teachers)
         noisy = self.divergence(order) + multiplier * smooth * normals
+        noisy = np.ceil(noisy / FINE) * FINE
         rdp = noisy + release_cost(order, decay / order, multiplier)
         return Release(order, rdp, rdp + log / (order - 1))
 

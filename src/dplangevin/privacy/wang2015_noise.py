@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dp_accounting import DpEvent
 
+from dplangevin.privacy.calibrate import rounded_up
 from dplangevin.privacy.events import Budget
 from dplangevin.privacy.subsampled_gaussian import composed_steps
 
@@ -31,7 +32,7 @@ def gradient_variance(steps: int, lipschitz: float, budget: Budget) -> float:
     Returns
     -------
     float
-        C.
+        C, rounded up to ten digits.
 
     Raises
     ------
@@ -47,7 +48,7 @@ def gradient_variance(steps: int, lipschitz: float, budget: Budget) -> float:
     if budget.delta <= 0:
         raise ValueError(f"Theorem 4 of wang2015 needs delta > 0, not {budget.delta}")
     logs = math.log(2.5 * steps / budget.delta) * math.log(2 / budget.delta)
-    return 128 * steps * (lipschitz / budget.epsilon) ** 2 * logs
+    return rounded_up(128 * steps * (lipschitz / budget.epsilon) ** 2 * logs)
 
 
 def subset_event(records: int, batch: int, multipliers: Tensor) -> DpEvent:

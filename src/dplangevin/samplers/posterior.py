@@ -5,7 +5,7 @@ All seeds and budgets run as one batched program.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ from dplangevin import random
 from dplangevin.problems.glm import Glm
 from dplangevin.samplers.diagnostics import Mixing, least_draws, mixing
 from dplangevin.samplers.kernels import Dynamics
-from dplangevin.samplers.kernels.hmc import HmcState, Potential, reflective_hmc
+from dplangevin.samplers.kernels.hmc import HmcState, Potential, reflective_hmc, through
 from dplangevin.samplers.kernels.sphere_hmc import sphere_hmc
 from dplangevin.samplers.minimise import (
     cholesky,
@@ -30,6 +30,8 @@ from dplangevin.samplers.minimise import (
 )
 
 Boundary = Literal["sphere", "reflect"]
+START = 2.0**-12  # chains start near a multiple of it
+SETTLED = 1e-13  # gradient norm/n at a mode: rounding of it must not show in float32 draws
 MODE = 500  # limit on L-BFGS steps to a mode that only tunes a sampler
 WALK = 60  # limit on L-BFGS steps along the ridge path; 5 to 20 are enough where L-BFGS suits the rows
 R_HAT = 1.05  # chains whose split R-hat is below this count as converged
@@ -52,22 +54,20 @@ class Posterior(NamedTuple):
 
 
 class Centre(NamedTuple):
-    """The start and the widths of the chains, in the rotated coordinates ``theta @ basis``.
+    """The start of the chains, in float64.
 
     S' is 1 if all seeds share one data set, else S.
 
     Attributes
     ----------
     theta : Tensor (S', E, d), mode of the posterior.
-    curvature : Tensor (S', E, d), of U at the mode.
+    hessian : Tensor (S', E, d, d), of U at the mode.
     multiplier : Tensor (S', E), Lagrange multiplier of the ball.
-    basis : Tensor (S', d, d), rotation.
     """
 
     theta: Tensor
-    curvature: Tensor
+    hessian: Tensor
     multiplier: Tensor
-    basis: Tensor
 
 
 @dataclass(frozen=True)
@@ -129,12 +129,12 @@ class Sampler:
         rng : generator of all draws.
         """
         chains = max(1, math.ceil(self.chains / seeds)) if problem.shared else self.chains
-        centre = find_centre(problem, rho, precision, radius)
-        rotated = _rotated(problem, centre.basis)
+        exact, rho, precision = problem.to(torch.float64), rho.double(), precision.double()
+        centre = find_centre(exact, rho, precision, radius)
         weights, precisions = rho.repeat(chains), precision.repeat(chains)  # (C E,): chain-major
 
         def potential(theta: Tensor) -> tuple[Tensor, Tensor]:
-            value, grad = rotated(theta)
+            value, grad = exact.value_and_grad(theta)
             value = value * weights + 0.5 * precisions * theta.square().sum(-1)
             return value, grad * weights[:, None] + precisions[:, None] * theta
 
@@ -144,8 +144,8 @@ class Sampler:
         )  # points on the sphere are in units of the radius
 
         def to_theta(points: Tensor) -> Tensor:
-            theta = points[..., : problem.d] * scale @ centre.basis.mT
-            return theta.view(seeds, chains, len(rho), problem.d)
+            theta = points[..., : problem.d] * scale
+            return theta.view(seeds, chains, len(rho), problem.d).to(problem.x.dtype)
 
         return self._run(kernel, start, to_theta, problem.shared, rng)
 
@@ -164,25 +164,25 @@ class Sampler:
 
         The points are spread twice as widely as the posterior's Gaussian approximation.
         """
-        d = centre.theta.shape[-1]
-        curvature = rho[:, None] * centre.curvature + precision[:, None]  # (S', E, d)
+        d, device = centre.theta.shape[-1], centre.theta.device
         ball = 0.0 if radius == math.inf else (d + 2) / radius**2
-        device = centre.theta.device
-        normals = random.normals(rng, seeds, chains, len(rho), d, device=device)
+        normals = random.noise(rng, seeds, chains * len(rho), d, device=device)
+        start = centre.theta.repeat(1, chains, 1)
         if self.boundary == "reflect" or radius == math.inf:
-            scale = (curvature + ball).rsqrt()
-            theta = centre.theta[:, None] + 2 * scale[:, None] * normals
+            root = _inverse_root(rho[:, None, None] * centre.hessian, precision + ball)
+            theta = start + 2 * through(root, normals)
             theta = theta * (0.99 * radius / theta.norm(dim=-1, keepdim=True)).clamp(max=1)
-            return reflective_hmc(potential, scale.repeat(1, chains, 1), radius), theta.flatten(1, 2)
-        extra = (rho * centre.multiplier)[..., None]  # (S', E, 1)
-        scale = torch.cat([curvature + extra, extra, extra], -1)
-        scale = (radius**2 * (scale + ball)).rsqrt()  # (S', E, d + 2)
-        theta = F.pad(centre.theta / radius, (0, 2))
-        more = random.normals(rng, seeds, chains, len(rho), 2, device=device)
-        normals = torch.cat([normals, more], -1)
-        points = theta[:, None] + 2 * scale[:, None] * normals
+            return reflective_hmc(potential, root, radius), theta
+        extra = rho * centre.multiplier  # (S', E)
+        root = F.pad(
+            _inverse_root(rho[:, None, None] * centre.hessian, precision + extra + ball), (0, 2, 0, 2)
+        )
+        root[..., d:, d:] = (extra + ball).rsqrt()[..., None, None] * torch.eye(2, device=device)
+        root = root / radius
+        normals = torch.cat([normals, random.noise(rng, *normals.shape[:2], 2, device=device)], -1)
+        points = F.pad(start / radius, (0, 2)) + 2 * through(root, normals)
         points = points / points.norm(dim=-1, keepdim=True)
-        return sphere_hmc(potential, scale.repeat(1, chains, 1), radius), points.flatten(1, 2)
+        return sphere_hmc(potential, root, radius), points
 
     def _run(
         self,
@@ -202,7 +202,7 @@ class Sampler:
         def transition(state: HmcState, step_size: Tensor) -> HmcState:
             jitter = 0.8 + 0.4 * float(random.uniforms(rng, 1))
             leapfrogs = 1 + int(random.integers(rng, 2 * self.leapfrogs - 1, 1))
-            momentum = random.normals(rng, *start.shape, device=start.device)
+            momentum = random.noise(rng, *start.shape, device=start.device)
             uniform = random.uniforms(rng, *start.shape[:2], device=start.device)
             bar.update()
             return kernel.step(state, momentum, uniform, (step_size * jitter).repeat(chains), leapfrogs)
@@ -224,19 +224,13 @@ class Sampler:
                 return Posterior(grid, found)
 
 
-def _rotated(problem: Glm, basis: Tensor) -> Potential:
-    """Return U and its gradient as a function of the rotated coordinates ``theta @ basis``.
+def _inverse_root(hessian: Tensor, ridge: Tensor) -> Tensor:
+    """Return the symmetric ``(Hessian + ridge I)^(-1/2)`` of ``(S', E, d, d)`` and ``(E,)`` or ``(S', E)``.
 
-    With one margin per row, the rows are rotated once, so that theta need not be.
+    Rounding turns the eigenvectors of close eigenvalues.  The root does not depend on the basis of their space.
     """
-    if problem.classes == 1:
-        return replace(problem, x=problem.x @ basis).value_and_grad
-
-    def potential(theta: Tensor) -> tuple[Tensor, Tensor]:
-        value, grad = problem.value_and_grad(theta @ basis.mT)
-        return value, grad @ basis
-
-    return potential
+    values, vectors = torch.linalg.eigh(hessian)
+    return (vectors * (values.clamp(min=0) + ridge[..., None]).rsqrt()[..., None, :]) @ vectors.mT
 
 
 @dataclass(frozen=True)
@@ -406,35 +400,37 @@ class Whitened:
         """
         if radius < math.inf or not problem.shared or not bool((precision > 0).all()):
             raise ValueError("whitened HMC needs a Gaussian prior, no ball, and rows that all seeds share")
-        mode, inverse = laplace(problem, rho, precision)
+        exact, rho, precision = problem.to(torch.float64), rho.double(), precision.double()
+        mode, inverse = laplace(exact, rho, precision)
 
         def outward(z: Tensor) -> Tensor:
             return mode + torch.einsum("red,edf->ref", z, inverse)
 
         def potential(z: Tensor) -> tuple[Tensor, Tensor]:
             theta = outward(z)
-            value, gradient = problem.value_and_grad(theta)
+            value, gradient = exact.value_and_grad(theta)
             value = value * rho + 0.5 * precision * theta.square().sum(-1)
             gradient = gradient * rho[:, None] + precision[:, None] * theta
             return value, torch.einsum("red,efd->ref", gradient, inverse)
 
         shape = seeds, len(rho), problem.d
         device = problem.device
-        kernel = reflective_hmc(potential, torch.ones(shape[1:], device=device), math.inf)
-        state = kernel.init(random.normals(rng, *shape, device=device))
+        unit = torch.eye(problem.d, dtype=torch.float64, device=device)
+        kernel = reflective_hmc(potential, unit.expand(1, len(rho), -1, -1), math.inf)
+        state = kernel.init(random.noise(rng, *shape, device=device))
         log_step, draws = torch.full((len(rho),), math.log(0.25), device=device), []
         bar = trange(self.warmup + self.draws, desc="HMC", unit="draw", leave=False, disable=None)
         for i in bar:
             jitter = 0.8 + 0.4 * float(random.uniforms(rng, 1))
             fewest, most = max(1, self.leapfrogs // 2), self.leapfrogs + self.leapfrogs // 2
             count = fewest + int(random.integers(rng, most + 1 - fewest, 1))
-            momentum = random.normals(rng, *shape, device=device)
+            momentum = random.noise(rng, *shape, device=device)
             uniform = random.uniforms(rng, *shape[:2], device=device)
             state = kernel.step(state, momentum, uniform, log_step.exp() * jitter, count)
             if i < self.warmup:
                 log_step = log_step + 2 / (i + 5) ** 0.6 * (state.accepted.mean(0) - self.target)
             else:
-                draws.append(outward(state.theta))
+                draws.append(outward(state.theta).to(problem.x.dtype))
         grid = torch.stack(draws)
         unknown = torch.full((1, len(rho)), math.nan)
         few = len(grid) < least_draws(seeds)
@@ -446,7 +442,7 @@ def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tenso
 
     Parameters
     ----------
-    problem : Glm
+    problem : Glm, in float64.
     rho, precision : Tensor (E,), as in `Sampler.sample`.
 
     Returns
@@ -456,11 +452,11 @@ def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tenso
     """
     single = estimated(problem)
     start = torch.zeros(1, len(rho), problem.d, dtype=torch.float64, device=problem.device)
-    mode = descend(single, (precision / rho).double(), start, 1e-5, MODE).theta.float()
+    mode = descend(single, precision / rho, start, SETTLED, MODE).theta
     hessian = single.hessian(mode)[0] * rho[:, None, None]
     hessian.diagonal(dim1=-2, dim2=-1).add_(precision[:, None])
     factor = cholesky(hessian)
-    unit = torch.eye(problem.d, device=factor.device).expand_as(factor)
+    unit = torch.eye(problem.d, dtype=factor.dtype, device=factor.device).expand_as(factor)
     return mode, torch.linalg.solve_triangular(factor, unit, upper=False)
 
 
@@ -474,22 +470,27 @@ def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> 
 
     Parameters
     ----------
-    problem, rho, precision, radius : as in `Sampler.sample`.
+    problem : Glm, in float64.
+    rho, precision, radius : as in `Sampler.sample`.
     """
-    ridges = problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37).to(problem.device)
+    ridges = (
+        problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37, dtype=torch.float64).to(problem.device)
+    )
     wanted = (precision / rho)[None, :, None]  # (1, E, 1)
     path = _ridge_path(problem, ridges, float(wanted.min()) * (1 - 1e-6), radius)
     inside = path.norm(dim=-1) <= 0.97 * radius  # (S', ridges)
     allowed = inside[:, None] & (ridges >= wanted * (1 - 1e-6))
     index = torch.where(allowed.any(-1), allowed.int().argmax(-1), len(ridges) - 1)  # (S', E)
-    theta = path.gather(1, index[..., None].expand(-1, -1, problem.d)).float()
+    theta = path.gather(1, index[..., None].expand(-1, -1, problem.d))
     multiplier = (ridges[index] - wanted[..., 0]).clamp(min=0)
-    hessian = problem.hessian(theta)  # (S', E, d, d)
-    # of the last budget, often the sharpest posterior (any basis would do); on the CPU, because devices give
-    # eigenvectors other signs, and draws turn with them
-    basis = torch.linalg.eigh(hessian[:, -1].double().cpu()).eigenvectors.float().to(hessian.device)
-    curvature = ((hessian @ basis[:, None]) * basis[:, None]).sum(-2).clamp(min=0)
-    return Centre(theta @ basis, curvature, multiplier, basis)
+    # two Newton steps with one Hessian and a grid, because the descent stops at a gradient that rounding moves
+    ridge = (wanted[..., 0] + multiplier)[..., None]
+    factor = cholesky(problem.hessian(theta) + torch.diag_embed(ridge.expand_as(theta)))
+    for _ in range(2):
+        slope = problem.grad(theta) + ridge * theta
+        theta = theta - torch.cholesky_solve(slope[..., None], factor)[..., 0]
+    theta = (theta / START).round() * START
+    return Centre(theta, problem.hessian(theta), multiplier)
 
 
 def _ridge_path(problem: Glm, ridges: Tensor, least: float, radius: float) -> Tensor:

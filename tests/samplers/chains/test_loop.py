@@ -377,6 +377,8 @@ def test_chains_that_cannot_share_batches_are_refused() -> None:
         fused = chain("subset")._replace(step=torch.full((STEPS,), step), noise_std=torch.ones(STEPS))
         with pytest.raises(ValueError, match=f"{named}.* out of the range of float32"):
             run(logistic(n=N), [fused], 1, rng)
+    with pytest.raises(ValueError, match="may overflow float32"):
+        run(problem(), [chain("poisson", clip=1e38)], 1, rng)
     wild = one._replace(step=torch.full((STEPS,), 1e39, dtype=torch.float64))
     with pytest.raises(ValueError, match=r"step \d+: .*lower its step size"):
         run(problem(), [wild], 1, rng)

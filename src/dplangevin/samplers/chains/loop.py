@@ -177,6 +177,11 @@ def run(
     shrunk = 1 - step * l2  # the factor on theta in a step
     if descend is not None:
         _check_scale(step / size, step * std / size, size)
+    largest = n * min(float(clips.max()), problem.facts.lipschitz)
+    if bool((std > 0).any()) and LARGEST < largest < math.inf:
+        raise ValueError(
+            f"a sum of gradients up to {largest:.3g} may overflow float32: scale the rows, or lower the clip"
+        )
     shift = grid_shift(std)
     bounded = not bool((radius == math.inf).all())
     kernel = problem.around(kernel or Descent(chains, size, device), chains)
@@ -267,8 +272,7 @@ def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
 def _check_scale(share: Tensor, moved: Tensor, size: int) -> None:
     """Raise ValueError if float32 cannot hold what a step multiplies: share with the sum, moved with the noise.
 
-    Below the least normal number the two round differently, and the noise is not that which is priced.  A sum
-    that overflows shows itself.  It is at most ``size moved/multiplier``, with noise multipliers above 1e-6.
+    Below the least normal number the two round differently, and the noise is not that which is priced.
     """
     for name, values, high in (
         ("step size/minibatch", share, math.inf),

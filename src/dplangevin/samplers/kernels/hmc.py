@@ -28,19 +28,28 @@ class HmcState(NamedTuple):
     accepted: Tensor
 
 
-def reflective_hmc(potential: Potential, scale: Tensor, radius: float, max_bounces: int = 100) -> Dynamics:
+def through(root: Tensor, v: Tensor) -> Tensor:
+    """Return the product of root ``(S', E, d, d)`` with each v ``(S, C, d)``.
+
+    S' is 1 or S.  C counts chains and budgets, budgets fastest.
+    """
+    grid = v.reshape(len(root), -1, *root.shape[1:3])  # (S', chains, E, d)
+    return (grid.transpose(1, 2) @ root).transpose(1, 2).reshape(v.shape)
+
+
+def reflective_hmc(potential: Potential, root: Tensor, radius: float, max_bounces: int = 100) -> Dynamics:
     r"""Return an HMC kernel that leaves ``exp(-U(theta))`` on the ball ``||theta|| <= radius`` invariant.
 
     A leapfrog step is half a kick, a drift, and half a kick.  A drift that meets the sphere is split there,
     and the momentum is mirrored in the metric of the preconditioner: ``p <- p - 2 <p, m>/<m, m> m`` with
-    ``m = scale * theta``.  This keeps the kinetic energy.  The Metropolis test uses the exact energy, so any
+    ``m = root theta``.  This keeps the kinetic energy.  The Metropolis test uses the exact energy, so any
     step size is valid.  A drift that bounces more than `max_bounces` times is rejected.  The reverse of that
     drift is rejected, too, so detailed balance holds.
 
     Parameters
     ----------
     potential : function theta -> (U, grad U).
-    scale : Tensor (..., C, d), diagonal of the preconditioner: ``theta' = scale p``.
+    root : Tensor (S', E, d, d), the preconditioner, symmetric: ``theta' = root p``.  See `through`.
     radius : float; inf gives HMC without a ball.
     max_bounces : int
 
@@ -66,11 +75,11 @@ def reflective_hmc(potential: Potential, scale: Tensor, radius: float, max_bounc
         theta, value, grad = state.theta, state.potential, state.gradient
         p, failed = momentum, torch.zeros_like(value, dtype=torch.bool)
         for _ in range(leapfrogs):
-            p = p - 0.5 * h * scale * grad
-            theta, p, lost = drift_in_ball(theta, p, scale, h, radius, max_bounces)
+            p = p - 0.5 * h * through(root, grad)
+            theta, p, lost = drift_in_ball(theta, p, root, h, radius, max_bounces)
             failed = failed | lost
             value, grad = potential(theta)
-            p = p - 0.5 * h * scale * grad
+            p = p - 0.5 * h * through(root, grad)
         energy = state.potential + 0.5 * momentum.square().sum(-1) - value - 0.5 * p.square().sum(-1)
         return metropolis(state, HmcState(theta, value, grad, energy), failed, uniform)
 
@@ -88,7 +97,7 @@ def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) ->
     uniform : Tensor (S, C), uniform on (0, 1).
     """
     log_ratio = torch.where(failed | ~new.accepted.isfinite(), -torch.inf, new.accepted)
-    take = uniform.log() < log_ratio
+    take = uniform.to(log_ratio.dtype).log() < log_ratio
     return HmcState(
         torch.where(take[..., None], new.theta, old.theta),
         torch.where(take, new.potential, old.potential),
@@ -98,14 +107,14 @@ def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) ->
 
 
 def drift_in_ball(
-    theta: Tensor, p: Tensor, scale: Tensor, time: Tensor, radius: float, max_bounces: int
+    theta: Tensor, p: Tensor, root: Tensor, time: Tensor, radius: float, max_bounces: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Move theta by ``t scale p`` for a given time t, with mirror reflection at the sphere.
+    """Move theta by ``t root p`` for a given time t, with mirror reflection at the sphere.
 
     Parameters
     ----------
     theta, p : Tensor (S, C, d), position and momentum.
-    scale : Tensor (..., C, d), see `reflective_hmc`.
+    root : Tensor (S', E, d, d), see `reflective_hmc`.
     time : Tensor (C, 1), t.
     radius : float, of the ball; inf for none.
     max_bounces : int
@@ -116,11 +125,11 @@ def drift_in_ball(
     lost : Tensor (S, C), True where `max_bounces` reflections did not suffice.
     """
     if radius == float("inf"):
-        return theta + time * scale * p, p, torch.zeros_like(theta[..., 0], dtype=torch.bool)
+        return theta + time * through(root, p), p, torch.zeros_like(theta[..., 0], dtype=torch.bool)
     left = time.expand(*theta.shape[:-1], 1)
     bounce = torch.zeros_like(left, dtype=torch.bool)
     for _ in range(max_bounces):
-        velocity = scale * p
+        velocity = through(root, p)
         a = velocity.square().sum(-1, keepdim=True).clamp(min=1e-30)
         b = (theta * velocity).sum(-1, keepdim=True)
         c = (theta.square().sum(-1, keepdim=True) - radius**2).clamp(max=0)
@@ -131,7 +140,7 @@ def drift_in_ball(
             break
         left = torch.where(bounce, left - hit, 0.0)
         theta = torch.where(bounce, theta * (radius / theta.norm(dim=-1, keepdim=True)), theta)
-        m = scale * theta
+        m = through(root, theta)
         mirrored = p - 2 * (p * m).sum(-1, keepdim=True) / m.square().sum(-1, keepdim=True) * m
         p = torch.where(bounce, mirrored, p)
     return theta, p, bounce[..., 0]

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from dplangevin.samplers.kernels import Dynamics
-from dplangevin.samplers.kernels.hmc import HmcState, Potential, metropolis
+from dplangevin.samplers.kernels.hmc import HmcState, Potential, metropolis, through
 
 
-def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Dynamics:
+def sphere_hmc(potential: Potential, root: Tensor, radius: float) -> Dynamics:
     r"""Return an HMC kernel on the unit sphere of R^(d+2).
 
     The first d coordinates of its target, times radius, follow ``exp(-U)`` on the ball.
@@ -20,7 +20,7 @@ def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Dynamics:
     which has no boundary.  Mass close to the ball's surface becomes a smooth Gaussian in the two extra
     coordinates (compare Lan, Zhou and Shahbaba 2014).
 
-    The inverse mass matrix is ``S = diag(scale^2)``, and the integrator is RATTLE (Andersen 1983).  The
+    The inverse mass matrix is ``S = root^2``, and the integrator is RATTLE (Andersen 1983).  The
     update is linear in the Lagrange multiplier and the constraint is quadratic.  So the multiplier is the
     smaller root of a quadratic.  That root makes ``q'^T S q > 0`` in both directions of time, so the map is
     its own reverse whenever the root exists.  A step without a root is rejected.
@@ -32,7 +32,7 @@ def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Dynamics:
     Parameters
     ----------
     potential : function theta -> (U, grad U), on the ball.
-    scale : Tensor (..., C, d + 2), diagonal of the preconditioner.
+    root : Tensor (S', E, d + 2, d + 2), symmetric, see `reflective_hmc`.
     radius : float, of the ball, finite.
 
     Returns
@@ -42,18 +42,18 @@ def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Dynamics:
         the sphere, ``(S, C, d + 2)``.  The momentum has d + 2 coordinates, and `step` projects it to the
         tangent space.
     """
-    d = scale.shape[-1] - 2
-    metric = scale.square()
+    d = root.shape[-1] - 2
 
     def on_sphere(q: Tensor) -> tuple[Tensor, Tensor]:
         value, grad = potential(radius * q[..., :d])
-        length = (metric * q.square()).sum(-1)
-        slope = metric * q / length[..., None]
+        normal = through(root, q)
+        length = normal.square().sum(-1)
+        slope = through(root, normal) / length[..., None]
         slope[..., :d] += radius * grad
         return value + 0.5 * length.log(), slope
 
     def tangent(p: Tensor, q: Tensor) -> Tensor:
-        normal = scale * q
+        normal = through(root, q)
         return p - (p * normal).sum(-1, keepdim=True) / normal.square().sum(-1, keepdim=True) * normal
 
     def init(q: Tensor) -> HmcState:
@@ -69,19 +69,20 @@ def sphere_hmc(potential: Potential, scale: Tensor, radius: float) -> Dynamics:
         energy = value + 0.5 * p.square().sum(-1)
         failed = torch.zeros_like(value, dtype=torch.bool)
         for _ in range(leapfrogs):
-            p = p - 0.5 * h * scale * grad
-            pull = metric * q
-            free = q + h * scale * p
+            p = p - 0.5 * h * through(root, grad)
+            normal = through(root, q)
+            pull = through(root, normal)
+            free = q + h * through(root, p)
             along = (free * pull).sum(-1, keepdim=True)
             square = pull.square().sum(-1, keepdim=True)
             discriminant = along.square() - square * (free.square().sum(-1, keepdim=True) - 1)
             failed = failed | (discriminant[..., 0] < 0)
             multiplier = (along - discriminant.clamp(min=0).sqrt()) / square
-            p = p - multiplier / h * scale * q
+            p = p - multiplier / h * normal
             q = free - multiplier * pull
             q = q / q.norm(dim=-1, keepdim=True)  # corrects rounding errors only
             value, grad = on_sphere(q)
-            p = tangent(p - 0.5 * h * scale * grad, q)
+            p = tangent(p - 0.5 * h * through(root, grad), q)
         energy = energy - value - 0.5 * p.square().sum(-1)
         return metropolis(state, HmcState(q, value, grad, energy), failed, uniform)
 
