@@ -31,10 +31,8 @@ from dplangevin import (
     Pate,
     PrivateClassifier,
     Problem,
-    leaderboard,
     learn,
 )
-from dplangevin.leaderboard import SIMPLEST
 from dplangevin.methods.ops import Ops
 from dplangevin.methods.pate import Confident
 from dplangevin.methods.registry import METHODS
@@ -105,24 +103,23 @@ class WithoutAddresses(pickle.Pickler):
         return (list, (value.tolist(),)) if isinstance(value, torch.Tensor) else NotImplemented
 
 
+@pytest.mark.filterwarnings("always:delta")
 @pytest.mark.parametrize("method", ["dp_sgd", "dpvi", "dp_sgld_li2019", ObjPert(adjacency="add_remove")])
-def test_a_record_more_shows_in_nothing_without_noise(method: Any) -> None:
+def test_a_record_more_shows_in_nothing_without_noise(method: Any, recwarn: pytest.WarningsRecorder) -> None:
+    """Nor whether delta is below 1/n, as it is for the first n alone."""
     rows = np.column_stack([np.linspace(-0.6, 0.6, 3001), np.full(3001, 0.5)])
     seen = []
     for n in (3000, 3001):
-        model = PrivateClassifier(method, 4.0, 1e-4, classes=[0, 1], random_state=0)
+        model = PrivateClassifier(method, 4.0, 1 / 3000.5, classes=[0, 1], random_state=0)
         model.fit(rows[:n], np.arange(n) % 2)
         quiet = replace(model.answer_, theta=torch.zeros_like(model.answer_.theta))
         assert "number of records public" in model.privacy_.assumptions
         WithoutAddresses(held := io.BytesIO()).dump([quiet, model.privacy_, model.classes_])
         seen.append((repr(model.privacy_), repr(quiet), repr(quiet.price()), held.getvalue()))
     assert seen[0] == seen[1]
-
-
-def test_the_default_is_the_learner_that_most_groups_of_the_leaderboard_name() -> None:
-    """And the simplest one, as long as there is no leaderboard."""
-    chosen = [row["method"] for row in leaderboard._rows() if row["chosen"] == "True"] or [SIMPLEST]
-    assert PrivateClassifier().method == max(sorted(chosen, key=SIMPLEST.__ne__), key=chosen.count)
+    assert not recwarn.list
+    with pytest.raises(ValueError, match="number of records"):
+        quiet.price("replace_one")
 
 
 def test_the_accuracies_in_the_documentation_are_those_of_the_leaderboard() -> None:

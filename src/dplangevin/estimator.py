@@ -44,18 +44,18 @@ TRIED = 1000  # records in the facts that test whether a method takes three clas
 class Privacy(NamedTuple):
     """The privacy cost of a fit, and its conditions.
 
-    Under add_remove it is the budget alone, because all else depends on the number of records, which this relation
-    does not make public: give that number to `library.price`.
+    Under add_remove it holds the budget only.  If the number of records is public, ask `library.price`.
 
     Attributes
     ----------
     event : DpEvent, what was done to the data.
     epsilon, delta : float, the promise of the method's own theorem.
     adjacency : neighbour relation of that promise.
-    price : dict, the columns of `library.price`, with the proven epsilon as epsilon_proven.
+    price : dict, the columns of `library.price`, with the proven epsilon as epsilon_proven; under add_remove those of
+        the promise.
     assumptions : tuple of str, what the guarantee needs and the code cannot enforce.
     violated : list of str, what the guarantee needs and this fit did not have; [] if it had all.  It depends
-        only on public facts and the released parameters.
+        only on public facts and the released parameters.  See `library.Answer`.
     """
 
     event: DpEvent
@@ -72,7 +72,6 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
 
     The default learner is DP-GD, with the same settings for all tables.  On Spambase, a held-out table with 3,677
     training rows, its test accuracy at a proven epsilon of 1 is .83; it is .93 without privacy.
-    `dplangevin.recommend` says for which tables another learner is nearer to no privacy.
 
     Parameters
     ----------

@@ -10,12 +10,11 @@
 >>> low.theta.shape, low.predict(X[:5]).shape, round(low.guarantee.epsilon, 3)
 (torch.Size([50, 3]), torch.Size([5, 2]), 0.5)
 >>> cost = price(Dpvi(), problem, Budget(8.0, 1e-5))  # not of the answer: it depends on the number of records
->>> print(high.guarantee.adjacency, round(cost["epsilon_proven"], 1), high.violated)
-add_remove 6.0 []
+>>> print(high.guarantee.adjacency, round(cost["epsilon_proven"], 1))
+add_remove 6.0
 """
 
 import math
-import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -50,17 +49,16 @@ from dplangevin.problems.losses import Loss, classifier
 from dplangevin.text import weak_delta
 
 PRICES = "neighbours", "last_iterate"  # names for `methods.prices.priced`
-OF_RECORDS = "a condition of the theorem fails for this number of records: `price` names it"
-DIGITS = re.compile(r"\d")
+OF_RECORDS = "the theorem has conditions on the number of records: `price` says which of them fail"
 
 
 @dataclass(frozen=True)
 class Answer:
     """The release of a method for one budget.
 
-    It does not contain the rows that the method learned from.  So it can be kept and pickled.  Where records may be
-    added (add_remove), it does not contain their number either, nor anything that depends on it except through the
-    noise: the plan and the facts are without it, and the promise is the budget.
+    It does not contain the rows that the method learned from.  So it can be kept and pickled.  Under add_remove,
+    plan and facts omit the number of records, and the promise is the budget.  theta was computed with that number,
+    which the guarantee takes as public.
 
     Attributes
     ----------
@@ -68,7 +66,8 @@ class Answer:
         class after class.
     plan : Plan, what was done, with the guarantee and the settings (noise_multiplier, l2 ...).
     violated : list of str, what the guarantee needs and the plan does not have; [] if it has all.  It depends
-        only on public facts and theta.
+        only on public facts and theta.  Under add_remove one text stands for all conditions on the number of records,
+        whether they hold or not.
     method : Method
     budget : Budget
     facts : Facts, of the problem.
@@ -106,8 +105,17 @@ class Answer:
 
         Under add_remove it is the promise alone.  Every other column depends on the number of records: give this
         number to the function `price`.
+
+        Raises
+        ------
+        ValueError
+            Under add_remove, for another adjacency.
         """
         promise = self.guarantee
+        if promise.adjacency == "add_remove" and adjacency not in (None, "add_remove"):
+            raise ValueError(
+                f"adjacency = {adjacency!r} needs the number of records: price(method, facts, budget, {adjacency!r})"
+            )
         if promise.adjacency != "add_remove":
             return _price(self.method, self.facts, self.plan, self.budget, adjacency)
         return {
@@ -164,7 +172,7 @@ def learn(
     Warns
     -----
     UserWarning
-        For a delta of 1/n or more.
+        For a delta of 1/n or more, if neighbours have equally many records.
 
     Raises
     ------
@@ -177,24 +185,24 @@ def learn(
         raise ValueError(f"the problem has {len(problem.x)} data sets: give one, as Problem.from_arrays does")
     if not wanted:
         raise ValueError("budgets is empty: give at least one Budget(epsilon, delta)")
-    if weak := weak_delta(max(budget.delta for budget in wanted), problem.facts.n):
-        warnings.warn(weak, stacklevel=2)
     plans = planned(method, problem.facts, wanted)  # all of them before the first is carried out
+    counted = any(plan.guarantee.adjacency != "add_remove" for plan in plans)
+    if counted and (weak := weak_delta(max(budget.delta for budget in wanted), problem.facts.n)):
+        warnings.warn(weak, stacklevel=2)
     known, model, answers = problem.facts, problem.without_rows(), []
     problem = placed(problem, plans[:1], 1, device)  # type: ignore[assignment]
     drawn = _generator(rng, "learn", problem.device)
     for budget in wanted:
         release, (plan,) = released(method, problem, [budget], 1, drawn)
         theta = release.theta[0, 0].cpu().clone()  # a pickle of a view holds the whole tensor
-        notes = violated(method, plan)
+        notes, shown = violated(method, plan), known
+        if plan.guarantee.adjacency == "add_remove":
+            notes = [*plan.violated, *[OF_RECORDS] * hasattr(method.accountant, "violated")]
+            plan, shown = _without_records(plan, budget), known._replace(n=0)
         if not bool(theta.isfinite().all()):
             notes.append("the chain diverged: lower the step size")
         diagnostics: dict[str, Any] = {name: float(of[0, 0]) for name, of in release.not_private.items()}
         diagnostics["not_reached"] = release.not_reached[0]
-        shown = known
-        if plan.guarantee.adjacency == "add_remove":
-            plan, shown = _without_records(plan, budget), known._replace(n=0)
-            notes = [*dict.fromkeys(OF_RECORDS if DIGITS.search(note) else note for note in notes)]
         answers.append(Answer(theta, plan, notes, method, budget, shown, model, diagnostics))
     return answers
 
@@ -354,7 +362,7 @@ def audit(
     any_row : bool, whether the claim is for rows beyond the bound and for labels never seen, too.
     ignore : names of attributes and methods that the learner does not release.
     skip : words in the names of pairs that the claim is not for, such as "absent class".
-    public : ("n",) if the number of records is public.  What depends on it alone is then no violation.
+    public : ("n",): the number of records is public.  Numbers that only it decides do not count.
     floats : bool, whether the lowest bits of released numbers count.
     time : bool, whether the processor time of a fit counts.
     runs : int >= 8, fits on each table of a pair for one bound.
