@@ -69,6 +69,14 @@ def test_equal_laws_and_ties_give_nothing() -> None:
     assert constant.mu == 0
 
 
+def test_order_and_sign_of_the_statistic_do_not_matter() -> None:
+    first, second = gaussian(1.0, 100_000, 3)
+    found = audit(first, second, 1e-2)
+    for other in (audit(second, first, 1e-2), audit(-first, -second, 1e-2)):
+        assert other.epsilon == pytest.approx(found.epsilon, rel=0.05)
+        assert other.mu == pytest.approx(found.mu, rel=0.05)
+
+
 def test_disjoint_and_infinite_statistics_are_bounded_by_the_number_of_runs() -> None:
     found = audit(np.full(100_000, np.inf), np.full(100_000, -np.inf), 0.0)
     assert found.epsilon == pytest.approx(math.log(50_000 / 3.69), abs=0.02)

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,15 @@ def test_a_right_learner_is_not_accused(name: str, many: int, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("table", [BUILT, sandbox.built(["a", "b", "c"], 2.0), sandbox.built(None, 1.0)])
+@pytest.mark.parametrize(
+    "table",
+    [
+        BUILT,
+        sandbox.built(["a", "b", "c"], 2.0),
+        sandbox.built(None, 1.0),
+        sandbox.Table(np.eye(61), np.arange(61)),
+    ],
+)
 def test_pairs_are_neighbours_within_the_bound(table: sandbox.Table, adjacency: Any) -> None:
     regression, bound = table.y.dtype.kind == "f", 2.0 if table.y.dtype.kind == "U" else 1.0
     for any_row in (False, True):
@@ -228,8 +237,27 @@ def test_the_number_of_records_is_public_only_where_the_caller_says_so(exact: bo
     found = audit(train, PURE, public=["n"], **more)
     assert found.of_n == ["parameters['n']"]
     assert found.violated == exact
-    with pytest.raises(ValueError, match="only n, the number of records"):
+    with pytest.raises(ValueError, match=r"only n, .*: give public=\['n'\], or leave it out"):
         audit(train, PURE, public=["rows"])
+
+
+@pytest.mark.parametrize("kind", ["refuses few rows", "one number for each row", "refuses negative features"])
+def test_what_is_released_at_some_sizes_only_does_not_count_where_n_is_public(kind: str) -> None:
+    def train(table: sandbox.Table, seed: int, noise: float = 1.0) -> dict[str, Any]:
+        few, negative = len(table.y) < 6, table.X.min() < 0
+        if (few and kind == "refuses few rows") or (negative and kind == "refuses negative features"):
+            raise ValueError(kind)
+        draws = np.random.default_rng(seed).laplace(size=len(table.y) if kind.startswith("one") else 2)
+        return {"n": len(table.y), "sum": table.y.sum() + noise * draws[0], "draws": draws[1:]}
+
+    rows, skip = None, ["outlier", "three", "row of 0", "duplicate", "wrong", "rare", "cancel"]
+    if kind == "refuses negative features":
+        rows, skip = (np.eye(8) / 2, np.arange(8) % 2), [*skip[:3], "absent"]
+    more: dict[str, Any] = {"neighbours": "add_remove", "public": ["n"], "runs": 100, "skip": skip}
+    found = audit(train, PURE, rows, **more)
+    assert not found.violated
+    assert "parameters['n']" in (found.of_n or [])
+    assert audit(partial(train, noise=0.1), PURE, rows, **more).violated
 
 
 def test_rows_of_the_user_are_shared_and_read_from_files(tmp_path: Path, rng: np.random.Generator) -> None:

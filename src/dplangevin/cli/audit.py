@@ -235,7 +235,7 @@ def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
         )
         output.line()
     for pair, error in found.refused.items():
-        output.line(f"Not tried: {pair}. Every fit fails: {error}", indent=2)
+        output.line(f"Not tried: {pair}. No fit can be compared: {error}", indent=2)
     output.line(
         f"{output.counted(found.fits, 'fit')} on {output.counted(pairs, 'pair')}; {found.runs:,} on each table for one "
         "bound. The bounds of the judged pairs hold together."

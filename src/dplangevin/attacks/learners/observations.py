@@ -20,6 +20,7 @@ from dplangevin.attacks.learners.releases import (
     Learner,
     Release,
     drawn,
+    drawn_each,
     drawn_from,
     parameters,
     set_parameter,
@@ -112,22 +113,53 @@ def _fails(releases: Sequence[Release]) -> bool:
     return all(name.startswith("raises ") for each in releases for name in each)
 
 
-def of_n_alone(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> set[str]:
-    """Return what is the same in all fits on tables with as many rows, whatever these are, and differs between sizes.
+class OfN(NamedTuple):
+    """What only the number of records decides, as so many `fits` show.
 
-    Each table is fitted as it is and with other rows and another label, so that no table is the only one of its size.
+    `values` are names of numbers that are the same in all fits on tables of one size.  `sizes` maps a name to the
+    sizes at which it is always released.  At other sizes it never is.
     """
-    by_size: dict[int, list[Release]] = {}
+
+    values: set[str]
+    sizes: dict[str, set[int]]
+    fits: int
+
+    def left_out(self, pair: Pair) -> set[str]:
+        """Return the names that tell the tables of a pair apart by their sizes only."""
+        one, other = (len(table.y) for table in pair[1:])
+        return self.values | {name for name, at in self.sizes.items() if (one in at) != (other in at)}
+
+
+def of_n_alone(learner: Learner, pairs: Sequence[Pair], seeds: list[int], jobs: int | None) -> OfN:
+    """Fit each table with both seeds, and twice with other rows and another label, so that each size has several.
+
+    Some learners refuse negative features, so one of the other tables has none.  If only some fits of a size raise, the
+    rows decide the error, and the fits that raise do not count.
+    """
+    fits: list[tuple[Table, int]] = []
     for table in (each for pair in pairs for each in pair[1:]):
         others = table.y[table.y != table.y[0]]
-        changed = Table(
-            -table.X / 2, np.concatenate([others[:1] if len(others) else table.y[:1], table.y[1:]])
-        )
-        for each in (table, changed):
-            by_size.setdefault(len(table.y), []).extend(drawn(learner, each, seeds, 1))
-    names = {name for found in by_size.values() for each in found for name in each}
-    values = {name: [{each.get(name, 0.0) for each in found} for found in by_size.values()] for name in names}
-    return {name for name, of in values.items() if all(len(x) == 1 for x in of) and len(set.union(*of)) > 1}
+        y = np.concatenate([others[:1] if len(others) else table.y[:1], table.y[1:]])
+        changed = Table(-table.X / 2, y), Table(np.abs(table.X) / 2, y)
+        fits += zip((table, table, *changed), 2 * seeds, strict=True)
+    by_size: dict[int, list[Release]] = {}
+    for (table, _), each in zip(fits, drawn_each(learner, fits, jobs), strict=True):
+        by_size.setdefault(len(table.y), []).append(each)
+    of_rows = set[str]()
+    for size, found in by_size.items():
+        errors = {name for each in found for name in each if name.startswith("raises ")}
+        if fitted := [each for each in found if not errors & each.keys()]:
+            of_rows |= errors
+        by_size[size] = fitted or found[::4] + found[1::4]  # which are the tables as they are
+    names = {name for found in by_size.values() for each in found for name in each} - of_rows
+    values, sizes = set[str](), dict[str, set[int]]()
+    for name in names:
+        of = {size: {each.get(name) for each in found} for size, found in by_size.items()}
+        if all(len(x) == 1 for x in of.values()) and len(set.union(*of.values()) - {None}) > 1:
+            values.add(name)
+        if all(None not in x or len(x) == 1 for x in of.values()):
+            sizes[name] = {size for size, x in of.items() if None not in x}
+    return OfN(values, {name: at for name, at in sizes.items() if len(at) < len(by_size)}, len(fits))
 
 
 def exact(pair: Pair, first: Sequence[Release], second: Sequence[Release]) -> Iterator[Observation]:

@@ -82,7 +82,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Trained:
-    """A function `(Table, seed) -> parameters`: an array, or arrays by name; `floats`, `time` as in `Fitted`."""
+    """A function `(Table, seed) -> parameters`, an array or arrays by name.  `floats`, `time` are those of `Fitted`."""
 
     function: Callable[[Table, int], Any]
     floats: bool = False
@@ -129,7 +129,7 @@ def set_parameter(estimator: Any, name: str, value: Any) -> None:
 
 
 def flat(name: str, value: Any, depth: int = DEPTH) -> Release:
-    """Return a value as named numbers and statements; {} for an object of another kind."""
+    """Return a value as named numbers and statements.  Return {} for an object of another kind."""
     if isinstance(value, Mapping):
         parts = {f"{name}[{key!r}]": each for key, each in value.items()}
     elif isinstance(value, torch.Tensor):
@@ -191,7 +191,7 @@ def release(learner: Learner, table: Table, seed: int) -> Release:
 
 
 def lowest_bit(x: float) -> float:
-    """Return the exponent e of the largest power 2^e that x is a multiple of; -1 for 0.
+    """Return the largest e such that x is a multiple of 2^e.  Return -1 for x = 0.
 
     A sum of an answer and continuous noise is rounded to a double.  The lowest bits of small sums then show
     how large the answer is.
@@ -210,24 +210,24 @@ def _is_number(name: str) -> bool:
 
 def drawn(learner: Learner, table: Table, seeds: Sequence[int], jobs: int | None = None) -> list[Release]:
     """Return the releases of independent fits, one for each seed, in processes of joblib."""
-    return _drawn(learner, [(table, seed) for seed in seeds], jobs)
+    return drawn_each(learner, [(table, seed) for seed in seeds], jobs)
 
 
 def alternating(
     learner: Learner, tables: Sequence[Table], seeds: Sequence[Sequence[int]], jobs: int | None = None
 ) -> list[list[Release]]:
-    """Return the releases on two tables, as `drawn` does, by fits that take turns.
+    """Return the releases on two tables, as `drawn` does.  Their fits take turns.
 
     So a machine that becomes slower slows both.  Every other turn begins with the second table.
     """
     size = len(seeds[0])
     turns = [(i, side if i % 2 == 0 else 1 - side) for i in range(size) for side in (0, 1)]
-    found = _drawn(learner, [(tables[side], seeds[side][i]) for i, side in turns], jobs)
+    found = drawn_each(learner, [(tables[side], seeds[side][i]) for i, side in turns], jobs)
     by_turn = dict(zip(turns, found, strict=True))
     return [[by_turn[i, side] for i in range(size)] for side in (0, 1)]
 
 
-def _drawn(learner: Learner, fits: Sequence[tuple[Table, int]], jobs: int | None) -> list[Release]:
+def drawn_each(learner: Learner, fits: Sequence[tuple[Table, int]], jobs: int | None) -> list[Release]:
     """Return the releases of fits on these tables with these seeds, in order."""
     if jobs == 1 or len(fits) < 2 * CHUNKS:
         return _several(learner, fits)
@@ -267,7 +267,7 @@ def _text(kind: type, said: object) -> str:
 
 @contextmanager
 def kept() -> Iterator[tuple[Any, Any, torch.Tensor]]:
-    """Put the states of the global generators of NumPy, Python and torch back afterwards; yield them."""
+    """Yield the states of the global generators of NumPy, Python and torch.  Restore them afterwards."""
     states = _states()
     try:
         yield states

@@ -46,7 +46,7 @@ class Pair(NamedTuple):
 
 
 def built(classes: Sequence[Any] | None, row_bound: float) -> Table:
-    """Return a small table: short rows, with labels in turn; None for labels that are numbers."""
+    """Return a small table of short rows with labels in turn.  Classes None: labels are numbers."""
     angle = np.arange(RECORDS) * 2 * np.pi / RECORDS
     x = INNER * row_bound * np.column_stack([np.cos(angle), np.sin(angle)]).round(3)
     ends = [-1.0, 1.0] if classes is None else classes
@@ -54,18 +54,18 @@ def built(classes: Sequence[Any] | None, row_bound: float) -> Table:
 
 
 def long_pairs(classes: Sequence[Any] | None, row_bound: float, adjacency: Adjacency) -> list[Pair]:
-    """Return pairs of built tables of 60 rows, on which a fault shows that grows with the number of rows.
+    """Return pairs of built tables of 60 rows.
 
-    The rows of a class point in about one direction, with the length of the bound.  Record 0 lies in the direction of
-    the last class, and is the worst for one kind of fault in each pair.
+    Some faults grow with the number of rows.  Each pair is the worst case of one of them.  The rows of a class point
+    in about one direction.  Their length is the bound.  Record 0 lies in the direction of the last class.
     """
     ends = [-1.0, 1.0] if classes is None else [*classes]
     at = np.arange(LONG) % len(ends)
     angle = 2 * np.pi * (at + 1) / len(ends) + FAN * np.linspace(-1, 1, LONG)
     x = row_bound * np.column_stack([np.cos(angle), np.sin(angle)]).round(3)
-    along, y = np.array([row_bound, 0.0]), np.asarray(ends)[at]
+    along, labels = np.array([row_bound, 0.0]), np.asarray(ends)
     x *= np.minimum(1.0, row_bound / np.linalg.norm(x, axis=1, keepdims=True))
-    low, high = y[0], y[len(ends) - 1]
+    y, low, high = labels[at], labels[0], labels[-1]  # more classes than rows: no row has the last
     rare = np.where((np.arange(LONG) != 1) & (y == high), low, y)
     rare[1] = high
     half = LONG // 2
@@ -86,7 +86,7 @@ def long_pairs(classes: Sequence[Any] | None, row_bound: float, adjacency: Adjac
 
 
 def checked(table: Table, row_bound: float) -> Table:
-    """Return the table as arrays; raise ValueError for a table that has no neighbours within the bound."""
+    """Return the table as arrays.  Raise ValueError if it has no neighbours within the bound."""
     positive(row_bound=row_bound)
     x, y = np.asarray(table.X, float), np.asarray(table.y)
     require(x.ndim == 2 and y.shape == x.shape[:1], f"X {x.shape} and y {y.shape} must be (n, d) and (n,)")
@@ -107,10 +107,10 @@ def checked(table: Table, row_bound: float) -> Table:
 def pairs(
     table: Table, row_bound: float, adjacency: Adjacency, regression: bool = False, any_row: bool = False
 ) -> list[Pair]:
-    """Return the pairs of neighbours of a table, of which record 0 is replaced or, under add_remove, missing.
+    """Return pairs of neighbouring tables.  Record 0 is replaced or, under add_remove, missing.
 
-    `any_row` adds a row beyond the bound, and a label that no other record has.  A learner whose claim is for rows
-    within bounds, or for stated classes, may answer such records with an error.
+    `any_row` adds a row beyond the bound, and a label that no other record has.  Some claims are only for rows within
+    bounds or for stated classes.  Their learners may answer such records with an error.
     """
     x = table.X - table.X.mean(0)
     along = np.linalg.eigh(x[1:].T @ x[1:]).eigenvectors[:, 0]

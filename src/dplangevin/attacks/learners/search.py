@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dplangevin.attacks.audit import STRICTER, Event, check_confidence, chosen, lower_rate, upper_rate
-from dplangevin.attacks.learners.observations import Observation, exact, of_n_alone, seen
+from dplangevin.attacks.learners.observations import Observation, OfN, exact, of_n_alone, seen
 from dplangevin.attacks.learners.releases import SAID, Learner, Release, alternating, drawn
 from dplangevin.attacks.learners.sandbox import Pair
 from dplangevin.attacks.learners.statistics import Statistic, learned
@@ -66,12 +66,14 @@ class LearnerAudit(NamedTuple):
     claims : Budget
     confidence : float in (0, 1).
     runs : int, fits on each table for one bound.
-    fits : int, all fits of the search, the judgement and the confirmation.
+    fits : int, all fits of the search, the judgement and the confirmation, and those that show what n decides.
     judged : list of Witness, the strongest first.  Their bounds hold together.
     confirmed : Witness or None, the strongest one by new runs, if its bound exceeds the claim.
-    refused : dict, pair -> the error of all fits on both of its tables.
+    refused : dict, pair -> the error of all fits on both of its tables, or that only n decides what they release.
     observations : list of Observation
-    of_n : list of str or None, what depends on the number of records alone, where the caller says that it is public.
+    of_n : list of str or None
+        Names of released numbers that only the number of records decides.  None: the caller did not say that this
+        number is public.
     """
 
     claims: Budget
@@ -124,15 +126,18 @@ def audited(
     check_confidence(confidence)
     require(math.isfinite(claims.epsilon), "a claim of epsilon inf cannot be violated: give a finite one")
     require(
-        set(public) <= {"n"}, f"public = {', '.join(public)}: only n, the number of records, can be public"
+        set(public) <= {"n"},
+        f"public = {', '.join(public)}: only n, the number of records, can be public: "
+        "give public=['n'], or leave it out",
     )
-    left_out = of_n_alone(learner, pairs, _seeds(2, rng, 5)) if public else set()
+    of_n = of_n_alone(learner, pairs, _seeds(2, rng, 5), jobs) if public else OfN(set(), {}, 0)
     error = (1 - confidence) / 2
     part = max(runs // PART, FEWEST)
     found: list[tuple[float, int, Witness]] = []
     refused: dict[str, str] = {}
     facts: dict[tuple[str, str], Observation] = {}
-    fits = 0
+    fits = of_n.fits
+    nothing = "only n decides what is released" if public else "releases nothing"
 
     def sides(stage: int, at: int, pair: Pair, size: int) -> tuple[list[Release], list[Release]]:
         nonlocal fits
@@ -144,14 +149,16 @@ def audited(
             first, second = (
                 drawn(learner, table, of, jobs) for table, of in zip(pair[1:], seeds, strict=True)
             )
+        left_out = of_n.left_out(pair)
         both = [[{k: v for k, v in each.items() if k not in left_out} for each in s] for s in (first, second)]
         return both[0], both[1]
 
     for at, pair in enumerate(pairs):
         first, second = sides(0, at, pair, FEWEST)
         names = {name for each in (*first, *second) for name in each}
-        if all(name.startswith("raises ") for name in names):
-            refused[pair.name] = min(names, default="releases nothing").removeprefix("raises ")
+        raises = all(name.startswith("raises ") for name in names)
+        if not names or (raises and {} not in (*first, *second)):
+            refused[pair.name] = min(names, default=nothing).removeprefix("raises ")
             continue
         more = sides(1, at, pair, 2 * part - FEWEST)
         first, second = first + more[0], second + more[1]
@@ -180,7 +187,7 @@ def audited(
     observations = [*facts.values()]
     witnesses = [witness for witness, _ in judged]
     given = (claims, confidence, runs, fits, witnesses, confirmed, refused, observations)
-    return LearnerAudit(*given, sorted(left_out) if public else None)
+    return LearnerAudit(*given, sorted(of_n.values | {*of_n.sizes}) if public else None)
 
 
 def _seeds(size: int, *key: int) -> list[int]:
