@@ -112,8 +112,7 @@ def reproduce(args: argparse.Namespace) -> int:
         put_in_order()
         if status and not any((folder / ".git").exists() for folder in (Path.cwd(), *Path.cwd().parents)):
             print("To run DVC without git: dvc config --local core.no_scm true", file=sys.stderr)
-        excused = () if args.strict else (summary.WAITING,) if args.exhibit else summary.EXCUSED
-        return summary.report(Path(log), status, exhibits, excused)
+        return summary.report(Path(log), status, exhibits, strict=bool(args.strict or args.exhibit))
 
 
 def end(dvc: subprocess.Popen[bytes]) -> None:
@@ -140,14 +139,16 @@ def mend() -> None:
     with suppress(OSError), FileLock(GUARD, timeout=ENDS):  # DVC holds this lock while it writes the list
         text, processes = HELD.read_text("utf-8"), psutil.process_iter(["cmdline"])
         pids = {int(pid) for pid in re.findall(r'"pid": (\d+)', text)}
-        at_work = {each.pid for each in processes if "dvc" in "/".join(each.info["cmdline"] or ()).split("/")}
+        others = {p.pid for p in processes if "dvc" not in "/".join(p.info["cmdline"] or ()).split("/")}
         try:
-            stale = json.loads(text) and pids and not pids & at_work
+            json.loads(text)
         except ValueError:
-            stale = True
-        if stale:
             HELD.unlink()
             print(f"{HELD} was left by a run that was killed; it is removed.", file=sys.stderr)
+        else:
+            for pid in pids & others:  # DVC itself drops an entry whose pid no process has
+                who = f"{HELD} names process {pid}, which is no DVC on this machine"
+                print(f"{who}: unless it is one on another, remove the file.", file=sys.stderr)
     if not LOCK.exists():
         return
     try:

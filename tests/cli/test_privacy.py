@@ -261,7 +261,13 @@ def test_how_epochs_become_steps_is_said() -> None:
         f"price {steps} --method dp_sgd --epsilon 1",
     ):
         said = " ".join(run(words).stdout.split())
-        assert "43.15 steps, rounded down to 43; 45 if each epoch ends with a part batch" in said, words
+        assert "--epochs 3 makes 43.15 steps; we take 43." in said, words
+        assert "A program" not in said
+    kept = " A program that keeps the last, smaller batch makes 45: give --steps 45."
+    for sampling, more in (("subset", kept), ("full", "")):
+        words = "--records 100 --epochs 2.5" if sampling == "full" else steps
+        said = document(f"price {words} --noise 3 --sampling {sampling}")["rounding"]
+        assert re.fullmatch(rf"--epochs [\d.]+ makes [\d.]+ steps; we take \d+\.{more}", said)
     for given in ("--records 6000 --batch 300 --epochs 3", "--records 1841 --batch 128 --steps 43"):
         assert not document(f"price {given} --noise 3")["rounding"]
 

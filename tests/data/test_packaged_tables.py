@@ -132,7 +132,7 @@ def test_a_table_without_a_header_has_the_columns_of_its_schema(tmp_path: Path) 
     assert data.meta["features"] == ["x", "kind=a", "kind=b", "bias"]
     assert data.x_train[0].tolist() == [[-1, 1, 0, 1], [-0.5, 0, 1, 1], [0, 1, 0, 1], [1, 0, 1, 1]]
     assert data.y_train[0].tolist() == [1, -1, -1, 1]
-    assert data.meta["clipped"] == {"x": 2}  # 9 in both parts
+    assert data.meta["clipped"] == {"x": 1}  # 9, of one file
     assert data.meta["row_norm_bound"] == pytest.approx(np.sqrt(3))
 
 

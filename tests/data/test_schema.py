@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dplangevin.data import DataError, Dataset, columns, generator, template
 from dplangevin.data import schema as schemas
+from dplangevin.data.encoding import encode
 from dplangevin.data.loaders import table as loader
 from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split, cross_validation
@@ -61,7 +62,7 @@ def test_rows_are_made_of_public_constants_alone(tmp_path: Path) -> None:
         [1, 0, 1, 0, 0, 0, 1],
     ]
     np.testing.assert_allclose(data.x_train[0], wanted, atol=1e-6)
-    assert data.meta["clipped"] == {"age": 2}  # to train and to test on
+    assert data.meta["clipped"] == {"age": 1}  # read once, to train and to test on
     assert data.meta["row_norm_bound"] == 2.0  # three columns and the bias
     assert np.linalg.norm(data.scaled("global").x_train[0], axis=1).max() <= 1
     assert data.y_train.tolist() == [[-1, 1, -1, 1]]
@@ -86,11 +87,24 @@ def test_numeric_targets_are_scaled_by_their_range_and_scored_in_their_units(tmp
     data = load(path, given)
     assert data.target == (17.0, 100.0)
     np.testing.assert_allclose(data.y_train[0], [2 * 24 / 83 - 1, 1, -1, 1])
-    assert data.meta["clipped"] == {"age": 2}
+    assert data.meta["clipped"] == {"age": 1}
     away = np.abs(np.array([41, 100, 17, 100]) - 70.5).mean()  # the median of what is clipped
     assert data.constant() == {"constant_absolute_error": pytest.approx([away], rel=1e-6)}
     data.save(tmp_path / "mine.npz")
     assert Dataset.load(tmp_path / "mine.npz").target == data.target
+
+
+def test_encode_warns_of_every_assumption_and_takes_a_bound(tmp_path: Path) -> None:
+    path, flags = table(tmp_path), {"kinds_from_data": True, "ranges_from_data": True, "unlabelled": "drop"}
+    with pytest.warns(UserWarning, match="mine.csv: ") as found:
+        encode(path, {**GIVEN, **flags})
+    said = [str(each.message) for each in found]
+    assert [text[:10] for text in said] == ["mine.csv: "] * 3
+    assert "whether values are missing" in said[1]
+    free = {**GIVEN, "columns": {**GIVEN["columns"], "age": {"mean": 40, "sd": 20}}}
+    with pytest.raises(ValueError, match="row_norm_bound: give it"):
+        encode(path, free)
+    assert encode(path, free, row_norm_bound=4.0).X[0, -1] == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("fill", [False, True])
@@ -109,6 +123,7 @@ def test_a_template_is_read_back_and_shows_no_row_unless_asked(tmp_path: Path, f
         assert given["columns"]["ward"] == {"values": ["A", "B", "ü"]}
         assert given["missing"]["as"] == "category"
         assert "READ OFF THE DATA" in text
+        assert "# Kinds, `missing` and dropped columns were read off the rows: check them" in text
         assert Schema.of(given, "x").assumptions == [*schemas.FLAGS.values()]
         checked = {**given, "kinds_from_data": "false"}
         assert Schema.of(checked, "x").assumptions == [schemas.FROM_DATA]

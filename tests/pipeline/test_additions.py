@@ -52,6 +52,7 @@ price_neighbours: replace_one
 epsilons: {wine: [1.0, 10.0]}
 metrics: true
 """
+CODE = "data/manifest/code.json"
 
 
 def stage(folder: Path, *words: str) -> None:
@@ -133,6 +134,20 @@ def test_a_method_from_outside_the_package_is_priced_and_shown(project: Path) ->
     assert "noisy_mean" in [label.get_text() for label in panel.get_yticklabels()]
     assert style.look("noisy_mean").colour in style.FALLBACK_COLOURS
     assert set(json.loads((project / "results/metrics/mine-wine.json").read_bytes())["noisy_mean"]) > {"at_1"}
+
+
+@pytest.mark.slow
+def test_an_edit_of_a_method_from_outside_changes_the_runs_that_name_it(project: Path) -> None:
+    before, path = json.loads((project / CODE).read_bytes()), project / "mine/noisy_mean.py"
+    for more, changed in (("\n# a comment\n", set()), ("\nUNUSED = 1\n", {"mine-wine"})):
+        path.write_text(METHOD + more)
+        stage(project, "fingerprint.py")
+        after = json.loads((project / CODE).read_bytes())
+        assert {name for name, found in after["run"].items() if found != before["run"][name]} == changed
+        assert {kind: names for kind, names in after.items() if kind != "run"} == {
+            kind: names for kind, names in before.items() if kind != "run"
+        }
+    path.write_text(METHOD)
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_every_scale_composes_and_has_its_part_for_what_a_pipeline_adds(scale: s
 
 
 @pytest.mark.slow
-def test_experiments_and_claims_name_what_exists() -> None:
+def test_experiments_exhibits_and_claims_name_what_exists() -> None:
     cfg = composed("pipeline=svhn")
     runs: dict[str, set[str]] = {}  # by folder
     for name, spec in cfg.experiment.items():
@@ -107,6 +107,20 @@ def test_experiments_and_claims_name_what_exists() -> None:
         assert entry.backbone in cfg.backbone
     for problem in cfg.problem.values():
         assert problem.get("backbone") is None or problem.backbone in cfg.backbone
+    for name in stems("exhibit"):
+        exhibit = config.content("exhibit", name, cfg)
+        if exhibit["source"] == f"results/analyses/{name}.csv":
+            assert name in cfg.analysis
+            continue
+        if exhibit["source"].endswith(".csv"):  # made outside DVC
+            assert (CONF.parent / exhibit["source"]).exists()
+            continue
+        assert set(exhibit.get("methods", [])) <= set(cfg.method)
+        if "weights" in exhibit:
+            assert set(exhibit["weights"]) <= set(cfg.pretrain)
+            continue
+        there = set().union(*(runs[folder] for folder in read.folders(exhibit, cfg)))
+        assert set(exhibit.get("runs", [])) <= there
     for name in stems("claim"):
         claim = config.content("claim", name, cfg)
         assert set(claim.get("analyses", [])) <= set(cfg.analysis)
@@ -399,7 +413,7 @@ def test_overrides_with_spaces_reach_the_check_of_dvc(
         raise config.ConfigError("enough")
 
     monkeypatch.setattr(repro.lock, "spawn", spawned)
-    monkeypatch.setattr(repro.summary, "report", lambda *_: 0)
+    monkeypatch.setattr(repro.summary, "report", lambda *_, **__: 0)
     monkeypatch.setattr(config, "compose", compose)
     given = Namespace(exhibit=None, target=None, force=False, strict=False, overrides=overrides)
     assert repro.reproduce(given) == 0

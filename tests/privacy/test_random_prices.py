@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from quick import sample
 from sampled_steps import poisson, without_replacement
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 
 from dplangevin.methods.ops import Ops
 from dplangevin.privacy import Budget, LangevinDpEvent, PosteriorSampleDpEvent, events
@@ -80,6 +80,25 @@ def normal_line(reach: float) -> tuple[np.ndarray, np.ndarray]:
     return x, np.exp(-(x**2) / 2) * (x[1] - x[0]) / math.sqrt(2 * math.pi)
 
 
+def allocated(noise: float, epsilon: float) -> float:
+    """Return delta for removing a record from one epoch of two steps.  The second step is in closed form."""
+    mu, ratio = 1 / noise, math.exp(epsilon)
+    g, mass = normal_line(mu)
+    rest = np.exp(mu * g - mu**2 / 2) - 2 * ratio  # E max(0, W + rest), W = exp(mu G - mu^2/2)
+    at = (np.log(np.maximum(-rest, 1e-300)) + mu**2 / 2) / mu
+    inside = np.exp(log_ndtr(mu - at)) + rest * np.exp(log_ndtr(-at))
+    return float(mass @ np.where(rest >= 0, 1 + rest, np.maximum(inside, 0.0))) / 2
+
+
+@random_cases
+@given(st.floats(-0.3, 1.0), st.floats(-8.0, -1.0))
+def test_random_allocation(noise: float, power: float) -> None:
+    z, delta = 10**noise, 10**power
+    price = TIGHT.epsilon(RandomAllocationDpEvent(2, GaussianDpEvent(z)), delta, "add_remove")
+    assert allocated(z, price) <= delta * (1 + 1e-4)
+    assert price < 1e-2 or allocated(z, price / ABOVE) > delta
+
+
 @random_cases
 @given(st.floats(0.01, 0.99), st.floats(0.0, 2.0), st.integers(1, 60), st.floats(-1.5, 1.0), powers, kinds)
 def test_the_last_iterate_of_a_quadratic(
@@ -109,6 +128,34 @@ def test_ops_under_a_gaussian_prior(asked: float, precision: float, power: float
     # linear losses of slope +-bound: the posterior moves by 2 rho bound/precision, of deviation precision^(-1/2)
     mu = 2 * mpf(rho) * mpf(bound) / mp.sqrt(mpf(10**precision))
     holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power)
+
+
+def both_steps(parts: list[tuple[float, float]], epsilon: float) -> float:
+    """Return delta for removing a record from two Poisson-sampled steps, each (rate, noise)."""
+    (q, z), (rate, noise) = parts
+    x, bell = normal_line(1 / z)
+    shift = np.exp(x / z - 1 / (2 * z * z))
+    left = epsilon - np.log1p(q * (shift - 1))
+    ratio = (np.exp(np.minimum(left, 600.0)) - 1) / rate
+    inside = np.log1p(np.maximum(ratio, -1 + 2.0**-53)) * noise + 1 / (2 * noise)
+    upper = (
+        (1 - rate) * ndtr(-inside)
+        + rate * ndtr(1 / noise - inside)
+        - np.exp(np.minimum(left, 600.0)) * ndtr(-inside)
+    )
+    second = np.where(ratio <= -1, 1 - np.exp(left), np.maximum(upper, 0.0))
+    return float((bell * (1 - q + q * shift)) @ second)
+
+
+@random_cases
+@given(st.floats(-0.3, 1.0), st.floats(-0.3, 1.0), rates, rates, st.floats(-8.0, -1.5))
+def test_two_sampled_steps(first: float, second: float, q: float, rate: float, power: float) -> None:
+    parts, delta = [(q, 10**first), (rate, 10**second)], 10**power
+    event = ComposedDpEvent([PoissonSampledDpEvent(each, GaussianDpEvent(z)) for each, z in parts])
+    price = TIGHT.epsilon(event, delta, "add_remove")
+    assert both_steps(parts, price) <= delta * (1 + 1e-5)
+    if price > 1e-2:
+        assert both_steps(parts, price / ABOVE) > delta
 
 
 @random_cases

@@ -107,6 +107,22 @@ def test_many_noise_levels():
 # Posterior samples, and the hybrid of one and sampled steps
 
 
+@pytest.mark.parametrize(
+    ("eta", "delta", "expected"),
+    [  # mpmath: golden-section over t of p_t - e^eps q_t, then bisection over eps
+        (1.0, 1e-5, 0.994965266609),
+        (0.1, 1e-2, 0.0373314731029),
+        (10.0, 1e-3, 9.93573433452),
+        (0.01, 1e-3, 0.00368125203659),
+    ],
+)
+def test_bounded_range_epsilon(eta, delta, expected):
+    event = PosteriorSampleDpEvent(eta / 8, 4.0)
+    assert TIGHT.epsilon(event, delta) == pytest.approx(expected, rel=1e-9)
+    assert TIGHT.epsilon(PosteriorSampleDpEvent(eta / 4, 4.0), delta, "add_remove") == pytest.approx(expected)
+    assert TIGHT.epsilon(event, 0.0) == pytest.approx(eta)
+
+
 @pytest.mark.parametrize(("rho", "radius"), [(0.1, 3.0), (1.0, 1.0), (0.02, 10.0)])
 def test_posterior_sample_bounds_exact_one_dimensional_posteriors(rho, radius):
     theta = np.linspace(-radius, radius, 40_001)

@@ -177,8 +177,7 @@ def compare(
 ) -> None:
     """Compare private learners on a table of your own, at equal promised and at equal proven epsilon.
 
-    The command starts with the learner that `dplangevin recommend` names, and runs it first. It prints a table with
-    intervals. It writes a page, figures and all numbers to a folder.
+    The command prints a table with intervals. It writes a page, figures and all numbers to a folder.
 
     The same command continues a run that was interrupted.
 
@@ -189,10 +188,7 @@ def compare(
     from dplangevin import files
     from dplangevin.cli.comparison import START, Comparison, methods_named, tuned
     from dplangevin.cli.output import counted
-    from dplangevin.cli.recommend import sentences
     from dplangevin.data import template as templates
-    from dplangevin.data.loaders.table import feature_names
-    from dplangevin.leaderboard import recommend
     from dplangevin.pipeline import executor
 
     try:
@@ -244,11 +240,6 @@ def compare(
     read = templates.summary(reading, stated, dropped)
     if test is not None:
         read.append(_read_test(test, table, stated))
-    if stated.classes is not None:
-        facts = reading.rows, len(feature_names(stated)), len(stated.classes)
-        found = {each: recommend(*facts, each) for each in comparison.epsilons}
-        read += sentences(found)
-        comparison = comparison.with_first({own.method for own in found.values()})
     predicted = templates.predicted(reading, target, stated.given())
     for text in (predicted, *read):
         console.print(text, markup=False, highlight=False, soft_wrap=True)

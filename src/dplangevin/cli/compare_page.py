@@ -289,7 +289,7 @@ class Page:
         public = "First state ranges and categories in a schema. " if self.schema.ranges_from_data else ""
         return [
             f"To publish: {public}Choose the method on public data, or by a rule fixed in advance. Then fit it once on "
-            f"all rows, without a seed{': the lines at the end do so' * bool(self.kept[1])}.",
+            "all rows, without a seed.",
             "To tune: --tune 10 chooses settings on the private rows, and its ε covers that. Or give a method with "
             "your settings by --method, and choose on public rows: a choice by these scores costs privacy that no ε "
             "here counts.",
@@ -306,36 +306,43 @@ class Page:
             return "", ""
         name, classes = best.method.iloc[0], set[type]()
         private = self._private[self._private.method.eq(name)]
-        asked = private.epsilon.iloc[int((private.epsilon_proven / wanted - 1).abs().argmin())]
+        run = private.iloc[int((private.epsilon_proven / wanted - 1).abs().argmin())]
         method = expression(instantiate(self.outcome.methods[name]), classes, 4)
         pate = "    public=public_rows,  # rows that need no privacy, encoded alike\n" * (name == "pate")
         table_file = self.comparison.folder / self.comparison.file
         rows = f"encode({str(table_file)!r}, {str(self.comparison.results / 'schema.yaml')!r})"
-        budget = f"epsilon={asked:g}, delta={self.comparison.delta:g}"
+        budget = f"epsilon={run.epsilon:g}, delta={self.comparison.delta:g}"
         if self.schema.classes is None:
             used = {"Budget", "Problem", "encode", "learn"}
             fit = (
                 "problem = Problem.from_arrays(\n"
                 '    X, y, row_bound=row_bound, loss="huber", label_bound=1.0  # y is in [-1, 1]\n)\n'
                 f"(model,) = learn(\n    {method},\n    problem,\n    Budget({budget}),\n)\n"
-                "model.price()"
             )
+            answer, cost = "model", "model.price()"
         else:
             used = {"PrivateClassifier", "encode"}
             fit = (
                 f"model = PrivateClassifier(\n    {method},\n    {budget.replace(', ', f',{chr(10)}    ')},\n"
                 f"    row_bound=row_bound,\n    bias=False,  # X has a constant column\n"
-                f"    classes={[*self.schema.classes]},\n{pate})\nmodel.fit(X, y).privacy_.price"
+                f"    classes={[*self.schema.classes]},\n{pate})\n"
             )
-        own = [kind for kind in classes if kind.__name__ not in dplangevin.__all__]
+            answer, cost = "model.fit(X, y).answer_", "model.fit(X, y).privacy_.price"
+        if run.adjacency == "add_remove":  # an answer has no price, which depends on the number of rows
+            used.add("price")
+            cost = (
+                f"answer = {answer}\nfacts = answer.facts._replace(n=len(X))\n"
+                f'price(answer.method, facts, answer.budget, "{NEIGHBOURS}")'
+            )
+        own = [kind for kind in classes if getattr(dplangevin, kind.__name__, None) is not kind]
         used |= {kind.__name__ for kind in classes if kind not in own}
         imports = [f"from {kind.__module__} import {kind.__name__}" for kind in own]
         names = ", ".join(sorted(used))
         names = f"(\n    {names},\n)" if len(names) > WIDE else names
         imports.append(f"from dplangevin import {names}")
-        lines = [*sorted(imports), "", f"X, y, row_bound = {rows}", f'{fit}["epsilon_proven"]']
+        lines = [*sorted(imports), "", f"X, y, row_bound = {rows}", f'{fit}{cost}["epsilon_proven"]']
         title = f"To fit and keep {look(name).label}, the best at a proven ε of {number(wanted)}, in Python:"
-        return title, "\n".join(lines)
+        return title, "\n".join(["# chosen by the scores above: no ε counts that choice", *lines])
 
     @property
     def headroom(self) -> str:

@@ -12,7 +12,7 @@ the folder of results contains the secret that determines it, until these result
 import math
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -75,9 +75,9 @@ class Cost(NamedTuple):
     slow: bool = False  # whether `quick` leaves the method out: minutes for its samples or its price
 
 
-START = 8.0  # seconds until the processes that fit have started, and for the page
-# measured on one core at n = 480 to 24,000, d = 11 to 105, 9 to 60 fits
-OTHER = Cost(0.1, 5e-3, 0.0)
+START = 8.0  # seconds to start the processes that fit, and to write the page
+OTHER = Cost(0.1, 5e-3, 0.0)  # of a method without an entry in COSTS
+# Measured on one core at n = 480 to 24,000, d = 11 to 105, 9 to 60 fits.
 COSTS = {
     "nonprivate": Cost(0.1, 2e-5, 3e-8),
     "objpert": Cost(0.15, 2e-5, 8e-8),
@@ -156,11 +156,6 @@ class Comparison:
             )
         if self.results.exists() and not self.results.is_dir():
             raise ValueError(f"--out {self.results} is a file: name a folder, which may be a new one")
-
-    def with_first(self, names: Collection[str]) -> "Comparison":
-        """Return the comparison that runs the methods of these names before the others."""
-        order = sorted(self.methods, key=lambda name: name not in names)
-        return replace(self, methods={name: self.methods[name] for name in order})
 
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
@@ -443,11 +438,11 @@ def expression(value: Any, classes: set[type], indent: int) -> str:
     """Return Python that makes an object, without the defaults of its class; add the classes that it names."""
     if isinstance(value, (list, tuple, ListConfig)):
         return f"[{', '.join(expression(each, classes, indent) for each in value)}]"
-    if not is_dataclass(value) or isinstance(value, type):
+    kind, parts = type(value), list[str]()
+    if kind.__module__ == "builtins":
         return 'float("inf")' if value == math.inf else repr(value)
-    classes.add(kind := type(value))
-    parts = []
-    for part in fields(kind):
+    classes.add(kind)  # a user's class that is no dataclass takes no arguments
+    for part in fields(kind) if is_dataclass(kind) else ():
         usual = part.default if part.default_factory is MISSING else part.default_factory()
         if part.init and (own := getattr(value, part.name)) != usual:
             parts.append(f"{part.name}={expression(own, classes, indent + 4)}")

@@ -272,10 +272,10 @@ def rounding(sampling: Any, options: Options) -> str:
     each, steps = options.records / sampling.size(options.records), sampling.steps(options.records)
     if math.isclose(made := each * options.epochs, steps):
         return ""
-    return (
-        f"--epochs {options.epochs:g} makes {made:,.2f} steps, rounded down to {steps:,}; "
-        f"{math.ceil(math.ceil(each) * options.epochs):,} if each epoch ends with a part batch: give these by --steps"
-    )
+    text = f"--epochs {options.epochs:g} makes {round(made, 2):,.12g} steps; we take {steps:,}."
+    kept = math.ceil(math.ceil(each) * options.epochs)
+    more = f" A program that keeps the last, smaller batch makes {kept:,}: give --steps {kept}."
+    return text + more * (sampling.scheme in ("shuffled", "subset"))
 
 
 def passes(steps: int, sampling: Any, records: int) -> float:

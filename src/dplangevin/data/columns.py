@@ -326,7 +326,7 @@ def why_useless(column: Column, categories: bool) -> str:
         return "it has another text in every row"
     if not column.present or not column.constant:
         return ""
-    return "it has one value" if len(column.texts) == 1 else "its numbers are the same in double precision"
+    return "it has one value" if len(column.texts) == 1 else "all its numbers round to one float64"
 
 
 def mixed(column: Column, labels: bool = False) -> list[str]:

@@ -1,5 +1,6 @@
 """The rows of a user's table as `dplangevin compare` learns from them."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +20,9 @@ class Encoded(NamedTuple):
     row_bound: float
 
 
-def encode(table: str | Path, schema: str | Path | Mapping[str, Any] | Schema) -> Encoded:
+def encode(
+    table: str | Path, schema: str | Path | Mapping[str, Any] | Schema, *, row_norm_bound: float | None = None
+) -> Encoded:
     r"""Return all rows of a table as `dplangevin compare` scales them, by the schema alone.
 
     Parameters
@@ -29,6 +32,9 @@ def encode(table: str | Path, schema: str | Path | Mapping[str, Any] | Schema) -
     schema : str, Path, mapping or Schema
         The public facts about its columns, or their file.  `compare` writes the one that it used to
         `schema.yaml` in its folder of results.
+    row_norm_bound : float > 0 or None
+        Public bound on the norm of a row of encoded columns; longer rows are cut to it.  {mean, sd} needs it.  None:
+        the largest norm that ranges and categories allow.
 
     Returns
     -------
@@ -39,12 +45,17 @@ def encode(table: str | Path, schema: str | Path | Mapping[str, Any] | Schema) -
     row_bound : float
         Public bound on the norm of a row of X.
 
+    Warns
+    -----
+    UserWarning
+        For each assumption of the schema, which no guarantee of a fit names: ranges read off the data, for example.
+
     Raises
     ------
     DataError
         A value does not fit the schema.  The message names file, line and column.
     ValueError
-        The schema is open or outside its domain.
+        The schema is open or outside its domain, or row_norm_bound is missing.
 
     Examples
     --------
@@ -56,13 +67,15 @@ def encode(table: str | Path, schema: str | Path | Mapping[str, Any] | Schema) -
     >>> X.shape, y.tolist(), row_bound
     ((2, 4), ['no', 'yes'], 1.0)
     """
-    if not isinstance(schema, Schema):
-        given, where = (
-            (schema, "schema") if isinstance(schema, Mapping) else (read(Path(schema)), str(schema))
-        )
-        schema = Schema.of(given, where)
+    if isinstance(schema, Mapping):
+        schema = Schema.of(schema, "schema")
+    elif not isinstance(schema, Schema):
+        schema = Schema.of(read(Path(schema)), str(schema))
     path = Path(table)
-    data = loader.load(path.parent, path.stem, path.name, schema, Split(test_file=path.name)).scaled("global")
+    split = Split(test_file=path.name)  # all rows
+    data = loader.load(path.parent, path.stem, path.name, schema, split, row_norm_bound).scaled("global")
+    for text in schema.assumptions:
+        warnings.warn(f"{path.name}: {text}; say so beside every ε of a fit", stacklevel=2)
     y = data.y_train[0]
     if schema.classes is not None:
         y = np.array(schema.classes)[(y > 0).astype(int) if len(schema.classes) == 2 else y]

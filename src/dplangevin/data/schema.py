@@ -25,7 +25,7 @@ exactly ???; the owner must still state it.
 
 Ranges and categories that are read off private rows can reveal these rows. A guarantee then no longer holds.
 A schema with `ranges_from_data: true` says so, and every result that depends on it repeats it.  The same holds
-for `kinds_from_data: true`: then the kinds of columns, the marks and the dropped columns were read off the rows.
+for `kinds_from_data: true`: then kinds, marks, whether values are missing, and dropped columns were read off.
 """
 
 import re
@@ -44,7 +44,7 @@ OPEN = "???"  # an entry that the owner must still state
 LEFT_OUT = "rows without a label left out: which rows have one is taken as public"
 FROM_DATA = "ranges and categories read off the data, not accounted"
 KINDS_FROM_DATA = (
-    "kinds of columns, marks of missing values and dropped columns read off the data, not accounted"
+    "kinds of columns, marks, whether values are missing, dropped columns read off the data, not accounted"
 )
 FLAGS = {
     "ranges_from_data": FROM_DATA,
@@ -87,7 +87,7 @@ class Schema:
     ranges_from_data : bool
         Whether ranges or categories were read off the rows.
     kinds_from_data : bool
-        Whether kinds of columns, marks or dropped columns were.
+        Whether kinds of columns, marks, missing["as"] or dropped columns were.
 
     Raises
     ------
@@ -324,7 +324,7 @@ def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | 
     lines = [f"# Schema of {_flow(source)}.", how]
     if given.get("kinds_from_data"):
         lines.append(
-            "# Kinds, marks and dropped columns were read off the rows: check them, too, from public knowledge."
+            "# Kinds, `missing` and dropped columns were read off the rows: check them, too, from public knowledge."
         )
     lines.append("# Columns: {low: 0, high: 1} for numbers, {values: [a, b]} for categories, or drop.")
     for name in ("target", "classes", "range", *FORMAT):
@@ -340,7 +340,7 @@ def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | 
     lines.append(f"ranges_from_data: {_flow(given['ranges_from_data'])}")
     kinds = given.get("kinds_from_data", False)
     lines.append(
-        f"kinds_from_data: {_flow(kinds)}" + ("  # false once you have checked all below" if kinds else "")
+        f"kinds_from_data: {_flow(kinds)}" + ("  # false once you have checked them" if kinds else "")
     )
     lines.append("columns:")
     for name, entry in given["columns"].items():

@@ -21,8 +21,9 @@ from dplangevin.data.files import DataError
 from dplangevin.data.schema import OPEN, Schema, Unlabelled, is_open
 from dplangevin.data.table import SHOWN, SPACES, Format, listed, no_column, no_number, quoted, shown
 
+YEAR, MONTH, DAY = r"(?:\d{4}|\d{2})", r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])"
 DATE = re.compile(
-    r"(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/. ])(?:\d{1,2}|[^\W\d_]{3,9})\2(?:\d{4}|\d{2}))"
+    rf"(?:\d{{4}}([-/.]){MONTH}\1{DAY}|{DAY}([-/. ])(?:{MONTH}|[^\W\d_]{{3,9}})\2{YEAR}|{MONTH}([-/. ]){DAY}\3{YEAR})"
     r"(?:[T ]+\d{1,2}:\d{2}.*)?"
 )
 FEW = 10  # a target with at most this many different whole numbers has classes
@@ -68,8 +69,8 @@ def template(
     if not classes_of(reading, outcome, task):
         if outcome.constant:
             raise DataError(
-                f"{path}, column {shown(target)}: its numbers are the same in double precision, so there is nothing "
-                "to learn; for classes give --task classification"
+                f"{path}, column {shown(target)}: all its numbers round to one float64, so regression has nothing to "
+                "learn; for classes give --task classification"
             )
         given["range"] = {"low": OPEN, "high": OPEN}
     elif not outcome.many:
@@ -149,7 +150,10 @@ def _exact(form: Format, text: str) -> Decimal:
 def _why_dropped(column: Column, of_kind: str, chosen: bool = False) -> str:
     """Return why a column cannot be a feature, or ""; dates that nobody chose as categories are none."""
     if of_kind == "category" and not chosen and all(map(DATE.fullmatch, column.texts)):
-        return "it has dates, which are no categories: give their days or years as numbers"
+        return (
+            "it has dates, which are no categories: give their days or years as numbers; if they are codes give "
+            "--categories NAME, or state values in the schema"
+        )
     return why_dropped(column, of_kind)
 
 

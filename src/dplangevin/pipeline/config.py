@@ -78,7 +78,7 @@ if hasattr(yaml, "CSafeLoader"):
 def render_stages(*, _root_: DictConfig) -> DictConfig:
     """Return exhibit -> `READ` results, the last of which may be repeated, for stage render of dvc.yaml."""
     exhibits = plan.plain(_root_.pipeline.exhibits)
-    lists = {name: [paths] if isinstance(paths, str) else paths for name, paths in exhibits.items()}
+    lists = {name: paths if isinstance(paths, list) else [paths] for name, paths in exhibits.items()}
     return OmegaConf.create({name: [*paths, *paths[-1:] * READ][:READ] for name, paths in lists.items()})
 
 

@@ -90,7 +90,7 @@ def load(
         return x, y
 
     x, y = arrays(file)
-    test = None if split.test_file is None else arrays(split.test_file)
+    test = None if split.test_file is None else (x, y) if split.test_file == file else arrays(split.test_file)
     meta: dict[str, Any] = {"name": name, "features": feature_names(schema, bias)}
     meta["row_norm_bound"] = float(row_norm_bound)
     if clipped.total():
