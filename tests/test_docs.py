@@ -37,14 +37,12 @@ NOT_RUN = {
     "installs": [
         "make repro",
         "make repro STRICT=1",
-        "make repro CLUSTER=slurm",
         "make repro CLUSTER=tcp://head:8786",
         "make exhibit ID=wang2015_fig1c",
         "make site",
         "pip install .",
         "pip install '.[cluster]'",
         "pip install '.[report]'",
-        "pip install '.[slurm]'",
         "pip install torch --index-url https://download.pytorch.org/whl/cpu",
     ],
     "needs a container engine": [
