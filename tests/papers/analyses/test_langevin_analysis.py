@@ -218,6 +218,17 @@ def test_theorem_fails_on_the_pair_and_all_its_hypotheses_hold(pair: counterexam
     assert table.exact[1] == pytest.approx(35.3, abs=0.05)
 
 
+def test_theorem_fails_for_minibatches_of_every_size_by_two_routes_and_an_attack() -> None:
+    rows = pd.DataFrame(analysis("ryffel2022_counterexample", runs=1_000_000).rows("minibatches", 1))
+    table = rows.pivot(index="x", columns="quantity", values="value")
+    assert [*table.index] == [1, 2, 128, 512]
+    assert np.allclose(table["R exact"], table["R again"], rtol=1e-6)
+    assert np.allclose(table["R claimed"], [0.196, 0.786, 0.0128, 0.203], rtol=4e-3)
+    assert (table["R exact"] > 70 * table["R claimed"]).all()
+    assert (table["ε claimed"] < table["ε audit"]).all()
+    assert (table["ε audit"] < table["ε exact"]).all()
+
+
 def test_theorem_holds_on_the_pair_with_full_batches(pair: counterexample.Counterexample) -> None:
     for steps in (1, 5, 50):
         event = attr.evolve(pair.event(steps), batch=pair.records)

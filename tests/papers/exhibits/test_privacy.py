@@ -113,6 +113,10 @@ def pair() -> pd.DataFrame:
     ]
     rows += [("profile", "claimed", 1e-5, 2.25, "K = 1"), ("profile", "exact", 1e-5, 38.5, "K = 1")]
     rows += [("profile", "exact", 1e-2, 0.0, "K = 1"), ("profile", "audit", 1e-5, 8.125, "K = 1, 9 runs")]
+    rows += [
+        ("minibatches", f"R {name}", 2.0, value, "n = 9, σ = 1")
+        for name, value in (("claimed", 0.5), ("exact", 3.0))
+    ]
     rows += [("hypotheses", "smooth", 1.0, 1.0, "holds"), ("hypotheses", "step size", 1.0, 2.0, "fails")]
     return pd.DataFrame(rows, columns=["kind", "quantity", "x", "value", "note"])
 
@@ -156,6 +160,7 @@ def test_pair_s_numbers_are_in_the_caption(pair: pd.DataFrame) -> None:
     assert "attack is on the theorem's hypotheses" in text
     assert "promised 2.25, exact 38.5, attack at least 8.12 (K = 1, 9 runs)" in text
     assert "1 of 2" in text
+    assert "m = 2, n = 9: R 0.5, exact 3." in text
 
 
 def test_an_epsilon_of_zero_is_not_drawn(pair: pd.DataFrame) -> None:

@@ -1,6 +1,6 @@
-"""A pair of data sets that meets all hypotheses of Theorem 3.1 of ryffel2022 but violates its bound.
+"""Pairs of data sets that meet all hypotheses of Theorem 3.1 of ryffel2022 but violate its bound.
 
-The pair is one-dimensional. On C = [-r, r], with g = L - lambda r, the losses are (pair "flat" in
+A pair is one-dimensional. On C = [-r, r], with g = L - lambda r, the losses are (pair "flat" in
 `attacks.langevin`)
 
 - -g theta + lambda/2 theta^2 for the record that differs,
@@ -9,12 +9,12 @@ The pair is one-dimensional. On C = [-r, r], with g = L - lambda r, the losses a
 
 They are lambda-strongly convex and lambda-smooth on the whole line. They are L-Lipschitz on C, since
 |l'| <= g + lambda r = L. The step size is eta < 1/beta = 1/lambda. theta_0 is drawn from Proj_C
-N(0, 2 sigma^2/lambda). A batch holds one record, and Algorithm 1 takes K steps.
+N(0, 2 sigma^2/lambda). A batch holds m records, and Algorithm 1 takes K steps.
 
-Before the projection, theta after one step has the law (1 - 1/n) N(0, s^2) + (1/n) N(+- eta g, s^2), where
-s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2. This is a bump of weight 1/n on one side or on the
-other. At the bump, one density is e^(2 eta g |theta|/s^2) times the other. The weight 1/n only divides this
-factor. So R_2 is about mu^2 - 2 ln n with mu = eta g/s, while the theorem has a multiple of (mu/n)^2.
+Before the projection, theta after one step has the law (1 - q) N(0, s^2) + q N(+- eta g/m, s^2), where q = m/n
+and s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2. This is a bump of weight q on one side or on the
+other. At the bump, one density is e^(2 eta g |theta|/(m s^2)) times the other. The weight q only divides this
+factor. So R_2 is about mu^2 - 2 ln(n/m) with mu = eta g/(m s), while the theorem has a multiple of (mu m/n)^2.
 
 Why the proof fails: the sensitivity lemma averages the difference of the drifts over the batch B, P(B != B')
 2L/m = 2L/n, and takes this average for the sensitivity S_g of the Renyi dynamics. The Fokker-Planck equation
@@ -25,12 +25,15 @@ at the mean drift is no bound.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from scipy.integrate import quad
+from scipy.special import log_ndtr, logsumexp
+from scipy.stats import norm
 
 from dplangevin.attacks.audit import audit
 from dplangevin.attacks.langevin import last_iterate, pair_for
@@ -38,6 +41,15 @@ from dplangevin.attacks.quadrature import Distributions, epsilon_of, last_iterat
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
+
+
+class Minibatch(NamedTuple):
+    """n, m, sigma and r of a pair; the rest is that of the counterexample."""
+
+    records: int
+    batch: int
+    noise_std: float
+    radius: float
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,8 @@ class Counterexample:
     - "renyi": R_order against K,
     - "profile": epsilon against delta after `shown` steps: promised ("claimed"), exact, and shown by an
       attack ("audit"),
+    - "minibatches": for each m (x) after one step, R_order promised ("R claimed"), exact ("R exact") and by a second
+      route ("R again"), and epsilon at `delta` promised, exact and shown by an attack ("ε claimed", ...),
     - "hypotheses": what each hypothesis requires (x) and what the pair has (value).
 
     The columns are quantity, x, value and note. Except in "hypotheses", x is theta, K or delta.
@@ -69,6 +83,8 @@ class Counterexample:
     attacked : the values of delta at which the pair is attacked.
     runs : runs of the attack on each data set.
     confidence : of each attack epsilon (lower bound).
+    minibatches : pairs with other n, m, sigma and r.
+    delta : of the task "minibatches".
     """
 
     records: int
@@ -86,13 +102,15 @@ class Counterexample:
     attacked: Sequence[float]
     runs: int
     confidence: float
+    minibatches: Sequence[Mapping[str, float]]
+    delta: float
 
     def units(self) -> list[str]:
-        return ["density", "renyi", "profile", "hypotheses"]
+        return ["density", "renyi", "profile", "minibatches", "hypotheses"]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        if unit == "profile":
-            cases = self._profile(generator(seed, unit))
+        if unit in ("profile", "minibatches"):
+            cases = (self._profile if unit == "profile" else self._minibatches)(generator(seed, unit))
         else:
             cases = {"density": self._density, "renyi": self._renyi, "hypotheses": self._hypotheses}[unit]()
         columns = ("quantity", "x", "value", "note")
@@ -145,6 +163,65 @@ class Counterexample:
             text = f"{note}, {attack.runs} runs per data set, confidence {attack.confidence:g}"
             rows.append(("audit", delta, attack.epsilon, text))
         return rows
+
+    def _minibatches(self, rng: torch.Generator) -> list[tuple[str, float, float, str]]:
+        rows: list[tuple[str, float, float, str]] = []
+        for given in self.minibatches:
+            size = Minibatch(**given)  # type: ignore[arg-type]
+            pair = replace(self, **size._asdict())
+            assert all(note == "holds" for *_, note in pair._hypotheses())
+            event, laws, delta = pair.event(1), pair.distributions(1), self.delta
+            attack = audit(
+                *last_iterate(event, self.runs, rng, project=size.radius, others="flat"),
+                delta,
+                self.confidence,
+            )
+            found = {
+                "R claimed": Ryffel2022().renyi(event, self.order),
+                "R exact": renyi(laws, self.order),
+                "R again": pair._renyi_after_one_step(),
+                "ε claimed": Ryffel2022().epsilon(event, delta),
+                "ε exact": epsilon_of(laws, delta),
+                "ε audit": attack.epsilon,
+            }
+            slope = self.lipschitz - self.strong_convexity * size.radius
+            note = (
+                f"n = {size.records:,}, σ = {size.noise_std:g}, R = {size.radius:g}, a = {slope:g}, δ = {delta:g}, "
+                f"{attack.runs:,} runs per data set"
+            )
+            rows += [(name, size.batch, value, note) for name, value in found.items()]
+        return rows
+
+    def _renyi_after_one_step(self) -> float:
+        """Return R_order after one step by adaptive quadrature of the mixture of two Gaussians.
+
+        theta_0 counts as Gaussian: the projection acts on it with probability below 1e-30.
+        """
+        share, eta, order, end = self.batch / self.records, self.step_size, self.order, self.radius
+        std = self.noise_std * math.sqrt(
+            (1 - eta * self.strong_convexity) ** 2 * 2 / self.strong_convexity + 2 * eta
+        )
+        bump = eta * (self.lipschitz - self.strong_convexity * end) / self.batch
+
+        def mixed(law: Callable[[float], float], sign: int, theta: float) -> float:
+            parts = law(theta / std), law((theta - sign * bump) / std)
+            return float(logsumexp(parts, b=(1 - share, share)))
+
+        def integrand(law: Callable[[float], float], sign: int, theta: float) -> float:
+            return order * mixed(law, sign, theta) - (order - 1) * mixed(law, -sign, theta)
+
+        top = max(integrand(norm.logpdf, 1, theta) for theta in np.linspace(-end, end, 2001))
+        inside, _ = quad(
+            lambda theta: math.exp(integrand(norm.logpdf, 1, theta) - top) / std,
+            *(-end, end),
+            points=[-bump, 0.0, bump, min(order * bump, end)],
+            limit=500,
+            epsabs=0.0,
+            epsrel=1e-10,
+        )
+        # the mass beyond an end of C lies on it, on the right as seen from the left
+        ends = [integrand(lambda z: float(log_ndtr(z)), sign, -end) for sign in (1, -1)]
+        return float(logsumexp([top + math.log(inside), *ends])) / (order - 1)
 
     def _hypotheses(self) -> list[tuple[str, float, float, str]]:
         convexity = self.strong_convexity
