@@ -115,7 +115,7 @@ def pair() -> pd.DataFrame:
     rows += [("profile", "exact", 1e-2, 0.0, "K = 1"), ("profile", "audit", 1e-5, 8.125, "K = 1, 9 runs")]
     rows += [
         ("minibatches", f"R {name}", 2.0, value, "n = 9, σ = 1")
-        for name, value in (("claimed", 0.5), ("exact", 3.0))
+        for name, value in (("promised", 0.5), ("exact", 3.0))
     ]
     rows += [("hypotheses", "smooth", 1.0, 1.0, "holds"), ("hypotheses", "step size", 1.0, 2.0, "fails")]
     return pd.DataFrame(rows, columns=["kind", "quantity", "x", "value", "note"])

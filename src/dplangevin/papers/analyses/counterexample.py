@@ -62,8 +62,8 @@ class Counterexample:
     - "renyi": R_order against K,
     - "profile": epsilon against delta after `shown` steps: promised ("claimed"), exact, and shown by an
       attack ("audit"),
-    - "minibatches": for each m (x) after one step, R_order promised ("R claimed"), exact ("R exact") and by a second
-      route ("R again"), and epsilon at `delta` promised, exact and shown by an attack ("ε claimed", ...),
+    - "minibatches": for each m (x) after one step, R_order promised ("R promised"), exact ("R exact") and by a second
+      route ("R again"), and epsilon at `delta` promised, exact and shown by an attack ("ε promised", ...),
     - "hypotheses": what each hypothesis requires (x) and what the pair has (value).
 
     The columns are quantity, x, value and note. Except in "hypotheses", x is theta, K or delta.
@@ -177,10 +177,10 @@ class Counterexample:
                 self.confidence,
             )
             found = {
-                "R claimed": Ryffel2022().renyi(event, self.order),
+                "R promised": Ryffel2022().renyi(event, self.order),
                 "R exact": renyi(laws, self.order),
                 "R again": pair._renyi_after_one_step(),
-                "ε claimed": Ryffel2022().epsilon(event, delta),
+                "ε promised": Ryffel2022().epsilon(event, delta),
                 "ε exact": epsilon_of(laws, delta),
                 "ε audit": attack.epsilon,
             }

@@ -330,7 +330,7 @@ def _counterexample_text(by_kind: Mapping[Any, pd.DataFrame]) -> str:
     groups = by_kind["minibatches"].groupby(["x", "note"], sort=False)
     pairs = {key: of.set_index("quantity").value for key, of in groups}
     sizes = [
-        f"m = {m:g}, {note.partition(', σ')[0]}: R {at['R claimed']:.3g}, exact {at['R exact']:.3g}"
+        f"m = {m:g}, {str(note).partition(', σ')[0]}: R {at['R promised']:.3g}, exact {at['R exact']:.3g}"
         for (m, note), at in pairs.items()
     ]
     return (
