@@ -49,6 +49,9 @@ def timed() -> float:
 def main(checkouts: list[str]) -> None:
     """Print a line for each checkout."""
     here = str(Path(__file__).parents[1])
+    for folder in checkouts:
+        if not Path(folder, "src/dplangevin").is_dir():
+            sys.exit(f"{folder} is no checkout: it has no src/dplangevin")
     times: dict[str, list[float]] = {folder: [] for folder in [here, *checkouts]}
     for _ in range(ROUNDS):
         for folder, found in times.items():

@@ -147,8 +147,8 @@ def mend() -> None:
             print(f"{HELD} was left by a run that was killed; it is removed.", file=sys.stderr)
         else:
             for pid in pids & others:  # DVC itself drops an entry whose pid no process has
-                who = f"{HELD} names process {pid}, which is no DVC on this machine"
-                print(f"{who}: unless it is one on another, remove the file.", file=sys.stderr)
+                who = f"{HELD} names process {pid}, and no DVC on this machine has that number"
+                print(f"{who}. If no DVC runs on another machine, remove the file.", file=sys.stderr)
     if not LOCK.exists():
         return
     try:

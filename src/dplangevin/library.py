@@ -57,8 +57,8 @@ class Answer:
     """The release of a method for one budget.
 
     It does not contain the rows that the method learned from.  So it can be kept and pickled.  Under add_remove,
-    plan and facts omit the number of records, and the promise is the budget.  theta was computed with that number,
-    which the guarantee takes as public.
+    plan and facts omit the number of records, and the promise is the budget.  theta, its number of rows and the errors
+    of a plan depend on that number, which the guarantee takes as public.
 
     Attributes
     ----------
@@ -66,8 +66,8 @@ class Answer:
         class after class.
     plan : Plan, what was done, with the guarantee and the settings (noise_multiplier, l2 ...).
     violated : list of str, what the guarantee needs and the plan does not have; [] if it has all.  It depends
-        only on public facts and theta.  Under add_remove one text stands for all conditions on the number of records,
-        whether they hold or not.
+        only on public facts and theta.  Under add_remove one text stands for the conditions of a printed theorem,
+        whether they hold or not, because they depend on the number of records.
     method : Method
     budget : Budget
     facts : Facts, of the problem.
@@ -197,7 +197,7 @@ def learn(
         theta = release.theta[0, 0].cpu().clone()  # a pickle of a view holds the whole tensor
         notes, shown = violated(method, plan), known
         if plan.guarantee.adjacency == "add_remove":
-            notes = [*plan.violated, *[OF_RECORDS] * hasattr(method.accountant, "violated")]
+            notes = [*plan.violated, *[OF_RECORDS] * (getattr(method.accountant, "bound", "") == "printed")]
             plan, shown = _without_records(plan, budget), known._replace(n=0)
         if not bool(theta.isfinite().all()):
             notes.append("the chain diverged: lower the step size")

@@ -150,7 +150,9 @@ def noise(
 
 
 def on_grid(noisy: Tensor, std: Tensor) -> Tensor:
-    """Round float64 numbers to multiples of h, the largest power of two up to GRID times `std`, that of their noise.
+    """Round float64 numbers to multiples of h.
+
+    h is the largest power of two up to GRID times `std`, the standard deviation of their noise.
 
     The last bits of a floating-point sum depend on both summands (Mironov 2012).  The grid is public, so
     rounding is post-processing, and it drops these bits.  Where `std` is 0 the numbers stay as they are.

@@ -262,6 +262,7 @@ def test_an_object_is_written_as_the_python_that_makes_it() -> None:
         code, names = comparison.expression(make(), classes, 4), {kind.__name__: kind for kind in classes}
         assert eval(code, names) == make()
     assert comparison.expression(SimpleNamespace(), classes, 4) == "SimpleNamespace()"  # no dataclass
+    assert comparison.expression(OmegaConf.create({"clip": [1.0, 2.0]}), classes, 4) == "{'clip': [1.0, 2.0]}"
 
 
 def label_of(method: str) -> str:

@@ -11,7 +11,7 @@ from dplangevin import random
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, SQUARED, Loss, softmax
 from dplangevin.samplers import posterior as posteriors
-from dplangevin.samplers.posterior import R_HAT, Boundary, Sampler, Whitened
+from dplangevin.samplers.posterior import R_HAT, Boundary, Sampler, Whitened, find_centre
 
 
 @pytest.mark.parametrize(("boundary", "radius"), [("sphere", 50.0), ("reflect", 50.0), ("sphere", math.inf)])
@@ -151,6 +151,16 @@ def test_draws_do_not_depend_on_the_last_bits_of_sums(sampler: Sampler | Whitene
     )
     assert float((first == second).double().mean()) > 0.99
     assert torch.allclose(first, second, rtol=1e-6, atol=1e-6)  # where a border of float32 lies between
+
+
+def test_the_start_scales_with_the_rows() -> None:
+    of, one = logistic(n=300, d=3).to(torch.float64), torch.ones(1, dtype=torch.float64)
+    near, far = (
+        find_centre(Glm(of.x * scale, of.y, LOGISTIC, row_bound=scale), one, one * scale**2, math.inf)
+        for scale in (1.0, 1024.0)
+    )
+    assert torch.allclose(near.theta, far.theta * 1024, atol=2.0**-11)
+    assert float(far.theta.abs().max()) > 0
 
 
 def test_settings_are_checked() -> None:

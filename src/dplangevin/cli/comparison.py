@@ -99,10 +99,10 @@ COSTS = {
     "dp_sgnht": Cost(0.1, 4e-3, 0.0),
     "dpvi": Cost(0.1, 8e-3, 0.0),
     "pate": Cost(0.2, 2e-3, 0.0),
-    "ops": Cost(5.0, 2.5e-3, 4e-7, slow=True),  # exact posterior samples
-    "ops_gdp": Cost(0.5, 2e-3, 3e-7, slow=True),
-    "hybrid": Cost(4.0, 2.5e-3, 4e-7, slow=True),
-    "hybrid_sgld": Cost(2.0, 2.5e-3, 4e-7, slow=True),
+    "ops": Cost(8.0, 5e-3, 8e-7, slow=True),  # exact posterior samples
+    "ops_gdp": Cost(1.0, 4e-3, 6e-7, slow=True),
+    "hybrid": Cost(7.0, 5e-3, 8e-7, slow=True),
+    "hybrid_sgld": Cost(4.0, 5e-3, 8e-7, slow=True),
 }
 
 
@@ -438,6 +438,10 @@ def expression(value: Any, classes: set[type], indent: int) -> str:
     """Return Python that makes an object, without the defaults of its class; add the classes that it names."""
     if isinstance(value, (list, tuple, ListConfig)):
         return f"[{', '.join(expression(each, classes, indent) for each in value)}]"
+    if isinstance(value, Mapping):
+        return (
+            "{" + ", ".join(f"{key!r}: {expression(of, classes, indent)}" for key, of in value.items()) + "}"
+        )
     kind, parts = type(value), list[str]()
     if kind.__module__ == "builtins":
         return 'float("inf")' if value == math.inf else repr(value)

@@ -48,7 +48,8 @@ def encode(
     Warns
     -----
     UserWarning
-        For each assumption of the schema, which no guarantee of a fit names: ranges read off the data, for example.
+        One for each assumption of the schema, such as ranges read off the data. The guarantee of a fit does not list
+        these assumptions.
 
     Raises
     ------

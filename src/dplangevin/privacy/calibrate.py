@@ -53,8 +53,9 @@ def calibrate(
     Returns
     -------
     float
-        A noise of ten digits that fits the budget, larger than the smallest noise that fits by a factor of at most
-        ``(1 + rtol)(1 + 1e-9)``. `low` if that already fits, as it always does at epsilon = inf.
+        A noise that fits the budget, larger than the smallest noise that fits by a factor of at most
+        ``(1 + rtol)(1 + 1e-9)``. It has ten digits, unless it is `low` or `high`. `low`
+        if that already fits, as it always does at epsilon = inf.
 
     Raises
     ------
@@ -95,7 +96,9 @@ def calibrate(
             return low
         else:
             inside, below = noise, found
-    return min(rounded_up(_narrowed(excess, (outside, above), (inside, below), math.log1p(rtol))), high)
+    found = _narrowed(excess, (outside, above), (inside, below), math.log1p(rtol))
+    short = min(rounded_up(found), high)
+    return short if excess(short) <= 0 else found
 
 
 def rounded_up(noise: float) -> float:

@@ -30,8 +30,10 @@ from dplangevin.samplers.minimise import (
 )
 
 Boundary = Literal["sphere", "reflect"]
-START = 2.0**-12  # chains start near a multiple of it
-SETTLED = 1e-13  # gradient norm/n at a mode: rounding of it must not show in float32 draws
+START = 2.0**-12  # over the row bound: chains start near a multiple of it
+SETTLED = (
+    1e-13  # times the row bound: L-BFGS stops at this gradient norm/n; less does not change float32 draws
+)
 MODE = 500  # limit on L-BFGS steps to a mode that only tunes a sampler
 WALK = 60  # limit on L-BFGS steps along the ridge path; 5 to 20 are enough where L-BFGS suits the rows
 R_HAT = 1.05  # chains whose split R-hat is below this count as converged
@@ -452,7 +454,7 @@ def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tenso
     """
     single = estimated(problem)
     start = torch.zeros(1, len(rho), problem.d, dtype=torch.float64, device=problem.device)
-    mode = descend(single, precision / rho, start, SETTLED, MODE).theta
+    mode = descend(single, precision / rho, start, SETTLED * problem.row_bound, MODE).theta
     hessian = single.hessian(mode)[0] * rho[:, None, None]
     hessian.diagonal(dim1=-2, dim2=-1).add_(precision[:, None])
     factor = cholesky(hessian)
@@ -489,7 +491,8 @@ def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> 
     for _ in range(2):
         slope = problem.grad(theta) + ridge * theta
         theta = theta - torch.cholesky_solve(slope[..., None], factor)[..., 0]
-    theta = (theta / START).round() * START
+    grid = START / 2.0 ** round(math.log2(problem.row_bound))
+    theta = (theta / grid).round() * grid
     return Centre(theta, problem.hessian(theta), multiplier)
 
 

@@ -69,7 +69,8 @@ class LearnerAudit(NamedTuple):
     fits : int, all fits of the search, the judgement and the confirmation, and those that show what n decides.
     judged : list of Witness, the strongest first.  Their bounds hold together.
     confirmed : Witness or None, the strongest one by new runs, if its bound exceeds the claim.
-    refused : dict, pair -> the error of all fits on both of its tables, or that only n decides what they release.
+    refused : dict, pair -> why it was not tried: all fits on both tables fail with this error, or only n decides what
+        they release.
     observations : list of Observation
     of_n : list of str or None
         Names of released numbers that only the number of records decides.  None: the caller did not say that this

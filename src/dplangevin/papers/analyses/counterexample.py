@@ -186,7 +186,7 @@ class Counterexample:
             }
             slope = self.lipschitz - self.strong_convexity * size.radius
             note = (
-                f"n = {size.records:,}, σ = {size.noise_std:g}, R = {size.radius:g}, a = {slope:g}, δ = {delta:g}, "
+                f"n = {size.records:,}, σ = {size.noise_std:g}, r = {size.radius:g}, a = {slope:g}, δ = {delta:g}, "
                 f"{attack.runs:,} runs per data set"
             )
             rows += [(name, size.batch, value, note) for name, value in found.items()]
@@ -195,7 +195,7 @@ class Counterexample:
     def _renyi_after_one_step(self) -> float:
         """Return R_order after one step by adaptive quadrature of the mixture of two Gaussians.
 
-        theta_0 counts as Gaussian: the projection acts on it with probability below 1e-30.
+        theta_0 counts as Gaussian: its projection moves the density at the peak of the integrand by at most 2e-7.
         """
         share, eta, order, end = self.batch / self.records, self.step_size, self.order, self.radius
         std = self.noise_std * math.sqrt(
