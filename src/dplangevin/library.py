@@ -10,8 +10,8 @@
 >>> low.theta.shape, low.predict(X[:5]).shape, round(low.guarantee.epsilon, 3)
 (torch.Size([50, 3]), torch.Size([5, 2]), 0.5)
 >>> cost = price(Dpvi(), problem, Budget(8.0, 1e-5))  # not of the answer: it depends on the number of records
->>> print(high.guarantee.adjacency, round(cost["epsilon_proven"], 1))
-add_remove 6.0
+>>> print(high.guarantee.adjacency, round(cost["epsilon_proven"], 1), high.violated)
+add_remove 6.0 []
 """
 
 import math

@@ -81,10 +81,11 @@ def normal_line(reach: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def allocated(noise: float, epsilon: float) -> float:
-    """Return delta for removing a record from one epoch of two steps.  The second step is in closed form."""
+    """Return delta for removing a record from one epoch of two steps, by a sum over the noise of the first step."""
     mu, ratio = 1 / noise, math.exp(epsilon)
     g, mass = normal_line(mu)
-    rest = np.exp(mu * g - mu**2 / 2) - 2 * ratio  # E max(0, W + rest), W = exp(mu G - mu^2/2)
+    rest = np.exp(mu * g - mu**2 / 2) - 2 * ratio
+    # the mean of max(0, W + rest) over the noise G of the second step, W = exp(mu G - mu^2/2), is in closed form
     at = (np.log(np.maximum(-rest, 1e-300)) + mu**2 / 2) / mu
     inside = np.exp(log_ndtr(mu - at)) + rest * np.exp(log_ndtr(-at))
     return float(mass @ np.where(rest >= 0, 1 + rest, np.maximum(inside, 0.0))) / 2

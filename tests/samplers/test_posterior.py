@@ -137,17 +137,13 @@ def test_draws_do_not_depend_on_the_last_bits_of_sums(sampler: Sampler | Whitene
     x = torch.cat([x, torch.ones(2000, 1)], 1) / 2
     y = torch.where(torch.rand(2000, generator=rng) < 0.5, 1.0, -1.0)
     order = torch.randperm(2000, generator=rng)
-    one, ball = torch.ones(1), isinstance(sampler, Sampler)
+    one, radius = torch.ones(1), 10.0 if isinstance(sampler, Sampler) else math.inf
+    prior = 0 * one if radius < math.inf else one
+    problems = [Glm(x[None, at], y[None, at], LOGISTIC) for at in (torch.arange(2000), order)]
+    streams = [random.generator(0, "rows") for _ in problems]
     first, second = (
-        sampler.sample(
-            Glm(x[None, at], y[None, at], LOGISTIC),
-            one,
-            (0 if ball else 1) * one,
-            10.0 if ball else math.inf,
-            4,
-            random.generator(0, "rows"),
-        ).draws
-        for at in (torch.arange(2000), order)
+        sampler.sample(of, one, prior, radius, 4, rng).draws
+        for of, rng in zip(problems, streams, strict=True)
     )
     assert float((first == second).double().mean()) > 0.99
     assert torch.allclose(first, second, rtol=1e-6, atol=1e-6)  # where a border of float32 lies between

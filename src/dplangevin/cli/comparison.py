@@ -77,7 +77,7 @@ class Cost(NamedTuple):
 
 START = 8.0  # seconds to start the processes that fit, and to write the page
 OTHER = Cost(0.1, 5e-3, 0.0)  # of a method without an entry in COSTS
-# Measured on one core at n = 480 to 24,000, d = 11 to 105, 9 to 60 fits.
+# Measured on one core at n = 480 to 24,000, d = 11 to 105. OPS and hybrids: twice what float32 took (on Adult 1.9).
 COSTS = {
     "nonprivate": Cost(0.1, 2e-5, 3e-8),
     "objpert": Cost(0.15, 2e-5, 8e-8),

@@ -32,9 +32,7 @@ from scipy.special import log_ndtr, logsumexp, ndtri_exp
 from dplangevin.privacy.events import Budget, PateDpEvent
 
 CELLS = 4  # cells of z for each vote; two-class gaps then lie on cell ends
-FINE = (
-    2.0**-20
-)  # the published divergence is a multiple of it, so that its last bits do not depend on the votes
+FINE = 2.0**-20  # grid of the published divergence, whose last bits would depend on the votes
 ORDERS = np.geomspace(1.5, 4096, 30)  # tried by `Run.epsilon`
 
 

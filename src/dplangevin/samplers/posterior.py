@@ -31,9 +31,7 @@ from dplangevin.samplers.minimise import (
 
 Boundary = Literal["sphere", "reflect"]
 START = 2.0**-12  # over the row bound: chains start near a multiple of it
-SETTLED = (
-    1e-13  # times the row bound: L-BFGS stops at this gradient norm/n; less does not change float32 draws
-)
+SETTLED = 1e-13  # times the row bound: L-BFGS stops at this gradient norm/n
 MODE = 500  # limit on L-BFGS steps to a mode that only tunes a sampler
 WALK = 60  # limit on L-BFGS steps along the ridge path; 5 to 20 are enough where L-BFGS suits the rows
 R_HAT = 1.05  # chains whose split R-hat is below this count as converged

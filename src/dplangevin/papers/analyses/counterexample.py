@@ -11,10 +11,14 @@ They are lambda-strongly convex and lambda-smooth on the whole line. They are L-
 |l'| <= g + lambda r = L. The step size is eta < 1/beta = 1/lambda. theta_0 is drawn from Proj_C
 N(0, 2 sigma^2/lambda). A batch holds m records, and Algorithm 1 takes K steps.
 
-Before the projection, theta after one step has the law (1 - q) N(0, s^2) + q N(+- eta g/m, s^2), where q = m/n
-and s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2. This is a bump of weight q on one side or on the
-other. At the bump, one density is e^(2 eta g |theta|/(m s^2)) times the other. The weight q only divides this
-factor. So R_2 is about mu^2 - 2 ln(n/m) with mu = eta g/(m s), while the theorem has a multiple of (mu m/n)^2.
+The law of theta after one step, before the projection, is
+
+    (1 - q) N(0, s^2) + q N(+- eta g/m, s^2),    q = m/n,
+    s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2.
+
+This is a bump of weight q on one side or on the other. At the bump, one density is e^(2 eta g |theta|/(m s^2))
+times the other. The weight q only divides this factor. So R_2 is about mu^2 - 2 ln(n/m) with
+mu = eta g/(m s), while the theorem has a multiple of (mu m/n)^2.
 
 Why the proof fails: the sensitivity lemma averages the difference of the drifts over the batch B, P(B != B')
 2L/m = 2L/n, and takes this average for the sensitivity S_g of the Renyi dynamics. The Fokker-Planck equation
@@ -197,11 +201,11 @@ class Counterexample:
 
         theta_0 counts as Gaussian: its projection moves the density at the peak of the integrand by at most 2e-7.
         """
-        share, eta, order, end = self.batch / self.records, self.step_size, self.order, self.radius
-        std = self.noise_std * math.sqrt(
-            (1 - eta * self.strong_convexity) ** 2 * 2 / self.strong_convexity + 2 * eta
-        )
-        bump = eta * (self.lipschitz - self.strong_convexity * end) / self.batch
+        share, order, end = self.batch / self.records, self.order, self.radius
+        eta, ridge = self.step_size, self.strong_convexity
+        start = (1 - eta * ridge) ** 2 * 2 / ridge  # theta_0's part of the variance, over sigma^2
+        std = self.noise_std * math.sqrt(start + 2 * eta)
+        bump = eta * (self.lipschitz - ridge * end) / self.batch
 
         def mixed(law: Callable[[float], float], sign: int, theta: float) -> float:
             parts = law(theta / std), law((theta - sign * bump) / std)
