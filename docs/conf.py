@@ -45,7 +45,6 @@ extensions = [
     "sphinx_copybutton",
     "sphinxcontrib.bibtex",
     "pages",  # docs/_site/pages.py
-    "terms",  # docs/_site/terms.py
 ]
 root_doc = "README"
 include_patterns = ["*.md", "docs/**", "benchmarks/*.md", "data/bundled/README.md", "results/exhibits/**.md"]

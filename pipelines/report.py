@@ -1,7 +1,6 @@
-"""Write claims.csv, the site results/report/, the findings in README.md, or the history of verdicts."""
+"""Write claims.csv, the site results/report/, or the findings in README.md."""
 
 import argparse
-import datetime
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,6 @@ from stage import stage
 from dplangevin import files
 from dplangevin.papers.claims.table import evaluate
 from dplangevin.papers.exhibits import leaderboard, read
-from dplangevin.papers.report import history
 from dplangevin.papers.report.findings import in_readme
 from dplangevin.papers.report.site import Site
 from dplangevin.pipeline import cache, manifest
@@ -88,32 +86,18 @@ def readme() -> None:
     guide.write_text(leaderboard.in_docs(guide.read_text("utf-8"), numbers), "utf-8")
 
 
-def changes(why: str) -> None:
-    """Append every verdict of results/claims.csv that is new to the history, with today's date and the reason."""
-    table = read.read_claims(RESULTS / "claims.csv")
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    found = history.updated(
-        history.read(history.PATH), dict(zip(table.id, table.verdict, strict=True)), today, why
-    )
-    files.write(history.PATH.parent, {history.PATH.name: history.csv_bytes(found)})
-
-
 @stage
 def main() -> None:
     """Write what the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=["claims", "page", "readme", "history"])
-    parser.add_argument("--why", default="", help="of `history`: why verdicts changed, one sentence")
-    asked = parser.parse_args()
-    what = asked.what
+    parser.add_argument("what", choices=["claims", "page", "readme"])
+    what = parser.parse_args().what
     if what == "claims":
         claims(load())
     elif what == "page":
         page()
-    elif what == "readme":
-        readme()
     else:
-        changes(asked.why)
+        readme()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from dplangevin import files
 from dplangevin.cli import output
 from dplangevin.cli.options import imported
 from dplangevin.cli.privacy import MEANING, NEIGHBOURS, Json, Neighbours
+from dplangevin.papers.claims.words import at_least
 
 if TYPE_CHECKING:
     from dplangevin.attacks.learners.search import LearnerAudit
@@ -202,9 +203,9 @@ def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
     sure = f"{100 * found.confidence:g} % confidence"
     if found.violated:
         assert found.confirmed is not None
-        output.line(f"VIOLATED: epsilon is at least {found.epsilon:.3g} ({sure}).", "bold")
+        output.line(f"VIOLATED: epsilon is at least {at_least(found.epsilon)} ({sure}).", "bold")
     else:
-        output.line(f"No violation found; epsilon is at least {found.epsilon:.3g} ({sure}).", "bold")
+        output.line(f"No violation found; epsilon is at least {at_least(found.epsilon)} ({sure}).", "bold")
         output.line("This does not prove the claim.")
     output.line()
     named = [("", each) for each in found.judged]

@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 import dplangevin
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, TUNED, Comparison, Outcome, expression
 from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT, Schema
-from dplangevin.papers.claims.words import relations
+from dplangevin.papers.claims.words import at_most, relations
 from dplangevin.papers.exhibits import compare
 from dplangevin.papers.exhibits.style import image_bytes, look
 from dplangevin.papers.statistics import finite_interval, sort_by
@@ -405,7 +405,7 @@ class Page:
             yield {
                 "method": look(row.method).label,
                 "asked": short(row.epsilon),
-                "proven": epsilon(row.epsilon_proven),
+                "proven": at_most(row.epsilon_proven),
                 "accountant": f"{row.accountant_promised}, {relations(row.adjacency)}",
                 "promised": epsilon(row.epsilon_promised),
                 "steps": steps,

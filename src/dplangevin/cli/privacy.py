@@ -380,7 +380,8 @@ def shown(
 
 def _tables(costs: Survey, bounds: list[Bound]) -> None:
     """Print a table of prices and attacks for each neighbour relation."""
-    from dplangevin.text import epsilon, short
+    from dplangevin.papers.claims.words import at_least, at_most
+    from dplangevin.text import epsilon
 
     for adjacency, words in NEIGHBOURS.items():
         priced = [row for row in costs.prices if row.adjacency == adjacency]
@@ -389,7 +390,8 @@ def _tables(costs: Survey, bounds: list[Bound]) -> None:
         rows = []
         for row in priced:
             name = f"{row.name}, {row.scope}" if hidden and row.scope not in row.name else row.name
-            rows.append([name, epsilon(row.epsilon), _times(row.ratio), STATUS[row.status][0]])
+            cost = epsilon(row.epsilon) if row.status == "claim" else at_most(row.epsilon)
+            rows.append([name, cost, _times(row.ratio), STATUS[row.status][0]])
         for bound in bounds:
             if bound.adjacency == adjacency and bound.epsilon is not None:
                 name = (
@@ -399,7 +401,7 @@ def _tables(costs: Survey, bounds: list[Bound]) -> None:
                 status = STATUS["lower bound"][0]
                 if ratio > 1 + ROUNDING:
                     status += ": chance, 5 %, or a bug" if bound.runs else ": a bug"
-                rows.append([name, f">= {short(bound.epsilon)}", _times(ratio), status])
+                rows.append([name, f">= {at_least(bound.epsilon)}", _times(ratio), status])
         if rows:
             output.line()
             output.line(f"Neighbours: {words} ({MEANING[adjacency]})", "bold")

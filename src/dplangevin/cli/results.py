@@ -17,6 +17,7 @@ import typer
 
 from dplangevin.cli import output
 from dplangevin.papers.claims import tally
+from dplangevin.papers.claims.words import at_most
 from dplangevin.text import meant, short
 
 CLAIMS, EXHIBITS, PIPELINES = "claims.csv", "exhibits", "conf/pipeline"
@@ -64,7 +65,9 @@ def claims(
     ] = None,
     verdict: Annotated[
         str | None,
-        typer.Option(help='Only this verdict, such as contradicted or "not reproduced".', show_default=False),
+        typer.Option(
+            help='Only this verdict or its cause, such as fails or "not testable".', show_default=False
+        ),
     ] = None,
     kind: Annotated[
         str | None,
@@ -80,7 +83,7 @@ def claims(
     results: Results = None,
     json: Json = False,
 ) -> None:
-    """Count the verdicts on the papers' claims, list what is contradicted, or show one claim."""
+    """Count the verdicts on the papers' claims, list what fails, or show one claim."""
     path = in_results(results, CLAIMS)
     rows = everything = tally.read(path)
     for name, value in (("paper", paper), ("kind", kind), ("verdict", verdict), ("exhibit", exhibit)):
@@ -108,7 +111,7 @@ def claims(
     every = verdict is not None or exhibit is not None
     for name in kinds:
         for word in tally.ordered(row["verdict"] for row in rows if row["kind"] == name):
-            if every or word == "contradicted":
+            if every or (word == "fails" and name != "extension"):
                 titles(name, word, [row for row in rows if (row["kind"], row["verdict"]) == (name, word)])
     more = "" if every else " --verdict or --exhibit lists other claims."
     output.line(f"To see one claim whole: dplangevin claims ID.{more}")
@@ -136,7 +139,7 @@ def whole(claim: tally.Claim, everything: Sequence[tally.Claim], folder: Path) -
     restated = output.counted(same, "other claim")
     shown = [f"{folder / EXHIBITS / name}/" for name in tally.shown_by(claim)]
     output.line(claim["title"], "bold")
-    output.line(claim["verdict"], "bold")
+    output.line(tally.word(claim), "bold")
     output.line()
     for label, text in (
         ("id", claim["id"]),
@@ -225,8 +228,13 @@ def in_results(results: Path | None, name: str) -> Path:
 
 def with_value(rows: Sequence[tally.Claim], name: str, value: str) -> list[tally.Claim]:
     """Return the rows with this value; raise ValueError, with the known values, if there are none."""
-    values = [tally.shown_by(row) if name == "exhibit" else [row[name]] for row in rows]
-    known = sorted({each for own in values for each in own})
+    values = [
+        tally.shown_by(row)
+        if name == "exhibit"
+        else [row[key] for key in ((name, "cause") if name == "verdict" else (name,))]
+        for row in rows
+    ]
+    known = sorted({each for own in values for each in own if each})
     if value not in known:
         raise ValueError(
             f"--{name} {value!r}: no such claim{meant(value, known)}; there are {', '.join(known)}"
@@ -345,7 +353,7 @@ class Outcome(NamedTuple):
         if self.budgets == [math.inf]:
             return f"{shown}, without a proven epsilon"
         budgets = " ".join(short(budget) for budget in self.budgets)
-        prices = " ".join(short(value) for value in self.epsilon_proven)
+        prices = " ".join(map(at_most, self.epsilon_proven))
         return f"{shown}, at epsilon {budgets}; proven epsilon {prices}"
 
 

@@ -1,6 +1,7 @@
 """The table of privacy promises: mechanisms against closed forms, one row of each kind, and its configuration."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,27 @@ def test_row_prices_both_neighbours_and_stays_below_them_when_attacked() -> None
     assert row["formula"].startswith("doubled; other: ")
     assert row["epsilon_add_remove"] * 0.5 < row["epsilon_attack"] < row["epsilon_replace_one"]
     assert row["attack_runs"] == 20_000
+    assert row["formula_adjacency"] == "replace_one"
+    assert math.isnan(row["epsilon_attack_add_remove"])
     assert GAUSSIAN.row(1) == row
+
+
+def test_a_pair_with_more_noise_costs_less_for_both_neighbours() -> None:
+    """As much noise as Algorithm 1 has, and at most 1 % more; the promise and its pair lie apart by as little."""
+    size: dict[str, Any] = {"records": 500, "batch": 50, "steps": 200, "step_size": 0.01, "lipschitz": 1.0}
+    event = mechanisms.decreasing_sgld_with_more_noise(**size, ratio=1.01)
+    exact = [50 / math.sqrt(0.01 * 500) * t ** (1 / 6) for t in range(1, 201)]
+    noise = [leaf.event.noise_multiplier for leaf, count in leaves(event) for _ in range(count)]
+    assert all(one <= more <= 1.01 * one for one, more in zip(exact, noise, strict=True))
+    assert {leaf.sampling_probability for leaf, _ in leaves(event)} == {0.1}
+    proven = mechanisms.sgld(**size, schedule="decreasing")
+    row = replace(GAUSSIAN, event=proven, formulas=(), attack=promises.ExactPair(event=event)).row(1)
+    for attack, price in (
+        ("epsilon_attack", "epsilon_replace_one"),
+        ("epsilon_attack_add_remove", "epsilon_add_remove"),
+    ):
+        assert 0.97 * row[price] < row[attack] < row[price]
+    assert (row["tight"], row["attack_runs"]) == (0, 0)
 
 
 def test_promise_without_settings_has_no_numbers() -> None:

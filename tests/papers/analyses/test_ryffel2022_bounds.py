@@ -342,30 +342,26 @@ def test_rules() -> None:
         table(bounds.COLUMNS, [bounds.case("k", "q", e, 2.0) for e in (1.0, 2.0)], value="exact")
     )
     where = {"kind": "k"}
-    assert rules.holds(frame, where=where, what="w")["verdict"] == verdicts.REPRODUCED
+    assert rules.holds(frame, where=where, what="w")["verdict"] == verdicts.HOLDS
     worse = rules.holds(frame.assign(exact=[1.0, 2.1]), where=where, what="w")
-    assert (worse["verdict"], worse["measure"], worse["ours"]) == (verdicts.CONTRADICTED, "exact", 1.05)
+    assert (worse["verdict"], worse["measure"], worse["ours"]) == (verdicts.FAILS, "exact", 1.05)
     with pytest.raises(verdicts.NoRows):
         rules.holds(frame, where={"kind": "other"}, what="w")
 
     for proven, attack, verdict in (
-        (0.9, 0.1, verdicts.REPRODUCED),
-        (9.0, 0.1, verdicts.NOT_REPRODUCED),
-        (9.0, 1.1, verdicts.CONTRADICTED),
+        (0.9, 0.1, verdicts.HOLDS),
+        (9.0, 0.1, verdicts.OPEN),
+        (9.0, 1.1, verdicts.FAILS),
     ):
         listed = pd.DataFrame({"setting": "s", "quantity": ["c", "p", "a"], "epsilon": [1.0, proven, attack]})
         names = {"claimed": "c", "proven": "p", "attack": "a", "keys": ["setting"]}
         assert rules.bracketed(listed, where={}, **names)["verdict"] == verdict  # type: ignore[arg-type]
 
     counts = {"a": 50, "b": 50}
-    assert (
-        rules.shares(frame, counts=counts, published={"a": 0.5, "b": 0.5})["verdict"] == verdicts.REPRODUCED
-    )
-    assert (
-        rules.shares(frame, counts=counts, published={"a": 0.4, "b": 0.6})["verdict"] == verdicts.CONTRADICTED
-    )
+    assert rules.shares(frame, counts=counts, published={"a": 0.5, "b": 0.5})["verdict"] == verdicts.HOLDS
+    assert rules.shares(frame, counts=counts, published={"a": 0.4, "b": 0.6})["verdict"] == verdicts.FAILS
     steps = [rules.step_of_command(frame, step=step, smoothness=50)["verdict"] for step in (0.01, 0.02)]
-    assert steps == [verdicts.REPRODUCED, verdicts.NOT_REPRODUCED]
+    assert steps == [verdicts.HOLDS, verdicts.OPEN]
     pairs = [[2.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [0.0, 1.0]], [[2.0, 1.0]]
     found = [rules.all_above(frame, pairs=each)["verdict"] for each in pairs]
-    assert found == [verdicts.NOT_REPRODUCED, verdicts.CONTRADICTED, verdicts.REPRODUCED]
+    assert found == [verdicts.OPEN, verdicts.FAILS, verdicts.HOLDS]

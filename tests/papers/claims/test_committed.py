@@ -27,15 +27,9 @@ CONF = Path(__file__).parents[3] / "conf" / "claim"
 RESULTS = Path(__file__).parents[3] / "results"
 FAMILY = ["accuracy", "ess", "r_hat", "mean_distance", "covariance_distance", "log_loss", "brier", "ece"]
 WORDS = {
-    "paper": {
-        "reproduced",
-        "reproduced under stated choices",
-        "not reproduced",
-        "contradicted",
-        "not testable",
-    },
-    "reading": {"reproduced", "reproduced under stated choices", "not reproduced", "not testable"},
-    "extension": {"holds", "does not hold", "undecided", "not testable"},
+    "paper": {*verdicts.WORDS},
+    "reading": {verdicts.HOLDS, verdicts.IN_PART, verdicts.OPEN},
+    "extension": {verdicts.HOLDS, verdicts.FAILS, verdicts.OPEN},
 }
 
 
@@ -84,7 +78,10 @@ ASKED: dict[str, Callable[[Any], tuple[float, float]]] = {
     "li2019_bounds.best_at": lambda test: about(test["published"], test["within"]),
     "li2019_bounds.without_test": lambda test: (math.nan, math.nan),
     "analyses.printed": lambda test: about(test["published"], 0),
-    "networks.accuracy": lambda test: about(test["published"], test["margin"]),
+    "networks.accuracy": lambda test: (
+        test["published"] - test["margin"],
+        INF if test.get("reach") else test["published"] + test["margin"],
+    ),
     "networks.accuracy_on_features": lambda test: about(test["published"], test["margin"]),
     "networks.budget": lambda test: (-INF, test["claimed"]),
     "runs.equal_or_slightly_worse": lambda test: about(0, test["slight"]),
@@ -126,7 +123,7 @@ def check_asked(table: pd.DataFrame, paper: Any, analyses: Any = MappingProxyTyp
     for claim in expand(paper, analyses):
         row = rows.loc[claim["id"]]
         found = (row.asked_low, row.asked_high)
-        if row.verdict == "not testable" and all(map(math.isnan, found)):
+        if row.cause in (verdicts.NOT_TESTABLE, verdicts.OUTSIDE) and all(map(math.isnan, found)):
             continue
         if claim["test"]["_target_"].endswith("analyses.guarantee"):
             frame = analyses[claim["analysis"]].set_index("id")
@@ -281,31 +278,31 @@ def test_claims_of_ryffel2022(ryffel2022: dict[str, Any]) -> None:
     cells = table.index.str.match(r"ryffel2022_tab[123]_accuracy_")
     assert cells.sum() == 9 + 9 + 2
     lungs = table.index.str.contains("pneumonia")
-    assert set(table.verdict[cells & lungs]) == {verdicts.NOT_TESTABLE}
-    assert set(table.verdict[cells & ~lungs]) == {verdicts.UNDER_CHOICES, verdicts.NOT_REPRODUCED}
-    assert (table.verdict[cells & ~lungs] == verdicts.UNDER_CHOICES).sum() == 12  # of Tables 1 and 2
+    assert set(table.cause[cells & lungs]) == {verdicts.NOT_TESTABLE}
+    assert set(table.verdict[cells & ~lungs]) == {verdicts.IN_PART, verdicts.OPEN}
+    assert (table.verdict[cells & ~lungs] == verdicts.IN_PART).sum() == 12  # of Tables 1 and 2
     rest = table[~cells & ~table.index.str.startswith("ryffel2022_tab4_smoothness")]
-    assert verdicts.NOT_TESTABLE not in set(rest.verdict)
+    assert verdicts.NOT_TESTABLE not in set(rest.cause)
     for name, verdict in {
-        "lemma_smooth": verdicts.UNDER_CHOICES,
-        "lemma_strongly_convex": verdicts.REPRODUCED,
-        "step_size_cifar10_resnet18": verdicts.NOT_REPRODUCED,
-        "step_size_pneumonia_resnet18": verdicts.REPRODUCED,
-        "budget_dp_langevin_resnet18_constant": verdicts.CONTRADICTED,
-        "budget_dp_langevin_constant_as_described": verdicts.NOT_REPRODUCED,
-        "budget_dp_langevin_pneumonia_constant": verdicts.NOT_REPRODUCED,
-        "budget_dp_sgd_decreasing_as_described": verdicts.UNDER_CHOICES,
-        "outperforms_resnet18_constant": verdicts.UNDER_CHOICES,
-        "outperforms_alexnet_decreasing": verdicts.UNDER_CHOICES,
+        "lemma_smooth": verdicts.IN_PART,
+        "lemma_strongly_convex": verdicts.HOLDS,
+        "step_size_cifar10_resnet18": verdicts.OPEN,
+        "step_size_pneumonia_resnet18": verdicts.HOLDS,
+        "budget_dp_langevin_resnet18_constant": verdicts.FAILS,
+        "budget_dp_langevin_constant_as_described": verdicts.OPEN,
+        "budget_dp_langevin_pneumonia_constant": verdicts.OPEN,
+        "budget_dp_sgd_decreasing_as_described": verdicts.IN_PART,
+        "outperforms_resnet18_constant": verdicts.IN_PART,
+        "outperforms_alexnet_decreasing": verdicts.IN_PART,
         "outperforms_resnet18_constant_equal": verdicts.FAILS,
-        "outperforms_in_print": verdicts.NOT_REPRODUCED,
+        "outperforms_in_print": verdicts.OPEN,
         "closes_the_gap_pneumonia_constant_equal": verdicts.FAILS,
-        "sgd_benefits": verdicts.UNDER_CHOICES,
-        "dp_sgd_does_not_improve": verdicts.UNDER_CHOICES,
-        "tab4_ratio_cifar10_resnet18": verdicts.UNDER_CHOICES,
-        "tab4_ratio_pneumonia_resnet18": verdicts.UNDER_CHOICES,
-        "factor_is_large": verdicts.UNDER_CHOICES,
-        "pneumonia_shares": verdicts.CONTRADICTED,
+        "sgd_benefits": verdicts.IN_PART,
+        "dp_sgd_does_not_improve": verdicts.IN_PART,
+        "tab4_ratio_cifar10_resnet18": verdicts.IN_PART,
+        "tab4_ratio_pneumonia_resnet18": verdicts.IN_PART,
+        "factor_is_large": verdicts.IN_PART,
+        "pneumonia_shares": verdicts.FAILS,
     }.items():
         assert table.verdict[f"ryffel2022_{name}"] == verdict, name
     check_asked(table.reset_index(), ryffel2022)
@@ -316,12 +313,12 @@ def test_cells_are_tested_where_their_network_is_there(ryffel2022: dict[str, Any
     low = fake_results.code("resnet18")
     table = evaluate(ryffel2022, {"ryffel2022_code": low.assign(value=low.value - 0.03)}).set_index("id")
     none = table.loc["ryffel2022_tab1_accuracy_none_cifar10_resnet18"]
-    assert none.verdict == verdicts.NOT_REPRODUCED
-    assert none.reason.endswith("this contradicts nothing: the size is our reading of the words")
-    assert table.verdict["ryffel2022_tab1_accuracy_none_cifar10_alexnet"] == verdicts.NOT_TESTABLE
+    assert none.verdict == verdicts.OPEN
+    assert none.reason.endswith("this does not count against the claim: the size is our reading of the words")
+    assert table.cause["ryffel2022_tab1_accuracy_none_cifar10_alexnet"] == verdicts.NOT_TESTABLE
     lungs = table.loc["ryffel2022_tab1_accuracy_none_pneumonia_resnet18"]
     said = "no run of ryffel2022_pneumonia was read"
-    assert (lungs.verdict, lungs.reason) == (verdicts.NOT_TESTABLE, said)
+    assert (lungs.verdict, lungs.cause, lungs.reason) == (verdicts.OPEN, verdicts.NOT_TESTABLE, said)
 
 
 def test_reason_for_a_missing_experiment_is_that_of_the_paper(ryffel2022: dict[str, Any]) -> None:
@@ -394,12 +391,14 @@ def test_claims_of_li2019(li2019: dict[str, Any]) -> None:
     svhn = table.index.str.startswith("li2019_svhn")
     assert set(table.reason[svhn]) == {li2019["runs"]["li2019_tab1_svhn"]}
     assert "could not be fetched" in li2019["runs"]["li2019_tab1_svhn"]
-    assert set(table.verdict[svhn]) == {verdicts.NOT_TESTABLE}
-    assert verdicts.NOT_TESTABLE not in set(table.verdict[~svhn])
-    assert table.verdict["li2019_tab1_nonprivate"] == verdicts.UNDER_CHOICES
-    assert table.verdict["li2019_tab1_dp_sgld"] == verdicts.NOT_REPRODUCED
-    assert table.reason["li2019_tab1_dp_sgld"].endswith("this contradicts nothing: one value has no interval")
-    assert table.verdict["li2019_tab1_constant_step"] == verdicts.UNDER_CHOICES
+    assert set(table.cause[svhn]) == {verdicts.NOT_TESTABLE}
+    assert verdicts.NOT_TESTABLE not in set(table.cause[~svhn])
+    assert table.verdict["li2019_tab1_nonprivate"] == verdicts.IN_PART
+    assert table.verdict["li2019_tab1_dp_sgld"] == verdicts.OPEN
+    assert table.reason["li2019_tab1_dp_sgld"].endswith(
+        "this does not count against the claim: one value has no interval"
+    )
+    assert table.verdict["li2019_tab1_constant_step"] == verdicts.IN_PART
     assert table.verdict["li2019_tab1_above_dp_sgd_proven"] == verdicts.FAILS
     check_asked(table.reset_index(), li2019)
 
@@ -417,7 +416,7 @@ def test_claims_of_li2019_on_svhn(li2019: dict[str, Any]) -> None:
     table = evaluate(li2019, {"li2019_tab1_svhn": frame}).set_index("id")
     svhn = table[table.index.str.startswith("li2019_svhn")]
     assert verdicts.NOT_TESTABLE not in set(svhn.verdict)
-    assert svhn.verdict["li2019_svhn_nonprivate"] == verdicts.UNDER_CHOICES
+    assert svhn.verdict["li2019_svhn_nonprivate"] == verdicts.IN_PART
     rest = table.drop(svhn.index)
     assert set(rest.reason) == {"no run of li2019_tab1 was read"}
 

@@ -4,23 +4,16 @@ import json
 import math
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from dplangevin.papers.claims.table import COLUMNS
-from dplangevin.papers.claims.verdicts import KINDS, MEASURES, SETTINGS
+from dplangevin.papers.claims.verdicts import CAUSES, KINDS, MEASURES, SETTINGS
 from dplangevin.papers.exhibits.read import read_claims
 
 ROOT = Path(__file__).parents[3]
-OF_PAPERS = {
-    "reproduced",
-    "reproduced under stated choices",
-    "not reproduced",
-    "contradicted",
-    "not testable",
-}
-OF_EXTENSIONS = {"holds", "does not hold", "undecided", "not testable"}
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +25,39 @@ def table() -> pd.DataFrame:
 WITHOUT_RANGE = ["wang2015_proposition1"]
 
 
-def above(end: pd.Series) -> pd.Series:
-    """A printed number is both ends of its range, and ours counts where it has the same digits."""
-    return end + 0.01 * end.abs()
+def inside(row: pd.Series, low: float, high: float) -> bool:
+    """Whether low to high is in the range that is asked: a printed number by its digits, an interval strictly."""
+    if row.asked_low == row.asked_high:
+        digits = len(f"{row.asked_low:.12e}".partition("e")[0].rstrip("0").replace(".", "").strip("-")) - 1
+        return all(f"{end:.{digits}e}" == f"{row.asked_low:.{digits}e}" for end in (low, high))
+    if str(row.measure).startswith("interval") and math.isinf(row.asked_high):
+        return low > row.asked_low
+    room = 1e-9 * max(abs(low), abs(high))
+    return row.asked_low - room <= low and high <= row.asked_high + room
 
 
-def below(end: pd.Series) -> pd.Series:
-    return -above(-end)
+def on_the_wrong_side(row: pd.Series) -> bool:
+    """Whether a number of a row speaks against its verdict.
+
+    All of what holds lies within what is asked. What fails does not; an interval then lies outside. What is open lies
+    across, or its second word says why it does not count.
+    """
+    low, high = (row.ours if math.isnan(row[end]) else row[end] for end in ("low", "high"))
+    low, high = (high if math.isnan(low) else low), (low if math.isnan(high) else high)
+    if math.isnan(low) or math.isnan(row.asked_low):
+        return False
+    bounds = str(row.measure).endswith("to proof") and math.isnan(row.ours)
+    if row.verdict in ("holds", "holds in part"):
+        return not inside(row, *((high, high) if bounds else (low, high)))
+    if row.verdict == "open":
+        return (
+            inside(row, low, high)
+            and row.cause in ("shown absent", "too imprecise to tell")
+            and bool(row.measure)
+        )
+    if bounds or str(row.measure).startswith("interval"):
+        return not (low >= row.asked_high if bounds else high <= row.asked_low or low >= row.asked_high)
+    return inside(row, low, high)
 
 
 def ids(rows: pd.DataFrame) -> list[str]:
@@ -47,10 +66,10 @@ def ids(rows: pd.DataFrame) -> list[str]:
 
 def broken(table: pd.DataFrame) -> dict[str, list[str]]:
     """What is wrong with a table -> the ids of the rows."""
-    measured = table.verdict.ne("not testable")
+    measured = table.cause.ne("not testable")
     limits = table[["low", "high"]].notna()
-    refuted = table.verdict.isin(["contradicted", "does not hold"])
-    extension = table.kind.eq("extension")
+    refuted = table.verdict.eq("fails")
+    pairs = zip(table.verdict, table.cause.fillna(""), strict=True)
     wrong: dict[str, pd.Series] = {
         "id not unique": table.id.duplicated(),
         "no fact": table.fact.isna(),
@@ -60,22 +79,29 @@ def broken(table: pd.DataFrame) -> dict[str, list[str]]:
         "no unit": table.unit.isna() & measured,
         "no reason": table.reason.isna(),
         "no words of the paper": table[["where", "statement", "published"]].isna().any(axis=1),
-        "no such verdict": ~table.verdict.where(extension).isin(OF_EXTENSIONS)
-        & ~table.verdict.where(~extension).isin(OF_PAPERS),
+        "no such verdict": pd.Series(
+            [cause not in (*CAUSES.get(of, {}), "") for of, cause in pairs], table.index
+        )
+        | ~table.verdict.isin(CAUSES)
+        | (table.kind.eq("extension") & table.verdict.eq("holds in part")),
+        "no cause": table.verdict.isin(["open", "holds in part"]) & table.cause.isna(),
         "an interval without limits": table.measure.fillna("").str.startswith("interval")
         & ~limits.all(axis=1),
         "limits without a measure": table.measure.isna() & limits.any(axis=1),
         "refuted by a range or by one value": refuted & table.measure.fillna("range").eq("range"),
-        "contradicted where it cannot be": table.verdict.eq("contradicted")
+        "fails where it cannot": refuted
+        & table.kind.ne("extension")
         & ~(table.kind.eq("paper") & table.setting.isin(["paper", "special case", "chosen"])),
-        "a plain success that the paper's setting did not have": table.verdict.eq("reproduced")
-        & ~table.setting.isin(["paper", "chosen"]),
+        "a plain success that the paper's setting did not have": table.verdict.eq("holds")
+        & table.kind.ne("extension")
+        & (
+            ~table.setting.isin(["paper", "chosen"])
+            | (table.setting.eq("chosen") & table.measure.fillna("").str.startswith("interval"))
+        ),
         "half a range": table.asked_low.isna() ^ table.asked_high.isna(),
         "nothing asked": table.asked_low.isna() & table.ours.notna() & ~table.id.isin(WITHOUT_RANGE),
         "a range from high to low": table.asked_low.gt(table.asked_high),
-        "reproduced outside of what was asked": table.verdict.isin(["reproduced", "holds"])
-        & ~table.ours.fillna(table.high).between(below(table.asked_low), above(table.asked_high))
-        & table.asked_low.notna(),
+        "on the wrong side of its verdict": table.apply(on_the_wrong_side, axis=1),
         "a value outside its limits": table.measure.fillna("").str.startswith("interval")
         & ~table.ours.between(table.low, table.high),
     }
@@ -96,31 +122,64 @@ def test_every_row_keeps_the_rule(table: pd.DataFrame) -> None:
         ({"setting": "guessed"}, "unknown setting"),
         ({"measure": "spread"}, "unknown measure"),
         ({"unit": None}, "no unit"),
-        ({"kind": "extension"}, "no such verdict"),
         ({"verdict": "undecided"}, "no such verdict"),
+        ({"kind": "extension", "verdict": "holds in part", "cause": "stand-in"}, "no such verdict"),
+        ({"cause": "stand-in"}, "no such verdict"),
+        ({"verdict": "open"}, "no cause"),
         ({"low": math.nan}, "an interval without limits"),
         ({"measure": None}, "limits without a measure"),
         ({"measure": "range"}, "refuted by a range or by one value"),
-        ({"kind": "reading"}, "contradicted where it cannot be"),
-        ({"setting": "stand-in"}, "contradicted where it cannot be"),
-        ({"setting": "invented", "verdict": "reproduced"}, "a plain success that the paper's setting did not have"),
-        ({"setting": "special case", "verdict": "reproduced"}, "a plain success that the paper's setting did not have"),
+        ({"kind": "reading"}, "fails where it cannot"),
+        ({"setting": "stand-in"}, "fails where it cannot"),
+        ({"setting": "invented", "verdict": "holds"}, "a plain success that the paper's setting did not have"),
+        ({"setting": "special case", "verdict": "holds"}, "a plain success that the paper's setting did not have"),
         ({"ours": 9.0}, "a value outside its limits"),
         ({"asked_low": math.nan}, "half a range"),
         ({"asked_low": math.nan, "asked_high": math.nan}, "nothing asked"),
         ({"asked_low": 2.0}, "a range from high to low"),
-        ({"verdict": "reproduced", "asked_high": 0.05}, "reproduced outside of what was asked"),
-        ({"verdict": "reproduced", "asked_low": 0.15}, "reproduced outside of what was asked"),
+        ({"setting": "chosen", "verdict": "holds"}, "a plain success that the paper's setting did not have"),
+        ({"verdict": "holds"}, "on the wrong side of its verdict"),
+        ({"verdict": "holds in part", "cause": "stand-in"}, "on the wrong side of its verdict"),
+        ({"asked_low": -1.0}, "on the wrong side of its verdict"),
+        ({"asked_low": 0.05, "asked_high": 0.15}, "on the wrong side of its verdict"),
+        ({"measure": "exact", "asked_low": -1.0}, "on the wrong side of its verdict"),
+        ({"asked_low": 0.1, "asked_high": 0.1, "verdict": "holds"}, "on the wrong side of its verdict"),
     ],
 )  # fmt: skip
 def test_a_row_that_breaks_the_rule_is_seen(change: dict[str, object], what: str) -> None:
     row = dict.fromkeys(COLUMNS, "x") | {
         "id": "a", "kind": "paper", "setting": "paper", "ours": 0.1, "low": 0.0, "high": 0.2, "measure": "interval",
-        "asked_low": 0.0, "asked_high": 1.0, "verdict": "contradicted",
+        "asked_low": 0.3, "asked_high": 1.0, "verdict": "fails", "cause": None,
     }  # fmt: skip
     other = {**row, "id": "b"}
     assert broken(pd.DataFrame([row, other])) == {}
     assert what in broken(pd.DataFrame([{**row, **change}, other]))
+
+
+def test_every_exact_promise_is_decided_by_its_price(table: pd.DataFrame) -> None:
+    """Not by an attack: for a replaced record, or for what the printed number counts."""
+    promises = pd.read_csv(ROOT / "results/analyses/privacy_claims.csv").query("tight == 1")
+    rows = table.set_index("id")
+    decided = 0
+    promise: Any
+    for promise in promises.itertuples():
+        row: Any = rows.loc[f"{promise.paper}_{promise.id}"]
+        replaced, added = promise.epsilon_replace_one, promise.epsilon_add_remove
+        tool = promise.formula_adjacency == "add_remove"
+        expected = (
+            "holds in part" if promise.rescued or (tool and added <= promise.epsilon_claimed) else "fails"
+        )
+        assert row.verdict == ("holds" if replaced <= promise.epsilon_claimed else expected), promise.id
+        prices = {
+            "holds": replaced,
+            "fails": replaced,
+            "add/remove only": added,
+            "other settings": promise.epsilon_solved,
+        }
+        assert row.ours == prices[row.cause if row.verdict == "holds in part" else row.verdict], promise.id
+        assert row.measure == "exact"
+        decided += 1
+    assert decided == 11
 
 
 def test_evidence_is_in_the_repository(table: pd.DataFrame) -> None:
@@ -132,7 +191,7 @@ def test_evidence_is_in_the_repository(table: pd.DataFrame) -> None:
     assert table.evidence.notna().all()
     for row in table.itertuples():
         lacking = [name for name in str(row.evidence).split("; ") if name not in kept]
-        assert not lacking or row.verdict == "not testable", (row.id, lacking)
+        assert not lacking or row.cause == "not testable", (row.id, lacking)
 
 
 def test_exhibits_are_described(table: pd.DataFrame) -> None:

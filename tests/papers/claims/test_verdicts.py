@@ -12,19 +12,16 @@ from scipy import stats
 
 from dplangevin.papers.claims import networks, runs, verdicts
 from dplangevin.papers.claims.verdicts import (
-    CONTRADICTED,
     FAILS,
     HOLDS,
-    NOT_REPRODUCED,
+    IN_PART,
     NOT_TESTABLE,
-    REPRODUCED,
-    UNDECIDED,
-    UNDER_CHOICES,
+    OPEN,
 )
 from dplangevin.papers.statistics import Interval
 
-FOUND = (REPRODUCED, UNDER_CHOICES, NOT_REPRODUCED, CONTRADICTED, NOT_TESTABLE)
-MIRROR = {REPRODUCED: CONTRADICTED, CONTRADICTED: REPRODUCED, NOT_REPRODUCED: NOT_REPRODUCED}
+FOUND = (HOLDS, IN_PART, OPEN, FAILS, NOT_TESTABLE)
+MIRROR = {HOLDS: FAILS, FAILS: HOLDS, OPEN: OPEN}
 BUDGETS = (0.1, 0.5, 0.99, 2.0)
 ABOVE = verdicts.AskedRange.difference(0.0)
 NOISE = np.array([0.002, -0.001, 0.0, 0.001, -0.002])
@@ -56,21 +53,24 @@ def test_claim_verdict(kind: str, setting: str) -> None:
         )
         stands = conclusive and not tuning and not capped
         if kind == "extension":
-            contradiction = FAILS if stands else UNDECIDED
-            asked_range = {REPRODUCED: HOLDS, UNDER_CHOICES: UNDECIDED, NOT_REPRODUCED: UNDECIDED}
-            expected = {**asked_range, CONTRADICTED: contradiction, NOT_TESTABLE: NOT_TESTABLE}[found]
+            expected = {HOLDS: HOLDS, FAILS: FAILS if stands else OPEN}.get(found, OPEN)
         else:
             ours = setting in ("stand-in", "invented")
             chosen = setting == "chosen" and measure.startswith("interval")
+            limited = tuning or capped or chosen
             stands = stands and kind == "paper" and not ours and not chosen
-            success = UNDER_CHOICES if ours or setting == "special case" else REPRODUCED
-            contradiction = CONTRADICTED if stands else NOT_REPRODUCED
-            expected = {REPRODUCED: success, CONTRADICTED: contradiction}.get(found, found)
-        refused = found == CONTRADICTED and not stands
+            success = IN_PART if ours or limited or setting == "special case" else HOLDS
+            other = OPEN if found == NOT_TESTABLE else found
+            expected = {HOLDS: success, FAILS: FAILS if stands else OPEN}.get(found, other)
+        refused = found == FAILS and not stands
         uneven = "the methods were not tuned alike" + (f"; {capped}" if capped else "")
         where = (measure, found, tuning, capped)
         assert row["verdict"] == expected, where
-        assert ("this contradicts nothing" in row["reason"]) == refused, where
+        assert row["cause"] in (*verdicts.CAUSES[expected], *([""] if expected in (HOLDS, FAILS) else [])), (
+            where
+        )
+        assert (row["cause"] == NOT_TESTABLE) == (found == NOT_TESTABLE), where
+        assert ("this does not count against the claim" in row["reason"]) == refused, where
         assert not (capped and refused and conclusive) or capped in row["reason"], where
         assert row["reason"].count(uneven) == (tuning == "unequal" and found != NOT_TESTABLE), where
         assert {key: row[key] for key in outcome if key not in ("verdict", "reason")} == {
@@ -86,29 +86,29 @@ def test_what_a_stand_in_alone_shows_contradicts_nothing(setting: str, why: str)
     small = verdicts.NetworkEvidence(Interval(-0.1, -0.2, -0.05), False, -1, "small")
     found = verdicts.two_networks(None, small, "because", asked_range=ABOVE)
     reason = verdicts.claim_verdict(found, kind="paper", setting=setting)["reason"]
-    assert reason.endswith(f"this contradicts nothing: {why}")
+    assert reason.endswith(f"this does not count against the claim: {why}")
 
 
 def test_the_measure_of_a_claim_stands_in_for_that_of_its_test() -> None:
-    loose = verdicts.result(Interval(0.1, 0.05, 0.2), CONTRADICTED, "because", "range", asked_range=ABOVE)
+    loose = verdicts.result(Interval(0.1, 0.05, 0.2), FAILS, "because", "range", asked_range=ABOVE)
     words: dict[str, Any] = {"kind": "paper", "setting": "paper"}
-    assert verdicts.claim_verdict(loose, **words)["verdict"] == NOT_REPRODUCED
+    assert verdicts.claim_verdict(loose, **words)["verdict"] == OPEN
     proven = verdicts.claim_verdict(loose, measure="exact", **words)
-    assert (proven["verdict"], proven["measure"]) == (CONTRADICTED, "exact")
+    assert (proven["verdict"], proven["measure"]) == (FAILS, "exact")
 
 
 @pytest.mark.parametrize("measure", ["interval", "interval, one split", "range"])
 def test_a_value_without_limits_is_no_interval(measure: str) -> None:
-    bare = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", measure, asked_range=None)
+    bare = verdicts.result(verdicts.single(1.0), FAILS, "because", measure, asked_range=None)
     assert bare["measure"] == ""
-    assert verdicts.claim_verdict(bare, kind="paper", setting="paper")["verdict"] == NOT_REPRODUCED
-    exact = verdicts.result(verdicts.single(1.0), CONTRADICTED, "because", "exact", asked_range=None)
-    assert verdicts.claim_verdict(exact, kind="paper", setting="paper")["verdict"] == CONTRADICTED
+    assert verdicts.claim_verdict(bare, kind="paper", setting="paper")["verdict"] == OPEN
+    exact = verdicts.result(verdicts.single(1.0), FAILS, "because", "exact", asked_range=None)
+    assert verdicts.claim_verdict(exact, kind="paper", setting="paper")["verdict"] == FAILS
 
 
 @pytest.mark.parametrize("key", ["kind", "setting", "measure", "tuning"])
 def test_unknown_words_are_refused(key: str) -> None:
-    given = {"kind": "paper", "setting": "paper", key: "unknown"}
+    given: dict[str, Any] = {"kind": "paper", "setting": "paper", key: "unknown"}
     with pytest.raises(ValueError, match=f"{key} must be one of .*, not 'unknown'"):
         verdicts.claim_verdict(verdicts.not_testable("because"), **given)
 
@@ -134,21 +134,46 @@ def test_what_is_asked_is_a_range_and_its_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("replaced", "added", "attack", "elsewhere", "verdict"),
+    ("replaced", "added", "shown", "tool", "elsewhere", "verdict"),
     [
-        (1.0, 0.5, 0.9, False, REPRODUCED),
-        (1.1, 0.5, 0.9, False, UNDER_CHOICES),
-        (1.1, 0.5, 1.05, False, CONTRADICTED),  # whatever holds for other neighbours than the paper's
-        (1.1, 0.5, 1.05, True, UNDER_CHOICES),
-        (1.1, 1.05, 1.05, False, CONTRADICTED),
-        (1.1, 1.05, math.nan, False, NOT_REPRODUCED),
-        (1.1, math.nan, 0.9, False, NOT_REPRODUCED),
-        (1.1, math.nan, 0.9, True, UNDER_CHOICES),
+        (1.0, 0.5, 1.0, False, False, HOLDS),
+        (1.1, 0.5, 0.9, False, False, IN_PART),
+        (1.1, 0.5, 1.1, False, False, FAILS),  # whatever holds for other neighbours than the paper's
+        (1.1, 0.5, 1.1, True, False, IN_PART),  # but where the printed number counts these
+        (1.1, 0.5, 1.05, False, True, IN_PART),
+        (1.1, 1.05, 1.05, True, False, FAILS),
+        (1.1, 1.05, math.nan, True, False, OPEN),
+        (1.1, math.nan, 0.9, False, False, OPEN),
+        (1.1, math.nan, 0.9, False, True, IN_PART),
     ],
 )
-def test_promises(replaced: float, added: float, attack: float, elsewhere: bool, verdict: str) -> None:
-    prices = {"replaced": replaced, "added": added, "attack": attack}
-    assert verdicts.promise_verdict(1.0, **prices, elsewhere=elsewhere) == verdict
+def test_promises(
+    replaced: float, added: float, shown: float, tool: bool, elsewhere: bool, verdict: str
+) -> None:
+    prices = {"replaced": replaced, "added": added, "shown": shown}
+    assert verdicts.promise_verdict(1.0, **prices, tool=tool, elsewhere=elsewhere) == verdict
+
+
+@pytest.mark.parametrize(
+    ("other", "cause"),
+    [
+        ({"high": -0.01}, verdicts.ABSENT),
+        ({"high": 0.0}, verdicts.ABSENT),
+        ({}, verdicts.IMPRECISE),
+        ({"high": -0.01, "setting": "stand-in"}, "stand-in"),
+        ({"high": -0.01, "measure": "range"}, verdicts.IMPRECISE),
+        ({"low": math.nan, "high": math.nan, "measure": ""}, verdicts.IMPRECISE),
+        ({"measure": "exact"}, verdicts.SOME_CASES),
+        ({"low": 0.01}, verdicts.SOME_CASES),  # on average, but not at each budget
+        ({"tuning": "unequal"}, verdicts.UNFAIR),
+    ],
+)
+def test_what_is_open_has_a_cause(other: dict[str, Any], cause: str) -> None:
+    given = {"low": -0.03, "high": 0.01, "measure": "interval", "setting": "paper", "tuning": "", **other}
+    interval = Interval(-0.02, given["low"], given["high"])
+    found = verdicts.result(interval, OPEN, "because", given["measure"], asked_range=ABOVE)
+    row = verdicts.claim_verdict(found, kind="paper", setting=given["setting"], tuning=given["tuning"])
+    assert row["cause"] == cause
 
 
 def flipped(level: str, sign: int) -> list[float]:
@@ -157,8 +182,8 @@ def flipped(level: str, sign: int) -> list[float]:
 
 def expected(level: str, sign: int) -> str:
     if level != "none on the other side":
-        return NOT_REPRODUCED
-    return REPRODUCED if sign == 1 else CONTRADICTED
+        return OPEN
+    return HOLDS if sign == 1 else FAILS
 
 
 def paired(gaps: list[float], swap: bool = False, rolled: bool = False) -> verdicts.Verdict:
@@ -232,14 +257,14 @@ def test_a_budget_counts_by_holm_only() -> None:
     gaps = [-0.0021, 0.0018, 0.0018, 0.0018]
     p = [stats.ttest_1samp(gap + NOISE, 0.0).pvalue for gap in gaps]
     assert 0.05 / 4 < p[0] < 0.05 < min(p[1:])
-    assert paired(gaps, rolled=True)["verdict"] == REPRODUCED
-    assert paired(gaps, rolled=True, swap=True)["verdict"] == CONTRADICTED
+    assert paired(gaps, rolled=True)["verdict"] == HOLDS
+    assert paired(gaps, rolled=True, swap=True)["verdict"] == FAILS
     gaps = [-0.0024, 0.0022, 0.0022, 0.0022]
     seeds = np.array([-0.001, 0.0, 0.001])
     p = [stats.ttest_ind(gap + seeds, seeds, equal_var=False).pvalue for gap in gaps]
     assert 0.05 / 4 < p[0] < 0.05 < min(p[1:])
-    assert trained(gaps, rolled=True)["verdict"] == REPRODUCED
-    assert trained(gaps, rolled=True, swap=True)["verdict"] == CONTRADICTED
+    assert trained(gaps, rolled=True)["verdict"] == HOLDS
+    assert trained(gaps, rolled=True, swap=True)["verdict"] == FAILS
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -248,8 +273,8 @@ def test_a_stand_in_decides_extensions_only(level: str) -> None:
     for sign, holds in ((1, HOLDS), (-1, FAILS)):
         clear = level == "none on the other side"
         found = trained(flipped(level, sign), "tanh")
-        success = UNDER_CHOICES if clear and sign == 1 else NOT_REPRODUCED
+        success = IN_PART if clear and sign == 1 else OPEN
         assert found["verdict"] == success
         paper = verdicts.claim_verdict(found, kind="paper", setting="stand-in")
         extension = verdicts.claim_verdict(found, kind="extension", setting="stand-in")
-        assert (paper["verdict"], extension["verdict"]) == (success, holds if clear else UNDECIDED)
+        assert (paper["verdict"], extension["verdict"]) == (success, holds if clear else OPEN)

@@ -161,7 +161,7 @@ def test_the_exhibit_names_the_learners_of_the_experiment() -> None:
 def test_the_documentation_shows_the_advice_of_the_committed_numbers() -> None:
     page, numbers = (ROOT / "docs/leaderboard.md").read_text(), pd.read_csv(NUMBERS)
     assert leaderboard.in_docs(page, numbers) == page  # else: python pipelines/report.py readme
-    assert exhibit("leaderboard").title.startswith("No learner beats DP-GD by more than chance ")
+    assert exhibit("leaderboard").title.startswith("At equal proven ε, no learner significantly beats DP-GD ")
     groups = yaml.safe_load((ROOT / "conf/report/exhibits.yaml").read_text())["groups"]
     finding = next(group["leaderboard"]["finding"] for group in groups.values() if "leaderboard" in group)
     assert finding.endswith("no learner is ahead of gradient descent on all rows by more than chance.")

@@ -24,7 +24,8 @@ def row(**other: object) -> dict[str, object]:
     quote = {"paper": "li2019", "where": "Table 1", "statement": "s", "published": "x", "label": "MNIST"}
     prices = {"epsilon_formula": 0.4, "epsilon_add_remove": 0.2, "epsilon_replace_one": 5e6}
     rest = {"mechanism": "m", "chosen": NAN, "solved": NAN, "note": NAN, "formula": "f"}
-    rest |= {"attack_runs": 5, "rescued": 0, "tight": 1, "epsilon_attack": 0.1}
+    rest |= {"attack_runs": 5, "rescued": 0, "tight": 0, "epsilon_attack": 0.1, "epsilon_solved": 0.9}
+    rest |= {"epsilon_attack_add_remove": NAN, "formula_adjacency": "replace_one"}
     return {"id": "a", **quote, "epsilon_claimed": 0.99, "delta": 1e-5, **prices, **rest, **other}
 
 
@@ -39,7 +40,11 @@ def printed() -> pd.DataFrame:
 def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: pd.DataFrame) -> None:
     figure = privacy.guarantees(printed, title="t")
     (ax,) = figure.axes
-    assert [text.get_text() for text in ax.texts] == ["Li et al. 2019", "MNIST", "holds for add/remove only"]
+    assert [text.get_text() for text in ax.texts] == [
+        "Li et al. 2019",
+        "MNIST",
+        "holds in part: add/remove only",
+    ]
     assert "settings are not stated (1): GAN." in captions(figure).replace("\n", " ")
     beyond = [line for line in ax.lines if line.get_marker() == "o"]
     assert [np.asarray(line.get_xdata()).tolist() for line in beyond] == [[privacy.LARGEST]]
@@ -54,9 +59,9 @@ def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: 
     ("other", "words"),
     [
         ({"epsilon_replace_one": 0.5}, "holds"),
-        ({"epsilon_add_remove": 2.0}, "not proven"),
-        ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0}, "contradicted"),
-        ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0, "rescued": 1}, "holds only at other settings"),
+        ({"epsilon_add_remove": 2.0}, "open: too imprecise to tell"),
+        ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0}, "fails"),
+        ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0, "rescued": 1}, "holds in part: other settings"),
     ],
 )
 def test_chart_says_the_verdict_in_words(other: dict[str, float], words: str) -> None:
@@ -74,8 +79,11 @@ def test_a_span_without_an_attack_begins_at_the_left_edge() -> None:
 def test_table_lists_numbers_and_reasons(printed: pd.DataFrame) -> None:
     page = privacy.guarantees_page(printed, title="Promises")
     assert page.startswith("# Promises\n")
-    assert "| MNIST | Table 1 | 0.99 | 1e-5 | 0.4 | 0.2 | 5e6 | 0.1 | **holds for add/remove only** |" in page
-    assert "| GAN | Table 1 | 0.2 | 1e-5 |  |  |  |  | **settings not stated** |" in page
+    assert (
+        "| MNIST | Table 1 | 0.99 | 1e-5 | 0.4 | 0.2 | 5e6 | 0.1 | **holds in part: add/remove only** |"
+        in page
+    )
+    assert "| GAN | Table 1 | 0.2 | 1e-5 |  |  |  |  | **open: not testable** |" in page
     assert "- GAN: no settings." in page
     assert "## Wang et al. 2015" in page
 

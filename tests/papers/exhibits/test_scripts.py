@@ -56,10 +56,7 @@ def claims_in(folder: Path) -> pd.DataFrame:
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to run in, with the glossary and the history of verdicts alone."""
-    for name in ("docs/glossary.md", "conf/report/history.csv"):
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).symlink_to(TOP / name)
+    """An empty folder to run in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -110,7 +107,7 @@ def test_from_runs_to_exhibit_claims_and_metrics(runs: pd.DataFrame, tree: Path,
     for what in ("claims", "page"):
         assert run(report, what) == (0, "")
     counted = claims_in(tree / "results").loc["wang2015_features_adult"]
-    assert (counted.verdict, counted.ours) == ("contradicted", 2)
+    assert (counted.verdict, counted.ours) == ("open", 2)
     site = tree / "results/report"
     assert 'id="wang2015_features_adult"' in (site / "claims.html").read_text()
     assert (site / "exhibit-wang2015_fig1c.html").exists()
@@ -240,7 +237,7 @@ def test_every_other_exhibit_reads_its_rows_and_draws(others: str, request: pyte
 def test_claims_on_features(on_features: Path, run: Run) -> None:
     assert run(report, "claims") == (0, "")
     claims = claims_in(on_features)
-    assert claims.verdict["ryffel2022_budget_dp_langevin_pneumonia_constant"] == "not reproduced"
+    assert claims.verdict["ryffel2022_budget_dp_langevin_pneumonia_constant"] == "open"
     assert not claims.reason.str.contains("was read").any()
 
 
@@ -264,5 +261,5 @@ def test_an_experiment_that_may_be_missing(trained: Path, run: Run) -> None:
         claims = claims_in(trained)
         verdicts.append(claims.verdict["li2019_svhn_nonprivate"])
         assert claims.reason["li2019_svhn_pate"].startswith("no run with" if there else "no run on SVHN")
-        assert claims.verdict["li2019_tab1_nonprivate"] == "reproduced under stated choices"
-    assert verdicts == ["not testable", "reproduced under stated choices"]
+        assert claims.verdict["li2019_tab1_nonprivate"] == "holds in part"
+    assert verdicts == ["open", "holds in part"]

@@ -15,7 +15,6 @@ import pytest
 from omegaconf import OmegaConf
 
 from dplangevin.papers.exhibits import read
-from dplangevin.papers.report import history
 from dplangevin.papers.report.findings import TEXTS
 
 ROOT = Path(__file__).parents[3]
@@ -119,13 +118,6 @@ def test_every_exhibit_has_its_picture_its_command_and_its_files() -> None:
             shown[name] = links
             assert f"<code>make exhibit ID={name} FORCE=1</code>" in card
     assert shown == {name: {f"{name}/{name}.{kind}" for kind in ("png", "pdf", "csv")} for name in made}
-
-
-def test_every_claim_shows_the_history_of_its_verdict() -> None:
-    articles = (SITE / "claims.html").read_text("utf-8").split('<article class="claim" id="')[1:]
-    shown = {each.partition('"')[0]: re.findall(r"<time>([-\d]+)</time>", each) for each in articles}
-    entries = history.read(ROOT / history.PATH)
-    assert shown == {name: [change.date for change in changes] for name, changes in entries.items()}
 
 
 def written() -> list[tuple[str, dict[str, Any], str]]:

@@ -5,11 +5,16 @@ from typing import Literal
 
 import attr
 import numpy as np
-from dp_accounting import DpEvent, GaussianDpEvent
+from dp_accounting import (
+    ComposedDpEvent,
+    DpEvent,
+    GaussianDpEvent,
+    PoissonSampledDpEvent,
+    SelfComposedDpEvent,
+)
 
 from dplangevin.checks import require
 from dplangevin.papers.analyses.langevin import Setting
-from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.events import FisherScoringDpEvent, LangevinDpEvent, PosteriorSampleDpEvent
 from dplangevin.privacy.stepsize import StepSchedule, multiplier_of, steps_event
@@ -65,36 +70,30 @@ def dp_sgd(*, records: int, batch: int, epochs: float, noise_multiplier: float) 
     return steps_event(noise_multiplier, rate=batch / records, steps=steps, schedule="fixed")
 
 
-def decreasing_sgld_on_all_rows(
-    *, records: int, steps: int, step_size: float, lipschitz: float
-) -> GaussianDpEvent:
-    """Return one Gaussian mechanism that costs what all steps of Algorithm 1 of li2019 cost on all rows.
+def decreasing_sgld_with_more_noise(
+    *, records: int, batch: int, steps: int, step_size: float, lipschitz: float, ratio: float
+) -> DpEvent:
+    """Return the event of `sgld` with decreasing steps, whose noise is rounded up.
 
-    Step t has noise multiplier ``sigma_t = sigma_1 t^(1/6)``, see `stepsize.steps_event`.  Gaussian steps on all
-    rows cost what one with ``1/sigma^2 = sum_t 1/sigma_t^2`` costs.  No noise is rounded.
-
-    Parameters
-    ----------
-    records : N.
-    steps : T >= 1.
-    step_size : eta of the first step, > 0.
-    lipschitz : L, the bound on the gradient of one record.
-    """
-    first = multiplier_of(step_size, records=records, batch=records, lipschitz=lipschitz)
-    return GaussianDpEvent(first / math.sqrt(math.fsum(t ** (-1 / 3) for t in range(1, steps + 1))))
-
-
-def opposite_gradients(event: GaussianDpEvent, delta: float) -> float:
-    """Return the exact epsilon of two data sets whose sums differ as much as they can.
-
-    One record is replaced.  The gradients of old and new record are opposite and as long as the clip.
+    Step t has noise multiplier ``sigma_t = sigma_1 t^(1/6)``.  It is rounded up to sigma_1 ratio^k, so two data
+    sets whose gradients are opposite cost at least the epsilon of this event.
 
     Parameters
     ----------
-    event : the mechanism that adds noise to the sum.
-    delta : float in (0, 1).
+    records, batch, steps, step_size, lipschitz : as in `sgld`.
+    ratio : of neighbouring levels, > 1.
     """
-    return AnalyticGaussian().epsilon(event, delta, "replace_one")
+    first = multiplier_of(step_size, records=records, batch=batch, lipschitz=lipschitz)
+    counts = np.bincount(np.ceil(np.log(np.arange(1, steps + 1)) / 6 / math.log(ratio)).astype(int))
+    return ComposedDpEvent(
+        tuple(
+            SelfComposedDpEvent(
+                PoissonSampledDpEvent(batch / records, GaussianDpEvent(first * ratio**level)), int(count)
+            )
+            for level, count in enumerate(counts)
+            if count
+        )
+    )
 
 
 def langevin(

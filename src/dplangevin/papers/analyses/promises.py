@@ -4,15 +4,18 @@ Each row is one promise. Its columns are
 
 - epsilon_claimed, delta: the promised values, as printed;
 - epsilon_formula: by the paper's own formula; `formula` names it, and any other reading of it with its value;
+- formula_adjacency: the neighbours that this formula holds for;
 - epsilon_add_remove, epsilon_replace_one: the proven epsilon (upper bound) by `Tight`, missing if the
   sampling has no such neighbours;
-- epsilon_attack: the attack epsilon (lower bound) on data sets that the hypotheses admit, at 95 % from
-  `attack_runs` runs, or exact for one pair of data sets (0 runs);
+- epsilon_attack: the attack epsilon (lower bound) on data sets that the hypotheses admit, a record being
+  replaced, at 95 % from `attack_runs` runs, or exact for one pair of data sets (0 runs);
+- epsilon_attack_add_remove: the same for a record that is added or removed, of pairs of data sets alone;
 - tight: 1 if some pair of data sets costs the proven epsilon, as for equal Gaussian steps on all rows or on
   Poisson samples; 0 if it is only an upper bound, as for samples of a fixed size, posterior samples, last
   iterates, and noise that the event rounds down;
 - chosen: the values that we chose for settings that the paper does not state;
-- solved: the settings that would keep the promise;
+- solved, epsilon_solved: the settings that would keep the promise, and their proven epsilon, a record being
+  replaced;
 - rescued: 1 if there are such settings and the paper leaves them open;
 - violated: the conditions of the formula's theorem that fail.
 
@@ -84,11 +87,12 @@ class ExactPair:
 
     Attributes
     ----------
-    epsilon : `epsilon(event, delta)` returns it, for replace_one neighbours.
+    epsilon : `epsilon(event, delta)` returns it, for replace_one neighbours. None: the price of `event`, which
+        opposite gradients cost, for all neighbours of the promise.
     event : the mechanism that runs on the pair; None: that of the promise.
     """
 
-    epsilon: Callable[[DpEvent, float], float]
+    epsilon: Callable[[DpEvent, float], float] | None = None
     event: DpEvent | None = None
 
 
@@ -170,12 +174,9 @@ class Promise:
         claimed = math.nan if self.epsilon is None else self.epsilon
         delta = math.nan if self.delta is None else self.delta
         row = {**source, "epsilon_claimed": claimed, "delta": delta, "mechanism": "", "formula": ""}
-        prices = ("epsilon_formula", "epsilon_add_remove", "epsilon_replace_one", "epsilon_attack")
-        row |= dict.fromkeys(prices, math.nan) | {
-            "attack_adjacency": "",
-            "attack_runs": 0,
-            "chosen": self.chosen,
-        }
+        prices = ("formula", "add_remove", "replace_one", "attack", "attack_add_remove", "solved")
+        row |= dict.fromkeys((f"epsilon_{name}" for name in prices), math.nan)
+        row |= {"formula_adjacency": "", "attack_runs": 0, "chosen": self.chosen}
         row |= {"solved": "", "rescued": 0, "tight": 0, "violated": "", "note": self.note}
         if self.event is None:
             return row
@@ -199,18 +200,26 @@ class Promise:
             return {}
         others = [f"{f.name}: {p:.3g}" for f, p in zip(self.formulas[1:], prices[1:], strict=True)]
         text = "; ".join([self.formulas[0].name, *others])
-        return {"epsilon_formula": prices[0], "formula": text, "violated": "; ".join(failed)}
+        kind = self.formulas[0].adjacency
+        return {
+            "epsilon_formula": prices[0],
+            "formula": text,
+            "formula_adjacency": kind,
+            "violated": "; ".join(failed),
+        }
 
     def _attacked(self, event: DpEvent, delta: float, rng: torch.Generator) -> dict[str, Any]:
         if self.attack is None:
             return {}
-        if isinstance(self.attack, ExactPair):
-            epsilon, runs = self.attack.epsilon(self.attack.event or event, delta), 0
-        else:
-            first, second = self.attack.draw(self.attack.event or event, self.attack.runs, rng)
+        attacked = self.attack.event or event
+        if isinstance(self.attack, Attack):
+            first, second = self.attack.draw(attacked, self.attack.runs, rng)
             result = audit(first, second, delta, CONFIDENCE)
-            epsilon, runs = result.epsilon, result.runs
-        return {"epsilon_attack": epsilon, "attack_adjacency": "replace_one", "attack_runs": runs}
+            return {"epsilon_attack": result.epsilon, "attack_runs": result.runs}
+        if self.attack.epsilon:
+            return {"epsilon_attack": self.attack.epsilon(attacked, delta)}
+        columns = {"replace_one": "epsilon_attack", "add_remove": "epsilon_attack_add_remove"}
+        return {columns[kind]: Tight().epsilon(attacked, delta, kind) for kind in self.neighbours}
 
     def _solved(self, epsilon: float, delta: float) -> dict[str, Any]:
         if self.solve is None:
@@ -218,7 +227,10 @@ class Promise:
         batches = {a: self.solve(epsilon, delta, a) for a in self.neighbours}
         texts = [f"batch >= {b} ({a.replace('_', '-')})" for a, b in batches.items() if b is not None]
         solved = ", ".join(texts) or f"no batch up to {self.solve.most} records"
-        return {"solved": solved, "rescued": int(self.solve.open and bool(texts))}
+        row = {"solved": solved, "rescued": int(self.solve.open and bool(texts))}
+        if batch := batches.get("replace_one"):
+            row["epsilon_solved"] = Tight().epsilon(self.solve.make(batch=batch), delta)
+        return row
 
 
 @dataclass(frozen=True)

@@ -24,14 +24,16 @@ import pandas as pd
 
 from dplangevin.papers.claims import words
 from dplangevin.papers.claims.verdicts import (
+    ADDED,
     ATTACK,
-    CONTRADICTED,
     EXACT,
+    FAILS,
+    HOLDS,
+    IN_PART,
     INTERVAL,
+    NOT_BY_DEFAULT,
     PAIR,
     RANGE,
-    REPRODUCED,
-    UNDER_CHOICES,
     AskedRange,
     Bounds,
     Verdict,
@@ -45,12 +47,13 @@ from dplangevin.papers.claims.verdicts import (
     single,
     within,
 )
+from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.papers.statistics import Interval, power_law
 from dplangevin.text import short
 
 
 def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
-    """Test a printed (epsilon, delta) guarantee against the proven ε and the attack ε.
+    """Test a printed (epsilon, delta) guarantee against its exact ε, or else against attack ε and proven ε.
 
     The verdict is that of `verdicts.promise_verdict`. A guarantee without settings is not testable.
 
@@ -64,50 +67,60 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     Returns
     -------
     Verdict
-        ours: the proven ε for replace-one neighbours (the papers' relation) at the default choice. It is nan
-        where that ε is only an upper bound, which no known pair of data sets attains.
-        low: the attack ε (lower bound) under the theorem's hypotheses, with 95 % confidence or exact for one
-        pair of data sets.
-        high: the proven ε; the larger one of both neighbour relations where ours is not nan.
+        The numbers are those that decide: for replaced records; for added or removed records if the promise holds
+        for these alone; or with the settings at which it holds.
+        ours: the exact ε, which some pair of data sets costs. It is nan where none is known.
+        low: the attack ε (95 % confidence), or the exact ε of one pair, where ours is nan.
+        high: the proven ε there.
     """
     row = rows_where(frame, {"id": id}).iloc[0]
     text = {
         key: "" if pd.isna(row[key]) else str(row[key]) for key in ("mechanism", "chosen", "solved", "note")
     }
-    claimed, ours, other = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove
+    claimed, replaced, added = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove
+    attack, exact, tool = row.epsilon_attack, bool(row.tight), row.formula_adjacency == "add_remove"
     asked_range = AskedRange(high=claimed)
     if not text["mechanism"]:
         return not_testable(text["note"], asked_range)
-    price = "the proven ε (attained) is" if row.tight else "the proven ε is"
-    reason = f"ε {short(claimed)} is claimed, {price} {short(ours)} for replace-one neighbours"
-    reason += "" if math.isnan(other) else f" and {short(other)} for add/remove"
+    shown = short if exact else at_most
+    reason = f"ε {short(claimed)} is claimed, the {'exact' if exact else 'proven'} ε is {shown(replaced)}"
+    reason += " for replace-one neighbours"
+    reason += "" if math.isnan(added) else f" and {shown(added)} for add/remove"
     if not math.isnan(row.epsilon_formula):
         reason += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
-    measure = ATTACK
-    if not math.isnan(row.epsilon_attack):
+    if not math.isnan(attack):
         if row.attack_runs:
-            shown = f"an attack on the theorem's hypotheses shows at least {short(row.epsilon_attack)} "
-            shown += f"(95 % confidence, {short(row.attack_runs)} runs)"
+            reason += f"; an attack on the theorem's hypotheses shows at least {at_least(attack)} "
+            reason += f"(95 % confidence, {short(row.attack_runs)} runs)"
         else:
-            measure = PAIR
-            shown = f"one pair that the theorem's hypotheses admit costs exactly {short(row.epsilon_attack)}"
-        reason += f"; {shown}"
+            reason += f"; one pair that the theorem's hypotheses admit costs at least {at_least(attack)}"
+        if row.epsilon_attack_add_remove > 0:
+            reason += f", and {at_least(row.epsilon_attack_add_remove)} for add/remove"
+    elsewhere, known = bool(row.rescued), replaced if exact else attack
     verdict = promise_verdict(
-        claimed, replaced=ours, added=other, attack=row.epsilon_attack, elsewhere=bool(row.rescued)
+        claimed, replaced=replaced, added=added, shown=known, tool=tool, elsewhere=elsewhere
     )
-    if verdict == REPRODUCED:
-        reason += f"; the claim is {claimed / ours:.2g} times what it costs"
-    elif other <= claimed:
-        reason += "; at this ε and δ it holds for add/remove neighbours only"
-    reason += f"; it would hold for {text['solved']}" if text["solved"] and ours > claimed else ""
+    price, low, cause = replaced, attack, ""
+    if verdict == HOLDS:
+        reason += f"; the claim is {claimed / replaced:.2g} times what it costs"
+    elif verdict == IN_PART and not elsewhere:
+        price, low, cause = added, row.epsilon_attack_add_remove, ADDED
+        reason = f"{NOT_BY_DEFAULT}{reason}; it holds for add/remove neighbours only"
+    elif verdict == IN_PART:
+        price, low, reason = row.epsilon_solved, math.nan, NOT_BY_DEFAULT + reason
+    elif added <= claimed:
+        reason += "; at this ε and δ it holds for add/remove neighbours"
+    elif (added if exact else row.epsilon_attack_add_remove) > claimed:
+        reason += "; it fails for add/remove neighbours, too"
+    reason += f"; it would hold for {text['solved']}" if text["solved"] and replaced > claimed else ""
     reason += f"; priced: {text['mechanism']}"
     reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""
     reason += f"; {text['note']}" if text["note"] else ""
-    largest = ours if math.isnan(other) or not row.tight else max(ours, other)
-    measured = ours if row.tight else math.nan
-    return result(
-        Interval(measured, row.epsilon_attack, largest), verdict, reason, measure, asked_range=asked_range
-    )
+    if exact:
+        return result(single(price), verdict, reason, EXACT, asked_range=asked_range, cause=cause)
+    measure = ATTACK if row.attack_runs or math.isnan(low) else PAIR
+    interval = Interval(math.nan, low, price)
+    return result(interval, verdict, reason, measure, asked_range=asked_range, cause=cause)
 
 
 def printed(
@@ -122,8 +135,8 @@ def printed(
 ) -> Verdict:
     """Test a printed number by recomputing it in one row.
 
-    The claim is reproduced if our number equals the printed one to its significant digits. It is reproduced
-    under stated choices if a row of `others` equals it. Otherwise it is contradicted.
+    The claim holds if our number equals the printed one to its significant digits. It holds
+    in part if a row of `others` equals it. Otherwise it fails.
 
     Parameters
     ----------
@@ -142,9 +155,9 @@ def printed(
     ours, asked_range = float(rows[column].iloc[0]), AskedRange.near(published)
     reason = f"{words.column(column) or 'ours'} {ours:.4g} where the paper prints {published:g}"
     if equal_as_printed(ours, published, digits):
-        return result(single(ours), REPRODUCED, reason, EXACT, asked_range=asked_range)
+        return result(single(ours), HOLDS, reason, EXACT, asked_range=asked_range)
     if others is None:
-        return result(single(ours), CONTRADICTED, reason, EXACT, asked_range=asked_range)
+        return result(single(ours), FAILS, reason, EXACT, asked_range=asked_range)
     rest = rows_where(frame, others).dropna(subset=[column])
     every = [ours, *rest[column]]
     interval = Interval(ours, min(every), max(every))
@@ -155,9 +168,10 @@ def printed(
     if equal.empty:
         nearest = rest.loc[(np.log(rest[column]) - math.log(published)).abs().idxmin()]
         reason += f", nearest with {_named(nearest, names)}"
-        return result(interval, CONTRADICTED, reason, RANGE, asked_range=asked_range)
-    reason += f"; equal with {_named(equal.iloc[0], names)}"
-    return result(interval, UNDER_CHOICES, reason, RANGE, asked_range=asked_range)
+        return result(interval, FAILS, reason, RANGE, asked_range=asked_range)
+    reason = f"{NOT_BY_DEFAULT}{reason}; equal with {_named(equal.iloc[0], names)}"
+    shown = single(float(equal[column].iloc[0]))
+    return result(shown, IN_PART, reason, EXACT, asked_range=asked_range)
 
 
 def _named(row: pd.Series, names: Sequence[str]) -> str:
@@ -190,7 +204,7 @@ def inside(
         A column whose smallest value stands for a limit, such as a step size. If it is given, only rows at that
         value count.
     strict : bool
-        If True, one value outside the bounds contradicts the claim.
+        If True, one value outside the bounds refutes the claim.
     """
     rows = rows_where(frame, where)
     at = ""
@@ -230,7 +244,7 @@ def ratio(
     bounds, what, measure : Bounds, str, str
         See the module.
     strict : bool
-        If True, one ratio outside the bounds contradicts the claim.
+        If True, one ratio outside the bounds refutes the claim.
     """
     above, below = (rows_where(frame, where) for where in (top, bottom))
     pairs = above.merge(below, on=list(keys), suffixes=("_top", "_bottom"))
@@ -301,8 +315,8 @@ def exponent(
 ) -> Verdict:
     """Test that the exponent of `column` in x, fitted over all rows, lies in `bounds`.
 
-    The claim is reproduced if the whole 95 % interval of the exponent lies in the bounds. It is contradicted
-    if no part of the interval does. Otherwise it is not reproduced.
+    The claim holds if the whole 95 % interval of the exponent lies in the bounds. It fails
+    if no part of the interval does. Otherwise it is open.
 
     Parameters
     ----------

@@ -12,16 +12,16 @@ what
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import pandas as pd
 
 from dplangevin.papers.claims.analyses import log_slopes
 from dplangevin.papers.claims.verdicts import (
-    CONTRADICTED,
     EXACT,
-    UNDER_CHOICES,
+    FAILS,
+    IN_PART,
+    NOT_BY_DEFAULT,
     AskedRange,
     Bounds,
     Verdict,
@@ -31,8 +31,8 @@ from dplangevin.papers.claims.verdicts import (
     not_testable,
     result,
     rows_where,
+    single,
 )
-from dplangevin.papers.statistics import Interval
 from dplangevin.text import short
 
 
@@ -49,7 +49,7 @@ def every_case(
 ) -> Verdict:
     """Test that every exact value of `column` lies in `bounds`.
 
-    One value outside contradicts the claim. The claim is reproduced under stated choices instead if all rows
+    One value outside refutes the claim. The claim holds in part instead if all rows
     of `others` lie in the bounds.
 
     Parameters
@@ -62,19 +62,21 @@ def every_case(
     Returns
     -------
     Verdict
-        ours: the median; low, high: the smallest and the largest value.
+        ours: the median; low, high: the smallest and the largest value. They are those of `others` where these
+        decide.
     """
     rows = _at_smallest(rows_where(frame, where), smallest)
     asked_range = AskedRange.within(bounds)
     inside = rows[column].between(*asked_range)
     reason = f"{what}: {_range(rows[column])}; the claim asks for {asked_range}; "
     reason += f"{inside.sum()} of {len(rows)} cases hold"
-    verdict = decide(bool(inside.all()), True)
-    if verdict == CONTRADICTED and others is not None:
+    verdict, values = decide(bool(inside.all()), True), rows[column]
+    if verdict == FAILS and others is not None:
         rest = _at_smallest(rows_where(frame, others), smallest)[column]
         reason += f"; {choice}: {_range(rest)}"
-        verdict = UNDER_CHOICES if rest.between(*asked_range).all() else CONTRADICTED
-    return result(extremes(rows[column]), verdict, reason, EXACT, asked_range=asked_range)
+        if rest.between(*asked_range).all():
+            verdict, values, reason = IN_PART, rest, NOT_BY_DEFAULT + reason
+    return result(extremes(values), verdict, reason, EXACT, asked_range=asked_range)
 
 
 def order(
@@ -82,8 +84,8 @@ def order(
 ) -> Verdict:
     """Test that the exponent p of y ~ x^p lies in `bounds`, from exact values.
 
-    Each exponent is the slope on log scales between two neighbouring x. The claim is reproduced if all exponents
-    lie in the bounds, and contradicted if none does. Otherwise it is not reproduced.
+    Each exponent is the slope on log scales between two neighbouring x. The claim holds if all exponents
+    lie in the bounds, and fails if none does. Otherwise it is open.
 
     Parameters
     ----------
@@ -120,7 +122,7 @@ def best_at(
 ) -> Verdict:
     """Test that the largest of the exact values of y lies at x = `published`.
 
-    The claim is contradicted if the x of the largest value is further than `within` from `published`. At
+    The claim fails if the x of the largest value is further than `within` from `published`. At
     least three rows are needed.
 
     Parameters
@@ -137,21 +139,20 @@ def best_at(
     Returns
     -------
     Verdict
-        ours: the x of the largest y; low, high: the two x next to it, nan at an end of the range.
+        ours: the x of the largest y; low, high: nan.
     """
     rows = rows_where(frame, where).sort_values(x).reset_index(drop=True)
     asked_range = AskedRange.near(published, within)
     if len(rows) < 3:
         return not_testable(f"fewer than three values of {x} to compare", asked_range)
     best = int(rows[y].argmax())
-    beside = [float(rows[x][i]) if 0 <= i < len(rows) else math.nan for i in (best - 1, best + 1)]
     ours = float(rows[x][best])
     reason = f"{what} is largest, {rows[y][best]:.4g}, at {short(ours)} of {len(rows)} values; "
     reason += ", ".join(
         f"{value:.3g} at {short(float(at))}" for at, value in zip(rows[x], rows[y], strict=True)
     )
     verdict = decide(asked_range.low <= ours <= asked_range.high, True)
-    return result(Interval(ours, *beside), verdict, reason, EXACT, asked_range=asked_range)
+    return result(single(ours), verdict, reason, EXACT, asked_range=asked_range)
 
 
 def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:

@@ -29,15 +29,16 @@ from scipy.optimize import brentq
 
 from dplangevin.papers.claims import words
 from dplangevin.papers.claims.verdicts import (
-    CONTRADICTED,
     EXACT,
+    FAILS,
+    HOLDS,
+    IN_PART,
     INTERVAL,
-    NOT_REPRODUCED,
+    NOT_BY_DEFAULT,
     NOT_TESTABLE,
     ONE_SPLIT,
+    OPEN,
     RANGE,
-    REPRODUCED,
-    UNDER_CHOICES,
     AskedRange,
     Verdict,
     all_of,
@@ -48,6 +49,7 @@ from dplangevin.papers.claims.verdicts import (
     result,
     single,
 )
+from dplangevin.papers.claims.words import at_most
 from dplangevin.papers.statistics import (
     MAJORITY,
     Comparison,
@@ -70,8 +72,10 @@ LEARNED = 0.01  # accuracy above the share of the majority class
 # Maps a paired difference and a confidence level to its interval and a direction:
 # 1 if the difference shows the claim, -1 if it shows the opposite, 0 if neither.
 Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
-Tried = tuple[str, bool]  # the finding of a search in words, and whether any setting shows the claim
-DIRECTIONS = {REPRODUCED: 1, CONTRADICTED: -1}
+Tried = tuple[
+    str, Interval | None
+]  # what a search found in words, and the interval of a setting that shows the claim
+DIRECTIONS = {HOLDS: 1, FAILS: -1}
 
 
 # Orderings of methods
@@ -92,7 +96,7 @@ def beats(
 ) -> Verdict:
     """Test that the first method is more accurate than the second on one data set.
 
-    The difference `first - second` is averaged over the budgets within each repeat. The claim is reproduced
+    The difference `first - second` is averaged over the budgets within each repeat. The claim holds
     if the average is above -margin with 95 % confidence and no budget is significantly below -margin (see
     `verdicts.ordering`).
 
@@ -122,13 +126,18 @@ def beats(
     reason += f"{_significant(comparison, asked_range.low)}{_violations(pair)}"
     reason += _adjacencies(pair) if axis == "promised" else ""
     verdict = ordering(comparison, asked_range.low)
+    if verdict == OPEN and (
+        comparison.interval.low > asked_range.low or comparison.interval.high < asked_range.low
+    ):
+        reason += "; the average alone would decide, the budgets on the other side leave the claim open"
+    found = result(comparison.interval, verdict, reason, _measure(runs, dataset), asked_range=asked_range)
     if sensitivity:
         experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
         tried = search_pairs(
             open_runs, dataset, (first, second), axis, experiments, _above(asked_range.low), asked_range.low
         )
-        verdict, reason = _with_other_settings(verdict, reason, tried)
-    return result(comparison.interval, verdict, reason, _measure(runs, dataset), asked_range=asked_range)
+        found = _with_other_settings(found, tried)
+    return found
 
 
 def beats_all(
@@ -145,8 +154,8 @@ def beats_all(
 ) -> Verdict:
     """Test that the method `first` beats each of `others`, or that each of `others` beats `last` (see `beats`).
 
-    The claim is reproduced if all these orders are shown, and contradicted if the opposite of one is.
-    Otherwise it is not reproduced. One of `others` does not count if its guarantee fails at a budget or if
+    The claim holds if all these orders are shown, and fails if the opposite of one is.
+    Otherwise it is open. One of `others` does not count if its guarantee fails at a budget or if
     its chains have diverged.
 
     Parameters
@@ -175,16 +184,16 @@ def beats_all(
     if sensitivity:
         experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
         tried = search_against_all(open_runs, dataset, first, others, axis, experiments, _above(0.0))
-        verdict, reason = _with_other_settings(verdict, reason, tried)
+        return _with_other_settings({**nearest, "verdict": verdict, "reason": reason}, tried)
     return {**nearest, "verdict": verdict, "reason": reason}
 
 
 def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
     """Return in words for which methods the order is shown, for which its opposite, and for which neither."""
     texts = {
-        REPRODUCED: "the order is shown for",
-        CONTRADICTED: "the opposite is shown for",
-        NOT_REPRODUCED: "neither is shown for",
+        HOLDS: "the order is shown for",
+        FAILS: "the opposite is shown for",
+        OPEN: "neither is shown for",
         NOT_TESTABLE: "there is nothing to compare for",
     }
     groups: dict[str, list[str]] = {verdict: [] for verdict in texts}
@@ -232,9 +241,9 @@ def equal_or_slightly_worse(
     A budget agrees under two conditions. The first method is not significantly better there. Its mean
     accuracy is at most `slight` lower. Let I be the 95 % interval of the difference averaged over budgets:
 
-    - reproduced: at least half of the budgets agree, and I lies within [-slight, slight];
-    - contradicted: fewer agree, and I lies above 0 or below -slight;
-    - not reproduced: neither.
+    - holds: at least half of the budgets agree, and I lies within [-slight, slight];
+    - fails: fewer agree, and I lies above 0 or below -slight;
+    - open: neither.
 
     Parameters
     ----------
@@ -260,10 +269,11 @@ def equal_or_slightly_worse(
         return other, DIRECTIONS.get(_often(other, often, asked_range), 0)
 
     verdict = _often(interval, 2 * agree >= gap.shape[1], asked_range)
+    found = result(interval, verdict, reason, _measure(runs, dataset), asked_range=asked_range)
     if sensitivity:
         tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, "wang2015"), shown)
-        verdict, reason = _with_other_settings(verdict, reason, tried)
-    return result(interval, verdict, reason, _measure(runs, dataset), asked_range=asked_range)
+        found = _with_other_settings(found, tried)
+    return found
 
 
 def _measure(runs: pd.DataFrame, dataset: str) -> str:
@@ -303,8 +313,8 @@ def reaches_baseline(
     """Test that from budget `by` on, a private method is as accurate as its non-private baseline.
 
     The method is as accurate at a budget if the 95 % interval of the paired difference lies within [-margin,
-    margin]. The claim is reproduced if this holds at every asked budget >= by. It is contradicted if the
-    interval lies entirely outside at some budget >= by. Otherwise it is not reproduced.
+    margin]. The claim holds if this holds at every asked budget >= by. It fails if the
+    interval lies entirely outside at some budget >= by. Otherwise it is open.
 
     Parameters
     ----------
@@ -339,13 +349,21 @@ def reaches_baseline(
         start, _, outside = _equivalence_threshold(gap, margin, by, level)
         return t_interval(gap[later].mean(axis=1), level), 1 if start <= by else -1 if outside else 0
 
-    verdict = decide(start <= by, outside)
+    ours = start if start < math.inf else math.nan
+    found = result(
+        Interval(ours, low, ours),
+        decide(start <= by, outside),
+        reason,
+        RANGE,
+        asked_range=AskedRange(high=by),
+    )
     if sensitivity:
         there = runs[~runs.method.eq(baseline) | learned(runs, dataset)]
-        tried = search_pairs(there, dataset, (first, baseline), "promised", (sensitivity, experiment), shown)
-        verdict, reason = _with_other_settings(verdict, reason, tried)
-    ours = start if start < math.inf else math.nan
-    return result(Interval(ours, low, ours), verdict, reason, RANGE, asked_range=AskedRange(high=by))
+        text, gap_there = search_pairs(
+            there, dataset, (first, baseline), "promised", (sensitivity, experiment), shown
+        )
+        found = _with_other_settings(found, (text, single(by) if gap_there else None))
+    return found
 
 
 def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
@@ -394,9 +412,9 @@ def price_of_standard_step(
 ) -> Verdict:
     """Test that from budget `by` on, a method takes the step size that it would take without privacy.
 
-    The method then costs the same ε at all these budgets, more than 1 % below what was asked. The claim is
-    reproduced if this ε is at most `by`. It is reproduced under stated choices if this is so in another
-    setting. Otherwise it is contradicted. Nothing here is random, so that no allowance is made for chance.
+    The method then costs the same ε at all these budgets, more than 1 % below what was asked. The claim holds
+    if this ε is at most `by`. It holds in part if this is so in another setting. Otherwise it fails. Nothing
+    here is random, so that no allowance is made for chance.
 
     Parameters
     ----------
@@ -412,12 +430,12 @@ def price_of_standard_step(
     -------
     Verdict
         ours: the ε of the standard step by the accountant that calibrates; nan if every budget is spent in
-        full.
-        low, high: the smallest and the largest such ε among the other settings.
+        full. If another setting decides, the smallest such ε among these.
+        low, high: the smallest and the largest such ε among the other settings; nan if one of them decides.
     """
     rows = select(runs, dataset, method, experiment)
     ours, asked_range = _price(rows), AskedRange(high=by)
-    verdict = REPRODUCED if ours <= by else CONTRADICTED
+    verdict = HOLDS if ours <= by else FAILS
     name = words.method(method)
     if math.isnan(ours):
         reason = f"{name} takes smaller steps than without privacy at every budget up to {number(rows.epsilon.max())}"
@@ -444,9 +462,10 @@ def price_of_standard_step(
             low, high = min(prices.values()), max(prices.values())
             key = min(prices, key=lambda key: prices[key])
             reason += f", the least {short(low)} with {words.variant(variant_settings(key[0]), key[1])}"
-        if cheap_enough and verdict != REPRODUCED:
-            verdict = UNDER_CHOICES
-    return result(Interval(ours, low, high), verdict, reason, RANGE, asked_range=asked_range)
+        if cheap_enough and verdict != HOLDS:
+            verdict, reason, ours = IN_PART, NOT_BY_DEFAULT + reason, low
+    interval = single(ours) if verdict == IN_PART else Interval(ours, low, high)
+    return result(interval, verdict, reason, RANGE, asked_range=asked_range)
 
 
 def _price(rows: pd.DataFrame) -> float:
@@ -471,9 +490,9 @@ def better_where_mixed(
 ) -> Verdict:
     """Test that where both methods have mixed, a positive metric of `first` is larger than that of `second`.
 
-    Methods have mixed at an asked budget if the largest R-hat over repeats is below MIXED. The claim is
-    reproduced if the ratio is above 1 at all such budgets, and contradicted if it is at none. Otherwise it is
-    not reproduced. It is not testable if there is no such budget.
+    Methods have mixed at an asked budget if the largest R-hat over repeats is below MIXED. The claim holds if
+    the ratio is above 1 at all such budgets, and fails if it is at none. Otherwise it is open. It is not
+    testable if there is no such budget.
 
     Parameters
     ----------
@@ -530,8 +549,8 @@ def better_where_mixed(
 def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verdict:
     """Test that the theorem's ε exceeds the proven ε at the same delta and neighbour relation.
 
-    The claim is reproduced if the ratio of the two exceeds 1 at every budget, and contradicted if at none.
-    Otherwise it is not reproduced.
+    The claim holds if the ratio of the two exceeds 1 at every budget, and fails if at none.
+    Otherwise it is open.
 
     Parameters
     ----------
@@ -572,8 +591,8 @@ def theorem4_constant(
     """Test the size of the constant and the logarithms in Theorem 4 at T = tau.
 
     The product is `128 ln(2.5 N T / (tau delta)) ln(2 / delta)`, unitless, for N training rows and the delta
-    of the runs. The claim is reproduced if it lies in `bounds`. It is reproduced under stated choices if it
-    does with another delta in (0, 1). Otherwise it is contradicted.
+    of the runs. The claim holds if it lies in `bounds`. It holds in part if it
+    does with another delta in (0, 1). Otherwise it fails.
 
     Parameters
     ----------
@@ -595,18 +614,18 @@ def theorem4_constant(
         return 128 * math.log(2.5 * n / at) * math.log(2 / at)
 
     ours, asked_range = product(delta), AskedRange.within(bounds)
-    verdict = REPRODUCED if asked_range.low <= ours <= asked_range.high else CONTRADICTED
+    verdict = HOLDS if asked_range.low <= ours <= asked_range.high else FAILS
     reason = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) is {ours:.0f} at T = τ, N = {n:.0f} and δ = {number(delta)}"
     reason += f"; the words are read as {asked_range}"
-    if verdict == CONTRADICTED and product(1 - ROUNDING) < asked_range.high < ours:
-        smallest = float(brentq(lambda at: product(at) - asked_range.high, delta, 1 - ROUNDING))
-        reason += f", which it is from δ = {short(smallest)} on"
-        verdict = UNDER_CHOICES
+    if verdict == FAILS and product(1 - ROUNDING) < asked_range.high < ours:
+        smallest = at_most(float(brentq(lambda at: product(at) - asked_range.high, delta, 1 - ROUNDING)))
+        reason = f"{NOT_BY_DEFAULT}{reason}, which it is from δ = {smallest} on"
+        verdict, ours = IN_PART, product(float(smallest))
     return result(single(ours), verdict, reason, EXACT, asked_range=asked_range)
 
 
 def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
-    """Test that a count of the prepared data equals the published one; otherwise the claim is contradicted.
+    """Test that a count of the prepared data equals the published one; otherwise the claim fails.
 
     Parameters
     ----------
@@ -620,7 +639,7 @@ def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> V
         The printed count.
     """
     ours = _fact(runs, dataset, metric)
-    verdict = REPRODUCED if ours == published else CONTRADICTED
+    verdict = HOLDS if ours == published else FAILS
     reason = f"the {words.features(dataset)} data have {ours:.0f} {words.column(metric)} as prepared here"
     reason += f"; {published} are printed"
     return result(single(ours), verdict, reason, EXACT, asked_range=AskedRange.near(published))
@@ -700,10 +719,18 @@ def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
 # The settings of a sensitivity run
 
 
-def _with_other_settings(verdict: str, reason: str, tried: Tried) -> tuple[str, str]:
-    """Return verdict and reason after a search; success in another setting is "under stated choices"."""
-    text, holds = tried
-    return UNDER_CHOICES if holds and verdict != REPRODUCED else verdict, reason + text
+def _with_other_settings(found: Verdict, tried: Tried) -> Verdict:
+    """Return the outcome of a rule after a search; success in another setting is "holds in part".
+
+    `default` then has what the default settings show, which counts for a question of ours.
+    """
+    text, interval = tried
+    reason = found["reason"] + text
+    if interval is None or found["verdict"] == HOLDS:
+        return {**found, "reason": reason}
+    shown = {"ours": interval.mean, "low": interval.low, "high": interval.high}
+    default = {**{key: found[key] for key in shown}, "reason": reason}
+    return {**found, **shown, "verdict": IN_PART, "reason": NOT_BY_DEFAULT + reason, "default": default}
 
 
 def search_pairs(
@@ -737,11 +764,11 @@ def search_pairs(
 
     Returns
     -------
-    tuple of str and bool
-        What the search found in words, and whether any pair shows the claim.
+    tuple of str and Interval or None
+        What the search found in words, and the interval of the example.
     """
     if not _covers(runs, dataset, experiments[0], methods):
-        return f"; no other settings were tried on {words.features(dataset)}", False
+        return f"; no other settings were tried on {words.features(dataset)}", None
     first, second = (_settings(runs, dataset, method, experiments) for method in methods)
     pairs = [(a, b) for a in first for b in second if _comparable(first[a], second[b])]
     level = 1 - 0.05 / max(1, len(pairs))
@@ -758,7 +785,7 @@ def search_pairs(
             settings = [words.variant(variant_settings(key[0])) for key in (a, b)]
             named = [f"{words.method(m)} ({setting})" for m, setting in zip(methods, settings, strict=True)]
             text = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: {_corrected(interval)}"
-            held.append((second[b].value.mean(), interval.low, text))
+            held.append((second[b].value.mean(), interval.low, text, interval))
     text = f"; of the {len(pairs)} pairs of settings tried {_both_sides(outcomes)}"
     if threshold is not None and outcomes:
         above = sum(interval.low > threshold for interval, _ in outcomes)
@@ -766,7 +793,10 @@ def search_pairs(
         half = float(np.median([(interval.high - interval.low) / 2 for interval, _ in outcomes]))
         text += f" (by the interval of the mean alone {above} and {below}); the median pair shows a difference of "
         text += f"{points(half)} in half of such searches"
-    return text + (f"; for example {max(held)[2]}" if held else ""), bool(held)
+    if not held:
+        return text, None
+    _, _, example, interval = max(held)
+    return f"{text}; for example {example}", interval
 
 
 def _both_sides(outcomes: Sequence[tuple[Interval, int]]) -> str:
@@ -801,11 +831,11 @@ def search_against_all(
 
     Returns
     -------
-    tuple of str and bool
-        What the search found in words, and whether any setting shows the claim.
+    tuple of str and Interval or None
+        What the search found in words, and the interval of the example.
     """
     if not _covers(runs, dataset, experiments[0], [first]):
-        return f"; no other settings were tried on {words.features(dataset)}", False
+        return f"; no other settings were tried on {words.features(dataset)}", None
     mine = _settings(runs, dataset, first, experiments)
     rivals = [list(_settings(runs, dataset, name, experiments).values()) for name in others]
     matched = {
@@ -826,9 +856,14 @@ def search_against_all(
         outcomes.append((least, direction))
         if direction == 1:
             setting = words.variant(variant_settings(a[0]), a[1])
-            held.append((least.low, f"{words.method(first)} ({setting}): at least {_corrected(least)}"))
+            held.append(
+                (least.low, f"{words.method(first)} ({setting}): at least {_corrected(least)}", least)
+            )
     text = f"; of the {len(tried)} settings of {words.method(first)} tried {_both_sides(outcomes)}"
-    return text + (f"; for example {max(held)[1]}" if held else ""), bool(held)
+    if not held:
+        return text, None
+    _, example, least = max(held)
+    return f"{text}; for example {example}", least
 
 
 def _corrected(interval: Interval) -> str:

@@ -31,11 +31,12 @@ from scipy.special import softmax
 from dplangevin.papers.claims import words
 from dplangevin.papers.claims.verdicts import (
     ATTACK,
-    CONTRADICTED,
     EXACT,
+    FAILS,
+    HOLDS,
+    IN_PART,
+    NOT_BY_DEFAULT,
     RANGE,
-    REPRODUCED,
-    UNDER_CHOICES,
     AskedRange,
     NoRows,
     Verdict,
@@ -58,7 +59,7 @@ TRUNCATION = 0.01  # largest error of a share that is printed in whole percent
 def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
     """Test that the exact value never exceeds its upper bound.
 
-    One exact case above its bound contradicts the claim. The claim is reproduced on these cases if there is none.
+    One exact case above its bound refutes the claim. The claim holds on these cases if there is none.
 
     Parameters
     ----------
@@ -96,8 +97,8 @@ def bracketed(
 ) -> Verdict:
     """Test a promised ε that lies between an attack ε and a proven ε.
 
-    The claim is reproduced if in all settings the promised ε is at least the proven ε. It is contradicted if
-    in one setting the attack ε exceeds it. Otherwise it is not reproduced.
+    The claim holds if in all settings the promised ε is at least the proven ε. It fails if
+    in one setting the attack ε exceeds it. Otherwise it is open.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ def bracketed(
 def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> Verdict:
     """Test eta = 1/(2 beta).
 
-    The claim is reproduced if 2 beta eta prints as 1. Otherwise it is not reproduced, because the command may
+    The claim holds if 2 beta eta prints as 1. Otherwise it is open, because the command may
     not be that of the paper's run.
 
     Parameters
@@ -303,8 +304,8 @@ def printed(
 ) -> Verdict:
     """Test a number that is recomputed from other numbers that the paper prints.
 
-    The claim is reproduced if `value` has the printed digits. It is reproduced under stated choices if one of
-    `others` has them. Otherwise it is contradicted.
+    The claim holds if `value` has the printed digits. It holds in part if one of
+    `others` has them. Otherwise it fails.
 
     Parameters
     ----------
@@ -320,24 +321,27 @@ def printed(
     Returns
     -------
     Verdict
-        ours: `value`; low, high: the smallest and the largest of all these numbers, nan without others.
+        ours: `value`; low, high: the smallest and the largest of all these numbers, nan without others. Where
+        another choice has the printed digits, its number alone.
     """
     reason = f"{value:.3g} where the paper prints {published:g}"
     reason += "".join(f"; {name}: {other:.3g}" for name, other in others.items())
     every = [value, *others.values()]
     interval = Interval(value, min(every), max(every)) if others else single(value)
     if equal_as_printed(value, published, digits):
-        verdict = REPRODUCED
+        verdict = HOLDS
     else:
-        held = any(equal_as_printed(other, published, digits) for other in others.values())
-        verdict = UNDER_CHOICES if held else CONTRADICTED
+        held = [other for other in others.values() if equal_as_printed(other, published, digits)]
+        verdict = IN_PART if held else FAILS
+        interval = single(held[0]) if held else interval
+        reason = NOT_BY_DEFAULT + reason if held else reason
     return result(interval, verdict, reason, EXACT, asked_range=AskedRange.near(published))
 
 
 def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdict:
     """Test that in every printed pair the first number is above the second.
 
-    The claim is contradicted if the first is below in every pair. If neither holds, it is not reproduced.
+    The claim fails if the first is below in every pair. If neither holds, it is open.
 
     Returns
     -------
@@ -423,9 +427,8 @@ def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: 
 def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
     """Test that the ratio is at most `most` on our features, with the paper's choice of alpha and eps.
 
-    The claim is reproduced if this holds with d = classes on all features. It is reproduced under stated
-    choices if it holds only with d = classes x features. It is contradicted if it holds on no features even
-    then. Otherwise it is not reproduced.
+    The claim holds if this holds with d = classes on all features. It holds in part if it holds only with d =
+    classes x features. It fails if it holds on no features even then. Otherwise it is open.
     """
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
@@ -438,8 +441,9 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
     )
     interval = Interval(float(narrow.max()), float(narrow.min()), float(narrow.max()))
     verdict = decide(bool((narrow <= most).all()), not (wide <= most).any())
-    if verdict != REPRODUCED and (wide <= most).all():
-        verdict = UNDER_CHOICES
+    if verdict != HOLDS and (wide <= most).all():
+        verdict, reason = IN_PART, NOT_BY_DEFAULT + reason
+        interval = Interval(float(wide.max()), float(wide.min()), float(wide.max()))
     return result(interval, verdict, reason, RANGE, asked_range=asked_range)
 
 
@@ -448,10 +452,9 @@ def lemma(
 ) -> Verdict:
     """Test the constants of the lemma against the exact Hessian of the regularised softmax loss.
 
-    The Hessian is computed on random data sets, at three W for each; the first W is zero. The claim is
-    reproduced if the constant holds with the printed regulariser lambda |W|^2. It is reproduced under stated
-    choices if it holds with (lambda/2) |W|^2, whose Hessian is that of the proof. Otherwise it is
-    contradicted.
+    The Hessian is computed on random data sets, at three W for each; the first W is zero. The claim holds if
+    the constant holds with the printed regulariser lambda |W|^2. It holds in part if it holds with (lambda/2)
+    |W|^2, whose Hessian is that of the proof. Otherwise it fails.
 
     Parameters
     ----------
@@ -466,7 +469,7 @@ def lemma(
     Returns
     -------
     Verdict
-        ours: the worst ratio with the printed regulariser; low, high: the extremes.
+        ours: the worst ratio with the regulariser that decides; low, high: the extremes.
 
     References
     ----------
@@ -493,8 +496,10 @@ def lemma(
     held = {factor: value <= 1 + 1e-9 if top else value >= 1 - 1e-9 for factor, value in worst.items()}
     what = "largest eigenvalue of the Hessian over β" if top else "smallest eigenvalue of the Hessian over λ"
     reason = f"{what}: {worst[2.0]:.4g} with λ|W|², {worst[1.0]:.4g} with (λ/2)|W|², over {len(ratios[2.0])} points"
-    interval = Interval(worst[2.0], min(ratios[2.0]), max(ratios[2.0]))
-    verdict = REPRODUCED if held[2.0] else UNDER_CHOICES if held[1.0] else CONTRADICTED
+    verdict = HOLDS if held[2.0] else IN_PART if held[1.0] else FAILS
+    reason = NOT_BY_DEFAULT + reason if verdict == IN_PART else reason
+    at = 1.0 if verdict == IN_PART else 2.0
+    interval = Interval(worst[at], min(ratios[at]), max(ratios[at]))
     asked_range = AskedRange(high=1.0) if top else AskedRange(low=1.0)
     return result(interval, verdict, reason, EXACT, asked_range=asked_range)
 

@@ -9,6 +9,7 @@ import pandas as pd
 
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.verdicts import AskedRange
+from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.text import number
 
 UNITS = {"epsilon": "ε", "beta": "β", "exponent alpha": "exponent α"}  # columns of the table -> words
@@ -26,16 +27,15 @@ COUNTABLE = (
 def sentence(row: pd.Series) -> str:
     """Return our number with its certainty and what the claim asks for, as one sentence.
 
-    Without a number of ours it is the first clause of the reason. A second sentence says that the claim holds
-    with other choices, where our number alone does not show that.
+    Without a number of ours it is the first clause of the reason. A second sentence says where our number is
+    that of another choice than the default.
     """
     if pd.isna(row.ours) and row.measure not in verdicts.BRACKETS:
         return f"{capital(tidy(row.reason).split('; ')[0])}."
     asks = _asks(row)
     said = f"{capital(_measured(row))}{f'; {asks}' if asks else ''}."
-    shown = row.high if row.measure in verdicts.BRACKETS else row.ours
-    if row.verdict == verdicts.UNDER_CHOICES and (shown < row.asked_low or shown > row.asked_high):
-        said += " Another setting, network or reading meets it."
+    if row.reason.startswith(verdicts.NOT_BY_DEFAULT):
+        said += " With the default choice it fails."
     return said
 
 
@@ -59,15 +59,16 @@ def _measured(row: pd.Series) -> str:
 
 def _bounds(row: pd.Series) -> str:
     """Return what an attack and a proof show."""
-    low, high = (_amount(row, end) for end in (row.low, row.high))
-    if row.unit != "epsilon" and row.ours != row.high:  # what is proven is an upper bound
-        return f"attacks (95 % confidence) show {_quantity(row, _span(row, row.low, row.high))}"
+    attacks = row.unit != "epsilon" and row.ours != row.high  # else what is proven is an upper bound
+    low, high = at_least(row.low), (at_least if attacks else at_most)(row.high)
+    if attacks:
+        return f"attacks (95 % confidence) show {_quantity(row, f'{low} to {high}')}"
     name = "ε" if row.unit == "epsilon" else f"the {row.unit}"
-    how = "exact, for one pair of data sets" if row.measure == verdicts.PAIR else "attack, 95 % confidence"
+    how = "for one pair of data sets" if row.measure == verdicts.PAIR else "attack, 95 % confidence"
     if reference := _reference(row):
         return f"{name} to {reference} lies between {low} ({how}) and {high} (proof)"
     if pd.isna(row.low):
-        return f"{name} is at most {high} (proof), and no attack was run"
+        return f"{name} is at most {high} (proof)"
     if pd.isna(row.high):
         return f"{name} is at least {low} ({how}), and no proof bounds it"
     return f"{name} lies between {low} ({how}) and {high} (proof)"

@@ -17,10 +17,16 @@ from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testabl
 
 COLUMNS = [
     "id", "title", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
-    "asked_low", "asked_high", "measure", "verdict", "reason", "exhibit", "evidence",
+    "asked_low", "asked_high", "measure", "verdict", "cause", "reason", "exhibit", "evidence",
 ]  # fmt: skip
 QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")  # keys that every entry has
-ADJUSTED = ("measure", "tuning", "capped", "outside")  # optional keys; see `verdicts.claim_verdict`
+ADJUSTED = (
+    "measure",
+    "tuning",
+    "capped",
+    "outside",
+    "derivation",
+)  # optional keys; see `verdicts.claim_verdict`
 LONGEST_TITLE = 70  # characters
 RUNS, ANALYSES = "results/runs", "results/analyses"
 

@@ -6,24 +6,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 Claim = Mapping[str, str]  # column of `papers.claims.table.COLUMNS` -> text
-MARKS = {  # verdict -> its mark in the command line, in the order in which verdicts are listed
-    "reproduced": "✓",
-    "reproduced under stated choices": "◐",
-    "not reproduced": "○",
-    "contradicted": "✗",
+MARKS = {
     "holds": "✓",
-    "undecided": "○",
-    "does not hold": "✗",
-    "not testable": "–",
-}
+    "holds in part": "◐",
+    "fails": "✗",
+    "open": "○",
+}  # in the order in which verdicts are listed
 KINDS = {"paper": "paper", "reading": "reading", "extension": "ours"}  # kind -> its name beside marks
 LEGEND = (
-    "paper: claims in the papers' own words; reading: claims without a size",
-    "  ✓ reproduced  ◐ reproduced under stated choices  ○ not reproduced",
-    "  ✗ contradicted  – not testable",
-    "ours: questions of ours",
-    "  ✓ holds  ○ undecided  ✗ does not hold  – not testable",
+    "paper: claims in the papers' own words; reading: claims without a size; ours: questions of ours",
+    "  " + "  ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items()),
 )
+
+
+def word(claim: Claim) -> str:
+    """Return the verdict of a claim with its second word, as in "open: not testable"."""
+    return f"{claim['verdict']}: {claim['cause']}" if claim["cause"] else claim["verdict"]
 
 
 def read(path: Path) -> list[Claim]:

@@ -1,23 +1,21 @@
 """The verdicts on claims, and the mechanical rules by which they follow from evidence.
 
-reproduced
-    The rule of the claim holds in the runs with the default choices.
-reproduced under stated choices
-    The rule fails there. But it holds with settings that the paper leaves open, or with another reading of
-    its definitions, which the reason names. Or the rule holds, but on a stand-in, on invented data, or in a
-    special case of what is claimed.
-contradicted
+A verdict is one of four words, with a second word for its cause (see CAUSES).
+
+holds
+    Our evidence shows the claim. For a question of ours, the answer is yes.
+holds in part
+    The claim is shown only with settings that the paper leaves open, for other neighbours or with another reading of
+    its definitions; or on a stand-in, on invented data or in a special case.
+fails
     The opposite is shown, and no threshold of ours decides. In the paper's setting a 95 % interval shows it.
     There, and where the paper is silent, a proof, an exact computation or an attack (95 % confidence) shows
-    it.
-not reproduced
-    Neither the claim nor its opposite is shown.
-not testable
-    The rule cannot be applied, for example because two methods share no range of proven ε.
+    it. For a question of ours, the answer is no.
+open
+    Neither the claim nor its opposite is shown, or nothing could be tested.
 
-A question that the paper does not ask (kind "extension") has its own verdicts: holds, does not hold,
-undecided or not testable. They refer to what was run, stand-ins included. If the two methods of an ordering
-are swapped, "holds" and "does not hold" are swapped too.
+A question that the paper does not ask (kind "extension") holds, fails or is open. This refers to what was run,
+stand-ins included. If the two methods of an ordering are swapped, "holds" and "fails" are swapped too.
 
 A rule (the `test` of a claim) says what the evidence shows. `claim_verdict` turns that into the verdict of the
 claim. A `Verdict` is a dict with the keys of `result`.
@@ -34,9 +32,53 @@ import pandas as pd
 from dplangevin.papers.statistics import Comparison, Interval, matches
 from dplangevin.text import points, short
 
-REPRODUCED, UNDER_CHOICES = "reproduced", "reproduced under stated choices"
-NOT_REPRODUCED, CONTRADICTED, NOT_TESTABLE = "not reproduced", "contradicted", "not testable"
-HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+HOLDS, IN_PART, FAILS, OPEN = "holds", "holds in part", "fails", "open"
+WORDS = {
+    HOLDS: "Our evidence shows the claim. For a question of ours, the answer is yes.",
+    IN_PART: "The claim is shown only in part. The second word says with what.",
+    FAILS: "The opposite is shown by a 95 % interval in the paper's setting, a proof, an exact computation or an "
+    "attack (95 % confidence). For a question of ours, the answer is no.",
+    OPEN: "Neither the claim nor its opposite is shown. The second word says why.",
+}
+DERIVED, SETTINGS_OPEN, SETTINGS_CHOSEN, ADDED = (
+    "derivation checked",
+    "other settings",
+    "chosen settings",
+    "add/remove only",
+)
+ABSENT, SOME_CASES, IMPRECISE, UNFAIR, OUTSIDE, NOT_TESTABLE = (
+    "shown absent",
+    "in some cases",
+    "too imprecise to tell",
+    "not tested fairly",
+    "outside our means",
+    "not testable",
+)
+CAUSES: dict[str, dict[str, str]] = {  # verdict -> second word -> its meaning
+    HOLDS: {DERIVED: "The claim restates the algebra of a printed formula, which we checked."},
+    IN_PART: {
+        ADDED: "The promise holds if a record is added or removed, not if one is replaced.",
+        SETTINGS_OPEN: "Not with our default choice, but with another setting or reading that the paper leaves open. "
+        "The number is that of the setting which decides.",
+        SETTINGS_CHOSEN: "With settings that we chose because the paper states none, or with methods tuned unequally. "
+        "An interval there never refutes the paper.",
+        "stand-in": "On another network or other data than the paper's.",
+        "invented": "On data or with sizes that the paper does not give.",
+        "special case": "In one case of those that the claim is about.",
+    },
+    FAILS: {},
+    OPEN: {
+        ABSENT: "Our whole interval, or every exact value, lies outside what the claim asks. The paper leaves a "
+        "setting, its data, a size or a reading open, so that this does not refute it.",
+        SOME_CASES: "Some of our values meet the claim and others do not.",
+        IMPRECISE: "Our interval contains values that meet the claim and values that do not. Or we have a few values "
+        "without an interval.",
+        UNFAIR: "The methods were not tuned alike.",
+        "stand-in": "We ran only another network or other data than the paper's.",
+        OUTSIDE: "Two cores cannot run what would decide.",
+        NOT_TESTABLE: "The paper states too little, or there is nothing to compare. The reason says what is missing.",
+    },
+}
 KINDS = ("paper", "reading", "extension")
 SETTINGS = ("paper", "special case", "chosen", "stand-in", "invented")
 # What low and high of a verdict are, in the order below:
@@ -59,6 +101,9 @@ MEASURES = (INTERVAL, ONE_SPLIT, EXACT, ATTACK, PAIR, RANGE, "")
 TUNINGS = ("unequal", "")
 BRACKETS = (ATTACK, PAIR)
 CONCLUSIVE = (INTERVAL, ONE_SPLIT, EXACT, *BRACKETS)
+NOT_BY_DEFAULT = (
+    "not by default: "  # begins the reason where ours, low and high are of another choice, which decides
+)
 Verdict = dict[str, Any]
 Where = Mapping[str, Any]  # column -> value, or a list of values
 Bounds = Sequence[float | None]  # lower and upper end; None: no end
@@ -126,7 +171,13 @@ class NetworkEvidence(NamedTuple):
 
 
 def result(
-    interval: Interval, verdict: str, reason: str, measure: str = INTERVAL, *, asked_range: AskedRange | None
+    interval: Interval,
+    verdict: str,
+    reason: str,
+    measure: str = INTERVAL,
+    *,
+    asked_range: AskedRange | None,
+    cause: str = "",
 ) -> Verdict:
     """Return a verdict with our number and its limits.
 
@@ -138,6 +189,8 @@ def result(
         What the limits are, one of MEASURES. It becomes "" if it needs limits and there are none.
     asked_range : AskedRange or None
         What the claim asks of our number; None (nan in the table) if that is no range.
+    cause : str
+        One of CAUSES, where the rule knows it.
     """
     limits = {"ours": interval.mean, "low": interval.low, "high": interval.high}
     bare = measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high)
@@ -149,6 +202,7 @@ def result(
         "measure": "" if bare else measure,
         "verdict": verdict,
         "reason": reason,
+        **({"cause": cause} if cause else {}),
     }
 
 
@@ -161,22 +215,22 @@ def claim_verdict(
     tuning: str = "",
     capped: str = "",
     outside: str = "",
+    derivation: bool = False,
 ) -> Verdict:
-    """Return the verdict of a claim from the outcome of its test; raise ValueError for an unknown word.
+    """Return the verdict of a claim, with its cause, from the outcome of its test.
 
-    A contradiction becomes "not reproduced", and the reason says why, in each of these cases:
+    What the opposite shows does not refute a claim, and the verdict is "open", in each of these cases:
 
     - the measure is not conclusive (see CONCLUSIVE);
-    - the methods were not tuned alike (`tuning`);
-    - the entry gives another reason (`capped`);
+    - the methods were not tuned alike (`tuning`), or the entry gives another reason (`capped`);
     - the kind is "reading": the threshold is our reading of the words;
     - the kind is "paper", and the setting is "stand-in" or "invented";
     - the kind is "paper", the setting is "chosen", and the measure is an interval;
     - only a stand-in shows the opposite.
 
-    A success on a stand-in, on invented data or in a special case becomes "reproduced under stated choices". The
-    opposite in a special case contradicts a claim about all cases. The kind
-    "extension" gives "holds", "does not hold" or "undecided", also if the claim holds in only some of several
+    On a stand-in, on invented data, in a special case, with unequal tuning, with a reason of the entry or by an
+    interval with chosen settings a success is "holds in part". The opposite in a special case refutes a claim about
+    all cases. The kind "extension" holds, fails or is open, also if the claim holds in only some of several
     settings. It follows the direction of the test if the test has one (see `two_networks`).
 
     Parameters
@@ -188,12 +242,17 @@ def claim_verdict(
     measure : str
         Replaces the measure of the test if it is not "".
     tuning : str
-        "unequal" if the methods were not tuned alike; the reason says so, unless the claim is not testable.
+        "unequal" if the methods were not tuned alike; the reason says so.
     capped : str
-        Another reason why the evidence cannot contradict the claim.
+        Another reason why the evidence cannot decide the claim.
     outside : str
-        Why our means do not suffice to test the claim. It is then not testable, and the reason says what was
-        found.
+        Why our means do not suffice to test the claim. It is then open, and the reason says what was found.
+    derivation : bool
+        Whether the claim restates the algebra of a printed formula.
+
+    Raises
+    ------
+    ValueError : for an unknown word.
     """
     for name, value, known in (
         ("kind", kind, KINDS),
@@ -203,49 +262,85 @@ def claim_verdict(
     ):
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-    measure, verdict, reason = measure or outcome["measure"], outcome["verdict"], outcome["reason"]
-    if outside:
-        reason = f"outside our means: {outside}; {reason}"
-        return {**outcome, "measure": measure, "verdict": NOT_TESTABLE, "reason": reason}
-    if kind == "extension" and outcome.get("direction"):
-        verdict = decide(outcome["direction"] == 1, outcome["direction"] == -1)
-    weak, uneven = "", "; ".join(["the methods were not tuned alike", *([capped] if capped else [])])
-    if measure not in CONCLUSIVE:
-        weak = "a range is no interval" if measure else "one value has no interval"
-    elif tuning == "unequal":
-        weak = uneven
-    elif capped:
-        weak = capped
-    elif kind == "reading":
-        weak = "the size is our reading of the words"
-    elif kind == "paper" and setting == "stand-in":
-        weak = "the paper's setup was not run"
-    elif kind == "paper" and setting == "invented":
-        weak = "the paper's data or sizes are not given, ours are invented"
-    elif kind == "paper" and setting == "chosen" and measure in (INTERVAL, ONE_SPLIT):
-        weak = "settings that the paper leaves open were chosen here"
-    opposite = verdict == CONTRADICTED
-    if verdict == NOT_REPRODUCED and outcome.get("direction") == -1:
+    row = {**outcome, "measure": measure or outcome["measure"]}
+    if outside or row["verdict"] == NOT_TESTABLE:
+        why = f"outside our means: {outside}; " if outside else ""
+        cause = OUTSIDE if outside else NOT_TESTABLE
+        return {**row, "verdict": OPEN, "cause": cause, "reason": why + row["reason"]}
+    verdict, ours = row["verdict"], kind == "extension"
+    if ours and row.get("direction"):
+        verdict = decide(row["direction"] == 1, row["direction"] == -1)
+    uneven = "; ".join(["the methods were not tuned alike", *([capped] if capped else [])])
+    limit = uneven if tuning else capped
+    if not (ours or limit) and setting == "chosen" and row["measure"] in (INTERVAL, ONE_SPLIT):
+        limit = "settings that the paper leaves open were chosen here"
+    weak = _weakness(row["measure"], limit, kind, setting)
+    opposite = verdict == FAILS
+    if verdict == OPEN and row.get("direction") == -1:
         opposite, weak = True, weak or "only a stand-in shows it"
     if opposite and weak:
-        verdict, reason = NOT_REPRODUCED, f"{reason}; this contradicts nothing: {weak}"
-    if tuning == "unequal" and verdict != NOT_TESTABLE and uneven not in reason:
-        reason += f"; {uneven}"
-    if kind == "extension":
-        shown = {REPRODUCED: HOLDS, CONTRADICTED: FAILS, UNDER_CHOICES: UNDECIDED, NOT_REPRODUCED: UNDECIDED}
-        verdict = shown.get(verdict, verdict)
-    elif verdict == REPRODUCED and setting in ("special case", "stand-in", "invented"):
-        verdict = UNDER_CHOICES
-    return {**outcome, "measure": measure, "verdict": verdict, "reason": reason}
+        verdict, row["reason"] = OPEN, f"{row['reason']}; this does not count against the claim: {weak}"
+    if verdict == HOLDS and limit and not ours:
+        verdict, row["reason"] = IN_PART, f"{row['reason']}; in part: {limit}"
+        row.setdefault("cause", setting if setting in CAUSES[IN_PART] else SETTINGS_CHOSEN)
+    if tuning and uneven not in row["reason"]:
+        row["reason"] += f"; {uneven}"
+    if ours and verdict == IN_PART:
+        verdict = OPEN
+        row |= row.get("default", {})
+    if verdict == HOLDS and not ours and setting in CAUSES[IN_PART]:
+        verdict = IN_PART
+    row["verdict"] = verdict
+    return {**row, "cause": _cause(row, kind, setting, bool(tuning), derivation)}
+
+
+def _weakness(measure: str, limit: str, kind: str, setting: str) -> str:
+    """Return why the opposite of a claim does not refute it, or ""."""
+    if measure not in CONCLUSIVE:
+        return "a range is no interval" if measure else "one value has no interval"
+    if limit:
+        return limit
+    if kind == "reading":
+        return "the size is our reading of the words"
+    if kind == "paper" and setting == "stand-in":
+        return "the paper's setup was not run"
+    if kind == "paper" and setting == "invented":
+        return "the paper's data or sizes are not given, ours are invented"
+    return ""
+
+
+def _cause(row: Verdict, kind: str, setting: str, uneven: bool, derivation: bool) -> str:
+    """Return the second word of a verdict, one of CAUSES or ""."""
+    verdict = row["verdict"]
+    if verdict == HOLDS:
+        return DERIVED if derivation else ""
+    if verdict == IN_PART:
+        stated = setting if setting in CAUSES[IN_PART] else SETTINGS_OPEN
+        return str(row.get("cause", SETTINGS_OPEN if row["reason"].startswith(NOT_BY_DEFAULT) else stated))
+    if verdict == FAILS:
+        return ""
+    if uneven:
+        return UNFAIR
+    if row.get("cause"):
+        return str(row["cause"])
+    if setting == "stand-in" and kind != "extension":
+        return setting
+    low, high = (row["ours"] if math.isnan(row[end]) else row[end] for end in ("low", "high"))
+    if high <= row["asked_low"] or low >= row["asked_high"]:
+        return ABSENT if row["measure"] in CONCLUSIVE else IMPRECISE
+    inside = low >= row["asked_low"] and high <= row["asked_high"] and row["measure"]
+    return SOME_CASES if inside or row["measure"] in (EXACT, RANGE) else IMPRECISE
 
 
 def with_power(row: Verdict, unit: str) -> Verdict:
-    """Add to an undecided verdict the difference that such runs could have shown.
+    """Add to an open verdict the difference that such runs could have shown.
 
     This is done where an interval decides and shows neither side. The difference is half the width of the
     interval: at that distance from what is asked, half of such runs show it.
     """
-    undecided = row["verdict"] in (NOT_REPRODUCED, UNDECIDED) and row["measure"] in (INTERVAL, ONE_SPLIT)
+    undecided = (
+        row["verdict"] == OPEN and row["cause"] != NOT_TESTABLE and row["measure"] in (INTERVAL, ONE_SPLIT)
+    )
     half = (row["high"] - row["low"]) / 2
     outside = row["high"] < row["asked_low"] or row["low"] > row["asked_high"]
     if not undecided or outside or math.isnan(half):
@@ -295,21 +390,28 @@ def rows_where(frame: pd.DataFrame, where: Where, missing: str = "") -> pd.DataF
 
 
 def decide(holds: bool, opposite: bool) -> str:
-    """Return reproduced if the claim holds, contradicted if its opposite does, otherwise not reproduced."""
+    """Return holds if the claim does, fails if its opposite does, otherwise open."""
     if holds:
-        return REPRODUCED
-    return CONTRADICTED if opposite else NOT_REPRODUCED
+        return HOLDS
+    return FAILS if opposite else OPEN
 
 
 def promise_verdict(
-    claimed: float, *, replaced: float, added: float, attack: float, elsewhere: bool = False
+    claimed: float,
+    *,
+    replaced: float,
+    added: float,
+    shown: float,
+    tool: bool = False,
+    elsewhere: bool = False,
 ) -> str:
-    """Return the verdict on a promised ε from its proven ε and its attack ε.
+    """Return the verdict on a promised ε, for one replaced record, the papers' neighbour relation.
 
-    - reproduced: the proven ε for replaced records, the papers' neighbour relation, is at most the promise.
-    - contradicted: the attack ε exceeds the promise, and no setting that the paper leaves open meets it.
-    - reproduced under stated choices: such a setting meets it, or it holds for added or removed records.
-    - not reproduced: none of these.
+    - holds: the proven ε is at most the promise.
+    - holds in part: the promise holds with settings that the paper leaves open. Or it holds for
+      added or removed records, and it comes from a tool that counts these, or nothing shows more for replaced ones.
+    - fails: none of these, and the ε that is shown exceeds the promise.
+    - open: none of these.
 
     Parameters
     ----------
@@ -317,21 +419,26 @@ def promise_verdict(
         The promised ε.
     replaced, added : float
         The proven ε if a record is replaced, and if one is added or removed; nan if unknown.
-    attack : float
-        The attack ε (lower bound) for replaced records; nan if unknown.
+    shown : float
+        The exact ε for replaced records, or else a lower bound on it; nan if unknown.
+    tool : bool
+        Whether the printed ε comes from an accountant for added or removed records.
     elsewhere : bool
         Whether the promise holds with settings that the paper leaves open.
     """
-    verdict = decide(replaced <= claimed, attack > claimed and not elsewhere)
-    return UNDER_CHOICES if verdict == NOT_REPRODUCED and (elsewhere or added <= claimed) else verdict
+    if replaced <= claimed:
+        return HOLDS
+    if elsewhere or (added <= claimed and (tool or not shown > claimed)):
+        return IN_PART
+    return FAILS if shown > claimed else OPEN
 
 
 def ordering(comparison: Comparison, threshold: float) -> str:
     """Return the verdict on `first - second > threshold`.
 
-    - reproduced: the interval of the mean difference lies above it, and no budget is significantly below it.
-    - contradicted: the interval lies below it, and no budget is significantly above it.
-    - not reproduced: neither.
+    - holds: the interval of the mean difference lies above it, and no budget is significantly below it.
+    - fails: the interval lies below it, and no budget is significantly above it.
+    - open: neither.
     """
     interval = comparison.interval
     return decide(
@@ -340,21 +447,21 @@ def ordering(comparison: Comparison, threshold: float) -> str:
 
 
 def all_of(verdicts: Sequence[str]) -> str:
-    """Return reproduced if all verdicts are, otherwise the worst of them."""
-    return next((v for v in (CONTRADICTED, NOT_TESTABLE, NOT_REPRODUCED) if v in verdicts), REPRODUCED)
+    """Return holds if all verdicts are, otherwise the worst of them."""
+    return next((v for v in (FAILS, NOT_TESTABLE, OPEN) if v in verdicts), HOLDS)
 
 
 def within(
     values: pd.Series, bounds: Bounds, reason: str, strict: bool = False, measure: str = RANGE
 ) -> Verdict:
-    """Return reproduced if all values lie in the bounds, contradicted if none does, otherwise not reproduced.
+    """Return holds if all values lie in the bounds, fails if none does, otherwise open.
 
     Parameters
     ----------
     reason : str
         Beginning of the reason: the values in words.
     strict : bool
-        True for a statement that one exception refutes. It is then contradicted unless all values lie in the
+        True for a statement that one exception refutes. It then fails unless all values lie in the
         bounds.
     measure : str
         What the values are, one of MEASURES.
@@ -392,7 +499,7 @@ def two_networks(
     small: NetworkEvidence | None,
     text: str,
     others: str = "",
-    elsewhere: bool = False,
+    elsewhere: Interval | None = None,
     *,
     asked_range: AskedRange,
 ) -> Verdict:
@@ -401,11 +508,11 @@ def two_networks(
     The small network stands in for the paper's, because we can afford more seeds of it. At least one of them
     was trained.
 
-    - reproduced: the claim is shown on the paper's network.
-    - reproduced under stated choices: the claim is shown on the small network, and the mean of the paper's
+    - holds: the claim is shown on the paper's network.
+    - holds in part: the claim is shown on the small network, and the mean of the paper's
       network meets it too, if that was trained. Or it is shown in other settings, which the reason names.
-    - contradicted: the opposite is shown on the paper's network, and no other setting shows the claim.
-    - not reproduced: none of these. What a stand-in shows contradicts nothing.
+    - fails: the opposite is shown on the paper's network, and no other setting shows the claim.
+    - open: none of these. What a stand-in shows refutes nothing.
 
     "Shown" means with 95 % confidence, unless a rule says otherwise.
 
@@ -415,14 +522,14 @@ def two_networks(
         Evidence of each network; None if it was not trained.
     text, asked_range : str, AskedRange
         What is asked, in words and as a range.
-    others, elsewhere : str, bool
-        What other settings give, in words, and whether the claim holds in one of them.
+    others, elsewhere : str, Interval or None
+        What other settings give, in words, and the number of one in which the claim holds.
 
     Returns
     -------
     Verdict
-        ours, low, high: of the paper's network if it was trained, otherwise of the small one. low and high
-        are nan for one seed.
+        ours, low, high: of the paper's network if it was trained, otherwise of the small one, or of the setting
+        that decides. low and high are nan for one seed.
         direction: for an extension. If the paper's network shows the claim or its opposite, it is that
         direction. Otherwise it is that of the small network, unless the mean of the paper's network
         disagrees; then 0.
@@ -434,12 +541,14 @@ def two_networks(
     )
     verdict = decide(paper is not None and paper.direction == 1, paper is not None and paper.direction == -1)
     stands_in = small is not None and (paper is None or paper.holds == (small.direction == 1))
-    if verdict != REPRODUCED and (elsewhere or (small is not None and stands_in and small.direction == 1)):
-        verdict = UNDER_CHOICES
-    direction = paper.direction if paper is not None else 0
+    direction, interval, cause = paper.direction if paper is not None else 0, present[0].interval, ""
     if not direction and small is not None and stands_in:
         direction = small.direction
-    return {
-        **result(present[0].interval, verdict, reason, ONE_SPLIT, asked_range=asked_range),
-        "direction": direction,
-    }
+    if verdict != HOLDS and small is not None and stands_in and small.direction == 1:
+        verdict, interval, cause = IN_PART, small.interval, "stand-in"
+    elif verdict != HOLDS and elsewhere is not None:
+        verdict, interval, cause, reason = IN_PART, elsewhere, SETTINGS_OPEN, NOT_BY_DEFAULT + reason
+    elif verdict == OPEN and small is not None and small.direction and not stands_in:
+        cause = IMPRECISE  # the two networks disagree
+    found = result(interval, verdict, reason, ONE_SPLIT, asked_range=asked_range, cause=cause)
+    return {**found, "direction": direction}

@@ -46,8 +46,8 @@ def covered(
 ) -> Verdict:
     """Test that the 95 % interval of each row lies within `bounds`.
 
-    The claim is contradicted if every interval lies entirely outside the bounds. Otherwise, if not all lie
-    within, it is not reproduced.
+    The claim fails if every interval lies entirely outside the bounds. Otherwise, if not all lie
+    within, it is open.
 
     Parameters
     ----------
@@ -90,8 +90,8 @@ def nearer_to_one(
     """Test that in each group the values of `first` are nearer to 1 than those of `second`.
 
     The distance of a set of rows is the largest distance of its values from 1. A group shows the claim if the
-    order holds for all values within their 95 % intervals. The claim is reproduced if every group shows it, and
-    contradicted if every group shows the opposite. Otherwise it is not reproduced.
+    order holds for all values within their 95 % intervals. The claim holds if every group shows it, and
+    fails if every group shows the opposite. Otherwise it is open.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _distance(rows: pd.DataFrame) -> Interval:
 def together(frame: pd.DataFrame, *, first: str, second: str, small: float, large: float) -> Verdict:
     """Test that two kinds of values are both small or both large in each case, at the largest x.
 
-    The claim is contradicted if in some case one value is small and the other is large.
+    The claim fails if in some case one value is small and the other is large.
 
     Parameters
     ----------

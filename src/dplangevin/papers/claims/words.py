@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from dplangevin.text import number, short
+from dplangevin.text import epsilon, number, short
 
 PAPERS = {"wang2015": "Wang et al. 2015", "li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022"}
 # These are the labels of `papers.exhibits.style.LOOKS`, shortened where the sentence gives the context.
@@ -40,7 +40,8 @@ METHODS = {
     "sghmc": "SGHMC without privacy",
 }
 DATASETS = {
-    "synthetic": "the synthetic data", "abalone": "Abalone", "adult": "Adult", "mnist": "MNIST", "svhn": "SVHN",
+    "synthetic": "the synthetic data", "abalone": "Abalone", "abalone_12": "Abalone (rings > 12)",
+    "abalone_15": "Abalone (rings > 15)", "adult": "Adult", "mnist": "MNIST", "svhn": "SVHN",
     "cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "pneumonia": "Pneumonia",
 }  # fmt: skip
 NETWORKS = {
@@ -111,8 +112,8 @@ def relations(text: str) -> str:
 def features(of: object) -> str:
     """Return the name of a data set, of a network, or of features such as "cifar10_resnet20"."""
     name = str(of)
-    if name in NETWORKS:
-        return NETWORKS[name]
+    if known := (NETWORKS | DATASETS).get(name):
+        return known
     dataset, _, network = name.partition("_")
     whole = DATASETS.get(dataset, dataset)
     return f"{NETWORKS.get(network, network)} features of {whole}" if network else whole
@@ -158,3 +159,24 @@ def named(row: Mapping[str, object], names: Iterable[str]) -> str:
 def listed(texts: Sequence[str]) -> str:
     """Return the texts joined as "a, b and c"."""
     return ", ".join(texts[:-1]) + f" and {texts[-1]}" if len(texts) > 1 else "".join(texts)
+
+
+def at_least(value: float) -> str:
+    """Return a lower bound >= 0 with three significant digits, rounded down."""
+    return _outward(value, math.floor)
+
+
+def at_most(value: float) -> str:
+    """Return an upper bound >= 0 with three significant digits, rounded up; "∞" for inf, "" for nan."""
+    return _outward(value, math.ceil)
+
+
+def _outward(value: float, end: Callable[[float], int]) -> str:
+    """Return a number >= 0 with three digits rounded by `end`; what 1e-9 of it changes is rounding error."""
+    if not math.isfinite(value) or value == 0:
+        return epsilon(value)
+    power = 2 - math.floor(math.log10(value))
+    scaled = value * 10.0**power
+    nearest = round(scaled)
+    whole = nearest if abs(scaled - nearest) <= 1e-9 * scaled else end(scaled)
+    return number(float(f"{whole}e{-power}"))

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dplangevin.papers.claims import words
+from dplangevin.papers.claims.words import at_least
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import Look, entry, lay_out
 from dplangevin.papers.exhibits.tables import Cell, cell
@@ -90,7 +91,7 @@ def audits_page(frame: pd.DataFrame, *, notes: Notes, title: str) -> str:
         "neighbours": lambda row: words.NEIGHBOURS[row.neighbours],
         "promised ε": cell("epsilon_promised", epsilon),
         "δ": cell("delta", number),
-        "attack ε": cell("epsilon_attack", epsilon),
+        "attack ε": cell("epsilon_attack", at_least),
         "true ε needed": cell("epsilon_visible", epsilon),
         "runs": cell("runs", "{:,.0f}".format),
         "result": lambda row: "exceeds" if row.violated else "no violation found",

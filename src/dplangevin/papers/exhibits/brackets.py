@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from dplangevin.papers.claims import words
+from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import Look, entry, lay_out, look
 from dplangevin.papers.exhibits.tables import Cell, cell
@@ -104,8 +105,8 @@ def brackets_page(frame: pd.DataFrame, *, title: str) -> str:
         "method": lambda row: label(row.method),
         "neighbours": lambda row: words.NEIGHBOURS[row.neighbours],
         "promised ε": cell("epsilon_promised", epsilon),
-        "proven ε": cell("epsilon_proven", epsilon),
-        "attack ε": cell("epsilon_attack", epsilon),
+        "proven ε": cell("epsilon_proven", at_most),
+        "attack ε": cell("epsilon_attack", at_least),
         "share": lambda row: f"{100 * row.ratio:.0f} %",
         "runs": cell("runs", "{:,.0f}".format),
         "confidence": lambda row: "exact" if row.runs == 0 else f"{100 * row.confidence:g} %",

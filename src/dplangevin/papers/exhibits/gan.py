@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from dplangevin.papers.claims.words import at_most
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import lay_out, look
 from dplangevin.papers.exhibits.tables import Cell, Published, cell
@@ -116,8 +117,8 @@ PAGE_COLUMNS: dict[str, Cell] = {
     "entropy": lambda row: fixed(row.digit_entropy, ".2f"),
     "seeds": cell("seeds"),
     "promised ε": cell("epsilon_promised", epsilon),
-    "proven ε, add/remove": cell("epsilon_add_remove", epsilon),
-    "proven ε, replace-one": cell("epsilon_replace_one", epsilon),
+    "proven ε, add/remove": cell("epsilon_add_remove", at_most),
+    "proven ε, replace-one": cell("epsilon_replace_one", at_most),
 }
 
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-from dplangevin.papers.claims import ryffel2022
+from dplangevin.papers.claims import ryffel2022, words
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import GREY, Look, entry, hollow_entries, lay_out, look, markers
 from dplangevin.papers.exhibits.tables import Published
@@ -226,7 +226,7 @@ def _dumbbell_label(row: pd.Series) -> str:
     if row.block == "nonprivate":
         return str(row.label)
     printed = f" (printed: {number(row.epsilon_claimed)})" if row.block in SINGLES else ""
-    return f"{row.label}, ε = {short(row.epsilon_add_remove)}{printed}"
+    return f"{row.label}, ε = {words.at_most(row.epsilon_add_remove)}{printed}"
 
 
 # Learning curves

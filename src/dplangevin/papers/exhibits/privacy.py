@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims import tally, verdicts, words
 from dplangevin.papers.claims.analyses import guarantee
+from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
 from dplangevin.papers.exhibits.tables import Cell, cell
@@ -42,18 +43,18 @@ ATTACKS = (
     "records are free. These attacks have 95 % confidence. On the last iterate of ryffel2022, the loss is any that is "
     "L-Lipschitz, strongly convex and smooth. This ε is exact for one pair of data sets."
 )
-OUTCOMES = {  # verdict on the numbers alone; results/claims.csv has the verdict on the sentence of the paper
-    verdicts.REPRODUCED: ("holds", "#009E73"),
-    verdicts.UNDER_CHOICES: ("holds in part", "#6B6B00"),
-    verdicts.NOT_REPRODUCED: ("not proven", "#B35900"),
-    verdicts.CONTRADICTED: ("contradicted", "#B2182B"),
-    verdicts.NOT_TESTABLE: ("settings not stated", "#777777"),
+COLOURS = {
+    verdicts.HOLDS: "#009E73",
+    verdicts.IN_PART: "#6B6B00",
+    verdicts.OPEN: "#B35900",
+    verdicts.FAILS: "#B2182B",
 }
 SMALLEST, LARGEST = 1e-3, 1e4
 GUARANTEES_TEXT = (
     "A span leads from the attack ε to the proven ε. The true ε for replaced records lies on it. Where it begins at "
     "the left edge, no attack ε above {smallest} is known. Attacks are on the hypotheses of the theorem (95 % "
-    "confidence, or exact for one pair of data sets). Each ε is at the δ of its promise."
+    "confidence, or exact for one pair of data sets). Each ε is at the δ of its promise. The "
+    "word at the right judges the case that was priced."
 )
 
 
@@ -81,9 +82,10 @@ def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
         for y, (label, row) in enumerate(lines):
             ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **text_style)
             if row is not None:
-                text, colour = _outcome(frame, row)
+                verdict = outcome(frame, row)
+                colour = COLOURS[verdict["verdict"]]
                 _guarantee(ax, y, row, colour)
-                ax.text(1.01, y, text, color=colour, **text_style)
+                ax.text(1.01, y, tally.word(verdict), color=colour, **text_style)
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
         ax.set_xlabel("privacy loss ε (log scale)")
@@ -101,14 +103,9 @@ def _guarantees_text(left_out: list[str]) -> str:
     return text
 
 
-def _outcome(frame: pd.DataFrame, row: pd.Series) -> tuple[str, str]:
-    """Return the verdict on a guarantee in words, and its colour."""
-    verdict = guarantee(frame, id=row.id)["verdict"]
-    text, colour = OUTCOMES[verdict]
-    if verdict == verdicts.UNDER_CHOICES:
-        added = row.epsilon_add_remove <= row.epsilon_claimed
-        text = "holds for add/remove only" if added else "holds only at other settings"
-    return text, colour
+def outcome(frame: pd.DataFrame, row: pd.Series) -> verdicts.Verdict:
+    """Return the verdict on a guarantee by its numbers alone; results/claims.csv has that on the paper's sentence."""
+    return verdicts.claim_verdict(guarantee(frame, id=row.id), kind="paper", setting="paper")
 
 
 def _edge(of: Look) -> float:
@@ -142,20 +139,20 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
         "replacement it is the larger of both directions, up to 25 % above each alone. Attack ε: a lower bound. "
         + ATTACKS,
     ]
-    verdict = {promise: guarantee(frame, id=promise) for promise in frame.id}
+    found = {row.id: outcome(frame, row) for _, row in frame.iterrows()}
     columns: dict[str, Cell] = {
         "promise": cell("label"),
         "where": cell("where"),
         "promised ε": cell("epsilon_claimed", epsilon),
         "δ": cell("delta", epsilon),
         "ε by formula": cell("epsilon_formula", epsilon),
-        "proven ε, add/remove": cell("epsilon_add_remove", epsilon),
-        "proven ε, replace-one": cell("epsilon_replace_one", epsilon),
-        "attack ε": cell("epsilon_attack", epsilon),
-        "verdict": lambda row: f"**{_outcome(frame, row)[0]}**",
+        "proven ε, add/remove": cell("epsilon_add_remove", at_most),
+        "proven ε, replace-one": cell("epsilon_replace_one", at_most),
+        "attack ε": cell("epsilon_attack", at_least),
+        "verdict": lambda row: f"**{tally.word(found[row.id])}**",
     }
     for paper, group in frame.groupby("paper", sort=False):
-        reasons = [f"- {row.label}: {verdict[row.id]['reason']}." for _, row in group.iterrows()]
+        reasons = [f"- {row.label}: {found[row.id]['reason']}." for _, row in group.iterrows()]
         heading = ["", f"## {words.PAPERS.get(str(paper), str(paper))}", ""]
         lines += [*heading, *tables.rows_table(group, columns), "", *reasons]
     return tables.page(title, lines)
@@ -336,7 +333,7 @@ def _counterexample_text(by_kind: Mapping[Any, pd.DataFrame]) -> str:
     return (
         f"K = {renyi.x.min():g}: R promised {first.claimed:.3g}, exact {first.exact:.3g}. "
         f"ε at δ = {number(delta)}: promised {at.claimed:.3g}, exact {at.exact:.3g}, "
-        f"attack at least {at.audit:.3g} ({audits.note.iloc[0]}).\n"
+        f"attack at least {at_least(at.audit)} ({audits.note.iloc[0]}).\n"
         "The attack is on the theorem's hypotheses (any L-Lipschitz, strongly convex, smooth loss). "
         f"Hypotheses of Theorem 3.1 that hold: {hypotheses.note.eq('holds').sum()} of {len(hypotheses)}. "
         "A record is rare in minibatches, but when it is drawn it shows. The curves are for n = 100 and "

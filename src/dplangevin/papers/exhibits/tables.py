@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dplangevin.papers.claims.ryffel2022 import growth_ratios
+from dplangevin.papers.claims.words import at_most
 from dplangevin.papers.exhibits.style import look
 from dplangevin.papers.statistics import matches, seed_summaries, sort_by
 from dplangevin.text import distinct, epsilon, number, numbers, percent, setting
@@ -269,8 +270,8 @@ def _training_block(rows: pd.DataFrame) -> list[str]:
         "seeds": _seeds,
         "paper's ε": cell("epsilon_claimed", epsilon),
         "formula ε": cell("epsilon_promised", epsilon),
-        "proven ε, add/remove": cell("epsilon_add_remove", epsilon),
-        "proven ε, replace-one": cell("epsilon_replace_one", epsilon),
+        "proven ε, add/remove": cell("epsilon_add_remove", at_most),
+        "proven ε, replace-one": cell("epsilon_replace_one", at_most),
     }
     return rows_table(rows, columns, left=3)
 

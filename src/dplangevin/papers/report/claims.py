@@ -1,7 +1,7 @@
 """The rows of the claims table in the form in which the pages show them, and counts of verdicts.
 
 Each row has its title, one sentence for its result, its quotation, an interval plot, its reason, and the command
-that recomputes it. Sentences are in the order of the papers. The facts behind contradicted claims are listed too.
+that recomputes it. Sentences are in the order of the papers. The facts behind the claims that fail are listed too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pandas as pd
 from markupsafe import Markup, escape
 
-from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims import tally, verdicts, words
 from dplangevin.papers.claims.sentences import asked_range, capital, sentence, tidy
 from dplangevin.text import distinct
 
@@ -44,54 +44,22 @@ PLACES: dict[str, dict[str, tuple[float, ...]]] = {
         "Table": (5, 2), "Appendix": (10,),
     },
 }  # fmt: skip
-VERDICTS = {
-    verdicts.REPRODUCED: "Our run with the default choices shows the claim.",
-    verdicts.UNDER_CHOICES: "The default choices do not show the claim. Other settings or readings that the paper "
-    "leaves open show it; the reason names them. Or we show the claim only on a stand-in, on invented data or in a "
-    "special case.",
-    verdicts.NOT_REPRODUCED: "We show neither the claim nor a contradiction. A second word says why.",
-    verdicts.CONTRADICTED: "We show the opposite in the paper's setting, or where the paper states no setting. A 95 % "
-    "interval, a proof, an exact computation or an attack (95 % confidence) shows it.",
-    verdicts.NOT_TESTABLE: "We have nothing to compare with the claim. The reason says what is missing.",
-    verdicts.HOLDS: "The answer to a question of ours is yes.",
-    verdicts.FAILS: "The answer to a question of ours is no.",
-    verdicts.UNDECIDED: "We cannot answer a question of ours.",
-}
-MARKS = {  # verdict -> a class of the style sheet and a sign, so that no reader depends on colour
-    verdicts.REPRODUCED: ("yes", "✓"),
-    verdicts.UNDER_CHOICES: ("partly", "◐"),
-    verdicts.NOT_REPRODUCED: ("open", "○"),
-    verdicts.CONTRADICTED: ("no", "✗"),
-    verdicts.NOT_TESTABLE: ("none", "–"),
-    verdicts.HOLDS: ("yes", "✓"),
-    verdicts.FAILS: ("no", "✗"),
-    verdicts.UNDECIDED: ("open", "○"),
-}
-# Why a claim is not reproduced (see `why_open`), in the order of the counts.
-ABSENT, SOME_CASES, IMPRECISE, OUTSIDE = (
-    "shown absent",
-    "holds in some cases",
-    "too imprecise to tell",
-    "outside our means",
-)
-OPEN = {
-    ABSENT: "Our whole interval, or every exact value, lies outside what the claim asks. It is no contradiction, "
-    "because the paper leaves a setting, its data, a size or a reading open.",
-    SOME_CASES: "Some of our values meet the claim and others do not.",
-    IMPRECISE: "Our interval contains values that meet the claim and values that do not. Or we have a few values "
-    "without an interval.",
-    OUTSIDE: "We could run only a stand-in for the paper's network or data.",
-}
+LOOKS = {
+    verdicts.HOLDS: "yes",
+    verdicts.IN_PART: "partly",
+    verdicts.FAILS: "no",
+    verdicts.OPEN: "open",
+}  # style sheet
 COUNTED = (
-    verdicts.REPRODUCED,
-    verdicts.UNDER_CHOICES,
-    verdicts.CONTRADICTED,
-    verdicts.NOT_TESTABLE,
-    *OPEN,
+    (verdicts.HOLDS, ""),
+    (verdicts.HOLDS, verdicts.DERIVED),
+    (verdicts.IN_PART, ""),
+    (verdicts.FAILS, ""),
+    *((verdicts.OPEN, cause) for cause in verdicts.CAUSES[verdicts.OPEN]),
 )
 KINDS = {
     "paper": "The paper's words decide.",
-    "reading": "The paper's words leave a size open, and our reading decides. It never contradicts the paper.",
+    "reading": "The paper's words leave a size open, and our reading decides. It never refutes the paper.",
     "extension": "A question of ours that the paper does not ask, such as the same ordering at equal proven ε. We "
     "count it apart.",
 }
@@ -99,8 +67,8 @@ SETTINGS = {
     "paper": "We ran the paper's setting, or the claim needs none.",
     "special case": "We ran one case of those that the claim is about, and its title names the case.",
     "chosen": "We chose the setting, because the paper states none.",
-    "stand-in": "We ran another network or other data than the paper's. This never contradicts the paper.",
-    "invented": "We invented data or sizes that the paper does not give. This never contradicts the paper.",
+    "stand-in": "We ran another network or other data than the paper's. This never refutes the paper.",
+    "invented": "We invented data or sizes that the paper does not give. This never refutes the paper.",
 }
 MEASURES = {
     verdicts.INTERVAL: "A 95 % interval over independent splits or draws.",
@@ -109,8 +77,8 @@ MEASURES = {
     verdicts.ATTACK: "A lower bound by an attack (95 % confidence), and an upper bound by a proof.",
     verdicts.PAIR: "The exact ε of one pair of data sets (lower bound), and an upper bound by a proof.",
     verdicts.RANGE: "The smallest and the largest of several values, or two neighbouring budgets. This is no "
-    "interval and never contradicts.",
-    "": "One value without an interval, such as that of one seed. It never contradicts.",
+    "interval and never refutes.",
+    "": "One value without an interval, such as that of one seed. It never refutes.",
 }
 
 
@@ -119,12 +87,10 @@ class Claim(NamedTuple):
 
     Attributes
     ----------
-    word : str
-        The verdict, and after a colon why it is open if it is "not reproduced" (see `why_open`).
-    open : str
-        The second of these words, or "".
+    word, cause : str
+        The verdict, after a colon its second word; and this word, or "".
     look, mark : str
-        A class of the style sheet, and a sign (see MARKS).
+        A class of the style sheet, and a sign.
     result : str
         One sentence: our number, how certain it is, and what the claim asks for (see `sentence`).
     exhibits, evidence, commands : tuple of str
@@ -143,7 +109,7 @@ class Claim(NamedTuple):
     published: str
     verdict: str
     word: str
-    open: str
+    cause: str
     look: str
     mark: str
     result: str
@@ -179,23 +145,21 @@ def in_order(claims: Iterable[Claim]) -> dict[str, list[Sentence]]:
 
 def read(table: pd.DataFrame, made: Sequence[str]) -> list[Claim]:
     """Return the rows of the claims table; `made` has the names of the exhibits that exist."""
-    table = table.fillna({"measure": "", "exhibit": "", "unit": "", "evidence": ""})
+    table = table.fillna({"measure": "", "cause": "", "exhibit": "", "unit": "", "evidence": ""})
     return [_claim(row, made) for _, row in table.iterrows()]
 
 
 def _claim(row: pd.Series, made: Sequence[str]) -> Claim:
     """Return one row of the claims table."""
-    look, mark = MARKS[row.verdict]
-    cause = why_open(row)
     exhibits, evidence = (tuple(distinct([row[column]])) for column in ("exhibit", "evidence"))
     return Claim(
         **row[["id", "title", "paper", "kind", "setting", "where", "verdict", "measure"]],
         statement=tidy(row.statement),
         published=tidy(row.published),
-        word=f"{row.verdict}: {cause}" if cause else row.verdict,
-        open=cause,
-        look=look,
-        mark=mark,
+        word=tally.word({key: row[key] for key in ("verdict", "cause")}),
+        cause=row.cause,
+        look=LOOKS[row.verdict],
+        mark=tally.MARKS[row.verdict],
         result=sentence(row),
         reason=f"{capital(tidy(row.reason))}.",
         exhibits=exhibits,
@@ -224,18 +188,6 @@ def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[st
         )
     stems = [PurePosixPath(path).stem for path in evidence if path.startswith("data/manifest/dataset/")]
     return (*(f"dvc repro -f prepare@{stem}" for stem in stems), "dvc repro -f claims")
-
-
-def why_open(row: pd.Series) -> str:
-    """Return the key of OPEN that says why a claim is not reproduced; "" for other verdicts."""
-    if row.verdict != verdicts.NOT_REPRODUCED:
-        return ""
-    if row.setting == "stand-in":
-        return OUTSIDE
-    outside = row.high <= row.asked_low or row.low >= row.asked_high
-    if outside and row.measure in verdicts.CONCLUSIVE:
-        return ABSENT
-    return SOME_CASES if not outside and row.measure in (verdicts.EXACT, verdicts.RANGE) else IMPRECISE
 
 
 # The interval plot
@@ -291,19 +243,18 @@ def plot(row: pd.Series) -> Markup:
 # Counts
 
 
-def counts(claims: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[int]]]]:
-    """Return the words of COUNTED, and lines that count them.
+def counts(claims: pd.DataFrame) -> list[tuple[str, list[int]]]:
+    """Return lines that count the papers' claims: a label, the number for each of COUNTED, and the number of all.
 
-    Returns
-    -------
-    columns : list of str
-        The verdicts on the papers' claims, with "not reproduced" divided into the words of OPEN.
-    lines : list of (str, list of int)
-        A label, the number of claims for each column, and the number of all. One line is for claims in the
-        papers' words and one for our readings of them; a line for each paper follows each.
+    A verdict without a second word counts all of its claims, those of a second word of its own left out. One line is
+    for claims in the papers' words and one for our readings of them; a line for each paper follows each.
     """
-    own = claims[~claims.kind.eq("extension")]
-    own = own.assign(word=[why_open(row) or row.verdict for _, row in own.fillna({"measure": ""}).iterrows()])
+    own = claims[~claims.kind.eq("extension")].fillna({"cause": ""})
+    apart = {pair for pair in COUNTED if pair[1]}
+    pairs = pd.Series(
+        [pair if pair in apart else (pair[0], "") for pair in zip(own.verdict, own.cause, strict=True)],
+        index=own.index,
+    )
     lines = []
     for kind, name in (("paper", "In the papers' words"), ("reading", "Read by us: sizes left open")):
         part = own[own.kind.eq(kind)]
@@ -311,23 +262,23 @@ def counts(claims: pd.DataFrame) -> tuple[list[str], list[tuple[str, list[int]]]
             (name, part),
             *((words.PAPERS.get(str(p), str(p)), rows) for p, rows in part.groupby("paper", sort=False)),
         ):
-            numbers = [int(rows.word.eq(word).sum()) for word in COUNTED]
-            lines.append((label, [*numbers, len(rows)]))
-    return [*COUNTED], lines
+            found = [*pairs[rows.index]]
+            lines.append((label, [*(found.count(pair) for pair in COUNTED), len(rows)]))
+    return lines
 
 
 def questions(claims: pd.DataFrame) -> list[tuple[str, int]]:
     """Return how many of our own questions (kind "extension") have each verdict."""
     found = claims[claims.kind.eq("extension")].verdict.value_counts()
-    return [(verdict, int(found[verdict])) for verdict in VERDICTS if verdict in found]
+    return [(verdict, int(found[verdict])) for verdict in verdicts.WORDS if verdict in found]
 
 
-def contradicted(claims: pd.DataFrame) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    """Return each fact behind the contradicted claims, with id, paper and place of each of its claims.
+def failed(claims: pd.DataFrame) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    """Return each fact behind the claims that fail, with id, paper and place of each of its claims.
 
     The title of its first claim stands for a fact.
     """
-    rows = claims[claims.verdict.eq(verdicts.CONTRADICTED)]
+    rows = claims[claims.verdict.eq(verdicts.FAILS)]
     return [
         (
             str(group.title.iloc[0]),

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dplangevin.files import between
+from dplangevin.papers.claims.verdicts import BRACKETS
+from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.text import short
 
 TEXTS = ("title", "claimed", "sentence", "certainty", "consequence", "why")  # of a finding, in conf/report
@@ -31,11 +33,13 @@ WIDTH = 130  # characters in a line of README.md
 
 
 class Value(float):
-    """A number in a sentence, with three significant digits by default.
+    """A number in a sentence, with three significant digits by default; bounds on ε are rounded outward.
 
     The format "points" gives hundredths with their sign. "percent" gives percent. Any format of Python works
     too. nan is written "(not computed)".
     """
+
+    shown: Callable[[float], str] = staticmethod(short)
 
     def __format__(self, form: str) -> str:
         if math.isnan(self):
@@ -48,7 +52,7 @@ class Value(float):
             text = format(float(self), form)
             text = f"{float(text):g}" if "e" in text else text
         else:
-            text = short(float(self))
+            text = self.shown(float(self))
         return text.replace("-", "−", 1) if text.startswith("-") else text
 
 
@@ -182,4 +186,7 @@ def _filled(text: str, claims: pd.DataFrame, value: Callable[[str, float], Value
         name: Row(*(value(name, float(claims[column][name])) for column in Row._fields))
         for name in named(text)
     }
+    for name, row in rows.items():
+        if claims.measure[name] in BRACKETS:
+            row.low.shown, row.high.shown = at_least, at_most if claims.unit[name] == "epsilon" else at_least
     return " ".join(text.format_map(rows).split())

@@ -20,12 +20,11 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from omegaconf import DictConfig
 
 from dplangevin.files import sha256
-from dplangevin.papers.claims import verdicts
-from dplangevin.papers.claims.analyses import guarantee
-from dplangevin.papers.claims.words import PAPERS, relations
+from dplangevin.papers.claims import tally, verdicts
+from dplangevin.papers.claims.words import PAPERS, at_least, at_most, relations
 from dplangevin.papers.exhibits import compare, privacy, read
 from dplangevin.papers.exhibits.style import look
-from dplangevin.papers.report import charts, claims, glossary, history
+from dplangevin.papers.report import charts, claims
 from dplangevin.papers.report.findings import TEXTS, filled, known
 from dplangevin.papers.statistics import sort_by, summary
 from dplangevin.pipeline.config import content
@@ -104,7 +103,6 @@ class Site:
         self.claims = {claim.id: claim for claim in claims.read(self.table, self.made)}
         findings = self._content("report", "findings")
         self.findings, self.promises = findings["findings"], findings["promises"]
-        self.meanings = glossary.read(glossary.PATH)
         self.exhibit_texts = self._content("report", "exhibits")["groups"]
         self.environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
@@ -154,13 +152,10 @@ class Site:
         return {name: text.encode() for name, text in sorted(texts.items())}
 
     def page(self, template: str, **values: Any) -> str:
-        """Return the HTML of one page without empty lines, in which terms show their meanings."""
+        """Return the HTML of one page without empty lines."""
         here = "exhibits.html" if template == "exhibit.html" else template
         text = self.environment.get_template(template).render(here=here, **values)
-        lines = "\n".join(line for line in map(str.rstrip, text.splitlines()) if line)
-        before, main, rest = lines.partition('<main id="main"')
-        body, after, footer = rest.partition("</main>")
-        return f"{before}{main}{glossary.marked(body, self.meanings)}{after}{footer}\n"
+        return "".join(f"{line}\n" for line in map(str.rstrip, text.splitlines()) if line)
 
     def _style(self) -> str:
         """Return the style sheet with the colours of the charts."""
@@ -173,7 +168,7 @@ class Site:
         """Return the values of the page of findings; a finding appears only if all its claims exist."""
         exhibits = {entry["id"]: entry for group in self.exhibits for entry in group["entries"]}
         texts = {name: entry for name, entry in self.findings.items() if known(entry, self.by_id)}
-        columns, lines = claims.counts(self.table)
+        _, numbers = claims.counts(self.table)[0]
         return {
             "findings": [
                 {
@@ -185,34 +180,32 @@ class Site:
                 }
                 for name, entry in texts.items()
             ],
-            "counts": dict(zip(columns, lines[0][1], strict=False)),
-            "total": lines[0][1][-1],
-            "unshown": sum(
-                count for word, count in zip(columns, lines[0][1], strict=False) if word in claims.OPEN
-            ),
-            "facts": len(claims.contradicted(self.table)),
+            "counts": [
+                (verdict, cause, claims.LOOKS[verdict], tally.MARKS[verdict], number)
+                for (verdict, cause), number in zip(claims.COUNTED, numbers, strict=False)
+            ],
+            "total": numbers[-1],
+            "facts": len(claims.failed(self.table)),
             "readings": int(self.table.kind.eq("reading").sum()),
             "questions": int(self.table.kind.eq("extension").sum()),
-            "marks": claims.MARKS,
-            "open": claims.OPEN,
         }
 
     # Claims
 
     def _claims(self) -> dict[str, Any]:
         """Return the values of the page of claims."""
-        columns, lines = claims.counts(self.table)
         return {
             "sentences": claims.in_order(self.claims.values()),
-            "columns": columns,
-            "counts": lines,
+            "columns": [f"{verdict}: {cause}" if cause else verdict for verdict, cause in claims.COUNTED],
+            "counts": claims.counts(self.table),
             "questions": claims.questions(self.table),
-            "contradicted": claims.contradicted(self.table),
-            "verdicts": [(name, text, *claims.MARKS[name]) for name, text in claims.VERDICTS.items()],
+            "failed": claims.failed(self.table),
+            "verdicts": [
+                (name, text, claims.LOOKS[name], tally.MARKS[name], verdicts.CAUSES[name])
+                for name, text in verdicts.WORDS.items()
+            ],
             "exhibits": sorted({name for claim in self.claims.values() for name in claim.exhibits}),
-            "open": claims.OPEN,
             "made": self.made,
-            "history": history.read(history.PATH),
             "total": len(self.table),
         }
 
@@ -396,23 +389,23 @@ class Site:
 
     def _promise(self, frame: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         """Return what the page about privacy shows of one printed guarantee."""
-        verdict = guarantee(frame, id=row.id)
-        outcome, _ = privacy.OUTCOMES[verdict["verdict"]]
+        verdict = privacy.outcome(frame, row)
         claim = f"{row.paper}_{row.id}"
         prices = (
             row.epsilon_claimed,
             row.epsilon_formula,
-            row.epsilon_add_remove,
-            row.epsilon_replace_one,
-            row.epsilon_attack,
         )
+        bounds = [
+            *map(at_most, (row.epsilon_add_remove, row.epsilon_replace_one)),
+            at_least(row.epsilon_attack),
+        ]
         return {
             "label": row.label,
             "where": row["where"],
             "delta": epsilon(row.delta),
-            "prices": [epsilon(value) for value in prices],
-            "outcome": outcome,
-            "look": claims.MARKS[verdict["verdict"]],
+            "prices": [*map(epsilon, prices), *bounds],
+            "outcome": tally.word(verdict),
+            "look": (claims.LOOKS[verdict["verdict"]], tally.MARKS[verdict["verdict"]]),
             "claim": claim if claim in self.claims else "",
         }
 
@@ -424,7 +417,7 @@ class Site:
         versions = dict(line.split("==") for line in lock if "==" in line and not line.startswith("#"))
         manifests = sorted(Path("data/manifest/dataset").glob("*.json"))
         data = [(path.stem, json.loads(path.read_text("utf-8"))) for path in manifests]
-        untested = [claim for claim in self.claims.values() if claim.verdict == verdicts.NOT_TESTABLE]
+        untested = [claim for claim in self.claims.values() if claim.cause == verdicts.NOT_TESTABLE]
         hashed = ("results/claims.csv", "data/manifest/code.json", "params.yaml", "requirements.lock")
         return {
             "versions": [(name, versions[name]) for name in LIBRARIES if name in versions],

@@ -101,14 +101,14 @@ function restore(form) {
   }
 }
 
-// An address may have both: #verdict=contradicted&id=wang2015_ops filters and opens one claim
+// An address may have both: #verdict=fails&id=wang2015_ops filters and opens one claim
 function claims() {
   const form = document.getElementById("filter");
   const all = [...document.querySelectorAll("article.claim")];
   const words = new Map(all.map(claim => [claim, (claim.id + " " + claim.textContent).toLowerCase()]));
   let chosen = null;
   const fits = (claim, wanted) => ["paper", "kind"].every(key => !wanted[key] || claim.dataset[key] === wanted[key])
-    && (!wanted.verdict || [claim.dataset.verdict, claim.dataset.open].includes(wanted.verdict))
+    && (!wanted.verdict || [claim.dataset.verdict, claim.dataset.cause].includes(wanted.verdict))
     && (!wanted.exhibit || claim.dataset.exhibit.split(" ").includes(wanted.exhibit))
     && wanted.text.toLowerCase().split(/\s+/).every(word => words.get(claim).includes(word));
   function apply() {
