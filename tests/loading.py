@@ -17,9 +17,17 @@ from dplangevin.data.fetch import DataUnavailable, fetch, mirrors, raw_files
 ROOT = Path(__file__).parents[1]
 
 
+def from_file(path: Path) -> Any:
+    """A file of conf/, merged into those of its `defaults`."""
+    node: Any = OmegaConf.load(path)
+    for name in node.pop("defaults", []):
+        node = node if name == "_self_" else OmegaConf.merge(from_file(path.with_stem(name)), node)
+    return node
+
+
 def config(key: str, **change: Any) -> Any:
     """conf/dataset/KEY.yaml at the project's seed, with ten splits."""
-    node = OmegaConf.load(ROOT / f"conf/dataset/{key}.yaml")
+    node = from_file(ROOT / f"conf/dataset/{key}.yaml")
     cfg = OmegaConf.create({"seed": 20150706, "splits": 10, "dataset": {key: node}})
     return OmegaConf.merge(cfg, {"dataset": {key: change}}).dataset[key]
 

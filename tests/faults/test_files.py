@@ -32,6 +32,7 @@ import summary
 import torch
 import toy
 from checkout import run
+from loading import from_file
 from omegaconf import OmegaConf
 from PIL import Image
 from waiting import until
@@ -860,13 +861,13 @@ def test_no_decoder_sees_a_byte_before_the_sha256_is_checked(
 ) -> None:
     """Every data set and the weights, from a mirror whose files have other bytes than the configuration states."""
     groups = {
-        group: {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
+        group: {path.stem: from_file(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
         for group in ("dataset", "weights", "backbone")
     }
     cfg: Any = OmegaConf.create({"seed": 1, "splits": 2, **groups})
     OmegaConf.resolve(cfg)
     miniature.write(tmp_path / "mirror")
-    for key in ("adult", "abalone"):
+    for key in ("adult", "abalone", "abalone_12", "abalone_15"):
         (tmp_path / "mirror" / key).mkdir()
         for file in cfg.dataset[key].files:
             (tmp_path / "mirror" / key / file.name).write_bytes(CONTENT)

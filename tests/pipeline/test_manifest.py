@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from loading import torchvision_resnet18
+from loading import from_file, torchvision_resnet18
 from omegaconf import DictConfig, OmegaConf
 from web import closed_port
 
@@ -28,7 +28,7 @@ ABALONE = Path("data/processed/abalone.npz")
 def cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DictConfig:
     """All data sets and weights, in a folder with the bundle and without a network."""
     groups = {
-        group: {path.stem: OmegaConf.load(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
+        group: {path.stem: from_file(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
         for group in ("dataset", "weights", "backbone", "pretrain", "problem")
     }
     made = OmegaConf.create({"seed": 1, "repeats": 2, "splits": 2, **groups})

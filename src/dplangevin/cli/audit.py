@@ -216,7 +216,7 @@ def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
         [
             (
                 said + each.pair.name,
-                f"{each.epsilon:.3g}",
+                at_least(each.epsilon),
                 " ".join(f"{rate:.3f}" for rate in each.rates),
                 each.text,
             )

@@ -382,9 +382,9 @@ def limits(*rows: tuple[str, float, float, float]) -> pd.DataFrame:
 @pytest.mark.parametrize(
     ("interval", "verdict"),
     [
-        ((1.0, 0.95, 1.05), "reproduced"),
-        ((1.0, 0.8, 1.2), "not reproduced"),
-        ((0.7, 0.6, 0.8), "contradicted"),
+        ((1.0, 0.95, 1.05), "holds"),
+        ((1.0, 0.8, 1.2), "open"),
+        ((0.7, 0.6, 0.8), "fails"),
     ],
 )
 def test_intervals_decide_not_points(interval: tuple[float, float, float], verdict: str) -> None:
@@ -410,18 +410,18 @@ def test_nearer_to_one_needs_intervals_that_are_apart() -> None:
         sides: dict[str, Any] = {"first": {"case": first}, "second": {"case": second}}
         return rules.nearer_to_one(frame, keys=["axis"], what="", **sides)["verdict"]
 
-    assert verdict("near", "far") == "reproduced"
-    assert verdict("far", "near") == "contradicted"
-    assert verdict("wide", "far") == verdict("far", "wide") == "not reproduced"
+    assert verdict("near", "far") == "holds"
+    assert verdict("far", "near") == "fails"
+    assert verdict("wide", "far") == verdict("far", "wide") == "open"
 
 
 def test_equivalence() -> None:
     cases = [("s", "a", 1.0, 0.001), ("p", "a", 1.0, 0.0), ("s", "b", 1.0, 0.5), ("p", "b", 1.0, 1.0)]
     frame = pd.DataFrame(cases, columns=["kind", "case", "x", "value"])
     asked: dict[str, Any] = {"first": "s", "second": "p", "small": 0.01, "large": 0.1}
-    assert rules.together(frame, **asked)["verdict"] == "reproduced"
-    assert rules.together(frame.assign(value=[0.001, 0.0, 0.5, 0.05]), **asked)["verdict"] == "not reproduced"
-    assert rules.together(frame.assign(value=[0.001, 1.0, 0.5, 1.0]), **asked)["verdict"] == "contradicted"
+    assert rules.together(frame, **asked)["verdict"] == "holds"
+    assert rules.together(frame.assign(value=[0.001, 0.0, 0.5, 0.05]), **asked)["verdict"] == "open"
+    assert rules.together(frame.assign(value=[0.001, 1.0, 0.5, 1.0]), **asked)["verdict"] == "fails"
 
 
 @pytest.mark.slow

@@ -165,7 +165,7 @@ def test_the_promises_that_are_said_to_hold_do() -> None:
     assert 3 * kept.sum() == len(priced)
     added = priced[~kept & priced.epsilon_add_remove.le(priced.epsilon_claimed)]
     of_dp_sgd = {name for name in added.index if "dp_sgd" in name}
-    assert set(added.index) - of_dp_sgd == {"default_step", "lemma5"}
+    assert set(added.index) - of_dp_sgd == {"default_step"}
     assert not any("pneumonia" in name for name in of_dp_sgd)
 
 

@@ -14,7 +14,8 @@ MARKS = {
 }  # in the order in which verdicts are listed
 KINDS = {"paper": "paper", "reading": "reading", "extension": "ours"}  # kind -> its name beside marks
 LEGEND = (
-    "paper: claims in the papers' own words; reading: claims without a size; ours: questions of ours",
+    "paper: claims in the papers' own words; reading: claims without a size;",
+    "ours: questions of ours",
     "  " + "  ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items()),
 )
 
