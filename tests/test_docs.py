@@ -280,7 +280,7 @@ def test_the_counts_of_claims() -> None:
         ),
         "README.md": (
             f"on {paper['all']} claims in the papers' own words (those that fail restate {len(facts)} facts)",
-            "| holds | derivation checked | holds in part | fails | open | not testable | "
+            "| holds | holds: derivation checked | holds in part | fails | open | open: not testable | "
             "| --- | --- | --- | --- | --- | --- | "
             f"| {paper['holds']} | {paper['derivation checked']} | {paper['holds in part']} | {paper['fails']} | "
             f"{paper['open']} | {paper['not testable']} |",

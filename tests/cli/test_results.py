@@ -125,7 +125,7 @@ def test_one_claim_is_shown_whole(committed: list[tally.Claim]) -> None:
         "ryffel2022_theorem_3_1_attacked": ["Attacks (95 % confidence) show 1.99 to 13.1 times the bound"],
         "wang2015_dp_sgld_like_outpert_adult": [
             "over seeds on one split",
-            "With the default choice it fails.",
+            "With the default choice it is not shown.",
         ],
     }
     for row in committed:

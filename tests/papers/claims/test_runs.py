@@ -89,7 +89,9 @@ def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
     assert "no other settings were tried on Adult" in beats(lost, OBJPERT, sensitivity="s")["reason"]
     uneven = run_rows("ops", [0.9, 0.9, 0.6], variant="bound=range;radius=3.0", **there)
     uneven = uneven.assign(value=uneven.value + 0.1 * (uneven.seed - uneven.seed.mean()))
-    counted = "of the 1 pairs of settings tried 0 agree with the claim beyond chance and 0 contradict it (by the interv"
+    counted = (
+        "of the 1 pairs of settings tried 0 agree with the claim beyond chance and 0 speak against it (by "
+    )
     assert counted in beats(lost, OBJPERT, uneven, strong, sensitivity="s")["reason"]
     other_scaling = weak.assign(scaling="unit")
     assert "of the 0 pairs" in beats(lost, OBJPERT, wins, other_scaling, sensitivity="s")["reason"]
@@ -115,7 +117,7 @@ def test_a_search_judges_both_sides_alike(gaps: list[float], noise: float) -> No
     ]
     counts = [
         re.findall(
-            r"tried (\d+) agree .* (\d+) contradict it \(by the interval of the mean alone (\d+) and (\d+)",
+            r"tried (\d+) agree .* (\d+) speak against it \(by the interval of the mean alone (\d+) and (\d+)",
             f["reason"],
         )
         for f in said
@@ -236,11 +238,11 @@ def test_one_setting_must_beat_all() -> None:
 
     assert found(half)["verdict"] == verdicts.FAILS
     assert (
-        "of the 1 settings of OPS tried 0 agree with the claim beyond chance and 1 contradict it"
+        "of the 1 settings of OPS tried 0 agree with the claim beyond chance and 1 speak against it"
         in found(half)["reason"]
     )
     assert found(half, wins)["verdict"] == verdicts.IN_PART
-    said = "tried 1 agree with the claim beyond chance and 1 contradict it; for example OPS (radius 3,"
+    said = "tried 1 agree with the claim beyond chance and 1 speak against it; for example OPS (radius 3,"
     assert said in found(half, wins)["reason"]
     assert "at least +5.00 points" in found(half, wins)["reason"]
     elsewhere = wins.assign(scaling="raw")
@@ -366,7 +368,7 @@ def test_reaches_under_other_settings() -> None:
     found = reaches(lost, kept, sensitivity="s")
     assert found["verdict"] == verdicts.IN_PART
     assert (
-        "tried 1 agree with the claim beyond chance and 0 contradict it; for example dp (clip 0.1)"
+        "tried 1 agree with the claim beyond chance and 0 speak against it; for example dp (clip 0.1)"
         in found["reason"]
     )
     hollow = kept.assign(violated=np.where(kept.epsilon.ge(0.1), "T too small", ""))

@@ -21,6 +21,7 @@ def table() -> pd.DataFrame:
     return read_claims(ROOT / "results" / "claims.csv")
 
 
+NOT_INSIDE = "shown absent", "too imprecise to tell"
 # a number that stands for two, of which no range is asked
 WITHOUT_RANGE = ["wang2015_proposition1"]
 
@@ -37,11 +38,7 @@ def inside(row: pd.Series, low: float, high: float) -> bool:
 
 
 def on_the_wrong_side(row: pd.Series) -> bool:
-    """Whether a number of a row speaks against its verdict.
-
-    All of what holds lies within what is asked. What fails does not; an interval then lies outside. What is open lies
-    across, or its second word says why it does not count.
-    """
+    """Whether a number of a row speaks against its verdict; what is open lies across, or its second word says why."""
     low, high = (row.ours if math.isnan(row[end]) else row[end] for end in ("low", "high"))
     low, high = (high if math.isnan(low) else low), (low if math.isnan(high) else high)
     if math.isnan(low) or math.isnan(row.asked_low):
@@ -50,11 +47,7 @@ def on_the_wrong_side(row: pd.Series) -> bool:
     if row.verdict in ("holds", "holds in part"):
         return not inside(row, *((high, high) if bounds else (low, high)))
     if row.verdict == "open":
-        return (
-            inside(row, low, high)
-            and row.cause in ("shown absent", "too imprecise to tell")
-            and bool(row.measure)
-        )
+        return pd.notna(row.measure) and inside(row, low, high) and row.cause in NOT_INSIDE
     if bounds or str(row.measure).startswith("interval"):
         return not (low >= row.asked_high if bounds else high <= row.asked_low or low >= row.asked_high)
     return inside(row, low, high)

@@ -56,7 +56,7 @@ def test_claim_verdict(kind: str, setting: str) -> None:
             expected = {HOLDS: HOLDS, FAILS: FAILS if stands else OPEN}.get(found, OPEN)
         else:
             ours = setting in ("stand-in", "invented")
-            chosen = setting == "chosen" and measure.startswith("interval")
+            chosen = setting == "chosen" and measure in ("interval", "interval, one split", "range", "")
             limited = tuning or capped or chosen
             stands = stands and kind == "paper" and not ours and not chosen
             success = IN_PART if ours or limited or setting == "special case" else HOLDS
@@ -137,7 +137,7 @@ def test_what_is_asked_is_a_range_and_its_words() -> None:
     ("replaced", "added", "shown", "tool", "elsewhere", "verdict"),
     [
         (1.0, 0.5, 1.0, False, False, HOLDS),
-        (1.1, 0.5, 0.9, False, False, IN_PART),
+        (1.1, 0.5, 0.9, False, False, OPEN),
         (1.1, 0.5, 1.1, False, False, FAILS),  # whatever holds for other neighbours than the paper's
         (1.1, 0.5, 1.1, True, False, IN_PART),  # but where the printed number counts these
         (1.1, 0.5, 1.05, False, True, IN_PART),
@@ -157,22 +157,30 @@ def test_promises(
 @pytest.mark.parametrize(
     ("other", "cause"),
     [
-        ({"high": -0.01}, verdicts.ABSENT),
-        ({"high": 0.0}, verdicts.ABSENT),
+        ({"high": -0.01, "found": FAILS}, verdicts.ABSENT),
+        ({"high": 0.0, "found": FAILS, "measure": "range"}, verdicts.ABSENT),
+        ({"high": -0.01}, verdicts.SOME_CASES),  # on average absent, but not at each budget
+        ({"low": 0.01}, verdicts.SOME_CASES),  # the same from the other side
         ({}, verdicts.IMPRECISE),
+        ({"low": 0.0, "high": 0.0}, verdicts.IMPRECISE),
         ({"high": -0.01, "setting": "stand-in"}, "stand-in"),
-        ({"high": -0.01, "measure": "range"}, verdicts.IMPRECISE),
         ({"low": math.nan, "high": math.nan, "measure": ""}, verdicts.IMPRECISE),
         ({"measure": "exact"}, verdicts.SOME_CASES),
-        ({"low": 0.01}, verdicts.SOME_CASES),  # on average, but not at each budget
         ({"tuning": "unequal"}, verdicts.UNFAIR),
     ],
 )
 def test_what_is_open_has_a_cause(other: dict[str, Any], cause: str) -> None:
-    given = {"low": -0.03, "high": 0.01, "measure": "interval", "setting": "paper", "tuning": "", **other}
+    given: dict[str, Any] = {
+        "low": -0.03,
+        "high": 0.01,
+        "measure": "interval",
+        "setting": "paper",
+        "tuning": "",
+        "found": OPEN,
+    } | other
     interval = Interval(-0.02, given["low"], given["high"])
-    found = verdicts.result(interval, OPEN, "because", given["measure"], asked_range=ABOVE)
-    row = verdicts.claim_verdict(found, kind="paper", setting=given["setting"], tuning=given["tuning"])
+    found = verdicts.result(interval, given["found"], "because", given["measure"], asked_range=ABOVE)
+    row = verdicts.claim_verdict(found, kind="reading", setting=given["setting"], tuning=given["tuning"])
     assert row["cause"] == cause
 
 

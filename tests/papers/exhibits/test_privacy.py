@@ -25,7 +25,7 @@ def row(**other: object) -> dict[str, object]:
     prices = {"epsilon_formula": 0.4, "epsilon_add_remove": 0.2, "epsilon_replace_one": 5e6}
     rest = {"mechanism": "m", "chosen": NAN, "solved": NAN, "note": NAN, "formula": "f"}
     rest |= {"attack_runs": 5, "rescued": 0, "tight": 0, "epsilon_attack": 0.1, "epsilon_solved": 0.9}
-    rest |= {"epsilon_attack_add_remove": NAN, "formula_adjacency": "replace_one"}
+    rest |= {"epsilon_attack_add_remove": NAN, "formula_adjacency": "add_remove"}
     return {"id": "a", **quote, "epsilon_claimed": 0.99, "delta": 1e-5, **prices, **rest, **other}
 
 

@@ -398,7 +398,9 @@ def _price(rows: pd.DataFrame) -> str:
     return f" at proven ε {at_most(largest)}, δ {number(rows.delta.iloc[0])}{failed}"
 
 
-def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float, tool: bool = False) -> Verdict:
+def budget(
+    frame: pd.DataFrame, *, where: Where, claimed: float, delta: float, tool: bool = False, start: str = ""
+) -> Verdict:
     """Test a table row that is printed as (claimed, delta)-private.
 
     The verdict is that of `verdicts.promise_verdict`; an ε that rounds to the claim meets it. Our rows may use a
@@ -413,6 +415,8 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float, t
         The printed ε and δ.
     tool : bool
         As in `verdicts.promise_verdict`.
+    start : str
+        How the chain starts, if not as in the theorem.
 
     Returns
     -------
@@ -456,6 +460,7 @@ def budget(frame: pd.DataFrame, *, where: Where, claimed: float, delta: float, t
         reason += f"{at_least(attack)} ({confidence:g} % confidence)"
     if rows.sampling.eq("shuffled").any():
         reason += "; epochs are shuffled, and what that hides is not counted in what is proven"
+    reason += f"; {start}" if start else ""
     added = math.inf if larger else prices[ADD_REMOVE]
     verdict = promise_verdict(
         most, replaced=math.inf if larger else ours, added=added, shown=attack, tool=tool

@@ -133,6 +133,8 @@ def beats(
     found = result(comparison.interval, verdict, reason, _measure(runs, dataset), asked_range=asked_range)
     if sensitivity:
         experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
+        if np.isinf(pair[1].epsilon).all():  # a baseline that has learned nothing is easy to reach
+            open_runs = open_runs[~open_runs.method.eq(second) | learned(open_runs, dataset)]
         tried = search_pairs(
             open_runs, dataset, (first, second), axis, experiments, _above(asked_range.low), asked_range.low
         )
@@ -178,8 +180,9 @@ def beats_all(
     those = [one for name, one in each.items() if name in counted]
     nearest, verdict = not_testable(reason, AskedRange.difference(0.0)), NOT_TESTABLE
     if those:
-        nearest = min(those, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
         verdict = all_of([one["verdict"] for one in those])
+        decisive = [one for one in those if one["verdict"] == verdict]
+        nearest = min(decisive, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
         reason += f"; the {'strongest' if first else 'nearest'}: {nearest['reason']}"
     if sensitivity:
         experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
@@ -802,7 +805,7 @@ def search_pairs(
 def _both_sides(outcomes: Sequence[tuple[Interval, int]]) -> str:
     """Return in words how many comparisons show a claim and how many its opposite."""
     agree, contradict = (sum(direction == side for _, direction in outcomes) for side in (1, -1))
-    return f"{agree} agree with the claim beyond chance and {contradict} contradict it"
+    return f"{agree} agree with the claim beyond chance and {contradict} speak against it"
 
 
 def search_against_all(

@@ -30,12 +30,14 @@ from scipy.special import softmax
 
 from dplangevin.papers.claims import words
 from dplangevin.papers.claims.verdicts import (
+    ABSENT,
     ATTACK,
     EXACT,
     FAILS,
     HOLDS,
     IN_PART,
     NOT_BY_DEFAULT,
+    OPEN,
     RANGE,
     AskedRange,
     NoRows,
@@ -144,7 +146,8 @@ def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> V
     ours = 2 * smoothness * step
     reason = f"the command has η = {step:g}, {ours:.3g} times 1/(2β) = {0.5 / smoothness:.2g} at β = {smoothness:g}"
     verdict = decide(equal_as_printed(ours, 1.0, 1), False)
-    return result(single(ours), verdict, reason, "", asked_range=AskedRange.near(1.0))
+    cause = ABSENT if verdict == OPEN else ""
+    return result(single(ours), verdict, reason, EXACT, asked_range=AskedRange.near(1.0), cause=cause)
 
 
 def condition(frame: pd.DataFrame, *, least: float) -> Verdict:

@@ -35,7 +35,7 @@ def sentence(row: pd.Series) -> str:
     asks = _asks(row)
     said = f"{capital(_measured(row))}{f'; {asks}' if asks else ''}."
     if row.reason.startswith(verdicts.NOT_BY_DEFAULT):
-        said += " With the default choice it fails."
+        said += " With the default choice it is not shown."
     return said
 
 
@@ -48,10 +48,10 @@ def _measured(row: pd.Series) -> str:
     if row.measure == verdicts.EXACT:
         return f"exact computation gives {_quantity(row, spread or _amount(row, row.ours))}"
     found = f"we find {_quantity(row, _amount(row, row.ours))}"
-    if row.measure == verdicts.INTERVAL:
-        return f"{found} (95 % interval {interval})"
-    if row.measure == verdicts.ONE_SPLIT:
-        return f"{found} (95 % interval {interval}, over seeds on one split)"
+    if row.measure in (verdicts.INTERVAL, verdicts.ONE_SPLIT):
+        corrected = ", corrected for the settings tried" * row.reason.startswith(verdicts.NOT_BY_DEFAULT)
+        split = ", over seeds on one split" * (row.measure == verdicts.ONE_SPLIT)
+        return f"{found} (95 % interval {interval}{corrected}{split})"
     if row.measure == verdicts.RANGE:
         return f"{found} (range, no interval: {spread})"
     return f"{found} (one value, without an interval)"

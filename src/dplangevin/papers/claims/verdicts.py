@@ -1,21 +1,8 @@
 """The verdicts on claims, and the mechanical rules by which they follow from evidence.
 
-A verdict is one of four words, with a second word for its cause (see CAUSES).
-
-holds
-    Our evidence shows the claim. For a question of ours, the answer is yes.
-holds in part
-    The claim is shown only with settings that the paper leaves open, for other neighbours or with another reading of
-    its definitions; or on a stand-in, on invented data or in a special case.
-fails
-    The opposite is shown, and no threshold of ours decides. In the paper's setting a 95 % interval shows it.
-    There, and where the paper is silent, a proof, an exact computation or an attack (95 % confidence) shows
-    it. For a question of ours, the answer is no.
-open
-    Neither the claim nor its opposite is shown, or nothing could be tested.
-
-A question that the paper does not ask (kind "extension") holds, fails or is open. This refers to what was run,
-stand-ins included. If the two methods of an ordering are swapped, "holds" and "fails" are swapped too.
+A verdict is one of four words (WORDS), with a second word for its cause (CAUSES). A question that the paper does not
+ask (kind "extension") holds, fails or is open; this refers to what was run, stand-ins included. If the two methods of
+an ordering are swapped, "holds" and "fails" are swapped too.
 
 A rule (the `test` of a claim) says what the evidence shows. `claim_verdict` turns that into the verdict of the
 claim. A `Verdict` is a dict with the keys of `result`.
@@ -57,7 +44,7 @@ ABSENT, SOME_CASES, IMPRECISE, UNFAIR, OUTSIDE, NOT_TESTABLE = (
 CAUSES: dict[str, dict[str, str]] = {  # verdict -> second word -> its meaning
     HOLDS: {DERIVED: "The claim restates the algebra of a printed formula, which we checked."},
     IN_PART: {
-        ADDED: "The promise holds if a record is added or removed, not if one is replaced.",
+        ADDED: "The promise is shown for added or removed records alone.",
         SETTINGS_OPEN: "Not with our default choice, but with another setting or reading that the paper leaves open. "
         "The number is that of the setting which decides.",
         SETTINGS_CHOSEN: "With settings that we chose because the paper states none, or with methods tuned unequally. "
@@ -279,7 +266,11 @@ def claim_verdict(
     if verdict == OPEN and row.get("direction") == -1:
         opposite, weak = True, weak or "only a stand-in shows it"
     if opposite and weak:
+        if row["measure"] and (row["high"] <= row["asked_low"] or row["low"] >= row["asked_high"]):
+            row.setdefault("cause", ABSENT)
         verdict, row["reason"] = OPEN, f"{row['reason']}; this does not count against the claim: {weak}"
+    if setting == "chosen" and row["measure"] not in (EXACT, *BRACKETS):
+        limit = limit or "settings that the paper leaves open were chosen here"
     if verdict == HOLDS and limit and not ours:
         verdict, row["reason"] = IN_PART, f"{row['reason']}; in part: {limit}"
         row.setdefault("cause", setting if setting in CAUSES[IN_PART] else SETTINGS_CHOSEN)
@@ -321,15 +312,13 @@ def _cause(row: Verdict, kind: str, setting: str, uneven: bool, derivation: bool
         return ""
     if uneven:
         return UNFAIR
+    if setting == "stand-in" and kind != "extension" and row.get("cause") != IMPRECISE:
+        return setting
     if row.get("cause"):
         return str(row["cause"])
-    if setting == "stand-in" and kind != "extension":
-        return setting
-    low, high = (row["ours"] if math.isnan(row[end]) else row[end] for end in ("low", "high"))
-    if high <= row["asked_low"] or low >= row["asked_high"]:
-        return ABSENT if row["measure"] in CONCLUSIVE else IMPRECISE
-    inside = low >= row["asked_low"] and high <= row["asked_high"] and row["measure"]
-    return SOME_CASES if inside or row["measure"] in (EXACT, RANGE) else IMPRECISE
+    whole = row["low"] > row["asked_low"] if math.isinf(row["asked_high"]) else row["low"] >= row["asked_low"]
+    whole = (whole and row["high"] <= row["asked_high"]) or row["high"] < row["asked_low"]
+    return SOME_CASES if whole or row["measure"] in (EXACT, RANGE) else IMPRECISE
 
 
 def with_power(row: Verdict, unit: str) -> Verdict:
@@ -338,9 +327,8 @@ def with_power(row: Verdict, unit: str) -> Verdict:
     This is done where an interval decides and shows neither side. The difference is half the width of the
     interval: at that distance from what is asked, half of such runs show it.
     """
-    undecided = (
-        row["verdict"] == OPEN and row["cause"] != NOT_TESTABLE and row["measure"] in (INTERVAL, ONE_SPLIT)
-    )
+    undecided = row["cause"] not in (NOT_TESTABLE, OUTSIDE) and row["measure"] in (INTERVAL, ONE_SPLIT)
+    undecided = undecided and row["verdict"] == OPEN
     half = (row["high"] - row["low"]) / 2
     outside = row["high"] < row["asked_low"] or row["low"] > row["asked_high"]
     if not undecided or outside or math.isnan(half):
@@ -409,7 +397,7 @@ def promise_verdict(
 
     - holds: the proven ε is at most the promise.
     - holds in part: the promise holds with settings that the paper leaves open. Or it holds for
-      added or removed records, and it comes from a tool that counts these, or nothing shows more for replaced ones.
+      added or removed records, and it comes from a tool that counts these.
     - fails: none of these, and the ε that is shown exceeds the promise.
     - open: none of these.
 
@@ -428,7 +416,7 @@ def promise_verdict(
     """
     if replaced <= claimed:
         return HOLDS
-    if elsewhere or (added <= claimed and (tool or not shown > claimed)):
+    if elsewhere or (tool and added <= claimed):
         return IN_PART
     return FAILS if shown > claimed else OPEN
 
@@ -548,7 +536,7 @@ def two_networks(
         verdict, interval, cause = IN_PART, small.interval, "stand-in"
     elif verdict != HOLDS and elsewhere is not None:
         verdict, interval, cause, reason = IN_PART, elsewhere, SETTINGS_OPEN, NOT_BY_DEFAULT + reason
-    elif verdict == OPEN and small is not None and small.direction and not stands_in:
+    elif verdict == OPEN and small is not None and paper is not None and paper.holds != small.holds:
         cause = IMPRECISE  # the two networks disagree
     found = result(interval, verdict, reason, ONE_SPLIT, asked_range=asked_range, cause=cause)
     return {**found, "direction": direction}
