@@ -144,7 +144,7 @@ def test_counts_leave_questions_of_ours_and_derivations_apart() -> None:
         claim(verdict="holds in part", cause="stand-in"),
         claim(verdict="open", cause=verdicts.IMPRECISE),
         claim(kind="reading"),
-        claim(kind="extension"),
+        claim(kind="extension", verdict="fails", fact="g"),
     ]
     _, numbers = claims.counts(pd.DataFrame(rows))[0]
     found = dict(zip(claims.COUNTED, numbers, strict=False))
@@ -157,7 +157,7 @@ def test_counts_leave_questions_of_ours_and_derivations_apart() -> None:
     ]
     assert found == dict.fromkeys(claims.COUNTED, 0) | dict.fromkeys(ones, 1)
     assert numbers[-1] == 5
-    assert claims.questions(pd.DataFrame(rows)) == [("holds", 1)]
+    assert claims.questions(pd.DataFrame(rows)) == [("fails", 1)]
     ((fact, places),) = claims.failed(pd.DataFrame(rows))
     assert (fact, places) == ("A beats B", [("a_b", "a", "Figure 1")])
 

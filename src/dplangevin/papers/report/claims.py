@@ -278,7 +278,7 @@ def failed(claims: pd.DataFrame) -> list[tuple[str, list[tuple[str, str, str]]]]
 
     The title of its first claim stands for a fact.
     """
-    rows = claims[claims.verdict.eq(verdicts.FAILS)]
+    rows = claims[claims.verdict.eq(verdicts.FAILS) & claims.kind.ne("extension")]
     return [
         (
             str(group.title.iloc[0]),
