@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import torch
 from analyse import described
 from dp_accounting import DpEvent, GaussianDpEvent
+from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 from hydra.utils import instantiate
 
 from dplangevin.papers.analyses import mechanisms, promises
@@ -78,12 +80,12 @@ def test_row_prices_both_neighbours_and_stays_below_them_when_attacked() -> None
 
 
 def test_a_pair_with_more_noise_costs_less_for_both_neighbours() -> None:
-    """As much noise as Algorithm 1 has, and at most 1 % more; the promise and its pair lie apart by as little."""
+    """As much noise as Algorithm 1 has, and at most 2 % more; the price of the pair is not rounded up."""
     size: dict[str, Any] = {"records": 500, "batch": 50, "steps": 200, "step_size": 0.01, "lipschitz": 1.0}
-    event = mechanisms.decreasing_sgld_with_more_noise(**size, ratio=1.01)
+    event = mechanisms.decreasing_sgld_with_more_noise(**size, ratio=1.02)
     exact = [50 / math.sqrt(0.01 * 500) * t ** (1 / 6) for t in range(1, 201)]
     noise = [leaf.event.noise_multiplier for leaf, count in leaves(event) for _ in range(count)]
-    assert all(one <= more <= 1.01 * one for one, more in zip(exact, noise, strict=True))
+    assert all(one <= more <= 1.02 * one for one, more in zip(exact, noise, strict=True))
     assert {leaf.sampling_probability for leaf, _ in leaves(event)} == {0.1}
     proven = mechanisms.sgld(**size, schedule="decreasing")
     row = replace(GAUSSIAN, event=proven, formulas=(), attack=promises.ExactPair(event=event)).row(1)
@@ -91,8 +93,22 @@ def test_a_pair_with_more_noise_costs_less_for_both_neighbours() -> None:
         ("epsilon_attack", "epsilon_replace_one"),
         ("epsilon_attack_add_remove", "epsilon_add_remove"),
     ):
-        assert 0.97 * row[price] < row[attack] < row[price]
+        assert 0.96 * row[price] < row[attack] < row[price]
     assert (row["tight"], row["attack_runs"]) == (0, 0)
+    below = [
+        from_gaussian_mechanism(
+            leaf.event.noise_multiplier,
+            sampling_prob=leaf.sampling_probability,
+            pessimistic_estimate=False,
+            value_discretization_interval=1e-5,
+        ).self_compose(count)
+        for leaf, count in leaves(event)
+    ]
+    optimistic = reduce(lambda one, more: one.compose(more), below).get_epsilon_for_delta(1e-5)
+    assert optimistic < row["epsilon_attack_add_remove"] < 1.02 * optimistic
+    fine = mechanisms.decreasing_sgld_with_more_noise(**size, ratio=1.001)
+    with pytest.raises(ValueError, match="noise levels"):
+        replace(GAUSSIAN, attack=promises.ExactPair(event=fine)).row(1)
 
 
 def test_promise_without_settings_has_no_numbers() -> None:

@@ -16,13 +16,14 @@ Each row is one promise. Its columns are
 - chosen: the values that we chose for settings that the paper does not state;
 - solved, epsilon_solved: the settings that would keep the promise, and their proven epsilon, a record being
   replaced;
-- rescued: 1 if there are such settings and the paper leaves them open;
+- rescued: 1 if there are such settings for a replaced record, and the paper leaves them open;
 - violated: the conditions of the formula's theorem that fail.
 
 A promise without settings has no mechanism and no epsilons.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -37,13 +38,12 @@ from dplangevin.papers.analyses.mechanisms import described
 from dplangevin.privacy.accountants.protocol import Accountant, leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import CHANGED, Adjacency
+from dplangevin.privacy.subsampled_gaussian import coarsened
 
 Draw = Callable[[DpEvent, int, torch.Generator], tuple[np.ndarray, np.ndarray]]
 CONFIDENCE = 0.95
-ATTAINED = (
-    GaussianDpEvent,
-    PoissonSampledDpEvent,
-)  # mechanisms whose proven epsilon some pair of data sets costs
+# Mechanisms whose proven epsilon some pair of data sets costs.
+ATTAINED = (GaussianDpEvent, PoissonSampledDpEvent)
 
 
 @dataclass(frozen=True)
@@ -218,6 +218,9 @@ class Promise:
             return {"epsilon_attack": result.epsilon, "attack_runs": result.runs}
         if self.attack.epsilon:
             return {"epsilon_attack": self.attack.epsilon(attacked, delta)}
+        parts = Counter(dict(leaves(attacked)))
+        if coarsened(parts) != parts:
+            raise ValueError(f"{self.label}: {len(parts)} noise levels, so the price of the pair is rounded up")
         columns = {"replace_one": "epsilon_attack", "add_remove": "epsilon_attack_add_remove"}
         return {columns[kind]: Tight().epsilon(attacked, delta, kind) for kind in self.neighbours}
 
@@ -227,10 +230,10 @@ class Promise:
         batches = {a: self.solve(epsilon, delta, a) for a in self.neighbours}
         texts = [f"batch >= {b} ({a.replace('_', '-')})" for a, b in batches.items() if b is not None]
         solved = ", ".join(texts) or f"no batch up to {self.solve.most} records"
-        row = {"solved": solved, "rescued": int(self.solve.open and bool(texts))}
-        if batch := batches.get("replace_one"):
-            row["epsilon_solved"] = Tight().epsilon(self.solve.make(batch=batch), delta)
-        return row
+        if (batch := batches.get("replace_one")) is None:
+            return {"solved": solved}
+        price = Tight().epsilon(self.solve.make(batch=batch), delta)
+        return {"solved": solved, "rescued": int(self.solve.open), "epsilon_solved": price}
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,8 @@ COLUMNS = [
     "asked_low", "asked_high", "measure", "verdict", "cause", "reason", "exhibit", "evidence",
 ]  # fmt: skip
 QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")  # keys that every entry has
-ADJUSTED = (
-    "measure",
-    "tuning",
-    "capped",
-    "outside",
-    "derivation",
-)  # optional keys; see `verdicts.claim_verdict`
+# Optional keys; see `verdicts.claim_verdict`.
+ADJUSTED = ("measure", "tuning", "capped", "outside", "derivation")
 LONGEST_TITLE = 70  # characters
 RUNS, ANALYSES = "results/runs", "results/analyses"
 

@@ -6,12 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 Claim = Mapping[str, str]  # column of `papers.claims.table.COLUMNS` -> text
-MARKS = {
-    "holds": "✓",
-    "holds in part": "◐",
-    "fails": "✗",
-    "open": "○",
-}  # in the order in which verdicts are listed
+# In the order in which verdicts are listed.
+MARKS = {"holds": "✓", "holds in part": "◐", "fails": "✗", "open": "○"}
 KINDS = {"paper": "paper", "reading": "reading", "extension": "ours"}  # kind -> its name beside marks
 LEGEND = (
     "paper: claims in the papers' own words; reading: claims without a size;",

@@ -88,9 +88,8 @@ MEASURES = (INTERVAL, ONE_SPLIT, EXACT, ATTACK, PAIR, RANGE, "")
 TUNINGS = ("unequal", "")
 BRACKETS = (ATTACK, PAIR)
 CONCLUSIVE = (INTERVAL, ONE_SPLIT, EXACT, *BRACKETS)
-NOT_BY_DEFAULT = (
-    "not by default: "  # begins the reason where ours, low and high are of another choice, which decides
-)
+# Begins the reason where ours, low and high are of another choice, which decides.
+NOT_BY_DEFAULT = "not by default: "
 Verdict = dict[str, Any]
 Where = Mapping[str, Any]  # column -> value, or a list of values
 Bounds = Sequence[float | None]  # lower and upper end; None: no end
