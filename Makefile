@@ -56,8 +56,8 @@ $(VENV)/site-installed: requirements-site.lock $(VENV)/installed
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-site.lock
 	@touch $@
 
-verify: $(VENV)/installed  ## compute some tasks of each committed result again, | and compare them: an hour or two | NAME=compare-adult: one result; UNITS=1: one task of each
-	@$(RUN) pipelines/verify.py $(NAME) $(if $(UNITS),--units $(UNITS))
+verify: $(VENV)/installed  ## compute prices and short tasks again and compare them: minutes | UNITS=1: one task of each method, an hour or two; NAME=compare-adult: of one result
+	@$(RUN) pipelines/verify.py $(NAME) $(if $(UNITS),--units $(UNITS),$(if $(NAME),,--quick))
 
 smoke: $(VENV)/installed  ## run every stage tiny in a temporary copy: minutes, offline
 	@$(RUN) pipelines/smoke.py

@@ -1,17 +1,22 @@
 """Check committed results: python pipelines/verify.py [NAME ...] [--units N] [--renew [--within MOVE]].
 
-The current code computes N tasks (default: one) of every method of a run of conf/pipeline, together with
-the tasks that are always computed with them. Of an analysis it computes every task. The script compares the
-rows with those in results/. It prints that they have the same bytes, or which number changed and by how
-much. The exit status is 1 unless everything named has the same bytes (or, with `--renew`, changed by at most
-`--within`). Without `--renew`, nothing in results/ is written. If a check is interrupted, its finished tasks
-are kept for the next one.
+With `--quick` this takes minutes. Of every run of conf/pipeline it computes all prices from their plans, without
+training. Of every short analysis it computes one task. Data that are not there, and would take long to make, are
+named.
+
+Else it computes N tasks (default: one) of every method of a run, together with the
+tasks that are always computed with them, and every task of an analysis.
+
+The script compares the rows with those in results/. It prints that they have the same bytes, or which number
+changed and by how much, relative to the seeds' standard error. The exit status is 1 if a number changed by
+more than `--within`. Without `--renew`, nothing in results/ is written. If a check is interrupted, its finished
+tasks are kept for the next one.
 
 After an edit, every task that can reach the edited code counts as not computed, even if no number changes.
-Networks then take hours. `--renew` gives tasks the key of the current code. It requires that the tasks
-computed again have the same bytes, or changed by at most `--within`; `*.units.json` records which. With
-`--units 0` nothing is computed, and the user vouches for the edit. `--renew --units 0` without a name also
-gives the manifests of data/manifest new keys. So an edit of a module does not fetch or make data again.
+Networks then take hours. `--renew` gives tasks the key of the current code, after at least one task of each
+result was computed again and changed by at most `--within`; `*.units.json` adds this to what it says of the
+computation. Without a name, manifests of data/manifest get new keys, too. So an edit of a module does not fetch
+or make data again.
 """
 
 import argparse
@@ -25,18 +30,31 @@ from typing import Any, NamedTuple
 
 import analyse
 import pandas as pd
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from run import RUNS, inputs
 from stage import stage
 
 from dplangevin.data import DataError
+from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import write
 from dplangevin.papers import analyses
 from dplangevin.pipeline import config, manifest, plan
-from dplangevin.pipeline.cache import Rows, Store, beside, listed, listing
-from dplangevin.pipeline.environment import Move, moved, pinned
+from dplangevin.pipeline.cache import Rows, Store, beside, csv_bytes, listed, listing
+from dplangevin.pipeline.environment import Move, largest, moved, pinned
 from dplangevin.pipeline.sweep import SweepTasks, sweep, tables
 
+# the largest move of `--quick`, relative to the seeds' standard error where there are seeds, else to the value
+CLOSE = {"prices": 1e-6, "one task": 0.1}
+LONG = {
+    "brackets",
+    "canaries",
+    "canaries_gan",
+    "coverage",
+    "li2019_fig1",
+    "li2019_fig2",
+    "ops_distance",
+    "wang2015_fig2",
+}
 ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 
 
@@ -94,15 +112,15 @@ class Comparison(NamedTuple):
 
     @property
     def move(self) -> float:
-        """The largest change, relative to max(1, |value|); infinite if rows or texts differ."""
-        return max((size for move in self.moves for size in move.largest.values()), default=0.0)
+        """The largest change, see `Move.largest`."""
+        return farthest(self.moves)
 
     @property
     def same(self) -> bool:
         return all(move.same == move.units for move in self.moves)
 
     def __str__(self) -> str:
-        came = ", the same bytes" if self.same else f", moved by at most {self.move:.2g}"
+        came = ", the same bytes" if self.same else f", moved by at most {self.move:.2g} standard errors"
         return f"{len(self.again)} of {len(self.keys)} tasks computed again{came if self.again else ''}"
 
 
@@ -158,6 +176,36 @@ def check(of: Result, folder: Path, count: int) -> Comparison:
     return Comparison(keys, {key: rows[0].environment for key, rows in zip(lacks, after, strict=True)}, moves)
 
 
+def prices(work: SweepTasks, path: Path) -> Move:
+    """Compare the prices of all rows with those of their plans, without attacks and without training.
+
+    Left out are prices that depend on the votes of teachers, which are known after the training.
+    """
+    table, before, after, at = pd.read_csv(path, keep_default_na=False), {}, {}, 0
+    for i, task in enumerate(work.tasks):
+        method, plans = work.planned(task)
+        now = work.prices(i, plans).drop(columns="violated")
+        own, at = table.iloc[at : at + len(plans)], at + len(plans)
+        if not getattr(method, "data_dependent", False):
+            was, key = own[[name for name in now if name in own]], work.keys[i]
+            before[key], after[key] = (Rows.of(csv_bytes(each).decode()) for each in (was, now[[*was]]))
+    return moved(before, after)
+
+
+def quick(cfg: DictConfig, name: str) -> dict[str, Move]:
+    """Return how far what a short check computes of an entry moved, by its name in `CLOSE`."""
+    if name in cfg.analysis:
+        whole = result(cfg, name)
+        return {"one task": check(whole._replace(kinds=[name] * len(whole.kinds)), KEPT / name, 1).moves[0]}
+    run = cfg.pipeline.runs[name]
+    if run.dataset in cfg.features and not manifest.path_of("features", run.dataset).exists():
+        raise DataUnavailable("its features are not made here")
+    at = cfg, run.experiment, run.dataset
+    work = SweepTasks(*at, inputs(*at), KEPT / name)
+    work.spec = OmegaConf.merge(work.spec, {"attack": None})
+    return {"prices": prices(work, RUNS / run.experiment / run.dataset / "runs.csv")}
+
+
 def spaced(indices: Sequence[int], count: int) -> list[int]:
     """Return `count` of these, or all, with even gaps.
 
@@ -168,15 +216,27 @@ def spaced(indices: Sequence[int], count: int) -> list[int]:
     return [indices[(2 * i + 1) * len(indices) // (2 * count)] for i in range(count)]
 
 
+def farthest(moves: Sequence[Move]) -> float:
+    """Return the largest change; infinite if rows or texts differ."""
+    return max((size for move in moves for size in move.largest.values()), default=0.0)
+
+
+def shown(move: Move) -> str:
+    """Return what a short check says of a move."""
+    count = f"{move.units} task{'s' * (move.units != 1)}"
+    return f"{count} the same" if move.same == move.units else f"{count} within {farthest([move]):.2g}"
+
+
 def alike(rows: Rows, header: str) -> Rows:
     """Return the rows under the header of a result, unless they have columns that it lacks."""
     return rows.under(header) if set(rows.header.split(",")) <= set(header.split(",")) else rows
 
 
-def renew(of: Result, comparison: Comparison, note: str = "") -> int:
+def renew(of: Result, comparison: Comparison) -> int:
     """Give all tasks of a result the keys of the current code.
 
-    Return how many tasks have rows that earlier code made; `*.units.json` marks them, with the note.
+    Return how many tasks have rows that earlier code made; `*.units.json` says so beside what it says of their
+    computation, with the largest move of all renewals since.
     """
     count = 0
     for path in of.paths:
@@ -185,7 +245,9 @@ def renew(of: Result, comparison: Comparison, note: str = "") -> int:
             if comparison.same and key in comparison.again:
                 rows = rows._replace(environment=comparison.again[key], renewed="")
             elif key != old or rows.renewed:
-                rows = rows._replace(renewed=f"{comparison}{note}")
+                earlier = largest(rows.renewed)
+                more = f"; before, at most {earlier:.2g}" if earlier > comparison.move else ""
+                rows = rows._replace(renewed=f"code changed since; {comparison}{more}")
                 count += path == of.paths[0]
             pieces.append(rows)
         write(path.parent, {beside(path).name: listing(comparison.keys, pieces).encode()})
@@ -199,43 +261,50 @@ def main() -> None:
     names = [str(name) for name in (*cfg.pipeline.runs, *cfg.pipeline.analyses)]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of conf/pipeline: a run, or an analysis")
+    parser.add_argument("--quick", action="store_true", help="prices and short tasks alone")
     parser.add_argument("--units", type=int, default=1, metavar="N", help="how many of each method (1)")
     parser.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
     parser.add_argument(
-        "--within", type=float, default=0.0, metavar="MOVE", help="relative to max(1, |value|)"
+        "--within", type=float, default=0.0, metavar="MOVE", help="in standard errors of the seeds"
     )
-    parser.add_argument("--note", default="", help="added to what renewed tasks say")
     args = parser.parse_args()
     if unknown := sorted(set(args.names) - set(names)):
         raise config.ConfigError(f"no run or analysis {', '.join(unknown)}; there are {', '.join(names)}")
-    if (
-        min(args.units, args.within) < 0
-        or not args.within < math.inf
-        or (not args.renew and (args.within or not args.units))
-    ):
+    if args.units < 1 or not 0 <= args.within < math.inf or (args.quick and args.renew):
         raise config.ConfigError(
-            "--units and --within are at least 0, and finite; --units 0 and --within need --renew"
+            "--units is at least 1, --within at least 0 and finite; --quick renews nothing"
         )
     wrong = []
-    if args.renew and not (args.names or args.units):
+    if args.renew and not args.names:
         manifests = [(kind, name) for kind in manifest.PLACES for name in manifest.known(cfg, kind)]
         count = sum(manifest.renew(cfg, *each) for each in manifests)
         print(f"{count} of {len(manifests)} manifests have new keys", flush=True)
-    for name in args.names or names:
+    for name in args.names or [name for name in names if not (args.quick and name in LONG)]:
         try:
             with pinned():
-                comparison = check(of := result(cfg, name), KEPT / name, args.units)
+                if args.quick:
+                    found = quick(cfg, name)
+                    shutil.rmtree(KEPT / name, ignore_errors=True)
+                else:
+                    comparison = check(of := result(cfg, name), KEPT / name, args.units)
         except (ValueError, OSError, DataError) as error:
-            print(f"{name}: not checked: {error}", flush=True)
-            wrong.append(name)
+            print(f"{name}: not checked: {str(error).splitlines()[0] if args.quick else error}", flush=True)
+            wrong += [name] * (not (args.quick and isinstance(error, DataUnavailable)))
+            continue
+        if args.quick:
+            print(
+                f"{name}: {'; '.join(f'{what}: {shown(move)}' for what, move in found.items())}", flush=True
+            )
+            if any(farthest([move]) > CLOSE[what] for what, move in found.items()):
+                wrong.append(name)
             continue
         print(f"{name}: {comparison}", flush=True)
         for path, move in zip(of.paths, comparison.moves, strict=True):
             if move.same < move.units:
                 print(f"  {path}: {move}", flush=True)
-        if not (comparison.same or (args.renew and comparison.move <= args.within)):
+        if comparison.move > args.within:
             wrong.append(name)
-        elif args.renew and (count := renew(of, comparison, args.note and f"; {args.note}")):
+        elif args.renew and (count := renew(of, comparison)):
             print(f"  {count} tasks of earlier code have new keys", flush=True)
         shutil.rmtree(KEPT / name, ignore_errors=True)
     if wrong:

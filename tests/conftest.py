@@ -9,6 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are impo
 os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ |= {
     "DPL_WORKERS": "1",  # xdist has the cores
+    "SOURCE_DATE_EPOCH": "1800000000",  # equal bytes before and after midnight
     "NO_PROXY": "127.0.0.1",
     "no_proxy": "127.0.0.1",
 }  # requests to a server of a test's own go to it

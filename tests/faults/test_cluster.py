@@ -484,7 +484,8 @@ def test_rows_state_the_arithmetic_that_they_were_made_with(
             sweep.run()
     sweep.run()
     units = json.loads((tmp_path / "results/runs.units.json").read_bytes())
-    assert [unit["made"] for unit in units] == ["one machine"] * 20 + ["another"] * 40
+    said = [f"{executor.revision()}, {where}" for where in ["one machine"] * 20 + ["another"] * 40]
+    assert [unit["made"] for unit in units] == said
 
 
 def test_a_process_that_is_killed_ends_the_run_with_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -571,26 +572,6 @@ def shown(language: str) -> list[str]:
 def settings(stated: dict[str, Any]) -> Any:
     """As Dask would read them from ~/.config/dask."""
     return dask.config.set(dask.config.merge(dask.config.config, stated))
-
-
-def test_the_job_script_is_what_the_page_shows() -> None:
-    jobqueue = pytest.importorskip("dask_jobqueue")
-    (stated,) = (
-        each["jobqueue"]["slurm"] for each in map(yaml.safe_load, shown("yaml")) if "jobqueue" in each
-    )
-    stated["scheduler-options"]["port"] = 0
-    with (
-        settings({"jobqueue": {"slurm": stated}}),
-        jobqueue.SLURMCluster(scheduler_options={"port": 0, "dashboard_address": ":0"}) as made,
-    ):
-        lines = made.job_script().splitlines()
-    assert {"#SBATCH -p cpu", "#SBATCH --cpus-per-task=16", "#SBATCH -t 04:00:00", "cd ~/dplangevin"} <= set(
-        lines
-    )
-    command = lines[-1]
-    assert command.startswith(".venv/bin/python -m distributed.cli.dask_worker tcp://")
-    for words in (" --nthreads 1 ", " --nworkers 16 ", " --resources MEMORY=4e9"):
-        assert words in command
 
 
 def test_the_settings_for_tls_are_dasks_own() -> None:

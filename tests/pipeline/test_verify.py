@@ -1,9 +1,11 @@
 """Committed results are computed again in part, and tasks whose rows would come out the same get new keys."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import toy
 import verify
@@ -11,6 +13,7 @@ import verify
 from dplangevin.files import File
 from dplangevin.pipeline import sweep
 from dplangevin.pipeline.cache import Store, beside, listed, listing
+from dplangevin.pipeline.environment import largest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,13 +63,19 @@ def test_units_get_the_keys_of_the_code_and_say_why(made: verify.Result, tmp_pat
         units = json.loads(beside(path).read_text())
         assert [unit["key"] for unit in units] == keys
         said = {unit["key"]: unit.get("renewed") for unit in units}
-        wanted = "2 of 12 tasks computed again, the same bytes"
+        wanted = "code changed since; 2 of 12 tasks computed again, the same bytes"
         assert said == {key: None if key in found.again else wanted for key in keys}
     again = Store(made.paths, tmp_path / "units")
     assert made.compute(again) == keys  # from what is there
     again.write(keys)
     assert {rows.renewed for rows in listed(made.paths[0]).values()} == {"", wanted}
     assert verify.renew(made, found._replace(again={})) == 10  # those that were computed stay so
+    far, near = (verify.Move(1, 0, {"accuracy": size}, ("", "")) for size in (0.5, 0.25))
+    for move in (far, near):  # the entry of the computation stays, and the largest move is never lost
+        verify.renew(made, found._replace(moves=[move]))
+        (renewed,) = {rows.renewed for rows in listed(made.paths[0]).values()} - {""}
+        assert largest(renewed) == 0.5
+        assert all(re.match("2[0-9-]{9}", rows.environment) for rows in listed(made.paths[0]).values())
 
 
 @pytest.mark.slow
@@ -78,10 +87,10 @@ def test_rows_that_come_out_others_are_found(made: verify.Result, tmp_path: Path
     path.write_text(parts[0].header + "\n" + "".join(rows.text for rows in parts))
     beside(path).write_text(listing(list(there), parts))
     found = verify.check(made, tmp_path / "again", 1)
-    assert str(found).startswith("2 of 12 tasks computed again, moved by at most 0.")
+    assert str(found).startswith("2 of 12 tasks computed again, moved by at most ")
     assert [move.largest for move in found.moves] == [{}, {"accuracy": found.move}]
     verify.renew(made, found)  # as --within asks for
-    assert {rows.renewed for rows in listed(path).values()} == {str(found)}
+    assert {rows.renewed for rows in listed(path).values()} == {f"code changed since; {found}"}
     made.kinds.pop()
     with pytest.raises(ValueError, match="does not have the 12 tasks of its plan, whole"):
         verify.check(made, tmp_path / "again", 1)
@@ -102,11 +111,27 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         assert done == 0
     else:  # on another processor
         assert done == 1
-        assert float(said.rpartition(" ")[2]) < 1e-8
+        assert largest(said) < 1e-8
     for wrong, message in {
         ("li2019_bound",): "no run or analysis li2019_bound; there are",
-        ("--units", "0"): "--units 0 and --within need --renew",
-        ("--within", "1"): "--units 0 and --within need --renew",
+        ("--units", "0"): "--units is at least 1",
+        ("--within", "inf"): "--within at least 0 and finite",
+        ("--quick", "--renew"): "--quick renews nothing",
     }.items():
         assert status(*wrong) == 1
         assert message in capsys.readouterr().err
+
+
+def test_prices_are_checked_without_training(tmp_path: Path) -> None:
+    cfg = toy.config("dp_sgld", "objpert")
+    at = cfg, "toy", "rows", sweep.Inputs(File.at(toy.write(tmp_path)))
+    runs, scores = (tmp_path / f"{table}.csv" for table in sweep.tables(cfg.experiment.toy))
+    store = Store([runs, scores], tmp_path / "units")
+    store.write(sweep.sweep(*at, store))
+    work = sweep.SweepTasks(*at, tmp_path / "again")
+    assert verify.prices(work, runs)[:2] == (len(work.tasks), len(work.tasks))
+    table = pd.read_csv(runs, keep_default_na=False)
+    table.loc[table.run.eq("objpert"), "epsilon_proven"] *= 1.01
+    table.to_csv(runs, index=False)
+    ((name, size),) = verify.prices(work, runs).largest.items()
+    assert (name, size > 0.005) == ("epsilon_proven", True)

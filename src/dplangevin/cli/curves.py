@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 DELTAS = tuple(10.0**-k for k in range(2, 13))
 RATES = (0.001, 0.01, 0.1, 0.25, 0.5)  # false positive rates
-KINDS = ("png", "pdf", "csv")
 MEANING = (
     "TPR: the most that an attack on one record can have at this false positive rate (FPR), in either direction. "
     "FNR is 1 - TPR. Advantage: the largest TPR - FPR."
@@ -66,15 +65,11 @@ def traced(
 
 
 def check(path: Path | None) -> None:
-    """Raise ValueError, or ImportError without matplotlib, unless the file can be drawn."""
-    if path is None:
-        return
-    if path.suffix.removeprefix(".") not in KINDS:
-        raise ValueError(f"--curve-file {path}: its name must end in .png, .pdf or .csv")
-    if not path.parent.is_dir():
+    """Raise ValueError unless the file can be written."""
+    if path is not None and path.suffix != ".csv":
+        raise ValueError(f"--curve-file {path}: its name must end in .csv")
+    if path is not None and not path.parent.is_dir():
         raise ValueError(f"--curve-file {path}: there is no folder {path.parent}")
-    if path.suffix != ".csv":
-        _drawing()
 
 
 def shown(found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str]) -> None:
@@ -123,14 +118,12 @@ def document(found: Mapping[Adjacency, Traced]) -> dict[str, Any]:
     }
 
 
-def write(path: Path, found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str], title: str) -> None:
-    """Draw the curves to a .png or .pdf file, or write their points to a .csv file."""
+def write(path: Path, found: Mapping[Adjacency, Traced]) -> None:
+    """Write the points of the curves as CSV."""
     from dplangevin.files import atomic_path
 
-    kind = path.suffix.removeprefix(".")
-    content = _points(found) if kind == "csv" else _figure(found, words, title, kind)
     with atomic_path(path) as part:
-        part.write_bytes(content)
+        part.write_bytes(_points(found))
 
 
 def _grid() -> Any:
@@ -154,38 +147,3 @@ def _points(found: Mapping[Adjacency, Traced]) -> bytes:
         for x, y in pairs
     ]
     return pd.DataFrame(rows).to_csv(index=False).encode()
-
-
-def _figure(
-    found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str], title: str, kind: str
-) -> bytes:
-    """Return the figure of both curves as the bytes of a file."""
-    Figure, style = _drawing()
-    looks = ("#0072B2", "-"), ("#D55E00", "--"), ("#009E73", "-.")
-    with style.settings():
-        figure = Figure(figsize=(8, 3.6))
-        left, right = figure.subplots(1, 2)
-        entries = []
-        for (adjacency, each), (colour, line) in zip(found.items(), looks, strict=False):
-            left.plot(each.curve.delta, each.curve.epsilon, color=colour, ls=line)
-            right.plot(_grid(), 1 - each.curve.power(_grid()), color=colour, ls=line)
-            entries.append(style.entry(style.Look(words[adjacency], colour, "", line)))
-        left.set(xscale="log", xlim=(1e-13, 1), xlabel="δ", ylabel="proven ε")
-        right.plot([0, 1], [1, 0], color="#999999", lw=0.8, ls=":")
-        right.set(xlabel="false positive rate", ylabel="least false negative rate", xlim=(0, 1), ylim=(0, 1))
-        text = "Dotted: an attack that guesses. No attack on one record is below the other curves, in either direction."
-        image: bytes = style.image_bytes(style.lay_out(figure, title, text, entries), kind)
-        return image
-
-
-def _drawing() -> tuple[Any, Any]:
-    """Return the class of figures and the module of their style."""
-    try:
-        from matplotlib.figure import Figure
-
-        from dplangevin.papers.exhibits import style
-    except ImportError as error:
-        raise ImportError(
-            f"--curve-file draws with {error.name}: pip install 'dplangevin[report]'"
-        ) from error
-    return Figure, style

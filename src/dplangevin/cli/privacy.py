@@ -85,9 +85,7 @@ Traces = Annotated[
         "--curve", help="Also print epsilon at many delta, and what an attack on a record can reach."
     ),
 ]
-CurveFile = Annotated[
-    Path | None, typer.Option(help="Draw both curves to a .png or .pdf file, or write them to a .csv file.")
-]
+CurveFile = Annotated[Path | None, typer.Option(help="Write the points of both curves to a .csv file.")]
 Accountant = Annotated[
     str,
     typer.Option(help="The accountant that proves --epsilon: tight, rdp, li2019, wang2015, ryffel2022, ..."),
@@ -180,8 +178,7 @@ def price(
             extra = extra._replace(curves=found, no_curve=refused)
     shown(mechanism, options, costs, bounds, json, logged, explain=explain, extra=extra)
     if curve_file is not None:
-        title = "Privacy of the best run" if tuned else "Privacy of the release"
-        curves.write(curve_file, extra.curves, NEIGHBOURS, title)
+        curves.write(curve_file, extra.curves)
 
 
 def repeats(tuned: str | None, runs: float | None, shape: float | None) -> tuple[float, float] | None:

@@ -49,7 +49,7 @@ class Rows(NamedTuple):
     ----------
     header : str, a line without its line end.
     text : str, the lines, each with its line end.
-    environment : str, the computing environment (`pipeline.environment.described`) of the rows; "" if unknown.
+    environment : str, date, commit and computing environment (`pipeline.environment`) of the rows; "" if unknown.
     renewed : str; if earlier code computed the rows: how it was shown that the code of their key gives the
         same rows, see pipelines/verify.py.
     """
@@ -86,14 +86,7 @@ class Rows(NamedTuple):
 
 
 def cached_rows(folder: Path, name: str, compute: Callable[[], pd.DataFrame]) -> Rows:
-    """Return the rows of the task `name` in `folder`; compute and store them if missing or damaged.
-
-    Parameters
-    ----------
-    folder : Path, folder of stored tasks.
-    name : str, name of the task's file, without ".csv".
-    compute : function without arguments that returns the rows.
-    """
+    """Return the rows of the task `name` in `folder`; compute and store them if missing or damaged."""
     return _undamaged(folder / f"{name}.csv") or write_rows(folder, name, compute())
 
 

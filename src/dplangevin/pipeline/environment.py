@@ -10,9 +10,14 @@ the committed tasks were.  Libraries and processor cannot be fixed.  They are li
 import math
 import os
 import platform
+import re
+import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
@@ -27,6 +32,7 @@ from dplangevin.text import short
 
 # libraries whose versions must be the same wherever tasks of one run are computed
 LIBRARIES = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
+SMALL = 1e-12  # numbers below are compared as if they were this large
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # libraries read them when loaded
 
 
@@ -69,6 +75,28 @@ def libraries() -> dict[str, str]:
     return {"Python": here, **{name: version(name).partition("+")[0] for name in LIBRARIES}}
 
 
+def revision() -> str:
+    """Return the date (SOURCE_DATE_EPOCH if set) and the commit, as in "2026-11-28, commit 3c84ad8d9a56 with changes".
+
+    Changes are those of tracked files in conf, pipelines and src. Without git there is only the date.
+    """
+    now = datetime.fromtimestamp(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
+    return f"{now:%Y-%m-%d}{_commit(Path.cwd())}"
+
+
+@cache
+def _commit(folder: Path) -> str:
+    """Return what `revision` says of the checkout in a folder, once for each process."""
+    said = []
+    for words in ("rev-parse --short=12 HEAD", "status --porcelain --untracked-files=no conf pipelines src"):
+        with suppress(OSError, subprocess.CalledProcessError):
+            done = subprocess.run(
+                ["git", *words.split()], cwd=folder, capture_output=True, text=True, check=True
+            )
+            said.append(done.stdout.strip())
+    return f", commit {said[0]}{' with changes' * bool(said[1])}" if len(said) == 2 else ""
+
+
 def described() -> str:
     """Return threads, processor, device and libraries as one text, which is listed with a task."""
     import scipy.linalg  # noqa: F401  (loads scipy's own BLAS, so that it is listed)
@@ -108,8 +136,9 @@ class Move(NamedTuple):
     ----------
     units : int, number of tasks.
     same : int, number of tasks with the same bytes.
-    largest : dict, for the other tasks: the largest |new - old|/max(1, |old|) by column or metric; infinite
-        if the columns, the number of rows or a text differ.
+    largest : dict, for the other tasks: the largest |new - old| by column or metric, relative to the standard
+        error of the mean over the seeds where there are several, else to |old|; infinite if the columns, the
+        number of rows or a text differ.
     environments : the computing environments of these other tasks, before and now.
     """
 
@@ -127,8 +156,13 @@ class Move(NamedTuple):
         )
         return (
             f"{self.same} of {self.units} tasks have the same bytes as before; the others moved, relative to "
-            f"max(1, |value|), by at most: {sizes}. Before: {before}; now: {now}"
+            f"the seeds' standard error or else to the value, by at most: {sizes}. Before: {before}; now: {now}"
         )
+
+
+def largest(renewed: str) -> float:
+    """Return the largest move that renewals of a task have named, see `pipelines/verify.py`."""
+    return max(map(float, re.findall(r"at most ([0-9.e+-]+|inf)", renewed)), default=0.0)
 
 
 def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
@@ -158,8 +192,13 @@ def _sizes(old: Rows, new: Rows) -> Iterator[tuple[str, float]]:
             yield str(name), 0.0 if a[name].equals(b[name]) else math.inf
             continue
         x, y = a[name].to_numpy(float), b[name].to_numpy(float)
+        scale = np.maximum(np.abs(x), SMALL)
+        if name == "value" and "seed" in a:
+            same = [column for column in a if column not in ("seed", "value")]
+            error = a.groupby(same, dropna=False).value.transform("sem").to_numpy()
+            scale = np.where(error > 0, error, scale)
         with np.errstate(invalid="ignore"):
-            sizes = np.abs(y - x) / np.maximum(1.0, np.abs(x))
+            sizes = np.abs(y - x) / scale
         sizes = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.nan_to_num(sizes, nan=math.inf))
         if name == "value" and "metric" in a:
             yield from ((str(a.metric[i]), float(size)) for i, size in enumerate(sizes))

@@ -18,7 +18,7 @@ from typing import Generic, NamedTuple, TypeVar
 import pandas as pd
 
 from dplangevin.pipeline.cache import Store
-from dplangevin.pipeline.environment import described
+from dplangevin.pipeline.environment import described, revision
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -72,7 +72,7 @@ class CallResults(NamedTuple):
         """Store the tasks of a call that succeeded."""
         for key, tables in zip(self.keys[done.number], done.value or (), strict=True):
             frames = (tables[path.stem] for path in self.store.paths)
-            self.store.keep(key, *frames, environment=done.environment)
+            self.store.keep(key, *frames, environment=f"{revision()}, {done.environment}")
 
 
 def computed(
@@ -156,12 +156,6 @@ def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
     """Call the function in the current process, and return the outcome with the index of its argument.
 
     An Exception in the call becomes the error of the outcome.
-
-    Parameters
-    ----------
-    function : callable of one argument.
-    index : int, the number of the argument.
-    argument : what the function is called with.
     """
     began = time.perf_counter()
     try:

@@ -135,11 +135,6 @@ def end_with(parent: int, number: int, libc: ctypes.CDLL | None = None) -> None:
     """Let the kernel send this process a signal when its parent process ends; on Linux only.
 
     This stays in force when this process executes another program.
-
-    Parameters
-    ----------
-    parent : int, pid of the parent process.
-    number : int, number of the signal.
     """
     if sys.platform == "linux":
         (libc or ctypes.CDLL(None)).prctl(DEATH_SIGNAL, number)

@@ -56,12 +56,6 @@ BOUNDS = ("row_norm_bound", "row_bound", "public")  # public bounds on lengths, 
 def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     """Return the file of a manifest; make it if it is missing or differs from what the manifest states.
 
-    Parameters
-    ----------
-    cfg : DictConfig, the whole configuration.
-    kind : str, a key of `PLACES`.
-    name : str, one of the names that `known` returns for this kind.
-
     Raises
     ------
     DataError : The file cannot be made, or the new file differs, too.
@@ -92,12 +86,7 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
 
 
 def file(cfg: DictConfig, kind: str, name: str) -> File:
-    """Return the sha256 that the manifest states, with a function that makes the file when it is needed.
-
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-    """
+    """Return the sha256 that the manifest states, with a function that makes the file when it is needed."""
     return File(read(cfg, kind, name)["file"]["sha256"], Prepared(cfg, kind, name))
 
 
@@ -169,10 +158,6 @@ def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any])
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
     """Return a manifest.
 
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-
     Raises
     ------
     DataError : It is missing or damaged; the message names the stage that writes it.
@@ -205,10 +190,6 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
     Nothing is done if the manifest has the current inputs, and the file is missing, as the manifest states, or
     made on this machine from the same inputs.
 
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-
     Raises
     ------
     DataError : Weights in git differ from what the manifest states.
@@ -238,10 +219,6 @@ def renew(cfg: DictConfig, kind: str, name: str) -> bool:
 
     This is for edits that change no byte of the file, such as a module that moves.  The caller must be sure
     of that.
-
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
     """
     manifest, made_of, path = read(cfg, kind, name), inputs(cfg, kind, name), path_of(kind, name)
     if manifest["inputs"] == made_of:
@@ -253,12 +230,7 @@ def renew(cfg: DictConfig, kind: str, name: str) -> bool:
 
 
 def write(cfg: DictConfig, kind: str, name: str) -> None:
-    """Write the manifest of the existing file.
-
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-    """
+    """Write the manifest of the existing file."""
     path = path_of(kind, name)
     manifest = {
         "file": {"path": path.as_posix(), **describe(path)},
@@ -298,10 +270,6 @@ def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> N
 def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
     """Return the weights in git whose header states these inputs; None if there are none.
 
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-
     Raises
     ------
     DataError : The file cannot be read; or the process that sent the manifests has it, and this checkout
@@ -320,12 +288,7 @@ def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
 
 
 def inputs(cfg: DictConfig, kind: str, name: str) -> str:
-    """Return the hash of all inputs of a file.
-
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-    """
+    """Return the hash of all inputs of a file."""
     return key([kind, name, _made_of(cfg, kind, name)])
 
 
@@ -353,12 +316,7 @@ def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
 
 
 def settings_of(cfg: DictConfig, kind: str, name: str) -> list[Any]:
-    """Return the settings that determine a file, as JSON-like values.
-
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-    """
+    """Return the settings that determine a file, as JSON-like values."""
     if kind == "dataset":
         return [_sums(cfg.dataset[name].files), plain(cfg.dataset[name].loader)]
     if trained(cfg, kind, name):
@@ -377,10 +335,6 @@ def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
     """Return the names of the modules, and objects in modules, that make a file.
 
     There are none for weights that are trained here, because an edit of code does not train them again.
-
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
     """
     if kind == "dataset":
         return targets(plain(cfg.dataset[name].loader))
@@ -405,32 +359,17 @@ def known(cfg: DictConfig, kind: str) -> list[str]:
 
 
 def trained(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Return whether these are weights that are trained here, and not published ones.
-
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-    """
+    """Return whether these are weights that are trained here, and not published ones."""
     return kind == "weights" and name not in cfg.get("weights", {})
 
 
 def same_everywhere(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Return whether the file has the same bytes on every machine.
-
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-    """
+    """Return whether the file has the same bytes on every machine."""
     return kind in ("dataset", "weights") and not trained(cfg, kind, name)
 
 
 def stage_of(cfg: DictConfig, kind: str, name: str) -> str:
-    """Return the name of the stage that writes a manifest.
-
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-    """
+    """Return the name of the stage that writes a manifest."""
     return f"pretrain@{name}" if trained(cfg, kind, name) else stage(kind, name)
 
 
@@ -532,14 +471,7 @@ def _reference(cfg: DictConfig, name: str, target: Path) -> None:
 
 
 def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
-    """Return the exact posterior on a data set, a `reference.Reference`, for each scaling of the rows.
-
-    Parameters
-    ----------
-    cfg : DictConfig, the whole configuration.
-    name : str, name of the data set, which is part of the name of the random stream.
-    prepared : Dataset, the rows before scaling.
-    """
+    """Return the exact posterior on a data set, a `reference.Reference`, for each scaling of the rows."""
     from dplangevin import random
     from dplangevin.device import pick
     from dplangevin.pipeline.reference import sample_reference

@@ -158,10 +158,6 @@ def params_of(cfg: DictConfig, experiment: str, dataset: str) -> list[str]:
 
     These are the numbers that all experiments share, its entry, its methods, its problems, and what its data
     set states for the rows of a result.
-
-    Parameters
-    ----------
-    cfg, experiment, dataset : see `runs`.
     """
     spec = cfg.experiment[experiment]
     entries = named(spec).values()
@@ -189,12 +185,6 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     The config of a run's method is its entry in conf/method.  The experiment's `settings` for that method
     change it, then the run's own `settings`.  An entry with `datasets` applies to those data sets only.  An
     entry with `tuned` has the experiment's text `tuned` as an assumption.
-
-    Parameters
-    ----------
-    cfg : DictConfig, the whole configuration.
-    experiment : str, name in conf/experiment.
-    dataset : str, name in conf/dataset or conf/features.
 
     Raises
     ------
@@ -229,12 +219,7 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
 
 
 def tasks(cfg: DictConfig, experiment: str, dataset: str) -> list[Task]:
-    """Return the tasks of an experiment on a data set, in order.
-
-    Parameters
-    ----------
-    cfg, experiment, dataset : see `runs`.
-    """
+    """Return the tasks of an experiment on a data set, in order."""
     return [
         task for run in runs(cfg, experiment, dataset) for task in tasks_of(cfg, experiment, run, dataset)
     ]
@@ -246,11 +231,6 @@ def tasks_of(cfg: DictConfig, experiment: str, run: Run, dataset: str) -> Iterat
     The experiment's `vary` says which fields vary.  Under the name of a run it lists fields of that run's
     method.  Under `problem` and `dataset` it lists fields of the named problems and data sets.  Every point
     of the grid is a variant.
-
-    Parameters
-    ----------
-    cfg, experiment, dataset : see `runs`.
-    run : Run of this experiment.
 
     Raises
     ------
@@ -447,26 +427,13 @@ def budgets(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) 
 
 
 def delta(cfg: DictConfig, spec: Mapping[str, Any] | DictConfig, n: int) -> float:
-    """Return the delta of an experiment for n training rows, see `schema.Experiment`.
-
-    Parameters
-    ----------
-    cfg : DictConfig, the whole configuration.
-    spec : mapping or DictConfig, the experiment's entry in conf/experiment.
-    n : int > 0, number of training rows.
-    """
+    """Return the delta of an experiment for n training rows, see `schema.Experiment`."""
     given = spec.get("delta") or cfg.delta
     return min(float(cfg.delta), n**-2) if given == "1/n^2" else float(given)
 
 
 def method_config(cfg: DictConfig, spec: DictConfig, method: str) -> dict[str, Any]:
     """Return the config of a method with the experiment's `settings` for it.
-
-    Parameters
-    ----------
-    cfg : DictConfig, the whole configuration.
-    spec : DictConfig, the experiment's entry in conf/experiment.
-    method : str, name in conf/method.
 
     Raises
     ------

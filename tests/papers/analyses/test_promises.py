@@ -95,15 +95,9 @@ def test_a_pair_with_more_noise_costs_less_for_both_neighbours() -> None:
     ):
         assert 0.96 * row[price] < row[attack] < row[price]
     assert (row["tight"], row["attack_runs"]) == (0, 0)
-    below = [
-        from_gaussian_mechanism(
-            leaf.event.noise_multiplier,
-            sampling_prob=leaf.sampling_probability,
-            pessimistic_estimate=False,
-            value_discretization_interval=1e-5,
-        ).self_compose(count)
-        for leaf, count in leaves(event)
-    ]
+    how = {"sampling_prob": 0.1, "pessimistic_estimate": False, "value_discretization_interval": 1e-5}
+    steps = ((leaf.event.noise_multiplier, count) for leaf, count in leaves(event))
+    below = (from_gaussian_mechanism(noise, **how).self_compose(count) for noise, count in steps)
     optimistic = reduce(lambda one, more: one.compose(more), below).get_epsilon_for_delta(1e-5)
     assert optimistic < row["epsilon_attack_add_remove"] < 1.02 * optimistic
     fine = mechanisms.decreasing_sgld_with_more_noise(**size, ratio=1.001)

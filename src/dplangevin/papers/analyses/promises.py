@@ -220,7 +220,9 @@ class Promise:
             return {"epsilon_attack": self.attack.epsilon(attacked, delta)}
         parts = Counter(dict(leaves(attacked)))
         if coarsened(parts) != parts:
-            raise ValueError(f"{self.label}: {len(parts)} noise levels, so the price of the pair is rounded up")
+            raise ValueError(
+                f"{self.label}: {len(parts)} noise levels, so the price of the pair is rounded up"
+            )
         columns = {"replace_one": "epsilon_attack", "add_remove": "epsilon_attack_add_remove"}
         return {columns[kind]: Tight().epsilon(attacked, delta, kind) for kind in self.neighbours}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from dplangevin.papers.report import charts, claims
 from dplangevin.papers.report.findings import TEXTS, filled, known
 from dplangevin.papers.statistics import sort_by, summary
 from dplangevin.pipeline.config import content
+from dplangevin.pipeline.environment import largest
 from dplangevin.text import distinct, epsilon, number, setting, short
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -430,6 +431,9 @@ class Site:
             "counts": self._counts(sorted(read.RUNS.glob("*/*/runs.csv"))),
             "timings": self._timings(read.read_timings("compare")),
             "machine": pd.read_csv(read.TIMINGS).machine.iloc[0],
+            "made": _made(
+                [*read.RUNS.glob("*/*/runs.units.json"), *Path("results/analyses").glob("*.units.json")]
+            ),
             "untested": untested,
             "missing": [e for group in self.exhibits for e in group["entries"] if not e["made"]],
             "hashes": [(path, sha256(path)) for path in hashed],
@@ -455,6 +459,17 @@ class Site:
             )
             for method in methods
         ]
+
+
+def _made(lists: Sequence[Path]) -> dict[str, str]:
+    """Return how many tasks the present code computed, and by how much those of earlier code moved at most."""
+    said = [entry.get("renewed", "") for path in lists for entry in json.loads(path.read_bytes())]
+    renewed = [largest(text) for text in said if text]
+    counts = {"tasks": len(said), "computed": len(said) - len(renewed), "renewed": len(renewed)}
+    return {
+        **{name: f"{count:,}" for name, count in counts.items()},
+        "move": short(max(renewed, default=0.0)),
+    }
 
 
 def _rank(row: pd.Series, scores: compare.Scores) -> list[str]:
