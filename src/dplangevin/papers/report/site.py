@@ -464,12 +464,11 @@ class Site:
 def _made(lists: Sequence[Path]) -> dict[str, str]:
     """Return how many tasks the present code computed, and by how much those of earlier code moved at most."""
     said = [entry.get("renewed", "") for path in lists for entry in json.loads(path.read_bytes())]
-    renewed = [largest(text) for text in said if text]
+    renewed = [text for text in said if text]
+    compared = [largest(text) for text in renewed if not re.search(r"\b0 of \d+ tasks", text)]
     counts = {"tasks": len(said), "computed": len(said) - len(renewed), "renewed": len(renewed)}
-    return {
-        **{name: f"{count:,}" for name, count in counts.items()},
-        "move": short(max(renewed, default=0.0)),
-    }
+    counts |= {"compared": len(compared), "unchecked": len(renewed) - len(compared)}
+    return {**{name: f"{n:,}" for name, n in counts.items()}, "move": short(max(compared, default=0.0))}
 
 
 def _rank(row: pd.Series, scores: compare.Scores) -> list[str]:
