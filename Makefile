@@ -56,7 +56,7 @@ $(VENV)/site-installed: requirements-site.lock $(VENV)/installed
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-site.lock
 	@touch $@
 
-verify: $(VENV)/installed  ## compute prices and short tasks again and compare them: minutes | UNITS=1: one task of each method, an hour or two; NAME=compare-adult: of one result
+verify: $(VENV)/installed  ## compute prices and short tasks again, compare: minutes | UNITS=1: one task of each method, an hour or two | NAME=compare-adult: of one result
 	@$(RUN) pipelines/verify.py $(NAME) $(if $(UNITS),--units $(UNITS),$(if $(NAME),,--quick))
 
 smoke: $(VENV)/installed  ## run every stage tiny in a temporary copy: minutes, offline

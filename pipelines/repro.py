@@ -94,9 +94,8 @@ def reproduce(args: argparse.Namespace) -> int:
             )
             raise ConfigError(f"{name}{meant(args.exhibit, exhibits)}; there are {', '.join(exhibits)}")
         exhibits, targets = [args.exhibit], [f"render@{args.exhibit}"]
-    if DEMO in pipeline["analyses"] and not (
-        COPY.exists() or args.force or targets
-    ):  # the first run of a clone
+    first = not (COPY.exists() or args.force or targets or args.overrides)  # of a clone
+    if first and DEMO in pipeline.get("analyses", ()):
         print("A task of the committed results is computed again:", flush=True)
         subprocess.run([sys.executable, "pipelines/verify.py", "--quick", DEMO], check=False)
     mend()

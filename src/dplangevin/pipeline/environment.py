@@ -32,6 +32,7 @@ from dplangevin.text import short
 
 # libraries whose versions must be the same wherever tasks of one run are computed
 LIBRARIES = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
+CHANGED = "status --porcelain --untracked-files=no conf params.yaml pipelines src"
 SMALL = 1e-12  # numbers below are compared as if they were this large
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # libraries read them when loaded
 
@@ -78,7 +79,8 @@ def libraries() -> dict[str, str]:
 def revision() -> str:
     """Return the date (SOURCE_DATE_EPOCH if set) and the commit, as in "2026-11-28, commit 3c84ad8d9a56 with changes".
 
-    Changes are those of tracked files in conf, pipelines and src. Without git there is only the date.
+    Changes are those of tracked files in conf, pipelines and src, and params.yaml. In another repository, or without
+    git, there is only the date.
     """
     now = datetime.fromtimestamp(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
     return f"{now:%Y-%m-%d}{_commit(Path.cwd())}"
@@ -88,13 +90,13 @@ def revision() -> str:
 def _commit(folder: Path) -> str:
     """Return what `revision` says of the checkout in a folder, once for each process."""
     said = []
-    for words in ("rev-parse --short=12 HEAD", "status --porcelain --untracked-files=no conf pipelines src"):
+    for words in ("rev-parse --short=12 HEAD", CHANGED, "cat-file -e HEAD:src/dplangevin"):
         with suppress(OSError, subprocess.CalledProcessError):
             done = subprocess.run(
                 ["git", *words.split()], cwd=folder, capture_output=True, text=True, check=True
             )
             said.append(done.stdout.strip())
-    return f", commit {said[0]}{' with changes' * bool(said[1])}" if len(said) == 2 else ""
+    return f", commit {said[0]}{' with changes' * bool(said[1])}" if len(said) == 3 else ""
 
 
 def described() -> str:
@@ -137,8 +139,8 @@ class Move(NamedTuple):
     units : int, number of tasks.
     same : int, number of tasks with the same bytes.
     largest : dict, for the other tasks: the largest |new - old| by column or metric, relative to the standard
-        error of the mean over the seeds where there are several, else to |old|; infinite if the columns, the
-        number of rows or a text differ.
+        error of the mean over the seeds where there are several, else to |old| (at least SMALL); infinite if the
+        columns, the number of rows or a text differ.
     environments : the computing environments of these other tasks, before and now.
     """
 
@@ -196,7 +198,7 @@ def _sizes(old: Rows, new: Rows) -> Iterator[tuple[str, float]]:
         if name == "value" and "seed" in a:
             same = [column for column in a if column not in ("seed", "value")]
             error = a.groupby(same, dropna=False).value.transform("sem").to_numpy()
-            scale = np.where(error > 0, error, scale)
+            scale = np.where(error > 1e-9 * np.abs(x), error, scale)
         with np.errstate(invalid="ignore"):
             sizes = np.abs(y - x) / scale
         sizes = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.nan_to_num(sizes, nan=math.inf))
