@@ -1,11 +1,11 @@
 """Check committed results: python pipelines/verify.py [NAME ...] [--quick | [--units N] [--within MOVE] [--renew]].
 
 With `--quick` this takes minutes. Of every run of conf/pipeline it computes all prices from their plans, without
-training. Of every short analysis it computes one task. Data that are not there, and would take long to make, are
-named.
+training. Of every short analysis it computes one task. Where data cannot be had, or features are not made here, it
+says so and goes on.
 
-Else it computes N tasks (default: one) of every method of a run, together with the
-tasks that are always computed with them, and every task of an analysis.
+Else it computes N tasks (default: one) of every method of a run, together with the tasks that are always computed
+with them, and every task of an analysis.
 
 The script compares the rows with those in results/. It prints that they have the same bytes, or which number
 changed most, relative to the standard error over the seeds, or to the value where there are none. The exit status
@@ -169,18 +169,14 @@ def check(of: Result, folder: Path, count: int) -> Comparison:
 
 
 def prices(work: SweepTasks, path: Path) -> Move:
-    """Compare the prices of all rows with those of their plans, without attacks, conditions and training.
-
-    Left out are prices that depend on the votes of teachers, which are known after the training.
-    """
+    """Compare the prices of all rows with those of their plans, without attacks, conditions and training."""
     table, before, after, at = pd.read_csv(path, keep_default_na=False), {}, {}, 0
     for i, task in enumerate(work.tasks):
-        method, plans = work.planned(task)
+        _, plans = work.planned(task)
         now = work.prices(i, plans).drop(columns="violated")
         own, at = table.iloc[at : at + len(plans)], at + len(plans)
-        if not getattr(method, "data_dependent", False):
-            was, key = own[[name for name in now if name in own]], work.keys[i]
-            before[key], after[key] = (Rows.of(csv_bytes(each).decode()) for each in (was, now[[*was]]))
+        was, key = own[[name for name in now if name in own]], work.keys[i]
+        before[key], after[key] = (Rows.of(csv_bytes(each).decode()) for each in (was, now[[*was]]))
     return moved(before, after)
 
 
@@ -189,7 +185,8 @@ def quick(cfg: DictConfig, name: str) -> dict[str, Move]:
     if name in cfg.analysis:
         whole = result(cfg, name)
         return {"one task": check(whole._replace(kinds=[name] * len(whole.kinds)), KEPT / name, 1).moves[0]}
-    run, _ = cfg.pipeline.runs[name], result(cfg, name)
+    result(cfg, name)  # refuses rows of another plan
+    run = cfg.pipeline.runs[name]
     if run.dataset in cfg.features and not manifest.path_of("features", run.dataset).exists():
         raise DataUnavailable("its features are not made here")
     at = cfg, run.experiment, run.dataset

@@ -86,7 +86,7 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
 
 
 def file(cfg: DictConfig, kind: str, name: str) -> File:
-    """Return the sha256 that the manifest states, with a function that makes the file when it is needed."""
+    """Return the sha256 of the manifest, and a function that makes the file."""
     return File(read(cfg, kind, name)["file"]["sha256"], Prepared(cfg, kind, name))
 
 
