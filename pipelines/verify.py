@@ -1,8 +1,8 @@
 """Check committed results: python pipelines/verify.py [NAME ...] [--quick | [--units N] [--within MOVE] [--renew]].
 
 With `--quick` this takes minutes. Of every run of conf/pipeline it computes all prices from their plans, without
-training. Of every short analysis it computes one task. Where data cannot be had, or features are not made here, it
-says so and goes on.
+training, and the first steps of one long chain of each method. Of every short analysis it computes one task. Where
+data cannot be had, or features are not made here, it says so and goes on.
 
 Else it computes N tasks (default: one) of every method of a run, together with the tasks that are always computed
 with them, and every task of an analysis.
@@ -26,6 +26,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,7 @@ from stage import stage
 
 from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
-from dplangevin.files import write
+from dplangevin.files import Checkpoint, Noted, write
 from dplangevin.papers import analyses
 from dplangevin.pipeline import config, manifest, plan
 from dplangevin.pipeline.cache import Rows, Store, beside, csv_bytes, listed, listing
@@ -45,7 +46,7 @@ from dplangevin.pipeline.environment import Move, largest, moved, pinned
 from dplangevin.pipeline.sweep import SweepTasks, sweep, tables
 
 # the largest move of `--quick`, relative to the value
-CLOSE = {"prices": 1e-6, "one task": 1e-3}
+CLOSE = {"prices": 1e-6, "first steps": 1e-3, "one task": 1e-3}
 LONG = re.compile("brackets|canaries.*|coverage|li2019_fig.|ops_distance|wang2015_fig2")
 ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 
@@ -180,6 +181,24 @@ def prices(work: SweepTasks, path: Path) -> Move:
     return moved(before, after)
 
 
+def first_steps(work: SweepTasks, path: Path) -> Move:
+    """Compare the norms after the first steps of one long chain of each method with those noted of the whole run."""
+    noted = {
+        task.run.name: (i, rows.begun)
+        for i, (task, rows) in enumerate(zip(work.tasks, listed(path).values(), strict=True))
+        if rows.begun
+    }
+    before, after = {}, {}
+    for i, begun in noted.values():
+        Checkpoint.noted.clear()
+        with suppress(Noted):
+            work.compute([i])
+        now = [norm for norms in Checkpoint.noted.values() for norm in norms]
+        before[work.keys[i]] = Rows("norm", begun.replace(" ", "\n"))
+        after[work.keys[i]] = Rows("norm", "\n".join(f"{norm:.10g}" for norm in now))
+    return moved(before, after)
+
+
 def quick(cfg: DictConfig, name: str) -> dict[str, Move]:
     """Return how far what a short check computes of an entry moved, by its name in `CLOSE`."""
     if name in cfg.analysis:
@@ -192,7 +211,10 @@ def quick(cfg: DictConfig, name: str) -> dict[str, Move]:
     at = cfg, run.experiment, run.dataset
     work = SweepTasks(*at, inputs(*at), KEPT / name)
     work.spec = OmegaConf.merge(work.spec, {"attack": None})
-    return {"prices": prices(work, RUNS / run.experiment / run.dataset / "runs.csv")}
+    path = RUNS / run.experiment / run.dataset / "runs.csv"
+    Checkpoint.stops = True
+    found = {"prices": prices(work, path), "first steps": first_steps(work, path)}
+    return {what: move for what, move in found.items() if move.units}
 
 
 def spaced(indices: Sequence[int], count: int) -> list[int]:

@@ -52,17 +52,19 @@ class Rows(NamedTuple):
     environment : str, date, commit and computing environment (`pipeline.environment`) of the rows; "" if unknown.
     renewed : str; if earlier code computed the rows: how it was shown that the code of their key gives the
         same rows, see pipelines/verify.py.
+    begun : str, norms after the first steps of a long computation, see `executor.Done`.
     """
 
     header: str
     text: str
     environment: str = ""
     renewed: str = ""
+    begun: str = ""
 
     @classmethod
-    def of(cls, csv_content: str, environment: str = "") -> Rows:
+    def of(cls, csv_content: str, environment: str = "", begun: str = "") -> Rows:
         header, _, text = csv_content.partition("\n")
-        return cls(header, text, environment)
+        return cls(header, text, environment, begun=begun)
 
     @property
     def content(self) -> str:
@@ -97,6 +99,7 @@ def write_rows(
     digits: int | None = None,
     environment: str = "",
     durable: bool = True,
+    begun: str = "",
 ) -> Rows:
     """Write the rows of a task, then their size, sha256 and computing environment, and return them.
 
@@ -105,20 +108,21 @@ def write_rows(
     folder, name : see `cached_rows`.
     frame : DataFrame, the rows.
     digits : int or None, as in `csv_bytes`.
-    environment : str, as in `Rows`.
+    environment, begun : str, as in `Rows`.
     durable : bool, as in `atomic_path`.
     """
     content = csv_bytes(frame, digits)
     write(folder, {f"{name}.csv": content}, durable=durable)
-    write_checksum(folder / f"{name}.csv", durable, **({"made": environment} if environment else {}))
-    return Rows.of(content.decode(), environment)
+    more = {"made": environment, "begun": begun}
+    write_checksum(folder / f"{name}.csv", durable, **{each: text for each, text in more.items() if text})
+    return Rows.of(content.decode(), environment, begun)
 
 
 def _undamaged(path: Path) -> Rows | None:
     """Return the rows of a stored task; None if they are missing or damaged."""
     if (content := sidecar(path)) is None:
         return None
-    return Rows.of(path.read_bytes().decode(), content.get("made", ""))
+    return Rows.of(path.read_bytes().decode(), content.get("made", ""), content.get("begun", ""))
 
 
 class Store:
@@ -149,8 +153,8 @@ class Store:
         stored = [_undamaged(self.folder / f"{self._name(key, path)}.csv") for path in self.paths]
         return None if None in stored else [rows for rows in stored if rows is not None]
 
-    def keep(self, key: str, *frames: pd.DataFrame, environment: str = "") -> list[Rows]:
-        """Store and return the rows of a task, one frame for each table; `environment` is as in `Rows`.
+    def keep(self, key: str, *frames: pd.DataFrame, environment: str = "", begun: str = "") -> list[Rows]:
+        """Store and return the rows of a task, one frame for each table; the texts are as in `Rows`.
 
         The call waits until they are on the disk, unless the last such wait was less than `OFTEN` seconds
         ago.  Tasks that take so little time are not worth the wait.
@@ -160,7 +164,7 @@ class Store:
             self.synced = now
         pairs = zip(self.paths, frames, strict=True)
         return [
-            write_rows(self.folder, self._name(key, path), frame, self.digits, environment, durable)
+            write_rows(self.folder, self._name(key, path), frame, self.digits, environment, durable, begun)
             for path, frame in pairs
         ]
 
@@ -212,11 +216,11 @@ def _pending(folder: Path, path: Path, content: bytes) -> Path:
 
 
 def listing(keys: Sequence[str], tasks: Sequence[Rows]) -> str:
-    """Return the task list as JSON, one task a line: key, number of rows, sha256, `made` and `renewed`."""
+    """Return the task list as JSON, one task a line: key, number of rows, sha256, `made`, `renewed` and `begun`."""
     lines = []
     for key, rows in zip(keys, tasks, strict=True):
         entry = {"key": key, "rows": rows.text.count("\n"), "sha256": rows.sha256}
-        more = {"made": rows.environment, "renewed": rows.renewed}
+        more = {"made": rows.environment, "renewed": rows.renewed, "begun": rows.begun}
         lines.append(json.dumps({**entry, **{name: text for name, text in more.items() if text}}))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
@@ -253,7 +257,7 @@ def _intact(content: bytes, units: bytes) -> tuple[dict[str, Rows], int]:
     """Return the rows, by key, whose sha256 matches this task list, and the length of the list."""
     tasks = json.loads(units)
     entries = [(str(task["key"]), int(task["rows"]), task["sha256"]) for task in tasks]
-    origins = [(str(task.get("made", "")), str(task.get("renewed", ""))) for task in tasks]
+    origins = [[str(task.get(name, "")) for name in ("made", "renewed", "begun")] for task in tasks]
     header, *lines = io.StringIO(content.decode(), newline="\n")
     intact, start = {}, 0
     for (key, count, digest), origin in zip(entries, origins, strict=True):

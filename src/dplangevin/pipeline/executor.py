@@ -17,6 +17,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
+from dplangevin.files import Checkpoint
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import described, revision
 
@@ -47,6 +48,7 @@ class Done(NamedTuple, Generic[R]):
     error : Exception or None, why the call failed.
     environment : str, the computing environment (`pipeline.environment.described`).
     seconds : float, the time that the call took.
+    begun : str, the norms that its `Checkpoint` noted after the first steps of a long computation, else "".
     """
 
     number: int
@@ -54,6 +56,7 @@ class Done(NamedTuple, Generic[R]):
     error: Exception | None
     environment: str
     seconds: float = 0.0
+    begun: str = ""
 
 
 class CallResults(NamedTuple):
@@ -72,7 +75,7 @@ class CallResults(NamedTuple):
         """Store the tasks of a call that succeeded."""
         for key, tables in zip(self.keys[done.number], done.value or (), strict=True):
             frames = (tables[path.stem] for path in self.store.paths)
-            self.store.keep(key, *frames, environment=f"{revision()}, {done.environment}")
+            self.store.keep(key, *frames, environment=f"{revision()}, {done.environment}", begun=done.begun)
 
 
 def computed(
@@ -158,6 +161,7 @@ def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
     An Exception in the call becomes the error of the outcome.
     """
     began = time.perf_counter()
+    Checkpoint.noted.clear()
     try:
         value = function(argument)
     except Exception as error:
@@ -167,7 +171,8 @@ def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
     from dplangevin.device import pick
 
     environment = _environment(torch.get_num_threads(), pick())
-    return Done(index, value, None, environment, time.perf_counter() - began)
+    norms = " ".join(f"{norm:.10g}" for noted in Checkpoint.noted.values() for norm in noted)
+    return Done(index, value, None, environment, time.perf_counter() - began, norms)
 
 
 def _portable(error: Exception) -> Exception:
