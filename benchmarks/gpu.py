@@ -56,16 +56,10 @@ CHECKED = (  # runs whose tasks are of many kinds; none needs a posterior that h
 class Line(NamedTuple):
     """One line of the table: what was timed, its time, and the times of the same on other ways.
 
-    Attributes
-    ----------
-    what, ours : str
-        With random numbers of the CPU, as by default.
-    drawn_there : str
-        Ours with random numbers of the device.
-    cpu : str
-        Ours on the CPU of the same machine.
-    jax : str
-        JAX on the device.
+    - `what`, `ours`: With random numbers of the CPU, as by default.
+    - `drawn_there`: Ours with random numbers of the device.
+    - `cpu`: Ours on the CPU of the same machine.
+    - `jax`: JAX on the device.
     """
 
     what: str

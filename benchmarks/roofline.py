@@ -14,10 +14,8 @@ from torch.utils.flop_counter import flop_registry
 class Machine(NamedTuple):
     """The measured rates of a machine.
 
-    Attributes
-    ----------
-    flops : float, multiplications and additions a second, of a product of two 2048 x 2048 matrices.
-    bytes : float, bytes a second that a copy of 2^26 float32 numbers reads and writes.
+    - `flops`: multiplications and additions a second, of a product of two 2048 x 2048 matrices.
+    - `bytes`: bytes a second that a copy of 2^26 float32 numbers reads and writes.
     """
 
     flops: float
@@ -36,10 +34,8 @@ class Machine(NamedTuple):
 class Work(TorchDispatchMode):
     """Counts what torch's operations ask for; views ask for nothing.
 
-    Attributes
-    ----------
-    flops : dict, dtype -> operations of products and convolutions, by PyTorch's formulas.
-    bytes : int, bytes of all arguments and results.
+    - `flops`: dtype -> operations of products and convolutions, by PyTorch's formulas.
+    - `bytes`: bytes of all arguments and results.
     """
 
     def __init__(self) -> None:

@@ -35,16 +35,10 @@ NOTHING_RAN = (
 class Run:
     """One run of DVC.
 
-    Attributes
-    ----------
-    ended : dict
-        Stage that ran -> its exit status.
-    needs : dict
-        Stage -> the stages that make what it reads.
-    missing : dict
-        Stage -> why no source has its data.
-    moved : list of str
-        How far numbers changed that were computed again.
+    - `ended`: Stage that ran -> its exit status.
+    - `needs`: Stage -> the stages that make what it reads.
+    - `missing`: Stage -> why no source has its data.
+    - `moved`: How far numbers changed that were computed again.
     """
 
     def __init__(

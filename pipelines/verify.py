@@ -54,16 +54,10 @@ ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 class Result(NamedTuple):
     """The result of an entry of conf/pipeline.
 
-    Attributes
-    ----------
-    paths : list of Path
-        Its tables.
-    kinds : list of str
-        For each task, the group that N tasks are taken from, such as a method.
-    compute : callable
-        Computes the tasks that a store lacks; returns the keys of all tasks.
-    groups : callable
-        Returns tasks, by index, whose last digits depend on being computed together.
+    - `paths`: Its tables.
+    - `kinds`: For each task, the group that N tasks are taken from, such as a method.
+    - `compute`: Computes the tasks that a store lacks; returns the keys of all tasks.
+    - `groups`: Returns tasks, by index, whose last digits depend on being computed together.
     """
 
     paths: list[Path]
@@ -89,14 +83,9 @@ class PartialStore(Store):
 class Comparison(NamedTuple):
     """The outcome of a check.
 
-    Attributes
-    ----------
-    keys : list of str
-        Keys of all tasks with the current code.
-    again : dict
-        Key of each task that was computed again -> its threads, processor and libraries.
-    moves : list of Move
-        Their changes, by table.
+    - `keys`: Keys of all tasks with the current code.
+    - `again`: Key of each task that was computed again -> its threads, processor and libraries.
+    - `moves`: Their changes, by table.
     """
 
     keys: list[str]

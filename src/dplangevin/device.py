@@ -19,18 +19,9 @@ def pick(cells: float = float("inf"), given: str | torch.device | None = None) -
     "cpu", "cuda" and "cuda:1" name a device.  "auto", the default, is a GPU if there is one and the work is
     large enough for it, else the CPU.  Results depend on the device only by rounding, see `full_float32`.
 
-    Parameters
-    ----------
-    cells : float
-        Numbers that one step gathers: chains times rows of a minibatch times features.  With "auto" it must
-        be at least `PAYS`.  The default is for networks, whose steps are always large.
-    given : str or torch.device, optional
-        "auto" or a device, in place of DPL_DEVICE.
-
-    Raises
-    ------
-    ValueError
-        For another name, for a CUDA device that this machine has not, and for a device without float64.
+    - `cells`: Numbers that one step gathers: chains times rows of a minibatch times features.  With "auto" it must be
+      at least `PAYS`.  The default is for networks, whose steps are always large.
+    - `given`: "auto" or a device, in place of DPL_DEVICE.
     """
     full_float32()
     name = given or os.environ.get("DPL_DEVICE") or "auto"
@@ -74,11 +65,6 @@ def drawing(device: torch.device) -> torch.device:
 
     "cpu", the default, means the same numbers whatever the device.  "device" means the device's own
     generator; its numbers are others, and nothing is copied to the device in a step.
-
-    Raises
-    ------
-    ValueError
-        For another value.
     """
     where = os.environ.get("DPL_RANDOM") or "cpu"
     if where not in ("cpu", "device"):

@@ -31,12 +31,7 @@ HASH = 32  # characters of a key
 
 @contextmanager
 def temporary_path(path: str | Path) -> Iterator[Path]:
-    """Yield a path beside `path` that no other process or thread uses; at the end, delete a file left there.
-
-    Raises
-    ------
-    OSError : A write to the path failed.  The message says what would help, see `FIXES`.
-    """
+    """Yield a path beside `path` that no other process or thread uses; at the end, delete a file left there."""
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,10 +52,8 @@ def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
 
     Temporary files of `path` that killed processes left are then deleted.
 
-    Parameters
-    ----------
-    durable : bool; False: do not wait for the disk, and delete no old temporary files.  This saves
-        milliseconds for each of many small files.  Their sha256 is stored, so a damaged file is noticed.
+    - `durable`: bool; False: do not wait for the disk, and delete no old temporary files. This saves milliseconds for
+      each of many small files. Their sha256 is stored, so a damaged file is noticed.
     """
     path = Path(path)
     with temporary_path(path) as part:
@@ -112,9 +105,7 @@ FIXES = {  # error number -> what the user can do
 def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
     """Return the error with advice from `FIXES` in its message; the error itself if there is no advice.
 
-    Parameters
-    ----------
-    path : path of the written file; used if the error names no file.
+    - `path`: path of the written file; used if the error names no file.
     """
     if error.errno not in FIXES or FIXES[error.errno] in (error.strerror or ""):
         return error
@@ -136,11 +127,9 @@ def _alive(process: str) -> bool:
 def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durable: bool = True) -> None:
     """Write files into a folder, each as in `atomic_path`.
 
-    Parameters
-    ----------
-    contents : mapping of file name to bytes.
-    only : bool; True: afterwards, delete every other file and folder in the folder.
-    durable : bool, as in `atomic_path`.
+    - `contents`: mapping of file name to bytes.
+    - `only`: bool; True: afterwards, delete every other file and folder in the folder.
+    - `durable`: bool, as in `atomic_path`.
     """
     for name, content in contents.items():
         with atomic_path(folder / name, durable) as part:
@@ -160,12 +149,7 @@ def remove(path: Path) -> None:
 
 
 def between(page: str, begin: str, end: str, lines: Iterable[str]) -> str:
-    """Return a page with these lines between its lines `begin` and `end`.
-
-    Raises
-    ------
-    ValueError : The page lacks one of the two lines, or has it twice.
-    """
+    """Return a page with these lines between its lines `begin` and `end`."""
     before, _, rest = page.partition(f"{begin}\n")
     _, _, after = rest.partition(f"{end}\n")
     if page.count(f"{begin}\n") != 1 or rest.count(f"{end}\n") != 1:
@@ -231,11 +215,9 @@ def made_file(path: Path, make: Callable[[Path], object]) -> Path:
 class File(NamedTuple):
     """A file that may have to be made first.
 
-    Attributes
-    ----------
-    sha256 : str, identifies the content: its SHA-256, or a hash of all inputs that the file is made from.
-    get : callable that makes the file if it is missing, and returns its path.  It can be pickled and called
-        in another process, also on another machine.
+    - `sha256`: identifies the content: its SHA-256, or a hash of all inputs that the file is made from.
+    - `get`: callable that makes the file if it is missing, and returns its path. It can be pickled and called in
+      another process, also on another machine.
     """
 
     sha256: str
@@ -287,10 +269,8 @@ class Checkpoint:
     steps of a long computation can be done again and compared. Class attribute `noted` has the norms of this process,
     by key; `stops` makes the computation end there, with `Noted`.
 
-    Parameters
-    ----------
-    key : str, a hash of all inputs of the computation.  A state with another key is never loaded.
-    every : float, seconds between two writes; a killed process loses at most this time.
+    - `key`: a hash of all inputs of the computation. A state with another key is never loaded.
+    - `every`: seconds between two writes; a killed process loses at most this time.
     """
 
     STEPS: ClassVar[int] = 16

@@ -37,12 +37,10 @@ HOST = torch.device("cpu")
 class Batch(NamedTuple):
     """The random numbers of one step for every seed.
 
-    Attributes
-    ----------
-    rows : Tensor (S, B), row indices, the start of a uniformly random order of the rows.
-    sizes : Tensor (S,), how many of the first `rows` are the seed's minibatch, for chains whose minibatches
-        differ in size; None if no chain has such.
-    normals : Tensor (S, 1, d), standard normal, in the precision in which they were drawn.
+    - `rows`: (S, B), row indices, the start of a uniformly random order of the rows.
+    - `sizes`: (S,), how many of the first `rows` are the seed's minibatch, for chains whose minibatches differ in
+      size; None if no chain has such.
+    - `normals`: (S, 1, d), standard normal, in the precision in which they were drawn.
     """
 
     rows: Tensor
@@ -63,17 +61,9 @@ def generator(seed: int, label: str, device: torch.device = HOST) -> torch.Gener
     32 bits.  From `LARGE` on, SHAKE-256 of seed and label gives the whole state.  Then no stream reveals the
     seed or another stream.
 
-    Parameters
-    ----------
-    seed : int >= 0
-    label : str
-    device : whose generator draws.  The CPU's is a Mersenne Twister, a GPU's counts (Philox), and their
-        numbers differ.
-
-    Raises
-    ------
-    ValueError
-        For a seed of 64 bits or more on another device than the CPU, whose generators hold 64 bits.
+    - `seed`: >= 0
+    - `device`: whose generator draws. The CPU's is a Mersenne Twister, a GPU's counts (Philox), and their numbers
+      differ.
     """
     if seed >= LARGE:
         if device.type != "cpu":
@@ -132,12 +122,9 @@ def noise(
     in float32, for which this function uses them.  A value beyond that end shows which of two neighbouring
     data sets was used, with a probability that no delta accounts for.
 
-    Parameters
-    ----------
-    rng : generator.
-    shape : ints
-    dtype : torch.float64 or torch.float32.
-    device : where the result is; None for the generator's device.
+    - `shape`: ints
+    - `dtype`: torch.float64 or torch.float32.
+    - `device`: where the result is; None for the generator's device.
     """
     if dtype == torch.float32:
         return normals(rng, *shape, device=device)
@@ -173,11 +160,8 @@ def grid_shift(std: Tensor) -> Tensor:
 def normals(rng: torch.Generator, *shape: int, device: torch.device | None = None) -> Tensor:
     """Draw standard normals in float32 that hide no record: starts, momenta of a sampler.
 
-    Parameters
-    ----------
-    rng : generator.
-    shape : ints
-    device : where the result is; None for the generator's device.
+    - `shape`: ints
+    - `device`: where the result is; None for the generator's device.
     """
     return torch.randn(*shape, generator=rng, device=rng.device).to(device or rng.device)
 
@@ -212,11 +196,6 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
     The function draws with replacement.  While a value occurs twice, it draws again for each later copy.
     Every step treats all values alike.  So by symmetry all subsets of that size are equally likely, and the
     first entries of a subset are a uniform subset, too.
-
-    Raises
-    ------
-    ValueError
-        For a size outside 1..n.
     """
     if not 0 < size <= n:
         raise ValueError(f"a subset of {size} of {n} rows does not exist: batch must be in 1..{n}")
@@ -267,10 +246,7 @@ def stream_seed(rng: torch.Generator, secret: bool) -> int:
     state of a stream from it.  On a GPU, whose generators hold 64 bits, it has 62.  The price of shuffled epochs
     holds for known orders, so their seed has 31 bits.
 
-    Parameters
-    ----------
-    rng : generator
-    secret : bool, whether the price assumes that the places are secret.
+    - `secret`: whether the price assumes that the places are secret.
     """
     if not secret:
         return int(integers(rng, 2**31, 1))
@@ -286,14 +262,12 @@ def epochs(
     The scheme is "shuffled" of `problems.sampling`.  Each order comes from a stream of its own, so that a run
     can be resumed within an epoch.
 
-    Parameters
-    ----------
-    seed : int, of the orders.
-    seeds : int, S.
-    n : int, rows of the data set.
-    size : int, rows of a minibatch.
-    first : int, number of steps done before.
-    device : whose generators draw the orders.
+    - `seed`: int, of the orders.
+    - `seeds`: S.
+    - `n`: rows of the data set.
+    - `size`: rows of a minibatch.
+    - `first`: number of steps done before.
+    - `device`: whose generators draw the orders.
     """
     epoch, done = divmod(first, n // size)
     while True:
@@ -348,19 +322,16 @@ def batches(
 
     The first `size` rows are a uniform subset, and the first `sizes` rows are a Poisson sample.
 
-    Parameters
-    ----------
-    rng : generator of all draws.
-    schemes : set of str, the sampling schemes of the chains, see `problems.sampling`.
-    seeds : int, S.
-    n : int, rows of the data set.
-    size : int, (expected) rows of a minibatch.
-    d : int, normals for each seed.
-    steps : int
-    block : int, steps whose random numbers are drawn together.
-    by_epoch : iterator from `epochs` or `allocations`, the rows of the schemes "shuffled" and
-        "random_allocation".  No other scheme can share them.
-    drawn_in : torch.dtype, precision of the normals, see `noise`.
+    - `rng`: generator of all draws.
+    - `schemes`: the sampling schemes of the chains, see `problems.sampling`.
+    - `seeds`: S.
+    - `n`: rows of the data set.
+    - `size`: (expected) rows of a minibatch.
+    - `d`: normals for each seed.
+    - `block`: steps whose random numbers are drawn together.
+    - `by_epoch`: iterator from `epochs` or `allocations`, the rows of the schemes "shuffled" and "random_allocation".
+      No other scheme can share them.
+    - `drawn_in`: precision of the normals, see `noise`.
     """
     if by_epoch is not None:
         for drawn in islice(by_epoch, steps):

@@ -95,11 +95,9 @@ class Event(NamedTuple):
 
         Both Clopper-Pearson limits hold, except with probability 2 `error`.
 
-        Parameters
-        ----------
-        first, second : array (runs, k), k statistics of each run; as many runs on either data set.
-        delta : float in [0, 1).
-        error : float in (0, 1).  Each limit fails with at most this probability.
+        - `first`, `second`: (runs, k), k statistics of each run; as many runs on either data set.
+        - `delta`: in [0, 1).
+        - `error`: in (0, 1). Each limit fails with at most this probability.
         """
         hits, misses = self.counts(first, second)
         low, high = lower_rate(hits, len(first), error), upper_rate(misses, len(first), error)
@@ -112,17 +110,9 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
     Entry i of `first` may depend on entry i of `second` (common random numbers), but on no other entry.  Runs
     with even index choose the event, runs with odd index give the bound.
 
-    Parameters
-    ----------
-    first, second : array (runs,) or (runs, k), k statistics of each run, runs >= 8.  Infinite values are
-        allowed.
-    delta : float in [0, 1).
-    confidence : float in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        For a delta or confidence out of its domain, arrays of different or too small size, and nan.
+    - `first`, `second`: (runs,) or (runs, k), k statistics of each run, runs >= 8. Infinite values are allowed.
+    - `delta`: in [0, 1).
+    - `confidence`: in (0, 1).
     """
     check_delta(delta)
     check_confidence(confidence)
@@ -143,12 +133,10 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
 def chosen(first: np.ndarray, second: np.ndarray, delta: float, error: float) -> dict[str, Event]:
     """Return the events with the largest bounds on "epsilon" and on "mu".
 
-    Parameters
-    ----------
-    first, second : array (runs, k), k statistics of each run; as many runs on either data set.
-    delta : float in [0, 1).
-    error : float in (0, 1).  Each limit of these bounds fails with probability at most `error`, for an event
-        that is given.
+    - `first`, `second`: (runs, k), k statistics of each run; as many runs on either data set.
+    - `delta`: in [0, 1).
+    - `error`: in (0, 1). Each limit of these bounds fails with probability at most `error`, for an event that is
+      given.
     """
     best: dict[str, tuple[float, Event]] = {}
     for which, below in product(range(first.shape[1]), (False, True)):
@@ -179,21 +167,11 @@ def known_ratio(
     epsilon with probability at most (1 - confidence)/2.  All runs count.  The bound may not hold for a
     statistic that is not the exact ratio of the two laws: then take `audit`.
 
-    Parameters
-    ----------
-    first, second : array (runs,), log P/Q of independent runs under P and under Q, at least 8.
-    delta : float in [0, 1).
-    rng : draws X.
-    confidence : float in (0, 1).
-
-    Returns
-    -------
-    float >= 0, the larger bound of both directions.
-
-    Raises
-    ------
-    ValueError
-        For a delta or confidence out of its domain, and for arrays of another shape or with nan.
+    - `first`, `second`: (runs,), log P/Q of independent runs under P and under Q, at least 8.
+    - `delta`: in [0, 1).
+    - `rng`: draws X.
+    - `confidence`: in (0, 1).
+    - returns: >= 0, the larger bound of both directions.
     """
     check_delta(delta)
     check_confidence(confidence)
@@ -237,11 +215,9 @@ def lower_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:
 
     A rate below the limit gives `count` or more of `of` with probability at most `error`.
 
-    Parameters
-    ----------
-    count : array of whole numbers, 0 to `of`.
-    of : int, >= 1.
-    error : float in (0, 1).
+    - `count`: array of whole numbers, 0 to `of`.
+    - `of`: >= 1.
+    - `error`: in (0, 1).
     """
     return np.where(count > 0, betaincinv(np.maximum(count, 1), of - count + 1, error), 0.0)
 
@@ -251,11 +227,9 @@ def upper_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:
 
     A rate above the limit gives `count` or fewer of `of` with probability at most `error`.
 
-    Parameters
-    ----------
-    count : array of whole numbers, 0 to `of`.
-    of : int, >= 1.
-    error : float in (0, 1).
+    - `count`: array of whole numbers, 0 to `of`.
+    - `of`: >= 1.
+    - `error`: in (0, 1).
     """
     return np.where(count < of, betaincinv(count + 1, np.maximum(of - count, 1), 1 - error), 1.0)
 

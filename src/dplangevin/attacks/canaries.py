@@ -29,9 +29,7 @@ error of M moves their sums alike.  `attacks.one_run` holds for any scores, so a
 
 Differs: steinke2023 scores a canary by the inner product of its gradient with the sum.
 
-References
-----------
-steinke2023, Algorithm 1.
+Source: steinke2023, Algorithm 1.
 """
 
 import warnings
@@ -60,11 +58,9 @@ OfImagesT = TypeVar("OfImagesT", bound=OfImages)
 def with_canaries(problem: OfImagesT, count: int, rng: torch.Generator) -> OfImagesT:
     """Return the problem with canaries in the place of its first `count` records.
 
-    Parameters
-    ----------
-    problem : NetworkProblem or GanProblem, of uint8 images, each of which is a record.
-    count : int, m.
-    rng : generator of pixels and labels.
+    - `problem`: NetworkProblem or GanProblem, of uint8 images, each of which is a record.
+    - `count`: m.
+    - `rng`: generator of pixels and labels.
     """
     require(problem.x.dtype == torch.uint8, "canaries need images of uint8 pixels")
     n = len(problem.x)
@@ -83,9 +79,7 @@ def with_canaries(problem: OfImagesT, count: int, rng: torch.Generator) -> OfIma
 class Attacker:
     """What the attacker computes while he watches one chain.
 
-    Attributes
-    ----------
-    sums : Tensor (m,), float64, the sums of the module's docstring so far.
+    - `sums`: (m,), float64, the sums of the module's docstring so far.
     """
 
     def __init__(
@@ -101,14 +95,12 @@ class Attacker:
     ) -> None:
         """Prepare the attack.
 
-        Parameters
-        ----------
-        problem : NetworkProblem or GanProblem on the CPU, of `with_canaries`.
-        canaries : int, m.
-        chain : Chain, the public settings of the chain.
-        rng : generator of the samples; not that of the training.
-        records, own : int, number of known records, and of canaries, that estimate Sigma.
-        every : int, number of steps after which Sigma, and the canaries' norms and their sum, are computed again.
+        - `problem`: NetworkProblem or GanProblem on the CPU, of `with_canaries`.
+        - `canaries`: m.
+        - `chain`: the public settings of the chain.
+        - `rng`: generator of the samples; not that of the training.
+        - `records`, `own`: number of known records, and of canaries, that estimate Sigma.
+        - `every`: number of steps after which Sigma, and the canaries' norms and their sum, are computed again.
         """
         self.problem, self.count, self.chain, self.rng = problem, canaries, chain, rng
         self.records, self.own, self.every = records, own, every
@@ -120,10 +112,8 @@ class Attacker:
     def see(self, t: int, theta: Tensor, noisy: Tensor) -> None:
         """Add the log-likelihood ratios of step t = 0, 1, ...
 
-        Parameters
-        ----------
-        theta : Tensor (at least d,), theta_t; only its first d coordinates, those of the network, are used.
-        noisy : Tensor (d,), G_t.
+        - `theta`: (at least d,), theta_t; only its first d coordinates, those of the network, are used.
+        - `noisy`: (d,), G_t.
         """
         theta = theta[: self.problem.network.d]
         if t % self.every == 0:
@@ -191,11 +181,9 @@ class Attacker:
     def clipped(self, theta: Tensor, x: Tensor, y: Tensor) -> Clipped:
         """Return `engine.clipped.clipped_sum` of all examples, with the loss and the clip of the training.
 
-        Parameters
-        ----------
-        theta : Tensor (S, d), parameters of S networks.
-        x : Tensor (S, B, ...), images as the network takes them.
-        y : Tensor (S, B), labels.
+        - `theta`: (S, d), parameters of S networks.
+        - `x`: (S, B, ...), images as the network takes them.
+        - `y`: (S, B), labels.
         """
         mask = torch.ones_like(y, dtype=torch.bool)
         network, loss = self.problem.network, self.problem.loss
@@ -224,11 +212,8 @@ class Attacker:
 class Planted(DefaultSteps):
     """A `Problem` whose first records are canaries, of which some are not in the data.
 
-    Attributes
-    ----------
-    problem : NetworkProblem or GanProblem
-    included : bool Tensor (m,), False for a canary that contributes nothing.
-    attacker : Attacker or None, who sees every noisy sum.
+    - `included`: bool Tensor (m,), False for a canary that contributes nothing.
+    - `attacker`: Attacker or None, who sees every noisy sum.
     """
 
     problem: OfImages

@@ -32,13 +32,7 @@ WIDEST = 1e-3  # of the noise on the fit, in scales of the fit
 def laws(
     event: ObjectivePerturbationDpEvent | PureObjectivePerturbationDpEvent, adjacency: Adjacency
 ) -> list[Distributions]:
-    """Return the laws of theta for several points t, for replaced records.
-
-    Raises
-    ------
-    ValueError
-        For a loss of several margins, and where the noise on the fit is not small.
-    """
+    """Return the laws of theta for several points t, for replaced records."""
     gaussian = isinstance(event, ObjectivePerturbationDpEvent)
     scale = event.noise_std if gaussian else 1 / event.rate
     output = event.output_std if gaussian else event.output_scale

@@ -39,11 +39,9 @@ CHUNK = 2**20
 class Pair(NamedTuple):
     """What moves theta under D and under D'.
 
-    Attributes
-    ----------
-    drift : float.  Movement per unit of step size without the record.
-    pushes : What a use of the record adds, per unit of step size, under D and under D'.
-    radius : float.  Radius of C; inf for the whole line.
+    - `drift`: Movement per unit of step size without the record.
+    - `pushes`: What a use of the record adds, per unit of step size, under D and under D'.
+    - `radius`: Radius of C; inf for the whole line.
     """
 
     drift: float
@@ -61,30 +59,17 @@ def last_iterate(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw theta_K of Algorithm 1 under D and D'; their likelihood ratio grows with theta.
 
-    Parameters
-    ----------
-    runs : int, >= 1.
-    init_std : float, >= 0, or None.  theta_0 ~ Proj_C N(0, init_std^2); 0 for a fixed start; None: the
-        paper's variance ``2 sigma^2/lambda``.
-    project : float, > 0, or None.  Radius of C.  With a finite radius the runs go step by step.  None: the
-        event's, or if that is inf a radius so large that the projection acts in a run with probability below
-        1e-12.  Without an effect of the projection, the noise of all steps is drawn as one Gaussian, and the
-        steps that use the record are drawn one by one.
-    others : The other records; None takes `chosen_others`.
+    - `runs`: >= 1.
+    - `init_std`: >= 0, or None. theta_0 ~ Proj_C N(0, init_std^2); 0 for a fixed start; None: the paper's variance
+      ``2 sigma^2/lambda``.
+    - `project`: > 0, or None. Radius of C. With a finite radius the runs go step by step. None: the event's, or if
+      that is inf a radius so large that the projection acts in a run with probability below 1e-12. Without an effect
+      of the projection, the noise of all steps is drawn as one Gaussian, and the steps that use the record are drawn
+      one by one.
+    - `others`: The other records; None takes `chosen_others`.
+    - returns `first, second`: (runs,), theta_K under D and under D'.
 
-    Returns
-    -------
-    first, second : array (runs,), theta_K under D and under D'.
-
-    Raises
-    ------
-    ValueError
-        For runs < 1, for lambda = 0 without init_std, for eta lambda > 1, or for a radius that leaves no
-        gradient.
-
-    References
-    ----------
-    ryffel2022, Algorithm 1.
+    Source: ryffel2022, Algorithm 1.
     """
     if runs < 1:
         raise ValueError(f"runs = {runs} must be at least 1")
@@ -132,15 +117,8 @@ def pair_for(
 ) -> Pair:
     """Return the pair of data sets, with its radius and the largest g that this radius allows.
 
-    Parameters
-    ----------
-    init_std, project, others : As in `last_iterate`; init_std is a number.
-    negligible : float.  If project is None: the probability that some iterate leaves C.
-
-    Raises
-    ------
-    ValueError
-        As in `last_iterate`.
+    - `init_std`, `project`, `others`: As in `last_iterate`; init_std is a number.
+    - `negligible`: If project is None: the probability that some iterate leaves C.
     """
     project = in_ball(event, project)
     others = chosen_others(event) if others is None else others
@@ -212,11 +190,9 @@ def _radius(event: LangevinDpEvent, init_std: float, others: Others, negligible:
 def most_uses(steps: int, rate: float, negligible: float) -> int:
     """Return the largest number of uses, of Binomial(steps, rate), with probability above `negligible`.
 
-    Parameters
-    ----------
-    steps : int, >= 1.
-    rate : float in [0, 1], probability that a step uses the record.
-    negligible : float in (0, 1).  It is compared with the probability of each number, not of a tail.
+    - `steps`: >= 1.
+    - `rate`: in [0, 1], probability that a step uses the record.
+    - `negligible`: in (0, 1). It is compared with the probability of each number, not of a tail.
     """
     if rate >= 1:
         return steps

@@ -64,12 +64,10 @@ def neighbours(
 ) -> tuple[NetworkProblem, NetworkProblem]:
     """Return D and D', which differ in record 0.
 
-    Parameters
-    ----------
-    opposed : bool.  True: the gradients of the other records oppose the record's and are shorter.  False:
-        they are like the record's under D'.
-    pretrained : bool.  True: inputs are numbers, and training starts from the parameters of the template, as
-        when a last block is trained.  False: inputs are pixels, and training starts where `Chosen` says.
+    - `opposed`: True: the gradients of the other records oppose the record's and are shorter. False: they are like
+      the record's under D'.
+    - `pretrained`: True: inputs are numbers, and training starts from the parameters of the template, as when a last
+      block is trained. False: inputs are pixels, and training starts where `Chosen` says.
     """
     network, problems = chosen(adjacency), []
     for label in (1, 0):
@@ -90,9 +88,7 @@ def canaries(included: Tensor) -> NetworkProblem:
     the others are all but orthogonal: they differ in the weights of the first layer that belong to their
     pixels.
 
-    Parameters
-    ----------
-    included : bool Tensor (m,).
+    - `included`: bool Tensor (m,).
     """
     count = len(included)
     shape, first = (1, 1, count), torch.zeros(HIDDEN * count)

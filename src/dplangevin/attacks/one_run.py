@@ -26,11 +26,7 @@ LARGEST = 50.0  # epsilon; no number of canaries that fits in memory shows more
 class OneRun(NamedTuple):
     """What one run shows.
 
-    Attributes
-    ----------
-    epsilon : float >= 0, attack epsilon at delta, for adding or removing a record.
-    delta, confidence : float.
-    canaries, guesses, correct : int.
+    - `epsilon`: >= 0, attack epsilon at delta, for adding or removing a record.
     """
 
     epsilon: float
@@ -46,18 +42,11 @@ def one_run(
 ) -> OneRun:
     """Compute the lower bound of one run.
 
-    Parameters
-    ----------
-    scores : array (m,), higher for canaries that seem to be in the data.
-    included : bool array (m,), drawn by fair coins before the run.
-    delta : float in [0, 1).
-    guesses : int, even, 2 to m.  Half of them say "in", half "out".  It must not depend on `included`.
-    confidence : float in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        For arrays of different sizes, nan, and numbers out of their domain.
+    - `scores`: (m,), higher for canaries that seem to be in the data.
+    - `included`: bool array (m,), drawn by fair coins before the run.
+    - `delta`: in [0, 1).
+    - `guesses`: even, 2 to m. Half of them say "in", half "out". It must not depend on `included`.
+    - `confidence`: in (0, 1).
     """
     scores, included = np.asarray(scores), np.asarray(included, dtype=bool)
     require(
@@ -78,9 +67,7 @@ def one_run(
 def lower_bound(correct: int, guesses: int, canaries: int, delta: float, confidence: float = 0.95) -> float:
     """Return the epsilon >= 0 below which so many right guesses are too unlikely.
 
-    Parameters
-    ----------
-    correct, guesses, canaries : int, 0 <= correct <= guesses <= canaries.
+    - `correct`, `guesses`, `canaries`: 0 <= correct <= guesses <= canaries.
     """
     check_delta(delta)
     check_confidence(confidence)
@@ -107,15 +94,11 @@ def tail(correct: int, guesses: int, canaries: int, epsilon: float, delta: float
 
     f(v - i) stays 1 for i > v, so larger i need no look.
 
-    Parameters
-    ----------
-    correct, guesses, canaries : int, v, r and m; 0 <= v <= r <= m.
-    epsilon : float, >= 0.
-    delta : float in [0, 1).
+    - `correct`, `guesses`, `canaries`: v, r and m; 0 <= v <= r <= m.
+    - `epsilon`: >= 0.
+    - `delta`: in [0, 1).
 
-    References
-    ----------
-    steinke2023, Theorem 5.2.
+    Source: steinke2023, Theorem 5.2.
     """
     right = 1 / (1 + np.exp(-epsilon))
     fewer = np.arange(correct + 1)

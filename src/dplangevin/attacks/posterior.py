@@ -21,10 +21,8 @@ MARGIN = 2.5  # standard errors that the audit is expected to lose on each data 
 class Density(NamedTuple):
     """Posterior densities on a grid, each up to a factor.
 
-    Attributes
-    ----------
-    theta : array (GRID,).
-    first, second : array (GRID,).  Densities at theta under D and under D'.
+    - `theta` (GRID,).
+    - `first`, `second`: (GRID,). Densities at theta under D and under D'.
     """
 
     theta: np.ndarray
@@ -43,14 +41,9 @@ def sample(
 
     The density is taken as constant between neighbours on a grid of 20,001 points.
 
-    Parameters
-    ----------
-    runs : int, >= 1.
-    pull : int, >= 0, or None.  As in `pair`; None takes `best_pull` at delta.
-
-    Returns
-    -------
-    first, second : array (runs,), under D and under D'.
+    - `runs`: >= 1.
+    - `pull`: >= 0, or None. As in `pair`; None takes `best_pull` at delta.
+    - returns `first, second`: (runs,), under D and under D'.
     """
     if runs < 1:
         raise ValueError(f"runs = {runs} must be at least 1")
@@ -108,11 +101,8 @@ def linear_laws(event: PosteriorSampleDpEvent) -> list[Distributions]:
 def best_pull(event: PosteriorSampleDpEvent, runs: int, delta: float = 0.0) -> int:
     """Return the number of further records for which an audit should find the largest epsilon.
 
-    Parameters
-    ----------
-    event : PosteriorSampleDpEvent
-    runs : int, >= 1, on each data set.
-    delta : float in [0, 1), of the audit.
+    - `runs`: >= 1, on each data set.
+    - `delta`: in [0, 1), of the audit.
     """
     found = []
     for pull in PULLS:

@@ -23,10 +23,8 @@ CHUNK = 2**24  # points times values that are in memory together
 class Distributions(NamedTuple):
     """The distributions of theta_K under D and D' on the same quadrature nodes.
 
-    Attributes
-    ----------
-    points : array (nodes,).  Values of theta.
-    first, second : array (nodes,).  Logarithms of the masses under D and under D'.
+    - `points`: (nodes,). Values of theta.
+    - `first`, `second`: (nodes,). Logarithms of the masses under D and under D'.
     """
 
     points: np.ndarray
@@ -47,10 +45,7 @@ def last_iterate_distributions(
     two ends of C is two nodes of its own.  Without projection the line is cut off at 60 standard deviations
     beyond the largest shift.
 
-    Parameters
-    ----------
-    init_std, project, others : As in `attacks.langevin.last_iterate`.
-    nodes : int.  Number of quadrature nodes inside C.
+    - `nodes`: Number of quadrature nodes inside C.
     """
     spread = initial_std(event, init_std)
     pair = pair_for(event, spread, project, others)
@@ -95,14 +90,7 @@ def unprojected_distributions(
     theta are 1/20 of a standard deviation apart.  Together these roundings move epsilon by less than 1e-3 of
     its value.
 
-    Parameters
-    ----------
-    project : float or None.  None for such a radius, inf for no projection.
-
-    Raises
-    ------
-    ValueError
-        As `attacks.langevin.last_iterate`, and for an event with a finite radius.
+    - `project`: None for such a radius, inf for no projection.
     """
     require(
         event.radius == math.inf, f"radius = {event.radius:g} projects: the law of all steps is not known"
@@ -163,11 +151,8 @@ def worst_epsilon(event: LangevinDpEvent, delta: float, init_std: float | None =
     It is a lower bound on what a theorem may promise if its hypotheses admit the pair.  It has no sampling
     error.
 
-    Parameters
-    ----------
-    event : LangevinDpEvent, of infinite radius.
-    delta : float in (0, 1).
-    init_std : As in `attacks.langevin.last_iterate`.
+    - `event`: LangevinDpEvent, of infinite radius.
+    - `delta`: in (0, 1).
     """
     return max(
         epsilon_of(unprojected_distributions(event, init_std, others), delta) for others in get_args(Others)
@@ -187,11 +172,8 @@ def epsilon_of(pair: Distributions, delta: float) -> float:
 def drawn(pair: Distributions, runs: int, rng: torch.Generator) -> np.ndarray:
     """Return log-likelihood ratios of runs ``(2, runs)``, drawn under D and under D'.
 
-    Parameters
-    ----------
-    pair : Distributions
-    runs : int, on each data set.
-    rng : generator of the draws.
+    - `runs`: on each data set.
+    - `rng`: generator of the draws.
     """
     with np.errstate(invalid="ignore"):
         ratio = pair.first - pair.second

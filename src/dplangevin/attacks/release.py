@@ -33,9 +33,7 @@ AT_ONCE = 50  # runs of `among_records` whose random numbers are in memory toget
 class Neighbours(NamedTuple):
     """Two data sets that all runs share.
 
-    Attributes
-    ----------
-    along : Tensor (features,), of length 1.  Direction of the differing record.
+    - `along`: (features,), of length 1. Direction of the differing record.
     """
 
     first: Glm
@@ -44,13 +42,7 @@ class Neighbours(NamedTuple):
 
 
 def zeros(facts: Facts) -> Neighbours:
-    """Return neighbours whose other records are all 0.
-
-    Raises
-    ------
-    ValueError
-        For networks, and for rows without a bound.
-    """
+    """Return neighbours whose other records are all 0."""
     loss, bound = facts.linear, facts.row_bound
     require(bound < torch.inf, "an attack needs rows with a bound: set row_bound")
     along = torch.zeros(facts.d // loss.classes)
@@ -70,11 +62,6 @@ def among_records(problem: Glm) -> Neighbours:
 
     The differing record is ``(b v, 0)`` under D and ``(b v, 1)`` under D'.  b is the row bound.  v is the
     eigenvector of the smallest eigenvalue of ``sum_i x_i x_i^T``.
-
-    Raises
-    ------
-    ValueError
-        For other losses, for rows without a bound, and for seeds that do not share one data set.
     """
     softmax = isinstance(problem, Glm) and problem.classes > 1
     require(softmax, "this attack is for softmax regression: leave out attack, or take attacks.softmax.OnRow")
@@ -106,15 +93,10 @@ def statistics(
     which the means differ.  That direction comes from the runs with which `audit` chooses its event.  The
     other two are those of `precision`.
 
-    Parameters
-    ----------
-    runs : int.  Runs on each data set.
-    at_once : int or None.  Runs in one tensor program; None for all.
-    drawn_in : Precision of the noise, as in `random.noise`.
-
-    Returns
-    -------
-    first, second : array (runs, 3), under D and under D'.
+    - `runs`: Runs on each data set.
+    - `at_once`: Runs in one tensor program; None for all.
+    - `drawn_in`: Precision of the noise, as in `random.noise`.
+    - returns `first, second`: (runs, 3), under D and under D'.
     """
     sizes = [min(at_once or runs, runs - done) for done in range(0, runs, at_once or runs)]
     released = [
@@ -156,10 +138,8 @@ def precision(theta: Tensor) -> np.ndarray:
 class AmongRecords:
     """The attack of `among_records` on a result row, as `methods.prices.priced` takes it.
 
-    Attributes
-    ----------
-    runs : int.  Runs on each data set; each is a whole training.
-    confidence : float in (0, 1).  Confidence of the bound.
+    - `runs`: Runs on each data set; each is a whole training.
+    - `confidence`: in (0, 1). Confidence of the bound.
     """
 
     runs: int

@@ -56,20 +56,10 @@ def all_iterates(
     an event may have been rounded down.  This overstates what a mechanism costs, and would overstate what an
     attack shows.
 
-    Parameters
-    ----------
-    event : GaussianDpEvents, sampled, allocated or not, in any composition; without replacement not under
-        add_remove.
-    runs : int, >= 1.
+    - `event`: sampled, allocated or not, in any composition; without replacement not under add_remove.
+    - `runs`: >= 1.
 
-    Raises
-    ------
-    ValueError
-        For other events, for noise multiplier 0, or for runs < 1.
-
-    References
-    ----------
-    balle2018subsampling, Theorem 11.
+    Source: balle2018subsampling, Theorem 11.
     """
     check_adjacency(adjacency, who="attacks.sampled")
     if runs < 1:
@@ -148,11 +138,9 @@ def _parts(runs: int, draws: int) -> Iterator[slice]:
 def log_density(x: Tensor, mixture: Mixture, noise_std: float) -> Tensor:
     """Return the log of the mixture's density divided by that of N(0, z^2), in the shape of x.
 
-    Parameters
-    ----------
-    x : Tensor, outputs of steps.
-    mixture : (float, float), q in [0, 1] and s of the mixture (1 - q) N(0, z^2) + q N(s, z^2).
-    noise_std : float, > 0, z.
+    - `x`: outputs of steps.
+    - `mixture`: (float, float), q in [0, 1] and s of the mixture (1 - q) N(0, z^2) + q N(s, z^2).
+    - `noise_std`: > 0, z.
     """
     rate, shift = mixture
     if rate == 0:

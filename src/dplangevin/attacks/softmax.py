@@ -71,10 +71,8 @@ class Pair(NamedTuple):
 class Attack(NamedTuple):
     """The result of an attack: one statistic for every run, as `audit` takes them.
 
-    Attributes
-    ----------
-    pair : Pair.  The pair that the runs used.
-    first, second : array (runs,), under D and under D'.
+    - `pair`: The pair that the runs used.
+    - `first`, `second`: (runs,), under D and under D'.
     """
 
     pair: Pair
@@ -86,15 +84,12 @@ class Attack(NamedTuple):
 class Training:
     """The training that is attacked.
 
-    Attributes
-    ----------
-    chain : Chain.  The chain of the result row.
-    records : int.  Number of records.
-    classes : int.  K; the labels are 0, ..., K - 1.
-    features : int.  Features of theta; they matter only if the chain is projected on a ball.
-    row_bound : float.  Bound on ||x||; inf for none.
-    row_quantile : float.  A length that 99 % of public rows do not exceed.  It limits a pair if rows have no
-        bound.
+    - `chain`: The chain of the result row.
+    - `records`: Number of records.
+    - `classes`: K; the labels are 0, ..., K - 1.
+    - `features`: Features of theta; they matter only if the chain is projected on a ball.
+    - `row_bound`: Bound on ||x||; inf for none.
+    - `row_quantile`: A length that 99 % of public rows do not exceed. It limits a pair if rows have no bound.
     """
 
     chain: Chain
@@ -202,16 +197,9 @@ def last_iterate(
     shows an epsilon, it is the one whose means are most standard deviations apart.  A pair whose gradients
     differ more at first may show less in the tails, where one of its records is already learned.
 
-    Parameters
-    ----------
-    runs : int, >= 8.  Runs on each data set.
-    delta : float in [0, 1).  For the choice of the pair.
-    pilot : int.  Runs of the pilot for each record, at most `runs`.
-
-    Raises
-    ------
-    ValueError
-        For runs < 8, a chain without noise, or a chain that clips the mean of a minibatch.
+    - `runs`: >= 8. Runs on each data set.
+    - `delta`: in [0, 1). For the choice of the pair.
+    - `pilot`: Runs of the pilot for each record, at most `runs`.
     """
     pilot = min(pilot, runs)
     _check(training, runs)
@@ -248,18 +236,10 @@ def all_iterates(
     steps they are computed once and used for a few steps.  The ratio is still a function of all iterates, so
     the audit stays valid.
 
-    Parameters
-    ----------
-    runs : int, >= 8.  Runs on each data set.
-    pair : Pair or None.  None: the one of `pairs` whose ratio separates D and D' best in a pilot.
-    pilot : int.  Runs of the pilot for each pair and data set, at most `runs`.
-    looks : int.  About how often a run computes the displacements.
-
-    Raises
-    ------
-    ValueError
-        For runs < 8, a chain without noise, a chain that clips the mean of a minibatch, or a projection on a
-        ball.
+    - `runs`: >= 8. Runs on each data set.
+    - `pair`: None: the one of `pairs` whose ratio separates D and D' best in a pilot.
+    - `pilot`: Runs of the pilot for each pair and data set, at most `runs`.
+    - `looks`: About how often a run computes the displacements.
     """
     pilot = min(pilot, runs)
     _check(training, runs)
@@ -286,12 +266,8 @@ def end_points(training: Training, record: Record, runs: int, rng: torch.Generat
 
     d = K; if the chain is projected on a ball, d = K features.
 
-    Parameters
-    ----------
-    training : Training
-    record : Record
-    runs : int, >= 1.
-    rng : generator.  The steps that use the record and all normals depend only on its state, not on the record.
+    - `runs`: >= 1.
+    - `rng`: The steps that use the record and all normals depend only on its state, not on the record.
     """
     each = _stepwise if training.chain.radius < math.inf else _jumped
     parts = [min(CHUNK, runs - at) for at in range(0, runs, CHUNK)]
@@ -528,11 +504,9 @@ def _ratios(
 class OnRow:
     """The attack on the problem of a result row, as `methods.prices.priced` takes it.
 
-    Attributes
-    ----------
-    single : int.  Runs on each data set if the last iterate is released.
-    chain : int.  Runs on each data set if all iterates are released.
-    confidence : float in (0, 1).  Confidence of the bound.
+    - `single`: Runs on each data set if the last iterate is released.
+    - `chain`: Runs on each data set if all iterates are released.
+    - `confidence`: in (0, 1). Confidence of the bound.
     """
 
     single: int

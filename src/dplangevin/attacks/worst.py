@@ -47,15 +47,13 @@ ROUNDED = 1e-3  # relative; quadrature moves the epsilon of a pair by less
 class Shown(NamedTuple):
     """What an attack shows.
 
-    Attributes
-    ----------
-    epsilon : float >= 0, attack epsilon at delta.
-    pair : The two data sets, in words.
-    statistic : What the attacker computes from a release.
-    runs : int, on each data set; 0 if the epsilon of the pair is exact.
-    confidence : float; 1 if the epsilon is exact.
-    gap : Why the price may be above this epsilon, and which of the two is loose.
-    by_part : bool, whether each released part has a worst pair of its own. Then no one pair may show this epsilon.
+    - `epsilon`: >= 0, attack epsilon at delta.
+    - `pair`: The two data sets, in words.
+    - `statistic`: What the attacker computes from a release.
+    - `runs`: on each data set; 0 if the epsilon of the pair is exact.
+    - `confidence`: float; 1 if the epsilon is exact.
+    - `gap`: Why the price may be above this epsilon, and which of the two is loose.
+    - `by_part`: whether each released part has a worst pair of its own. Then no one pair may show this epsilon.
     """
 
     epsilon: float
@@ -70,11 +68,8 @@ class Shown(NamedTuple):
 class Kind(NamedTuple):
     """A release whose law is known on some pairs.
 
-    Attributes
-    ----------
-    pair, gap : As in `Shown`.
-    laws : Function of the event and the neighbours -> the laws on every pair that is tried.
-    adjacencies : Neighbours that it attacks.
+    - `laws`: Function of the event and the neighbours -> the laws on every pair that is tried.
+    - `adjacencies`: Neighbours that it attacks.
     """
 
     pair: str
@@ -93,18 +88,11 @@ def shown(
 ) -> Shown:
     """Attack an event.
 
-    Parameters
-    ----------
-    event : Any composition of Gaussian steps, sampled, allocated or not, posterior samples, sufficient statistics and
-        DP-SGFS; or one fit, vote or last iterate.
-    delta : float in (0, 1).
-    runs : int, on each data set, if runs are needed.
-    confidence : float in (0, 1), if runs are needed.
-
-    Raises
-    ------
-    ValueError
-        For an event without a pair under these neighbours.
+    - `event`: Any composition of Gaussian steps, sampled, allocated or not, posterior samples, sufficient statistics
+      and DP-SGFS; or one fit, vote or last iterate.
+    - `delta`: in (0, 1).
+    - `runs`: on each data set, if runs are needed.
+    - `confidence`: in (0, 1), if runs are needed.
     """
     check_adjacency(adjacency, who=WHO)
     parts = list(leaves(event))

@@ -24,14 +24,9 @@ class Backbone(nn.Module):
     A subclass defines `features`, (B, p), and `linear`. In every module, a batch normalisation is registered
     right after its convolution. `fused` relies on this order.
 
-    Attributes
-    ----------
-    inputs : Inputs
-        The map from pixels to x.
-    linear : Linear
-        The layer from the features (B, p) to the classes of the public set.
-    layer : str
-        What the features are, in words.
+    - `inputs`: The map from pixels to x.
+    - `linear`: The layer from the features (B, p) to the classes of the public set.
+    - `layer`: What the features are, in words.
     """
 
     inputs: Inputs
@@ -62,19 +57,8 @@ def empty(make: Callable[[], Kind]) -> Kind:
 def load(cfg: Mapping[str, Any], path: Path) -> tuple[Backbone, str]:
     """Load a network in evaluation mode with its weights, and return it with the sha256 of its weights.
 
-    Parameters
-    ----------
-    cfg : mapping
-        An entry of conf/backbone/: `_target_`, its arguments, and `made_by`, the stage that makes the
-        weights.
-    path : Path
-        The file of the weights.
-
-    Raises
-    ------
-    DataError
-        The file is missing, damaged or of another network. The message names the parameters and the stage to
-        repeat.
+    - `cfg`: An entry of conf/backbone/: `_target_`, its arguments, and `made_by`, the stage that makes the weights.
+    - `path`: The file of the weights.
     """
     stage = cfg["made_by"]
     module = network(cfg)
@@ -99,11 +83,6 @@ def set_weights(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
     """Set every parameter and running statistic from the array of the same name.
 
     A single number may also come as an array of one element, because `data.save_arrays` writes it so.
-
-    Raises
-    ------
-    DataError
-        Names or shapes differ from those of the module, or a value is not finite.
     """
     own = module.state_dict()
     arrays = {k: v[0] if v.shape == (1,) and k in own and not own[k].ndim else v for k, v in arrays.items()}

@@ -26,19 +26,9 @@ REDUCED = 32  # pixels of the image's side for each pixel of the features' side
 class AlexNet(Backbone):
     """The network; its features (B, 4 width (H/32)^2) are the output of the last pooling.
 
-    Parameters
-    ----------
-    classes : int
-        Classes of the public set.
-    width : int
-        Channels of the first convolution; 64 in ryffel2022.
-    inputs : Inputs
-        The map from pixels to the network's input; its size is a multiple of 32.
-
-    Raises
-    ------
-    ValueError
-        The side of the images is not a multiple of 32.
+    - `classes`: Classes of the public set.
+    - `width`: Channels of the first convolution; 64 in ryffel2022.
+    - `inputs`: The map from pixels to the network's input; its size is a multiple of 32.
     """
 
     layer = "max pooling after the fifth convolution, before the linear layer"
@@ -65,13 +55,7 @@ class AlexNet(Backbone):
 def build(classes: int, width: int, size: int, mean: Sequence[float], std: Sequence[float]) -> AlexNet:
     """Return the network with parameters of 0.
 
-    Parameters
-    ----------
-    classes, width : int
-        See `AlexNet`.
-    size : int
-        See `Inputs`; a multiple of 32.
-    mean, std : sequence of 3 floats
-        See `Inputs`.
+    - `size`: See `Inputs`; a multiple of 32.
+    - `mean`, `std`: sequence of 3 floats
     """
     return empty(lambda: AlexNet(classes, width, Inputs(size, list(mean), list(std))))

@@ -8,16 +8,10 @@ from torch.nn import functional as F
 def shifted(images: Tensor, padding: int, flip: bool, rng: torch.Generator) -> Tensor:
     """Return each image randomly shifted: padded with zeros, then cut to its size at a uniform place.
 
-    Parameters
-    ----------
-    images : Tensor (B, C, H, W)
-        Any type, on any device.
-    padding : int
-        Pixels of 0 on each side.
-    flip : bool
-        Whether each image is mirrored with probability 1/2.
-    rng : torch.Generator
-        On the CPU, so that the draws do not depend on the device.
+    - `images`: (B, C, H, W). Any type, on any device.
+    - `padding`: Pixels of 0 on each side.
+    - `flip`: Whether each image is mirrored with probability 1/2.
+    - `rng`: On the CPU, so that the draws do not depend on the device.
     """
     count, _, height, width = images.shape
     places = torch.randint(2 * padding + 1, (2, count, 1), generator=rng)

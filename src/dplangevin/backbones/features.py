@@ -29,18 +29,12 @@ SHIFTED = 1000  # images that are cropped together; the random draws depend on t
 class Extraction:
     """The settings by which images become features: an entry of conf/features/ except the names in it.
 
-    Attributes
-    ----------
-    resize : str
-        How images are resized if their size differs from the backbone's, see `backbones.inputs`.
-    batch : int >= 1
-        Images that are computed at once. It changes only speed and rounding.
-    public_images : int >= 1
-        Number of images, from the start of the public training set, whose feature norms are kept (at most
-        all).
-    padding, flip : int >= 0, bool
-        Arguments of `shifted`, applied once to each training image before it is resized. Test images and
-        public images are not shifted.
+    - `resize`: How images are resized if their size differs from the backbone's, see `backbones.inputs`.
+    - `batch`: >= 1. Images that are computed at once. It changes only speed and rounding.
+    - `public_images`: >= 1. Number of images, from the start of the public training set, whose feature norms are kept
+      (at most all).
+    - `padding`, `flip`: >= 0, bool. Arguments of `shifted`, applied once to each training image before it is resized.
+      Test images and public images are not shifted.
     """
 
     resize: str
@@ -65,21 +59,10 @@ class Extraction:
         float32. On a CPU there are as many batches at the same time as cores, one thread each. Such threads
         wait less than threads that share a batch, and the bytes do not depend on their number.
 
-        Parameters
-        ----------
-        backbone : Backbone
-            The network, in evaluation mode.
-        images : ndarray (n, C, H, W), uint8
-            The images.
-        device : torch.device
-            Where the features are computed.
-        label : str
-            Text of the progress bar.
-
-        Raises
-        ------
-        ValueError
-            The images do not fit the backbone.
+        - `backbone`: The network, in evaluation mode.
+        - `images`: (n, C, H, W), uint8. The images.
+        - `device`: Where the features are computed.
+        - `label`: Text of the progress bar.
         """
         network = fused(backbone).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         found = np.empty((len(images), backbone.linear.in_features), np.float32)
@@ -117,22 +100,11 @@ class Extraction:
     ) -> Dataset:
         """Return the features of both parts of `images`, x (1, n, p) float32, with their labels.
 
-        Parameters
-        ----------
-        backbone : Backbone
-            The network, with p features.
-        images : Dataset
-            The images, shared by all repeats.
-        public : Dataset
-            The public set of the backbone.
-        meta : mapping
-            `name`, `dataset`, `backbone` and `weights_sha256`. The result adds what was done to the images:
-            `classes`, `layer`, `preprocessing`, `augmentation` (if there was any) and `public` (see `norms`).
-
-        Raises
-        ------
-        DataError
-            Repeats have images of their own.
+        - `backbone`: The network, with p features.
+        - `images`: The images, shared by all repeats.
+        - `public`: The public set of the backbone.
+        - `meta`: `name`, `dataset`, `backbone` and `weights_sha256`. The result adds what was done to the images:
+          `classes`, `layer`, `preprocessing`, `augmentation` (if there was any) and `public` (see `norms`).
         """
         own = images.arrays()
         augmentation = {"padding": self.padding, "flip": self.flip} if self.padding or self.flip else {}
@@ -163,19 +135,11 @@ class Extraction:
     def norms(self, backbone: Backbone, public: Dataset, device: torch.device) -> dict[str, Any]:
         """Return mean, 99 % quantile and maximum of ``||f(x)||`` over the first public training images.
 
-        Parameters
-        ----------
-        backbone : Backbone
-            The network f, in evaluation mode.
-        public : Dataset
-            The public set, shared by all repeats.
-        device : torch.device
-            Where the features are computed.
-
-        Returns
-        -------
-        dict
-            `norm_mean`, `norm_q99` and `norm_max`, with the name (`set`) and the number (`images`) of the images.
+        - `backbone`: The network f, in evaluation mode.
+        - `public`: The public set, shared by all repeats.
+        - `device`: Where the features are computed.
+        - returns: `norm_mean`, `norm_q99` and `norm_max`, with the name (`set`) and the number (`images`) of the
+          images.
         """
         first = public.arrays().x_train[: self.public_images]
         norms = row_norms(self.features(backbone, first, device, "public"))
@@ -193,12 +157,6 @@ def fused(backbone: Backbone) -> Backbone:
 
     ``gamma (W x - mu) / s + beta = (gamma W / s) x + (beta - gamma mu / s)``, s = sqrt(var + eps). The
     function is the same except for rounding, and passes over memory are fewer.
-
-    Raises
-    ------
-    ValueError
-        A normalisation is not registered right after a convolution with as many channels, or the backbone is
-        in training mode.
     """
     if backbone.training:
         raise ValueError("the backbone is in training mode, where statistics change: call .eval()")

@@ -39,23 +39,16 @@ class Pretraining:
     cross entropy. Images that are left over after the last whole minibatch of an epoch are not used in this
     epoch.
 
-    Attributes
-    ----------
-    epochs, batch : int >= 1
-        Passes over the data; images in a minibatch.
-    step_size : float > 0
-    momentum : float in [0, 1)
-    weight_decay : float >= 0
-    label_smoothing : float in [0, 1)
-        Label smoothing of the cross entropy.
-    padding, flip : int >= 0, bool
-        See `shifted`.
-    bfloat16 : bool
-        True: convolutions and matrix products are in bfloat16, parameters in float32. False: all is in
-        float32.
-    held_out : int >= 0
-        Number of training images, the last ones, that replace the test images, for choosing among settings.
-        They are not used for training.
+    - `epochs`, `batch`: >= 1. Passes over the data; images in a minibatch.
+    - `step_size`: > 0
+    - `momentum`: in [0, 1)
+    - `weight_decay`: >= 0
+    - `label_smoothing`: in [0, 1). Label smoothing of the cross entropy.
+    - `padding`, `flip`: >= 0, bool
+    - `bfloat16`: True: convolutions and matrix products are in bfloat16, parameters in float32. False: all is in
+      float32.
+    - `held_out`: >= 0. Number of training images, the last ones, that replace the test images, for choosing among
+      settings. They are not used for training.
     """
 
     epochs: int
@@ -91,23 +84,11 @@ class Pretraining:
         saved state continues from it. On a CPU with the same number of threads the result then has the same
         bytes.
 
-        Parameters
-        ----------
-        backbone : Backbone
-            The network; its earlier weights are replaced.
-        images : Dataset
-            The public set, shared by all repeats.
-        rng : torch.Generator
-            The generator of all random draws, on the CPU.
-        device : torch.device
-            Where the network is trained.
-        checkpoint : Checkpoint
-            The file of the state.
-
-        Raises
-        ------
-        ValueError
-            Classes or sizes differ, or training diverges.
+        - `backbone`: The network; its earlier weights are replaced.
+        - `images`: The public set, shared by all repeats.
+        - `rng`: The generator of all random draws, on the CPU.
+        - `device`: Where the network is trained.
+        - `checkpoint`: The file of the state.
         """
         classes, n = backbone.linear.out_features, images.n - self.held_out
         require(images.classes == classes, f"{images.classes} classes, but the backbone has {classes}")
@@ -132,15 +113,10 @@ class Pretraining:
 class Trained(NamedTuple):
     """The result of a training run.
 
-    Attributes
-    ----------
-    arrays : dict
-        Parameters and statistics by name, in float16.
-    accuracy : float
-        Accuracy of these weights on the test images.
-    curve : dict
-        One number for each epoch: `loss` and `train` are mean loss and accuracy of its minibatches, `test` is
-        the accuracy on the test images.
+    - `arrays`: Parameters and statistics by name, in float16.
+    - `accuracy`: Accuracy of these weights on the test images.
+    - `curve`: One number for each epoch: `loss` and `train` are mean loss and accuracy of its minibatches, `test` is
+      the accuracy on the test images.
     """
 
     arrays: dict[str, np.ndarray]
@@ -157,10 +133,7 @@ def _half(value: Tensor) -> np.ndarray:
 class Session:
     """A network in training, with everything on which its next step depends.
 
-    Parameters
-    ----------
-    train, test : ndarray (n, C, H, W) uint8, ndarray (n,)
-        Images and their classes.
+    - `train`, `test`: (n, C, H, W) uint8, ndarray (n,). Images and their classes.
     """
 
     def __init__(
@@ -260,11 +233,6 @@ def initialise(module: nn.Module, rng: torch.Generator) -> None:
       (He et al. 2015).
     - Other convolutions and linear layers: uniform on ``+-1/sqrt(inputs)``, biases too.
     - Batch normalisations: the identity, with statistics 0 and 1.
-
-    Raises
-    ------
-    ValueError
-        A layer of another type has parameters.
     """
     for name, layer in module.named_modules():
         if isinstance(layer, nn.Conv2d) and layer.bias is None:
@@ -287,16 +255,10 @@ def accuracy(backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.dev
 
     The backbone is then in evaluation mode, on `device`.
 
-    Parameters
-    ----------
-    backbone : Backbone
-        The network.
-    x : ndarray (m, C, H, W), uint8
-        The images.
-    y : ndarray (m,)
-        The labels 0, ..., K - 1.
-    device : torch.device
-        Where the logits are computed.
+    - `backbone`: The network.
+    - `x`: (m, C, H, W), uint8. The images.
+    - `y`: (m,). The labels 0, ..., K - 1.
+    - `device`: Where the logits are computed.
     """
     network = backbone.to(device).eval()
     right = 0
@@ -310,18 +272,11 @@ def accuracy(backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.dev
 def pretrain(cfg: DictConfig, name: str, data: Path, target: Path, inputs: str, code: str = "") -> None:
     """Train the backbone of an entry of conf/pretrain/ on the prepared public set, and write its weights.
 
-    Parameters
-    ----------
-    cfg : DictConfig
-        The whole configuration.
-    name : str
-        The entry of conf/pretrain/ and of conf/backbone/.
-    data, target : Path
-        The prepared public set; the file of the weights.
-    inputs : str
-        Hash of everything from which the weights are made, for the header of the file.
-    code : str
-        Hash of the code that trains.  A checkpoint of other code is not continued.
+    - `cfg`: The whole configuration.
+    - `name`: The entry of conf/pretrain/ and of conf/backbone/.
+    - `data`, `target`: The prepared public set; the file of the weights.
+    - `inputs`: Hash of everything from which the weights are made, for the header of the file.
+    - `code`: Hash of the code that trains.  A checkpoint of other code is not continued.
     """
     entry, backbone, device = cfg.pretrain[name], cfg.backbone[name], pick()
     settings = {"pretrain": OmegaConf.to_container(entry), "backbone": OmegaConf.to_container(backbone)}

@@ -34,16 +34,10 @@ def stage(
 ) -> nn.Sequential:
     """Return blocks one after the other; the first block changes the channels and has the stride.
 
-    Parameters
-    ----------
-    block : callable
-        Makes a block from the channels of its input, the channels of its output, and its stride.
-    blocks : int >= 1
-        Number of blocks.
-    before, channels : int
-        Channels of the input and of the output.
-    stride : int
-        Stride of the first block; that of the others is 1.
+    - `block`: Makes a block from the channels of its input, the channels of its output, and its stride.
+    - `blocks`: >= 1. Number of blocks.
+    - `before`, `channels`: Channels of the input and of the output.
+    - `stride`: Stride of the first block; that of the others is 1.
     """
     first = block(before, channels, stride)
     return nn.Sequential(first, *(block(channels, channels, 1) for _ in range(blocks - 1)))

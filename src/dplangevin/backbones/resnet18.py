@@ -59,14 +59,9 @@ class ResNet18(Backbone):
       W/16) to (B, 8 width, H/32, W/32).
     - tail: means over all pixels, (B, 8 width), without parameters.
 
-    Parameters
-    ----------
-    classes : int
-        Classes of the public set.
-    width : int
-        Channels of the first of the four stages; 64 in the paper. The channels double from stage to stage.
-    inputs : Inputs
-        The map from pixels to x.
+    - `classes`: Classes of the public set.
+    - `width`: Channels of the first of the four stages; 64 in the paper. The channels double from stage to stage.
+    - `inputs`: The map from pixels to x.
     """
 
     layer = "means over the pixels of the fourth stage, before the linear layer"
@@ -101,14 +96,7 @@ class ResNet18(Backbone):
 def build(classes: int, width: int, size: int, mean: Sequence[float], std: Sequence[float]) -> ResNet18:
     """Return the network with parameters of 0.
 
-    Parameters
-    ----------
-    classes, width : int
-        See `ResNet18`.
-    size : int
-        See `Inputs`.
-    mean, std : sequence of 3 floats
-        See `Inputs`.
+    - `mean`, `std`: sequence of 3 floats
     """
     return empty(lambda: ResNet18(classes, width, Inputs(size, list(mean), list(std))))
 
@@ -118,11 +106,6 @@ def from_torchvision(folder: Path, file: str) -> dict[str, np.ndarray]:
 
     Only tensors are unpickled. Files of early versions do not count batches. These counts are then 0; no
     output depends on them.
-
-    Raises
-    ------
-    DataError
-        The file is not a state_dict of tensors.
     """
     path = folder / file
     try:

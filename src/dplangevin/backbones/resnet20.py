@@ -69,19 +69,9 @@ class ResNet20(Backbone):
 def build(classes: int, size: int, mean: Sequence[float], std: Sequence[float]) -> ResNet20:
     """Return the network with parameters of 0.
 
-    Parameters
-    ----------
-    classes : int
-        Classes of the public set.
-    size : int
-        See `Inputs`; only 32 is accepted.
-    mean, std : sequence of 3 floats
-        See `Inputs`.
-
-    Raises
-    ------
-    ValueError
-        `size` is not 32.
+    - `classes`: Classes of the public set.
+    - `size`: See `Inputs`; only 32 is accepted.
+    - `mean`, `std`: sequence of 3 floats
     """
     if size != 32:
         raise ValueError(f"size = {size}: this network takes images of 32x32, for its 256 features")

@@ -141,13 +141,7 @@ def _check_out(out: Path) -> None:
 
 
 def made(name: str, args: str) -> Any:
-    """Return the object that a class makes of arguments such as ``epsilon=1.0,bounds=(-1, 1)``.
-
-    Raises
-    ------
-    ValueError
-        For arguments that are no literals, or that the class refuses.
-    """
+    """Return the object that a class makes of arguments such as ``epsilon=1.0,bounds=(-1, 1)``."""
     kind = imported(name, ":")
     if not callable(kind):
         raise ValueError(f"{name} is {type(kind).__name__}: give a class or a function that makes a learner")

@@ -33,16 +33,10 @@ EVERY = 0.999  # an assumption of more than this share of rows counts as common 
 class Cell(NamedTuple):
     """A cell of the table of scores.
 
-    Attributes
-    ----------
-    mean, interval : str
-        Mean over repeats, and its 95 % interval or the ε that it is for.
-    kind : str
-        One of best, equal, worse, away (ε not reached), hollow, free (not private) and none.
-    mark : str
-        Sign beside the mean, see `Page.LEGEND`.
-    half : str
-        Half the width of the interval before it is cut to what scores can be.
+    - `mean`, `interval`: Mean over repeats, and its 95 % interval or the ε that it is for.
+    - `kind`: One of best, equal, worse, away (ε not reached), hollow, free (not private) and none.
+    - `mark`: Sign beside the mean, see `Page.LEGEND`.
+    - `half`: Half the width of the interval before it is cut to what scores can be.
     """
 
     mean: str

@@ -26,14 +26,9 @@ MEANING = (
 class Traced:
     """The curve of a mechanism for one neighbour relation.
 
-    Attributes
-    ----------
-    epsilons : sequence of float
-        Proven epsilon at each of DELTAS.
-    curve : Curve
-        The proven curve.
-    source : str
-        The argument that gives it.
+    - `epsilons`: Proven epsilon at each of DELTAS.
+    - `curve`: The proven curve.
+    - `source`: The argument that gives it.
     """
 
     epsilons: tuple[float, ...]

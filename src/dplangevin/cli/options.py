@@ -66,12 +66,6 @@ def imported(text: str, mark: str) -> Any:
     """Return the object that `text` names: a module, `mark` (a point or a colon), and the object's name.
 
     The module may be in the current folder.
-
-    Raises
-    ------
-    ValueError
-        The text has another form, or the module or the object does not exist. Or the module fails: the message
-        names the error, the file and the line.
     """
     module, _, name = text.rpartition(mark)
     if not (module and name):

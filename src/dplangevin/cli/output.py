@@ -18,16 +18,10 @@ LEAST = 12  # columns of a terminal that a foldable column keeps
 class Column(NamedTuple):
     """Format of a column.
 
-    Attributes
-    ----------
-    title : str
-        Heading.
-    number : bool
-        Whether the text is right-aligned, and folded only if no other column can be.
-    whole : bool
-        Whether the text is never folded.
-    style : str
-        Style of rich, used on a terminal.
+    - `title`: Heading.
+    - `number`: Whether the text is right-aligned, and folded only if no other column can be.
+    - `whole`: Whether the text is never folded.
+    - `style`: Style of rich, used on a terminal.
     """
 
     title: str

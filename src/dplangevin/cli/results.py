@@ -377,14 +377,9 @@ class Result(NamedTuple):
 class Experiment(NamedTuple):
     """A run of `dvc exp`.
 
-    Attributes
-    ----------
-    changed : dict
-        Parameters that differ from the commit that the experiment started from.
-    outcomes : list of Outcome
-        Methods whose accuracy or price differs, for experiments with `metrics: true`.
-    results : list of Result
-        Files in results/ that differ.
+    - `changed`: Parameters that differ from the commit that the experiment started from.
+    - `outcomes`: Methods whose accuracy or price differs, for experiments with `metrics: true`.
+    - `results`: Files in results/ that differ.
     """
 
     name: str

@@ -43,17 +43,10 @@ MANY = 100  # a column with more different texts has no categories
 class Numbers:
     """The values of a column that are numbers in one format.
 
-    Attributes
-    ----------
-    form : Format
-    count : int
-        Number of rows whose value is a number.
-    low, high : float
-        Smallest and largest number.
-    others : int
-        Number of rows whose value is not a number.
-    texts : dict
-        The texts that are not numbers -> line; at most MANY different texts.
+    - `count`: Number of rows whose value is a number.
+    - `low`, `high`: Smallest and largest number.
+    - `others`: Number of rows whose value is not a number.
+    - `texts`: The texts that are not numbers -> line; at most MANY different texts.
     """
 
     form: Format
@@ -85,27 +78,15 @@ class Numbers:
 class Column:
     """What the rows read so far contain in one column.
 
-    Attributes
-    ----------
-    name : str
-    numbers : Numbers
-        The values that are numbers.
-    rows : int
-        Number of rows.
-    missing : int
-        Number of rows whose value is missing.
-    first_missing : int or None
-        Line of the first missing value.
-    texts : dict
-        Different values -> line, in the order of the file; at most MANY + 1 values.
-    counts : Counter
-        Number of rows that have each value in `texts`.
-    marks_seen : set
-        The marks of missing values that occur in the column.
-    points : int
-        Number of values whose point may be a mark between thousands. -1: one value shows that it is not.
-    starts : set of {0, 1}
-        Each start for which every value so far is start + its row index.
+    - `numbers`: The values that are numbers.
+    - `rows`: Number of rows.
+    - `missing`: Number of rows whose value is missing.
+    - `first_missing`: Line of the first missing value.
+    - `texts`: Different values -> line, in the order of the file; at most MANY + 1 values.
+    - `counts`: Number of rows that have each value in `texts`.
+    - `marks_seen`: The marks of missing values that occur in the column.
+    - `points`: Number of values whose point may be a mark between thousands. -1: one value shows that it is not.
+    - `starts`: set of {0, 1}. Each start for which every value so far is start + its row index.
     """
 
     name: str
@@ -182,18 +163,9 @@ def _first_lines(values: Sequence[str], lines: Sequence[int]) -> dict[str, int]:
 class Reading:
     """A table that was read once.
 
-    Attributes
-    ----------
-    path : Path
-    form : Format
-    rows : int
-    lines : int
-        Number of the last line.
-    marks : tuple of str
-        The texts that stand for missing values.
-    columns : dict of str to Column
-    notes : tuple of str
-        The decisions that were made by looking at the rows; each note is a sentence.
+    - `lines`: Number of the last line.
+    - `marks`: The texts that stand for missing values.
+    - `notes`: The decisions that were made by looking at the rows; each note is a sentence.
     """
 
     path: Path

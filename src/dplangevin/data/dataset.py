@@ -39,10 +39,8 @@ FLOATS = (np.float32, np.float64)
 class Arrays(NamedTuple):
     """One data set without the axis of repeats.
 
-    Attributes
-    ----------
-    x_train, x_test : ndarray (n, *shape) and (m, *shape)
-    y_train, y_test : ndarray (n,) and (m,)
+    - `x_train`, `x_test`: (n, *shape) and (m, *shape)
+    - `y_train`, `y_test`: (n,) and (m,)
     """
 
     x_train: np.ndarray
@@ -58,27 +56,14 @@ class Dataset:
     A leading axis of length 1 means that all repeats share the array (it broadcasts). The training arrays and
     the test arrays have leading axes of their own.
 
-    Attributes
-    ----------
-    x_train, x_test : ndarray (R, n, *shape) and (R, m, *shape)
-        Images: uint8, shape (C, H, W). Tables and features: d numbers, float32 (float64 after `scaled`).
-    y_train, y_test : ndarray (R, n) and (R, m)
-        Labels -1 and +1 as floats; classes 0, ..., K - 1 in int64; for regression, numbers in [-1, 1].
-    meta : dict
-        `name`: name of the data set.
-        `classes`: K, for labels 0, ..., K - 1.
-        `labels`: names of the classes.
-        `target`: for regression, the public {low, high} that the labels -1 and 1 stand for.
-        `features`: the d names.
-        `row_norm_bound`: the public constant that `scaled` uses.
-        `public`: for features, the norms of the network's features of public images. `clipped` uses them.
-        `row_bound`: the norm to which the rows were scaled or clipped.
-
-    Raises
-    ------
-    DataError
-        The types or shapes do not fit, a part is empty, a value is not finite, or a label is no class. The
-        message names the array.
+    - `x_train`, `x_test`: (R, n, *shape) and (R, m, *shape). Images: uint8, shape (C, H, W). Tables and features: d
+      numbers, float32 (float64 after `scaled`).
+    - `y_train`, `y_test`: (R, n) and (R, m). Labels -1 and +1 as floats; classes 0, ..., K - 1 in int64; for
+      regression, numbers in [-1, 1].
+    - `meta`: `name`: name of the data set. `classes`: K, for labels 0, ..., K - 1. `labels`: names of the classes.
+      `target`: for regression, the public {low, high} that the labels -1 and 1 stand for. `features`: the d names.
+      `row_norm_bound`: the public constant that `scaled` uses. `public`: for features, the norms of the network's
+      features of public images. `clipped` uses them. `row_bound`: the norm to which the rows were scaled or clipped.
     """
 
     x_train: np.ndarray
@@ -192,12 +177,7 @@ class Dataset:
     ) -> "Dataset":
         """Return a data set that all repeats share, from arrays as in `Arrays`.
 
-        Parameters
-        ----------
-        x_train, y_train, x_test, y_test : ndarray
-            See `Arrays`; they have no axis of repeats.
-        meta : dict
-            See `Dataset`.
+        - `x_train`, `y_train`, `x_test`, `y_test`: See `Arrays`; they have no axis of repeats.
         """
         return cls(x_train[None], y_train[None], x_test[None], y_test[None], meta)
 
@@ -214,21 +194,10 @@ class Dataset:
         An assertion checks the bound. Rows are shortened by a further factor 1 + 2^-22, for "raw" only those
         that are clipped. Rounding in float64 or float32 then never takes a row over the bound.
 
-        Parameters
-        ----------
-        how : {"unit", "global", "raw"}
-            The map of a row x, with the public constant B = meta["row_norm_bound"].
-            "unit": x / ||x||; zero rows stay as they are.
-            "global": x / max(B, ||x||), which is x / B clipped to norm 1.
-            "raw": x / max(1, ||x|| / B), which is x clipped to norm B.
-            "raw" also sets meta["row_bound"] = B, from which a `Problem` learns the bound.
-
-        Raises
-        ------
-        ValueError
-            `how` is not one of these words.
-        DataError
-            The rows are images.
+        - `how`: {"unit", "global", "raw"}. The map of a row x, with the public constant B = meta["row_norm_bound"].
+          "unit": x / ||x||; zero rows stay as they are. "global": x / max(B, ||x||), which is x / B clipped to norm
+          1. "raw": x / max(1, ||x|| / B), which is x clipped to norm B. "raw" also sets meta["row_bound"] = B, from
+          which a `Problem` learns the bound.
         """
         if how not in ("unit", "global", "raw"):
             raise ValueError(f'scaling must be "unit", "global" or "raw", not {how!r}')
@@ -245,19 +214,8 @@ class Dataset:
 
         `clip_rows` gives the formula. meta["row_bound"] becomes the bound, or inf if the rows are unchanged.
 
-        Parameters
-        ----------
-        norm : float > 0, str or None
-            The norm, or its name in meta["public"]. None: the rows are not clipped.
-        bound : float > 0 or None
-            Largest norm of a row after the multiplication. None: `norm`.
-
-        Raises
-        ------
-        ValueError
-            As for `clip_rows`.
-        DataError
-            The rows are images.
+        - `norm`: > 0, str or None. The norm, or its name in meta["public"]. None: the rows are not clipped.
+        - `bound`: > 0 or None. Largest norm of a row after the multiplication. None: `norm`.
         """
         self._need_vectors()
         longest = math.inf if norm is None else float(self.meta.get("public", {}).get(norm, norm))
@@ -303,13 +261,7 @@ class Dataset:
 
     @classmethod
     def load(cls, path: str | Path) -> "Dataset":
-        """Read a file that `save` wrote; each array is in memory only once.
-
-        Raises
-        ------
-        DataError
-            The file is missing or damaged. The message names the stage that makes it again.
-        """
+        """Read a file that `save` wrote; each array is in memory only once."""
         try:
             with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
                 meta = json.loads(archive["meta"].tobytes())

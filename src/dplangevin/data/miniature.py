@@ -33,13 +33,7 @@ PNEUMONIA = {"train": 120, "val": 6, "test": 60}  # images in each folder
 
 @cache
 def files(group: str) -> dict[str, bytes]:
-    """Return the files of a data set, or of "weights", by name.
-
-    Raises
-    ------
-    ValueError
-        The group has no stand-in.
-    """
+    """Return the files of a data set, or of "weights", by name."""
     if group not in MAKERS:
         raise ValueError(f"no miniature of {group!r}: there are {', '.join(MAKERS)}")
     return MAKERS[group]()
@@ -48,12 +42,8 @@ def files(group: str) -> dict[str, bytes]:
 def write(folder: str | Path, parts: Mapping[str, slice] = PARTS) -> None:
     """Write all files in the layout of a mirror.
 
-    Parameters
-    ----------
-    folder : str or Path
-        The root of the mirror.
-    parts : mapping of str to slice
-        Rows of the digits for mnist/ and svhn/.
+    - `folder`: The root of the mirror.
+    - `parts`: mapping of str to slice. Rows of the digits for mnist/ and svhn/.
     """
     for group, make in MAKERS.items():
         (Path(folder) / group).mkdir(parents=True, exist_ok=True)

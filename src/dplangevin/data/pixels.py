@@ -13,15 +13,7 @@ from torch import Tensor
 def scaled(x: Tensor) -> Tensor:
     """Return x / 127.5 - 1 in float32, elementwise: the public map from pixels 0, ..., 255 to [-1, 1].
 
-    Parameters
-    ----------
-    x : Tensor, uint8
-        Any shape, on any device. The result is a new tensor.
-
-    Raises
-    ------
-    ValueError
-        `x` is not uint8.
+    - `x`: uint8. Any shape, on any device. The result is a new tensor.
     """
     if x.dtype != torch.uint8:
         raise ValueError(f"pixels are {x.dtype}: give them as uint8, unscaled")

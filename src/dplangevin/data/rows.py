@@ -26,14 +26,9 @@ def scale_rows(x: np.ndarray, how: str, public: float) -> np.ndarray:
 
     An assertion checks the bound.
 
-    Parameters
-    ----------
-    x : ndarray (..., d)
-        The rows.
-    how : {"unit", "global", "raw"}
-        See `Dataset.scaled`.
-    public : float > 0
-        The public constant B. "unit" does not use it.
+    - `x`: (..., d). The rows.
+    - `how`: {"unit", "global", "raw"}
+    - `public`: > 0. The public constant B. "unit" does not use it.
     """
     bound = public if how == "raw" else 1.0
     wide = x.astype(np.float64)
@@ -62,19 +57,9 @@ def clip_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
 
     Rows are shortened by a further factor 1 + 2^-22, so that no row exceeds `bound`.
 
-    Parameters
-    ----------
-    x : ndarray (..., d)
-        Finite numbers; their squares may overflow.
-    norm, bound : float > 0
-        Public constants. If both are inf, rows stay as they are. Otherwise bound is in [1e-18, 1e18], because
-        float32 can hold the squares of numbers in this range.
-
-    Raises
-    ------
-    ValueError
-        The constants are outside their domain, or a row is not finite. A row that stays as it is must be
-        finite in float32.
+    - `x`: (..., d). Finite numbers; their squares may overflow.
+    - `norm`, `bound`: > 0. Public constants. If both are inf, rows stay as they are. Otherwise bound is in [1e-18,
+      1e18], because float32 can hold the squares of numbers in this range.
     """
     if not (norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)):
         raise ValueError(

@@ -62,37 +62,19 @@ class Schema:
 
     Texts stand for what a file writes; blanks around them do not count.
 
-    Attributes
-    ----------
-    target : str
-        The column of the labels.
-    columns : mapping
-        Name -> entry, in the order of the features. The name pixel{1..64} stands for pixel1 to pixel64. {low,
-        high} clips a number to [low, high] and maps it to [-1, 1]. {mean, sd} gives (number - mean)/sd. {values}
-        gives an indicator, 0 or 1, of each value; any other value is an error. "drop" leaves the column out, as
-        if it were not named. `missing` in an entry overrides missing["as"].
-    classes : sequence or None
-        The values of the target in order. Two: -1 and +1. K > 2: 0, ..., K - 1.
-    range : mapping or None
-        {low, high} of a target that is a number. Exactly one of `classes` and `range` is given.
-    delimiter, encoding, decimal, thousands : str
-        See `data.table.Format`.
-    missing : mapping
-        marks: the texts that stand for a missing value. as: what it becomes.
-        "error": an error.
-        "category": an extra feature, 1 where the value is missing. The column's other features are then 0.
-        "midpoint": 0, which stands for the middle of low and high, or for the mean; 1/K for each of K values.
-    unlabelled : {"error", "drop"}
-        "error": a missing label is an error. "drop": the row is left out.
-    ranges_from_data : bool
-        Whether ranges or categories were read off the rows.
-    kinds_from_data : bool
-        Whether kinds of columns, marks, missing["as"] or dropped columns were.
-
-    Raises
-    ------
-    ValueError
-        A word is outside its domain. The message names it.
+    - `target`: The column of the labels.
+    - `columns`: Name -> entry, in the order of the features. The name pixel{1..64} stands for pixel1 to pixel64.
+      {low, high} clips a number to [low, high] and maps it to [-1, 1]. {mean, sd} gives (number - mean)/sd. {values}
+      gives an indicator, 0 or 1, of each value; any other value is an error. "drop" leaves the column out, as if it
+      were not named. `missing` in an entry overrides missing["as"].
+    - `classes`: The values of the target in order. Two: -1 and +1. K > 2: 0, ..., K - 1.
+    - `range`: {low, high} of a target that is a number. Exactly one of `classes` and `range` is given.
+    - `missing`: marks: the texts that stand for a missing value. as: what it becomes. "error": an error. "category":
+      an extra feature, 1 where the value is missing. The column's other features are then 0. "midpoint": 0, which
+      stands for the middle of low and high, or for the mean; 1/K for each of K values.
+    - `unlabelled`: {"error", "drop"}. "error": a missing label is an error. "drop": the row is left out.
+    - `ranges_from_data`: Whether ranges or categories were read off the rows.
+    - `kinds_from_data`: Whether kinds of columns, marks, missing["as"] or dropped columns were.
     """
 
     target: str
@@ -149,13 +131,7 @@ class Schema:
 
     @classmethod
     def of(cls, given: Mapping[str, Any], where: str) -> "Schema":
-        """Return the schema of a file's content; `where` is its name, which errors begin with.
-
-        Raises
-        ------
-        ValueError
-            An entry is open, unknown or outside its domain.
-        """
+        """Return the schema of a file's content; `where` is its name, which errors begin with."""
         if unknown := sorted(map(str, set(given) - {*WORDS})):
             raise ValueError(f"{where}: unknown word {unknown[0]!r}{meant(unknown[0], WORDS)}")
         entries = {word: value for word, value in given.items() if value not in (None, "") or word in FORMAT}
@@ -294,27 +270,16 @@ def _numbers(entry: Any, words: set[str], what: str) -> dict[str, float]:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the content of a schema's file as texts, and as lists and mappings of texts.
-
-    Raises
-    ------
-    ValueError
-        The file is not a valid YAML mapping. The message names the line.
-    """
+    """Return the content of a schema's file as texts, and as lists and mappings of texts."""
     return yaml_file.texts(path)
 
 
 def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | None = None) -> str:
     """Return the schema as the text of a commented file.
 
-    Parameters
-    ----------
-    given : mapping
-        A schema, for example from `Schema.given` or `template`.
-    source : str
-        Name of the table, for the first comment.
-    reasons : mapping or None
-        Column -> why it is dropped.
+    - `given`: A schema, for example from `Schema.given` or `template`.
+    - `source`: Name of the table, for the first comment.
+    - `reasons`: Column -> why it is dropped.
     """
     how = (
         "# Ranges and categories were READ OFF THE DATA, which no guarantee covers: replace them by public knowledge."

@@ -25,22 +25,9 @@ def split(
 
     Each split sorts n uniform draws. So the first splits do not depend on the number of later splits.
 
-    Parameters
-    ----------
-    repeats : int
-        Number of splits.
-    train_share : float in (0, 1)
-        Share of the rows to train on.
-
-    Returns
-    -------
-    ndarray (repeats, n_train), ndarray (repeats, n - n_train)
-        Indices of the training rows and of the other rows.
-
-    Raises
-    ------
-    ValueError
-        Either part would be empty.
+    - `repeats`: Number of splits.
+    - `train_share`: in (0, 1). Share of the rows to train on.
+    - returns: (repeats, n_train), ndarray (repeats, n - n_train): Indices of the training rows and of the other rows.
     """
     n_train = int(train_share * n)
     if not 0 < n_train < n:
@@ -54,20 +41,8 @@ def cross_validation(n: int, folds: int, rng: np.random.Generator) -> tuple[np.n
 
     Every row is a test row once, except the last n mod folds rows, which are training rows in every fold.
 
-    Parameters
-    ----------
-    folds : int in [2, n]
-        Number of folds.
-
-    Returns
-    -------
-    ndarray (folds, n - m), ndarray (folds, m)
-        Indices of the training rows and of the test rows.
-
-    Raises
-    ------
-    ValueError
-        `folds` is outside [2, n].
+    - `folds`: in [2, n]. Number of folds.
+    - returns: (folds, n - m), ndarray (folds, m): Indices of the training rows and of the test rows.
     """
     if not 2 <= folds <= n:
         raise ValueError(f"folds = {folds} of {n} rows: need at least 2, and a row for each")
@@ -80,23 +55,11 @@ def cross_validation(n: int, folds: int, rng: np.random.Generator) -> tuple[np.n
 class Split:
     """The training rows and the test rows of a table.
 
-    Attributes
-    ----------
-    train_share : float in (0, 1) or None
-        Share of rows to train on, drawn at random. The others are test rows.
-    folds : int >= 2 or None
-        R, the number of folds of a cross-validation, see `cross_validation`.
-    test_file : str, sequence of str or None
-        The files of the test rows. Then R = 1.
-    repeats : int
-        R, the number of random splits by `train_share`.
-    seed : int
-        Seed of the random stream (seed, "<name of the data set>/split").
-
-    Raises
-    ------
-    ValueError
-        Not exactly one of `train_share`, `folds` and `test_file` is given.
+    - `train_share`: in (0, 1) or None. Share of rows to train on, drawn at random. The others are test rows.
+    - `folds`: >= 2 or None. R, the number of folds of a cross-validation, see `cross_validation`.
+    - `test_file`: The files of the test rows. Then R = 1.
+    - `repeats`: R, the number of random splits by `train_share`.
+    - `seed`: Seed of the random stream (seed, "<name of the data set>/split").
     """
 
     train_share: float | None = None
@@ -128,17 +91,9 @@ def subset(
     If repeats have rows of their own, rows are drawn in each repeat. A smaller subset is contained in a
     larger one. The held-out rows do not depend on `train_rows`.
 
-    Parameters
-    ----------
-    train_rows : int or None
-        Number of training rows. None: all.
-    held_out : float in (0, 1) or None
-        Share of the training rows that replace the test rows. The original test rows are then not used.
-
-    Raises
-    ------
-    ValueError
-        `train_rows` exceeds the number of available rows, or no row is left to train on or to test on.
+    - `train_rows`: Number of training rows. None: all.
+    - `held_out`: in (0, 1) or None. Share of the training rows that replace the test rows. The original test rows are
+      then not used.
     """
     if train_rows is None and held_out is None:
         return data

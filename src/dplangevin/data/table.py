@@ -56,16 +56,10 @@ NO_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-
 class Format(NamedTuple):
     """How a file writes a table.
 
-    Attributes
-    ----------
-    delimiter : str
-        The character between values.
-    encoding : str
-        The encoding of the bytes.
-    decimal : {".", ","}
-        The decimal mark.
-    thousands : str
-        The mark between groups of three digits; "" for none; " " stands for all kinds of blanks.
+    - `delimiter`: The character between values.
+    - `encoding`: The encoding of the bytes.
+    - `decimal`: {".", ","}. The decimal mark.
+    - `thousands`: The mark between groups of three digits; "" for none; " " stands for all kinds of blanks.
     """
 
     delimiter: str = ","
@@ -74,13 +68,7 @@ class Format(NamedTuple):
     thousands: str = ""
 
     def check(self) -> "Format":
-        """Return the format, after a check of its domain.
-
-        Raises
-        ------
-        ValueError
-            A value cannot be used. The message names the word.
-        """
+        """Return the format, after a check of its domain."""
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum():
             raise ValueError(f"delimiter = {self.delimiter!r} must be one character, such as ; or a tab")
         if self.decimal not in (".", ","):
@@ -120,13 +108,7 @@ PLAIN = Format()
 
 
 def number(text: str) -> float:
-    """Return a finite number, written as in Python, that float32 can hold.
-
-    Raises
-    ------
-    ValueError
-        The text is not such a number.
-    """
+    """Return a finite number, written as in Python, that float32 can hold."""
     return PLAIN.number(text)
 
 
@@ -191,13 +173,7 @@ def encoded(name: str) -> str:
 
 
 def check_text(path: Path, encoding: str) -> str:
-    """Return the codec for a file, after a check that every byte of the file is valid in it.
-
-    Raises
-    ------
-    DataError
-        A byte is not valid; the message names line and byte. Or the file is not text.
-    """
+    """Return the codec for a file, after a check that every byte of the file is valid in it."""
     codec = encoded(encoding)
     wide = codec.startswith(("utf-16", "utf-32"))
     try:
@@ -288,15 +264,9 @@ def delimiter_of(path: Path, encoding: str = "utf-8") -> str:
 class Table:
     """The n rows of a table as text.
 
-    Attributes
-    ----------
-    path : Path
-    lines : sequence of int, length n
-        Line in the file (from 1) at which each row begins.
-    columns : mapping
-        Name -> n values, without blanks around them. A column without a name is called "column 3 (no name)",
-        after its position.
-    form : Format
+    - `lines`: length n. Line in the file (from 1) at which each row begins.
+    - `columns`: Name -> n values, without blanks around them. A column without a name is called "column 3 (no name)",
+      after its position.
     """
 
     path: Path

@@ -101,14 +101,9 @@ def inexact(text: str) -> str:
 def error_message(error: Exception, path: str | Path | None = None, text: str = "") -> str:
     """Return file, line and problem.
 
-    Parameters
-    ----------
-    error : Exception
-        The error of PyYAML or OmegaConf.
-    path : str, Path or None
-        The file. None: the path is taken from the error, if it is a `MarkedYAMLError` with a place.
-    text : str
-        The content of the file. The line of a `ReaderError` is counted in it.
+    - `error`: The error of PyYAML or OmegaConf.
+    - `path`: The file. None: the path is taken from the error, if it is a `MarkedYAMLError` with a place.
+    - `text`: The content of the file. The line of a `ReaderError` is counted in it.
     """
     if isinstance(error, yaml.reader.ReaderError):
         line = f", line {text.count(chr(10), 0, error.position) + 1}" if text else ""

@@ -44,16 +44,10 @@ class Classifier(Protocol):
 class Sums(NamedTuple):
     """Sums and values for S networks and B examples.
 
-    Attributes
-    ----------
-    gradient : Tensor (S, d)
-        ``sum_i mask_si min(1, clip/||g_si||) g_si``, in float64 if B is above `long_sums.LONG`.
-    loss : Tensor (S, B)
-        Losses in nats; 0 where masked out.
-    norm : Tensor (S, B)
-        ``||g_si||`` before clipping; 0 where masked out, nan if clip is infinite.
-    right : Tensor (S, B) of bool
-        Whether the largest logit is that of the label; False where masked out.
+    - `gradient`: (S, d). ``sum_i mask_si min(1, clip/||g_si||) g_si``, in float64 if B is above `long_sums.LONG`.
+    - `loss`: (S, B). Losses in nats; 0 where masked out.
+    - `norm`: (S, B). ``||g_si||`` before clipping; 0 where masked out, nan if clip is infinite.
+    - `right`: (S, B) of bool. Whether the largest logit is that of the label; False where masked out.
     """
 
     gradient: Tensor
@@ -79,31 +73,14 @@ def clipped_sum(
     An example contributes nothing if its loss or its gradient is not finite.  No error or message reports
     this: it would reveal that a record is there.
 
-    Parameters
-    ----------
-    network : Classifier
-        Template of the S networks.
-    theta : Tensor (S, d)
-        Parameters of the networks.
-    x : Tensor (S or 1, B, C, H, W)
-        Examples, of theta's dtype; with 1, all networks share one set of examples.
-    y : Tensor (S or 1, B)
-        Labels 0, ..., K - 1; for a loss other than the cross entropy, its targets.
-    mask : Tensor (S, B) of bool
-        False for examples that take no part.
-    clip : float
-        Bound on each norm, in (0, inf].  With inf the sum is not clipped and no norms are computed.
-    loss_of : callable
-        See `passes.Loss`.
-    micro_batch : int or None
-        Number of examples that go through the network at once, all networks together.  None: as many as the
-        bound on memory allows (DPL_MEMORY, see memory.py).  The result depends on it only by rounding.
-
-    Raises
-    ------
-    ValueError
-        For parameters that are not finite, which reveals nothing beyond the parameters; for layers that mix
-        examples; for arguments that do not fit.
+    - `network`: Template of the S networks.
+    - `theta`: (S, d). Parameters of the networks.
+    - `x`: (S or 1, B, C, H, W). Examples, of theta's dtype; with 1, all networks share one set of examples.
+    - `y`: (S or 1, B). Labels 0, ..., K - 1; for a loss other than the cross entropy, its targets.
+    - `mask`: (S, B) of bool. False for examples that take no part.
+    - `clip`: Bound on each norm, in (0, inf].  With inf the sum is not clipped and no norms are computed.
+    - `micro_batch`: Number of examples that go through the network at once, all networks together.  None: as many as
+      the bound on memory allows (DPL_MEMORY, see memory.py).  The result depends on it only by rounding.
     """
     known = network.classes if loss_of is passes.cross_entropy else None
     _check(network, theta, x, y, mask, clip, micro_batch, known)
@@ -195,14 +172,9 @@ def _finite(sums: Sums, clip: float) -> bool:
 def forward(network: Classifier, theta: Tensor, x: Tensor) -> Tensor:
     """Return the logits (S, B, K) without a graph; see `problems.networks.Network.logits`.
 
-    Parameters
-    ----------
-    network : Classifier
-        Template of the S networks.
-    theta : Tensor (S, d)
-        Parameters of the networks.
-    x : Tensor (S or 1, B, C, H, W)
-        Examples; with 1, all networks share one set of examples.
+    - `network`: Template of the S networks.
+    - `theta`: (S, d). Parameters of the networks.
+    - `x`: (S or 1, B, C, H, W). Examples; with 1, all networks share one set of examples.
     """
     with torch.no_grad():
         theta = theta.contiguous()

@@ -94,12 +94,8 @@ class Columns:
 class Conv2d:
     """A cross-correlation with zero padding.
 
-    Parameters
-    ----------
-    layer : nn.Conv2d
-        The layer of PyTorch.
-    padding : (int, int)
-        Rows and columns that are added on each side.
+    - `layer`: nn.Conv2d. The layer of PyTorch.
+    - `padding`: (int, int). Rows and columns that are added on each side.
     """
 
     def __init__(self, layer: nn.Conv2d, padding: tuple[int, int]) -> None:

@@ -27,10 +27,7 @@ def gram_is_cheaper(places: int, inputs: int, outputs: int) -> bool:
     Writing out takes ``T D p`` multiplications in batched products.  It also costs some ten times ``D p``:
     gradients are written, read for the norm, and read for the sum.
 
-    Parameters
-    ----------
-    places, inputs, outputs : int
-        T, D and p.
+    - `places`, `inputs`, `outputs`: T, D and p.
     """
     return 2 * places**2 * (inputs + outputs) < inputs * outputs * (places / 2 + 10)
 
@@ -47,12 +44,8 @@ def gram_squared_norms(a: Tensor, g: Tensor) -> Tensor:
     a rounding error of ``eps sum_t ||a_t|| ||g_t||``.  The norm is raised by `SLACK` times this error, so
     that the contribution of an example stays within the clip.
 
-    Parameters
-    ----------
-    a : Tensor (n, T, D)
-        Inputs of the layer.
-    g : Tensor (n, T, p)
-        Gradients in its outputs.
+    - `a`: (n, T, D). Inputs of the layer.
+    - `g`: (n, T, p). Gradients in its outputs.
     """
     wide_a, wide_g = a.double(), g.double()
     aa, gg = wide_a @ wide_a.mT, wide_g @ wide_g.mT

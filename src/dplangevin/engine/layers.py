@@ -22,12 +22,8 @@ Parameters = Sequence[Tensor]
 class PerExampleGradients(NamedTuple):
     """Gradients ``g_si`` of S x B examples in the parameters of one layer.
 
-    Attributes
-    ----------
-    squares : Tensor (S B,) or None
-        ``||g_si||^2``; None if no norms were requested.
-    weighted : callable
-        Takes weights (S, B) and returns ``sum_i w_si g_si``, one tensor (S, ...) for each parameter.
+    - `squares`: (S B,) or None. ``||g_si||^2``; None if no norms were requested.
+    - `weighted`: Takes weights (S, B) and returns ``sum_i w_si g_si``, one tensor (S, ...) for each parameter.
     """
 
     squares: Tensor | None
@@ -39,10 +35,7 @@ class Layer(Protocol):
 
     A layer with parameters, Linear or Conv2d, also has ``per_example_gradients(parameters, saved, g, norms)``.
 
-    Attributes
-    ----------
-    sizes : sequence of tuples
-        Shapes of its parameters in one network; empty without parameters.
+    - `sizes`: sequence of tuples. Shapes of its parameters in one network; empty without parameters.
     """
 
     sizes: Sequence[tuple[int, ...]]
@@ -53,14 +46,10 @@ class Layer(Protocol):
     def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
         """Return the gradient in x.
 
-        Parameters
-        ----------
-        parameters : sequence of Tensor (S, ...)
-            Parameters of the layer in all networks; empty without parameters.
-        saved : object
-            What `forward` returned for the backward pass.
-        g : Tensor
-            Gradient in the outputs y, of the shape of y.
+        - `parameters`: sequence of Tensor (S, ...). Parameters of the layer in all networks; empty without
+          parameters.
+        - `saved`: What `forward` returned for the backward pass.
+        - `g`: Gradient in the outputs y, of the shape of y.
         """
 
 

@@ -34,11 +34,6 @@ def bound(device: torch.device) -> int:
 
     The environment variable DPL_MEMORY gives the bound in MB.  Without it, the bound on a GPU is `GPU` MB, and
     at most half of the memory that is free there.
-
-    Raises
-    ------
-    ValueError
-        If DPL_MEMORY is not a positive number.
     """
     text = os.environ.get(NAME, "").strip()
     if not text:
@@ -60,16 +55,10 @@ def bound(device: torch.device) -> int:
 def micro_batch(module: nn.Module, shape: tuple[int, int, int], written: int, theta: Tensor) -> int:
     """Return the number of examples whose tensors fit into the bound, at least 1.
 
-    Parameters
-    ----------
-    module : nn.Module
-        Template of the network.
-    shape : (int, int, int)
-        Channels, height and width of one example.
-    written : int
-        How many numbers of an example's gradient are written out.
-    theta : Tensor (S, d)
-        Its dtype and device count.
+    - `module`: Template of the network.
+    - `shape`: (int, int, int). Channels, height and width of one example.
+    - `written`: How many numbers of an example's gradient are written out.
+    - `theta`: (S, d). Its dtype and device count.
     """
     numbers = 2 * _activations(module, shape) + written  # activations and their gradients
     return max(1, bound(theta.device) // (numbers * theta.element_size()))

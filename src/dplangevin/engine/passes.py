@@ -25,16 +25,10 @@ Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 class Block(NamedTuple):
     """Results for some examples of some networks.
 
-    Attributes
-    ----------
-    logits : Tensor (S, B, K)
-        Logits.
-    loss : Tensor (S, B)
-        Losses.
-    squares : Tensor (S, B) or None
-        ``||g_si||^2``; None if no norms were requested.
-    add : callable
-        Takes weights (S, B) and a tensor (S, d); adds ``sum_i w_si g_si`` to that tensor.
+    - `logits`: (S, B, K). Logits.
+    - `loss`: (S, B). Losses.
+    - `squares`: (S, B) or None. ``||g_si||^2``; None if no norms were requested.
+    - `add`: Takes weights (S, B) and a tensor (S, d); adds ``sum_i w_si g_si`` to that tensor.
     """
 
     logits: Tensor
@@ -46,14 +40,9 @@ class Block(NamedTuple):
 def logits(layers: Plan, theta: Tensor, x: Tensor) -> Tensor:
     """Return the logits (S, B, K), by the engine's layers.
 
-    Parameters
-    ----------
-    layers : Plan
-        Layers of the network, see `recognise.plan`.
-    theta : Tensor (S, d)
-        Parameters of the networks.
-    x : Tensor (S, B, C, H, W)
-        Examples.
+    - `layers`: Layers of the network, see `recognise.plan`.
+    - `theta`: (S, d). Parameters of the networks.
+    - `x`: (S, B, C, H, W). Examples.
     """
     h = _folded(x)
     for layer, own in zip(layers, _split(layers, theta), strict=True):
@@ -78,20 +67,11 @@ def per_example_gradients(
 
     The backward pass ends at the first layer with parameters, because its input needs no gradient.
 
-    Parameters
-    ----------
-    layers : Plan
-        Layers of the network, see `recognise.plan`.
-    theta : Tensor (S, d)
-        Parameters of the networks.
-    x : Tensor (S, B, C, H, W)
-        Examples.
-    y : Tensor (S, B)
-        Targets of the loss.
-    norms : bool
-        Whether `Block.squares` is computed.
-    loss_of : callable
-        See `Loss`.
+    - `layers`: Layers of the network, see `recognise.plan`.
+    - `theta`: (S, d). Parameters of the networks.
+    - `x`: (S, B, C, H, W). Examples.
+    - `y`: (S, B). Targets of the loss.
+    - `norms`: Whether `Block.squares` is computed.
     """
     h, own = _folded(x), _split(layers, theta)
     saved: list[Any] = []
@@ -123,14 +103,9 @@ def per_example_gradients(
 def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
     """Return the logits (S, B, K), each example separately, by torch.func.
 
-    Parameters
-    ----------
-    module : nn.Module
-        Template of the networks.
-    theta : Tensor (S, d)
-        Parameters of the networks.
-    x : Tensor (S, B, C, H, W)
-        Examples.
+    - `module`: Template of the networks.
+    - `theta`: (S, d). Parameters of the networks.
+    - `x`: (S, B, C, H, W). Examples.
     """
     each = vmap(partial(_call, module), in_dims=(None, 0))
     return torch.stack([each(t, images) for t, images in zip(theta, x, strict=True)])
@@ -143,12 +118,7 @@ def functional_gradients(
 
     The gradient of every example is written out, (S, B, d).
 
-    Parameters
-    ----------
-    module : nn.Module
-        Template of the networks.
-    theta, x, y, norms, loss_of
-        See `per_example_gradients`.
+    - `module`: Template of the networks.
     """
 
     def loss(t: Tensor, image: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,12 +22,6 @@ def plan(module: nn.Module) -> Plan | None:
     """Return the engine's layers for a module, or None if torch.func is to differentiate it.
 
     In the second case one log line gives the reason.
-
-    Raises
-    ------
-    ValueError
-        For layers whose output for one example depends on other examples or on random numbers, and for frozen
-        parameters.
     """
     check_supported(module)
     try:
@@ -80,11 +74,6 @@ def layers_of(module: nn.Module) -> Plan:
     and h commute, and the gradient goes to the same place.  The place may differ where h rounds different
     inputs to one value, as beyond the kink of ReLU and in the tails of tanh.  There h' is 0 or of the size of
     rounding errors.
-
-    Raises
-    ------
-    UnsupportedLayer
-        If the engine does not know one of the layers, or if a parameter is used twice.
     """
     named = _flat(module, "")
     if (shared := len(list(module.parameters()))) != sum(len(list(m.parameters())) for _, m in named):

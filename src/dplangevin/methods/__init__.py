@@ -32,15 +32,13 @@ SLACK = 1e-6  # relative; covers rounding when a claimed epsilon is recomputed f
 class Plan(NamedTuple):
     """What a method does for one budget, computed without data.
 
-    Attributes
-    ----------
-    guarantee : Guarantee.  The promise, with the event that it prices.
-    work : What `release` needs: a `Chain`, or an object of the method's own.
-    settings : Numbers and names for the result row, e.g. noise_multiplier, noise_std, l2, calibration.
-    noise_given : True if the caller gave the noise.  Then the budget is what is claimed, and the event may cost
-        more.
-    violated : Conditions that the guarantee needs and that do not hold for these facts.
-    paper : Event for the paper's theorem if it differs from the event that the guarantee prices, else None.
+    - `guarantee`: The promise, with the event that it prices.
+    - `work`: What `release` needs: a `Chain`, or an object of the method's own.
+    - `settings`: Numbers and names for the result row, e.g. noise_multiplier, noise_std, l2, calibration.
+    - `noise_given`: True if the caller gave the noise. Then the budget is what is claimed, and the event may cost
+      more.
+    - `violated`: Conditions that the guarantee needs and that do not hold for these facts.
+    - `paper`: Event for the paper's theorem if it differs from the event that the guarantee prices, else None.
     """
 
     guarantee: Guarantee
@@ -57,17 +55,13 @@ class Release:
 
     `not_private` and `not_reached` are NOT private.  They are no part of what may be published.
 
-    Attributes
-    ----------
-    theta : Tensor (S, E, kept, d).  Parameters; the third axis counts iterates or draws.
-    predicted : Tensor (S, E, m, K) or None.  Probabilities of the test rows, if they do not follow from
-        theta.
-    rows : Tensor or None.  Indices of the test rows that are scored; None for all.
-    guarantees : One for each plan, replacing the plan's own, if what is promised depends on the data; else
-        None.
-    not_private : Diagnostics by name, each ``(S, E)``.
-    not_reached : One text for each plan: what its guarantee needs and this run did not reach.  "" if nothing
-        (the default for all plans).
+    - `theta`: (S, E, kept, d). Parameters; the third axis counts iterates or draws.
+    - `predicted`: (S, E, m, K) or None. Probabilities of the test rows, if they do not follow from theta.
+    - `rows`: Indices of the test rows that are scored; None for all.
+    - `guarantees`: One for each plan, replacing the plan's own, if what is promised depends on the data; else None.
+    - `not_private`: Diagnostics by name, each ``(S, E)``.
+    - `not_reached`: One text for each plan: what its guarantee needs and this run did not reach. "" if nothing (the
+      default for all plans).
     """
 
     theta: Tensor
@@ -84,11 +78,7 @@ class Release:
 class Workspace(NamedTuple):
     """Where unfinished work is stored: checkpoints in `folder`, named by `key`, a hash of all its inputs.
 
-    Attributes
-    ----------
-    folder : Path
-    key : str
-    code : str, a hash of the code that does the work, for files that several tasks share.
+    - `code`: a hash of the code that does the work, for files that several tasks share.
     """
 
     folder: Path
@@ -104,15 +94,12 @@ class Workspace(NamedTuple):
 class Execution(NamedTuple):
     """How plans are carried out.
 
-    Attributes
-    ----------
-    seeds : int.  S, the number of independent runs of each plan.
-    rng : The generator of all random draws.
-    observe : Called after every step of a chain.
-    workspace : Where methods that take long store checkpoints and results.
-    start : Tensor (S, E, d).  theta_0 of chains; it must be independent of the data, or private itself.
-        None: the problem's start.
-    schemes, drawn_in : As in `samplers.chains.loop.run`.
+    - `seeds`: S, the number of independent runs of each plan.
+    - `rng`: The generator of all random draws.
+    - `observe`: Called after every step of a chain.
+    - `workspace`: Where methods that take long store checkpoints and results.
+    - `start`: (S, E, d). theta_0 of chains; it must be independent of the data, or private itself. None: the
+      problem's start.
     """
 
     seeds: int
@@ -170,11 +157,9 @@ def refuse(name: str, plan: Plan, budget: Budget) -> None:
 
     No other function refuses a plan for its cost.
 
-    Parameters
-    ----------
-    name : str.  Name of the method in the error message.
-    plan : Plan.  The plan, whose guarantee states its cost.
-    budget : Budget.  The most that the plan may cost.
+    - `name`: Name of the method in the error message.
+    - `plan`: The plan, whose guarantee states its cost.
+    - `budget`: The most that the plan may cost.
     """
     guarantee = plan.guarantee
     if plan.noise_given or (
@@ -190,14 +175,7 @@ def refuse(name: str, plan: Plan, budget: Budget) -> None:
 def planned(method: Method, facts: Facts, budgets: Sequence[Budget], name: str = "") -> list[Plan]:
     """Return one plan for each budget; refuse plans that cost more.
 
-    Parameters
-    ----------
-    name : Name of the method in error messages; by default the name of its class.
-
-    Raises
-    ------
-    ValueError
-        If the method cannot plan for a budget, or the plan costs more than its budget.
+    - `name`: Name of the method in error messages; by default the name of its class.
     """
     plans = [method.plan(facts, budget) for budget in budgets]
     for budget, plan in zip(budgets, plans, strict=True):
@@ -212,12 +190,9 @@ def placed(
 
     See `device.pick`.
 
-    Parameters
-    ----------
-    problem : Problem
-    plans : sequence of Plan.  The plans that run together; there is at least one.
-    seeds : int.  S, the number of independent runs of each plan.
-    device : str, torch.device or None.  "auto" or a device, in place of DPL_DEVICE.
+    - `plans`: The plans that run together; there is at least one.
+    - `seeds`: S, the number of independent runs of each plan.
+    - `device`: "auto" or a device, in place of DPL_DEVICE.
     """
     cells = math.inf
     if problem.facts.loss is not None:
@@ -239,18 +214,11 @@ def released(
 ) -> tuple[Release, list[Plan]]:
     """Plan for every budget and carry out the plans; refuse plans that cost more than their budgets.
 
-    Parameters
-    ----------
-    method : Method
-    problem : Problem.  The private rows.
-    budgets : sequence of Budget, E of them.
-    seeds : int.  S, the number of independent runs of each plan.
-    rng : The generator of all random draws.
-
-    Returns
-    -------
-    release : Release
-    plans : list of Plan, one for each budget, with final guarantees.
+    - `problem`: The private rows.
+    - `budgets`: E of them.
+    - `seeds`: S, the number of independent runs of each plan.
+    - `rng`: The generator of all random draws.
+    - returns `plans`: one for each budget, with final guarantees.
     """
     plans = planned(method, problem.facts, budgets)
     release = method.release(problem, plans, Execution(seeds, rng))
@@ -266,11 +234,9 @@ class ChainMethod:
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel | None:
         """Return the update of the chains; None for gradient descent.
 
-        Parameters
-        ----------
-        problem : Problem.  The problem that the chains run on.
-        plans : sequence of Plan.  The plans; the work of each is a `Chain`.
-        rng : The generator of all random draws.
+        - `problem`: The problem that the chains run on.
+        - `plans`: The plans; the work of each is a `Chain`.
+        - `rng`: The generator of all random draws.
         """
         return None
 
@@ -302,11 +268,9 @@ def guaranteed(
 ) -> Guarantee:
     """Return the guarantee with the epsilon that the accountant charges for an event.
 
-    Parameters
-    ----------
-    event : DpEvent or None.  None for a release without privacy, which needs no assumptions.
-    assumptions : Conditions that the guarantee needs and that the code cannot enforce.
-    delta : float in [0, 1).  The delta that is spent; by default the budget's.
+    - `event`: None for a release without privacy, which needs no assumptions.
+    - `assumptions`: Conditions that the guarantee needs and that the code cannot enforce.
+    - `delta`: in [0, 1). The delta that is spent; by default the budget's.
     """
     spent = budget.delta if delta is None else delta
     texts = () if event is None else tuple(assumptions)
@@ -326,11 +290,9 @@ def of_works(
 ) -> Tensor:
     """Return one number of every plan's work, ``(E,)``.
 
-    Parameters
-    ----------
-    plans : sequence of Plan, E of them.
-    name : str.  The attribute of `Plan.work` with this number.
-    device, dtype : Device and type of the result.
+    - `plans`: E of them.
+    - `name`: The attribute of `Plan.work` with this number.
+    - `device`, `dtype`: Device and type of the result.
     """
     return torch.tensor([getattr(plan.work, name) for plan in plans], dtype=dtype, device=device)
 
@@ -338,9 +300,7 @@ def of_works(
 def chain_columns(plan: Plan, n: int) -> dict[str, float]:
     """Return the columns of a result row that describe a chain; none for other plans.
 
-    Parameters
-    ----------
-    n : int.  Number of records.
+    - `n`: Number of records.
     """
     if not isinstance(chain := plan.work, Chain):
         return {}

@@ -39,11 +39,9 @@ SMALLEST, LARGEST = 1e-3, 1e6  # noise multipliers that calibration tries
 class Noise(NamedTuple):
     """What a plan adds to the statistics, in their own units; all 0 without privacy.
 
-    Attributes
-    ----------
-    matrix, vector, eigenvalue : Standard deviations on A, on B, and on the least eigenvalue of A.
-    least : Least eigenvalue that A is to have when it is inverted.
-    margin : How much less than its noisy value the least eigenvalue is taken to be.
+    - `matrix`, `vector`, `eigenvalue`: Standard deviations on A, on B, and on the least eigenvalue of A.
+    - `least`: Least eigenvalue that A is to have when it is inverted.
+    - `margin`: How much less than its noisy value the least eigenvalue is taken to be.
     """
 
     matrix: float = 0.0
@@ -144,17 +142,7 @@ class QuadraticFit:
 
 
 def slope_bound(loss: Loss) -> float:
-    """Return the largest ``||phi'(0, y)||`` over the labels of a loss.
-
-    Raises
-    ------
-    ValueError
-        For a loss without a bound on the labels.
-
-    >>> from dplangevin.problems.losses import LOGISTIC
-    >>> slope_bound(LOGISTIC)
-    0.5
-    """
+    """Return the largest ``||phi'(0, y)||`` over the labels of a loss."""
     if loss.classes > 1:
         y = torch.arange(float(loss.classes))
         return float(loss.slope(torch.zeros(loss.classes, len(y)), y).norm(dim=0).max())

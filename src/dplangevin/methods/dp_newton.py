@@ -27,10 +27,8 @@ FLOOR = 1e-4  # of the smoothness of one record's loss: lambda without noise
 class Work(NamedTuple):
     """What a plan of `DpNewton` has to compute.
 
-    Attributes
-    ----------
-    direction_std : float, >= 0.  s, the noise on the direction for a gradient of norm 1.
-    chain : Chain, of steps 1/lambda.
+    - `direction_std`: >= 0. s, the noise on the direction for a gradient of norm 1.
+    - `chain`: Chain, of steps 1/lambda.
     """
 
     direction_std: float

@@ -28,10 +28,8 @@ AT_ONCE = 4096  # rows whose lengths are computed at a time
 class Work(NamedTuple):
     """What a plan of `DpPrecond` has to compute.
 
-    Attributes
-    ----------
-    moment_std : float, >= 0.  Standard deviation of the noise on the sum of ``x x^T``.
-    chain : Chain, in the coordinates of `DpPrecond`.  Its steps are as long as they are for R^2 = p.
+    - `moment_std`: >= 0. Standard deviation of the noise on the sum of ``x x^T``.
+    - `chain`: in the coordinates of `DpPrecond`. Its steps are as long as they are for R^2 = p.
     """
 
     moment_std: float
@@ -156,12 +154,10 @@ def second_moments(problem: Glm, std: Tensor, seeds: int, rng: torch.Generator) 
 
     All budgets share Z.
 
-    Parameters
-    ----------
-    problem : Glm.  The private rows.
-    std : Tensor (E,), >= 0.  Standard deviations s of the noise.
-    seeds : int.  S.
-    rng : The generator of Z.
+    - `problem`: The private rows.
+    - `std`: (E,), >= 0. Standard deviations s of the noise.
+    - `seeds`: S.
+    - `rng`: The generator of Z.
     """
     p = problem.features
     normals = random.noise(rng, seeds, 1, p, p, device=problem.device)
@@ -172,12 +168,9 @@ def second_moments(problem: Glm, std: Tensor, seeds: int, rng: torch.Generator) 
 class Turned(DefaultSteps):
     """A linear model in coordinates u with ``theta = W u``, as a problem.
 
-    Attributes
-    ----------
-    model : Glm
-    turn : Tensor (S, E, p, p), W; symmetric, in float64.  A row may be far shorter in the new coordinates, and
-        float32 would lose its length.
-    lengths : Tensor (S, E, n), of the rows ``W x_i``.
+    - `turn`: (S, E, p, p), W; symmetric, in float64. A row may be far shorter in the new coordinates, and float32
+      would lose its length.
+    - `lengths`: (S, E, n), of the rows ``W x_i``.
     """
 
     def __init__(self, model: Glm, turn: Tensor) -> None:

@@ -199,11 +199,9 @@ class Sgd(ChainMethod):
 def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) -> Guarantee:
     """Return the guarantee of a chain whose gradients are not bounded: it promises nothing.
 
-    Parameters
-    ----------
-    accountant : Accountant.  The method's own.
-    budget : Budget.  Its delta becomes that of the guarantee.
-    sampling : Sampling.  How the chain draws minibatches.
+    - `accountant`: The method's own.
+    - `budget`: Its delta becomes that of the guarantee.
+    - `sampling`: How the chain draws minibatches.
     """
     drawn: SamplingScheme = "without_replacement" if sampling.scheme == "subset" else sampling.scheme
     return guaranteed(accountant, None, budget, "replace_one", "all_iterates", drawn, ())
@@ -214,9 +212,7 @@ def on_subsets(
 ) -> Guarantee:
     """Return the guarantee of a chain on uniform subsets that releases all iterates (wang2015).
 
-    Parameters
-    ----------
-    event : DpEvent or None.  What the chain does to the data; None without privacy.
+    - `event`: What the chain does to the data; None without privacy.
     """
     assumptions = *facts.rows, *steps.read(facts), "step size, prior and scaling chosen without accounting"
     return guaranteed(
@@ -227,12 +223,10 @@ def on_subsets(
 def check_chain(l2: float, precision: float, samples: int = 1, burn_in: float = 0.0) -> None:
     """Raise ValueError, naming the setting, if a setting of a chain is out of its domain.
 
-    Parameters
-    ----------
-    l2 : float, >= 0.  Weight of the L2 penalty on the mean loss.
-    precision : float, >= 0.  Precision of the Gaussian prior.
-    samples : int, > 0.  Number of iterates to keep.
-    burn_in : float in [0, 1).  Share of the steps that is left out at the start.
+    - `l2`: >= 0. Weight of the L2 penalty on the mean loss.
+    - `precision`: >= 0. Precision of the Gaussian prior.
+    - `samples`: > 0. Number of iterates to keep.
+    - `burn_in`: in [0, 1). Share of the steps that is left out at the start.
     """
     positive(samples=samples)
     not_negative(l2=l2, precision=precision)
@@ -250,17 +244,8 @@ def record_bound(facts: Facts, clip: float | None, method: str, budget: Budget) 
 
     Returns 0 at budget.epsilon = inf.
 
-    Parameters
-    ----------
-    facts : Facts.  The facts of the problem.
-    clip : float, > 0, or None.  Largest norm of a record's gradient; None for no clipping.
-    method : str.  Name of the method in the error message.
-    budget : Budget
-
-    Raises
-    ------
-    ValueError
-        If there is neither a clip nor a bound.
+    - `clip`: > 0, or None. Largest norm of a record's gradient; None for no clipping.
+    - `method`: Name of the method in the error message.
     """
     if budget.epsilon == math.inf:
         return 0.0

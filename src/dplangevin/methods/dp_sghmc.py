@@ -203,10 +203,8 @@ def hamiltonian(
 ) -> Langevin:
     """Return a kernel with velocities, in units of U, that start from N(0, eta I).
 
-    Parameters
-    ----------
-    dynamics : The update of `kernels`.
-    rest : Returns the initial state beside theta and the velocity, for theta ``(S, E, d)``.
+    - `dynamics`: The update of `kernels`.
+    - `rest`: Returns the initial state beside theta and the velocity, for theta ``(S, E, d)``.
     """
     chains, n = [plan.work for plan in plans], problem.facts.n
     eta = schedules(chains, "step", problem.device) / n

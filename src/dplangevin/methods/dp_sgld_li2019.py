@@ -174,11 +174,9 @@ class DpSgldLi2019(ChainMethod):
 def langevin_steps(first: float, steps: int, schedule: StepSchedule) -> torch.Tensor:
     """Return the step sizes eta_t, ``(steps,)`` in float64.
 
-    Parameters
-    ----------
-    first : float, > 0.  eta_1.
-    steps : int, >= 1.  Number of steps.
-    schedule : "fixed", or "decreasing": ``eta_t = eta_1 t^(-1/3)``.
+    - `first`: > 0. eta_1.
+    - `steps`: >= 1. Number of steps.
+    - `schedule`: "fixed", or "decreasing": ``eta_t = eta_1 t^(-1/3)``.
     """
     t = torch.arange(1, steps + 1, dtype=torch.float64)
     return first * t ** (-1 / 3) if schedule == "decreasing" else torch.full_like(t, first)

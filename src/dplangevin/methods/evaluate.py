@@ -37,23 +37,11 @@ def scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
       confidence of a row is max_k p_k, and B_b contains the rows with a confidence in ``((b - 1)/15, b/15]``.
       The value of right is what the row counts for the accuracy: 0, 1 or 1/t.
 
-    Parameters
-    ----------
-    probability : Tensor (S, m, K), K probabilities of each row.
-    y : Tensor (m,) or (1 or S, m), labels in 0..K-1.
+    - `probability`: (S, m, K), K probabilities of each row.
+    - `y`: (m,) or (1 or S, m), labels in 0..K-1.
+    - returns: dict of Tensor (S,) in float64, by the names above.
 
-    Returns
-    -------
-    dict of Tensor (S,) in float64, by the names above.
-
-    Raises
-    ------
-    ValueError
-        For shapes that do not fit, labels outside 0..K-1, and rows that are not probabilities.
-
-    References
-    ----------
-    Brier (1950); Guo et al. (2017), eq. 3, for ece.
+    Source: Brier (1950); Guo et al. (2017), eq. 3, for ece.
     """
     given, confidence, right = _judged(probability, y)
     p = probability.double()
@@ -81,20 +69,10 @@ def all_scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
 def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
     """Compute scores of predicted targets, in the units of the targets.
 
-    Parameters
-    ----------
-    predicted : Tensor (S, E, m)
-    y : Tensor (1 or S, m), targets.
-
-    Returns
-    -------
-    absolute_error, squared_error : Tensor (S, E), means of ``|p - y|`` and of ``(p - y)^2``, as a dict in
-        float64.
-
-    Raises
-    ------
-    ValueError
-        For shapes that do not fit.
+    - `predicted` (S, E, m).
+    - `y`: (1 or S, m), targets.
+    - returns `absolute_error, squared_error`: (S, E), means of ``|p - y|`` and of ``(p - y)^2``, as a dict in
+      float64.
     """
     if y.ndim != 2 or y.shape[1] != predicted.shape[-1] or len(y) not in (1, len(predicted)):
         raise ValueError(
@@ -134,10 +112,8 @@ def mixed(theta: Tensor, shared: bool) -> dict[str, Tensor]:
     If seeds share one data set, they are the chains of one group, and all of them get the same value.  Else
     each seed is a group with one chain.  The result is {} for too few draws.
 
-    Parameters
-    ----------
-    theta : Tensor (S, E, samples, d), draws of a private chain, thinned as they were released.
-    shared : bool, whether the seeds share one data set.
+    - `theta`: (S, E, samples, d), draws of a private chain, thinned as they were released.
+    - `shared`: whether the seeds share one data set.
     """
     seeds, budgets, samples, _ = theta.shape
     if samples < least_draws(seeds if shared else 1):

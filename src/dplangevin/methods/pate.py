@@ -36,12 +36,10 @@ NOISE = 1e-3, 1e9  # in votes: the interval in which calibration searches the no
 class Votes(NamedTuple):
     """The teachers' votes, and the standard normals that all budgets of a run share.
 
-    Attributes
-    ----------
-    counts : Tensor (S, Q, K), float64.  Number of votes for each query and class.
-    tests : Tensor (S, Q).  Normals of the threshold tests.
-    answers : Tensor (S, Q, K).  Normals of the answers.
-    release : Tensor (S, 1).  Normals of the published epsilon.
+    - `counts`: (S, Q, K), float64. Number of votes for each query and class.
+    - `tests`: (S, Q). Normals of the threshold tests.
+    - `answers`: (S, Q, K). Normals of the answers.
+    - `release`: (S, 1). Normals of the published epsilon.
     """
 
     counts: Tensor
@@ -53,12 +51,10 @@ class Votes(NamedTuple):
 class Caps(NamedTuple):
     """Limits for one budget.
 
-    Attributes
-    ----------
-    queries : int.  The largest number of threshold tests.
-    answers : int.  The largest number of answers.
-    answer_std : float.  sigma_2, in votes.
-    budget : Budget.  The budget of these limits.
+    - `queries`: The largest number of threshold tests.
+    - `answers`: The largest number of answers.
+    - `answer_std`: sigma_2, in votes.
+    - `budget`: The budget of these limits.
     """
 
     queries: int

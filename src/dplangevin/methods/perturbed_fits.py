@@ -35,12 +35,10 @@ from dplangevin.samplers.minimise import estimated, minimise, private_minimum
 class Fit(NamedTuple):
     """What a plan of a perturbed fit has to compute.
 
-    Attributes
-    ----------
-    ridge : Lambda, on the summed loss; > 0 if there is noise.
-    scale : Scale of the perturbation b; 0 without privacy.
-    gradient_bound : gamma, the largest norm of the gradient of the summed objective where the solver stops.
-    output_scale : Scale of the noise on the fit, in units of theta; 0 without privacy.
+    - `ridge`: on the summed loss; > 0 if there is noise.
+    - `scale`: Scale of the perturbation b; 0 without privacy.
+    - `gradient_bound`: gamma, the largest norm of the gradient of the summed objective where the solver stops.
+    - `output_scale`: Scale of the noise on the fit, in units of theta; 0 without privacy.
     """
 
     ridge: float
@@ -70,12 +68,10 @@ def output_multiplier(budget: Budget) -> float:
 def fitted(problem: Glm, works: list[Fit], linear: Tensor, noise: Tensor) -> Tensor:
     """Return the fits ``(S, E, d)``, with the noise on them.
 
-    Parameters
-    ----------
-    problem : Glm.  Its rows are private.
-    works : list of Fit, one for each budget.
-    linear : Tensor (S, E, d).  The perturbation b.
-    noise : Tensor (S, E, d).  Noise of scale 1 for the fits.
+    - `problem`: Its rows are private.
+    - `works`: one for each budget.
+    - `linear`: (S, E, d). The perturbation b.
+    - `noise`: (S, E, d). Noise of scale 1 for the fits.
     """
     numbers = torch.tensor(works, dtype=torch.float64, device=problem.device)
     ridge, scale, bound, output = numbers.unbind(-1)

@@ -58,20 +58,13 @@ def priced(
 ) -> dict[str, Any]:
     """Return the columns of a row of results that say what the plan costs and how, and "violated".
 
-    Parameters
-    ----------
-    method, plan, facts : the method, its plan, and the facts of the problem.
-    delta : float, for the proven epsilon.
-    adjacency : neighbour relation of the proven epsilon `epsilon_proven`.
-    names : further prices, see the module's docstring.
-    formula : Accountant of the paper, if it is not the method's own.  It is used for events that it covers.
-    attack : function that returns the columns of an attack.  It is called only for a chain with noise in
-        every step.
-
-    Raises
-    ------
-    ValueError
-        For an unknown price, and for an attack unless adjacency is "replace_one".
+    - `method`, `plan`, `facts`: the method, its plan, and the facts of the problem.
+    - `delta`: float, for the proven epsilon.
+    - `adjacency`: neighbour relation of the proven epsilon `epsilon_proven`.
+    - `names`: further prices, see the module's docstring.
+    - `formula`: Accountant of the paper, if it is not the method's own. It is used for events that it covers.
+    - `attack`: function that returns the columns of an attack. It is called only for a chain with noise in every
+      step.
     """
     if unknown := sorted(set(names) - set(KNOWN)):
         raise ValueError(f"unknown prices {unknown}: an experiment can ask for {', '.join(KNOWN)}")
@@ -125,11 +118,9 @@ def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int]
 
     The function returns the event of the method's guarantee, and the settings of what is done.
 
-    Parameters
-    ----------
-    method : the method.
-    facts : Facts of the problem; the function replaces their number of records.
-    budget : Budget for which the method plans.
+    - `method`: the method.
+    - `facts`: Facts of the problem; the function replaces their number of records.
+    - `budget`: Budget for which the method plans.
     """
 
     def mechanism(n: int) -> Any:
@@ -160,10 +151,7 @@ def spent(plan: Plan, facts: Facts, steps: int, delta: float) -> dict[str, float
 
     Every iterate is visible.
 
-    Parameters
-    ----------
-    plan, facts, steps : as in `first_steps`.
-    delta : float in [0, 1), for the proven epsilon.
+    - `delta`: in [0, 1), for the proven epsilon.
     """
     return both(first_steps(plan, facts, steps), delta)
 
@@ -186,11 +174,9 @@ def both(event: DpEvent, delta: float) -> dict[str, float]:
 def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
     """Return the event of the first steps of a chain with clipped gradients.
 
-    Parameters
-    ----------
-    plan : Plan, whose work is a `Chain`.
-    facts : Facts of the problem, for the number of records.
-    steps : int, the number of steps, >= 1.
+    - `plan`: Plan, whose work is a `Chain`.
+    - `facts`: Facts of the problem, for the number of records.
+    - `steps`: the number of steps, >= 1.
     """
     chain, n = plan.work, facts.n
     moved = chain.sensitivity(n)
@@ -233,15 +219,12 @@ def equal_budget(
 ) -> Budget:
     """Return the budget to give to a method so that its proven epsilon is `target`, see `library.calibrate`.
 
-    Parameters
-    ----------
-    method : the method.
-    facts : Facts of the problem.
-    target : Budget that the proven epsilon is to reach; with epsilon = inf it is returned as it is.
-    adjacency : neighbour relation of the proven epsilon.
-    rtol : float, relative tolerance.
-    accountant : Accountant that computes the proven epsilon.
-    event : function plan -> the event that is priced; by default every iterate is visible.
+    - `method`: the method.
+    - `target`: Budget that the proven epsilon is to reach; with epsilon = inf it is returned as it is.
+    - `adjacency`: neighbour relation of the proven epsilon.
+    - `rtol`: relative tolerance.
+    - `accountant`: Accountant that computes the proven epsilon.
+    - `event`: function plan -> the event that is priced; by default every iterate is visible.
     """
     if target.epsilon == math.inf:
         return target

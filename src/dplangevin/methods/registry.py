@@ -50,16 +50,7 @@ METHODS: Mapping[str, Callable[..., Method]] = {**NAMED, **dict(_classes())}
 
 
 def named(method: str | Method) -> Method:
-    """Return the method of that name; return a `Method` unchanged.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name, with similar names in the message; and for an object that is no method.
-
-    >>> named("dpvi").clip
-    1.0
-    """
+    """Return the method of that name; return a `Method` unchanged."""
     if isinstance(method, type):
         raise ValueError(f"method {method.__name__} is a class: give an instance, {method.__name__}()")
     if not isinstance(method, str):

@@ -31,11 +31,9 @@ AT_ONCE = 200  # number of queries that a stack of networks classifies together
 class Labels(NamedTuple):
     """The result of the votes on Q queries, each tensor ``(S, E, Q)``.
 
-    Attributes
-    ----------
-    asked : Tensor, bool.  True for queries that were tested.
-    answered : Tensor, bool.  True for queries that were answered.
-    winner : Tensor, int.  The class that won the noisy vote.
+    - `asked`: True for queries that were tested.
+    - `answered`: True for queries that were answered.
+    - `winner`: The class that won the noisy vote.
     """
 
     asked: Tensor
@@ -55,13 +53,11 @@ class Learner(Protocol):
 
         Record i belongs to teacher i mod count.  This is fixed beforehand, as the guarantee needs.
 
-        Parameters
-        ----------
-        problem : Problem.  The records, and the test rows.
-        count : int, >= 1.  Number of teachers.
-        queries : Tensor (S, Q).  Indices of test rows.
-        seed : int.  Seed of the random streams.
-        workspace : Workspace.  Where votes and checkpoints may be stored.
+        - `problem`: The records, and the test rows.
+        - `count`: >= 1. Number of teachers.
+        - `queries`: (S, Q). Indices of test rows.
+        - `seed`: Seed of the random streams.
+        - `workspace`: Where votes and checkpoints may be stored.
         """
         ...
 
@@ -72,13 +68,11 @@ class Learner(Protocol):
 
         Without an answered query, theta stays at its start, except for the effect of a penalty.
 
-        Parameters
-        ----------
-        problem : Problem.  Only its test rows are learned from.
-        queries : Tensor (S, Q).  Indices of test rows.
-        labels : Labels.  The result of the votes on these queries.
-        seed : int.  Seed of the random streams.
-        workspace : Workspace.  Where checkpoints may be stored.
+        - `problem`: Only its test rows are learned from.
+        - `queries`: (S, Q). Indices of test rows.
+        - `labels`: The result of the votes on these queries.
+        - `seed`: Seed of the random streams.
+        - `workspace`: Where checkpoints may be stored.
         """
         ...
 
@@ -185,12 +179,9 @@ class Descent:
     each epoch.  The last minibatch of an epoch may be smaller.  It may be empty if other networks have more
     examples.
 
-    Attributes
-    ----------
-    momentum : float in [0, 1).
-    decay : float, >= 0.  Weight of an L2 penalty.
-    chunk : int, >= 1.  Number of teachers trained together, as one stack; it affects the result only by
-        rounding.
+    - `momentum`: in [0, 1).
+    - `decay`: >= 0. Weight of an L2 penalty.
+    - `chunk`: >= 1. Number of teachers trained together, as one stack; it affects the result only by rounding.
     """
 
     step: float
@@ -216,10 +207,8 @@ class Descent:
         If a step of a network is not finite, the network stays where it was, with velocity 0.  An error would
         stop all networks because of the records of one.
 
-        Parameters
-        ----------
-        own : Tensor (S, size).  Indices of each network's examples; -1 for none.
-        keys : Returns numbers in [0, 1), ``(S, size)``, whose order is the order of the examples in an epoch.
+        - `own`: (S, size). Indices of each network's examples; -1 for none.
+        - `keys`: Returns numbers in [0, 1), ``(S, size)``, whose order is the order of the examples in an epoch.
         """
         theta, velocity = state.theta, state.velocity
         rates = Steps(self.step, schedule="cosine").sizes(problem.facts, self.steps)

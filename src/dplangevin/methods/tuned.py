@@ -252,13 +252,7 @@ def charged(text: str, tuned: Mapping[str, Any]) -> str:
 
 
 def held_rows(n: int, share: float) -> int:
-    """Return the number of rows that are held back, at least 1.
-
-    Raises
-    ------
-    ValueError
-        For fewer than two rows.
-    """
+    """Return the number of rows that are held back, at least 1."""
     require(n >= 2, f"tuning needs rows to learn from and rows to score on, not {n} in all")
     return min(max(1, round(share * n)), n - 1)
 
@@ -316,12 +310,10 @@ def _number(field: str, value: float, whole: bool) -> float:
 def drawn_runs(rng: torch.Generator, mean: float, shape: float, *size: int) -> Tensor:
     """Draw numbers of runs, by inversion of their law, on the CPU.
 
-    Parameters
-    ----------
-    rng : The generator of the draws.
-    mean : float, >= 1.  Mean of the number of runs.
-    shape : float in [0, inf].  Law of the number of runs, see `Tuned`.
-    *size : int.  Shape of the result.
+    - `rng`: The generator of the draws.
+    - `mean`: >= 1. Mean of the number of runs.
+    - `shape`: in [0, inf]. Law of the number of runs, see `Tuned`.
+    - `*size`: Shape of the result.
     """
     first, table = _table(mean, shape)
     drawn = random.uniform(rng, math.prod(size)).cpu().numpy()

@@ -50,10 +50,7 @@ class NoCommonRange(ValueError):
 class Interval(NamedTuple):
     """A mean (accuracy, unitless) with its confidence limits, which are nan for a single value.
 
-    Attributes
-    ----------
-    mean, low, high : float
-        The mean, and its lower and upper limit.
+    - `mean`, `low`, `high`: The mean, and its lower and upper limit.
     """
 
     mean: float
@@ -68,15 +65,10 @@ class Interval(NamedTuple):
 class Comparison(NamedTuple):
     """A paired difference compared with a threshold.
 
-    Attributes
-    ----------
-    interval : Interval
-        Of the mean difference over points.
-    above, below : list of float
-        The ε at which the difference alone is significantly above or below the threshold, by Holm's method
-        over all points.
-    points, repeats : int
-        Number of points and of repeats.
+    - `interval`: Of the mean difference over points.
+    - `above`, `below`: The ε at which the difference alone is significantly above or below the threshold, by Holm's
+      method over all points.
+    - `points`, `repeats`: Number of points and of repeats.
     """
 
     interval: Interval
@@ -92,17 +84,8 @@ class Comparison(NamedTuple):
 def t_interval(values: np.ndarray | pd.Series, level: float = LEVEL) -> Interval:
     """Return the Student interval `mean +- t_{(1+level)/2, n-1} s / sqrt(n)` over independent repeats.
 
-    Parameters
-    ----------
-    values : ndarray or Series (n,)
-        Finite values. For n = 1 the limits are nan.
-    level : float
-        Confidence level in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        If there are no values, or if one is not finite.
+    - `values`: ndarray or Series (n,). Finite values. For n = 1 the limits are nan.
+    - `level`: Confidence level in (0, 1).
     """
     array = np.asarray(values, dtype=float)
     if array.size == 0 or not np.isfinite(array).all():
@@ -126,10 +109,8 @@ def welch(terms: Sequence[tuple[float, pd.Series]]) -> Interval:
     It is by Welch (1947), with Satterthwaite's degrees of freedom. The limits are nan if any mean has one
     seed.
 
-    Parameters
-    ----------
-    terms : sequence of (float, Series)
-        Weight, and the values by seed. The weights 1 and -1 give the difference of two means.
+    - `terms`: sequence of (float, Series). Weight, and the values by seed. The weights 1 and -1 give the difference
+      of two means.
     """
     mean, error, freedom = _welch(terms)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error if error else error
@@ -188,10 +169,7 @@ def power_law(rows: pd.DataFrame, x: str) -> Interval:
     method, these are `(high - low)/(2 z value)`. If no value has a spread, as in closed form, the weights are
     equal and the interval is a point.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Independent positive values with 95 % limits, in the columns value, low and high, at two or more x.
+    - `rows`: Independent positive values with 95 % limits, in the columns value, low and high, at two or more x.
     """
     z = ndtri((1 + LEVEL) / 2)
     error = (rows.high - rows.low) / (2 * z * rows.value)
@@ -218,19 +196,9 @@ def select(
 ) -> pd.DataFrame:
     """Return the rows of one metric of one method on one data set.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Long form, with one row for each repeat and metric.
-    dataset, method, experiment, metric : str
-        Values that the rows have in the columns of these names.
-    variant : str
-        If the method was run in this variant, only its rows are returned, otherwise those of all variants.
-
-    Raises
-    ------
-    ValueError
-        For runs without such rows.
+    - `runs`: Long form, with one row for each repeat and metric.
+    - `dataset`, `method`, `experiment`, `metric`: Values that the rows have in the columns of these names.
+    - `variant`: If the method was run in this variant, only its rows are returned, otherwise those of all variants.
     """
     keep = (
         runs.metric.eq(metric)
@@ -253,12 +221,8 @@ def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     Points with epsilon 0 or infinite are left out. A non-private method has only infinite budgets. Its single
     column is labelled inf, and its accuracy holds at every budget.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Accuracy rows of one variant and one scaling, as from `select`.
-    axis : str
-        "promised" or "proven" (see the module); ValueError for any other.
+    - `rows`: Accuracy rows of one variant and one scaling, as from `select`.
+    - `axis`: "promised" or "proven" (see the module); ValueError for any other.
     """
     if axis not in AXES:
         raise ValueError(f"axis {axis!r} is unknown: use one of {AXES}")
@@ -309,19 +273,8 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: flo
     the first curve, and on the proven axis at the points of both. A non-private method takes the points of
     the other.
 
-    Parameters
-    ----------
-    first, second : DataFrame
-        Accuracy rows, as from `select`.
-    factor : float
-        The accuracy of the second method is taken at factor * epsilon.
-
-    Raises
-    ------
-    NoCommonRange
-        If the methods share no point, or if a chain has diverged in every repeat.
-    ValueError
-        If the repeats differ.
+    - `first`, `second`: Accuracy rows, as from `select`.
+    - `factor`: The accuracy of the second method is taken at factor * epsilon.
     """
     one, two = curve(first, axis), curve(second, axis)
     if not one.index.equals(two.index):
@@ -360,14 +313,9 @@ def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> 
     (Holm). A repeat in which a chain has diverged (nan) does not count at any point. Otherwise a method would
     be spared the budgets at which it fails.
 
-    Parameters
-    ----------
-    gap : DataFrame (repeats, points)
-        As from `difference`.
-    threshold : float
-        A difference of accuracy.
-    level : float
-        Confidence level of the interval, in (0, 1).
+    - `gap`: DataFrame (repeats, points). As from `difference`.
+    - `threshold`: A difference of accuracy.
+    - `level`: Confidence level of the interval, in (0, 1).
     """
     gap = gap.dropna()
     tested = holm([paired_p(gap[point], threshold) for point in gap.columns])
@@ -421,17 +369,9 @@ def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
     share of the majority class (metric `majority_accuracy`) becomes rows of the method `majority`. Raise
     ValueError if a repeat occurs twice.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Long form, with one row for each repeat and metric.
-
-    Returns
-    -------
-    DataFrame
-        Columns SUMMARY_COLUMNS. Values that are not finite come from diverged chains. They are left out, and
-        `diverged` counts them. sd, low and high are nan for a single repeat; the mean is nan if no repeat is
-        left.
+    - `runs`: Long form, with one row for each repeat and metric.
+    - returns: Columns SUMMARY_COLUMNS. Values that are not finite come from diverged chains. They are left out, and
+      `diverged` counts them. sd, low and high are nan for a single repeat; the mean is nan if no repeat is left.
     """
     selected = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
     selected.loc[selected.metric.eq(MAJORITY), "method"] = "majority"
@@ -466,22 +406,12 @@ def seed_summaries(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[d
 
     Raise ValueError if a seed occurs twice.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        One row for each seed of each setting.
-    keys : sequence of str
-        Columns whose values define a setting; settings come in order of appearance.
-
-    Yields
-    ------
-    row : dict
-        The values of `keys`. accuracy and log_loss are means over seeds; sd, low and high are the standard
-        deviation and the 95 % Student interval of the accuracy. seeds is the number of seeds. violated is as
-        in the rows. Seeds whose chain has diverged (accuracy nan) are left out. sd, low and high are nan for
-        one seed.
-    group : DataFrame
-        The rows of the setting.
+    - `frame`: One row for each seed of each setting.
+    - `keys`: Columns whose values define a setting; settings come in order of appearance.
+    - yields `row`: The values of `keys`. accuracy and log_loss are means over seeds; sd, low and high are the
+      standard deviation and the 95 % Student interval of the accuracy. seeds is the number of seeds. violated is as
+      in the rows. Seeds whose chain has diverged (accuracy nan) are left out. sd, low and high are nan for one seed.
+    - yields `group`: The rows of the setting.
     """
     for values, group in frame.groupby([*keys], sort=False, dropna=False):
         if group.seed.duplicated().any():

@@ -34,9 +34,7 @@ RECOMPUTE = "DPL_RECOMPUTE"  # environment variable: use no rows of existing res
 def csv_bytes(frame: pd.DataFrame, digits: int | None = 10) -> bytes:
     """Return a frame as CSV.
 
-    Parameters
-    ----------
-    digits : int or None, significant digits of a number; None: as many as restore each number exactly.
+    - `digits`: significant digits of a number; None: as many as restore each number exactly.
     """
     form = None if digits is None else f"%.{digits}g"
     return frame.to_csv(index=False, float_format=form, lineterminator="\n").encode()
@@ -45,14 +43,12 @@ def csv_bytes(frame: pd.DataFrame, digits: int | None = 10) -> bytes:
 class Rows(NamedTuple):
     """Rows of a CSV file, as they are written there.
 
-    Attributes
-    ----------
-    header : str, a line without its line end.
-    text : str, the lines, each with its line end.
-    environment : str, date, commit and computing environment (`pipeline.environment`) of the rows; "" if unknown.
-    renewed : str; if earlier code computed the rows: how it was shown that the code of their key gives the
-        same rows, see pipelines/verify.py.
-    begun : str, norms after the first steps of a long computation, see `executor.Done`.
+    - `header`: a line without its line end.
+    - `text`: the lines, each with its line end.
+    - `environment`: date, commit and computing environment (`pipeline.environment`) of the rows; "" if unknown.
+    - `renewed`: str; if earlier code computed the rows: how it was shown that the code of their key gives the same
+      rows, see pipelines/verify.py.
+    - `begun`: norms after the first steps of a long computation, see `executor.Done`.
     """
 
     header: str
@@ -103,13 +99,10 @@ def write_rows(
 ) -> Rows:
     """Write the rows of a task, then their size, sha256 and computing environment, and return them.
 
-    Parameters
-    ----------
-    folder, name : see `cached_rows`.
-    frame : DataFrame, the rows.
-    digits : int or None, as in `csv_bytes`.
-    environment, begun : str, as in `Rows`.
-    durable : bool, as in `atomic_path`.
+    - `frame`: the rows.
+    - `digits`: int or None, as in `csv_bytes`.
+    - `environment`, `begun`: str, as in `Rows`.
+    - `durable`: bool, as in `atomic_path`.
     """
     content = csv_bytes(frame, digits)
     write(folder, {f"{name}.csv": content}, durable=durable)
@@ -128,11 +121,9 @@ def _undamaged(path: Path) -> Rows | None:
 class Store:
     """The stored tasks of a result, which is one CSV file or several tables that have the same tasks.
 
-    Parameters
-    ----------
-    paths : the CSV files in git.
-    folder : folder of finished tasks that are not yet in a result.
-    digits : int, significant digits of a number.
+    - `paths`: the CSV files in git.
+    - `folder`: folder of finished tasks that are not yet in a result.
+    - `digits`: significant digits of a number.
     """
 
     def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
@@ -230,10 +221,8 @@ def listed(path: Path, folder: Path | None = None) -> dict[str, Rows]:
 
     If some tasks do not match, or a file is damaged, a line on stderr says so.
 
-    Parameters
-    ----------
-    folder : Path or None, the folder of the `Store`.  If `Store.write` was killed, the list may lie there
-        and not yet beside the result.
+    - `folder`: the folder of the `Store`. If `Store.write` was killed, the list may lie there and not yet beside the
+      result.
     """
     units = beside(path)
     try:

@@ -40,11 +40,9 @@ SEEN = 5.0  # seconds between two counts of the workers
 class Job(NamedTuple):
     """The data that all calls share.
 
-    Attributes
-    ----------
-    function : callable of one argument.
-    code : names of modules or objects that the function calls.
-    versions : mapping, what `versions` returns in the submitting process; a worker must have the same.
+    - `function`: callable of one argument.
+    - `code`: names of modules or objects that the function calls.
+    - `versions`: what `versions` returns in the submitting process; a worker must have the same.
     """
 
     function: Callable[[Any], Any]
@@ -94,11 +92,7 @@ def _code(name: str) -> str:
 class Cluster:
     """The workers of a scheduler.
 
-    Parameters
-    ----------
-    address : str, such as tcp://HOST:8786, or the path of an existing scheduler file; anything else is a
-        ValueError.
-    resources, code : as in `pipeline.executor.computed`.
+    - `address`: such as tcp://HOST:8786, or the path of an existing scheduler file; anything else is a ValueError.
     """
 
     def __init__(self, address: str, resources: Resources, code: Sequence[str]) -> None:
@@ -148,16 +142,10 @@ class Cluster:
     def gathered(self, client: Client, job: bytes, left: Mapping[int, Any], name: str) -> Iterator[Done[Any]]:
         """Yield the outcomes of the calls in `left`.
 
-        Parameters
-        ----------
-        client : Client of the scheduler.
-        job : bytes, the pickled `Job`.
-        left : mapping of the number of each call to its argument.
-        name : str, the name of the job on the workers; the keys of the calls begin with it.
-
-        Raises
-        ------
-        _Lost, OSError : The connection is lost.
+        - `client`: Client of the scheduler.
+        - `job`: the pickled `Job`.
+        - `left`: mapping of the number of each call to its argument.
+        - `name`: the name of the job on the workers; the keys of the calls begin with it.
         """
         offered = self.accepted(client)
         resources = self.requested(offered)
@@ -202,13 +190,7 @@ class Cluster:
         client.unregister_worker_plugin(name)
 
     def error_for_user(self, client: Client, error: Exception) -> Exception:
-        """Return an error, for the user, for a call that no worker finished.
-
-        Raises
-        ------
-        ValueError : A worker that joined later refuses the call, because it has other versions.
-        _Lost : The worker that refused the call has left.
-        """
+        """Return an error, for the user, for a call that no worker finished."""
         if isinstance(error, Refused):
             self.accepted(client)
             self.refusals += 1
@@ -226,13 +208,7 @@ class Cluster:
         return error
 
     def accepted(self, client: Client) -> dict[str, Mapping[str, float]]:
-        """Return the resources of the workers by address; wait until there is a worker.
-
-        Raises
-        ------
-        ValueError : A worker has other versions than this process, or several threads; the message says
-            which.
-        """
+        """Return the resources of the workers by address; wait until there is a worker."""
         if not client.nthreads():
             print(f"{self.address} has no worker yet: waiting for the first", file=sys.stderr)
             client.wait_for_workers(1)
@@ -267,13 +243,7 @@ class Cluster:
         return {address: workers[address]["resources"] if address in workers else {} for address in answers}
 
     def requested(self, offered: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-        """Return the resources to request for a call: those that it needs and that a worker declares.
-
-        Raises
-        ------
-        ValueError : No worker has enough of them, so that a call would wait for ever.  Or the workers would draw
-            random numbers on another kind of device than this process.
-        """
+        """Return the resources to request for a call: those that it needs and that a worker declares."""
         declared = {name for each in offered.values() for name in each}
         kind = os.environ.get("DPL_DEVICE") or "auto"
         if kind not in ("auto", "cpu", "cuda"):  # which of its GPUs a worker uses is the worker's affair

@@ -151,15 +151,7 @@ def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> d
 
 
 def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
-    """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved.
-
-    Raises
-    ------
-    ConfigError
-        A file is not valid YAML (`yaml_file`). An override cannot be parsed or names no key. A file or an
-        interpolation does not exist. A mandatory value (`???`) is missing. A key of `conf/scale/` exists
-        nowhere else in `conf/`.
-    """
+    """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved."""
     folder = _checked(overrides, conf)
     cfg = _compose(overrides, folder)
     if missing := sorted(OmegaConf.missing_keys(cfg)):
@@ -224,11 +216,6 @@ def register(folder: Path, overrides: Iterable[str] = ()) -> None:
     The values stand in `all` itself, because Hydra takes .02 s for each file that a defaults list names. Its defaults
     are only the files that have defaults themselves, and those that an override replaces or deletes. It
     leaves out a file that the defaults of a file of `conf/pipeline` add: only that pipeline has it.
-
-    Raises
-    ------
-    ConfigError
-        A file is not valid YAML, or a value is no valid interpolation.
     """
     added = "".join(path.read_text(encoding="utf-8") for path in folder.glob("pipeline/*.yaml"))
     named = {override.partition("=")[0] for override in overrides}

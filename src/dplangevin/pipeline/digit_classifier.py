@@ -29,13 +29,11 @@ GREYS = 16  # grey levels of a pixel in the table, one hexadecimal digit
 class DigitClassifier:
     """The discriminator's layers as a classifier of the K classes, trained by SGD with momentum.
 
-    Parameters
-    ----------
-    images : int > 0, number of images that are generated for the scores.
-    sure : float in (1/K, 1); an image is recognised if its most probable class has at least this probability.
-    least : float > 0; a class is covered if at least this share of the images is recognised as it.
-    shown : int > 0, number of images of the first seed in the table.
-    step, batch, epochs : step size, batch size and epochs of the classifier's training.
+    - `images`: > 0, number of images that are generated for the scores.
+    - `sure`: in (1/K, 1); an image is recognised if its most probable class has at least this probability.
+    - `least`: > 0; a class is covered if at least this share of the images is recognised as it.
+    - `shown`: > 0, number of images of the first seed in the table.
+    - `step`, `batch`, `epochs`: step size, batch size and epochs of the classifier's training.
     """
 
     def __init__(
@@ -87,15 +85,13 @@ class DigitClassifier:
 
         Without a generator, only accuracy_single can be returned.
 
-        Returns
-        -------
-        accuracy_single : Tensor (S, E), on the test rows; only if several iterates are kept, because the
-            usual accuracy averages their predictions.
-        recognised : Tensor (S, E), share of the generated images with a class of probability at least `sure`.
-        digits_covered : Tensor (S, E), number of classes that at least the share `least` of the images is
-            recognised as.
-        digit_entropy : Tensor (S, E), entropy of the classes of recognised images, in nats, at most ln K; 0
-            if no image is recognised.
+        - returns `accuracy_single`: (S, E), on the test rows; only if several iterates are kept, because the usual
+          accuracy averages their predictions.
+        - returns `recognised`: (S, E), share of the generated images with a class of probability at least `sure`.
+        - returns `digits_covered`: (S, E), number of classes that at least the share `least` of the images is
+          recognised as.
+        - returns `digit_entropy`: (S, E), entropy of the classes of recognised images, in nats, at most ln K; 0 if no
+          image is recognised.
         """
         last, metrics = theta[:, :, -1], {}
         if theta.shape[2] > 1:
@@ -127,10 +123,7 @@ class DigitClassifier:
 def coverage(p: Tensor, sure: float, least: float) -> dict[str, Tensor]:
     """Return recognised, digits_covered and digit_entropy, see `DigitClassifier.metrics`.
 
-    Parameters
-    ----------
-    p : Tensor (S, E, n, K), probabilities of the K classes for n images.
-    sure, least : float, see `DigitClassifier`.
+    - `p`: (S, E, n, K), probabilities of the K classes for n images.
     """
     confidence, digit = p.double().max(-1)
     counted = torch.nn.functional.one_hot(digit, p.shape[-1]) * (confidence >= sure)[..., None]

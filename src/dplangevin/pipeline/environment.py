@@ -134,14 +134,12 @@ def processor() -> str:
 class Move(NamedTuple):
     """How far the numbers of tasks moved when they were computed again.
 
-    Attributes
-    ----------
-    units : int, number of tasks.
-    same : int, number of tasks with the same bytes.
-    largest : dict, for the other tasks: the largest |new - old| by column or metric, relative to the standard
-        error of the mean over the seeds where there are several, else to |old| (at least SMALL); infinite if the
-        columns, the number of rows or a text differ.
-    environments : the computing environments of these other tasks, before and now.
+    - `units`: number of tasks.
+    - `same`: number of tasks with the same bytes.
+    - `largest`: dict, for the other tasks: the largest |new - old| by column or metric, relative to the standard
+      error of the mean over the seeds where there are several, else to |old| (at least SMALL); infinite if the
+      columns, the number of rows or a text differ.
+    - `environments`: the computing environments of these other tasks, before and now.
     """
 
     units: int

@@ -41,14 +41,12 @@ class Resources(NamedTuple):
 class Done(NamedTuple, Generic[R]):
     """The outcome of one call.
 
-    Attributes
-    ----------
-    number : int, that of the argument.
-    value : the returned value; None if the call failed.
-    error : Exception or None, why the call failed.
-    environment : str, the computing environment (`pipeline.environment.described`).
-    seconds : float, the time that the call took.
-    begun : str, the norms that its `Checkpoint` noted after the first steps of a long computation, else "".
+    - `number`: int, that of the argument.
+    - `value`: the returned value; None if the call failed.
+    - `error`: why the call failed.
+    - `environment`: the computing environment (`pipeline.environment.described`).
+    - `seconds`: the time that the call took.
+    - `begun`: the norms that its `Checkpoint` noted after the first steps of a long computation, else "".
     """
 
     number: int
@@ -62,10 +60,7 @@ class Done(NamedTuple, Generic[R]):
 class CallResults(NamedTuple):
     """Where the results of calls are stored.  Every call returns the tables, by name, of each of its tasks.
 
-    Attributes
-    ----------
-    store : Store of the tasks.
-    keys : for each call, the keys of its tasks.
+    - `keys`: for each call, the keys of its tasks.
     """
 
     store: Store
@@ -89,15 +84,8 @@ def computed(
 
     An Exception in one call does not stop the others.
 
-    Parameters
-    ----------
-    code : names of modules or objects that the function calls.  Workers must have the same ones.
-    results : CallResults or None; if given, results are stored before they are yielded.
-
-    Raises
-    ------
-    ValueError : The scheduler cannot be reached or its workers are refused; then nothing is computed.  Or a
-        process of this machine was killed; outcomes of calls that finished before it have been yielded.
+    - `code`: names of modules or objects that the function calls. Workers must have the same ones.
+    - `results`: CallResults or None; if given, results are stored before they are yielded.
     """
     for done in _computed_now(function, arguments, resources, code):
         if results and done.error is None:

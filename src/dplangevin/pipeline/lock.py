@@ -62,12 +62,7 @@ class Busy(LockError):
 
 @contextmanager
 def run(command: str) -> Iterator[None]:
-    """Hold the lock of the checkout in the working folder.
-
-    Raises
-    ------
-    Busy : Another run holds it, and this process is not a part of that run.
-    """
+    """Hold the lock of the checkout in the working folder."""
     with _released(_take_run(command, os.getpid())[1]):
         yield
 
@@ -82,10 +77,6 @@ def stage() -> Iterator[None]:
     """Hold the lock of a stage, and end this process when its run ends.
 
     If DVC started this process, the stage is a part of that run. Otherwise it is a run of its own.
-
-    Raises
-    ------
-    Busy : Another run is at work.
     """
     own, driver = os.getpid(), _driver()
     leader, lock = _take_run(_command(driver), driver)

@@ -54,12 +54,7 @@ BOUNDS = ("row_norm_bound", "row_bound", "public")  # public bounds on lengths, 
 
 
 def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
-    """Return the file of a manifest; make it if it is missing or differs from what the manifest states.
-
-    Raises
-    ------
-    DataError : The file cannot be made, or the new file differs, too.
-    """
+    """Return the file of a manifest; make it if it is missing or differs from what the manifest states."""
     manifest, own = read(cfg, kind, name), path_of(kind, name)
     places = [own] if (home := origin()) is None else [own, home / own]
     for path in places:
@@ -96,10 +91,8 @@ class Prepared:
 
     In another process it makes the file in that process's working folder and checks it against `sent`.
 
-    Attributes
-    ----------
-    path : place of a file of `prepared`; None for the file of a manifest.
-    sent : the manifests, by path, of the process that pickled this object; None in that process itself.
+    - `path`: place of a file of `prepared`; None for the file of a manifest.
+    - `sent`: the manifests, by path, of the process that pickled this object; None in that process itself.
     """
 
     cfg: DictConfig
@@ -141,11 +134,8 @@ def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any])
     No stage makes this file and no manifest states it.  Its name contains the hash of all its inputs, also of
     the sha256 of its sources.  It is made where it is needed.
 
-    Parameters
-    ----------
-    cfg, name : see `ensure`.
-    kind : "dataset" or "features".
-    settings : mapping of the dotted names of fields to their values.
+    - `kind`: "dataset" or "features".
+    - `settings`: mapping of the dotted names of fields to their values.
     """
     changed = copy.deepcopy(cfg)
     OmegaConf.set_struct(changed, False)
@@ -156,12 +146,7 @@ def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any])
 
 
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
-    """Return a manifest.
-
-    Raises
-    ------
-    DataError : It is missing or damaged; the message names the stage that writes it.
-    """
+    """Return a manifest."""
     path, again = manifest_path(kind, name), f"dvc repro {stage_of(cfg, kind, name)}"
     try:
         sent = _SENT.get()
@@ -189,10 +174,6 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
 
     Nothing is done if the manifest has the current inputs, and the file is missing, as the manifest states, or
     made on this machine from the same inputs.
-
-    Raises
-    ------
-    DataError : Weights in git differ from what the manifest states.
     """
     made_of, path = inputs(cfg, kind, name), path_of(kind, name)
     manifest: dict[str, Any] = {"inputs": None}
@@ -251,14 +232,7 @@ def _write(kind: str, name: str, manifest: Mapping[str, Any]) -> None:
 def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> None:
     """Make a file, at its place or at `target`, and first all its inputs.
 
-    Parameters
-    ----------
-    cfg, kind, name : see `ensure`.
-    target : Path or None, where the file is written; None: at its place (`path_of`).
-
-    Raises
-    ------
-    DataError, DataUnavailable : The file cannot be made, or its sources cannot be had.
+    - `target`: where the file is written; None: at its place (`path_of`).
     """
     makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
     if name not in known(cfg, kind):
@@ -268,13 +242,7 @@ def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> N
 
 
 def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
-    """Return the weights in git whose header states these inputs; None if there are none.
-
-    Raises
-    ------
-    DataError : The file cannot be read; or the process that sent the manifests has it, and this checkout
-        lacks it.
-    """
+    """Return the weights in git whose header states these inputs; None if there are none."""
     path = BUNDLED / path_of(kind, name).name
     if not trained(cfg, kind, name):
         return None

@@ -38,17 +38,14 @@ WORDS = tuple(field.name for field in fields(RunConfig))  # of an entry of `runs
 class Run(NamedTuple):
     """One entry of an experiment: a method with its settings, at some budgets.
 
-    Attributes
-    ----------
-    name : str, name of the run.
-    method, problem : str, names in conf/method and conf/problem.
-    config : dict, the method's config with all settings merged in.
-    epsilons : list of float, the budgets; [inf] without privacy.
-    seeds : int, number of seeds.
-    block : str, the part of a table that the run belongs to.
-    stream : str, name of the random stream; chains of one stream draw the same minibatches and noise.
-    assumptions : list of str, texts for the column "assumptions": its own, those of its data set and those of
-        the experiment.
+    - `name`: name of the run.
+    - `method`, `problem`: names in conf/method and conf/problem.
+    - `config`: the method's config with all settings merged in.
+    - `epsilons`: the budgets; [inf] without privacy.
+    - `seeds`: number of seeds.
+    - `block`: the part of a table that the run belongs to.
+    - `stream`: name of the random stream; chains of one stream draw the same minibatches and noise.
+    - `assumptions`: texts for the column "assumptions": its own, those of its data set and those of the experiment.
     """
 
     name: str
@@ -67,14 +64,10 @@ class Task(NamedTuple):
 
     Results call it a unit: `runs.units.json` lists the tasks of `runs.csv`.
 
-    Attributes
-    ----------
-    run : Run.
-    scaling : str.
-    epsilons : list of float, the budgets of this task.
-    method_changes, problem_changes, data_changes : dict, what the variant changes, by dotted name.
-    problem : dict, the problem's config with its changes.
-    data_subset : dict, the fields that select the rows to train on, see `data.splits.subset`.
+    - `epsilons`: the budgets of this task.
+    - `method_changes`, `problem_changes`, `data_changes`: what the variant changes, by dotted name.
+    - `problem`: the problem's config with its changes.
+    - `data_subset`: the fields that select the rows to train on, see `data.splits.subset`.
     """
 
     run: Run
@@ -124,10 +117,6 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the entries of an experiment's runs, by name of the run.
 
     A name in `methods` is a run of that method.  An entry in `runs` can state more.
-
-    Raises
-    ------
-    ValueError : An entry has an unknown word, or a run has a reserved name.
     """
     entries = {str(name): {"method": str(name)} for name in spec.get("methods") or []}
     for name, entry in (spec.get("runs") or {}).items():
@@ -185,10 +174,6 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     The config of a run's method is its entry in conf/method.  The experiment's `settings` for that method
     change it, then the run's own `settings`.  An entry with `datasets` applies to those data sets only.  An
     entry with `tuned` has the experiment's text `tuned` as an assumption.
-
-    Raises
-    ------
-    ValueError : A run is tuned, but the experiment does not say how.
     """
     spec = cfg.experiment[experiment]
     shared = [*(data_entry(cfg, dataset).get("assumptions") or []), *(spec.get("assumptions") or [])]
@@ -231,10 +216,6 @@ def tasks_of(cfg: DictConfig, experiment: str, run: Run, dataset: str) -> Iterat
     The experiment's `vary` says which fields vary.  Under the name of a run it lists fields of that run's
     method.  Under `problem` and `dataset` it lists fields of the named problems and data sets.  Every point
     of the grid is a variant.
-
-    Raises
-    ------
-    ValueError : Two variants have the same name.
     """
     spec, base, data = cfg.experiment[experiment], plain(cfg.problem[run.problem]), data_entry(cfg, dataset)
     vary = plain(spec.get("vary") or {})
@@ -373,12 +354,7 @@ def unknown_names(spec: DictConfig, runs: Sequence[Run]) -> Iterator[str]:
 
 
 def budgeted(config: Mapping[str, Any]) -> bool:
-    """Return whether a method spends privacy.
-
-    Raises
-    ------
-    ValueError : The class of the method cannot be imported; the message says what to do.
-    """
+    """Return whether a method spends privacy."""
     name = config["_target_"]
     try:
         method: Any = get_class(name)
@@ -396,16 +372,10 @@ def budgets(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) 
     The entry's own `epsilons` come first, else those that the experiment gives for the data set: a list, or
     lists by run.  `default` stands for the other data sets, and for the other runs.
 
-    Parameters
-    ----------
-    spec : DictConfig, the experiment's entry in conf/experiment.
-    dataset : str, name of the data set.
-    run : str, name of the run.
-    entry : mapping, the run's entry, see `named`.
-
-    Raises
-    ------
-    ValueError : The experiment's `epsilons` have no list for the data set or for the run.
+    - `spec`: the experiment's entry in conf/experiment.
+    - `dataset`: name of the data set.
+    - `run`: name of the run.
+    - `entry`: the run's entry, see `named`.
     """
     if "epsilons" in entry:
         return [float(epsilon) for epsilon in entry["epsilons"] or [math.inf]]
@@ -433,12 +403,7 @@ def delta(cfg: DictConfig, spec: Mapping[str, Any] | DictConfig, n: int) -> floa
 
 
 def method_config(cfg: DictConfig, spec: DictConfig, method: str) -> dict[str, Any]:
-    """Return the config of a method with the experiment's `settings` for it.
-
-    Raises
-    ------
-    ValueError : conf/method has no such name.
-    """
+    """Return the config of a method with the experiment's `settings` for it."""
     if method not in cfg.method:
         raise ValueError(f"no method {method!r}: conf/method has {', '.join(map(str, cfg.method))}")
     return merged(plain(cfg.method[method]), plain(spec.get("settings") or {}).get(method, {}))

@@ -21,11 +21,9 @@ class Reference(NamedTuple):
 
     R' = 1 if all repeats share their data, else R' = R.
 
-    Attributes
-    ----------
-    mean, covariance : Tensor (R', d) and Tensor (R', d, d).
-    log_loss : Tensor (R',), log loss of the posterior predictive on the test rows, in nats per row.
-    r_hat, ess : Tensor (R',), diagnostics of the chains.
+    - `mean`, `covariance`: (R', d) and Tensor (R', d, d).
+    - `log_loss`: (R',), log loss of the posterior predictive on the test rows, in nats per row.
+    - `r_hat`, `ess`: (R',), diagnostics of the chains.
     """
 
     mean: Tensor
@@ -40,18 +38,12 @@ def sample_reference(
 ) -> Reference:
     """Return the moments of the posterior on the full data, sampled by HMC.
 
-    Parameters
-    ----------
-    problem : Glm, the problem with the full data.
-    precision : float, the precision of the posterior's normal prior, see `Reference`.
-    sampler : Sampler of the draws.
-    predictive : int > 0, approximate number of draws that log_loss averages over.
-    seeds : int, number of seeds.
-    rng : generator of all draws.
-
-    Raises
-    ------
-    ValueError : The worst split R-hat is 1.05 or more.
+    - `problem`: the problem with the full data.
+    - `precision`: the precision of the posterior's normal prior, see `Reference`.
+    - `sampler`: Sampler of the draws.
+    - `predictive`: > 0, approximate number of draws that log_loss averages over.
+    - `seeds`: number of seeds.
+    - `rng`: generator of all draws.
     """
     weight = torch.ones(1, device=problem.device)
     sample = sampler.sample(problem, weight, precision * weight, float("inf"), seeds, rng)
@@ -82,19 +74,14 @@ def distances(theta: Tensor, log_loss: Tensor, reference: Reference) -> dict[str
     If the reference has more than R posteriors, the first R are used.  mean_distance and covariance_distance
     contain the Monte Carlo error of the draws.
 
-    Parameters
-    ----------
-    theta : Tensor (R, E, samples, d), the draws.
-    log_loss : Tensor (R, E), log loss of the draws' prediction on the test rows, in nats per row.
-    reference : Reference with 1 or at least R posteriors.
-
-    Returns
-    -------
-    mean_distance : Tensor (R, E), ``sqrt(mean_j (m^_j - m_j)^2/v_j)``, in posterior standard deviations; m^
-        is the mean of the draws.
-    covariance_distance : Tensor (R, E), ``||S^ - S||_F/||S||_F``, unitless; missing for releases of a single
-        draw.
-    predictive_gap : Tensor (R, E), log_loss minus the posterior's, in nats per row.
+    - `theta`: (R, E, samples, d), the draws.
+    - `log_loss`: (R, E), log loss of the draws' prediction on the test rows, in nats per row.
+    - `reference`: Reference with 1 or at least R posteriors.
+    - returns `mean_distance`: (R, E), ``sqrt(mean_j (m^_j - m_j)^2/v_j)``, in posterior standard deviations; m^ is
+      the mean of the draws.
+    - returns `covariance_distance`: (R, E), ``||S^ - S||_F/||S||_F``, unitless; missing for releases of a single
+      draw.
+    - returns `predictive_gap`: (R, E), log_loss minus the posterior's, in nats per row.
     """
     reference = Reference(*(moment[: len(theta)] for moment in reference))
     variance = reference.covariance.diagonal(dim1=-2, dim2=-1)  # (R', d)

@@ -48,12 +48,9 @@ class File(Group):
 class RowSubset(Group):
     """The rows of a data set that experiments use, see `data.splits.subset`.
 
-    Attributes
-    ----------
-    train_rows : int > 0 or None
-        Number of training rows. None: all.
-    held_out : float in (0, 1) or None
-        Share of the training rows that replaces the test rows. None: the test rows are used.
+    - `train_rows`: > 0 or None. Number of training rows. None: all.
+    - `held_out`: in (0, 1) or None. Share of the training rows that replaces the test rows. None: the test rows are
+      used.
     """
 
     train_rows: Positive | None = field(default=None, kw_only=True)
@@ -64,14 +61,9 @@ class RowSubset(Group):
 class Dataset(RowSubset):
     """A data set of conf/dataset.
 
-    Attributes
-    ----------
-    urls : sequence of str
-        Folders on the web that each hold all files.
-    archive : Archive or None
-        The archive that contains all files.
-    limit : int > 0 or None
-        Number of training rows and of test rows to keep. None: all.
+    - `urls`: Folders on the web that each hold all files.
+    - `archive`: The archive that contains all files.
+    - `limit`: > 0 or None. Number of training rows and of test rows to keep. None: all.
     """
 
     files: Sequence[File]
@@ -119,12 +111,7 @@ class Features(RowSubset):
 class RunConfig(Group):
     """An entry of `runs:` of an experiment, see `plan`.
 
-    Attributes
-    ----------
-    datasets : sequence of str or None
-        The data sets that it runs on. None: all of the experiment.
-    tuned : bool
-        Whether its settings were chosen in the way that the experiment's `tuned` says.
+    - `tuned`: Whether its settings were chosen in the way that the experiment's `tuned` says.
     """
 
     method: str | None = None
@@ -143,30 +130,21 @@ class RunConfig(Group):
 class Experiment(Group):
     """An experiment of conf/experiment, see `plan` and `sweep`.
 
-    Attributes
-    ----------
-    seeds : int or mapping
-        Number of repeats: of all data sets, or by data set.
-    delta : float in (0, 1), "1/n^2" or None
-        "1/n^2": the smaller of the configuration's delta and 1/n^2, with n training rows. None: the
-        configuration's.
-    calibrated : {"promised", "proven"}
-        What the values of `epsilons` are: the budgets of the methods, or the proven ε for `price_neighbours`.
-        With "proven", the budget of each method is the one whose proven ε is that value.
-    price_neighbours : {"add_remove", "replace_one", "zero_out"} or None
-        Neighbour relation of the proven ε. None: the one of each method's own guarantee.
-    paired : bool
-        Whether chains with Poisson and with subset sampling see the same rows and noise.
-    one_budget_per_task : bool
-        Whether each task is computed alone, as for networks.
-    compared : bool
-        Whether releases are compared with the exact posterior.
-    scored : {"all", "odd"}
-        The test rows that every run is scored on. A method may score its own runs on fewer rows.
-    noise : {"float32", "float64"}
-        Precision in which the normal noise of chains is drawn, see `random.noise`.
-    tuned : str
-        How the settings of the runs with `tuned: true` were chosen.
+    - `seeds`: Number of repeats: of all data sets, or by data set.
+    - `delta`: in (0, 1), "1/n^2" or None. "1/n^2": the smaller of the configuration's delta and 1/n^2, with n
+      training rows. None: the configuration's.
+    - `calibrated`: {"promised", "proven"}. What the values of `epsilons` are: the budgets of the methods, or the
+      proven ε for `price_neighbours`. With "proven", the budget of each method is the one whose proven ε is that
+      value.
+    - `price_neighbours`: {"add_remove", "replace_one", "zero_out"} or None. Neighbour relation of the proven ε. None:
+      the one of each method's own guarantee.
+    - `paired`: Whether chains with Poisson and with subset sampling see the same rows and noise.
+    - `one_budget_per_task`: Whether each task is computed alone, as for networks.
+    - `compared`: Whether releases are compared with the exact posterior.
+    - `scored`: {"all", "odd"}. The test rows that every run is scored on. A method may score its own runs on fewer
+      rows.
+    - `noise`: {"float32", "float64"}. Precision in which the normal noise of chains is drawn, see `random.noise`.
+    - `tuned`: How the settings of the runs with `tuned: true` were chosen.
     """
 
     datasets: Sequence[str]
@@ -226,12 +204,8 @@ class Stage(Group):
 class Extracted(Group):
     """An entry of `features:` of conf/pipeline.
 
-    Attributes
-    ----------
-    name : str
-        File of conf/features.
-    dataset, weights : str
-        The data set and the weights that the features are computed from.
+    - `name`: File of conf/features.
+    - `dataset`, `weights`: The data set and the weights that the features are computed from.
     """
 
     name: str

@@ -73,13 +73,10 @@ MEMORY, COPIES = 1e9, 4  # bytes that a process takes, and copies of the rows in
 class Inputs(NamedTuple):
     """The prepared files of an experiment.
 
-    Attributes
-    ----------
-    data : File, the data set or features.
-    posterior : File of `reference.save`, which releases are compared with.
-    weights : File, weights of a backbone.
-    prepared : function that returns the data for other settings of conf/dataset or conf/features; for sweeps
-        that vary these.
+    - `posterior`: File of `reference.save`, which releases are compared with.
+    - `weights`: weights of a backbone.
+    - `prepared`: function that returns the data for other settings of conf/dataset or conf/features; for sweeps that
+      vary these.
     """
 
     data: File
@@ -106,12 +103,10 @@ class Inputs(NamedTuple):
 class Progress:
     """A record of a sweep, for reports and the progress bar.
 
-    Attributes
-    ----------
-    cost : function that returns the cost of a task, in any measure of time, for the progress bar.
-    lost : dict, run -> reason why it has no result, in one line.
-    seconds : dict, run -> seconds that its tasks took, each on one worker.  Tasks that run together share the
-        time in proportion to their cost.
+    - `cost`: function that returns the cost of a task, in any measure of time, for the progress bar.
+    - `lost`: run -> reason why it has no result, in one line.
+    - `seconds`: run -> seconds that its tasks took, each on one worker. Tasks that run together share the time in
+      proportion to their cost.
     """
 
     cost: Callable[[Task], float]
@@ -154,16 +149,8 @@ def sweep(
 ) -> list[str]:
     """Finish all tasks of an experiment on a data set; return their keys in order.
 
-    Parameters
-    ----------
-    store : Store of the tables that `tables` names.
-    progress : Progress or None; if given, it records failures, and the keys are those of the finished tasks.
-
-    Raises
-    ------
-    ValueError : Without `progress`: a method or a budget failed.  The other tasks are finished first, and the
-        message names all failures.  If all failures have one type, derived from ValueError or OSError, that
-        type is raised.
+    - `store`: Store of the tables that `tables` names.
+    - `progress`: Progress or None; if given, it records failures, and the keys are those of the finished tasks.
     """
     work = SweepTasks(cfg, experiment, dataset, inputs, store.folder)
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
@@ -202,11 +189,7 @@ def task_keys(
 ) -> list[str]:
     """Return the keys of tasks; a key is a hash of everything that determines the task's rows.
 
-    Parameters
-    ----------
-    cfg, experiment, dataset : see `plan.runs`.
-    inputs : Inputs, the prepared files.
-    planned : the tasks.
+    - `inputs`: the prepared files.
     """
     spec = plain(cfg.experiment[experiment])
     rest = {name: value for name, value in spec.items() if name not in NOT_IN_SPEC}
@@ -339,15 +322,7 @@ class SweepTasks:
     def budget(self, method: Method, facts: Facts, epsilon: float) -> Budget:
         """Return the budget of a method for an epsilon of the experiment, see `schema.Experiment.calibrated`.
 
-        Parameters
-        ----------
-        method : Method.
-        facts : Facts of the problem.
-        epsilon : float > 0, may be inf.
-
-        Raises
-        ------
-        ValueError : The experiment has `calibrated: proven`, but no `price_neighbours`.
+        - `epsilon`: > 0, may be inf.
         """
         asked = Budget(epsilon, delta(self.cfg, self.spec, facts.n))
         if self.spec.get("calibrated") != "proven":
@@ -495,15 +470,10 @@ class SweepTasks:
     ) -> dict[str, pd.DataFrame]:
         """Return the rows of one task, by name of the table.
 
-        Parameters
-        ----------
-        task : Task.
-        problem : Problem of the task.
-        plans : the plans of the task, one for each budget.
-        prices : DataFrame, what the method `prices` returns for these plans.
-        release : Release of these plans.
-        curve : LearningCurve of the chain, or None.
-        digit_classifier : DigitClassifier or None.
+        - `plans`: the plans of the task, one for each budget.
+        - `prices`: what the method `prices` returns for these plans.
+        - `release`: Release of these plans.
+        - `curve`: LearningCurve of the chain, or None.
         """
         metrics, violated = self.measured(task, problem, release, curve, digit_classifier)
         more = list(task.run.assumptions)
@@ -556,10 +526,6 @@ class SweepTasks:
 
         A diverged chain has nan for every metric of its predictions, and a note counts it.  The mixing of the
         chains of its budget is nan, too, if all seeds share the data.
-
-        Parameters
-        ----------
-        task, problem, release, curve, digit_classifier : see `tables`.
         """
         finite = release.theta.isfinite().all(-1).all(-1).cpu()  # (S, E)
         theta = release.theta.nan_to_num(0.0, 0.0, 0.0)
@@ -608,10 +574,7 @@ class SweepTasks:
         "single" is of the last iterate, or of all kept iterates.  "average" is of a network's posterior
         samples.
 
-        Parameters
-        ----------
-        problem, release, curve : see `tables`.
-        theta : Tensor (S, E, kept, d), the iterates that predict if the release has no predictions of its own.
+        - `theta`: (S, E, kept, d), the iterates that predict if the release has no predictions of its own.
         """
         if release.predicted is not None:
             return {"single": release.predicted}
@@ -621,12 +584,7 @@ class SweepTasks:
         return single | ({} if curve.average is None else {"average": curve.average})
 
     def reliability(self, task: Task, problem: Problem, release: Release, curve: Any) -> pd.DataFrame:
-        """Return the table "reliability", for the seeds whose chain has not diverged.
-
-        Parameters
-        ----------
-        task, problem, release, curve : see `tables`.
-        """
+        """Return the table "reliability", for the seeds whose chain has not diverged."""
         which, finite = self.scored(release), release.theta.isfinite().flatten(1).all(1).tolist()
         rows = []
         for predictor, value in self.predictions(problem, release.theta, release, curve).items():
@@ -691,10 +649,8 @@ def of_plans(release: Release, start: int, end: int) -> Release:
 
     The part has no `guarantees`.
 
-    Parameters
-    ----------
-    release : Release of all plans.
-    start, end : int, indices of plans.
+    - `release`: Release of all plans.
+    - `start`, `end`: indices of plans.
     """
     return Release(
         release.theta[:, start:end],

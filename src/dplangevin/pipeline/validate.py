@@ -58,17 +58,11 @@ DOMAINS = {"epsilon": EPSILON, "epsilons": EPSILON, "delta": DELTA, "deltas": DE
 def check(value: Any, hint: Any = Any, key: str = "", *, objects: bool = True) -> list[str]:
     """Return what is wrong with plain values: one line per fault, with key, value and domain.
 
-    Parameters
-    ----------
-    value : object
-        The value: a scalar, list or mapping.
-    hint : type annotation
-        What the value must be.
-    key : str
-        Dotted name of the value, for messages.
-    objects : bool
-        Whether a `_target_` names an object, which `check` then imports. Use True only for values of conf/,
-        because conf/ is code.
+    - `value`: The value: a scalar, list or mapping.
+    - `hint`: type annotation. What the value must be.
+    - `key`: Dotted name of the value, for messages.
+    - `objects`: Whether a `_target_` names an object, which `check` then imports. Use True only for values of conf/,
+      because conf/ is code.
     """
     faults = [*_wrong_numbers(value, key), *_mismatches(value, hint, key)]
     if objects:

@@ -35,32 +35,15 @@ def calibrate(
     log(cost), or by halving where secants are slow. Small noise can be slow to price, so it is tried last.
     Prices are cached (`remembered`).
 
-    Parameters
-    ----------
-    accountant : Accountant
-        accountant.epsilon(make_event(noise), budget.delta) must not increase with the noise.
-    make_event : callable
-        Maps a noise to the DpEvent of the mechanism with this noise.
-    budget : Budget
-        The epsilon and delta that the event must not exceed.
-    low, high : float
-        Ends of the search, 0 < low < high < inf.
-    adjacency : {"replace_one", "add_remove", "zero_out"}
-        Neighbour relation.
-    rtol : float
-        Relative tolerance of the noise, at least 1e-12.
-
-    Returns
-    -------
-    float
-        A noise that fits the budget, larger than the smallest noise that fits by a factor of at most
-        ``(1 + rtol)(1 + 1e-9)``. It has ten digits, unless it is `low` or `high`. `low`
-        if that already fits, as it always does at epsilon = inf.
-
-    Raises
-    ------
-    ValueError
-        If even `high` costs more than the budget, or if an argument is outside its domain.
+    - `accountant`: accountant.epsilon(make_event(noise), budget.delta) must not increase with the noise.
+    - `make_event`: Maps a noise to the DpEvent of the mechanism with this noise.
+    - `budget`: The epsilon and delta that the event must not exceed.
+    - `low`, `high`: Ends of the search, 0 < low < high < inf.
+    - `adjacency`: {"replace_one", "add_remove", "zero_out"}. Neighbour relation.
+    - `rtol`: Relative tolerance of the noise, at least 1e-12.
+    - returns: A noise that fits the budget, larger than the smallest noise that fits by a factor of at most ``(1 +
+      rtol)(1 + 1e-9)``. It has ten digits, unless it is `low` or `high`. `low` if that already fits, as it always
+      does at epsilon = inf.
     """
     if not 0 < low < high < math.inf:
         raise ValueError(f"low = {low}, high = {high}: need 0 < low < high < inf")
@@ -180,12 +163,7 @@ def remembered(accountant: Accountant, event: DpEvent, delta: float, adjacency: 
 
     Errors are not cached. A question that cannot be hashed is computed each time.
 
-    Parameters
-    ----------
-    accountant : Accountant
-        The accountant. It must be a value (a frozen dataclass).
-    event, delta, adjacency
-        See `Accountant.epsilon`.
+    - `accountant`: The accountant. It must be a value (a frozen dataclass).
     """
     question = _Question(accountant, tuple(leaves(event)), delta, adjacency, event)
     try:

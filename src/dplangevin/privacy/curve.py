@@ -25,10 +25,8 @@ ROUNDING = 1e-9  # relative; covers the rounding of everything here
 class Curve:
     """Proven points of epsilon(delta), for both directions of a pair of neighbours.
 
-    Attributes
-    ----------
-    epsilon, delta : ndarray, shape (n,)
-        The release is (epsilon_i, delta_i)-DP. epsilon does not increase, delta increases.
+    - `epsilon`, `delta`: shape (n,). The release is (epsilon_i, delta_i)-DP. epsilon does not increase, delta
+      increases.
     """
 
     epsilon: np.ndarray
@@ -40,12 +38,8 @@ class Curve:
 
         It asks for prices at the same deltas whatever `least` is, so an accountant that remembers them is fast.
 
-        Parameters
-        ----------
-        price : callable
-            Maps a delta in [0, 1) to an epsilon at which the release is (epsilon, delta)-DP.
-        least : float
-            Smallest delta besides 0, in (0, 0.1).
+        - `price`: Maps a delta in [0, 1) to an epsilon at which the release is (epsilon, delta)-DP.
+        - `least`: Smallest delta besides 0, in (0, 0.1).
         """
         low, high = np.log(LEAST), 0.0
         starts = price(LEAST) > 0
@@ -69,14 +63,9 @@ class Curve:
         Either data set may be the null hypothesis. The bounds are TPR <= e^epsilon FPR + delta and
         1 - FPR <= e^epsilon (1 - TPR) + delta.
 
-        Parameters
-        ----------
-        fpr : ndarray or float
-            In [0, 1].
+        - `fpr`: In [0, 1].
 
-        References
-        ----------
-        Kairouz, Oh, Viswanath (2015), Theorem 2.1.
+        Source: Kairouz, Oh, Viswanath (2015), Theorem 2.1.
         """
         fpr = np.asarray(fpr, dtype=float)[..., None]
         with np.errstate(over="ignore", invalid="ignore"):

@@ -27,12 +27,8 @@ def wang_step(budget: Budget, *, records: int, steps: int, lipschitz: float) -> 
 
     Differs: the paper's worked example, 1.54e-6, is this formula without the 2.5.
 
-    Parameters
-    ----------
-    budget : Budget
-        eps and delta.
-    records, steps, lipschitz : float
-        N, T, and L, the bound on one record's gradient.
+    - `budget`: eps and delta.
+    - `records`, `steps`, `lipschitz`: N, T, and L, the bound on one record's gradient.
     """
     logs = math.log(2.5 * steps / budget.delta) * math.log(2 / budget.delta)
     return budget.epsilon**2 * records / (128 * lipschitz**2 * steps * logs)
@@ -47,14 +43,9 @@ def printed_constant(budget: Budget, *, steps: int, schedule: StepSchedule) -> f
     S = T' = T. The decreasing step has T' = T^(2/3) and S = sum_t t^(-1/3) < 1.5 T'.
     Differs: the proof of Theorem 4 writes lambda^2 for lambda (lambda + 1), which would give c = 2.
 
-    Parameters
-    ----------
-    budget : Budget
-        eps, and delta > 0.
-    steps : int
-        T >= 1.
-    schedule : {"fixed", "decreasing"}
-        Schedule of the step sizes.
+    - `budget`: eps, and delta > 0.
+    - `steps`: T >= 1.
+    - `schedule`: {"fixed", "decreasing"}. Schedule of the step sizes.
     """
     total = float((np.arange(1, steps + 1) ** (-1 / 3)).sum()) if schedule == "decreasing" else float(steps)
     return math.sqrt(
@@ -65,13 +56,9 @@ def printed_constant(budget: Budget, *, steps: int, schedule: StepSchedule) -> f
 class Reach(NamedTuple):
     """The range of epsilon in which the printed proof holds.
 
-    Attributes
-    ----------
-    c_1 : float
-        The constant c_1; 0 where Lemma 2's conditions hold for no epsilon.
-    smallest, largest : float
-        The proof holds for smallest < epsilon < largest. largest is c_1 q^2 T^(2/3) for the decreasing step
-        and c_1 q^2 T for the fixed one. Both are nan where c_1 is 0.
+    - `c_1`: The constant c_1; 0 where Lemma 2's conditions hold for no epsilon.
+    - `smallest`, `largest`: The proof holds for smallest < epsilon < largest. largest is c_1 q^2 T^(2/3) for the
+      decreasing step and c_1 q^2 T for the fixed one. Both are nan where c_1 is 0.
     """
 
     c_1: float
@@ -87,12 +74,8 @@ def printed_reach(delta: float, *, rate: float, steps: int, schedule: StepSchedu
     sigma_1 >= 1 and lambda <= sigma_1^2 ln(1/(q sigma_1)) bound eps from above. q < 1/(16 sigma_T) bounds it
     from below, which the theorems do not mention.
 
-    Parameters
-    ----------
-    delta : float
-        In (0, 1).
-    rate, steps : float
-        Sampling rate q, and T.
+    - `delta`: In (0, 1).
+    - `rate`, `steps`: Sampling rate q, and T.
     """
     scale, log = steps ** POWERS[schedule], math.log(1 / delta)
     growth = steps ** (1 / 6) if schedule == "decreasing" else 1.0
@@ -122,12 +105,8 @@ def printed_reach(delta: float, *, rate: float, steps: int, schedule: StepSchedu
 class Conditions(NamedTuple):
     """Bounds on eta: conditions 1 and 2 of Theorem 3, and what Lemma 2 requires.
 
-    Attributes
-    ----------
-    printed_low, printed_high : float
-        The bounds as printed.
-    needed_low, needed_high : float
-        The bounds that follow from 1 <= sigma < 1/(16 q).
+    - `printed_low`, `printed_high`: The bounds as printed.
+    - `needed_low`, `needed_high`: The bounds that follow from 1 <= sigma < 1/(16 q).
     """
 
     printed_low: float
@@ -144,10 +123,7 @@ def conditions(*, records: int, batch: int, lipschitz: float) -> Conditions:
     eta > 256 q^4 N/L^2. At the printed limit eta = N/L^2 the multiplier is q. The printed proof writes
     sigma^2 = N/(L^2 eta), without q^2. It has 256 as a divisor, where its own sigma gives 256 as a factor.
 
-    Parameters
-    ----------
-    records, batch, lipschitz : float
-        N, tau = q N, and L, the bound on one record's gradient.
+    - `records`, `batch`, `lipschitz`: N, tau = q N, and L, the bound on one record's gradient.
     """
     rate, scale = batch / records, records / lipschitz**2
     return Conditions(

@@ -4,9 +4,7 @@
 truncated negative binomial (shape eta >= 0; 0: logarithmic, 1: geometric). Only the best result is released, by an
 order that is fixed beforehand. Whatever the order looks at is part of the result of a run, and so of `event`.
 
-References
-----------
-Papernot, Steinke (2022), "Hyperparameter tuning with Renyi differential privacy".
+Source: Papernot, Steinke (2022), "Hyperparameter tuning with Renyi differential privacy".
 """
 
 import math
@@ -60,19 +58,10 @@ def weight(p: np.ndarray, mean: float, shape: float) -> np.ndarray:
     The released result has density f'(1 - p) with respect to one run's, where p is the probability of a better
     result of one run.
 
-    Parameters
-    ----------
-    p : ndarray
-        Probabilities, in [0, 1].
-    mean : float
-        Mean of K, in [1, inf).
-    shape : float
-        eta in [0, inf], see the module docstring.
-
-    Returns
-    -------
-    ndarray
-        In the shape of `p`.
+    - `p`: Probabilities, in [0, 1].
+    - `mean`: Mean of K, in [1, inf).
+    - `shape`: eta in [0, inf], see the module docstring.
+    - returns: In the shape of `p`.
     """
     if shape == math.inf:
         return np.exp(-mean * p)
@@ -123,14 +112,9 @@ def selected(event: RepeatAndSelectDpEvent, delta: float, price: Callable[[DpEve
     binomial it is epsilon_1 + (1 + eta) log((gamma + e^epsilon_1)/(1 + gamma e^epsilon_1)), which is at most
     their (2 + eta) epsilon_1.
 
-    Parameters
-    ----------
-    event : RepeatAndSelectDpEvent
-        What is repeated, and the law of the number of runs.
-    delta : float
-        In [0, 1).
-    price : callable
-        Maps an event and a delta to an epsilon.
+    - `event`: What is repeated, and the law of the number of runs.
+    - `delta`: In [0, 1).
+    - `price`: Maps an event and a delta to an epsilon.
     """
     mean, shape = event.mean, event.shape
     check_runs(mean, shape)

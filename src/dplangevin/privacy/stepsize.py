@@ -5,12 +5,8 @@ is sqrt(eta/N), and one record moves it by at most eta L/tau. The noise multipli
 
     sigma = sqrt(eta/N) / (eta L/tau) = tau / (L sqrt(eta N)).
 
-References
-----------
-Li, Chen, Liu, Carin (2019), Algorithm 1.
-
->>> round(multiplier_of(0.3, records=60_000, batch=128, lipschitz=0.3), 3)
-3.18
+Source: Li, Chen, Liu, Carin (2019), Algorithm 1. >>> round(multiplier_of(0.3, records=60_000, batch=128,
+lipschitz=0.3), 3) 3.18
 """
 
 import math
@@ -39,12 +35,8 @@ SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers searched by `smallest_multipl
 def multiplier_of(step: float, *, records: int, batch: float, lipschitz: float) -> float:
     """Return the noise multiplier sigma = tau/(L sqrt(eta N)) of a step size.
 
-    Parameters
-    ----------
-    step : float
-        Step size eta > 0.
-    records, batch, lipschitz : float
-        N, tau, and L (the bound on one record's gradient, or the clip).
+    - `step`: Step size eta > 0.
+    - `records`, `batch`, `lipschitz`: N, tau, and L (the bound on one record's gradient, or the clip).
     """
     positive(step=step, records=records, batch=batch, lipschitz=lipschitz)
     return batch / (lipschitz * math.sqrt(step * records))
@@ -53,12 +45,7 @@ def multiplier_of(step: float, *, records: int, batch: float, lipschitz: float) 
 def step_of(multiplier: float, *, records: int, batch: float, lipschitz: float) -> float:
     """Return the step size eta = tau^2/(N L^2 sigma^2), the inverse of `multiplier_of`.
 
-    Parameters
-    ----------
-    multiplier : float
-        Noise multiplier sigma > 0.
-    records, batch, lipschitz : float
-        See `multiplier_of`.
+    - `multiplier`: Noise multiplier sigma > 0.
     """
     positive(multiplier=multiplier, records=records, batch=batch, lipschitz=lipschitz)
     return batch**2 / (records * (lipschitz * multiplier) ** 2)
@@ -71,14 +58,9 @@ def steps_event(multiplier: float, *, rate: float, steps: int, schedule: StepSch
     sigma_t = sigma_1 t^(1/6). Here sigma_t is rounded down to sigma_1 CLOSEST^k, so the event never claims
     more noise than there is.
 
-    Parameters
-    ----------
-    multiplier : float
-        Noise multiplier sigma_1 of the first step, > 0.
-    rate : float
-        Sampling rate q = tau/N in (0, 1].
-    steps : int
-        T >= 1.
+    - `multiplier`: Noise multiplier sigma_1 of the first step, > 0.
+    - `rate`: Sampling rate q = tau/N in (0, 1].
+    - `steps`: T >= 1.
     """
     positive(multiplier=multiplier, rate=rate, steps=steps)
     if schedule not in get_args(StepSchedule):
@@ -111,24 +93,9 @@ def smallest_multiplier(
 ) -> float:
     """Return the smallest noise multiplier of the first step in [low, high] whose T steps fit the budget.
 
-    Parameters
-    ----------
-    rate, steps, schedule
-        See `steps_event`.
-    low, high : float
-        Ends of the search, 0 < low < high < inf.
-    rtol : float
-        Relative tolerance. The result is never below the smallest multiplier.
-
-    Returns
-    -------
-    float
-        The noise multiplier; `low` if that already fits.
-
-    Raises
-    ------
-    ValueError
-        If `high` does not fit, as in `calibrate`.
+    - `low`, `high`: Ends of the search, 0 < low < high < inf.
+    - `rtol`: Relative tolerance. The result is never below the smallest multiplier.
+    - returns: The noise multiplier; `low` if that already fits.
     """
 
     def event(sigma: float) -> DpEvent:

@@ -27,17 +27,11 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
     Neighbouring levels differ by a factor of at least CLOSEST, with one exception: if all multipliers differ by
     less, the levels are the least and the largest. Multipliers that differ by rounding errors alone have one level.
 
-    Parameters
-    ----------
-    records : int
-        Number of records.
-    batch : int
-        Size of a uniform batch, or mean size of a Poisson sample. There is no sampling if batch == records,
-        except with `poisson`.
-    multipliers : ndarray, shape (steps,)
-        Noise divided by sensitivity, > 0.
-    poisson : bool
-        Draw Poisson samples. Otherwise draw uniform batches without replacement, afresh in each step.
+    - `records`: Number of records.
+    - `batch`: Size of a uniform batch, or mean size of a Poisson sample. There is no sampling if batch == records,
+      except with `poisson`.
+    - `multipliers`: shape (steps,). Noise divided by sensitivity, > 0.
+    - `poisson`: Draw Poisson samples. Otherwise draw uniform batches without replacement, afresh in each step.
     """
     levels = multipliers
     spread = multipliers.max() / multipliers.min()
@@ -65,10 +59,8 @@ def rounding(multipliers: Collection[float]) -> float:
 
     It is 1 if there is a single level: then all noise is equal, up to rounding errors.
 
-    Parameters
-    ----------
-    multipliers : collection of float
-        The levels of an event, > 0. Their spread is up to one level less than that of the noise itself.
+    - `multipliers`: collection of float. The levels of an event, > 0. Their spread is up to one level less than that
+      of the noise itself.
     """
     spread = max(multipliers, default=1.0) / min(multipliers, default=1.0)
     return max(CLOSEST, spread ** (1 / (MAX_LEVELS - 1))) if spread > 1 else 1.0
@@ -94,10 +86,7 @@ def coarsened(parts: Counter[DpEvent]) -> Counter[DpEvent]:
     If there are more than MAX_LEVELS events, the noise of the subsampled ones is rounded down, which
     overstates the cost. Neighbouring levels differ by a factor of at least CLOSEST.
 
-    Parameters
-    ----------
-    parts : Counter
-        How often each event happens.
+    - `parts`: How often each event happens.
     """
     if len(parts) <= MAX_LEVELS:
         return parts

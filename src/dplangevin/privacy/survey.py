@@ -45,16 +45,11 @@ Scope = Literal["last iterate", "all iterates"]
 class Entry(NamedTuple):
     """An accountant with its hyperparameters, and the argument that it rests on.
 
-    Attributes
-    ----------
-    accountant : Accountant
-        The accountant.
-    argument : str
-        The theorem or method, in words.
-    status : {"tight", "proven", "claim", "reference"}
-        Certainty of its epsilon, see `Row`.
-    scopes : tuple of {"last iterate", "all iterates"}
-        For a `LangevinDpEvent`: whether the accountant prices the last iterate alone, all iterates, or both.
+    - `accountant`: The accountant.
+    - `argument`: The theorem or method, in words.
+    - `status`: {"tight", "proven", "claim", "reference"}. Certainty of its epsilon, see `Row`.
+    - `scopes`: tuple of {"last iterate", "all iterates"}. For a `LangevinDpEvent`: whether the accountant prices the
+      last iterate alone, all iterates, or both.
     """
 
     accountant: Accountant
@@ -126,26 +121,17 @@ ACCOUNTANTS: Mapping[str, Entry] = {
 class Row(NamedTuple):
     """The epsilon that one accountant reports for the mechanism.
 
-    Attributes
-    ----------
-    key : str
-        Key in ACCOUNTANTS.
-    name : str
-        Name of the accountant. It includes the argument that gave the number, if the accountant has several.
-    adjacency : {"replace_one", "add_remove", "zero_out"}
-        Neighbour relation.
-    epsilon : float
-        The reported epsilon.
-    ratio : float
-        epsilon divided by the smallest proven epsilon for the same neighbours; nan where that is 0 or
-        infinite.
-    status : {"tight", "proven", "claim", "reference"}
-        "tight": the smallest epsilon that we can prove. "proven": an upper bound. "claim": a formula with a
-        condition that fails here (`violated`). "reference": an upper bound by other people's code.
-    scope : {"last iterate", "all iterates"}
-        What is released.
-    violated : tuple of str
-        The conditions that fail.
+    - `key`: Key in ACCOUNTANTS.
+    - `name`: Name of the accountant. It includes the argument that gave the number, if the accountant has several.
+    - `adjacency`: {"replace_one", "add_remove", "zero_out"}. Neighbour relation.
+    - `epsilon`: The reported epsilon.
+    - `ratio`: epsilon divided by the smallest proven epsilon for the same neighbours; nan where that is 0 or
+      infinite.
+    - `status`: {"tight", "proven", "claim", "reference"}. "tight": the smallest epsilon that we can prove. "proven":
+      an upper bound. "claim": a formula with a condition that fails here (`violated`). "reference": an upper bound by
+      other people's code.
+    - `scope`: {"last iterate", "all iterates"}. What is released.
+    - `violated`: The conditions that fail.
     """
 
     key: str
@@ -165,14 +151,9 @@ class Row(NamedTuple):
 class Refusal(NamedTuple):
     """The reason why an accountant reports no epsilon.
 
-    Attributes
-    ----------
-    name : str
-        Name of the accountant.
-    adjacency : {"replace_one", "add_remove", "zero_out", ""}
-        The neighbour relation that is refused; "" for all.
-    reason : str
-        The reason.
+    - `name`: Name of the accountant.
+    - `adjacency`: {"replace_one", "add_remove", "zero_out", ""}. The neighbour relation that is refused; "" for all.
+    - `reason`: The reason.
     """
 
     name: str
@@ -184,12 +165,8 @@ class Refusal(NamedTuple):
 class Survey:
     """The epsilons and the refusals of all accountants.
 
-    Attributes
-    ----------
-    prices : list of Row
-        For each neighbour relation, the smallest proven epsilon first, then the others in increasing order.
-    refusals : list of Refusal
-        One for each accountant, reason and neighbour relation; one for a reason that covers all relations.
+    - `prices`: For each neighbour relation, the smallest proven epsilon first, then the others in increasing order.
+    - `refusals`: One for each accountant, reason and neighbour relation; one for a reason that covers all relations.
     """
 
     prices: list[Row]
@@ -208,19 +185,12 @@ def survey(
     Two variants of one accountant with the same epsilon give one row. An accountant whose grids would take
     more than MOST_BYTES is skipped, and a `Refusal` says so.
 
-    Parameters
-    ----------
-    event : DpEvent
-        The mechanism. A `LangevinDpEvent` is also priced with all its iterates visible.
-    delta : float
-        In (0, 1).
-    paper : LangevinDpEvent, optional
-        The event that ryffel2022's Theorem 3.1 prices, if it differs from `event`.
-    neighbours : sequence of {"replace_one", "add_remove", "zero_out"}
-        The neighbour relations.
-    violated : sequence of str
-        Conditions of the theorem for `paper` that the run fails and that `paper` does not show, for example a
-        clip. They make that row a claim.
+    - `event`: The mechanism. A `LangevinDpEvent` is also priced with all its iterates visible.
+    - `delta`: In (0, 1).
+    - `paper`: The event that ryffel2022's Theorem 3.1 prices, if it differs from `event`.
+    - `neighbours`: sequence of {"replace_one", "add_remove", "zero_out"}. The neighbour relations.
+    - `violated`: Conditions of the theorem for `paper` that the run fails and that `paper` does not show, for example
+      a clip. They make that row a claim.
     """
     check_delta(delta)
     rows: list[Row] = []
@@ -246,12 +216,7 @@ def survey(
 def event_for(key: str, event: DpEvent, paper: DpEvent | None = None) -> DpEvent:
     """Return the event that ACCOUNTANTS[key] prices: the last iterate alone if it has a theorem for that.
 
-    Parameters
-    ----------
-    key : str
-        Key in ACCOUNTANTS.
-    event, paper
-        See `survey`.
+    - `key`: Key in ACCOUNTANTS.
     """
     return next(priced for name, _, priced in _asked(event, paper) if name == key)
 
@@ -290,14 +255,9 @@ def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> 
     The sizes were measured and include intermediate arrays. The result is 0 for an accountant without grids
     and for steps that it refuses itself. `Tight` and `Bok2024` limit their own grids.
 
-    Parameters
-    ----------
-    accountant : Accountant
-        The accountant.
-    event : DpEvent
-        The mechanism.
-    adjacency : {"replace_one", "add_remove", "zero_out"}
-        Neighbour relation.
+    - `accountant`: The accountant.
+    - `event`: The mechanism.
+    - `adjacency`: {"replace_one", "add_remove", "zero_out"}. Neighbour relation.
     """
     if not isinstance(accountant, Li2019 | Rdp | DpAccounting):
         return 0.0
@@ -342,14 +302,9 @@ def _pld_bytes(leaf: DpEvent, count: int, adjacency: Adjacency) -> float:
 def conditions(accountant: Accountant, event: DpEvent, delta: float) -> tuple[str, ...]:
     """Return the conditions of the accountant's theorem that the event fails, as text with the values.
 
-    Parameters
-    ----------
-    accountant : Accountant
-        The accountant.
-    event : DpEvent
-        The mechanism.
-    delta : float
-        In [0, 1).
+    - `accountant`: The accountant.
+    - `event`: The mechanism.
+    - `delta`: In [0, 1).
     """
     check = getattr(accountant, "violated", None)
     try:
@@ -396,9 +351,7 @@ def _refusals(
 def records_public(mechanism: Callable[[int], Any], n: int) -> tuple[str, ...]:
     """Return N_PUBLIC if the mechanism for n records differs from that for n + 1, else nothing.
 
-    Parameters
-    ----------
-    mechanism : Maps a number of records to what is done with them: an event, and settings.
+    - `mechanism`: Maps a number of records to what is done with them: an event, and settings.
     """
     try:
         return () if repr(mechanism(n)) == repr(mechanism(n + 1)) else (N_PUBLIC,)

@@ -14,9 +14,7 @@ vote moves z by at most 1/s, because erfc(erfc^-1(p) - 1/s) is concave in p. The
 B_L. The line of z is cut into cells of width 1/(CELLS s). Each cell costs what its left end costs, which is
 an upper bound. Sensitivities are then maxima over windows of cells.
 
-References
-----------
-Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson (2018). All propositions and theorems are theirs.
+Source: Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson (2018). All propositions and theorems are theirs.
 """
 
 import math
@@ -41,17 +39,9 @@ def log_error(counts: np.ndarray, noise_std: float) -> np.ndarray:
 
         q = sum_{j != j*} erfc((n_j* - n_j)/(2 s))/2 >= Pr[the noisy winner is not j*]
 
-    Parameters
-    ----------
-    counts : ndarray, shape (..., m)
-        Votes for each class, m >= 2.
-    noise_std : float
-        s, in votes.
-
-    Returns
-    -------
-    ndarray, shape (...)
-        log q. q may exceed 1 for m > 2.
+    - `counts`: shape (..., m). Votes for each class, m >= 2.
+    - `noise_std`: s, in votes.
+    - returns: shape (...): log q. q may exceed 1 for m > 2.
     """
     ordered = np.sort(counts, axis=-1)
     return logsumexp(log_ndtr((ordered[..., :-1] - ordered[..., -1:]) / (math.sqrt(2) * noise_std)), axis=-1)
@@ -70,19 +60,10 @@ def renyi(log_q: np.ndarray, noise_std: float, order: np.ndarray | float) -> np.
 
     The bound holds only with the votes of D as the first argument. D_lambda(M(D') || M(D)) may exceed it.
 
-    Parameters
-    ----------
-    log_q : ndarray
-        log q of the votes of D, see `log_error`. It broadcasts with `order`.
-    noise_std : float
-        s, in votes.
-    order : ndarray or float
-        lambda > 1.
-
-    Returns
-    -------
-    ndarray
-        The bound, in the common shape of log_q and order.
+    - `log_q`: log q of the votes of D, see `log_error`. It broadcasts with `order`.
+    - `noise_std`: s, in votes.
+    - `order`: lambda > 1.
+    - returns: The bound, in the common shape of log_q and order.
     """
     log_q, order = np.broadcast_arrays(np.asarray(log_q, float), np.asarray(order, float))
     variance = noise_std**2
@@ -106,14 +87,9 @@ def renyi(log_q: np.ndarray, noise_std: float, order: np.ndarray | float) -> np.
 def cell(log_q: np.ndarray, noise_std: float, classes: int) -> np.ndarray:
     """Return the cell of z >= 0, where q = (m - 1) erfc(z)/2: integers of the shape of log_q.
 
-    Parameters
-    ----------
-    log_q : ndarray
-        log q of the votes, see `log_error`.
-    noise_std : float
-        s, in votes, > 0.
-    classes : int
-        m >= 2.
+    - `log_q`: log q of the votes, see `log_error`.
+    - `noise_std`: s, in votes, > 0.
+    - `classes`: m >= 2.
     """
     z = -ndtri_exp(np.minimum(log_q - math.log(classes - 1), -math.log(2))) / math.sqrt(2)
     return np.floor(np.maximum(z, 0) * noise_std * CELLS + 1e-6).astype(int)  # rounding must not lower it
@@ -124,16 +100,10 @@ def cell_costs(cells: int, noise_std: float, classes: int, order: float) -> np.n
 
     The costs do not increase with the cell. They are upper bounds on `renyi` in the cell.
 
-    Parameters
-    ----------
-    cells : int
-        Number of cells, from z = 0 on.
-    noise_std : float
-        s, in votes, > 0.
-    classes : int
-        m >= 2.
-    order : float
-        lambda > 1.
+    - `cells`: Number of cells, from z = 0 on.
+    - `noise_std`: s, in votes, > 0.
+    - `classes`: m >= 2.
+    - `order`: lambda > 1.
     """
     z = np.arange(cells) / (CELLS * noise_std)
     log_q = np.minimum(math.log(classes - 1) + log_ndtr(-math.sqrt(2) * z), 0.0)
@@ -149,19 +119,11 @@ def smooth_sensitivity(
     largest change of cost by one vote within d votes. So LS_d bounds the local sensitivity of every data set
     at distance d. The bound is smooth because LS_d at a neighbour is at most LS_(d + 1) here.
 
-    Parameters
-    ----------
-    groups : sequence of (ndarray, ndarray)
-        Pairs of the costs, (cells,), and the number of queries in each cell, (R, cells).
-    decay : float
-        The logarithm of the smooth sensitivity changes by at most this much between neighbours.
-    distances : int
-        Largest d, the number of teachers.
-
-    Returns
-    -------
-    ndarray, shape (R,)
-        Smooth sensitivity for each repeat.
+    - `groups`: sequence of (ndarray, ndarray). Pairs of the costs, (cells,), and the number of queries in each cell,
+      (R, cells).
+    - `decay`: The logarithm of the smooth sensitivity changes by at most this much between neighbours.
+    - `distances`: Largest d, the number of teachers.
+    - returns: shape (R,): Smooth sensitivity for each repeat.
     """
     spans = [_steps(costs) for costs, _ in groups]
     best = np.zeros(len(groups[0][1]))
@@ -192,14 +154,9 @@ def release_cost(order: float, decay: float, multiplier: float) -> float:
     Differs: this is exact. The paper (GNSS) bounds it by lambda e^(2 decay)/multiplier^2 + (decay
     lambda - log(1 - 2 lambda decay)/2)/(lambda - 1).
 
-    Parameters
-    ----------
-    order : float
-        lambda > 1.
-    decay : float
-        Logarithm of the smoothness of SS.
-    multiplier : float
-        Standard deviation of the noise divided by SS(D).
+    - `order`: lambda > 1.
+    - `decay`: Logarithm of the smoothness of SS.
+    - `multiplier`: Standard deviation of the noise divided by SS(D).
     """
     found = []
     for r, largest in ((math.exp(-decay), math.exp(-decay)), (math.exp(decay), 1.0)):
@@ -215,16 +172,10 @@ def release_cost(order: float, decay: float, multiplier: float) -> float:
 class Settings(NamedTuple):
     """Settings of PATE's threshold tests and noisy votes.
 
-    Attributes
-    ----------
-    teachers : int
-        Number of teachers, K.
-    threshold : float
-        T, in votes, at most K.
-    threshold_std : float
-        Standard deviation of the noise of a test, in votes, > 0.
-    answer_std : float
-        Standard deviation of the noise of a vote, in votes, > 0.
+    - `teachers`: Number of teachers, K.
+    - `threshold`: T, in votes, at most K.
+    - `threshold_std`: Standard deviation of the noise of a test, in votes, > 0.
+    - `answer_std`: Standard deviation of the noise of a vote, in votes, > 0.
     """
 
     teachers: int
@@ -236,14 +187,9 @@ class Settings(NamedTuple):
 class Release(NamedTuple):
     """The published price of a run, including the cost of publishing it.
 
-    Attributes
-    ----------
-    order : float
-        Order lambda of the Renyi divergence.
-    rdp : ndarray, shape (R,)
-        Renyi divergence of this order.
-    epsilon : ndarray, shape (R,)
-        The same divergence, converted to epsilon.
+    - `order`: Order lambda of the Renyi divergence.
+    - `rdp`: shape (R,). Renyi divergence of this order.
+    - `epsilon`: shape (R,). The same divergence, converted to epsilon.
     """
 
     order: float
@@ -254,14 +200,9 @@ class Release(NamedTuple):
 class Group(NamedTuple):
     """The votes of one kind (tests or answers), counted by cell.
 
-    Attributes
-    ----------
-    noise_std : float
-        s of these votes, see the module docstring.
-    classes : int
-        m, the number of classes.
-    tally : ndarray, shape (R, cells)
-        Number of a repeat's votes in each cell.
+    - `noise_std`: s of these votes, see the module docstring.
+    - `classes`: m, the number of classes.
+    - `tally`: shape (R, cells). Number of a repeat's votes in each cell.
     """
 
     noise_std: float
@@ -279,16 +220,10 @@ class Run:
     The price covers these tests and answers, as in the published experiments. It is a statement about this
     run. It is not a bound that held before the run.
 
-    Attributes
-    ----------
-    settings : Settings
-        Settings of the tests and votes.
-    counts : ndarray, shape (R, Q, m)
-        Votes for each class, for each repeat and query.
-    asked : ndarray of bool, shape (R, Q)
-        Whether the query's threshold test was made.
-    answered : ndarray of bool, shape (R, Q)
-        Whether the query was answered.
+    - `settings`: Settings of the tests and votes.
+    - `counts`: shape (R, Q, m). Votes for each class, for each repeat and query.
+    - `asked`: shape (R, Q). Whether the query's threshold test was made.
+    - `answered`: shape (R, Q). Whether the query was answered.
     """
 
     settings: Settings
@@ -316,16 +251,10 @@ class Run:
         costs about share * epsilon/(1 - 2 decay). None of these choices depends on the votes.
         Differs: as in the paper, the published number is an unbiased estimate of a bound. It is not a bound.
 
-        Parameters
-        ----------
-        budget : Budget
-            Sets the order and the noise.
-        normals : ndarray, shape (R,)
-            Standard normal draws.
-        decay : float
-            lambda times the logarithm of the smoothness, < 1/2.
-        share : float
-            About the share of epsilon that the noise costs, see above.
+        - `budget`: Sets the order and the noise.
+        - `normals`: shape (R,). Standard normal draws.
+        - `decay`: lambda times the logarithm of the smoothness, < 1/2.
+        - `share`: About the share of epsilon that the noise costs, see above.
         """
         log = math.log(1 / budget.delta)
         order = 1 + 2 * log / budget.epsilon

@@ -20,28 +20,12 @@ def gradient_variance(steps: int, lipschitz: float, budget: Budget) -> float:
 
     ``C = 128 N T L^2/(tau eps^2) ln(2.5 N T/(tau delta)) ln(2/delta)``, and 0 for eps = inf.
 
-    Parameters
-    ----------
-    steps : int
-        N T/tau, the number of minibatch steps, a whole number.
-    lipschitz : float
-        L, the bound on the norm of one record's gradient.
-    budget : Budget
-        eps and delta.
+    - `steps`: N T/tau, the number of minibatch steps, a whole number.
+    - `lipschitz`: L, the bound on the norm of one record's gradient.
+    - `budget`: eps and delta.
+    - returns: C, rounded up to ten digits.
 
-    Returns
-    -------
-    float
-        C, rounded up to ten digits.
-
-    Raises
-    ------
-    ValueError
-        If eps is finite and delta is 0.
-
-    References
-    ----------
-    wang2015, Theorem 4 and Algorithm 2.
+    Source: wang2015, Theorem 4 and Algorithm 2.
     """
     if budget.epsilon == math.inf:
         return 0.0
@@ -54,11 +38,7 @@ def gradient_variance(steps: int, lipschitz: float, budget: Budget) -> float:
 def subset_event(records: int, batch: int, multipliers: Tensor) -> DpEvent:
     """Return the event of the steps.
 
-    Parameters
-    ----------
-    records, batch : int
-        Number of records, and size of each uniform subset.
-    multipliers : Tensor, shape (steps,)
-        Standard deviation of the noise on the minibatch's sum, divided by L.
+    - `records`, `batch`: Number of records, and size of each uniform subset.
+    - `multipliers`: shape (steps,). Standard deviation of the noise on the minibatch's sum, divided by L.
     """
     return composed_steps(records, batch, multipliers.double().numpy())

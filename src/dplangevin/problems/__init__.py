@@ -150,12 +150,8 @@ class Facts(NamedTuple):
 class Sums(NamedTuple):
     """Sums over the records of a minibatch.
 
-    Attributes
-    ----------
-    gradient : Tensor (S, E, d)
-        Sum of the clipped gradients; float64 if there are many, see `engine.long_sums`.
-    loss : Tensor (S, E) or None
-        Sum of the losses, in nats.
+    - `gradient`: (S, E, d). Sum of the clipped gradients; float64 if there are many, see `engine.long_sums`.
+    - `loss`: (S, E) or None. Sum of the losses, in nats.
     """
 
     gradient: Tensor
@@ -167,10 +163,7 @@ class Problem(Protocol):
 
     Shapes: S seeds, E chains on the same rows, d parameters, m test rows, K classes.
 
-    Attributes
-    ----------
-    y_test : Tensor (1 or S, m)
-        Classes 0, ..., K - 1 of the test rows; for regression (K = 1) their targets.
+    - `y_test`: (1 or S, m). Classes 0, ..., K - 1 of the test rows; for regression (K = 1) their targets.
     """
 
     @property
@@ -195,16 +188,10 @@ class Problem(Protocol):
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
         """Return ``sum_i mask_i min(1, clip_e/||g_i||) g_i`` for the gradients g_i of the records' losses.
 
-        Parameters
-        ----------
-        theta : Tensor (S, E, d)
-            Parameters at which the gradients are taken.
-        rows : Tensor (S, B)
-            Indices of the records of the minibatch.
-        mask : Tensor (S, E, B) or None
-            False for rows that take no part; None where all take part.
-        clip : Tensor (E,) or None
-            Bounds on the norm of a record's gradient, in (0, inf]; None means inf.
+        - `theta`: (S, E, d). Parameters at which the gradients are taken.
+        - `rows`: (S, B). Indices of the records of the minibatch.
+        - `mask`: (S, E, B) or None. False for rows that take no part; None where all take part.
+        - `clip`: (E,) or None. Bounds on the norm of a record's gradient, in (0, inf]; None means inf.
         """
         ...
 

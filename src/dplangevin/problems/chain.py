@@ -16,19 +16,17 @@ State = tuple[Tensor, ...]  # theta (S, E, d) first
 class Chain(NamedTuple):
     """The settings of one chain.
 
-    Attributes
-    ----------
-    step : Tensor (T,), step sizes eta_t.
-    noise_std : Tensor (T,), standard deviation of the noise on the sum of clipped gradients.
-    sampling : Sampling, how minibatches are drawn.
-    clip : float > 0, bound on the norm of one record's gradient; inf for none.
-    l2 : float, weight of ``l2/2 ||theta||^2``, which is added to the mean loss.
-    momentum : float in [0, 1).
-    radius : float, of the ball that theta is projected onto; inf for no projection.
-    start_std : float; noise N(0, start_std^2 I) is added to the start, and the result is projected.
-    keep : tuple of int, steps (1-based) after which theta is kept; if empty, only the last step.
-    mean_clip : float > 0, bound on the norm of the minibatch's mean gradient ``sum_i g_i/tau`` before the
-        noise; inf for none.  With it, one record moves the sum by at most 2 tau mean_clip.
+    - `step`: (T,), step sizes eta_t.
+    - `noise_std`: (T,), standard deviation of the noise on the sum of clipped gradients.
+    - `sampling`: how minibatches are drawn.
+    - `clip`: > 0, bound on the norm of one record's gradient; inf for none.
+    - `l2`: weight of ``l2/2 ||theta||^2``, which is added to the mean loss.
+    - `momentum`: in [0, 1).
+    - `radius`: float, of the ball that theta is projected onto; inf for no projection.
+    - `start_std`: float; noise N(0, start_std^2 I) is added to the start, and the result is projected.
+    - `keep`: steps (1-based) after which theta is kept; if empty, only the last step.
+    - `mean_clip`: > 0, bound on the norm of the minibatch's mean gradient ``sum_i g_i/tau`` before the noise; inf for
+      none. With it, one record moves the sum by at most 2 tau mean_clip.
     """
 
     step: Tensor
@@ -58,12 +56,10 @@ class Observer(Protocol):
     def __call__(self, step: int, theta: Tensor, rows: Tensor, sums: Sums) -> None:
         """Look at the chains after a step.
 
-        Parameters
-        ----------
-        step : int, 1-based.
-        theta : Tensor (S, E, d), after the step.
-        rows : Tensor (S, E), the number of rows in each minibatch.
-        sums : Sums, of the minibatches, before `Chain.mean_clip` and noise.
+        - `step`: 1-based.
+        - `theta`: (S, E, d), after the step.
+        - `rows`: (S, E), the number of rows in each minibatch.
+        - `sums`: Sums, of the minibatches, before `Chain.mean_clip` and noise.
         """
         ...
 
@@ -82,11 +78,9 @@ class Kernel(Protocol):
     def step(self, state: Any, noisy: Tensor, t: int, batch: Batch) -> State:
         """Return the state after step t.
 
-        Parameters
-        ----------
-        state : tuple of Tensor, the state before the step; theta (S, E, d) is first.
-        noisy : Tensor (S, E, d), the noisy sum G_t of the minibatch.
-        t : int, number of the step: 0, 1, ...
-        batch : Batch, the rows and the normals of the step.
+        - `state`: the state before the step; theta (S, E, d) is first.
+        - `noisy`: (S, E, d), the noisy sum G_t of the minibatch.
+        - `t`: number of the step: 0, 1, ...
+        - `batch`: the rows and the normals of the step.
         """
         ...

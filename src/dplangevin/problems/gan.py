@@ -55,14 +55,9 @@ BETAS, TINY = (0.5, 0.999), 1e-8
 class Adversary:
     """The generator and how it learns.
 
-    Attributes
-    ----------
-    generator : Generator
-        Template of the generator.
-    step : float
-        Step size of Adam, > 0.
-    batch : int
-        Number of images that are generated for one step, > 0.
+    - `generator`: Template of the generator.
+    - `step`: Step size of Adam, > 0.
+    - `batch`: Number of images that are generated for one step, > 0.
     """
 
     generator: Generator
@@ -80,27 +75,16 @@ class GanProblem(DefaultSteps):
     After the discriminator's d parameters, theta has those of the generator.  The noise and `clipped_sum`
     concern only the first d; the rest is post-processing of these.
 
-    Attributes
-    ----------
-    network : Network
-        The discriminator, with K + 1 logits.
-    adversary : Adversary or None
-        The generator and how it learns; None leaves supervised learning.
-    x : Tensor (N, C, H, W) of uint8
-        Training images.
-    rows : Tensor (S, n)
-        Indices of the training images that are the records, for each seed.
-    y : Tensor (S, n)
-        Labels 0, ..., K - 1 of the records; K + 1 for a record without a label.
-    x_test, y_test : Tensor
-        As in `NetworkProblem`.
-    public, y_public : Tensor (S, L) or None
-        Indices and labels of images that every step sees without noise.  Their mean loss is added to the mean
-        over records.  None where there are none.
-    weight : float
-        The weight w >= 0 of the loss of a labelled record.
-    every_label : Tensor (N,) or None
-        Labels of all training images.  This problem learns nothing from them; only the digit classifier does.
+    - `network`: The discriminator, with K + 1 logits.
+    - `adversary`: The generator and how it learns; None leaves supervised learning.
+    - `x`: (N, C, H, W) of uint8. Training images.
+    - `rows`: (S, n). Indices of the training images that are the records, for each seed.
+    - `y`: (S, n). Labels 0, ..., K - 1 of the records; K + 1 for a record without a label.
+    - `public`, `y_public`: (S, L) or None. Indices and labels of images that every step sees without noise.  Their
+      mean loss is added to the mean over records.  None where there are none.
+    - `weight`: The weight w >= 0 of the loss of a labelled record.
+    - `every_label`: (N,) or None. Labels of all training images.  This problem learns nothing from them; only the
+      digit classifier does.
     """
 
     network: Network
@@ -135,22 +119,11 @@ class GanProblem(DefaultSteps):
     ) -> GanProblem:
         """Return the problem for an image set.
 
-        Parameters
-        ----------
-        labels : {"private", "public", "alone"}
-            "private": labelled images are records like the others.  "public": they are no records, but every
-            step sees them.  "alone": they are the only records and there is no generator, which is supervised
-            learning.
-        seed : int
-            Seed of the random streams that choose the labelled images.
-        labelled : int
-            Number of images of each class that have a label, > 0.  Each of the `seeds` has its own draw.
-        channels, latent
-            See `problems.networks.adversaries`.
-        step, batch
-            See `Adversary`.
-        weight
-            See `GanProblem`.
+        - `labels`: {"private", "public", "alone"}. "private": labelled images are records like the others.  "public":
+          they are no records, but every step sees them.  "alone": they are the only records and there is no
+          generator, which is supervised learning.
+        - `seed`: Seed of the random streams that choose the labelled images.
+        - `labelled`: Number of images of each class that have a label, > 0.  Each of the `seeds` has its own draw.
         """
         known = get_args(Labels)
         require(labels in known, f"labels must be one of {', '.join(known)}, not {labels!r}")
@@ -235,16 +208,10 @@ class GanProblem(DefaultSteps):
     def public_mean(self, theta: Tensor, x: Tensor, y: Tensor, clips: Sequence[float]) -> Tensor:
         """Return the mean clipped gradient of images that are not records, ``(S, E, d)``.
 
-        Parameters
-        ----------
-        theta : Tensor (S, E, at least d)
-            Only the first d coordinates are used.
-        x : Tensor (S or S E, B, C, H, W)
-            Images in [-1, 1].
-        y : Tensor (S, B)
-            Targets of `Loss`.
-        clips : sequence of E floats
-            Bound on the norm of each image's gradient, for each chain.
+        - `theta`: (S, E, at least d). Only the first d coordinates are used.
+        - `x`: (S or S E, B, C, H, W). Images in [-1, 1].
+        - `y`: (S, B). Targets of `Loss`.
+        - `clips`: sequence of E floats. Bound on the norm of each image's gradient, for each chain.
         """
         mask = torch.ones_like(y, dtype=torch.bool)
         x = x.unflatten(0, (len(theta), -1)).expand(-1, len(clips), *[-1] * 4)
@@ -269,17 +236,8 @@ class GanProblem(DefaultSteps):
     def generated(self, theta: Tensor, z: Tensor) -> Tensor:
         """Return generated images g(z) in [-1, 1], ``(S, E, B, C, H, W)``.
 
-        Parameters
-        ----------
-        theta : Tensor (S, E, d + parameters of the generator)
-            Parameters of discriminator and generator.
-        z : Tensor (B, latent)
-            Latent variables.
-
-        Raises
-        ------
-        ValueError
-            Where there is no generator.
+        - `theta`: (S, E, d + parameters of the generator). Parameters of discriminator and generator.
+        - `z`: (B, latent). Latent variables.
         """
         if self.adversary is None:
             raise ValueError("supervised learning has no generator")
@@ -298,12 +256,8 @@ class Loss:
         K, a generated image:               log sum_k e^(z_k) - z_(K+1)
         K + 1, an image without a label:    log sum_k e^(z_k) - log sum_(k <= K) e^(z_k)
 
-    Attributes
-    ----------
-    classes : int
-        K.
-    weight : float
-        Weight >= 0 of the loss of a labelled image.
+    - `classes`: K.
+    - `weight`: Weight >= 0 of the loss of a labelled image.
     """
 
     classes: int

@@ -48,15 +48,10 @@ SLACK = 1e-6  # relative tolerance: rounding may take a norm above its bound
 class Rows(NamedTuple):
     r"""The rule that turns a user's rows into the rows of a problem.
 
-    Attributes
-    ----------
-    bound : float
-        The public bound B > 0 on the norm of a row.
-    bias : bool
-        Add a constant feature within the bound: ``x -> (x, B)/sqrt(2)``.  Its norm is at most B where that of
-        x is.
-    cut : bool
-        Replace longer rows by ``x B/||x||``.  Otherwise longer rows are an error.
+    - `bound`: The public bound B > 0 on the norm of a row.
+    - `bias`: Add a constant feature within the bound: ``x -> (x, B)/sqrt(2)``.  Its norm is at most B where that of x
+      is.
+    - `cut`: Replace longer rows by ``x B/||x||``.  Otherwise longer rows are an error.
     """
 
     bound: float
@@ -66,21 +61,10 @@ class Rows(NamedTuple):
     def of(self, x: Any, features: int | None = None, strict: bool = True, name: str = "X") -> Tensor:
         """Return the rows as the problem uses them, ``(1, n, features)`` float32.
 
-        Parameters
-        ----------
-        x : array, tensor, data frame or nested lists (n, features)
-            Finite numbers.
-        features : int, optional
-            Number of features that the rows must have, without the bias.
-        strict : bool
-            Longer rows that are not cut are an error; False leaves them as they are.
-        name : str
-            Name of the argument, for error messages.
-
-        Raises
-        ------
-        ValueError
-            For x that does not fit; the message names the row and the fix.
+        - `x`: data frame or nested lists (n, features). Finite numbers.
+        - `features`: Number of features that the rows must have, without the bias.
+        - `strict`: Longer rows that are not cut are an error; False leaves them as they are.
+        - `name`: Name of the argument, for error messages.
         """
         rows = _floats(x, name)
         require(
@@ -799,21 +783,10 @@ def in_units(y: Tensor, target: tuple[float, float]) -> Tensor:
 def linear_facts(loss: Loss, n: int, features: int, row_bound: float, public: int = 0) -> Facts:
     """Return the facts of a linear model that are public, without its rows.
 
-    Parameters
-    ----------
-    loss : Loss
-        phi and its constants.
-    n, features : int
-        Number of records, >= 0, and of features, >= 1.
-    row_bound : float
-        Bound on the norm of a row, > 0.
-    public : int
-        Number of public rows, >= 0.
-
-    Raises
-    ------
-    ValueError
-        For a number outside its domain.
+    - `loss`: phi and its constants.
+    - `n`, `features`: Number of records, >= 0, and of features, >= 1.
+    - `row_bound`: Bound on the norm of a row, > 0.
+    - `public`: Number of public rows, >= 0.
     """
     count(0, records=n, public=public)
     count(1, features=features)

@@ -47,31 +47,15 @@ def of_images(
 ) -> NetworkProblem:
     """Return the problem of training a part of a public network on an image set.
 
-    Parameters
-    ----------
-    images : Dataset
-        Training and test images.
-    seeds : int
-        Not used: all seeds share the images and the start.
-    part : Part
-        `LastBlock` or `Head`.
-    backbone : mapping
-        The network's entry in conf/backbone.
-    limit : int or None
-        Number of training images, and of test images, to use; None for all.
-    inputs : mapping of str to File
-        The files "weights" and "data" (the images).  Their hashes are part of the name of the stored file.
-    folder : Path
-        Where the inputs of the last block are stored.
-    padding, flip
-        Arguments of `shifted`, which is applied once to each training image.
-    code : str
-        Hash of the code that computes these inputs.  It is part of the name of the stored file.
-
-    Raises
-    ------
-    ValueError
-        For a network that is not a ResNet18 or ResNet20.
+    - `images`: Training and test images.
+    - `seeds`: Not used: all seeds share the images and the start.
+    - `part`: `LastBlock` or `Head`.
+    - `backbone`: The network's entry in conf/backbone.
+    - `limit`: Number of training images, and of test images, to use; None for all.
+    - `inputs`: The files "weights" and "data" (the images).  Their hashes are part of the name of the stored file.
+    - `folder`: Where the inputs of the last block are stored.
+    - `padding`, `flip`: Arguments of `shifted`, which is applied once to each training image.
+    - `code`: Hash of the code that computes these inputs.  It is part of the name of the stored file.
     """
     network, _ = load(dict(backbone), inputs["weights"].get())
     if not isinstance(network, ResNet):
@@ -97,10 +81,7 @@ def of_images(
 class Part(Protocol):
     """The part of a network that is trained.
 
-    Attributes
-    ----------
-    name : str
-        "block" or "head".
+    - `name`: "block" or "head".
     """
 
     name: ClassVar[str]
@@ -245,17 +226,9 @@ def activations(
     The result is stored in `folder`, so that other runs and a resumed run can read it.  It takes 4 kB per
     image for a ResNet-18 and 16 kB for a ResNet-20.  Stored results with another key are deleted.
 
-    Parameters
-    ----------
-    key : str
-        Hash of everything that determines the outputs.
-    padding, flip
-        Arguments of `shifted`, which is applied once to each training image.
-
-    Returns
-    -------
-    Tensor (n + m, C, H, W)
-        Float32, on the CPU.
+    - `key`: Hash of everything that determines the outputs.
+    - `padding`, `flip`: Arguments of `shifted`, which is applied once to each training image.
+    - returns: (n + m, C, H, W): Float32, on the CPU.
     """
     path = folder / f"trunk-{key}.npz"
     made_file(
@@ -316,11 +289,6 @@ def frozen(norm: nn.BatchNorm2d, flat: bool = False) -> Affine:
     """Return the map that a batch normalisation computes in evaluation mode.
 
     It is ``weight (x - mean)/sqrt(var + eps) + bias``.
-
-    Raises
-    ------
-    ValueError
-        For a layer without running statistics, or without weight and bias.
     """
     mean, var, weight, bias = norm.running_mean, norm.running_var, norm.weight, norm.bias
     if mean is None or var is None or weight is None or bias is None:
@@ -332,12 +300,8 @@ def frozen(norm: nn.BatchNorm2d, flat: bool = False) -> Affine:
 class Branch(nn.Module):
     """The identity ``y = x``, which remembers x for the `Shortcut` or `Projection` that belongs to it.
 
-    Attributes
-    ----------
-    x : Tensor or None
-        The input, from the forward pass until the shortcut has used it.
-    passed : Tensor or None
-        In a backward pass of the engine, the gradient that comes through the shortcut.
+    - `x`: The input, from the forward pass until the shortcut has used it.
+    - `passed`: In a backward pass of the engine, the gradient that comes through the shortcut.
     """
 
     x: Tensor | None = None

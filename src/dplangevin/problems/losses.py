@@ -19,38 +19,24 @@ class Loss(NamedTuple):
     With one margin per row (classes = 1) m has shape ``(..., n)``; with K margins it has ``(..., K, n)``.  y
     has shape ``(..., n)``.  A loss can be pickled.
 
-    Attributes
-    ----------
-    name : str
-        Name of the loss.
-    value, slope, curvature : callable
-        From m and y to phi ``(..., n)``, to its gradient in m, and to its Hessian in m.  The gradient has m's
-        shape; its computation may overwrite m.  The Hessian has shape ``(..., n)`` or ``(..., K, K, n)``.
-    lipschitz : float
-        ``sup ||phi'||``; inf where unbounded.
-    smoothness : float
-        ``sup ||phi''||``.
-    classes : int
-        Number of margins of a row.
-    rank : int
-        Dimension of the span of phi', which is not less than the rank of phi''.
-    trace : float or None
-        ``sup tr phi''``; None for ``rank * smoothness``.
-    kinked : bool
-        phi'' has jumps.
-    one_sided : bool
-        phi' is a number u >= 0 times a vector that depends only on y.
-    signed : callable or None
-        u >= 0 with ``phi'(m, y) = -y u(-y m)`` for y in {-1, +1}, computed in place; None where phi' has
-        another form.
-    on_ball : callable or None
-        From t to two numbers: the largest phi over ``||m|| <= t`` and y, and the largest range of phi over
-        ``||m|| <= t`` for one y.  None where these are unbounded.
-    labels : callable
-        From the labels of a data set to the labels of this loss; raises ValueError for labels that do not
-        fit.
-    label_bound : float
-        ``sup |y|``, where labels are numbers.
+    - `name`: Name of the loss.
+    - `value`, `slope`, `curvature`: From m and y to phi ``(..., n)``, to its gradient in m, and to its Hessian in m.
+      The gradient has m's shape; its computation may overwrite m.  The Hessian has shape ``(..., n)`` or ``(..., K,
+      K, n)``.
+    - `lipschitz`: ``sup ||phi'||``; inf where unbounded.
+    - `smoothness`: ``sup ||phi''||``.
+    - `classes`: Number of margins of a row.
+    - `rank`: Dimension of the span of phi', which is not less than the rank of phi''.
+    - `trace`: ``sup tr phi''``; None for ``rank * smoothness``.
+    - `kinked`: phi'' has jumps.
+    - `one_sided`: phi' is a number u >= 0 times a vector that depends only on y.
+    - `signed`: u >= 0 with ``phi'(m, y) = -y u(-y m)`` for y in {-1, +1}, computed in place; None where phi' has
+      another form.
+    - `on_ball`: From t to two numbers: the largest phi over ``||m|| <= t`` and y, and the largest range of phi over
+      ``||m|| <= t`` for one y.  None where these are unbounded.
+    - `labels`: From the labels of a data set to the labels of this loss; raises ValueError for labels that do not
+      fit.
+    - `label_bound`: ``sup |y|``, where labels are numbers.
     """
 
     name: str
@@ -148,21 +134,10 @@ def huber(threshold: float, label_bound: float) -> Loss:
     one y, phi has the range ``phi(t + |y|) - phi(max(|y| - t, 0))``, which grows with ``|y|`` because ``phi'``
     grows.  In these formulas ``phi(r)`` is phi at the residual r.
 
-    Parameters
-    ----------
-    threshold : float
-        h > 0, finite.
-    label_bound : float
-        Public bound Y > 0 with ``|y| <= Y``, finite.
+    - `threshold`: h > 0, finite.
+    - `label_bound`: Public bound Y > 0 with ``|y| <= Y``, finite.
 
-    Raises
-    ------
-    ValueError
-        For a number outside its domain.
-
-    References
-    ----------
-    Huber 1964.
+    Source: Huber 1964.
     """
     for name, number in (("threshold", threshold), ("label_bound", label_bound)):
         if not (number > 0 and math.isfinite(number)):
@@ -230,19 +205,9 @@ def softmax(classes: int) -> Loss:
     For K = 2, ``phi' = (1 - p_y)(e_k - e_y)``, which has one direction for each label.  For K = 2 the labels
     -1 and +1 are read as 0 and 1.
 
-    Parameters
-    ----------
-    classes : int
-        K >= 2.
+    - `classes`: K >= 2.
 
-    Raises
-    ------
-    ValueError
-        For fewer classes.
-
-    References
-    ----------
-    Boehning 1992: the norm of the Hessian.
+    Source: Boehning 1992: the norm of the Hessian.
     """
     if classes < 2:
         raise ValueError(f"classes must be at least 2, not {classes}")
@@ -318,12 +283,8 @@ def largest_cross_entropy(classes: int, t: float) -> float:
 
     For K = 2 the maximum is ``log(1 + e^(sqrt(2) t))``.
 
-    Parameters
-    ----------
-    classes : int
-        K >= 2.
-    t : float
-        Radius of the ball of margins, >= 0.
+    - `classes`: K >= 2.
+    - `t`: Radius of the ball of margins, >= 0.
     """
     r = classes - 2
     v = np.linspace(0.0, t / math.sqrt(classes * (classes - 1)), CELLS + 1)
@@ -343,13 +304,7 @@ def classifier(classes: int) -> Loss:
 
 
 def named(loss: str | Loss) -> Loss:
-    """Return the loss of that name, or the `Loss` itself; only losses without parameters have names.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name.
-    """
+    """Return the loss of that name, or the `Loss` itself; only losses without parameters have names."""
     if isinstance(loss, Loss):
         return loss
     if loss not in LOSSES:

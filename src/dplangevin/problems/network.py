@@ -25,21 +25,13 @@ AT_ONCE = 1000  # test rows whose logits are computed together
 class NetworkProblem(DefaultSteps):
     """The parameters of `network`, learned from labelled examples.
 
-    Attributes
-    ----------
-    network : Network
-        The template, with K classes.
-    x : Tensor (n, C, H, W)
-        Examples, on the device of theta.  Float32 examples are used as they are.  The public map
-        `data.pixels.scaled` takes uint8 pixels to [-1, 1].
-    y : Tensor (n,)
-        Labels 0, ..., K - 1, on the device of theta.
-    x_test : Tensor (m, C, H, W)
-        Test examples like x, on the CPU.
-    y_test : Tensor (1, m)
-        Labels of the test examples, on the CPU.
-    pretrained : bool
-        Chains start from the template's parameters instead of random ones.
+    - `network`: The template, with K classes.
+    - `x`: (n, C, H, W). Examples, on the device of theta.  Float32 examples are used as they are.  The public map
+      `data.pixels.scaled` takes uint8 pixels to [-1, 1].
+    - `y`: (n,). Labels 0, ..., K - 1, on the device of theta.
+    - `x_test`: (m, C, H, W). Test examples like x, on the CPU.
+    - `y_test`: (1, m). Labels of the test examples, on the CPU.
+    - `pretrained`: Chains start from the template's parameters instead of random ones.
     """
 
     network: Network
@@ -53,14 +45,9 @@ class NetworkProblem(DefaultSteps):
     def of_images(cls, images: Dataset, seeds: int, network: Network) -> NetworkProblem:
         """Return the problem of training a network from scratch, on the CPU.
 
-        Parameters
-        ----------
-        images : Dataset
-            Training and test images.
-        seeds : int
-            Not used: all seeds share the images.
-        network : Network
-            The template.
+        - `images`: Training and test images.
+        - `seeds`: Not used: all seeds share the images.
+        - `network`: The template.
         """
         arrays = images.arrays()
         x, y = torch.as_tensor(arrays.x_train), torch.as_tensor(arrays.y_train)

@@ -29,10 +29,7 @@ ENTRIES = ("conv", "linear", "max_pool", "avg_pool", "activation", "flatten", "u
 class Template:
     """What a `Network` and a `Generator` share.
 
-    Attributes
-    ----------
-    module : nn.Module
-        Template.  Theta has the shapes and the order of its parameters, but not their values.
+    - `module`: Template.  Theta has the shapes and the order of its parameters, but not their values.
     """
 
     module: nn.Module
@@ -63,12 +60,8 @@ class Network(Template):
     Stacked networks share one template.  Their theta is (S, d), with one row for each network.  A row holds
     the parameters one after another, in the template's order.
 
-    Attributes
-    ----------
-    shape : (int, int, int)
-        Channels, height and width of one example.
-    classes : int
-        K.
+    - `shape`: (int, int, int). Channels, height and width of one example.
+    - `classes`: K.
     """
 
     shape: tuple[int, int, int]
@@ -86,12 +79,8 @@ class Network(Template):
 class Generator(Template):
     """A network g(z; theta) from latent variables to images.
 
-    Attributes
-    ----------
-    latent : int
-        Number of entries of z.
-    shape : (int, int, int)
-        Channels, height and width of an image.
+    - `latent`: Number of entries of z.
+    - `shape`: (int, int, int). Channels, height and width of an image.
     """
 
     latent: int
@@ -119,14 +108,8 @@ def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
 
     A transposed convolution is treated like a convolution whose weight has its inputs on the first axis.
 
-    Parameters
-    ----------
-    module : nn.Module
-        As in `Template`.
-    rng : torch.Generator
-        Generator of the draws.  The parameters are on its device.
-    seeds : int
-        Number of independent draws.
+    - `rng`: Generator of the draws.  The parameters are on its device.
+    - `seeds`: Number of independent draws.
     """
     theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()), device=rng.device)
     start = 0
@@ -145,19 +128,9 @@ def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
 def generator(layers: Iterable[Mapping[str, Any]], latent: int, shape: Iterable[int]) -> Generator:
     """Return the generator that a file of conf/problem/ describes.
 
-    Parameters
-    ----------
-    layers : iterable of mappings
-        See `build`.
-    latent : int
-        Number of inputs.
-    shape : iterable of int
-        Channels, height and width of an image.
-
-    Raises
-    ------
-    ValueError
-        For unknown layers, and if the last layer does not give images of `shape`.
+    - `layers`: iterable of mappings
+    - `latent`: Number of inputs.
+    - `shape`: Channels, height and width of an image.
     """
     size = _image_shape(shape)
     module, made = _sequence(layers, (latent,))
@@ -179,19 +152,9 @@ def build(layers: Iterable[Mapping[str, Any]], shape: Iterable[int], classes: in
 
     The numbers of inputs of the layers follow from `shape`.
 
-    Parameters
-    ----------
-    layers : iterable of mappings
-        Layers as above, in order.
-    shape : iterable of int
-        Channels, height and width of one example.
-    classes : int
-        Number of logits that the last layer must give.
-
-    Raises
-    ------
-    ValueError
-        For unknown words, and if the last layer does not give `classes` logits.
+    - `layers`: iterable of mappings. Layers as above, in order.
+    - `shape`: Channels, height and width of one example.
+    - `classes`: Number of logits that the last layer must give.
     """
     size = _image_shape(shape)
     template, made = _sequence(layers, size)
@@ -209,21 +172,10 @@ def adversaries(
     kernels, each of which halves the side of an image, then a linear layer; its activation is leaky ReLU.
     The generator is its mirror image, with ReLU and a final tanh.
 
-    Parameters
-    ----------
-    shape : iterable of int
-        Channels, height and width of an image.
-    classes : int
-        Number of logits of the discriminator.
-    channels : iterable of int
-        Channels of each convolution of the discriminator.
-    latent : int
-        Number of latent variables.
-
-    Raises
-    ------
-    ValueError
-        For sides that cannot be halved so often.
+    - `shape`: Channels, height and width of an image.
+    - `classes`: Number of logits of the discriminator.
+    - `channels`: Channels of each convolution of the discriminator.
+    - `latent`: Number of latent variables.
     """
     (colours, height, width), widths = tuple(shape), list(channels)
     halved: dict[str, Any] = {"kernel": 4, "stride": 2, "padding": 1}

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 class Mixing(NamedTuple):
     """Diagnostics of each group of chains, for its worst coordinate.
 
-    Attributes
-    ----------
-    r_hat : Tensor (groups, budgets), split R-hat.
-    ess : Tensor (groups, budgets), bulk ESS.
+    - `r_hat`: (groups, budgets), split R-hat.
+    - `ess`: (groups, budgets), bulk ESS.
     """
 
     r_hat: Tensor
@@ -30,18 +28,9 @@ def mixing(draws: Tensor) -> Mixing:
     R-hat compares chains.  A single chain is cut into halves, which count as two chains.  Coordinates that
     never move are left out.  The result is nan where no coordinate moves, or where a draw is not finite.
 
-    Parameters
-    ----------
-    draws : Tensor (draws, groups, chains, E, d)
+    - `draws` (draws, groups, chains, E, d).
 
-    Raises
-    ------
-    ValueError
-        For fewer draws than `least_draws`.
-
-    References
-    ----------
-    Vehtari et al. (2021).
+    Source: Vehtari et al. (2021).
     """
     with (
         warnings.catch_warnings()

@@ -32,11 +32,9 @@ Metric = Callable[[Tensor, Tensor], Tensor]  # gradient (S, A, d), indices of A 
 class Minimum(NamedTuple):
     """The result of a minimisation.
 
-    Attributes
-    ----------
-    theta : Tensor (S, E, d), float64.
-    gradient_norm : Tensor (S, E), norm of the gradient at theta, divided by n.
-    steps : int, steps taken.
+    - `theta`: (S, E, d), float64.
+    - `gradient_norm`: (S, E), norm of the gradient at theta, divided by n.
+    - `steps`: steps taken.
     """
 
     theta: Tensor
@@ -52,23 +50,12 @@ def minimise(
     `descend` does this first, and `follow` continues with the entries that need more than max_steps.  With
     ridge > 0, this also finds the minimum on rows that a hyperplane separates.
 
-    Parameters
-    ----------
-    problem : Glm
-    ridge : Tensor (E,), >= 0.
-    linear : Tensor (S, E, d)
-    tolerance : float; every entry must reach ``||gradient||/n < tolerance``, measured in float64.
-    max_steps : int, for `descend`.
+    - `linear` (S, E, d).
+    - `ridge`: (E,), >= 0.
+    - `tolerance`: float; every entry must reach ``||gradient||/n < tolerance``, measured in float64.
+    - `max_steps`: int, for `descend`.
 
-    Raises
-    ------
-    ValueError
-        If the tolerance is not reached.  Also if ridge = 0 and a loss without kinks has no minimum: if a
-        hyperplane separates the rows, the loss falls for ever along some direction.
-
-    References
-    ----------
-    Albert and Anderson (1984), for separated rows.
+    Source: Albert and Anderson (1984), for separated rows.
     """
     linear = linear.double()
     theta, norm, steps = descend(problem, ridge, linear, tolerance, max_steps)
@@ -107,12 +94,10 @@ def private_minimum(problem: Glm, ridge: Tensor, linear: Tensor, bound: Tensor) 
     error.  By an estimate of rounding errors, not by a proof, float64 attains the bound of `reachable` on
     every data set.
 
-    Parameters
-    ----------
-    problem : Glm, whose rows are private.
-    ridge : Tensor (E,), of the summed loss, > 0.
-    linear : Tensor (S, E, d)
-    bound : Tensor (E,), on the norm of the gradient of the summed objective, > 0.
+    - `linear` (S, E, d).
+    - `problem`: Glm, whose rows are private.
+    - `ridge`: (E,), of the summed loss, > 0.
+    - `bound`: (E,), on the norm of the gradient of the summed objective, > 0.
     """
     linear, ridge = linear.double(), ridge.double()
     tolerance = bound.double() / (2 * problem.n)
@@ -133,11 +118,9 @@ def reachable(facts: Facts, ridge: float, push: float) -> float:
     ``sqrt(2 n phi(0)/Lambda) + 2 ||b||/Lambda``.  The result is at least `LEAST` times the bound on one
     record's gradient.
 
-    Parameters
-    ----------
-    facts : Facts, of a linear model with bounded rows.
-    ridge : float, Lambda > 0.
-    push : float, a length that the perturbation b exceeds with a probability far below any delta.
+    - `facts`: Facts, of a linear model with bounded rows.
+    - `ridge`: Lambda > 0.
+    - `push`: a length that the perturbation b exceeds with a probability far below any delta.
     """
     loss, n = facts.linear, facts.n
     start = loss.on_ball(0.0)[0] if loss.on_ball else loss.label_bound**2 / 2
@@ -171,12 +154,9 @@ def descend(
     A budget leaves the computation when all its seeds have reached their goal, and a stage ends when all
     budgets have.
 
-    Parameters
-    ----------
-    problem, ridge, linear, max_steps : as in `minimise`.
-    tolerance : float or Tensor (E,), as in `minimise`.
-    fixed : three ints, numbers of steps of the stages.  Then no budget leaves, every stage makes all its
-        steps, and an entry that has reached its goal stays, see `private_minimum`.
+    - `tolerance`: float or Tensor (E,), as in `minimise`.
+    - `fixed`: three ints, numbers of steps of the stages. Then no budget leaves, every stage makes all its steps, and
+      an entry that has reached its goal stays, see `private_minimum`.
     """
     exact, single = problem.to(torch.float64), problem.to(torch.float32)
     ridge, linear = ridge.double()[:, None], linear.double()
@@ -203,17 +183,12 @@ def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tupl
     descent from far away gets stuck in them.  On the way, `newton` finds each minimum
     roughly, by `SHARE`.
 
-    Parameters
-    ----------
-    problem : Glm, with one data set.
-    ridge : float, of the summed loss, >= 0.
-    linear : Tensor (d,)
-    tolerance : float, on the gradient's norm divided by n.
-
-    Returns
-    -------
-    theta, gradient_norm : as `newton` returns them, at the given ridge.
-    steps : int, along the whole path.
+    - `linear` (d,).
+    - `problem`: Glm, with one data set.
+    - `ridge`: float, of the summed loss, >= 0.
+    - `tolerance`: on the gradient's norm divided by n.
+    - returns `theta, gradient_norm`: as `newton` returns them, at the given ridge.
+    - returns `steps`: along the whole path.
     """
     theta, steps = torch.zeros_like(linear, dtype=torch.float64), 0
     far = float(problem.n * problem.row_bound**2)
@@ -234,22 +209,14 @@ def newton(
     Hessian in each step, so it is slow for many entries.  But it reaches the minimum wherever ridge > 0,
     because the objective falls with each step.
 
-    Parameters
-    ----------
-    linear, start : Tensor (d,)
-    tolerance : float, on the gradient's norm divided by n.
-    share : float.  It also stops when norm/n is below share times the first norm/n, or times `Glm.lipschitz` if
-        that is less.
+    - `linear`, `start` (d,).
+    - `tolerance`: on the gradient's norm divided by n.
+    - `share`: It also stops when norm/n is below share times the first norm/n, or times `Glm.lipschitz` if that is
+      less.
+    - returns `theta`: (d,)
+    - returns `gradient_norm`: divided by n.
 
-    Returns
-    -------
-    theta : Tensor (d,)
-    gradient_norm : float, divided by n.
-    steps : int
-
-    References
-    ----------
-    Armijo (1966), for the halving of steps.
+    Source: Armijo (1966), for the halving of steps.
     """
     exact, linear = problem.to(torch.float64), linear.double()
 
@@ -415,11 +382,9 @@ def _lbfgs(
 class Pair(NamedTuple):
     """A step of L-BFGS and the change of the gradient along it.
 
-    Attributes
-    ----------
-    moved : Tensor (S, A, d), the step.
-    turned : Tensor (S, A, d), the change of the gradient.
-    inverse : Tensor (S, A, 1), 1 over their inner product, or 0 if that is not positive.
+    - `moved`: (S, A, d), the step.
+    - `turned`: (S, A, d), the change of the gradient.
+    - `inverse`: (S, A, 1), 1 over their inner product, or 0 if that is not positive.
     """
 
     moved: Tensor

@@ -43,10 +43,8 @@ class Posterior(NamedTuple):
     If seeds share one data set, they share one posterior.  Then there is one group, with the chains of all
     seeds.
 
-    Attributes
-    ----------
-    draws : Tensor (draws, S, chains, E, d), after warm-up.
-    mixing : Mixing, whose r_hat and ess are ``(groups, E)``, for the worst coordinate.
+    - `draws`: (draws, S, chains, E, d), after warm-up.
+    - `mixing`: Mixing, whose r_hat and ess are ``(groups, E)``, for the worst coordinate.
     """
 
     draws: Tensor
@@ -58,11 +56,9 @@ class Centre(NamedTuple):
 
     S' is 1 if all seeds share one data set, else S.
 
-    Attributes
-    ----------
-    theta : Tensor (S', E, d), mode of the posterior.
-    hessian : Tensor (S', E, d, d), of U at the mode.
-    multiplier : Tensor (S', E), Lagrange multiplier of the ball.
+    - `theta`: (S', E, d), mode of the posterior.
+    - `hessian`: (S', E, d, d), of U at the mode.
+    - `multiplier`: (S', E), Lagrange multiplier of the ball.
     """
 
     theta: Tensor
@@ -254,11 +250,9 @@ class Rejection:
     The sampler is for losses of one margin, and for few features, few records or a strong prior.  `sample`
     raises ValueError if a draw may take more than `most` proposals.
 
-    Attributes
-    ----------
-    total_variation : float in (0, 1), bound on the total variation distance to the posterior.
-    most : float, largest allowed number of proposals for a draw.
-    batch : int, largest number of proposals that are computed together.
+    - `total_variation`: in (0, 1), bound on the total variation distance to the posterior.
+    - `most`: largest allowed number of proposals for a draw.
+    - `batch`: largest number of proposals that are computed together.
     """
 
     total_variation: float = 1e-9
@@ -283,10 +277,8 @@ class Rejection:
         largest where its d eigenvalues are equal.  The function reads no row.  A limit or a refusal that
         depended on the rows would reveal something about them.
 
-        Parameters
-        ----------
-        problem : Glm, with a loss of one margin.
-        rho, precision : Tensor (E,), > 0.
+        - `problem`: Glm, with a loss of one margin.
+        - `rho`, `precision`: (E,), > 0.
         """
         each = problem.n * problem.row_bound**2 / problem.d
         scale = rho.double() * problem.loss.smoothness / precision.double()
@@ -297,17 +289,9 @@ class Rejection:
     ) -> Posterior:
         """Draw once for each seed and budget, ``(1, S, 1, E, d)``; R-hat and ess are nan.
 
-        Parameters
-        ----------
-        problem : Glm, with a loss of one margin.
-        rho, precision, seeds, rng : as in `Sampler.sample`, with precision > 0.
-        radius : float, inf: there is no ball.
-
-        Raises
-        ------
-        ValueError
-            For a ball, for precision = 0, for a loss of several margins, and if a draw may take more than
-            `most` proposals.
+        - `problem`: Glm, with a loss of one margin.
+        - `rho`, `precision`, `seeds`, `rng`: as in `Sampler.sample`, with precision > 0.
+        - `radius`: inf: there is no ball.
         """
         if radius < math.inf or problem.classes > 1 or not bool((precision > 0).all()):
             raise ValueError("rejection sampling needs a Gaussian prior, no ball, and a loss of one margin")
@@ -362,12 +346,10 @@ class Whitened:
 
     The sampler is for many parameters and one data set that all seeds share.  The seeds are the chains.
 
-    Attributes
-    ----------
-    warmup : int >= 1, steps that tune the step size.
-    draws : int >= 1, draws of each chain after warm-up.
-    leapfrogs : int >= 1, approximate mean number of leapfrog steps in a trajectory.
-    target : float, acceptance probability that warm-up tunes for.
+    - `warmup`: >= 1, steps that tune the step size.
+    - `draws`: >= 1, draws of each chain after warm-up.
+    - `leapfrogs`: >= 1, approximate mean number of leapfrog steps in a trajectory.
+    - `target`: acceptance probability that warm-up tunes for.
     """
 
     total_variation: ClassVar[float] = 0.0
@@ -387,16 +369,9 @@ class Whitened:
     ) -> Posterior:
         """Draw from the posteriors, ``(draws, S, 1, E, d)``.
 
-        Parameters
-        ----------
-        problem : Glm, with one data set that all seeds share.
-        rho, precision, seeds, rng : as in `Sampler.sample`, with precision > 0.
-        radius : float, inf: there is no ball.
-
-        Raises
-        ------
-        ValueError
-            For a ball, for precision = 0, and if seeds have data sets of their own.
+        - `problem`: Glm, with one data set that all seeds share.
+        - `rho`, `precision`, `seeds`, `rng`: as in `Sampler.sample`, with precision > 0.
+        - `radius`: inf: there is no ball.
         """
         if radius < math.inf or not problem.shared or not bool((precision > 0).all()):
             raise ValueError("whitened HMC needs a Gaussian prior, no ball, and rows that all seeds share")
@@ -440,15 +415,10 @@ class Whitened:
 def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mode and the inverse Cholesky factor of the Hessian of each posterior.
 
-    Parameters
-    ----------
-    problem : Glm, in float64.
-    rho, precision : Tensor (E,), as in `Sampler.sample`.
-
-    Returns
-    -------
-    mode : Tensor (1, E, d)
-    inverse : Tensor (E, d, d), inverse of the lower Cholesky factor of the Hessian at the mode.
+    - `problem`: in float64.
+    - `rho`, `precision`: (E,), as in `Sampler.sample`.
+    - returns `mode`: (1, E, d)
+    - returns `inverse`: (E, d, d), inverse of the lower Cholesky factor of the Hessian at the mode.
     """
     single = estimated(problem)
     start = torch.zeros(1, len(rho), problem.d, dtype=torch.float64, device=problem.device)
@@ -468,10 +438,7 @@ def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> 
     surface of the ball, and the excess of r over precision/rho is the Lagrange multiplier.  A logarithmic
     grid of r is exact enough, because the result only tunes the sampler.
 
-    Parameters
-    ----------
-    problem : Glm, in float64.
-    rho, precision, radius : as in `Sampler.sample`.
+    - `problem`: in float64.
     """
     ridges = (
         problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37, dtype=torch.float64).to(problem.device)

@@ -21,11 +21,9 @@ NEAR = 0.25  # the tangent point is moved until acceptance is at least e^-0.25 t
 class Walk(NamedTuple):
     """The public numbers of a chain.
 
-    Attributes
-    ----------
-    pull : float, eta >= 0, precision of the noise of a step; 0 where one step is an exact draw.
-    steps : int, K >= 1.
-    proposals : int, limit on the proposals of all steps together.
+    - `pull`: eta >= 0, precision of the noise of a step; 0 where one step is an exact draw.
+    - `steps`: K >= 1.
+    - `proposals`: limit on the proposals of all steps together.
     """
 
     pull: float
@@ -65,18 +63,13 @@ class Proximal:
 
     The proof is for exact real numbers.  The chains are computed in float64.
 
-    Attributes
-    ----------
-    total_variation : float in (0, 1), bound on the total variation distance to the posterior.
-    proposals : float > 1, bound on the mean number of proposals of a step, where the tangent is the best one.
-    most : float, largest allowed limit on the proposals of a draw.
+    - `total_variation`: in (0, 1), bound on the total variation distance to the posterior.
+    - `proposals`: > 1, bound on the mean number of proposals of a step, where the tangent is the best one.
+    - `most`: largest allowed limit on the proposals of a draw.
 
-    References
-    ----------
-    lee2021, for the sampler.  chen2022, for its rate in other distances.  lin2023, for the same purpose.
-
-    Differs: lin2023 runs a Metropolis-adjusted Langevin algorithm, bounds the Wasserstein-infinity distance of
-    its draw and adds noise for it.  So its guarantee has no delta.  Here delta pays for a total variation.
+    Source: lee2021, for the sampler. chen2022, for its rate in other distances. lin2023, for the same purpose.
+    Differs: lin2023 runs a Metropolis-adjusted Langevin algorithm, bounds the Wasserstein-infinity distance of its
+    draw and adds noise for it. So its guarantee has no delta. Here delta pays for a total variation.
     """
 
     total_variation: float = 1e-12
@@ -100,17 +93,9 @@ class Proximal:
     def walk(self, facts: Facts, rho: float, precision: float) -> Walk:
         """Return the numbers of a chain; they depend on public facts alone.
 
-        Parameters
-        ----------
-        facts : Facts, of a linear model.
-        rho : float, > 0.
-        precision : float, m > 0.
-
-        Raises
-        ------
-        ValueError
-            For precision = 0, for a loss without a bound on its gradient or on its curvature, and if a draw
-            may take more than `most` proposals.
+        - `facts`: Facts, of a linear model.
+        - `rho`: > 0.
+        - `precision`: m > 0.
         """
         # a bound on the trace of the Hessian of rho U
         trace = rho * facts.n * facts.linear.rank * facts.smoothness
@@ -139,16 +124,8 @@ class Proximal:
     ) -> Posterior:
         """Draw once for each seed and budget, ``(1, S, 1, E, d)``; R-hat and ess are nan.
 
-        Parameters
-        ----------
-        problem : Glm
-        rho, precision, seeds, rng : as in `Sampler.sample`, with precision > 0.
-        radius : float, inf: there is no ball.
-
-        Raises
-        ------
-        ValueError
-            For a ball, and where `walk` does.
+        - `rho`, `precision`, `seeds`, `rng`: as in `Sampler.sample`, with precision > 0.
+        - `radius`: inf: there is no ball.
         """
         if radius < math.inf:
             raise ValueError("the proximal sampler needs a Gaussian prior, no ball")
@@ -173,12 +150,10 @@ def walked(problem: Glm, weight: Tensor, prior: Tensor, walks: list[Walk], rng: 
     point or a proposal.  A chain with a tangent point that is not near enough moves it by a step of the
     quadratic majoriser of the loss, which converges on all rows.
 
-    Parameters
-    ----------
-    problem : Glm, in float64, with one data set.
-    weight, prior : Tensor (chains,), rho and the precision.
-    walks : of each chain.
-    rng : generator of all draws.
+    - `problem`: in float64, with one data set.
+    - `weight`, `prior`: (chains,), rho and the precision.
+    - `walks`: of each chain.
+    - `rng`: generator of all draws.
     """
     pull, steps, most = weight.new_tensor(walks).T
     curvature = prior + pull

@@ -37,12 +37,10 @@ DEPTH = 3  # of nested lists and dicts
 class Fitted:
     """A learner with `fit(X, y)`.
 
-    Attributes
-    ----------
-    estimator : object, copied for every fit.
-    probes : array (m, features), public rows on which fits are compared.
-    ignore : names of attributes and methods that are not released.
-    floats, time : bool, whether the lowest bits of numbers and the time of the fit are released, too.
+    - `estimator`: copied for every fit.
+    - `probes`: (m, features), public rows on which fits are compared.
+    - `ignore`: names of attributes and methods that are not released.
+    - `floats`, `time`: whether the lowest bits of numbers and the time of the fit are released, too.
     """
 
     estimator: Any
@@ -196,9 +194,7 @@ def lowest_bit(x: float) -> float:
     A sum of an answer and continuous noise is rounded to a double.  The lowest bits of small sums then show
     how large the answer is.
 
-    References
-    ----------
-    mironov2012, on the porous outputs of naive Laplace noise.
+    Source: mironov2012, on the porous outputs of naive Laplace noise.
     """
     numerator, denominator = x.as_integer_ratio()
     return float((numerator & -numerator).bit_length() - denominator.bit_length())

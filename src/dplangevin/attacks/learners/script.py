@@ -25,16 +25,8 @@ INDEX = re.compile(r"(.*)\[(\d+(?:, \d+)*)\]")
 def program(found: LearnerAudit, learner: Learner, named: str = "") -> str:
     """Return the text of the program for the strongest event of an audit.
 
-    Parameters
-    ----------
-    found : LearnerAudit
-    learner : Fitted or Trained, the learner that was audited.
-    named : str, module:function of a `Trained` learner; "": the function's own name.
-
-    Raises
-    ------
-    ValueError
-        If the audit has no event.
+    - `learner`: the learner that was audited.
+    - `named`: module:function of a `Trained` learner; "": the function's own name.
     """
     if not found.judged:
         raise ValueError("all fits were the same: there is no event to show")

@@ -23,11 +23,8 @@ TINY = 1e-12  # a weight below this share of the largest is 0
 class Statistic:
     """The function ``sum_k a_k x_k + b_k x_k^2`` of named numbers, or ``|x - center|`` of one.
 
-    Attributes
-    ----------
-    names : tuple of str, of the numbers x; a number that a release does not have is 0.
-    a, b : arrays, weights.
-    center : float or None.
+    - `names`: tuple of str, of the numbers x; a number that a release does not have is 0.
+    - `a`, `b`: arrays, weights.
     """
 
     names: tuple[str, ...]

@@ -37,29 +37,14 @@ def load(
 ) -> Dataset:
     """Load `repeats` random splits of abalone.data: x (R, n, 9), y = +1 for rings > `rings_above`, else -1.
 
-    Parameters
-    ----------
-    zscore : mapping
-        Measurement -> (mean, sd).
-    sex : mapping
-        Letter -> number.
-    train_share : float in (0, 1)
-        Share of the rows to train on.
-    seed : int
-        The splits come from the random stream (seed, "abalone/split").
-    row_norm_bound : float
-        Public constant, see `Dataset.scaled`.
-    limit : int or None
-        Rows of the file to keep, from the top, before it is split. None: all.
+    - `zscore`: Measurement -> (mean, sd).
+    - `sex`: Letter -> number.
+    - `train_share`: in (0, 1). Share of the rows to train on.
+    - `seed`: The splits come from the random stream (seed, "abalone/split").
+    - `row_norm_bound`: Public constant, see `Dataset.scaled`.
+    - `limit`: Rows of the file to keep, from the top, before it is split. None: all.
 
-    Raises
-    ------
-    DataError
-        A row is bad. The message names file, line and value.
-
-    References
-    ----------
-    wang2015, Figure 1(b).
+    Source: wang2015, Figure 1(b).
     """
     table = Table.read(Path(folder) / "abalone.data", ("sex", *MEASUREMENTS, "rings"), limit=limit)
     n = len(table.lines)

@@ -60,23 +60,11 @@ def load(
 ) -> Dataset:
     """Load adult.data and adult.test as one split that all repeats share: x (1, n, 109), y = +1 for `>50K`.
 
-    Parameters
-    ----------
-    zscore : mapping
-        Column -> (mean, sd), for every column that is not in `CATEGORIES`.
-    row_norm_bound : float
-        Public constant, see `Dataset.scaled`.
-    limit : int or None
-        Rows of each file to keep, from the top. None: all.
+    - `zscore`: Column -> (mean, sd), for every column that is not in `CATEGORIES`.
+    - `row_norm_bound`: Public constant, see `Dataset.scaled`.
+    - `limit`: Rows of each file to keep, from the top. None: all.
 
-    Raises
-    ------
-    DataError
-        A category is unknown, a number is bad or a row is short. The message names file, line and value.
-
-    References
-    ----------
-    wang2015, Figure 1(c).
+    Source: wang2015, Figure 1(c).
     """
     features = [
         name

@@ -21,20 +21,8 @@ from dplangevin.data.files import raw_file
 def cifar10(folder: str | Path, limit: int | None = None) -> Dataset:
     """Load five training batches and one test batch, with 50,000 and 10,000 images in the official order.
 
-    Parameters
-    ----------
-    limit : int or None
-        Images of each part to keep, from the top. None: all.
-
-    Returns
-    -------
-    Dataset
-        x (1, n, 3, 32, 32), y in {0, ..., 9}. meta has the names of the 10 classes as `labels`.
-
-    Raises
-    ------
-    DataError
-        A file is not in this format. The message names the file and what is wrong with it.
+    - `limit`: Images of each part to keep, from the top. None: all.
+    - returns: x (1, n, 3, 32, 32), y in {0, ..., 9}. meta has the names of the 10 classes as `labels`.
     """
     folder = Path(folder)
     labels = names(folder / "batches.meta", "label_names", 10)
@@ -62,18 +50,9 @@ def read(
 
     In a file, `data` is (n, 3072) uint8: the red, green and blue planes, row by row.
 
-    Parameters
-    ----------
-    labels : str
-        Key of the list of n labels in a file.
-    limit : int or None
-        Images to keep, from the top of the first file. None: all. Later files are not read once there are
-        enough.
-
-    Raises
-    ------
-    DataError
-        A file is missing, damaged or in another format. The message names it.
+    - `labels`: Key of the list of n labels in a file.
+    - `limit`: Images to keep, from the top of the first file. None: all. Later files are not read once there are
+      enough.
     """
     images, targets = [np.empty((0, 3072), np.uint8)], [np.empty(0, np.int64)]
     for path in paths:
@@ -99,19 +78,9 @@ def read(
 def names(path: Path, key: str, classes: int) -> list[str]:
     """Return the names of the classes, in the order of the labels.
 
-    Parameters
-    ----------
-    path : Path
-        The file that describes the others.
-    key : str
-        Key of the list of names in this file.
-    classes : int
-        Number of names that the list must have.
-
-    Raises
-    ------
-    DataError
-        The file has no list of so many names under this key.
+    - `path`: The file that describes the others.
+    - `key`: Key of the list of names in this file.
+    - `classes`: Number of names that the list must have.
     """
     names = unpickled(path).get(key.encode())
     if (

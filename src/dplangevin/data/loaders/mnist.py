@@ -19,16 +19,7 @@ def load(folder: str | Path, limit: int | None = None) -> Dataset:
 
     There are 60,000 images to train on and 10,000 to test on.
 
-    Parameters
-    ----------
-    limit : int or None
-        Images of each part to keep, from the top. None: all.
-
-    Raises
-    ------
-    DataError
-        A file is not in the idx format, is cut short, or does not fit the file beside it. The message names
-        the file and what is wrong with it.
+    - `limit`: Images of each part to keep, from the top. None: all.
     """
 
     def arrays(part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -51,12 +42,6 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
     """Read a compressed idx file of bytes with `axes` axes.
 
     The header is the magic number 0x0800 + axes and the length of each axis, 4 bytes each. The data follow.
-
-    Raises
-    ------
-    DataError
-        The magic number is wrong, the lengths name more than MOST bytes, or the amount of data does not fit
-        the lengths. No more data than the lengths name, and one byte, are unpacked.
     """
     start = 4 * (axes + 1)
     try:

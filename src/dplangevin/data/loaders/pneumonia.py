@@ -31,20 +31,9 @@ def load(folder: str | Path, validation: str = "drop", limit: int | None = None)
 
     There are 624 images to test on.
 
-    Parameters
-    ----------
-    validation : {"drop", "train"}
-        "drop": train on the folder train (5,216 images) and leave out the 16 images of val. "train": train on
-        both (5,232 images).
-    limit : int or None
-        Images of each part to keep, evenly spaced, because the file is sorted by class. None: all.
-
-    Raises
-    ------
-    DataError
-        A file is not in this format. The message names the file and what is wrong with it.
-    ValueError
-        `validation` is not one of these words.
+    - `validation`: {"drop", "train"}. "drop": train on the folder train (5,216 images) and leave out the 16 images of
+      val. "train": train on both (5,232 images).
+    - `limit`: Images of each part to keep, evenly spaced, because the file is sorted by class. None: all.
     """
     if validation not in TRAINING:
         raise ValueError(f"validation is {validation!r}: use one of {list(TRAINING)}")

@@ -19,18 +19,9 @@ def load(folder: str | Path, extra: bool = True, limit: int | None = None) -> Da
 
     There are 26,032 images to test on. At most the result and the largest file are in memory.
 
-    Parameters
-    ----------
-    extra : bool
-        True: train on train_32x32.mat and extra_32x32.mat (604,388 images), as li2019 does. False: train only
-        on train_32x32.mat (73,257 images).
-    limit : int or None
-        Images of each file to keep, from the top. None: all.
-
-    Raises
-    ------
-    DataError
-        A file is not in this format. The message names the file and what is wrong with it.
+    - `extra`: True: train on train_32x32.mat and extra_32x32.mat (604,388 images), as li2019 does. False: train only
+      on train_32x32.mat (73,257 images).
+    - `limit`: Images of each file to keep, from the top. None: all.
     """
     train = ("train_32x32.mat", "extra_32x32.mat") if extra else ("train_32x32.mat",)
     x_train, y_train = read([Path(folder) / name for name in train], limit)

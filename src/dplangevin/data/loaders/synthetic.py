@@ -30,20 +30,12 @@ def load(
 
     Differs: the paper gives neither means, dimension nor sizes.
 
-    Parameters
-    ----------
-    folder : str or Path
-        Not used, because there are no files.
-    mean : float
-        m of the module docstring: the distance of either centre from the origin.
-    row_norm_bound : float
-        Public constant, see `Dataset.scaled`.
-    limit : int or None
-        Largest number of rows in either set. None: no limit.
+    - `folder`: Not used, because there are no files.
+    - `mean`: m of the module docstring: the distance of either centre from the origin.
+    - `row_norm_bound`: Public constant, see `Dataset.scaled`.
+    - `limit`: Largest number of rows in either set. None: no limit.
 
-    References
-    ----------
-    wang2015, Figure 1(a).
+    Source: wang2015, Figure 1(a).
     """
     rng = generator(seed, "synthetic/data")
 

@@ -35,40 +35,18 @@ def load(
     Nothing is computed from the rows. If you computed a constant from them, say so in `assumptions`. A label is
     -1 or +1 for two classes, 0, ..., K - 1 (int64) for K > 2 classes, in [-1, 1] for a range.
 
-    Parameters
-    ----------
-    folder : str or Path
-        data/raw/<key>/, which holds the files.
-    name : str
-        <key>, the name of the data set.
-    file : str or sequence of str
-        The table. Several files must have the same columns (in any order); they are read one after the other.
-    schema : Schema or str
-        The columns, or the name of a schema's file in `folder`.
-    split : Split
-    row_norm_bound : float > 0 or None
-        B of `Dataset.scaled`: a public constant for the norm of a row of scaled columns. None: the largest
-        norm that ranges and categories allow, which is the square root of the number of columns and the bias.
-    bias : bool
-        Whether a last feature is added that is 1 in every row.
-    limit : int or None
-        Rows of each file to keep, from the top. None: all.
-    header : bool
-        Whether the first row of a file names the columns. False: a file has the columns of the schema, in its
-        order, and then the target.
-
-    Returns
-    -------
-    Dataset
-        If values were outside their range, meta has `clipped`: column -> number of these values.
-
-    Raises
-    ------
-    DataError
-        A value is not a finite number, a class or category is not listed, or a row is too short or too long.
-        The message names file, line and column. Or a column does not exist; the message suggests another name.
-    ValueError
-        Arguments are outside their domain.
+    - `folder`: data/raw/<key>/, which holds the files.
+    - `name`: <key>, the name of the data set.
+    - `file`: The table. Several files must have the same columns (in any order); they are read one after the other.
+    - `schema`: The columns, or the name of a schema's file in `folder`.
+    - `row_norm_bound`: > 0 or None. B of `Dataset.scaled`: a public constant for the norm of a row of scaled columns.
+      None: the largest norm that ranges and categories allow, which is the square root of the number of columns and
+      the bias.
+    - `bias`: Whether a last feature is added that is 1 in every row.
+    - `limit`: Rows of each file to keep, from the top. None: all.
+    - `header`: Whether the first row of a file names the columns. False: a file has the columns of the schema, in its
+      order, and then the target.
+    - returns: If values were outside their range, meta has `clipped`: column -> number of these values.
     """
     if isinstance(schema, str):
         schema = Schema.of(read(Path(folder) / schema), schema)

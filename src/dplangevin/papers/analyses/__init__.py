@@ -36,15 +36,9 @@ def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
     of processes; without it there are as many as cores. The rows do not depend on this choice. If tasks fail,
     the other tasks are still computed.
 
-    Parameters
-    ----------
-    spec : Hydra description of the analysis, `_target_` and its arguments.
-    seed : seed of all random draws.
-    store : cache of finished tasks.
-
-    Raises
-    ------
-    Exception : the error of the first task that failed, after all other tasks are finished.
+    - `spec`: Hydra description of the analysis, `_target_` and its arguments.
+    - `seed`: seed of all random draws.
+    - `store`: cache of finished tasks.
     """
     analysis: Analysis = instantiate(spec, _convert_="all")
     code = targets(spec)

@@ -32,12 +32,10 @@ FUNCTIONS = ("theta", "theta squared")
 class Target:
     """The Gaussian posterior and the minibatch sampling that the module describes.
 
-    Attributes
-    ----------
-    records : N, even.
-    batch : tau, in 1..N.
-    prior : precision of the prior, >= 0.
-    start : theta_1, in posterior standard deviations.
+    - `records`: N, even.
+    - `batch`: tau, in 1..N.
+    - `prior`: precision of the prior, >= 0.
+    - `start`: theta_1, in posterior standard deviations.
     """
 
     records: int
@@ -69,14 +67,9 @@ class Target:
         The recursion follows the moments of theta and of the running sums ``S = sum eta theta`` and
         ``Q = sum eta theta^2``. It is exact for every T, because the distribution of the noise is known.
 
-        Parameters
-        ----------
-        eta : step sizes, ``(T, E)``, one column for each case.
-        kappa : noise factor, ``(E,)``.
-
-        Returns
-        -------
-        ndarray : ``(2, E)``, one row for each function in FUNCTIONS.
+        - `eta`: step sizes, ``(T, E)``, one column for each case.
+        - `kappa`: noise factor, ``(E,)``.
+        - returns `ndarray`: ``(2, E)``, one row for each function in FUNCTIONS.
         """
         values, chances = self.batch_mean
         second, fourth = (float(chances @ values**k) for k in (2, 4))
@@ -104,16 +97,11 @@ class Target:
     def simulate(self, eta: np.ndarray, kappa: np.ndarray, chains: int, rng: torch.Generator) -> np.ndarray:
         """Draw the relative squared errors of independent chains; see `closed_form`.
 
-        Parameters
-        ----------
-        eta : step sizes, ``(T, E)``, one column for each case.
-        kappa : noise factor, ``(E,)``.
-        chains : number of chains.
-        rng : of minibatches and noise. All cases of one chain have the same draws.
-
-        Returns
-        -------
-        ndarray : ``(2, chains, E)``, one row for each function in FUNCTIONS.
+        - `eta`: step sizes, ``(T, E)``, one column for each case.
+        - `kappa`: noise factor, ``(E,)``.
+        - `chains`: number of chains.
+        - `rng`: of minibatches and noise. All cases of one chain have the same draws.
+        - returns `ndarray`: ``(2, chains, E)``, one row for each function in FUNCTIONS.
         """
         steps, columns = eta.shape
         values, chances = self.batch_mean

@@ -46,17 +46,15 @@ ONE_RUN = (
 class Brackets:
     """Methods, budgets and attacks.
 
-    Attributes
-    ----------
-    methods : name -> private method, on a linear model.
-    networks : name -> private method, on the network of `attacks.network.canaries`, with full batches.
-    epsilons : the proven epsilons.
-    delta : of promise, proof and attack.
-    records, features, public : size of the linear model.
-    batch, epochs : of chains that do not name a batch of their own.
-    runs : of an attack, on each data set, where it needs runs.
-    canaries, guesses : of an attack on a network.
-    confidence : of attacks that have runs.
+    - `methods`: name -> private method, on a linear model.
+    - `networks`: name -> private method, on the network of `attacks.network.canaries`, with full batches.
+    - `epsilons`: the proven epsilons.
+    - `delta`: of promise, proof and attack.
+    - `records`, `features`, `public`: size of the linear model.
+    - `batch`, `epochs`: of chains that do not name a batch of their own.
+    - `runs`: of an attack, on each data set, where it needs runs.
+    - `canaries`, `guesses`: of an attack on a network.
+    - `confidence`: of attacks that have runs.
     """
 
     methods: Mapping[str, Method]
@@ -103,11 +101,9 @@ class Brackets:
     def planned(self, method: Method, known: Facts, epsilon: float) -> Plan:
         """Return the plan whose proven epsilon is `epsilon`, or the most that the method can spend.
 
-        Parameters
-        ----------
-        method : private method.
-        known : facts about the problem.
-        epsilon : the asked proven epsilon, > 0.
+        - `method`: private method.
+        - `known`: facts about the problem.
+        - `epsilon`: the asked proven epsilon, > 0.
         """
         wanted = Budget(epsilon, self.delta)
         adjacency = method.plan(known, wanted).guarantee.adjacency
@@ -126,12 +122,10 @@ class Brackets:
     def in_one_run(self, method: Method, plan: Plan, included: torch.Tensor, rng: torch.Generator) -> Shown:
         """Train once and return what the last iterate shows of the canaries.
 
-        Parameters
-        ----------
-        method : private method for the network.
-        plan : its plan, as from `planned`.
-        included : whether each canary is in the data, ``(canaries,)``.
-        rng : of the training.
+        - `method`: private method for the network.
+        - `plan`: its plan, as from `planned`.
+        - `included`: whether each canary is in the data, ``(canaries,)``.
+        - `rng`: of the training.
         """
         release = method.release(network.canaries(included), [plan], Execution(1, rng))
         scores = network.scores(release.theta[:, 0, -1], self.canaries)[0]

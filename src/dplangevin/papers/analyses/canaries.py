@@ -38,18 +38,15 @@ GAP = (
 class Canaries:
     """Methods, budgets, data and attack.
 
-    Attributes
-    ----------
-    methods : name -> private method whose accountant is `Tight`.
-    epsilons : the proven epsilons.
-    delta : of proof and attack.
-    dataset : name of the data set, for its folder.
-    files : raw files of the data set, an entry of conf/dataset.
-    loader : function of `folder` that returns the images.
-    problem : function of images and the number of seeds that returns the problem.
-    canaries, guesses : of the attack.
-    records, own, every : as in `attacks.canaries.Attacker`.
-    confidence : of the attack epsilon.
+    - `methods`: name -> private method whose accountant is `Tight`.
+    - `epsilons`: the proven epsilons.
+    - `delta`: of proof and attack.
+    - `dataset`: name of the data set, for its folder.
+    - `files`: raw files of the data set, an entry of conf/dataset.
+    - `loader`: function of `folder` that returns the images.
+    - `problem`: function of images and the number of seeds that returns the problem.
+    - `canaries`, `guesses`: of the attack.
+    - `confidence`: of the attack epsilon.
     """
 
     methods: Mapping[str, Method]

@@ -14,12 +14,10 @@ from scipy.special import expit, log_expit, logit, logsumexp
 def far_mass(heads: np.ndarray, n: int, chance: np.ndarray, far: np.ndarray) -> np.ndarray:
     """Return the posterior mass ``(n + 1,)`` on the parameters marked `far`, given each number of heads.
 
-    Parameters
-    ----------
-    heads : numbers of heads, ``(n + 1,)``.
-    n : number of coins.
-    chance : probabilities of heads, ``(K,)``, in (0, 1). They have a uniform prior.
-    far : mask of the parameters, ``(K,)``.
+    - `heads`: numbers of heads, ``(n + 1,)``.
+    - `n`: number of coins.
+    - `chance`: probabilities of heads, ``(K,)``, in (0, 1). They have a uniform prior.
+    - `far`: mask of the parameters, ``(K,)``.
     """
     log = heads[:, None] * np.log(chance) + (n - heads[:, None]) * np.log1p(-chance)
     return np.exp(logsumexp(log[:, far], axis=1) - logsumexp(log, axis=1))
@@ -34,17 +32,12 @@ def rejections(
     within 7 standard deviations, with their binomial weights. At most about a thousand evenly spaced numbers
     are used.
 
-    Parameters
-    ----------
-    theta, theta0 : logit of the coins, and the tested logit.
-    radius : half-width of the interval of the prior, > 0.
-    n : number of coins.
-    rho : power of the likelihood in the tempered posterior, > 0.
-    level : level of both tests, in (0, 1).
-
-    Returns
-    -------
-    tuple : the probability for Wald's test, and that for the likelihood-ratio test.
+    - `theta`, `theta0`: logit of the coins, and the tested logit.
+    - `radius`: half-width of the interval of the prior, > 0.
+    - `n`: number of coins.
+    - `rho`: power of the likelihood in the tempered posterior, > 0.
+    - `level`: level of both tests, in (0, 1).
+    - returns `tuple`: the probability for Wald's test, and that for the likelihood-ratio test.
     """
     chance = float(expit(theta))
     wide = 7 * math.sqrt(n * chance * (1 - chance))
@@ -75,12 +68,10 @@ def central_mass(theta: float, radius: float, n: int, rho: float) -> float:
     The data come from `theta`, and the prior of the logit is uniform on [-radius, radius]. With s heads the
     tempered posterior of the probability of heads is Beta(rho s, rho (n - s)), truncated to the interval.
 
-    Parameters
-    ----------
-    theta : logit of the coins.
-    radius : half-width of the interval of the prior, > 0.
-    n : number of coins.
-    rho : power of the likelihood in the tempered posterior, > 0.
+    - `theta`: logit of the coins.
+    - `radius`: half-width of the interval of the prior, > 0.
+    - `n`: number of coins.
+    - `rho`: power of the likelihood in the tempered posterior, > 0.
     """
     ends = expit([-radius, radius])
     chance = float(expit(theta))
@@ -103,13 +94,11 @@ def sgld_transition(theta: np.ndarray, pairs: int, batch: int, eta: float, varia
     The data are `pairs` heads and as many tails. A step is
     theta - eta (2 pairs/tau) sum_batch grad + N(0, variance).
 
-    Parameters
-    ----------
-    theta : lattice, ``(points,)``.
-    pairs : number of heads, and of tails.
-    batch : tau, in 1..2 pairs.
-    eta : step size.
-    variance : variance of the noise, > 0.
+    - `theta`: lattice, ``(points,)``.
+    - `pairs`: number of heads, and of tails.
+    - `batch`: tau, in 1..2 pairs.
+    - `eta`: step size.
+    - `variance`: variance of the noise, > 0.
     """
     total = 2 * pairs
     move = np.zeros((len(theta), len(theta)))
@@ -128,10 +117,8 @@ def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) 
     The data are coins with logit theta, and N I is the information at the mode. A step is
     theta - 2/((1 + N/tau) N I) N/tau times the sum of the minibatch's gradients.
 
-    Parameters
-    ----------
-    theta : lattice, ``(points,)``.
-    records, heads, batch : N, number of heads, and tau.
+    - `theta`: lattice, ``(points,)``.
+    - `records`, `heads`, `batch`: N, number of heads, and tau.
     """
     move = np.zeros((len(theta), len(theta)))
     every, information = np.arange(len(theta)), heads * (1 - heads / records)

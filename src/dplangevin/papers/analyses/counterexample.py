@@ -72,23 +72,21 @@ class Counterexample:
 
     The columns are quantity, x, value and note. Except in "hypotheses", x is theta, K or delta.
 
-    Attributes
-    ----------
-    records, batch : n and m.
-    step_size, noise_std : eta and sigma.
-    lipschitz : L.
-    strong_convexity : lambda, equal to beta.
-    radius : r.
-    order : alpha of the Renyi divergence.
-    shown : number of steps in the tasks "density" and "profile".
-    steps : the values of K in the task "renyi".
-    nodes : number of quadrature nodes.
-    deltas : the values of delta on the curves.
-    attacked : the values of delta at which the pair is attacked.
-    runs : runs of the attack on each data set.
-    confidence : of each attack epsilon (lower bound).
-    minibatches : pairs with other n, m, sigma and r.
-    delta : of the task "minibatches".
+    - `records`, `batch`: n and m.
+    - `step_size`, `noise_std`: eta and sigma.
+    - `lipschitz`: L.
+    - `strong_convexity`: lambda, equal to beta.
+    - `radius`: r.
+    - `order`: alpha of the Renyi divergence.
+    - `shown`: number of steps in the tasks "density" and "profile".
+    - `steps`: the values of K in the task "renyi".
+    - `nodes`: number of quadrature nodes.
+    - `deltas`: the values of delta on the curves.
+    - `attacked`: the values of delta at which the pair is attacked.
+    - `runs`: runs of the attack on each data set.
+    - `confidence`: of each attack epsilon (lower bound).
+    - `minibatches`: pairs with other n, m, sigma and r.
+    - `delta`: of the task "minibatches".
     """
 
     records: int

@@ -12,9 +12,7 @@ also has privacy noise.  Three intervals of the first coordinate are compared, e
 
 Differs: the noise-aware DPVI of the reference infers from all noisy gradients, and needs no simulation.
 
-References
-----------
-alrawajfeh2025; wang2015, Algorithm 1; jalko2017.
+Source: alrawajfeh2025; wang2015, Algorithm 1; jalko2017.
 """
 
 from __future__ import annotations
@@ -46,14 +44,12 @@ ERROR = 0.05  # of the Clopper-Pearson limits
 class Coverage:
     """Nominal and actual coverage of intervals from private posteriors, on data from the model.
 
-    Attributes
-    ----------
-    methods : name -> `Ops` with bound "gdp", or `Dpvi`.
-    records, features : sizes of a data set.
-    precision : of the prior, in the model and in the methods.
-    repeats : data sets for the coverage, and as many for the simulated interval.
-    epsilons, delta : the budgets.  No privacy is added to them.
-    levels : nominal coverages, in (0, 1).
+    - `methods`: name -> `Ops` with bound "gdp", or `Dpvi`.
+    - `records`, `features`: sizes of a data set.
+    - `precision`: of the prior, in the model and in the methods.
+    - `repeats`: data sets for the coverage, and as many for the simulated interval.
+    - `epsilons`, `delta`: the budgets. No privacy is added to them.
+    - `levels`: nominal coverages, in (0, 1).
     """
 
     methods: Mapping[str, Ops | Dpvi]
@@ -108,11 +104,8 @@ class Coverage:
     def spread(self, method: Method, plan: Plan, theta: Tensor) -> np.ndarray:
         """Return the variance of the first coordinate under each release, ``(S,)``.
 
-        Parameters
-        ----------
-        method : `Ops` or `Dpvi`.
-        plan : its plan at one budget. Only rho of OPS is read.
-        theta : samples of each release, ``(S, kept, d)``.
+        - `plan`: its plan at one budget. Only rho of OPS is read.
+        - `theta`: samples of each release, ``(S, kept, d)``.
         """
         if isinstance(method, Ops):
             return self._laplace(plan.work.rho, theta[:, 0]).numpy()
@@ -145,12 +138,10 @@ class Coverage:
     ) -> list[dict[str, Any]]:
         """Return the rows of one epsilon.
 
-        Parameters
-        ----------
-        truth : (2 repeats,), of which the second half is for the simulated interval.
-        centre : (2 repeats, 2), of two releases on the same data.
-        spread : (2 repeats,), variance under the first release.
-        error_without : mean squared error of the centre without privacy.
+        - `truth`: (2 repeats,), of which the second half is for the simulated interval.
+        - `centre`: (2 repeats, 2), of two releases on the same data.
+        - `spread`: (2 repeats,), variance under the first release.
+        - `error_without`: mean squared error of the centre without privacy.
         """
         first, other = slice(self.repeats), slice(self.repeats, None)
         noise = float(np.square(centre[other, 0] - centre[other, 1]).mean() / 2)

@@ -15,10 +15,8 @@ from scipy.special import gammaln, logsumexp
 def worst_ratio(table: np.ndarray, mass: float, n: int) -> float:
     """Return the largest |log ratio| of the posteriors of neighbours with n records.
 
-    Parameters
-    ----------
-    table : log p(x|theta), (3 parameters, points).
-    mass : prior of the first parameter; the others share the rest equally.
+    - `table`: log p(x|theta), (3 parameters, points).
+    - `mass`: prior of the first parameter; the others share the rest equally.
     """
     prior = np.log([mass, (1 - mass) / 2, (1 - mass) / 2])
     worst = 0.0
@@ -34,11 +32,9 @@ def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) 
 
     P' is within the L1 distance `distance` of p, and Q' of q.
 
-    Parameters
-    ----------
-    p, q : probabilities of the outputs, ``(K,)`` each.
-    epsilon : of the factor e^epsilon.
-    distance : L1 distance, >= 0.
+    - `p`, `q`: probabilities of the outputs, ``(K,)`` each.
+    - `epsilon`: of the factor e^epsilon.
+    - `distance`: L1 distance, >= 0.
     """
     worst = 0.0
     for bits in product((False, True), repeat=len(p)):
@@ -52,11 +48,9 @@ def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) 
 def composed(k: int, epsilon: float, delta: float, total: float) -> float:
     """Return the exact delta of the worst k-fold adaptive composition of (epsilon, delta)-private mechanisms.
 
-    Parameters
-    ----------
-    k : number of mechanisms.
-    epsilon, delta : of each mechanism; epsilon >= 0, delta in [0, 1).
-    total : the epsilon at which delta is computed.
+    - `k`: number of mechanisms.
+    - `epsilon`, `delta`: of each mechanism; epsilon >= 0, delta in [0, 1).
+    - `total`: the epsilon at which delta is computed.
     """
     flips = np.arange(k + 1)
     log = gammaln(k + 1) - gammaln(flips + 1) - gammaln(k - flips + 1) - k * np.logaddexp(0, epsilon)
@@ -71,10 +65,8 @@ def transcripts(channels: Sequence[Sequence[float]], rounds: int) -> tuple[np.nd
 
     Each round uses one channel. Its index is the number of ones so far, modulo the number of channels.
 
-    Parameters
-    ----------
-    channels : (probability of a 1 on X, on X') for each channel, each in (0, 1).
-    rounds : >= 0; there are 2^rounds outputs.
+    - `channels`: (probability of a 1 on X, on X') for each channel, each in (0, 1).
+    - `rounds`: >= 0; there are 2^rounds outputs.
     """
     table = np.asarray(channels, dtype=float)
     p, q, ones = np.ones(1), np.ones(1), np.zeros(1, dtype=int)
@@ -89,10 +81,8 @@ def transcripts(channels: Sequence[Sequence[float]], rounds: int) -> tuple[np.nd
 def finite_moment(p: np.ndarray, q: np.ndarray, order: float) -> float:
     """Return alpha(lambda) of the moments accountant for one pair of data sets, in the larger direction.
 
-    Parameters
-    ----------
-    p, q : probabilities of the outputs on the two data sets, (K,), > 0.
-    order : lambda > 0.
+    - `p`, `q`: probabilities of the outputs on the two data sets, (K,), > 0.
+    - `order`: lambda > 0.
     """
     loss = np.log(p) - np.log(q)
     directions = (np.logaddexp.reduce(np.log(of) + sign * order * loss) for of, sign in ((p, 1), (q, -1)))

@@ -15,17 +15,15 @@ from dplangevin.privacy.events import LangevinDpEvent
 class Setting:
     """The settings of one of the authors' commands.
 
-    Attributes
-    ----------
-    records : n.
-    step_size : eta.
-    strong_convexity, smoothness : lambda and beta.
-    lipschitz : L, the authors' clip.
-    noise_std : sigma.
-    epochs : passes over the data.
-    delta : in (0, 1).
-    decreasing : the fields of `LangevinDpEvent` that change with decreasing steps 1/(2 beta + lambda k/2),
-        and their values.
+    - `records`: n.
+    - `step_size`: eta.
+    - `strong_convexity`, `smoothness`: lambda and beta.
+    - `lipschitz`: L, the authors' clip.
+    - `noise_std`: sigma.
+    - `epochs`: passes over the data.
+    - `delta`: in (0, 1).
+    - `decreasing`: the fields of `LangevinDpEvent` that change with decreasing steps 1/(2 beta + lambda k/2), and
+      their values.
     """
 
     records: int
@@ -45,11 +43,9 @@ class Setting:
     def event(self, batch: int, steps: int, schedule: str = "constant") -> LangevinDpEvent:
         """Return the event that releases only the last iterate.
 
-        Parameters
-        ----------
-        batch : records in a batch.
-        steps : K.
-        schedule : "constant" or "decreasing".
+        - `batch`: records in a batch.
+        - `steps`: K.
+        - `schedule`: "constant" or "decreasing".
         """
         constant = LangevinDpEvent(
             records=self.records,
@@ -83,9 +79,7 @@ def one_step(event: LangevinDpEvent, delta: float) -> float:
     delta(eps) = q delta_mu(log(1 + (e^eps - 1)/q)) with q = batch/records, so eps = log(1 + q (e^eps' - 1))
     with delta_mu(eps') = delta/q.
 
-    References
-    ----------
-    Balle, Barthe, Gaboardi (2018), Theorem 11.
+    Source: Balle, Barthe, Gaboardi (2018), Theorem 11.
     """
     rate = event.batch / event.records
     if delta >= rate:

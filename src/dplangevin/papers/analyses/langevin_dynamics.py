@@ -22,9 +22,7 @@ def gaussian_renyi(contractions: np.ndarray) -> float:
     (1 - eta lambda)^2 v + 2 eta lambda. Projections are post-processing and are left out, so this is the
     largest value over all radii of C.
 
-    Parameters
-    ----------
-    contractions : eta_k lambda, (K,).
+    - `contractions`: eta_k lambda, (K,).
     """
     shrinkage, variance = 1.0, 2.0
     for contraction in contractions:
@@ -51,11 +49,9 @@ def gaussian_dynamics(contraction: float, start: float, steps: int) -> tuple[flo
     variance. Between two steps the variance of the tracing diffusion is convex in time. It starts below the
     variance at the first of the two steps. So it is largest at a step.
 
-    Parameters
-    ----------
-    contraction : h in [0, 2).
-    start : variance of theta_0.
-    steps : K.
+    - `contraction`: h in [0, 2).
+    - `start`: variance of theta_0.
+    - `steps`: K.
     """
     distance, variance, largest = 0.0, start, start
     for _ in range(steps):
@@ -72,10 +68,8 @@ def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float) -> fl
     0 between two points and is constant elsewhere. Where it rises, f' is inversely proportional to the
     density.
 
-    Parameters
-    ----------
-    centres, weights : of the two Gaussians, (2,), ascending.
-    std : of both.
+    - `centres`, `weights`: of the two Gaussians, (2,), ascending.
+    - `std`: of both.
     """
     low, high = centres
     x, width = np.linspace(low - 10 * std, high + 10 * std, 4001, retstep=True)
@@ -102,12 +96,10 @@ def fokker_planck(
     The law is that of start - time drift + N(0, 2 time diffusion), where (start, drift) is one of (starts,
     drifts). Derivatives are complex steps.
 
-    Parameters
-    ----------
-    starts, drifts, mass : the atoms and their probabilities, (atoms,) each.
-    diffusion : sigma^2.
-    time : since the step began, > 0.
-    at : (points,).
+    - `at` (points,).
+    - `starts`, `drifts`, `mass`: the atoms and their probabilities, (atoms,) each.
+    - `diffusion`: sigma^2.
+    - `time`: since the step began, > 0.
     """
     tiny = 1e-30
 
@@ -136,12 +128,10 @@ def shifted_renyi(order: float, time: float, radius: float, pull: float) -> floa
     dTheta = -(pull Theta -+ 1/2) dt + sqrt(2) dW, from clip(N(0, 1), -radius, radius). So sigma = 1, and the
     gradients differ by S_g = 1.
 
-    Parameters
-    ----------
-    order : alpha > 1.
-    time : t > 0.
-    radius : cut of the start, > 0; inf for no cut.
-    pull : factor of Theta in the drift; 0 for none.
+    - `order`: alpha > 1.
+    - `time`: t > 0.
+    - `radius`: cut of the start, > 0; inf for no cut.
+    - `pull`: factor of Theta in the drift; 0 for none.
     """
     decay, noise = math.exp(-pull * time), 2 * _integral(2 * pull, time)
     shift, end, total = _integral(pull, time) / 2, decay * radius, decay**2 + noise
@@ -176,15 +166,9 @@ def renyi_dynamics(
     most alpha S_g^2/(4 gamma sigma^2). The law is a 1-Lipschitz image of N(0, v) with v = e^(-2 pull t) + the
     variance of the noise. So it is c-LSI with c = 1/v.
 
-    Parameters
-    ----------
-    order, time : alpha > 1 and t > 0. Differences over 1e-4 on each side give the derivatives.
-    radius, pull : as in `shifted_renyi`.
-    gamma : > 0.
-
-    Returns
-    -------
-    tuple : the left side, and what the lemma allows.
+    - `order`, `time`: alpha > 1 and t > 0. Differences over 1e-4 on each side give the derivatives.
+    - `gamma`: > 0.
+    - returns `tuple`: the left side, and what the lemma allows.
     """
     small = 1e-4
     later, earlier = (shifted_renyi(order, time + sign * small, radius, pull) for sign in (1, -1))

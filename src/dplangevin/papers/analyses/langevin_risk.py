@@ -25,12 +25,10 @@ class Losses:
     With u = x - c_i and w = `BEND`, l_i'(x) = a_i u + (b_i - a_i) w (ln(1 + e^(u/w)) - ln 2) + tilt. So l_i''
     lies between a_i (far left of c_i) and b_i (far right).
 
-    Attributes
-    ----------
-    left, right, centre : a, b and c, (k,) each.
-    low, high : the ends of C.
-    strength, smoothness : lambda and beta, the ends of the interval that contains all a and b.
-    tilt : constant that is added to every l_i'.
+    - `left`, `right`, `centre`: b and c, (k,) each.
+    - `low`, `high`: the ends of C.
+    - `strength`, `smoothness`: lambda and beta, the ends of the interval that contains all a and b.
+    - `tilt`: constant that is added to every l_i'.
     """
 
     left: np.ndarray
@@ -90,12 +88,10 @@ class Losses:
 class Chain:
     """The laws of theta_0, theta_1, ... of Algorithm 1 on `losses`, as masses on `points`.
 
-    Parameters
-    ----------
-    losses : the losses; a batch is drawn from them.
-    noise_std : sigma.
-    batch : "1" or "full".
-    nodes : quadrature nodes on C.
+    - `losses`: the losses; a batch is drawn from them.
+    - `noise_std`: sigma.
+    - `batch`: "1" or "full".
+    - `nodes`: quadrature nodes on C.
     """
 
     def __init__(self, losses: Losses, noise_std: float, batch: str, nodes: int) -> None:
@@ -131,10 +127,8 @@ class Chain:
 class Risks:
     """The exact risks of one run.
 
-    Attributes
-    ----------
-    start : E|theta_0 - theta*|^2.
-    excess : excess risks E[L(theta_k)] - L(theta*) for k = 1, ..., K, (K,).
+    - `start`: E|theta_0 - theta*|^2.
+    - `excess`: excess risks E[L(theta_k)] - L(theta*) for k = 1, ..., K, (K,).
     """
 
     start: float
@@ -144,10 +138,7 @@ class Risks:
 def risks(losses: Losses, etas: np.ndarray, noise_std: float, batch: str, nodes: int) -> Risks:
     """Compute the exact risks of Algorithm 1.
 
-    Parameters
-    ----------
-    losses, noise_std, batch, nodes : as in `Chain`.
-    etas : step sizes, (K,).
+    - `etas`: step sizes, (K,).
     """
     chain = Chain(losses, noise_std, batch, nodes)
     best = losses.minimiser()
@@ -159,11 +150,9 @@ def risks(losses: Losses, etas: np.ndarray, noise_std: float, batch: str, nodes:
 def constant_steps(losses: Losses, steps: int, share: float = 1.0) -> np.ndarray:
     """Return constant step sizes, (steps,).
 
-    Parameters
-    ----------
-    losses : the losses, which give beta.
-    steps : K.
-    share : share of the largest step 1/(2 beta).
+    - `losses`: the losses, which give beta.
+    - `steps`: K.
+    - `share`: share of the largest step 1/(2 beta).
     """
     return np.full(steps, share / (2 * losses.smoothness))
 
@@ -178,14 +167,12 @@ def equation_7(losses: Losses, start: float, eta: float, steps: int, noise_std: 
 
     (beta/2) E|theta_0 - theta*|^2 e^(-lambda eta K) + beta eta xi^2/(2 lambda) + beta sigma^2/lambda.
 
-    Parameters
-    ----------
-    losses : the losses, which give beta, lambda and xi.
-    start : E|theta_0 - theta*|^2.
-    eta : step size.
-    steps : K.
-    noise_std : sigma.
-    batch : "1" or "full".
+    - `losses`: the losses, which give beta, lambda and xi.
+    - `start`: E|theta_0 - theta*|^2.
+    - `eta`: step size.
+    - `steps`: K.
+    - `noise_std`: sigma.
+    - `batch`: "1" or "full".
     """
     first = losses.smoothness / 2 * start * math.exp(-losses.strength * eta * steps)
     return first + losses.condition * (eta * losses.xi2(batch) / 2 + noise_std**2)
@@ -196,13 +183,11 @@ def equation_11(losses: Losses, start: float, steps: int, noise_std: float, batc
 
     (2 beta/K) E|theta_0 - theta*|^2 + 4 xi^2/(K lambda) ln(1 + lambda K/(4 beta)) + 2 sigma^2.
 
-    Parameters
-    ----------
-    losses : the losses, which give beta, lambda and xi.
-    start : E|theta_0 - theta*|^2.
-    steps : K.
-    noise_std : sigma.
-    batch : "1" or "full".
+    - `losses`: the losses, which give beta, lambda and xi.
+    - `start`: E|theta_0 - theta*|^2.
+    - `steps`: K.
+    - `noise_std`: sigma.
+    - `batch`: "1" or "full".
     """
     strength, smoothness = losses.strength, losses.smoothness
     noisy = 4 * losses.xi2(batch) / (steps * strength) * math.log1p(strength * steps / (4 * smoothness))

@@ -61,12 +61,10 @@ SENSITIVITY: dict[Adjacency, float] = {"add_remove": 1.0, "replace_one": 2.0}  #
 def case(name: str, value: float, bound: float = math.nan, **columns: Any) -> Row:
     """Return the columns that a case gives.
 
-    Parameters
-    ----------
-    name : value of the column "case".
-    value : the computed number.
-    bound : the number that it is compared with; nan for none.
-    **columns : other columns and their values.
+    - `name`: value of the column "case".
+    - `value`: the computed number.
+    - `bound`: the number that it is compared with; nan for none.
+    - `**columns`: other columns and their values.
     """
     return {"case": name, "value": value, "bound": bound, **columns}
 
@@ -99,11 +97,9 @@ def power_sum(steps: int, power: float) -> float:
 def terms(scale: float, power: float, steps: int) -> Terms:
     """Return the terms of bound (8) for the steps eta_t = scale t^power, t = 1..T.
 
-    Parameters
-    ----------
-    scale : eta_1, > 0.
-    power : in (-1/2, 0].
-    steps : T.
+    - `scale`: eta_1, > 0.
+    - `power`: in (-1/2, 0].
+    - `steps`: T.
     """
     first, second = scale * power_sum(steps, power), scale**2 * power_sum(steps, 2 * power)
     return Terms(second / first**2, 1 / first, second**2 / first**2)
@@ -118,13 +114,10 @@ def two_steps(thermostat: bool, friction: float, noise: float, shift: float, eps
     gradient step is g_t = .3 theta_t, plus `shift` on the other data set. The result is the integral of
     max(p - exp(epsilon) p', 0) over (v_1, v_2).
 
-    Parameters
-    ----------
-    thermostat : True for SGNHT.
-    friction : a.
-    noise : s.
-    shift : difference of the gradient steps.
-    epsilon : the value at which delta is computed.
+    - `thermostat`: True for SGNHT.
+    - `noise`: s.
+    - `shift`: difference of the gradient steps.
+    - `epsilon`: the value at which delta is computed.
     """
     theta, velocity = 0.2, 0.5 * noise
     mean = (1 - friction) * velocity - 0.3 * theta
@@ -149,33 +142,31 @@ class Formulas:
     Where a panel has only one delta, it is the first of `deltas`. Where the panel "step" varies one of
     epsilon, T, delta and L, the others keep their first values.
 
-    Attributes
-    ----------
-    rates : q in (0, 1] of the panel "lemma" and of the case "rates" of the panel "conditions".
-    multipliers : number of values of s between the ends of Lemma 2, for each q.
-    theorem_rates, theorem_steps, deltas : q, T and delta of the cases of Theorem 4.
-    decreasing_rates, decreasing_steps : q and T of the cases of Theorem 3, at the first of `deltas`.
-    c_1, c_squared : constants that the panel "printed" tries.
-    records, rate, epsilons, step_counts, step_deltas, lipschitz : N, q, epsilon, T, delta and L of the panel
-        "step".
-    settings : the paper's experiments "example", "mnist" and "svhn"; `step` is eta_1.
-    shrinking : steps of the panel "limit", in the worked example.
-    frictions : a of the panel "extension".
-    sizes : T of the panel "average".
-    powers : alpha of eta_t = t^-alpha in the panel "average".
-    budgets : the epsilons of Figure 1.
-    larger_budgets : larger epsilons than in Figure 1, for the panel "average".
-    horizons : log10 T of the panel "generalization".
-    gaps : omega of the panel "generalization".
-    channels, rounds, orders : of the panel "composition": see `transcripts`; `orders` holds lambda.
-    printed_step : wang2015's step as li2019 prints it in the worked example.
-    default_step, example_epsilon : the default step and the budget of the worked example.
-    barrier, mixing_steps : B and eta of `relaxation_time` in the panel "mixing".
-    ends : smallest and largest step of the range in Section 4.1.
-    figure_records, figure_lipschitz : N and L of Figure 2; where one varies, the other keeps its first value.
-    max_orders : numbers of orders of the moments accountant.
-    mnist_records : N of MNIST.
-    mnist_epsilon : the epsilon that the paper prints for MNIST.
+    - `rates`: q in (0, 1] of the panel "lemma" and of the case "rates" of the panel "conditions".
+    - `multipliers`: number of values of s between the ends of Lemma 2, for each q.
+    - `theorem_rates`, `theorem_steps`, `deltas`: q, T and delta of the cases of Theorem 4.
+    - `decreasing_rates`, `decreasing_steps`: q and T of the cases of Theorem 3, at the first of `deltas`.
+    - `c_1`, `c_squared`: constants that the panel "printed" tries.
+    - `records`, `rate`, `epsilons`, `step_counts`, `step_deltas`, `lipschitz`: N, q, epsilon, T, delta and L of the
+      panel "step".
+    - `settings`: the paper's experiments "example", "mnist" and "svhn"; `step` is eta_1.
+    - `shrinking`: steps of the panel "limit", in the worked example.
+    - `frictions`: a of the panel "extension".
+    - `sizes`: T of the panel "average".
+    - `powers`: alpha of eta_t = t^-alpha in the panel "average".
+    - `budgets`: the epsilons of Figure 1.
+    - `larger_budgets`: larger epsilons than in Figure 1, for the panel "average".
+    - `horizons`: log10 T of the panel "generalization".
+    - `gaps`: omega of the panel "generalization".
+    - `channels`, `rounds`, `orders`: of the panel "composition": see `transcripts`; `orders` holds lambda.
+    - `printed_step`: wang2015's step as li2019 prints it in the worked example.
+    - `default_step`, `example_epsilon`: the default step and the budget of the worked example.
+    - `barrier`, `mixing_steps`: B and eta of `relaxation_time` in the panel "mixing".
+    - `ends`: smallest and largest step of the range in Section 4.1.
+    - `figure_records`, `figure_lipschitz`: N and L of Figure 2; where one varies, the other keeps its first value.
+    - `max_orders`: numbers of orders of the moments accountant.
+    - `mnist_records`: N of MNIST.
+    - `mnist_epsilon`: the epsilon that the paper prints for MNIST.
     """
 
     rates: Sequence[float]
@@ -649,11 +640,9 @@ class Formulas:
 def largest_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
     """Return the largest (first) step whose T steps cost at most epsilon by the moments accountant.
 
-    Parameters
-    ----------
-    schedule : "fixed" or "decreasing".
-    setting : the setting of the run.
-    epsilon : the budget. The noise multiplier that spends it must lie between 0.3 and 1e4.
+    - `schedule`: "fixed" or "decreasing".
+    - `setting`: the setting of the run.
+    - `epsilon`: the budget. The noise multiplier that spends it must lie between 0.3 and 1e4.
     """
 
     def excess(log_step: float) -> float:

@@ -22,11 +22,9 @@ from dplangevin.privacy.stepsize import StepSchedule
 def wang2015(panel: str, setting: Setting, epsilon: float) -> Row:
     """Return the bound of Wang, Fienberg, Smola (2015) as li2019 prints it, for fixed steps.
 
-    Parameters
-    ----------
-    panel : the panel of the row.
-    setting : the setting of the run.
-    epsilon : the budget, > 0.
+    - `panel`: the panel of the row.
+    - `setting`: the setting of the run.
+    - `epsilon`: the budget, > 0.
     """
     eta = wang2015_step(setting, epsilon)
     return row(panel, "wang2015", "fixed", "replace_one", setting, epsilon, eta)
@@ -35,12 +33,10 @@ def wang2015(panel: str, setting: Setting, epsilon: float) -> Row:
 def proof(panel: str, schedule: StepSchedule, setting: Setting, epsilon: float) -> Row:
     """Return the bound of Theorem 3 or 4 of li2019 with the closed-form constant of the printed proof.
 
-    Parameters
-    ----------
-    panel : the panel of the row.
-    schedule : "decreasing" for Theorem 3, "fixed" for Theorem 4.
-    setting : the setting of the run.
-    epsilon : the budget, > 0.
+    - `panel`: the panel of the row.
+    - `schedule`: "decreasing" for Theorem 3, "fixed" for Theorem 4.
+    - `setting`: the setting of the run.
+    - `epsilon`: the budget, > 0.
     """
     eta = theorem_step(schedule, setting, epsilon)
     reach = printed_reach(setting.delta, rate=setting.rate, steps=setting.steps, schedule=schedule)
@@ -61,17 +57,15 @@ class Budgets:
     - "conditions": conditions 1 and 2 of Theorem 3,
     - "records", "batch": the step size against N and against tau, at the epsilon of the worked example.
 
-    Attributes
-    ----------
-    curves : curve name -> Curve.
-    panels : panel ("budget", "records", "batch") -> curve name -> schedules that this panel shows.
-    setting : the setting of the figure and of the worked example.
-    epsilons : the epsilons of the panel "budget".
-    example : the epsilon of the worked example.
-    published : the step sizes that the paper prints for the worked example, "decreasing" and "wang2015".
-    sizes : the N of the panel "records", with delta = 1/N and T = N.
-    lipschitz : the L of the panel "records".
-    batches : the tau of the panel "batch"; the paper states no tau.
+    - `curves`: curve name -> Curve.
+    - `panels`: panel ("budget", "records", "batch") -> curve name -> schedules that this panel shows.
+    - `setting`: the setting of the figure and of the worked example.
+    - `epsilons`: the epsilons of the panel "budget".
+    - `example`: the epsilon of the worked example.
+    - `published`: the step sizes that the paper prints for the worked example, "decreasing" and "wang2015".
+    - `sizes`: the N of the panel "records", with delta = 1/N and T = N.
+    - `lipschitz`: the L of the panel "records".
+    - `batches`: the tau of the panel "batch"; the paper states no tau.
     """
 
     curves: Mapping[str, Curve]

@@ -11,14 +11,12 @@ from dplangevin.privacy.li2019_theorems import POWERS
 class Sizes:
     """The rows of Figure 2: the step-size bounds at delta = 1/N and T = N, one task for each N.
 
-    Attributes
-    ----------
-    curves : curve name -> Curve.
-    epsilons : the epsilons at which the bounds are computed.
-    sizes : the N of the panel "records", at L = 1.
-    size : the N of the panel "lipschitz", one of `sizes`.
-    lipschitz : the L of the panel "lipschitz"; the bound is computed once, at L = 1, and rescaled.
-    batch : tau, which the paper does not state.
+    - `curves`: curve name -> Curve.
+    - `epsilons`: the epsilons at which the bounds are computed.
+    - `sizes`: the N of the panel "records", at L = 1.
+    - `size`: the N of the panel "lipschitz", one of `sizes`.
+    - `lipschitz`: the L of the panel "lipschitz"; the bound is computed once, at L = 1, and rescaled.
+    - `batch`: tau, which the paper does not state.
     """
 
     curves: Mapping[str, Curve]

@@ -37,18 +37,16 @@ class PosteriorAverages:
     That error is for theta^2, at the proper temperature, in closed form. The search ends where the chain
     becomes unstable.
 
-    Attributes
-    ----------
-    target : the posterior and its minibatches.
-    steps : the T of the panel "steps", at the budget `epsilon`.
-    budgets, budget_steps : the eps and the one T of the panel "budget".
-    optimum_steps : the T of the panel "optimum".
-    chains : number of simulated chains.
-    step_size : eta of the schedules without privacy.
-    epsilon, delta : the privacy budget.
-    lipschitz : L.
-    constant : c_2^2 of Theorem 3 and c^2 of Theorem 4.
-    grid : number of values of eta~ that the panel "optimum" tries.
+    - `target`: the posterior and its minibatches.
+    - `steps`: the T of the panel "steps", at the budget `epsilon`.
+    - `budgets`, `budget_steps`: the eps and the one T of the panel "budget".
+    - `optimum_steps`: the T of the panel "optimum".
+    - `chains`: number of simulated chains.
+    - `step_size`: eta of the schedules without privacy.
+    - `epsilon`, `delta`: the privacy budget.
+    - `lipschitz`: L.
+    - `constant`: c_2^2 of Theorem 3 and c^2 of Theorem 4.
+    - `grid`: number of values of eta~ that the panel "optimum" tries.
     """
 
     target: Target
@@ -88,11 +86,9 @@ class PosteriorAverages:
     def schedule(self, name: str, epsilon: float, steps: int) -> np.ndarray:
         """Return the step sizes ``(T,)`` of the named schedule.
 
-        Parameters
-        ----------
-        name : one of SCHEDULES.
-        epsilon : the budget of a private schedule and of "wang2015"; the others do not use it.
-        steps : T.
+        - `name`: one of SCHEDULES.
+        - `epsilon`: the budget of a private schedule and of "wang2015"; the others do not use it.
+        - `steps`: T.
         """
         t = np.arange(1, steps + 1, dtype=float)
         n, eta = self.target.records, self.budget_step(epsilon)
@@ -112,12 +108,10 @@ class PosteriorAverages:
     ) -> list[dict[str, Any]]:
         """Return the rows of several schedules and budgets at one T; all of them use the same noise.
 
-        Parameters
-        ----------
-        panel : the panel of the rows.
-        cases : schedule and epsilon of each.
-        steps : T.
-        seed : of the noise and of the minibatches.
+        - `panel`: the panel of the rows.
+        - `cases`: schedule and epsilon of each.
+        - `steps`: T.
+        - `seed`: of the noise and of the minibatches.
         """
         columns = [(*case, heat) for case in cases for heat in TEMPERATURES]
         eta = np.stack([self.schedule(name, epsilon, steps) for name, epsilon, _ in columns], 1)

@@ -34,18 +34,12 @@ def sgld(
 ) -> DpEvent:
     """Return the event of Algorithm 1 of li2019 (DP-SGLD), for a number of steps or of epochs.
 
-    Parameters
-    ----------
-    records, batch : N and tau.
-    step_size : eta of the first step, > 0.
-    lipschitz : L, the bound on the gradient of one record.
-    steps, epochs : length of the run; exactly one of both is given.
-    schedule : of the step sizes; it counts only with Poisson sampling.
-    sampling : of the minibatches.
-
-    Raises
-    ------
-    ValueError : if both or neither of `steps` and `epochs` are given.
+    - `records`, `batch`: N and tau.
+    - `step_size`: eta of the first step, > 0.
+    - `lipschitz`: L, the bound on the gradient of one record.
+    - `steps`, `epochs`: length of the run; exactly one of both is given.
+    - `schedule`: of the step sizes; it counts only with Poisson sampling.
+    - `sampling`: of the minibatches.
     """
     require((steps is None) != (epochs is None), f"give steps or epochs, not steps={steps}, epochs={epochs}")
     count = steps if steps is not None else round(epochs * records / batch)  # type: ignore[operator]
@@ -60,11 +54,9 @@ def dp_sgd(*, records: int, batch: int, epochs: float, noise_multiplier: float) 
 
     The standard deviation of the noise is noise_multiplier times the clip.
 
-    Parameters
-    ----------
-    records, batch : N and tau.
-    epochs : passes over the data.
-    noise_multiplier : > 0.
+    - `records`, `batch`: N and tau.
+    - `epochs`: passes over the data.
+    - `noise_multiplier`: > 0.
     """
     steps = round(epochs * records / batch)
     return steps_event(noise_multiplier, rate=batch / records, steps=steps, schedule="fixed")
@@ -78,10 +70,7 @@ def decreasing_sgld_with_more_noise(
     Step t has noise multiplier ``sigma_t = sigma_1 t^(1/6)``.  It is rounded up to sigma_1 ratio^k, so two data
     sets whose gradients are opposite cost at least the epsilon of this event.
 
-    Parameters
-    ----------
-    records, batch, steps, step_size, lipschitz : as in `sgld`.
-    ratio : of neighbouring levels, > 1.
+    - `ratio`: of neighbouring levels, > 1.
     """
     first = multiplier_of(step_size, records=records, batch=batch, lipschitz=lipschitz)
     counts = np.bincount(np.ceil(np.log(np.arange(1, steps + 1)) / 6 / math.log(ratio)).astype(int))
@@ -101,12 +90,10 @@ def langevin(
 ) -> LangevinDpEvent:
     """Return the event of Algorithm 1 of ryffel2022 (DP-Langevin) for the epochs of the setting.
 
-    Parameters
-    ----------
-    setting : settings of one of the authors' commands.
-    batch : records in a batch.
-    schedule : "constant" or "decreasing".
-    counted : "steps", or "epochs" to count each epoch as one step.
+    - `setting`: settings of one of the authors' commands.
+    - `batch`: records in a batch.
+    - `schedule`: "constant" or "decreasing".
+    - `counted`: "steps", or "epochs" to count each epoch as one step.
     """
     steps = setting.steps(batch) if counted == "steps" else setting.epochs
     return setting.event(batch, steps, schedule)
@@ -118,12 +105,10 @@ def utility(*, setting: Setting, batch: int, dimension: int, epsilon: float, del
     eta = 1/(2 beta), sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps^2 lambda n^2) and K = 2 beta/lambda ln(eps^2
     n^2/(4 ln(1/delta) d)), where d is `dimension`.
 
-    Parameters
-    ----------
-    setting : gives n, L, lambda and beta.
-    batch : records in a batch.
-    dimension : d.
-    epsilon, delta : the budget.
+    - `setting`: gives n, L, lambda and beta.
+    - `batch`: records in a batch.
+    - `dimension`: d.
+    - `epsilon`, `delta`: the budget.
     """
     log, strength = math.log(1 / delta), setting.strong_convexity
     scale = (epsilon * setting.records) ** 2
@@ -157,12 +142,10 @@ def noisy_gradients(
 
     The noise on the minibatch sum is (z L)^2 = 128 k L^2/eps^2 (tau/N)^2 ln(inner k/delta) ln(outer/delta).
 
-    Parameters
-    ----------
-    records, batch : N and tau.
-    epochs : T, passes over the data.
-    epsilon, delta : the promised budget.
-    inner, outer : the constants in the two logarithms.
+    - `records`, `batch`: N and tau.
+    - `epochs`: T, passes over the data.
+    - `epsilon`, `delta`: the promised budget.
+    - `inner`, `outer`: the constants in the two logarithms.
     """
     steps = math.floor(records * epochs / batch)
     logs = math.log(inner * steps / delta) * math.log(outer / delta)
@@ -177,11 +160,9 @@ def fisher_scoring(
 
     sigma^2 = 32 T ln(2.5 N T/(tau delta)) ln(2/delta)/(N tau eps^2), where N T/tau is rounded down.
 
-    Parameters
-    ----------
-    records, batch : N and tau.
-    epochs : T, passes over the data.
-    epsilon, delta : the promised budget.
+    - `records`, `batch`: N and tau.
+    - `epochs`: T, passes over the data.
+    - `epsilon`, `delta`: the promised budget.
     """
     steps = math.floor(records * epochs / batch)
     logs = math.log(2.5 * steps / delta) * math.log(2 / delta)

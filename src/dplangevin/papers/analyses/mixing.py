@@ -16,10 +16,8 @@ def relaxation_time(step: float, barrier: float) -> float:
     (x^2 - 1) + N(0, eta/(8 B)). The slowest eigenfunction is odd. So its eigenvalue is the largest of the
     transition kernel on x > 0, which the midpoint rule turns into a matrix.
 
-    Parameters
-    ----------
-    step : eta in (0, 1].
-    barrier : B > 0.
+    - `step`: eta in (0, 1].
+    - `barrier`: B > 0.
     """
     noise = math.sqrt(step / (8 * barrier))
     x = np.arange(noise / 4, math.sqrt(1 + math.sqrt(30 / barrier)), noise / 2)

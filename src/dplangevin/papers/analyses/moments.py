@@ -27,16 +27,11 @@ def sampled_moment(rate: float, multiplier: float, orders: np.ndarray, adjacency
     t = P/Q - 1 and a = lambda + 1, alpha is log(1 + E_Q [(1 + t)^a - 1 - a t]). This form loses no digits
     where alpha is small.
 
-    Parameters
-    ----------
-    rate : q in (0, 1).
-    multiplier : s > 0.
-    orders : the values of lambda, (K,), > 0.
-    adjacency : the neighbour relation, which selects Q.
-
-    Returns
-    -------
-    ndarray : (K,).
+    - `rate`: q in (0, 1).
+    - `multiplier`: s > 0.
+    - `orders`: the values of lambda, (K,), > 0.
+    - `adjacency`: the neighbour relation, which selects Q.
+    - returns `ndarray`: (K,).
     """
     a = np.asarray(orders, dtype=float)[:, None] + 1
     end = SIDE + a.max() / multiplier
@@ -60,13 +55,11 @@ def moments_price(rate: float, multiplier: float, steps: int, delta: float, sche
 
     It is min over lambda in ORDERS of (sum_t alpha_t(lambda) + ln(1/delta))/lambda.
 
-    Parameters
-    ----------
-    rate : q in (0, 1].
-    multiplier : s of the first step, > 0.
-    steps : T; above 1 for decreasing steps.
-    delta : in (0, 1).
-    schedule : "fixed", or "decreasing", where step t has the multiplier s t^(1/6).
+    - `rate`: q in (0, 1].
+    - `multiplier`: s of the first step, > 0.
+    - `steps`: T; above 1 for decreasing steps.
+    - `delta`: in (0, 1).
+    - `schedule`: "fixed", or "decreasing", where step t has the multiplier s t^(1/6).
     """
     if schedule == "fixed":
         total = steps * log_moment(rate, multiplier, ORDERS)
@@ -87,10 +80,8 @@ def tail_bound(moment: Callable[[float], float], epsilon: float) -> float:
 
     The result is at most 1, the limit as lambda goes to 0. The search covers lambda from exp(-6) to exp(6).
 
-    Parameters
-    ----------
-    moment : alpha, a convex function of lambda.
-    epsilon : the value at which the bound is taken.
+    - `moment`: alpha, a convex function of lambda.
+    - `epsilon`: the value at which the bound is taken.
     """
 
     def exponent(log_order: float) -> float:
@@ -105,11 +96,9 @@ def sampled_delta(rate: float, multiplier: float, epsilon: float) -> float:
 
     The step has the law (1 - q) N(0, s^2) + q N(1, s^2) with the record and N(0, s^2) without it.
 
-    Parameters
-    ----------
-    rate : q in (0, 1].
-    multiplier : s > 0.
-    epsilon : >= 0.
+    - `rate`: q in (0, 1].
+    - `multiplier`: s > 0.
+    - `epsilon`: >= 0.
     """
     edge = multiplier**2 * math.log1p(math.expm1(epsilon) / rate) + 0.5  # where the loss is epsilon
     moved, rest = ndtr((1 - edge) / multiplier), ndtr(-edge / multiplier)

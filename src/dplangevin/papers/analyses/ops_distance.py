@@ -44,16 +44,14 @@ GAUSSIAN_REACH = 7.0  # lattice of an unbounded space: this many prior standard 
 class OpsDistance:
     """Draws of several OPS methods on a small logistic regression whose posterior is known.
 
-    Attributes
-    ----------
-    points : dimension -> rows, {"1": (n, 1), "2": (n, 2)}, ||x|| <= 1.
-    labels : of the rows, (n,) in {-1, 1}.
-    copies : how often each row occurs in the data set.
-    methods : name -> `Ops`.
-    epsilons, delta : the budgets.
-    draws : independent chains for each case.
-    cells : dimension -> cells on each axis.
-    lattice : dimension -> lattice points on each axis.
+    - `points`: dimension -> rows, {"1": (n, 1), "2": (n, 2)}, ||x|| <= 1.
+    - `labels`: of the rows, (n,) in {-1, 1}.
+    - `copies`: how often each row occurs in the data set.
+    - `methods`: name -> `Ops`.
+    - `epsilons`, `delta`: the budgets.
+    - `draws`: independent chains for each case.
+    - `cells`: dimension -> cells on each axis.
+    - `lattice`: dimension -> lattice points on each axis.
     """
 
     points: Mapping[str, Sequence[Sequence[float]]]
@@ -91,16 +89,11 @@ class OpsDistance:
     def counts(self, method: Ops, problem: Glm, rho: float, theta: np.ndarray, d: int) -> np.ndarray:
         """Count the draws in each cell of equal posterior probability.
 
-        Parameters
-        ----------
-        method, problem : the method and its data set.
-        rho : factor of the log-likelihood.
-        theta : draws, (n, d).
-        d : dimension, 1 or 2.
-
-        Returns
-        -------
-        ndarray : (cells^d,).
+        - `method`, `problem`: the method and its data set.
+        - `rho`: factor of the log-likelihood.
+        - `theta`: draws, (n, d).
+        - `d`: dimension, 1 or 2.
+        - returns `ndarray`: (cells^d,).
         """
         gdp = method.bound == "gdp"
         end = GAUSSIAN_REACH / math.sqrt(method.precision) if gdp else method.radius

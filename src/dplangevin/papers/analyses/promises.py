@@ -50,12 +50,10 @@ ATTAINED = (GaussianDpEvent, PoissonSampledDpEvent)
 class Formula:
     """An epsilon by the paper's own theorem.
 
-    Attributes
-    ----------
-    name : of the formula, for the column `formula`.
-    accountant : computes the formula.
-    event, delta : those of the promise unless given here.
-    adjacency : the neighbours that the formula holds for.
+    - `name`: of the formula, for the column `formula`.
+    - `accountant`: computes the formula.
+    - `event`, `delta`: those of the promise unless given here.
+    - `adjacency`: the neighbours that the formula holds for.
     """
 
     name: str
@@ -69,11 +67,9 @@ class Formula:
 class Attack:
     """An attack by simulation, for replace_one neighbours.
 
-    Attributes
-    ----------
-    draw : `draw(event, runs, rng)` returns the statistics of the runs on both data sets.
-    runs : on each data set.
-    event : the attacked part of the mechanism; None attacks the whole mechanism.
+    - `draw`: `draw(event, runs, rng)` returns the statistics of the runs on both data sets.
+    - `runs`: on each data set.
+    - `event`: the attacked part of the mechanism; None attacks the whole mechanism.
     """
 
     draw: Draw
@@ -85,11 +81,9 @@ class Attack:
 class ExactPair:
     """The exact epsilon of one pair of data sets that a theorem admits.
 
-    Attributes
-    ----------
-    epsilon : `epsilon(event, delta)` returns it, for replace_one neighbours. None: the price of `event`, which
-        opposite gradients cost, for all neighbours of the promise.
-    event : the mechanism that runs on the pair; None: that of the promise.
+    - `epsilon`: `epsilon(event, delta)` returns it, for replace_one neighbours. None: the price of `event`, which
+      opposite gradients cost, for all neighbours of the promise.
+    - `event`: the mechanism that runs on the pair; None: that of the promise.
     """
 
     epsilon: Callable[[DpEvent, float], float] | None = None
@@ -103,11 +97,9 @@ class SmallestBatch:
     The number of epochs is fixed. So a larger batch means fewer steps, each with less noise relative to a
     record.
 
-    Attributes
-    ----------
-    make : `make(batch=...)` returns the event.
-    least, most : the ends of the search.
-    open : True if the paper does not state the batch.
+    - `make`: `make(batch=...)` returns the event.
+    - `least`, `most`: the ends of the search.
+    - `open`: True if the paper does not state the batch.
     """
 
     make: Callable[..., DpEvent]
@@ -134,19 +126,17 @@ class SmallestBatch:
 class Promise:
     """One printed (epsilon, delta) and what we compute for it.
 
-    Attributes
-    ----------
-    paper, where, statement, published : source of the promise: paper, section, its words, and the printed
-        numbers.
-    label : name in the figure.
-    epsilon, delta : the promised values; None if the words give no number.
-    event : the mechanism; None if the paper states too little.
-    neighbours : relations for which an epsilon is proven.
-    formulas : the paper's own formula first, then other readings of it.
-    attack : gives the attack epsilon.
-    solve : searches a batch that keeps the promise.
-    chosen : the values that we chose for settings that the paper does not state.
-    note : a remark.
+    - `paper`, `where`, `statement`, `published`: source of the promise: paper, section, its words, and the printed
+      numbers.
+    - `label`: name in the figure.
+    - `epsilon`, `delta`: the promised values; None if the words give no number.
+    - `event`: the mechanism; None if the paper states too little.
+    - `neighbours`: relations for which an epsilon is proven.
+    - `formulas`: the paper's own formula first, then other readings of it.
+    - `attack`: gives the attack epsilon.
+    - `solve`: searches a batch that keeps the promise.
+    - `chosen`: the values that we chose for settings that the paper does not state.
+    - `note`: a remark.
     """
 
     paper: str
@@ -242,11 +232,9 @@ class Promise:
 class Promises:
     """All promises, one task for each, in the order of the papers.
 
-    Attributes
-    ----------
-    promises : id -> Promise.
-    search : how far above the smallest batch a `SmallestBatch` searches; 0 skips the search, None searches up
-        to `most`.
+    - `promises`: id -> Promise.
+    - `search`: how far above the smallest batch a `SmallestBatch` searches; 0 skips the search, None searches up to
+      `most`.
     """
 
     promises: Mapping[str, Promise]

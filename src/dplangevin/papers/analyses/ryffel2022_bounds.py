@@ -62,12 +62,10 @@ ROUNDED = 1e-12  # smallest reported relative difference of two sides of an equa
 def case(kind: str, quantity: str, exact: float, bound: float = math.nan, **columns: Any) -> Row:
     """Return the columns that a case gives.
 
-    Parameters
-    ----------
-    kind, quantity : values of the columns of these names.
-    exact : the exact number.
-    bound : the number of the paper; nan for none.
-    **columns : other columns and their values.
+    - `kind`, `quantity`: values of the columns of these names.
+    - `exact`: the exact number.
+    - `bound`: the number of the paper; nan for none.
+    - `**columns`: other columns and their values.
     """
     return {"kind": kind, "quantity": quantity, "exact": exact, "bound": bound, **columns}
 
@@ -77,11 +75,9 @@ def rounds(condition: float, strength: float, schedule: str) -> int:
 
     K is 2 kappa ln q in Theorem 4.1, but at least 1. It is max(kappa q, q^2/kappa) in Theorem 4.2.
 
-    Parameters
-    ----------
-    condition : kappa = beta/lambda.
-    strength : q = epsilon n^2/(alpha d), > 0.
-    schedule : "constant" or "decreasing".
+    - `condition`: kappa = beta/lambda.
+    - `strength`: q = epsilon n^2/(alpha d), > 0.
+    - `schedule`: "constant" or "decreasing".
     """
     if schedule == "constant":
         return max(1, math.ceil(2 * condition * math.log(strength)))
@@ -110,11 +106,9 @@ def coins(order: float, delta: float, first: np.ndarray, second: np.ndarray) -> 
 
     An event is a single outcome, because both outcomes together give no information.
 
-    Parameters
-    ----------
-    order : alpha > 1.
-    delta : in (0, 1).
-    first, second : probabilities of heads of the two coins, in (0, 1).
+    - `order`: alpha > 1.
+    - `delta`: in (0, 1).
+    - `first`, `second`: probabilities of heads of the two coins, in (0, 1).
     """
     directions = ((first, second), (second, first))
     sums = [p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order) for p, q in directions]
@@ -126,11 +120,9 @@ def coins(order: float, delta: float, first: np.ndarray, second: np.ndarray) -> 
 def converted(divergence: Any, order: float, delta: float) -> Any:
     """Return the epsilon of Proposition 2.1 from R_order, of the same type as the divergence.
 
-    Parameters
-    ----------
-    divergence : R_order, a number or an array.
-    order : alpha > 1.
-    delta : in (0, 1).
+    - `divergence`: R_order, a number or an array.
+    - `order`: alpha > 1.
+    - `delta`: in (0, 1).
     """
     return divergence - math.log(delta) / (order - 1)
 
@@ -141,11 +133,9 @@ def minimiser(x: np.ndarray, margin: float, ridge: float) -> tuple[float, float]
     The objective is the mean over records of ln(1 + e^(margin - <x_i, theta>)), plus (ridge/2) |theta|^2.
     Each loss is |x_i|-Lipschitz and positive.
 
-    Parameters
-    ----------
-    x : records, (n, d).
-    margin : constant in the exponent.
-    ridge : lambda.
+    - `x`: records, (n, d).
+    - `margin`: constant in the exponent.
+    - `ridge`: lambda.
     """
 
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -169,28 +159,26 @@ class Bounds:
     The columns are kind, case, quantity, batch, schedule, records, condition (beta/lambda), step (eta beta),
     steps, x, exact, bound, ratio (exact/bound) and note. A column that does not apply is empty.
 
-    Attributes
-    ----------
-    conditions : beta/lambda of the random cases.
-    cases, losses : number of random cases for each condition, and of losses in each case.
-    noises : sigma.
-    shares : constant steps as shares of the largest step 1/(2 beta).
-    steps : the K at which risks are computed.
-    pushes : gradient at a minimiser on the boundary, in units of lambda times the width of C, which is 1.
-    edge_steps, edge_noise : eta lambda and sigma of these boundary cases.
-    nodes : quadrature nodes.
-    order, epsilon, delta : of Section 4.
-    records : schedule -> n; used if K is at most `longest`.
-    longest : the largest K that is computed.
-    privacy : the pair of data sets (lipschitz, radius; lambda = 1), its n (records) and, for Theorem 4.2, its
-        d (dimension).
-    table4 : settings of Table 4: smoothness, l2, records, parameters, classes, order; commands: schedule ->
-        lambda of the authors' commands.
-    budget : setting, noise multiplier and batch of DP-SGD.
-    log_sobolev : noise_std and steps for the pair; contractions, starts and lengths for `gaussian_dynamics`.
-    dynamics : arguments of `renyi_dynamics`.
-    conversion : orders and deltas of Proposition 2.1, and distances of two Gaussians.
-    minimisers : ridges and margins of `minimiser`.
+    - `conditions`: beta/lambda of the random cases.
+    - `cases`, `losses`: number of random cases for each condition, and of losses in each case.
+    - `noises`: sigma.
+    - `shares`: constant steps as shares of the largest step 1/(2 beta).
+    - `steps`: the K at which risks are computed.
+    - `pushes`: gradient at a minimiser on the boundary, in units of lambda times the width of C, which is 1.
+    - `edge_steps`, `edge_noise`: eta lambda and sigma of these boundary cases.
+    - `nodes`: quadrature nodes.
+    - `order`, `epsilon`, `delta`: of Section 4.
+    - `records`: schedule -> n; used if K is at most `longest`.
+    - `longest`: the largest K that is computed.
+    - `privacy`: the pair of data sets (lipschitz, radius; lambda = 1), its n (records) and, for Theorem 4.2, its d
+      (dimension).
+    - `table4`: settings of Table 4: smoothness, l2, records, parameters, classes, order; commands: schedule -> lambda
+      of the authors' commands.
+    - `budget`: setting, noise multiplier and batch of DP-SGD.
+    - `log_sobolev`: noise_std and steps for the pair; contractions, starts and lengths for `gaussian_dynamics`.
+    - `dynamics`: arguments of `renyi_dynamics`.
+    - `conversion`: orders and deltas of Proposition 2.1, and distances of two Gaussians.
+    - `minimisers`: ridges and margins of `minimiser`.
     """
 
     conditions: Sequence[float]

@@ -57,17 +57,14 @@ class LangevinPrivacy:
     - "<setting>/calibrated": sigma at which Theorem 3.1, with K in steps, gives `target`, and the other
       quantities at this sigma; for every batch size, at the authors' epochs.
 
-    Attributes
-    ----------
-    settings : name -> the authors' setting.
-    batch : the authors' batch size.
-    batches : batch sizes, whole numbers or "full".
-    steps : step counts of the curves.
-    attacked : step counts at which the curves have the exact epsilon of the pair.
-    target : the epsilon of the calibration.
-    ceiling : if one step alone costs at least this epsilon, it replaces the upper bounds, which are not
-        computed.
-    most_hits : the pair is left out if the record is in more batches than this on average.
+    - `settings`: name -> the authors' setting.
+    - `batch`: the authors' batch size.
+    - `batches`: batch sizes, whole numbers or "full".
+    - `steps`: step counts of the curves.
+    - `attacked`: step counts at which the curves have the exact epsilon of the pair.
+    - `target`: the epsilon of the calibration.
+    - `ceiling`: if one step alone costs at least this epsilon, it replaces the upper bounds, which are not computed.
+    - `most_hits`: the pair is left out if the record is in more batches than this on average.
     """
 
     settings: Mapping[str, Setting]

@@ -32,13 +32,10 @@ from dplangevin.random import generator
 class SghmcNoise:
     """The settings of SGHMC, on Poisson samples, and the gradient norms L.
 
-    Attributes
-    ----------
-    records, batch, epochs, friction : as in `methods.dp_sghmc.Sghmc`.
-    step : eta, absolute.
-    delta : in (0, 1).
-    runs : of the attack, on each data set.
-    norms : the values of L, > 0.
+    - `step`: eta, absolute.
+    - `delta`: in (0, 1).
+    - `runs`: of the attack, on each data set.
+    - `norms`: the values of L, > 0.
     """
 
     records: int

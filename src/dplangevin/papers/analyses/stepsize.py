@@ -46,13 +46,11 @@ Row = dict[str, Any]
 class Setting:
     """The setting of one run of Algorithm 1.
 
-    Attributes
-    ----------
-    records : N.
-    batch : tau, in 1..N.
-    steps : T.
-    lipschitz : L, the bound on the gradient of one record.
-    delta : in (0, 1).
+    - `records`: N.
+    - `batch`: tau, in 1..N.
+    - `steps`: T.
+    - `lipschitz`: L, the bound on the gradient of one record.
+    - `delta`: in (0, 1).
     """
 
     records: int
@@ -84,11 +82,9 @@ class Setting:
 def theorem_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
     """Return the (first) step of Theorem 3 or 4 of li2019 with the constant of its printed proof.
 
-    Parameters
-    ----------
-    schedule : "decreasing" for Theorem 3, "fixed" for Theorem 4.
-    setting : the setting of the run.
-    epsilon : the budget, > 0.
+    - `schedule`: "decreasing" for Theorem 3, "fixed" for Theorem 4.
+    - `setting`: the setting of the run.
+    - `epsilon`: the budget, > 0.
     """
     c = printed_constant(Budget(epsilon, setting.delta), steps=setting.steps, schedule=schedule)
     return epsilon**2 * setting.records / (c**2 * _scale(schedule, setting))
@@ -121,11 +117,9 @@ class Curve:
 
         The result is nan for epsilon at or below `least`.
 
-        Parameters
-        ----------
-        schedule : "fixed" or "decreasing".
-        setting : the setting of the run.
-        epsilon : the budget.
+        - `schedule`: "fixed" or "decreasing".
+        - `setting`: the setting of the run.
+        - `epsilon`: the budget.
         """
         if epsilon <= self.least(setting.delta):
             return math.nan
@@ -150,11 +144,9 @@ class Curve:
     def cost(self, schedule: StepSchedule, setting: Setting, step_size: float) -> float:
         """Return the epsilon that a (first) step size costs.
 
-        Parameters
-        ----------
-        schedule : "fixed" or "decreasing".
-        setting : the setting of the run.
-        step_size : eta, > 0.
+        - `schedule`: "fixed" or "decreasing".
+        - `setting`: the setting of the run.
+        - `step_size`: eta, > 0.
         """
         return self.accountant.epsilon(setting.event(step_size, schedule), setting.delta, self.adjacency)
 
@@ -171,14 +163,12 @@ def row(
 ) -> Row:
     """Return one row of the frame, with the columns that the module lists.
 
-    Parameters
-    ----------
-    panel, curve, schedule : as the module describes them.
-    adjacency : neighbour relation of the bound.
-    setting : the setting of the run; each of its fields is a column.
-    epsilon : the budget.
-    step_size : eta of the first step; nan if the budget is out of reach.
-    note : a remark.
+    - `panel`, `curve`, `schedule`: as the module describes them.
+    - `adjacency`: neighbour relation of the bound.
+    - `setting`: the setting of the run; each of its fields is a column.
+    - `epsilon`: the budget.
+    - `step_size`: eta of the first step; nan if the budget is out of reach.
+    - `note`: a remark.
     """
     return {
         "panel": panel,
@@ -205,13 +195,11 @@ def bounds(
 ) -> list[Row]:
     """Return the bounds of one curve for every schedule, setting and epsilon.
 
-    Parameters
-    ----------
-    panel, name : values of the columns "panel" and "curve".
-    curve : the accountant and its neighbour relation.
-    schedules : "fixed", "decreasing" or both.
-    settings : settings of the run.
-    epsilons : the budgets.
+    - `panel`, `name`: values of the columns "panel" and "curve".
+    - `curve`: the accountant and its neighbour relation.
+    - `schedules`: "fixed", "decreasing" or both.
+    - `settings`: settings of the run.
+    - `epsilons`: the budgets.
     """
     return [
         row(panel, name, schedule, curve.adjacency, setting, e, curve.bound(schedule, setting, e))
@@ -224,11 +212,9 @@ def bounds(
 def rescaled(line: Row, panel: str, lipschitz: float) -> Row:
     """Return the row for another L, since eta is proportional to 1/L^2.
 
-    Parameters
-    ----------
-    line : a row as from `row`.
-    panel : the panel of the new row.
-    lipschitz : the L of the new row, > 0.
+    - `line`: a row as from `row`.
+    - `panel`: the panel of the new row.
+    - `lipschitz`: the L of the new row, > 0.
     """
     eta = line["step_size"] * (line["lipschitz"] / lipschitz) ** 2
     return {**line, "panel": panel, "lipschitz": lipschitz, "step_size": eta}

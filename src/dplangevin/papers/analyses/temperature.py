@@ -32,12 +32,10 @@ from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht
 class Chain(NamedTuple):
     """One sampler on the Gaussian posterior of precision H ``(d, d)`` at one step size eta.
 
-    Attributes
-    ----------
-    state : first state, with theta ``(R, 1, d)``.
-    step : ``(state, rng) -> state``.
-    linear : ``A, Q`` of the chain ``x' = A x + N(0, Q)`` whose first d coordinates are theta. SGNHT is not
-        linear and has those of SGHMC.
+    - `step` ``(state, rng) -> state``.
+    - `state`: first state, with theta ``(R, 1, d)``.
+    - `linear`: ``A, Q`` of the chain ``x' = A x + N(0, Q)`` whose first d coordinates are theta. SGNHT is not linear
+      and has those of SGHMC.
     """
 
     state: Any
@@ -51,16 +49,12 @@ def langevin(theta: Tensor, precision: Tensor, eta: float, *, records: int, nois
     Differs: li2019 subtracts the gradient of ln l and ln p; we read minus the logarithms, since theta would
     diverge otherwise.
 
-    Parameters
-    ----------
-    theta : start, ``(R, 1, d)``.
-    precision : H, ``(d, d)``.
-    eta : step size.
-    records, noise_variance : (1, 1) for wang2015, (N, 1) for li2019, (1, 2 sigma^2) for ryffel2022.
+    - `theta`: start, ``(R, 1, d)``.
+    - `precision`: H, ``(d, d)``.
+    - `eta`: step size.
+    - `records`, `noise_variance`: (1, 1) for wang2015, (N, 1) for li2019, (1, 2 sigma^2) for ryffel2022.
 
-    References
-    ----------
-    wang2015, eq. 4.1; li2019, Algorithm 1; ryffel2022, Algorithm 1.
+    Source: wang2015, eq. 4.1; li2019, Algorithm 1; ryffel2022, Algorithm 1.
     """
     kernel, std = sgld(), math.sqrt(eta * noise_variance / records)
 
@@ -85,19 +79,15 @@ def hamiltonian(
 
     The noise is N(0, 2 (a - b) eta) in eq. 4.4 and N(0, 2 a eta) in eq. 4.5.
 
-    Parameters
-    ----------
-    theta : start, ``(R, 1, d)``.
-    precision : H, ``(d, d)``.
-    eta : step size.
-    friction : a as a function of eta.
-    thermostat : True for SGNHT.
-    guess : B-hat of eq. 4.2, the assumed gradient noise; b = B-hat sqrt(eta).
-    gradient_noise : covariance ``(d, d)`` of the stochastic gradient; None for exact gradients.
+    - `theta`: start, ``(R, 1, d)``.
+    - `precision`: H, ``(d, d)``.
+    - `eta`: step size.
+    - `friction`: a as a function of eta.
+    - `thermostat`: True for SGNHT.
+    - `guess`: B-hat of eq. 4.2, the assumed gradient noise; b = B-hat sqrt(eta).
+    - `gradient_noise`: covariance ``(d, d)`` of the stochastic gradient; None for exact gradients.
 
-    References
-    ----------
-    wang2015, eq. 4.4 and 4.5.
+    Source: wang2015, eq. 4.4 and 4.5.
     """
     a = friction(eta)
     kernel = sgnht() if thermostat else sghmc(a)
@@ -120,19 +110,15 @@ def fisher_scoring(
 ) -> Chain:
     """Return the chain of Algorithm 4 of wang2015 with F = I and a known Fisher information.
 
-    Parameters
-    ----------
-    theta : start, ``(R, 1, d)``.
-    precision : H, ``(d, d)``.
-    eta : step size.
-    records, batch : N and tau.
-    noise : the noise on the gradient has covariance ``noise F F^T/eta``.
-    sampled : if True, add the noise N(0, N H/tau), which a minibatch of tau records has in the model of the
-        sampler.
+    - `theta`: start, ``(R, 1, d)``.
+    - `precision`: H, ``(d, d)``.
+    - `eta`: step size.
+    - `records`, `batch`: N and tau.
+    - `noise`: the noise on the gradient has covariance ``noise F F^T/eta``.
+    - `sampled`: if True, add the noise N(0, N H/tau), which a minibatch of tau records has in the model of the
+      sampler.
 
-    References
-    ----------
-    wang2015, Algorithm 4.
+    Source: wang2015, Algorithm 4.
     """
     identity, h = torch.eye(len(precision), dtype=theta.dtype), precision
     kernel = sgfs(identity, records, batch)
@@ -185,18 +171,16 @@ class Temperature:
     ``exp(-L/sigma^2)`` and is not meant to sample the posterior. Two more tasks give SGHMC and SGNHT a
     stochastic gradient (see `noisy`).
 
-    Attributes
-    ----------
-    steps : sampler -> step sizes, in the unit of the paper.
-    chains : number of independent chains.
-    settle, keep : relaxation times before and during the average.
-    correlation : r, in (-1, 1).
-    friction : A of eq. 4.2 and 4.3 of wang2015; ``a = A sqrt(eta)`` in eq. 4.4 and 4.5.
-    momentum_loss : a of the one SGNHT variant that holds a fixed.
-    records, batch : N and tau.
-    noise_variance : sigma^2 of ryffel2022.
-    gradient_noise : B, the noise of the stochastic gradient, below A.
-    guesses : the values of B-hat that SGHMC subtracts, below A.
+    - `steps`: sampler -> step sizes, in the unit of the paper.
+    - `chains`: number of independent chains.
+    - `settle`, `keep`: relaxation times before and during the average.
+    - `correlation`: r, in (-1, 1).
+    - `friction`: A of eq. 4.2 and 4.3 of wang2015; ``a = A sqrt(eta)`` in eq. 4.4 and 4.5.
+    - `momentum_loss`: a of the one SGNHT variant that holds a fixed.
+    - `records`, `batch`: N and tau.
+    - `noise_variance`: sigma^2 of ryffel2022.
+    - `gradient_noise`: B, the noise of the stochastic gradient, below A.
+    - `guesses`: the values of B-hat that SGHMC subtracts, below A.
     """
 
     steps: Mapping[str, Sequence[float]]
@@ -264,12 +248,9 @@ class Temperature:
         ) -> Chain:
             """Return the chain with this gradient noise.
 
-            Parameters
-            ----------
-            theta, precision, eta : as in `hamiltonian`.
-            order : power of 1/h in the covariance.
-            along : noise only in the narrow direction of the posterior.
-            **options : other arguments of `hamiltonian`.
+            - `order`: power of 1/h in the covariance.
+            - `along`: noise only in the narrow direction of the posterior.
+            - `**options`: other arguments of `hamiltonian`.
             """
             axis = np.linalg.eigh(precision.numpy())[1][:, -1:]
             shape = len(axis) * axis @ axis.T if along else np.eye(len(axis))
@@ -346,11 +327,9 @@ class Temperature:
     def simulate(self, chain: Chain, axes: Tensor, rng: torch.Generator) -> np.ndarray:
         """Return the mean square of every chain along every axis, ``(chains, d)``.
 
-        Parameters
-        ----------
-        chain : the sampler in its first state.
-        axes : the axes as columns, ``(d, d)``.
-        rng : of the noise.
+        - `chain`: the sampler in its first state.
+        - `axes`: the axes as columns, ``(d, d)``.
+        - `rng`: of the noise.
         """
         relaxation = -1 / math.log(float(np.abs(np.linalg.eigvals(chain.linear[0])).max()))
         settle, keep = (math.ceil(times * relaxation) for times in (self.settle, self.keep))

@@ -51,17 +51,15 @@ class Efficiency:
     - "sample": the error of the draws;
     - "hmc": the error of draws by `methods.ops` itself, as the experiments use it.
 
-    Attributes
-    ----------
-    points : rows x ``(K, 2)``, ||x|| <= 1, drawn with equal probability.
-    theta0 : theta_0, inside the ball.
-    radius : D.
-    epsilons : the budgets.
-    sizes : the values of n.
-    repeats : number of data sets at each n.
-    grid : lattice points on each axis.
-    hmc_size, hmc_repeats : the kind "hmc" uses the first `hmc_repeats` data sets of size `hmc_size`.
-    sampler : of the kind "hmc".
+    - `points`: rows x ``(K, 2)``, ||x|| <= 1, drawn with equal probability.
+    - `theta0`: theta_0, inside the ball.
+    - `radius`: D.
+    - `epsilons`: the budgets.
+    - `sizes`: the values of n.
+    - `repeats`: number of data sets at each n.
+    - `grid`: lattice points on each axis.
+    - `hmc_size`, `hmc_repeats`: the kind "hmc" uses the first `hmc_repeats` data sets of size `hmc_size`.
+    - `sampler`: of the kind "hmc".
     """
 
     points: Sequence[Sequence[float]]
@@ -135,11 +133,9 @@ class Efficiency:
     def counts(self, n: int, repeats: int, seed: int) -> np.ndarray:
         """Draw the numbers of records at each point with label 1 and with label -1: ``(2, R, K)``.
 
-        Parameters
-        ----------
-        n : records in each data set.
-        repeats : R, number of data sets.
-        seed : of the draws.
+        - `n`: records in each data set.
+        - `repeats`: R, number of data sets.
+        - `seed`: of the draws.
         """
         rng = np.random.default_rng([seed, n, 1])
         drawn = rng.multinomial(n, np.full(len(self.x), 1 / len(self.x)), size=repeats)
@@ -155,12 +151,10 @@ class Efficiency:
         that is smaller. The estimate comes from 25 scoring steps that start at theta_0 and stay in the ball.
         A draw is uniform within its cell.
 
-        Parameters
-        ----------
-        counts : ``(2, R, K)``, as from `counts`.
-        n : records in each data set.
-        rho : factor of the log-likelihood.
-        rng : of the draws.
+        - `counts`: ``(2, R, K)``, as from `counts`.
+        - `n`: records in each data set.
+        - `rho`: factor of the log-likelihood.
+        - `rng`: of the draws.
         """
         yes, no = counts
         repeats = len(yes)

@@ -59,11 +59,9 @@ DIVERGED = 1e3  # distance at which a chain counts as diverged, in posterior sta
 class Algorithm2:
     """The numbers of Algorithm 2.
 
-    Attributes
-    ----------
-    records, batch, passes : N, tau and T.
-    lipschitz : L.
-    delta : in (0, 1).
+    - `records`, `batch`, `passes`: N, tau and T.
+    - `lipschitz`: L.
+    - `delta`: in (0, 1).
     """
 
     records: int
@@ -98,34 +96,31 @@ class Algorithm2:
 class Bounds:
     """The exact cases of all statements, one task for each statement (see the methods).
 
-    Attributes
-    ----------
-    small_records, loss_records : n of the enumerated data sets, in "lipschitz" and in "losses".
-    prior_masses : of one parameter, in "lipschitz" and "losses".
-    radius, lipschitz : R and L of "lipschitz".
-    sizes : n of "consistency".
-    truth, distance : true probability in (0, 1), and the distance from it that counts as far, in
-        "consistency".
-    steps : eta of "weak" and "noise".
-    pairs, batch : records of each label, and tau (at most `pairs`), in "weak".
-    reach, points : end of the lattice in "weak"; lattice points in "weak" and "scoring".
-    algorithm : N, tau, T, L and delta of all tasks on Algorithm 2.
-    epsilons : of the tasks on Algorithm 2.
-    alphas : in (0, 1), of "phase".
-    gaussian_budgets : pairs of epsilon > 0 and delta in (0, 1), of "gaussian".
-    covariance_records : n > 4 of the enumerated data sets of "covariance".
-    far_records : n of the bound for all data sets of "covariance".
-    dimensions, scales : d and s of "rates", where I^-1 is s times the identity.
-    wald_sizes, wald_epsilons : n and epsilon of "wald" and "hybrid".
-    theta0, wald_radius : theta_0, inside the interval [-wald_radius, wald_radius] of a uniform prior.
-    budgets : distances delta in (0, 1), of "approximate".
-    chain_steps : lengths of a Metropolis chain, of "approximate".
-    tempers : rho of "approximate".
-    friction : a of "thermostat".
-    thermostat_step : eta in units of 1/(beta N), beta = 1/4.
-    thermostat_epsilons, chains, chain_length : of "thermostat".
-    scoring : (N, heads in 1..N - 1, tau in 1..N - 1) of each case of "scoring".
-    batches : tau below N of `algorithm`, of "batches".
+    - `small_records`, `loss_records`: n of the enumerated data sets, in "lipschitz" and in "losses".
+    - `prior_masses`: of one parameter, in "lipschitz" and "losses".
+    - `radius`, `lipschitz`: R and L of "lipschitz".
+    - `sizes`: n of "consistency".
+    - `truth`, `distance`: true probability in (0, 1), and the distance from it that counts as far, in "consistency".
+    - `steps`: eta of "weak" and "noise".
+    - `pairs`, `batch`: records of each label, and tau (at most `pairs`), in "weak".
+    - `reach`, `points`: end of the lattice in "weak"; lattice points in "weak" and "scoring".
+    - `algorithm`: N, tau, T, L and delta of all tasks on Algorithm 2.
+    - `epsilons`: of the tasks on Algorithm 2.
+    - `alphas`: in (0, 1), of "phase".
+    - `gaussian_budgets`: pairs of epsilon > 0 and delta in (0, 1), of "gaussian".
+    - `covariance_records`: n > 4 of the enumerated data sets of "covariance".
+    - `far_records`: n of the bound for all data sets of "covariance".
+    - `dimensions`, `scales`: d and s of "rates", where I^-1 is s times the identity.
+    - `wald_sizes`, `wald_epsilons`: n and epsilon of "wald" and "hybrid".
+    - `theta0`, `wald_radius`: theta_0, inside the interval [-wald_radius, wald_radius] of a uniform prior.
+    - `budgets`: distances delta in (0, 1), of "approximate".
+    - `chain_steps`: lengths of a Metropolis chain, of "approximate".
+    - `tempers`: rho of "approximate".
+    - `friction`: a of "thermostat".
+    - `thermostat_step`: eta in units of 1/(beta N), beta = 1/4.
+    - `thermostat_epsilons`, `chains`, `chain_length`: of "thermostat".
+    - `scoring`: (N, heads in 1..N - 1, tau in 1..N - 1) of each case of "scoring".
+    - `batches`: tau below N of `algorithm`, of "batches".
     """
 
     small_records: Sequence[int]

@@ -40,11 +40,9 @@ MARGIN = 8.0
 class Variant:
     """One sampler, which runs with and without privacy.
 
-    Attributes
-    ----------
-    sampler : "sgld" or "sgnht".
-    temperature : the noise as printed, or with the posterior as its target.
-    step : step size of the chain without privacy, in units of 1/N.
+    - `sampler`: "sgld" or "sgnht".
+    - `temperature`: the noise as printed, or with the posterior as its target.
+    - `step`: step size of the chain without privacy, in units of 1/N.
     """
 
     sampler: str
@@ -64,20 +62,17 @@ class Trajectories:
     degrees. Labels are ``<x, theta_true>`` plus uniform noise on [-`label_noise`, `label_noise`]. The batch
     size and the number of passes are both sqrt(N).
 
-    Attributes
-    ----------
-    variants : name -> variant, one task for each.
-    records : N.
-    widths : (width_1, width_2); their Euclidean norm is at most 1.
-    theta_true : the true theta.
-    label_noise : half-width of the label noise.
-    threshold : h.
-    precision, friction : as in `methods.dp_sgld` and `methods.dp_sgnht`.
-    epsilon, delta : the privacy budget.
-    chains : number of chains; each starts at 0.
-    samples : number of points stored of each chain, evenly spaced.
-    settle : first share of the run that is left out of the comparison with the posterior.
-    shown : number of points of the first chain in the rows; a fifth of this number is added at its start.
+    - `variants`: name -> variant, one task for each.
+    - `records`: N.
+    - `widths`: (width_1, width_2); their Euclidean norm is at most 1.
+    - `theta_true`: the true theta.
+    - `label_noise`: half-width of the label noise.
+    - `threshold`: h.
+    - `epsilon`, `delta`: the privacy budget.
+    - `chains`: number of chains; each starts at 0.
+    - `samples`: number of points stored of each chain, evenly spaced.
+    - `settle`: first share of the run that is left out of the comparison with the posterior.
+    - `shown`: number of points of the first chain in the rows; a fifth of this number is added at its start.
     """
 
     variants: Mapping[str, Variant]
@@ -157,12 +152,7 @@ class Trajectories:
         return x, x @ np.asarray(self.theta_true) + spread
 
     def posterior(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the exact posterior mean ``(2,)`` and covariance ``(2, 2)``.
-
-        Raises
-        ------
-        ValueError : if the clipping of residuals would change the posterior.
-        """
+        """Return the exact posterior mean ``(2,)`` and covariance ``(2, 2)``."""
         covariance = np.linalg.inv(x.T @ x + self.precision * np.eye(2))
         mean = covariance @ x.T @ y
         reach = MARGIN * np.sqrt(np.einsum("ni,ij,nj->n", x, covariance, x))
@@ -176,11 +166,9 @@ class Trajectories:
     ) -> list[dict[str, Any]]:
         """Return the rows that compare chains with the posterior.
 
-        Parameters
-        ----------
-        base : columns that all rows have.
-        theta : samples of each chain, ``(R, samples, 2)``.
-        mean, covariance : of the exact posterior, ``(2,)`` and ``(2, 2)``.
+        - `base`: columns that all rows have.
+        - `theta`: samples of each chain, ``(R, samples, 2)``.
+        - `mean`, `covariance`: of the exact posterior, ``(2,)`` and ``(2, 2)``.
         """
         steps = np.linspace(0, 1, theta.shape[1] + 1)[1:]  # share of the run
         even = np.linspace(0, theta.shape[1] - 1, self.shown).round().astype(int)
@@ -212,11 +200,8 @@ class Trajectories:
 def moments(base: dict[str, Any], mean: np.ndarray, covariance: np.ndarray) -> list[dict[str, Any]]:
     """Return one row for the mean and one for each row of the covariance.
 
-    Parameters
-    ----------
-    base : columns that all rows have.
-    mean : ``(2,)``.
-    covariance : ``(2, 2)``.
+    - `mean` ``(2,)``, `covariance` ``(2, 2)``.
+    - `base`: columns that all rows have.
     """
     rows: list[dict[str, Any]] = [{**base, "kind": "mean", "theta_1": mean[0], "theta_2": mean[1]}]
     for i, line in enumerate(covariance):

@@ -57,21 +57,12 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
 
     The verdict is that of `verdicts.promise_verdict`. A guarantee without settings is not testable.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of the analysis `privacy_claims` (see `papers.analyses.promises`).
-    id : str
-        The value of the column `id` in the row of this guarantee.
-
-    Returns
-    -------
-    Verdict
-        The numbers are those that decide: for replaced records; for added or removed records if the promise holds
-        for these alone; or with the settings at which it holds.
-        ours: the exact ε, which some pair of data sets costs. It is nan where none is known.
-        low: the attack ε (95 % confidence), or the exact ε of one pair, where ours is nan.
-        high: the proven ε there.
+    - `frame`: Rows of the analysis `privacy_claims` (see `papers.analyses.promises`).
+    - `id`: The value of the column `id` in the row of this guarantee.
+    - returns: The numbers are those that decide: for replaced records; for added or removed records if the promise
+      holds for these alone; or with the settings at which it holds. ours: the exact ε, which some pair of data sets
+      costs. It is nan where none is known. low: the attack ε (95 % confidence), or the exact ε of one pair, where
+      ours is nan. high: the proven ε there.
     """
     row = rows_where(frame, {"id": id}).iloc[0]
     text = {
@@ -138,16 +129,10 @@ def printed(
     The claim holds if our number equals the printed one to its significant digits. It holds
     in part if a row of `others` equals it. Otherwise it fails.
 
-    Parameters
-    ----------
-    where : Where
-        Conditions that exactly one row meets.
-    published : float
-        The printed number, in the unit of `column`.
-    digits : int
-        Number of significant digits that the paper prints.
-    others : Where, optional
-        Rows that hold the number under other choices; the reason names a row by its columns `names`.
+    - `where`: Conditions that exactly one row meets.
+    - `published`: The printed number, in the unit of `column`.
+    - `digits`: Number of significant digits that the paper prints.
+    - `others`: Rows that hold the number under other choices; the reason names a row by its columns `names`.
     """
     rows = rows_where(frame, where)
     if len(rows) != 1:
@@ -192,19 +177,11 @@ def inside(
 ) -> Verdict:
     """Test that every value of `column` lies in `bounds`; the verdict is that of `verdicts.within`.
 
-    Parameters
-    ----------
-    frame, where : DataFrame, Where
-        Rows of the analysis, and conditions of the rows to test.
-    column : str
-        Column of the values.
-    bounds, what, measure : Bounds, str, str
-        See the module.
-    smallest : str
-        A column whose smallest value stands for a limit, such as a step size. If it is given, only rows at that
-        value count.
-    strict : bool
-        If True, one value outside the bounds refutes the claim.
+    - `frame`, `where`: Rows of the analysis, and conditions of the rows to test.
+    - `column`: Column of the values.
+    - `smallest`: A column whose smallest value stands for a limit, such as a step size. If it is given, only rows at
+      that value count.
+    - `strict`: If True, one value outside the bounds refutes the claim.
     """
     rows = rows_where(frame, where)
     at = ""
@@ -231,20 +208,10 @@ def ratio(
 
     The verdict is that of `verdicts.within`. It is "not testable" if no row of one set matches a row of the other.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of the analysis.
-    top, bottom : Where
-        The rows that are divided, and those that they are divided by.
-    column : str
-        Column of the values.
-    keys : sequence of str
-        Columns on which the two sets are matched.
-    bounds, what, measure : Bounds, str, str
-        See the module.
-    strict : bool
-        If True, one ratio outside the bounds refutes the claim.
+    - `top`, `bottom`: The rows that are divided, and those that they are divided by.
+    - `column`: Column of the values.
+    - `keys`: Columns on which the two sets are matched.
+    - `strict`: If True, one ratio outside the bounds refutes the claim.
     """
     above, below = (rows_where(frame, where) for where in (top, bottom))
     pairs = above.merge(below, on=list(keys), suffixes=("_top", "_bottom"))
@@ -273,16 +240,9 @@ def growth(
 
     Each exponent is the slope on log scales between two neighbouring x.
 
-    Parameters
-    ----------
-    frame, where : DataFrame, Where
-        Rows of the analysis, and conditions of the rows to test.
-    x, y : str
-        Columns of positive values. Several y at one x enter by their median.
-    by : sequence of str
-        Columns that define the groups.
-    bounds, what, measure : Bounds, str, str
-        See the module.
+    - `frame`, `where`: Rows of the analysis, and conditions of the rows to test.
+    - `x`, `y`: Columns of positive values. Several y at one x enter by their median.
+    - `by`: Columns that define the groups.
     """
     slopes = log_slopes(rows_where(frame, where).dropna(subset=[y]), x, y, by)
     if not slopes:
@@ -294,14 +254,8 @@ def growth(
 def log_slopes(frame: pd.DataFrame, x: str, y: str, by: Sequence[str]) -> list[float]:
     """Return the slopes of ln y in ln x between neighbouring x.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows to compare.
-    x, y : str
-        Columns of positive values. Several y at one x enter by their median.
-    by : sequence of str
-        Columns that define the groups.
+    - `x`, `y`: Columns of positive values. Several y at one x enter by their median.
+    - `by`: Columns that define the groups.
     """
     slopes: list[float] = []
     for _, rows in frame.groupby(list(by), dropna=False):
@@ -318,12 +272,8 @@ def exponent(
     The claim holds if the whole 95 % interval of the exponent lies in the bounds. It fails
     if no part of the interval does. Otherwise it is open.
 
-    Parameters
-    ----------
-    x, first : str, float
-        Column of the variable, with positive values, and the smallest x that enters the fit.
-    column : str
-        Column of the positive values. "value" has 95 % limits; every other column is fitted as exact.
+    - `x`, `first`: Column of the variable, with positive values, and the smallest x that enters the fit.
+    - `column`: Column of the positive values. "value" has 95 % limits; every other column is fitted as exact.
     """
     rows = rows_where(frame, where)
     rows = rows[rows[x].ge(first)].dropna(subset=[column])

@@ -52,18 +52,10 @@ def every_case(
     One value outside refutes the claim. The claim holds in part instead if all rows
     of `others` lie in the bounds.
 
-    Parameters
-    ----------
-    others, choice : Where, str
-        Rows that hold the values under another choice, and that choice in words.
-    smallest : str
-        A column whose smallest value stands for a limit. Only rows at that value count.
-
-    Returns
-    -------
-    Verdict
-        ours: the median; low, high: the smallest and the largest value. They are those of `others` where these
-        decide.
+    - `others`, `choice`: Rows that hold the values under another choice, and that choice in words.
+    - `smallest`: A column whose smallest value stands for a limit. Only rows at that value count.
+    - returns: ours: the median; low, high: the smallest and the largest value. They are those of `others` where these
+      decide.
     """
     rows = _at_smallest(rows_where(frame, where), smallest)
     asked_range = AskedRange.within(bounds)
@@ -87,23 +79,11 @@ def order(
     Each exponent is the slope on log scales between two neighbouring x. The claim holds if all exponents
     lie in the bounds, and fails if none does. Otherwise it is open.
 
-    Parameters
-    ----------
-    frame, where : DataFrame, Where
-        Rows of the analysis, and conditions of the rows to test.
-    x, y : str
-        Columns of positive values.
-    by : sequence of str
-        Columns that define the groups.
-    bounds : Bounds
-        See the module.
-    what : str
-        y as a function of x in words.
-
-    Returns
-    -------
-    Verdict
-        ours: the median exponent; low, high: the smallest and the largest.
+    - `frame`, `where`: Rows of the analysis, and conditions of the rows to test.
+    - `x`, `y`: Columns of positive values.
+    - `by`: Columns that define the groups.
+    - `what`: y as a function of x in words.
+    - returns: ours: the median exponent; low, high: the smallest and the largest.
     """
     slopes, asked_range = pd.Series(log_slopes(rows_where(frame, where), x, y, by)), AskedRange.within(bounds)
     if slopes.empty:
@@ -125,21 +105,11 @@ def best_at(
     The claim fails if the x of the largest value is further than `within` from `published`. At
     least three rows are needed.
 
-    Parameters
-    ----------
-    frame, where : DataFrame, Where
-        Rows of the analysis, and conditions of the rows to test.
-    x, y : str
-        Columns of the variable and of the values.
-    published, within : float
-        The printed x, and the largest distance from it, >= 0.
-    what : str
-        y in words.
-
-    Returns
-    -------
-    Verdict
-        ours: the x of the largest y; low, high: nan.
+    - `frame`, `where`: Rows of the analysis, and conditions of the rows to test.
+    - `x`, `y`: Columns of the variable and of the values.
+    - `published`, `within`: The printed x, and the largest distance from it, >= 0.
+    - `what`: y in words.
+    - returns: ours: the x of the largest y; low, high: nan.
     """
     rows = rows_where(frame, where).sort_values(x).reset_index(drop=True)
     asked_range = AskedRange.near(published, within)

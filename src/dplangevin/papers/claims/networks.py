@@ -63,16 +63,10 @@ def accuracy(
 
     The claim holds if the mean lies within. The opposite is shown if the whole 95 % t-interval lies outside.
 
-    Parameters
-    ----------
-    where : Where
-        Rows of one setting of each network.
-    published, margin : float
-        The printed accuracy in [0, 1], and the largest distance from it in [0, 1).
-    others : mapping of str to Where, optional
-        Other settings to try, by their name. A setting whose guarantee fails does not make the claim hold.
-    reach : bool
-        Whether a higher accuracy meets the claim, too.
+    - `where`: Rows of one setting of each network.
+    - `published`, `margin`: The printed accuracy in [0, 1], and the largest distance from it in [0, 1).
+    - `others`: Other settings to try, by their name. A setting whose guarantee fails does not make the claim hold.
+    - `reach`: Whether a higher accuracy meets the claim, too.
     """
     asked_range = AskedRange.near(published, margin)
     asked_range = AskedRange(low=asked_range.low) if reach else asked_range
@@ -102,13 +96,9 @@ def above(
     difference is significantly below -margin at no value of `by` (Holm 1979). The opposite is shown by the
     mirror image of both. Intervals are by Welch (1947), because seeds are independent.
 
-    Parameters
-    ----------
-    margin : float
-        Accuracy by which `first` may be lower, in [0, 1).
-    by : str
-        A column. The methods are compared at its common values, and the difference is averaged over them
-        within each seed. If "", each method has one setting of each network.
+    - `margin`: Accuracy by which `first` may be lower, in [0, 1).
+    - `by`: A column. The methods are compared at its common values, and the difference is averaged over them within
+      each seed. If "", each method has one setting of each network.
     """
     pair = [_by_network(_runs_where(frame, where), small) for where in (first, second)]
     evidence = [_difference(one, two, margin, by) for one, two in zip(*pair, strict=True)]
@@ -128,12 +118,8 @@ def more_covered(
     The network `small` is a stand-in for the paper's. The 95 % interval of the difference shows the claim or
     its opposite (Welch 1947; seeds are independent).
 
-    Parameters
-    ----------
-    metric : str
-        A metric of `digit_classifier.DigitClassifier`, such as "digits_covered".
-    by : str
-        A column over whose common values the metric is averaged within each seed; "" for none.
+    - `metric`: A metric of `digit_classifier.DigitClassifier`, such as "digits_covered".
+    - `by`: A column over whose common values the metric is averaged within each seed; "" for none.
     """
     rows = [_runs_where(frame, where, metric) for where in (first, second)]
     at: list[Any] = sorted(set(rows[0][by]) & set(rows[1][by])) if by else [None]
@@ -243,14 +229,9 @@ def accuracy_on_features(
     lies further away but the interval does not. It is not testable without such features; the reason then
     gives the accuracy on the features `stand_in`.
 
-    Parameters
-    ----------
-    published, margin : float
-        The printed accuracy in [0, 1], and the largest distance from it in [0, 1).
-    paper, stand_in : str
-        Features of the paper's network and of the network that stands in for it.
-    metric : str
-        "accuracy" of the last iterate, or "accuracy_best_epoch" of the epoch that is best on the test set.
+    - `published`, `margin`: The printed accuracy in [0, 1], and the largest distance from it in [0, 1).
+    - `paper`, `stand_in`: Features of the paper's network and of the network that stands in for it.
+    - `metric`: "accuracy" of the last iterate, or "accuracy_best_epoch" of the epoch that is best on the test set.
     """
     asked_range = AskedRange.near(published, margin)
     ours = _on_features(frame, paper, stand_in, where, metric)
@@ -284,16 +265,9 @@ def weighted_methods(
 ) -> Verdict:
     """Test a weighted sum of accuracies of methods with one step schedule, as `weighted_sum` does.
 
-    Parameters
-    ----------
-    frame, paper, stand_in, what, margin, metric
-        As in `weighted_sum`.
-    weights : mapping of str to float
-        Method -> its weight.
-    schedule : str
-        Step schedule of all methods.
-    calibration : str
-        Calibration of the private methods. The method "sgd" has none.
+    - `weights`: Method -> its weight.
+    - `schedule`: Step schedule of all methods.
+    - `calibration`: Calibration of the private methods. The method "sgd" has none.
     """
     terms = [{"weight": weight, "method": method, "schedule": schedule} for method, weight in weights.items()]
     terms = [term if term["method"] == "sgd" else {**term, "calibration": calibration} for term in terms]
@@ -319,20 +293,12 @@ def weighted_sum(
     the interval lies outside. The interval is Student's over the sums of single seeds, because runs may share
     the noise of a seed. Where terms have different seeds it is by Welch-Satterthwaite.
 
-    Parameters
-    ----------
-    terms : sequence of mapping
-        Each has `weight` and the columns and values that pick its rows: {weight, column: value}.
-    paper : str or sequence of str
-        Features of the paper's network. If there are several, the first that we have counts.
-    stand_in : str
-        Features of the network that stands in for it.
-    margin : float
-        Accuracy that is given away, in [0, 1).
-    most : float
-        Upper end of the sum.
-    metric : str
-        As in `accuracy_on_features`, for the features `paper`. The features `stand_in` always use "accuracy".
+    - `terms`: Each has `weight` and the columns and values that pick its rows: {weight, column: value}.
+    - `paper`: Features of the paper's network. If there are several, the first that we have counts.
+    - `stand_in`: Features of the network that stands in for it.
+    - `margin`: Accuracy that is given away, in [0, 1).
+    - `most`: Upper end of the sum.
+    - `metric`: As in `accuracy_on_features`, for the features `paper`. The features `stand_in` always use "accuracy".
     """
     names = [paper] if isinstance(paper, str) else list(paper)
     weighted = [(float(term["weight"]), {k: v for k, v in term.items() if k != "weight"}) for term in terms]
@@ -407,29 +373,12 @@ def budget(
     larger delta, that of the authors' command. At the printed delta they then cost more than the proven ε
     says. Only the attack counts in that case.
 
-    Parameters
-    ----------
-    frame, where : DataFrame, Where
-        Rows of `papers.exhibits.read.read_runs`, and conditions of the rows to test.
-    claimed, delta : float
-        The printed ε and δ.
-    tool : bool
-        As in `verdicts.promise_verdict`.
-    start : str
-        How the chain starts, if not as in the theorem.
-
-    Returns
-    -------
-    Verdict
-        ours: nan, because neither bound is the exact cost.
-        low: the attack ε, on a pair of records that the problem admits.
-        high: the smallest proven ε for replace-one neighbours, of all iterates or of the last one. Where the
-        claim holds for add/remove neighbours only, low is nan and high is for these.
-
-    Raises
-    ------
-    NoRows
-        For runs without a proven ε for replace-one neighbours.
+    - `frame`, `where`: Rows of `papers.exhibits.read.read_runs`, and conditions of the rows to test.
+    - `claimed`, `delta`: The printed ε and δ.
+    - `start`: How the chain starts, if not as in the theorem.
+    - returns: ours: nan, because neither bound is the exact cost. low: the attack ε, on a pair of records that the
+      problem admits. high: the smallest proven ε for replace-one neighbours, of all iterates or of the last one.
+      Where the claim holds for add/remove neighbours only, low is nan and high is for these.
     """
     rows = _runs_where(frame, where)
     prices = {

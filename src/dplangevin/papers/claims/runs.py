@@ -100,18 +100,12 @@ def beats(
     if the average is above -margin with 95 % confidence and no budget is significantly below -margin (see
     `verdicts.ordering`).
 
-    Parameters
-    ----------
-    margin : float
-        Accuracy by which the first method may be lower, in [0, 1). 0 asks for a strict win. A positive margin
-        asks for "as well as".
-    factor : float
-        The accuracy of the second method is taken at factor * ε.
-    sensitivity : str
-        An experiment with other settings, in which the claim is tried too (see `search_pairs`).
-    printed : mapping of str to str
-        Settings with the value that the paper prints. The paper does not leave them open: other values are
-        not tried.
+    - `margin`: Accuracy by which the first method may be lower, in [0, 1). 0 asks for a strict win. A positive margin
+      asks for "as well as".
+    - `factor`: The accuracy of the second method is taken at factor * ε.
+    - `sensitivity`: An experiment with other settings, in which the claim is tried too (see `search_pairs`).
+    - `printed`: Settings with the value that the paper prints. The paper does not leave them open: other values are
+      not tried.
     """
     asked_range = AskedRange.difference(margin)
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
@@ -160,18 +154,11 @@ def beats_all(
     Otherwise it is open. One of `others` does not count if its guarantee fails at a budget or if
     its chains have diverged.
 
-    Parameters
-    ----------
-    first, last : str
-        The best or the worst method; the other of the two is "".
-    sensitivity, printed : str, mapping
-        As in `beats`, for `first`. One setting must beat all of the others (see `search_against_all`).
-
-    Returns
-    -------
-    Verdict
-        ours: the smallest mean difference, against the strongest of the others that count, or of the second
-        worst method.
+    - `first`, `last`: The best or the worst method; the other of the two is "".
+    - `sensitivity`, `printed`: As in `beats`, for `first`. One setting must beat all of the others (see
+      `search_against_all`).
+    - returns: ours: the smallest mean difference, against the strongest of the others that count, or of the second
+      worst method.
     """
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=first or name, second=last or name, **where) for name in others}
@@ -248,12 +235,7 @@ def equal_or_slightly_worse(
     - fails: fewer agree, and I lies above 0 or below -slight;
     - open: neither.
 
-    Parameters
-    ----------
-    slight : float
-        Largest accuracy that counts as slightly worse, in [0, 1).
-    sensitivity : str
-        As in `beats`.
+    - `slight`: Largest accuracy that counts as slightly worse, in [0, 1).
     """
     asked_range = AskedRange.near(0.0, slight)
     pair = [select(runs, dataset, method, "wang2015") for method in (first, second)]
@@ -319,21 +301,12 @@ def reaches_baseline(
     margin]. The claim holds if this holds at every asked budget >= by. It fails if the
     interval lies entirely outside at some budget >= by. Otherwise it is open.
 
-    Parameters
-    ----------
-    margin : float
-        Largest difference of accuracy that counts as equal, in [0, 1).
-    by : float
-        Budget ε > 0.
-    sensitivity : str
-        An experiment with other settings of `first` (see `search_pairs`). Each is compared with the baseline
-        in the same row scaling, if that baseline has learned something (see `learned`).
-
-    Returns
-    -------
-    Verdict
-        ours: the smallest asked budget from which on the method is as accurate; nan if there is none.
-        low: the next smaller budget.
+    - `margin`: Largest difference of accuracy that counts as equal, in [0, 1).
+    - `by`: Budget ε > 0.
+    - `sensitivity`: An experiment with other settings of `first` (see `search_pairs`). Each is compared with the
+      baseline in the same row scaling, if that baseline has learned something (see `learned`).
+    - returns: ours: the smallest asked budget from which on the method is as accurate; nan if there is none. low: the
+      next smaller budget.
     """
     pair = [select(runs, dataset, method, experiment, variant=variant) for method in (first, baseline)]
     gap = difference(pair[0], pair[1], "promised")
@@ -419,22 +392,13 @@ def price_of_standard_step(
     if this ε is at most `by`. It holds in part if this is so in another setting. Otherwise it fails. Nothing
     here is random, so that no allowance is made for chance.
 
-    Parameters
-    ----------
-    by : float
-        Budget ε > 0.
-    sensitivity : str
-        An experiment with other settings of the method.
-    baseline : str
-        The method without privacy. Another setting counts only if the baseline has learned something in the
-        same variant (see `learned`). If "", all count.
-
-    Returns
-    -------
-    Verdict
-        ours: the ε of the standard step by the accountant that calibrates; nan if every budget is spent in
-        full. If another setting decides, the smallest such ε among these.
-        low, high: the smallest and the largest such ε among the other settings; nan if one of them decides.
+    - `by`: Budget ε > 0.
+    - `sensitivity`: An experiment with other settings of the method.
+    - `baseline`: The method without privacy. Another setting counts only if the baseline has learned something in the
+      same variant (see `learned`). If "", all count.
+    - returns: ours: the ε of the standard step by the accountant that calibrates; nan if every budget is spent in
+      full. If another setting decides, the smallest such ε among these. low, high: the smallest and the largest such
+      ε among the other settings; nan if one of them decides.
     """
     rows = select(runs, dataset, method, experiment)
     ours, asked_range = _price(rows), AskedRange(high=by)
@@ -497,24 +461,11 @@ def better_where_mixed(
     the ratio is above 1 at all such budgets, and fails if it is at none. Otherwise it is open. It is not
     testable if there is no such budget.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `papers.exhibits.read.read_runs`.
-    dataset, first, second, experiment : str
-        The data set, the two methods, and the experiment that ran them.
-    metric : str
-        A positive metric, such as "ess".
-    larger : bool
-        If False, test that the metric of `first` is smaller.
-    variant : str
-        See the module.
-
-    Returns
-    -------
-    Verdict
-        ours, low: the smallest ratio first/second (second/first if not `larger`) of the means over repeats.
-        high: the largest. This is no interval: repeats that share data are chains of one estimate.
+    - `dataset`, `first`, `second`, `experiment`: The data set, the two methods, and the experiment that ran them.
+    - `metric`: A positive metric, such as "ess".
+    - `larger`: If False, test that the metric of `first` is smaller.
+    - returns: ours, low: the smallest ratio first/second (second/first if not `larger`) of the means over repeats.
+      high: the largest. This is no interval: repeats that share data are chains of one estimate.
     """
     tables = {}
     for name in (first, second):
@@ -555,17 +506,7 @@ def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verd
     The claim holds if the ratio of the two exceeds 1 at every budget, and fails if at none.
     Otherwise it is open.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `papers.exhibits.read.read_runs`.
-    dataset, method : str
-        The data set and the method.
-
-    Returns
-    -------
-    Verdict
-        ours: the median ratio over budgets; low, high: the extremes, which are not a confidence interval.
+    - returns: ours: the median ratio over budgets; low, high: the extremes, which are not a confidence interval.
     """
     asked_range = AskedRange(low=1.0)
     rows = select(runs, dataset, method, "wang2015").drop_duplicates("epsilon")
@@ -597,18 +538,10 @@ def theorem4_constant(
     of the runs. The claim holds if it lies in `bounds`. It holds in part if it
     does with another delta in (0, 1). Otherwise it fails.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `papers.exhibits.read.read_runs`, with the number of training rows.
-    dataset, method : str
-        The data set, and the method whose delta counts.
-    bounds : tuple of float
-        Lower and upper end of the range that the words are read as.
+    - `runs`: Rows of `papers.exhibits.read.read_runs`, with the number of training rows.
+    - `bounds`: Lower and upper end of the range that the words are read as.
 
-    References
-    ----------
-    wang2015, Theorem 4.
+    Source: wang2015, Theorem 4.
     """
     n = _fact(runs, dataset, "rows_train")
     delta = float(select(runs, dataset, method, "wang2015").delta.iloc[0])
@@ -630,16 +563,9 @@ def theorem4_constant(
 def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
     """Test that a count of the prepared data equals the published one; otherwise the claim fails.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows with facts about data sets (experiment "data").
-    dataset : str
-        Name of the data set.
-    metric : str
-        "features", "rows_train" or "rows".
-    published : int
-        The printed count.
+    - `runs`: Rows with facts about data sets (experiment "data").
+    - `metric`: "features", "rows_train" or "rows".
+    - `published`: The printed count.
     """
     ours = _fact(runs, dataset, metric)
     verdict = HOLDS if ours == published else FAILS
@@ -752,23 +678,13 @@ def search_pairs(
     example among the pairs that show the claim. It has the most accurate second method, then the widest
     margin.
 
-    Parameters
-    ----------
-    methods : tuple of str
-        First and second method.
-    experiments : tuple of str
-        The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
-    shown : callable
-        shown(gap, level) gives interval and direction for a paired difference (see `Shown`).
-    threshold : float, optional
-        If given, the text also counts the pairs whose interval of the mean alone lies above or below it. It
-        also gives the median half-width of the intervals, a difference that the median pair shows in half of
-        such searches.
-
-    Returns
-    -------
-    tuple of str and Interval or None
-        What the search found in words, and the interval of the example.
+    - `methods`: First and second method.
+    - `experiments`: The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
+    - `shown`: shown(gap, level) gives interval and direction for a paired difference (see `Shown`).
+    - `threshold`: If given, the text also counts the pairs whose interval of the mean alone lies above or below it.
+      It also gives the median half-width of the intervals, a difference that the median pair shows in half of such
+      searches.
+    - returns: What the search found in words, and the interval of the example.
     """
     if not _covers(runs, dataset, experiments[0], methods):
         return f"; no other settings were tried on {words.features(dataset)}", None
@@ -825,17 +741,9 @@ def search_against_all(
     level is corrected for the number of comparisons (Bonferroni). The example has the widest margin against
     its strongest opponent.
 
-    Parameters
-    ----------
-    experiments : tuple of str
-        The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
-    shown : callable
-        shown(gap, level) gives interval and direction for a paired difference (see `Shown`).
-
-    Returns
-    -------
-    tuple of str and Interval or None
-        What the search found in words, and the interval of the example.
+    - `experiments`: The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
+    - `shown`: shown(gap, level) gives interval and direction for a paired difference (see `Shown`).
+    - returns: What the search found in words, and the interval of the example.
     """
     if not _covers(runs, dataset, experiments[0], [first]):
         return f"; no other settings were tried on {words.features(dataset)}", None

@@ -63,17 +63,9 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
 
     One exact case above its bound refutes the claim. The claim holds on these cases if there is none.
 
-    Parameters
-    ----------
-    frame, where : DataFrame, Where
-        Rows with the columns `exact` and `bound`, and conditions of the rows to test.
-    what : str
-        The ratio exact/bound in words, for the reason of the verdict.
-
-    Returns
-    -------
-    Verdict
-        ours, high: the largest exact/bound; low: the smallest.
+    - `frame`, `where`: Rows with the columns `exact` and `bound`, and conditions of the rows to test.
+    - `what`: The ratio exact/bound in words, for the reason of the verdict.
+    - returns: ours, high: the largest exact/bound; low: the smallest.
     """
     rows = rows_where(frame, where).reset_index(drop=True)
     ratios = rows.exact / rows.bound
@@ -102,17 +94,10 @@ def bracketed(
     The claim holds if in all settings the promised ε is at least the proven ε. It fails if
     in one setting the attack ε exceeds it. Otherwise it is open.
 
-    Parameters
-    ----------
-    claimed, proven, attack : str
-        Values of the column `quantity`: the promised ε, the proven ε, and the attack ε (95 % confidence).
-    keys : sequence of str
-        Columns on which the three are matched; each combination is one setting.
-
-    Returns
-    -------
-    Verdict
-        ours, high: the largest proven/claimed; low: the largest attack/claimed.
+    - `claimed`, `proven`, `attack`: Values of the column `quantity`: the promised ε, the proven ε, and the attack ε
+      (95 % confidence).
+    - `keys`: Columns on which the three are matched; each combination is one setting.
+    - returns: ours, high: the largest proven/claimed; low: the largest attack/claimed.
     """
     rows = rows_where(frame, where)
     wide = rows.pivot_table(index=list(keys), columns="quantity", values="epsilon", aggfunc="first")
@@ -134,14 +119,8 @@ def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> V
     The claim holds if 2 beta eta prints as 1. Otherwise it is open, because the command may
     not be that of the paper's run.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Not read.
-    step : float
-        eta of the authors' command.
-    smoothness : float
-        beta of Table 4.
+    - `step`: eta of the authors' command.
+    - `smoothness`: beta of Table 4.
     """
     ours = 2 * smoothness * step
     reason = f"the command has η = {step:g}, {ours:.3g} times 1/(2β) = {0.5 / smoothness:.2g} at β = {smoothness:g}"
@@ -153,10 +132,7 @@ def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> V
 def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
     """Test that beta/lambda is at least `least` on our features.
 
-    Returns
-    -------
-    Verdict
-        ours, low: the smallest ratio over our features; high: the largest.
+    - returns: ours, low: the smallest ratio over our features; high: the largest.
     """
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
@@ -171,17 +147,9 @@ def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
 def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping[str, float]) -> Verdict:
     """Test that printed shares of classes differ from the counted ones by less than TRUNCATION.
 
-    Parameters
-    ----------
-    counts : mapping of str to int
-        Number of training images of each class.
-    published : mapping of str to float
-        Printed share of each class, in [0, 1].
-
-    Returns
-    -------
-    Verdict
-        ours: the largest absolute difference.
+    - `counts`: Number of training images of each class.
+    - `published`: Printed share of each class, in [0, 1].
+    - returns: ours: the largest absolute difference.
     """
     total = sum(counts.values())
     gaps = {name: counts[name] / total - share for name, share in published.items()}
@@ -197,14 +165,8 @@ def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping
 def total(frame: pd.DataFrame, *, counts: Mapping[str, int], published: int) -> Verdict:
     """Test that the counts of the classes add up to the printed number of images.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Not read.
-    counts : mapping of str to int
-        Number of training images of each class.
-    published : int
-        The printed number of images.
+    - `counts`: Number of training images of each class.
+    - `published`: The printed number of images.
     """
     ours = sum(counts.values())
     listed = " + ".join(f"{count} {name}" for name, count in counts.items())
@@ -218,14 +180,9 @@ def growth_ratio(
 ) -> float:
     """Return (epsilon n^2/(order parameters))/(beta/precision)^2, unitless.
 
-    Parameters
-    ----------
-    beta, precision : float
-        beta and lambda, > 0.
-    records, parameters : float
-        n and d, > 0.
-    order, epsilon : float
-        alpha and epsilon, > 0.
+    - `beta`, `precision`: beta and lambda, > 0.
+    - `records`, `parameters`: n and d, > 0.
+    - `order`, `epsilon`: alpha and epsilon, > 0.
     """
     return epsilon * records**2 / (order * parameters) / (beta / precision) ** 2
 
@@ -234,11 +191,6 @@ def growth_ratio_of_proof(beta: float, precision: float, records: float, paramet
     """Return the growth ratio with the alpha of the proof.
 
     At epsilon = 1, alpha is 1 + 2 ln(1/DELTA)/epsilon, and the Renyi divergence is epsilon/2.
-
-    Parameters
-    ----------
-    beta, precision, records, parameters : float
-        As in `growth_ratio`.
     """
     return growth_ratio(beta, precision, records, parameters, 1 - 2 * math.log(DELTA), 0.5)
 
@@ -264,21 +216,11 @@ def growth_ratios(
     The numbers of our features come from their DP-Langevin run in the authors' settings with constant steps.
     Where there is a run as the authors ran it (block "code"), it is used.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Runs of `papers.exhibits.read`.
-    paper : sequence of mapping
-        Each has task, network, smoothness, l2, records, parameters, classes, order, delta and
-        ratio_published.
-    features : mapping
-        task and network of each of our features, by its name.
-
-    Returns
-    -------
-    DataFrame
-        The columns of `paper`, and source, condition (beta/lambda), ratio_classes, ratio_theorem and
-        ratio_proof.
+    - `frame`: Runs of `papers.exhibits.read`.
+    - `paper`: Each has task, network, smoothness, l2, records, parameters, classes, order, delta and ratio_published.
+    - `features`: task and network of each of our features, by its name.
+    - returns: The columns of `paper`, and source, condition (beta/lambda), ratio_classes, ratio_theorem and
+      ratio_proof.
     """
     rows = [{"source": "paper", **entry} for entry in paper]
     chosen = (
@@ -310,22 +252,11 @@ def printed(
     The claim holds if `value` has the printed digits. It holds in part if one of
     `others` has them. Otherwise it fails.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Not read.
-    value, published : float
-        Our number and the printed one.
-    digits : int
-        Number of significant digits that the paper prints.
-    others : mapping of str to float
-        A choice in words -> the number under that choice.
-
-    Returns
-    -------
-    Verdict
-        ours: `value`; low, high: the smallest and the largest of all these numbers, nan without others. Where
-        another choice has the printed digits, its number alone.
+    - `value`, `published`: Our number and the printed one.
+    - `digits`: Number of significant digits that the paper prints.
+    - `others`: A choice in words -> the number under that choice.
+    - returns: ours: `value`; low, high: the smallest and the largest of all these numbers, nan without others. Where
+      another choice has the printed digits, its number alone.
     """
     reason = f"{value:.3g} where the paper prints {published:g}"
     reason += "".join(f"; {name}: {other:.3g}" for name, other in others.items())
@@ -346,10 +277,7 @@ def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdi
 
     The claim fails if the first is below in every pair. If neither holds, it is open.
 
-    Returns
-    -------
-    Verdict
-        ours, low: the smallest difference; high: the largest.
+    - returns: ours, low: the smallest difference; high: the largest.
     """
     gaps = [first - second for first, second in pairs]
     above, below = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps)
@@ -377,16 +305,10 @@ def ratio(
     ours has d = parameters, and the alpha and eps of the (eps, delta) version of Theorem 4.2. The other
     choices are alpha = `order` with eps = 1, and d = classes.
 
-    Parameters
-    ----------
-    smoothness, l2, records : float
-        beta, lambda and n; all positive.
-    order : float
-        The order alpha of the authors' code, > 1.
+    - `smoothness`, `l2`, `records`: beta, lambda and n; all positive.
+    - `order`: The order alpha of the authors' code, > 1.
 
-    References
-    ----------
-    ryffel2022, Theorem 4.2 and Table 4.
+    Source: ryffel2022, Theorem 4.2 and Table 4.
     """
     given = (smoothness, l2, records)
     others = {
@@ -404,16 +326,10 @@ def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: 
     The claim is not testable without features of the paper's network. The reason then gives the beta of our
     features.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows with the columns dataset and smoothness.
-    features : str
-        Name of the features of the paper's network, such as "cifar10_resnet18".
-    published : float
-        The printed beta.
-    digits : int
-        Number of significant digits that the paper prints.
+    - `frame`: Rows with the columns dataset and smoothness.
+    - `features`: Name of the features of the paper's network, such as "cifar10_resnet18".
+    - `published`: The printed beta.
+    - `digits`: Number of significant digits that the paper prints.
     """
     rows = frame[frame.dataset.eq(features) & frame.smoothness.notna()]
     if rows.empty:
@@ -459,24 +375,13 @@ def lemma(
     the constant holds with the printed regulariser lambda |W|^2. It holds in part if it holds with (lambda/2)
     |W|^2, whose Hessian is that of the proof. Otherwise it fails.
 
-    Parameters
-    ----------
-    problems, classes : int, sequence of int
-        Number of random data sets for each number of classes.
-    precision : float
-        lambda, > 0.
-    end : str
-        "top": the largest eigenvalue over beta = (1/2) lambda_max(X^T X/n) + lambda must be at most 1.
-        "bottom": the smallest eigenvalue over lambda must be at least 1.
+    - `problems`, `classes`: Number of random data sets for each number of classes.
+    - `precision`: lambda, > 0.
+    - `end`: "top": the largest eigenvalue over beta = (1/2) lambda_max(X^T X/n) + lambda must be at most 1. "bottom":
+      the smallest eigenvalue over lambda must be at least 1.
+    - returns: ours: the worst ratio with the regulariser that decides; low, high: the extremes.
 
-    Returns
-    -------
-    Verdict
-        ours: the worst ratio with the regulariser that decides; low, high: the extremes.
-
-    References
-    ----------
-    ryffel2022, Section 5.1, lemma on the convexity and smoothness constants.
+    Source: ryffel2022, Section 5.1, lemma on the convexity and smoothness constants.
     """
     import torch  # imported here, so that whoever only reads verdicts does not wait for it
 

@@ -48,25 +48,11 @@ def expand(paper: Entry, analyses: Frames = MappingProxyType({})) -> Iterator[di
       run.
     - An entry with neither `analysis` nor `runs` is tested on all runs of the paper.
 
-    Parameters
-    ----------
-    paper : mapping
-        The content of one file of `conf/claim/`.
-    analyses : mapping of str to DataFrame
-        The rows of each analysis by its id. Entries with `each` need them.
-
-    Yields
-    ------
-    dict
-        id, title, paper, test, the keys in QUOTED, and those in ADJUSTED that the entry has.
-        exhibit: names of the exhibits that show the claim, joined by "; ".
-        evidence: files that the numbers are recomputed from, joined by "; ".
-        analysis or runs: what the claim is tested on, if the entry names it.
-
-    Raises
-    ------
-    ValueError
-        If an entry has no title, or one that is too long or not unique.
+    - `paper`: The content of one file of `conf/claim/`.
+    - `analyses`: The rows of each analysis by its id. Entries with `each` need them.
+    - yields: id, title, paper, test, the keys in QUOTED, and those in ADJUSTED that the entry has. exhibit: names of
+      the exhibits that show the claim, joined by "; ". evidence: files that the numbers are recomputed from, joined
+      by "; ". analysis or runs: what the claim is tested on, if the entry names it.
     """
     titles: dict[str, str] = {}
     for name, entry in _entries(paper, analyses):
@@ -160,15 +146,10 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
 
     A claim is not testable where the runs or the analysis lack its subject, for example at a smaller scale.
 
-    Parameters
-    ----------
-    paper : mapping
-        The content of one file of `conf/claim/`. Its `runs` map a name to the reason for "not testable" if
-        the runs are missing; null for runs that must exist.
-    runs : mapping of str to DataFrame
-        Runs by name. A claim is tested on the runs that it names, otherwise on all of them.
-    analyses : mapping of str to DataFrame
-        Rows of each analysis by its id.
+    - `paper`: The content of one file of `conf/claim/`. Its `runs` map a name to the reason for "not testable" if the
+      runs are missing; null for runs that must exist.
+    - `runs`: Runs by name. A claim is tested on the runs that it names, otherwise on all of them.
+    - `analyses`: Rows of each analysis by its id.
     """
     everything = pd.concat([pd.DataFrame(), *runs.values()], ignore_index=True)
     rows = []

@@ -138,16 +138,10 @@ class AskedRange(NamedTuple):
 class NetworkEvidence(NamedTuple):
     """What the runs of one network show about a claim.
 
-    Attributes
-    ----------
-    interval : Interval
-        Our number with its 95 % interval.
-    holds : bool
-        Whether the mean alone meets the claim.
-    direction : int
-        1 if the claim is shown, -1 if its opposite is shown, 0 if neither is.
-    text : str
-        The evidence in words.
+    - `interval`: Our number with its 95 % interval.
+    - `holds`: Whether the mean alone meets the claim.
+    - `direction`: 1 if the claim is shown, -1 if its opposite is shown, 0 if neither is.
+    - `text`: The evidence in words.
     """
 
     interval: Interval
@@ -167,16 +161,10 @@ def result(
 ) -> Verdict:
     """Return a verdict with our number and its limits.
 
-    Parameters
-    ----------
-    interval : Interval
-        Our number and its limits; nan where there is none.
-    measure : str
-        What the limits are, one of MEASURES. It becomes "" if it needs limits and there are none.
-    asked_range : AskedRange or None
-        What the claim asks of our number; None (nan in the table) if that is no range.
-    cause : str
-        One of CAUSES, where the rule knows it.
+    - `interval`: Our number and its limits; nan where there is none.
+    - `measure`: What the limits are, one of MEASURES. It becomes "" if it needs limits and there are none.
+    - `asked_range`: What the claim asks of our number; None (nan in the table) if that is no range.
+    - `cause`: One of CAUSES, where the rule knows it.
     """
     limits = {"ours": interval.mean, "low": interval.low, "high": interval.high}
     bare = measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high)
@@ -219,26 +207,13 @@ def claim_verdict(
     all cases. The kind "extension" holds, fails or is open, also if the claim holds in only some of several
     settings. It follows the direction of the test if the test has one (see `two_networks`).
 
-    Parameters
-    ----------
-    outcome : Verdict
-        What the test returned.
-    kind, setting : str
-        One of KINDS, and one of SETTINGS.
-    measure : str
-        Replaces the measure of the test if it is not "".
-    tuning : str
-        "unequal" if the methods were not tuned alike; the reason says so.
-    capped : str
-        Another reason why the evidence cannot decide the claim.
-    outside : str
-        Why our means do not suffice to test the claim. It is then open, and the reason says what was found.
-    derivation : bool
-        Whether the claim restates the algebra of a printed formula.
-
-    Raises
-    ------
-    ValueError : for an unknown word.
+    - `outcome`: What the test returned.
+    - `kind`, `setting`: One of KINDS, and one of SETTINGS.
+    - `measure`: Replaces the measure of the test if it is not "".
+    - `tuning`: "unequal" if the methods were not tuned alike; the reason says so.
+    - `capped`: Another reason why the evidence cannot decide the claim.
+    - `outside`: Why our means do not suffice to test the claim. It is then open, and the reason says what was found.
+    - `derivation`: Whether the claim restates the algebra of a printed formula.
     """
     for name, value, known in (
         ("kind", kind, KINDS),
@@ -354,19 +329,9 @@ def extremes(values: pd.Series) -> Interval:
 def rows_where(frame: pd.DataFrame, where: Where, missing: str = "") -> pd.DataFrame:
     """Return the rows that match `where`.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of an analysis or of runs.
-    where : Where
-        Column -> value, or a list of values.
-    missing : str
-        Text of the error if there are no such rows; a general text if "".
-
-    Raises
-    ------
-    NoRows
-        For a frame without such rows.
+    - `frame`: Rows of an analysis or of runs.
+    - `where`: Column -> value, or a list of values.
+    - `missing`: Text of the error if there are no such rows; a general text if "".
     """
     rows = frame[matches(frame, where)]
     if rows.empty:
@@ -400,18 +365,11 @@ def promise_verdict(
     - fails: none of these, and the ε that is shown exceeds the promise.
     - open: none of these.
 
-    Parameters
-    ----------
-    claimed : float
-        The promised ε.
-    replaced, added : float
-        The proven ε if a record is replaced, and if one is added or removed; nan if unknown.
-    shown : float
-        The exact ε for replaced records, or else a lower bound on it; nan if unknown.
-    tool : bool
-        Whether the printed ε comes from an accountant for added or removed records.
-    elsewhere : bool
-        Whether the promise holds with settings that the paper leaves open.
+    - `claimed`: The promised ε.
+    - `replaced`, `added`: The proven ε if a record is replaced, and if one is added or removed; nan if unknown.
+    - `shown`: The exact ε for replaced records, or else a lower bound on it; nan if unknown.
+    - `tool`: Whether the printed ε comes from an accountant for added or removed records.
+    - `elsewhere`: Whether the promise holds with settings that the paper leaves open.
     """
     if replaced <= claimed:
         return HOLDS
@@ -443,15 +401,9 @@ def within(
 ) -> Verdict:
     """Return holds if all values lie in the bounds, fails if none does, otherwise open.
 
-    Parameters
-    ----------
-    reason : str
-        Beginning of the reason: the values in words.
-    strict : bool
-        True for a statement that one exception refutes. It then fails unless all values lie in the
-        bounds.
-    measure : str
-        What the values are, one of MEASURES.
+    - `reason`: Beginning of the reason: the values in words.
+    - `strict`: True for a statement that one exception refutes. It then fails unless all values lie in the bounds.
+    - `measure`: What the values are, one of MEASURES.
     """
     asked_range = AskedRange.within(bounds)
     inside = int(values.between(*asked_range).sum())
@@ -471,12 +423,7 @@ def within(
 def equal_as_printed(ours: float, published: float, digits: int) -> bool:
     """Return whether two numbers agree when both are rounded to `digits` significant digits.
 
-    Parameters
-    ----------
-    ours, published : float
-        The two numbers.
-    digits : int
-        Number of significant digits, >= 1.
+    - `digits`: Number of significant digits, >= 1.
     """
     return f"{ours:.{digits - 1}e}" == f"{published:.{digits - 1}e}"
 
@@ -503,23 +450,13 @@ def two_networks(
 
     "Shown" means with 95 % confidence, unless a rule says otherwise.
 
-    Parameters
-    ----------
-    paper, small : NetworkEvidence or None
-        Evidence of each network; None if it was not trained.
-    text, asked_range : str, AskedRange
-        What is asked, in words and as a range.
-    others, elsewhere : str, Interval or None
-        What other settings give, in words, and the number of one in which the claim holds.
-
-    Returns
-    -------
-    Verdict
-        ours, low, high: of the paper's network if it was trained, otherwise of the small one, or of the setting
-        that decides. low and high are nan for one seed.
-        direction: for an extension. If the paper's network shows the claim or its opposite, it is that
-        direction. Otherwise it is that of the small network, unless the mean of the paper's network
-        disagrees; then 0.
+    - `paper`, `small`: Evidence of each network; None if it was not trained.
+    - `text`, `asked_range`: What is asked, in words and as a range.
+    - `others`, `elsewhere`: What other settings give, in words, and the number of one in which the claim holds.
+    - returns: ours, low, high: of the paper's network if it was trained, otherwise of the small one, or of the
+      setting that decides. low and high are nan for one seed. direction: for an extension. If the paper's network
+      shows the claim or its opposite, it is that direction. Otherwise it is that of the small network, unless the
+      mean of the paper's network disagrees; then 0.
     """
     present = [evidence for evidence in (paper, small) if evidence is not None]
     reason = "; ".join([text, *(evidence.text for evidence in present)]) + others

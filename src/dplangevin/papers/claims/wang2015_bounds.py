@@ -49,17 +49,10 @@ def covered(
     The claim fails if every interval lies entirely outside the bounds. Otherwise, if not all lie
     within, it is open.
 
-    Parameters
-    ----------
-    over, keys : Where, sequence of str
-        Positive rows that the rows `where` are divided by, matched on the columns `keys`. The interval of a
-        ratio divides the lower end of one 95 % interval by the upper end of the other, and the reverse. It
-        covers at least 90 %, and 95 % where the two errors do not oppose each other.
-
-    Returns
-    -------
-    Verdict
-        ours, low, high: the row whose interval reaches furthest from the middle of the bounds.
+    - `over`, `keys`: Positive rows that the rows `where` are divided by, matched on the columns `keys`. The interval
+      of a ratio divides the lower end of one 95 % interval by the upper end of the other, and the reverse. It covers
+      at least 90 %, and 95 % where the two errors do not oppose each other.
+    - returns: ours, low, high: the row whose interval reaches furthest from the middle of the bounds.
     """
     rows = rows_where(frame, where).dropna(subset=LIMITS)
     values = rows[LIMITS].to_numpy(float)
@@ -93,22 +86,11 @@ def nearer_to_one(
     order holds for all values within their 95 % intervals. The claim holds if every group shows it, and
     fails if every group shows the opposite. Otherwise it is open.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows with the columns value, low and high.
-    first, second : Where
-        Conditions of the two sets of rows.
-    keys : sequence of str
-        Columns that define the groups.
-    what : str
-        See the module.
-
-    Returns
-    -------
-    Verdict
-        ours: the distance of `first` over that of `second`, in the group where it is largest.
-        low, high: that ratio from the ends of the intervals.
+    - `frame`: Rows with the columns value, low and high.
+    - `first`, `second`: Conditions of the two sets of rows.
+    - `keys`: Columns that define the groups.
+    - returns: ours: the distance of `first` over that of `second`, in the group where it is largest. low, high: that
+      ratio from the ends of the intervals.
     """
     ratios = []
     nearer, further = (rows_where(frame, where).dropna(subset=LIMITS) for where in (first, second))
@@ -140,19 +122,10 @@ def together(frame: pd.DataFrame, *, first: str, second: str, small: float, larg
 
     The claim fails if in some case one value is small and the other is large.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows with the columns kind, case, x and value.
-    first, second : str
-        Values of the column `kind`, matched on the column `case`.
-    small, large : float
-        Small means at most `small`, and large means at least `large`.
-
-    Returns
-    -------
-    Verdict
-        ours: the largest difference between the two values. The claim asks no range of it.
+    - `frame`: Rows with the columns kind, case, x and value.
+    - `first`, `second`: Values of the column `kind`, matched on the column `case`.
+    - `small`, `large`: Small means at most `small`, and large means at least `large`.
+    - returns: ours: the largest difference between the two values. The claim asks no range of it.
     """
     last = frame[frame.x.eq(rows_where(frame, {"kind": first}).x.max())]
     pairs = rows_where(last, {"kind": first}).merge(rows_where(last, {"kind": second}), on="case")

@@ -53,29 +53,15 @@ def over_epsilon(
 
     The reference methods in `runs` (non-private, SGLD without privacy, majority class) are horizontal lines.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`.
-    methods : Sequence of str
-        Methods to draw, in the order of the legend.
-    panels : Mapping of str to str, optional
-        Data set -> title of its panel. None draws the only data set of `runs` in one panel.
-    panel_setting : str
-        Setting in the column `variant`. `panels` then maps its values instead of data sets, and has the same axes.
-    curve_setting : str
-        Setting in the column `variant`. `methods` are then "<method>:<value of the setting>".
-    scaling : str
-        Draw only runs with this scaling of the rows. "" draws all.
-    note : str
-        Last line of the caption.
-    proven : bool
-        Use the proven ε for the x axis instead of the promised ε.
-
-    Raises
-    ------
-    ValueError
-        `runs` has several data sets and there are no `panels`, or a method has no rows.
+    - `runs`: Rows of `read.read_runs`.
+    - `methods`: Methods to draw, in the order of the legend.
+    - `panels`: Data set -> title of its panel. None draws the only data set of `runs` in one panel.
+    - `panel_setting`: Setting in the column `variant`. `panels` then maps its values instead of data sets, and has
+      the same axes.
+    - `curve_setting`: Setting in the column `variant`. `methods` are then "<method>:<value of the setting>".
+    - `scaling`: Draw only runs with this scaling of the rows. "" draws all.
+    - `note`: Last line of the caption.
+    - `proven`: Use the proven ε for the x axis instead of the promised ε.
     """
     if scaling:
         runs = runs[runs.scaling.eq(scaling)]
@@ -108,16 +94,10 @@ def against_baseline(
     Bars, and the bands of the references, are one standard deviation over repeats, as li2019 reports them.
     The other arguments and errors are those of `over_epsilon`.
 
-    Parameters
-    ----------
-    panels : Mapping of str to Sequence of str
-        Panel title -> methods in the panel.
-    mark : float
-        Promised ε of a vertical line, > 0. An axis of proven ε has the line at the same value.
-    mark_label : str
-        Legend entry of that line.
-    note : str
-        Last line of the caption.
+    - `panels`: Panel title -> methods in the panel.
+    - `mark`: Promised ε of a vertical line, > 0. An axis of proven ε has the line at the same value.
+    - `mark_label`: Legend entry of that line.
+    - `note`: Last line of the caption.
     """
     _one_dataset(runs)
     table = require(summary(runs), [method for group in panels.values() for method in group])
@@ -241,18 +221,8 @@ def clipping(
     A budget is a promised ε. There is one curve for each method (colour) and each adjacency that the budget
     is meant for (line style). SGLD without privacy and the majority class are horizontal lines.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs` on one data set. Variants of the methods are "clip=...;adjacency=...".
-    methods : Sequence of str
-    scalings : Mapping of str to str
-        Scaling -> description of what it does.
-
-    Raises
-    ------
-    ValueError
-        A method has no rows, or its variants do not name clip and adjacency.
+    - `runs`: Rows of `read.read_runs` on one data set. Variants of the methods are "clip=...;adjacency=...".
+    - `scalings`: Scaling -> description of what it does.
     """
     table = _with_clips(runs, methods)
     references = summary(runs)
@@ -338,16 +308,10 @@ def sensitivity(
 
     Settings that are not trusted (`papers.statistics.trusted`) are never the best, and their cells are grey.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`. Variants are "bound=...;radius=..." for OPS and "ridge=..." for ObjPert.
-    bounds : Sequence of str
-        Bounds of OPS to draw.
-    datasets : Mapping of str to str
-        Data set -> its name in the figure.
-    adjacency : str
-        "replace_one" or "add_remove".
+    - `runs`: Rows of `read.read_runs`. Variants are "bound=...;radius=..." for OPS and "ridge=..." for ObjPert.
+    - `bounds`: Bounds of OPS to draw.
+    - `datasets`: Data set -> its name in the figure.
+    - `adjacency`: "replace_one" or "add_remove".
     """
     settings = _with_radii_and_ridges(runs, bounds)
     table = settings[trusted(settings, "mean")]
@@ -492,14 +456,9 @@ def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
 def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
     """Return one line with the repeats of a summary, and δ and neighbours of the runs.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`.
-    table : DataFrame
-        Rows of a summary, with the column `repeats`.
-    spread : str
-        What the bars show, in words.
+    - `runs`: Rows of `read.read_runs`.
+    - `table`: Rows of a summary, with the column `repeats`.
+    - `spread`: What the bars show, in words.
     """
     neighbours = relations(of_private(runs, "adjacency")).replace(" / ", " or ")
     each = " (the legend says which)" if " or " in neighbours else ""

@@ -42,11 +42,7 @@ Notes = Mapping[str, Mapping[str, str]]
 def audits(frame: pd.DataFrame, *, title: str) -> Figure:
     """Draw promised ε, attack ε and the least ε that the runs would show, a line for each learner.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of benchmarks/audits.csv.
-    title : str
+    - `frame`: Rows of benchmarks/audits.csv.
     """
     with style.settings():
         figure = Figure(figsize=(9.4, 1.6 + 0.24 * len(frame)), layout="constrained")
@@ -66,18 +62,8 @@ def audits(frame: pd.DataFrame, *, title: str) -> Figure:
 def audits_page(frame: pd.DataFrame, *, notes: Notes, title: str) -> str:
     """Return a Markdown page with a row for each learner, then each violation and how to repeat the audits.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of benchmarks/audits.csv.
-    notes : mapping
-        id -> `effect`, what the violation is, and `reported`, the address of an earlier report.
-    title : str
-
-    Raises
-    ------
-    ValueError
-        If a violation has no note.
+    - `frame`: Rows of benchmarks/audits.csv.
+    - `notes`: id -> `effect`, what the violation is, and `reported`, the address of an earlier report.
     """
     found = frame[frame.violated.eq(1)]
     if absent := sorted(set(found.id) - set(notes)):

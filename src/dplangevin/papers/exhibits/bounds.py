@@ -31,21 +31,10 @@ def strips(frame: pd.DataFrame, *, lines: Lines, smallest: float, text: str, tit
 
     To the right of a row stands how many of its cases are above the bound.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of an analysis with the column `ratio`. A ratio of nan is not drawn.
-    lines : Sequence of Mapping
-        {label, where}, from top to bottom. `where` maps columns to the values of the rows of a line.
-    smallest : float
-        Left end of the axis, > 0. Smaller ratios are drawn there.
-    text : str
-        First sentences of the caption.
-
-    Raises
-    ------
-    ValueError
-        A line selects no ratio.
+    - `frame`: Rows of an analysis with the column `ratio`. A ratio of nan is not drawn.
+    - `lines`: {label, where}, from top to bottom. `where` maps columns to the values of the rows of a line.
+    - `smallest`: Left end of the axis, > 0. Smaller ratios are drawn there.
+    - `text`: First sentences of the caption.
     """
     with style.settings():
         figure = Figure(figsize=(9.5, 2.1 + 0.27 * len(lines)), layout="constrained")

@@ -47,10 +47,7 @@ NOTES = (
 def brackets(frame: pd.DataFrame, *, title: str) -> Figure:
     """Draw the share of the proven ε that an attack shows, one line for each method.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `papers.analyses.brackets` and `papers.analyses.canaries`.
+    - `frame`: Rows of `papers.analyses.brackets` and `papers.analyses.canaries`.
     """
     names, asked = list(dict.fromkeys(frame.method)), sorted(frame.epsilon_asked.unique())
     looks = [

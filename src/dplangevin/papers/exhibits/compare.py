@@ -38,16 +38,10 @@ from dplangevin.text import fixed, number, short
 class Scores(NamedTuple):
     """The metrics by which methods are compared.
 
-    Attributes
-    ----------
-    metrics : Mapping of str to str
-        Column of the table -> metric of the runs. The first is the main score, by which methods are ranked.
-    sign : int
-        +1 if a larger main score is better, -1 if a smaller one is better.
-    label : str
-        Label of the axis of the main score.
-    constant, answer : str
-        Metric and name of the best constant answer.
+    - `metrics`: Column of the table -> metric of the runs. The first is the main score, by which methods are ranked.
+    - `sign`: +1 if a larger main score is better, -1 if a smaller one is better.
+    - `label`: Label of the axis of the main score.
+    - `constant`, `answer`: Metric and name of the best constant answer.
     """
 
     metrics: Mapping[str, str]
@@ -142,30 +136,17 @@ def at_epsilon(
     method is the best of them by the main score, among those whose guarantee holds and whose chains have not
     diverged. If there is no such method, none is the best and none is compared.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of an experiment and of `read.read_timings`, with one variant and one scaling for each method.
-    epsilons : Sequence of float
-        Each > 0.
-    axis : {"proven", "promised"}
-        Whether `epsilons` are proven ε or promised ε.
-    scores : Scores, optional
-        None takes all scores that the runs have.
-
-    Returns
-    -------
-    DataFrame
-        Columns `Scores.columns`:
-
-        - the scores, and the 95 % interval (low, high) of the main score; errors are in units of the target;
-        - reach: one of REACHED, BELOW, ABOVE, NOT_PRIVATE, DIVERGED and UNPRICED. If the budgets end below the
-          epsilon or begin above it, the scores are those at `epsilon_end`, the method's nearest epsilon;
-        - difference: paired difference of the main score to that of the best, with a plain 95 % Student
-          interval;
-        - p_adjusted: p-value of the paired t-test, adjusted by Holm's method over all pairs of methods
-          compared on the data set at this epsilon; significant: p_adjusted <= 0.05;
-        - violated: a condition of the guarantee fails at one of the budgets used.
+    - `runs`: Rows of an experiment and of `read.read_timings`, with one variant and one scaling for each method.
+    - `epsilons`: Each > 0.
+    - `axis`: {"proven", "promised"}. Whether `epsilons` are proven ε or promised ε.
+    - `scores`: None takes all scores that the runs have.
+    - returns: Columns `Scores.columns`: - the scores, and the 95 % interval (low, high) of the main score; errors are
+      in units of the target; - reach: one of REACHED, BELOW, ABOVE, NOT_PRIVATE, DIVERGED and UNPRICED. If the
+      budgets end below the epsilon or begin above it, the scores are those at `epsilon_end`, the method's nearest
+      epsilon; - difference: paired difference of the main score to that of the best, with a plain 95 % Student
+      interval; - p_adjusted: p-value of the paired t-test, adjusted by Holm's method over all pairs of methods
+      compared on the data set at this epsilon; significant: p_adjusted <= 0.05; - violated: a condition of the
+      guarantee fails at one of the budgets used.
     """
     trained, scores = runs[~runs.metric.eq("seconds")], scores or scores_of(runs)
     seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
@@ -248,12 +229,8 @@ def page(
 ) -> str:
     """Return a Markdown page: accuracy of all methods, then all scores for each data set and epsilon.
 
-    Parameters
-    ----------
-    runs, epsilons
-        As for `at_epsilon`.
-    datasets : Mapping of str to str
-        Data set -> its name on the page.
+    - `runs`, `epsilons`: As for `at_epsilon`.
+    - `datasets`: Data set -> its name on the page.
     """
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
     lines = [_notes(runs), "", "## Accuracy", "", *_overview(table, epsilons, datasets)]
@@ -346,16 +323,10 @@ def dot_plot(
 
     A panel shows only the methods that reach its epsilon.
 
-    Parameters
-    ----------
-    runs, epsilons, axis
-        As for `at_epsilon`.
-    datasets : Mapping of str to str
-        Data set -> its name in the panel titles.
-    constant : Series, optional
-        Scores of the best constant answer by repeat. Their mean is drawn as a line.
-    table : DataFrame, optional
-        What `at_epsilon` returns for these arguments, if it is there already.
+    - `runs`, `epsilons`, `axis`: As for `at_epsilon`.
+    - `datasets`: Data set -> its name in the panel titles.
+    - `constant`: Scores of the best constant answer by repeat. Their mean is drawn as a line.
+    - `table`: What `at_epsilon` returns for these arguments, if it is there already.
     """
     if table is None:
         table = at_epsilon(runs, epsilons=epsilons, axis=axis)
@@ -413,14 +384,9 @@ def sentences(
     Each text says which method is best and whether it beats a constant answer. It then names the methods that
     cannot be distinguished from the best, those that are worse, and those that are not compared.
 
-    Parameters
-    ----------
-    runs, axis
-        As for `at_epsilon`, on one data set.
-    table : DataFrame
-        What `at_epsilon` returns for them.
-    constant : Series
-        Scores of the best constant answer by repeat.
+    - `runs`, `axis`: As for `at_epsilon`, on one data set.
+    - `table`: What `at_epsilon` returns for them.
+    - `constant`: Scores of the best constant answer by repeat.
     """
     return [
         _sentence(runs, table[table.epsilon.eq(epsilon)], epsilon, axis, constant)

@@ -76,12 +76,8 @@ def page(
 ) -> str:
     """Return a Markdown page with a table for each problem.
 
-    Parameters
-    ----------
-    frame, published, names
-        As for `tables.training_summary`.
-    networks : Mapping of str to str
-        Name of a problem as `tables.with_problem_variants` writes it -> its heading.
+    - `frame`, `published`, `names`: As for `tables.training_summary`.
+    - `networks`: Name of a problem as `tables.with_problem_variants` writes it -> its heading.
     """
     table = summary(frame, published=published, names=names)
     lines = [NOTES.format(delta=numbers(table.delta[np.isfinite(table.epsilon_add_remove)]))]
@@ -136,14 +132,9 @@ def pictures_summary(
 ) -> pd.DataFrame:
     """Return one row for each learner whose images are shown, with its label and coverage scores.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_samples`.
-    problems : Mapping of str to str
-        Problem as `tables.with_problem_variants` writes it -> heading of its column.
-    names : Mapping of str to str, optional
-        Run -> label. Other runs have the label of their method.
+    - `frame`: Rows of `read.read_samples`.
+    - `problems`: Problem as `tables.with_problem_variants` writes it -> heading of its column.
+    - `names`: Run -> label. Other runs have the label of their method.
     """
     keys = ["problem", "block", "run", "method", "epsilon"]
     rows = tables.with_problem_variants(frame)

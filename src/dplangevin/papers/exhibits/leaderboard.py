@@ -63,20 +63,12 @@ TEXT = (
 def numbers(runs: pd.DataFrame, *, development: Sequence[str]) -> pd.DataFrame:
     """Return one row for each table, learner and ε.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`, with those of `read.read_timings`.
-    development : sequence of str
-        Tables on which settings were chosen. The others are held out.
-
-    Returns
-    -------
-    DataFrame
-        Columns `COLUMNS`. n: training rows. d: features, with the bias. majority: share of the largest class
-        among test rows, of the training rows' largest class. accuracy, low and high: mean over splits with its
-        95 % interval. distance, distance_low and distance_high: points below the learner without privacy,
-        paired by split. seconds: time of all splits and ε together, where it was measured.
+    - `runs`: Rows of `read.read_runs`, with those of `read.read_timings`.
+    - `development`: Tables on which settings were chosen. The others are held out.
+    - returns: Columns `COLUMNS`. n: training rows. d: features, with the bias. majority: share of the largest class
+      among test rows, of the training rows' largest class. accuracy, low and high: mean over splits with its 95 %
+      interval. distance, distance_low and distance_high: points below the learner without privacy, paired by split.
+      seconds: time of all splits and ε together, where it was measured.
     """
     scores = runs[runs.metric.eq("accuracy")]
     majority = runs[runs.metric.eq(MAJORITY)].groupby("dataset").value.mean()
@@ -138,12 +130,9 @@ def medians(table: pd.DataFrame) -> pd.DataFrame:
 def behind(table: pd.DataFrame, epsilon: float) -> pd.DataFrame:
     """Return how far learners are behind `DEFAULT` at one ε, in points, over the tables of both in `shown`.
 
-    Returns
-    -------
-    DataFrame
-        A row for each other learner: mean, low, high (95 % Student interval over tables), tables, and p of the
-        paired t-test over tables, adjusted for the number of learners (Holm). p is nan for one table. A result
-        does not count where a condition of its guarantee fails or a chain has diverged.
+    - returns: A row for each other learner: mean, low, high (95 % Student interval over tables), tables, and p of the
+      paired t-test over tables, adjusted for the number of learners (Holm). p is nan for one table. A result does not
+      count where a condition of its guarantee fails or a chain has diverged.
     """
     here = shown(table)
     here = here[here.epsilon.eq(epsilon)]
@@ -212,12 +201,8 @@ def distances(
 ) -> Figure:
     """Draw the distance of every learner to no privacy on the held-out tables, a panel for each ε.
 
-    Parameters
-    ----------
-    runs, development
-        As for `numbers`.
-    absent : Mapping of str to str
-        Learner -> why it does not run on all tables. Not drawn.
+    - `runs`, `development`: As for `numbers`.
+    - `absent`: Learner -> why it does not run on all tables. Not drawn.
     """
     table = numbers(runs, development=development)
     held, centre = shown(table), medians(table)

@@ -48,14 +48,9 @@ def training(
 ) -> Figure:
     """Draw accuracy against the proven ε (add/remove, log axis), with one panel for each network.
 
-    Parameters
-    ----------
-    frame, published, names
-        As for `tables.training_summary`.
-    networks : Mapping of str to str
-        Name of a network in the frame -> title of its panel. Other networks are not drawn.
-    chance : float
-        Accuracy of a guess, in (0, 1), which is a horizontal line. nan draws none.
+    - `frame`, `published`, `names`: As for `tables.training_summary`.
+    - `networks`: Name of a network in the frame -> title of its panel. Other networks are not drawn.
+    - `chance`: Accuracy of a guess, in (0, 1), which is a horizontal line. nan draws none.
     """
     table = tables.training_summary(frame, published=published, names=names)
     table = table[table.problem.isin(list(networks))].assign(accuracy=lambda rows: rows.accuracy.clip(*LOGIT))
@@ -169,12 +164,8 @@ def printed_and_ours(
 ) -> Figure:
     """Draw each published accuracy and ours as a dumbbell, with one row for each published number and learner.
 
-    Parameters
-    ----------
-    frame, published, names
-        As for `tables.training_summary`.
-    networks : Mapping of str to str
-        Name of a network in the frame -> its name in the legend, at most three. Others are not drawn.
+    - `frame`, `published`, `names`: As for `tables.training_summary`.
+    - `networks`: Name of a network in the frame -> its name in the legend, at most three. Others are not drawn.
     """
     table = tables.training_summary(frame, published=published, names=names)
     table = table[table.problem.isin(list(networks)) & table.accuracy_paper.notna()]
@@ -239,13 +230,7 @@ CURVES_TEXT = (
 
 
 def nearest_budget(rows: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
-    """Return the rows of one run at the budget nearest to `epsilon` > 0 in ln ε; None needs a single budget.
-
-    Raises
-    ------
-    ValueError
-        `epsilon` is None and there are several budgets, or `epsilon` is a number and a budget is infinite.
-    """
+    """Return the rows of one run at the budget nearest to `epsilon` > 0 in ln ε; None needs a single budget."""
     budgets = rows.epsilon.unique()
     if epsilon is None:
         if len(budgets) > 1:
@@ -263,19 +248,11 @@ def nearest_budget(rows: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
 def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return one row for each curve and epoch, with mean accuracy, its sd over seeds, and two proven ε.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_curve`.
-    curves : Sequence of Mapping
-        {run, label, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
-        {epsilon} in a label is replaced by that budget.
-
-    Returns
-    -------
-    DataFrame
-        Columns label, run, method, epsilon, epoch, accuracy, sd, seeds (their number), epsilon_add_remove and
-        epsilon_replace_one.
+    - `frame`: Rows of `read.read_curve`.
+    - `curves`: {run, label, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
+      {epsilon} in a label is replaced by that budget.
+    - returns: Columns label, run, method, epsilon, epoch, accuracy, sd, seeds (their number), epsilon_add_remove and
+      epsilon_replace_one.
     """
     summaries = []
     for curve in curves:
@@ -356,20 +333,12 @@ BINS = 15  # number of bins of `scores.reliability`, numbered from 1
 def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return one row for each panel, predictor and confidence bin, pooled over seeds.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_reliability`.
-    panels : Sequence of Mapping
-        {run, title, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
-        {epsilon} in a title is replaced by that budget.
-
-    Returns
-    -------
-    DataFrame
-        Columns panel, title, run, epsilon, predictor and bin; confidence and accuracy (means weighted by
-        count); count; share (of all predictions); ece and log_loss of the predictor (means over seeds); seeds
-        (their number).
+    - `frame`: Rows of `read.read_reliability`.
+    - `panels`: {run, title, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
+      {epsilon} in a title is replaced by that budget.
+    - returns: Columns panel, title, run, epsilon, predictor and bin; confidence and accuracy (means weighted by
+      count); count; share (of all predictions); ece and log_loss of the predictor (means over seeds); seeds (their
+      number).
     """
     summaries = []
     for order, panel in enumerate(panels):
@@ -454,12 +423,8 @@ def training_curves(
 ) -> Figure:
     """Draw the accuracy of every backbone network against the epoch.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_training`.
-    networks : Mapping
-        Name -> {label, published}. `published` is an accuracy in [0, 1], or None if the paper prints none.
+    - `frame`: Rows of `read.read_training`.
+    - `networks`: Name -> {label, published}. `published` is an accuracy in [0, 1], or None if the paper prints none.
     """
     with style.settings():
         figure = Figure(figsize=(7.4, 4.6), layout="constrained")
@@ -684,10 +649,7 @@ def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
     The figure may have no non-private run of its own. A non-private run with constant steps on the same data
     set, from another experiment, then takes its place.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_seeds`.
+    - `frame`: Rows of `read.read_seeds`.
     """
     runs = frame[frame.block.eq("figure")]
     if runs.empty:
@@ -703,12 +665,8 @@ def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
 def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") -> Figure:
     """Draw test accuracy against the proven ε, with one curve for each method.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_seeds`.
-    network : str
-        Name in the caption of the network that computed the features.
+    - `frame`: Rows of `read.read_seeds`.
+    - `network`: Name in the caption of the network that computed the features.
     """
     table = heads_over_epsilon_summary(frame)
     private = table[table.method.ne("sgd")]

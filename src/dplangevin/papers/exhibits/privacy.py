@@ -194,13 +194,9 @@ def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str =
     sizes of the first setting. A curve above the axis is named at the top of its panel. An attack ε below the
     axis is not drawn.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Rows of `papers.analyses.ryffel2022_privacy.LangevinPrivacy`. Curves are rows of kind "curve"; rows of kind
-        "published" have the authors' batch size, epochs and steps.
-    panels : Mapping of str to str
-        Setting -> its name in the panel titles.
+    - `table`: Rows of `papers.analyses.ryffel2022_privacy.LangevinPrivacy`. Curves are rows of kind "curve"; rows of
+      kind "published" have the authors' batch size, epochs and steps.
+    - `panels`: Setting -> its name in the panel titles.
     """
     curves = table[table.kind.eq("curve")]
     fixed = table[table.kind.eq("published") & table.schedule.eq("constant")]

@@ -49,20 +49,10 @@ def temperatures(
     Left: the normal density with the variance that a sampler has on N(0, 1) at its smallest step, beside
     those of exp(-U), exp(-2U) and exp(-4U). Right: the temperature of every sampler, one row each.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `papers.analyses.temperature`.
-    labels : Mapping of str to str
-        Sampler -> name of its row on the right. {setting}, {first} and {last} are replaced by the setting, the
-        largest and the smallest step of the sampler.
-    densities : Mapping of str to str
-        Sampler on the left -> its short name.
-
-    Raises
-    ------
-    ValueError
-        The frame lacks a sampler.
+    - `frame`: Rows of `papers.analyses.temperature`.
+    - `labels`: Sampler -> name of its row on the right. {setting}, {first} and {last} are replaced by the setting,
+      the largest and the smallest step of the sampler.
+    - `densities`: Sampler on the left -> its short name.
     """
     if absent := sorted({*labels, *densities} - set(frame.sampler)):
         raise ValueError(f"no temperature rows for {absent}: known are {sorted(set(frame.sampler))}")
@@ -155,16 +145,10 @@ def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str =
     Above: the whole path of one chain. Below: its second half on the contours of the exact posterior, with
     the ellipse of all chains, and that of the variant "<name>_proper" (noise N(0, 2η)) if there is one.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `papers.analyses.wang2015_fig2`.
-    panels : Mapping of str to str
-        Variant -> label.
+    - `frame`: Rows of `papers.analyses.wang2015_fig2`.
+    - `panels`: Variant -> label.
 
-    References
-    ----------
-    wang2015, Figure 2 of the supplement.
+    Source: wang2015, Figure 2 of the supplement.
     """
     exact = frame[frame.variant.eq("exact")]
     mean, covariance = _moments(exact)
@@ -211,16 +195,10 @@ def _moments(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 def ellipse(ax: Axes, mean: np.ndarray, covariance: np.ndarray, size: float, **drawn: Any) -> None:
     """Draw the points that lie `size` standard deviations from the mean of a normal distribution.
 
-    Parameters
-    ----------
-    ax : Axes
-        Axes to draw on.
-    mean, covariance : ndarray (2,), (2, 2)
-        Of the normal distribution.
-    size : float
-        Number of standard deviations.
-    **drawn
-        Arguments of `Axes.plot`.
+    - `ax`: Axes to draw on.
+    - `mean`, `covariance`: (2,), (2, 2). Of the normal distribution.
+    - `size`: Number of standard deviations.
+    - `**drawn`: Arguments of `Axes.plot`.
     """
     angle = np.linspace(0, 2 * np.pi, 181)
     circle = np.stack([np.cos(angle), np.sin(angle)])
@@ -297,16 +275,10 @@ def average_errors(frame: pd.DataFrame, *, first: float, title: str = "") -> Fig
     N(0, 2η/N), the lower row the printed noise N(0, η/N). Right: the error against the privacy constant
     (above), and the best privacy constant against T (below).
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `papers.analyses.li2019_mse`.
-    first : float
-        Smallest T of the fit of the exponents.
+    - `frame`: Rows of `papers.analyses.li2019_mse`.
+    - `first`: Smallest T of the fit of the exponents.
 
-    References
-    ----------
-    li2019, Propositions 5 and 6.
+    Source: li2019, Propositions 5 and 6.
     """
     with style.settings():
         figure = Figure(figsize=(11.0, 7.0), layout="constrained")
@@ -425,14 +397,9 @@ def efficiency(frame: pd.DataFrame, *, title: str = "") -> Figure:
     Left: the error over (1 + 4B/ε) I⁻¹/n against n. Right: the spread of the posterior and the error of its
     mean, each over its own formula, against n ρ.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `papers.analyses.wang2015_are`, with at most four values of epsilon.
+    - `frame`: Rows of `papers.analyses.wang2015_are`, with at most four values of epsilon.
 
-    References
-    ----------
-    wang2015, Propositions 2 and 4.
+    Source: wang2015, Propositions 2 and 4.
     """
     epsilons = sorted(frame.epsilon.unique())
     with style.settings():
@@ -565,12 +532,8 @@ def ops_distance(frame: pd.DataFrame, *, title: str = "") -> Figure:
 def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str) -> str:
     """Return a Markdown page with a row for each case.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `papers.analyses.ops_distance`.
-    tv : str
-        Total variation that rejection sampling is allowed.
+    - `frame`: Rows of `papers.analyses.ops_distance`.
+    - `tv`: Total variation that rejection sampling is allowed.
     """
     columns: dict[str, Cell] = {
         "sampler": lambda row: OPS_SAMPLERS[row.sampler].label,
@@ -623,12 +586,8 @@ all noisy gradients of DPVI."""
 def coverage(frame: pd.DataFrame, *, methods: Sequence[str], title: str = "") -> Figure:
     """Draw actual against nominal coverage: a panel for each method, a colour for each epsilon.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `papers.analyses.coverage`.
-    methods : sequence of str
-        The methods of the panels.
+    - `frame`: Rows of `papers.analyses.coverage`.
+    - `methods`: The methods of the panels.
     """
     epsilons = sorted(frame.epsilon.unique())
     colours = dict(zip(epsilons, COVERAGE_COLOURS, strict=True))
@@ -667,12 +626,8 @@ def coverage(frame: pd.DataFrame, *, methods: Sequence[str], title: str = "") ->
 def coverage_page(frame: pd.DataFrame, *, title: str = "") -> str:
     """Return a Markdown page with a row for each method, epsilon and interval, at the nominal level 0.95.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `papers.analyses.coverage`.
-    title : str
-        Heading of the page.
+    - `frame`: Rows of `papers.analyses.coverage`.
+    - `title`: Heading of the page.
     """
     rows = frame[np.isclose(frame.level, 0.95)]
     columns: dict[str, Cell] = {
@@ -764,11 +719,6 @@ def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the columns POSTERIOR_COLUMNS of the summary of all metrics of METRICS.
 
     The column `temperature` is from the variant, "printed" for methods without this choice.
-
-    Raises
-    ------
-    ValueError
-        The runs have no such metric.
     """
     summaries = [
         summary(runs, metric).assign(metric=metric) for metric in METRICS if runs.metric.eq(metric).any()
@@ -796,23 +746,11 @@ def against_posterior(
     A curve is solid for noise as printed, dashed for noise that targets the posterior. SGLD without privacy is
     a horizontal line. A metric with a wide range has a log axis, except accuracy.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`.
-    methods : Sequence of str
-        Private methods.
-    panels : Mapping of str to str
-        Metric -> label of its axis.
-    note : str
-        Last line of the caption.
-    proven : bool
-        Use the proven ε for the x axis instead of the promised ε.
-
-    Raises
-    ------
-    ValueError
-        A method has no rows.
+    - `runs`: Rows of `read.read_runs`.
+    - `methods`: Private methods.
+    - `panels`: Metric -> label of its axis.
+    - `note`: Last line of the caption.
+    - `proven`: Use the proven ε for the x axis instead of the promised ε.
     """
     table = accuracy.require(posterior_summary(runs), methods, "rows")
     x, epsilon = "ln_epsilon", table.epsilon_proven if proven else table.epsilon

@@ -180,18 +180,11 @@ def hollow_entries(violated: pd.Series, label: str = HOLLOW) -> list[Line2D]:
 def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2.0) -> None:
     """Draw a line through means, with their intervals as bars and with markers (see `markers`).
 
-    Parameters
-    ----------
-    ax : Axes
-        Axes to draw on.
-    x : Series
-        Positions of the rows.
-    rows : DataFrame
-        Columns mean, low, high and violated.
-    of : Look
-        Look of the line.
-    width : float
-        Width of the bars in points.
+    - `ax`: Axes to draw on.
+    - `x`: Positions of the rows.
+    - `rows`: Columns mean, low, high and violated.
+    - `of`: Look of the line.
+    - `width`: Width of the bars in points.
     """
     ax.plot(x, rows["mean"], color=of.colour, ls=of.line, zorder=3)
     ax.vlines(x, rows.low, rows.high, color=tint(of.colour), lw=width, zorder=2)
@@ -201,16 +194,10 @@ def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2
 def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look) -> None:
     """Draw markers without a line.
 
-    Parameters
-    ----------
-    ax : Axes
-        Axes to draw on.
-    x, y : Series
-        Positions.
-    violated : Series of str
-        A marker is hollow where this text is not empty.
-    of : Look
-        Look of the markers.
+    - `ax`: Axes to draw on.
+    - `x`, `y`: Positions.
+    - `violated`: A marker is hollow where this text is not empty.
+    - `of`: Look of the markers.
     """
     for hollow in sorted(set(violated.ne(""))):
         at = violated.ne("").eq(hollow)
@@ -221,16 +208,10 @@ def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look)
 def reference_line(ax: Axes, interval: Iterable[float], of: Look, **other: Any) -> Line2D:
     """Draw a horizontal line at a mean, with a band for its interval if low < high. Return the line.
 
-    Parameters
-    ----------
-    ax : Axes
-        Axes to draw on.
-    interval : Iterable of float
-        Mean, low and high. A low or high of nan draws no band.
-    of : Look
-        Look of the line.
-    **other
-        Arguments of `Axes.axhline`.
+    - `ax`: Axes to draw on.
+    - `interval`: Mean, low and high. A low or high of nan draws no band.
+    - `of`: Look of the line.
+    - `**other`: Arguments of `Axes.axhline`.
     """
     mean, low, high = interval
     line = ax.axhline(mean, color=of.colour, ls=of.line, **{"lw": 1.1, "zorder": 1, **other})
@@ -264,18 +245,11 @@ def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], si
     Title and caption wrap at the figure's width. A figure that legend and caption would fill by more than
     `BELOW` becomes taller.
 
-    Parameters
-    ----------
-    figure : Figure
-        Figure with its panels.
-    title : str
-        Title above the panels.
-    text : str
-        Caption. A line break in it starts a new line only after a full stop.
-    handles : Sequence of Line2D
-        Entries of the legend.
-    side : bool
-        If True, the legend is to the right of the panels, otherwise below them.
+    - `figure`: Figure with its panels.
+    - `title`: Title above the panels.
+    - `text`: Caption. A line break in it starts a new line only after a full stop.
+    - `handles`: Sequence of Line2D. Entries of the legend.
+    - `side`: If True, the legend is to the right of the panels, otherwise below them.
     """
     columns = _legend_columns(figure, handles)
     width = int(CAPTION_LETTERS * figure.get_figwidth())

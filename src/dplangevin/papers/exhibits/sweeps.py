@@ -43,26 +43,12 @@ def table(
 ) -> pd.DataFrame:
     """Return a row for every point of the sweep, at its budgets and at given values of the proven ε.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`.
-    metric : str
-        Metric of the runs.
-    epsilons : Sequence of float
-        Values of the proven ε, each > 0. A point has a row for those inside the range of its proven ε.
-
-    Returns
-    -------
-    DataFrame
-        Columns: the point and its varied fields; axis ("promised": at a budget, "proven": at one of `epsilons`);
-        promised, proven and attack ε (epsilon_promised, epsilon_proven, epsilon_attack); mean with sd and 95 %
-        interval; repeats, diverged and violated.
-
-    Raises
-    ------
-    ValueError
-        The runs lack the metric, or nothing is varied.
+    - `runs`: Rows of `read.read_runs`.
+    - `metric`: Metric of the runs.
+    - `epsilons`: Values of the proven ε, each > 0. A point has a row for those inside the range of its proven ε.
+    - returns: Columns: the point and its varied fields; axis ("promised": at a budget, "proven": at one of
+      `epsilons`); promised, proven and attack ε (epsilon_promised, epsilon_proven, epsilon_attack); mean with sd and
+      95 % interval; repeats, diverged and violated.
     """
     rows = runs[runs.metric.eq(metric)]
     if rows.empty:
@@ -226,19 +212,12 @@ def figure(
     line. Every other varied field has rows of panels. A run without the field is a horizontal line. The last
     row of panels shows the proven ε of the points above, or the promised ε that gives the proven ε above.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        Rows of `read.read_runs`.
-    metric : str
-        Metric of the runs.
-    epsilons : Sequence of float
-        Values of the promised and of the proven ε, each > 0. Each has its own columns of panels.
-    x : str, optional
-        Field on the x axis. None takes the field with the most values. Values that are not numbers stand side
-        by side.
-    scale : {"linear", "log"}, optional
-        Scale of the x axis. None takes the scale that fits its values.
+    - `runs`: Rows of `read.read_runs`.
+    - `metric`: Metric of the runs.
+    - `epsilons`: Values of the promised and of the proven ε, each > 0. Each has its own columns of panels.
+    - `x`: Field on the x axis. None takes the field with the most values. Values that are not numbers stand side by
+      side.
+    - `scale`: {"linear", "log"}, optional. Scale of the x axis. None takes the scale that fits its values.
     """
     points = table(runs, metric=metric, epsilons=epsilons)
     layout, columns = _Layout(points, x), list(_columns(points, epsilons))

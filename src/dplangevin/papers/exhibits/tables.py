@@ -26,14 +26,9 @@ Cell = Callable[[Any], str]  # a row of a frame -> text
 def table(columns: Sequence[str], rows: Iterable[Iterable[str]], left: int | None = None) -> list[str]:
     """Return the lines of a Markdown table.
 
-    Parameters
-    ----------
-    columns : Sequence of str
-        Headings.
-    rows : Iterable of Iterable of str
-        Cells of each row.
-    left : int, optional
-        The first `left` columns are aligned to the left, the others to the right. None sets no alignment.
+    - `columns`: Headings.
+    - `rows`: Cells of each row.
+    - `left`: The first `left` columns are aligned to the left, the others to the right. None sets no alignment.
     """
     if left is None:
         rule = f"|{'|'.join(['---'] * len(columns))}|"
@@ -49,14 +44,8 @@ def _line(cells: Iterable[str]) -> str:
 def rows_table(rows: pd.DataFrame, columns: Mapping[str, Cell], left: int | None = None) -> list[str]:
     """Return a Markdown table with a line for each row of a frame.
 
-    Parameters
-    ----------
-    rows : DataFrame
-        Rows to show.
-    columns : Mapping of str to Cell
-        Heading -> cell.
-    left : int, optional
-        As in `table`.
+    - `rows`: Rows to show.
+    - `columns`: Heading -> cell.
     """
     lines = [[text(row) for text in columns.values()] for _, row in rows.iterrows()]
     return table([*columns], lines, left)
@@ -153,21 +142,12 @@ def training_summary(
 ) -> pd.DataFrame:
     """Return one row for each run and budget, with settings, accuracy, published accuracy and prices.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_seeds`.
-    published : Sequence of Mapping
-        Printed numbers {where, accuracy, epsilon, source}; `epsilon` and `source` may be absent. `where`
-        (column -> value or list of values) selects the rows beside which a number stands.
-    names : Mapping of str to str, optional
-        Run -> label. Other runs have the label of their method.
-
-    Returns
-    -------
-    DataFrame
-        Columns TRAINING_COLUMNS, as far as the frame has them. accuracy: our mean over seeds, with sd and 95
-        % interval (low, high), which are nan for one seed. accuracy_paper: published accuracy.
+    - `frame`: Rows of `read.read_seeds`.
+    - `published`: Printed numbers {where, accuracy, epsilon, source}; `epsilon` and `source` may be absent. `where`
+      (column -> value or list of values) selects the rows beside which a number stands.
+    - `names`: Run -> label. Other runs have the label of their method.
+    - returns: Columns TRAINING_COLUMNS, as far as the frame has them. accuracy: our mean over seeds, with sd and 95 %
+      interval (low, high), which are nan for one seed. accuracy_paper: published accuracy.
     """
     rows = []
     for row, group in seed_summaries(with_problem_variants(frame), TRAINING_KEYS):
@@ -197,12 +177,8 @@ def training_page(
 
     The block of equal proven ε begins with a table that has the methods side by side.
 
-    Parameters
-    ----------
-    frame, published, names
-        As for `training_summary`.
-    networks : Mapping of str to str
-        Name of a network in the frame -> its name on the page.
+    - `frame`, `published`, `names`: As for `training_summary`.
+    - `networks`: Name of a network in the frame -> its name on the page.
     """
     table = training_summary(frame, published=published, names=names)
     table["problem"] = [networks.get(name, name) for name in table.problem]
@@ -360,20 +336,10 @@ All ε are at the δ of the row. They are for replace-one neighbours, except the
 def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = ()) -> pd.DataFrame:
     """Return accuracy, prices and settings of each set of features and run with one schedule.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_seeds`. Their data sets are sets of features, named <dataset>_<network>.
-    schedule : {"constant", "decreasing"}
-        Schedule of the step sizes.
-    published : Sequence of Mapping
-        Printed accuracies {dataset, method, network, accuracy}. A number stands beside the rows of its own
-        features (columns paper_<network>), and beside features of networks that the paper does not have.
-
-    Raises
-    ------
-    ValueError
-        No run has this schedule.
+    - `frame`: Rows of `read.read_seeds`. Their data sets are sets of features, named <dataset>_<network>.
+    - `schedule`: {"constant", "decreasing"}. Schedule of the step sizes.
+    - `published`: Printed accuracies {dataset, method, network, accuracy}. A number stands beside the rows of its own
+      features (columns paper_<network>), and beside features of networks that the paper does not have.
     """
     runs = frame[frame.schedule.eq(schedule) & frame.block.isin(list(HEAD_BLOCKS))]
     if runs.empty:
@@ -415,13 +381,9 @@ def heads_page(
 ) -> str:
     """Return a Markdown page with a table for each block of runs.
 
-    Parameters
-    ----------
-    frame, schedule, published
-        As for `heads_summary`.
-    features : Mapping
-        Set of features -> {task, network, source}: the classification task, the network that computed the
-        features, and the source of images and weights in words.
+    - `frame`, `schedule`, `published`: As for `heads_summary`.
+    - `features`: Set of features -> {task, network, source}: the classification task, the network that computed the
+      features, and the source of images and weights in words.
     """
     table = heads_summary(frame, schedule=schedule, published=published)
     steps = {"constant": "constant step size", "decreasing": "decreasing step size"}[schedule]
@@ -514,12 +476,8 @@ chose its step and clip on held-out images."""
 def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.DataFrame:
     """Return one row for each run, with accuracy and its 95 % interval over seeds, prices and settings.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Rows of `read.read_seeds`.
-    published : Sequence of Mapping
-        Printed accuracies {run, accuracy}.
+    - `frame`: Rows of `read.read_seeds`.
+    - `published`: Printed accuracies {run, accuracy}.
     """
     printed = {entry["run"]: entry["accuracy"] for entry in published}
     rows = []
@@ -544,12 +502,8 @@ def finetune_page(
 ) -> str:
     """Return a Markdown page with one table.
 
-    Parameters
-    ----------
-    frame, published
-        As for `finetune_summary`.
-    networks : Mapping of str to str
-        Problem -> name of its network on the page.
+    - `frame`, `published`: As for `finetune_summary`.
+    - `networks`: Problem -> name of its network on the page.
     """
     summary = finetune_summary(frame, published=published)
     notes = [FINETUNE_NOTES, *_assumed(frame.assumptions), *_failed(summary), ""]

@@ -61,18 +61,10 @@ def palette() -> dict[str, tuple[str, str]]:
 def over_epsilon(table: pd.DataFrame, *, proven: bool) -> dict[str, Any]:
     """Return the data of a chart of the mean of a score against epsilon.
 
-    Parameters
-    ----------
-    table : DataFrame
-        Rows of `papers.statistics.summary` for one data set.
-    proven : bool
-        Whether x is the proven ε instead of the promised ε.
-
-    Returns
-    -------
-    dict
-        "points" of the private methods, "levels" of the methods without a budget, and the "methods" with their
-        looks. A point is hollow if a condition of the guarantee fails or a chain has diverged.
+    - `table`: Rows of `papers.statistics.summary` for one data set.
+    - `proven`: Whether x is the proven ε instead of the promised ε.
+    - returns: "points" of the private methods, "levels" of the methods without a budget, and the "methods" with their
+      looks. A point is hollow if a condition of the guarantee fails or a chain has diverged.
     """
     hollow = table.violated.ne("") | table.diverged.gt(0)
     table = table.assign(

@@ -85,18 +85,12 @@ MEASURES = {
 class Claim(NamedTuple):
     """A row of the claims table, in the words of a page.
 
-    Attributes
-    ----------
-    word, cause : str
-        The verdict, after a colon its second word; and this word, or "".
-    look, mark : str
-        A class of the style sheet, and a sign.
-    result : str
-        One sentence: our number, how certain it is, and what the claim asks for (see `sentence`).
-    exhibits, evidence, commands : tuple of str
-        The exhibits that show the claim, the files behind it, and the commands that recompute it.
-    plot : Markup
-        An inline SVG of the interval (see `plot`).
+    - `word`, `cause`: The verdict, after a colon its second word; and this word, or "".
+    - `look`, `mark`: A class of the style sheet, and a sign.
+    - `result`: One sentence: our number, how certain it is, and what the claim asks for (see `sentence`).
+    - `exhibits`, `evidence`, `commands`: The exhibits that show the claim, the files behind it, and the commands that
+      recompute it.
+    - `plot`: An inline SVG of the interval (see `plot`).
     """
 
     id: str
@@ -172,14 +166,9 @@ def _claim(row: pd.Series, made: Sequence[str]) -> Claim:
 def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[str]) -> tuple[str, ...]:
     """Return the commands that recompute the numbers behind a claim.
 
-    Parameters
-    ----------
-    exhibits : sequence of str
-        The exhibits that show it.
-    evidence : sequence of str
-        The files behind it. They count only without exhibits.
-    made : sequence of str
-        The exhibits that exist.
+    - `exhibits`: The exhibits that show it.
+    - `evidence`: The files behind it. They count only without exhibits.
+    - `made`: The exhibits that exist.
     """
     if exhibits:
         return tuple(

@@ -59,12 +59,8 @@ class Value(float):
 class Linked(Value):
     """A number in README.md that links to its claim in the report, unless another number has that link.
 
-    Attributes
-    ----------
-    claim : str
-        The id of the claim.
-    linked : set of str
-        The ids of the claims that have a link.
+    - `claim`: The id of the claim.
+    - `linked`: The ids of the claims that have a link.
     """
 
     claim: str
@@ -99,22 +95,9 @@ def named(text: str) -> set[str]:
 def filled(text: str, claims: pd.DataFrame) -> str:
     """Return the text with its numbers filled in, on one line.
 
-    Parameters
-    ----------
-    text : str
-        A sentence with fields such as "{id.ours}" or "{id.low:points}".
-    claims : DataFrame
-        The claims table, indexed by id.
-
-    Returns
-    -------
-    str
-        The sentence.
-
-    Raises
-    ------
-    Unknown
-        The table lacks a claim that the text names.
+    - `text`: A sentence with fields such as "{id.ours}" or "{id.low:points}".
+    - `claims`: The claims table, indexed by id.
+    - returns: The sentence.
     """
     return _filled(text, claims, lambda name, number: Value(number))
 
@@ -128,26 +111,10 @@ def known(entry: Mapping[str, Any], claims: pd.DataFrame) -> bool:
 def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.DataFrame) -> str:
     """Replace the findings of README.md.
 
-    Parameters
-    ----------
-    page : str
-        The text of README.md, with the lines `BEGIN` and `END`.
-    findings : mapping of str to mapping
-        The findings of conf/report/findings.yaml. The first `SHOWN` are written.
-    claims : DataFrame
-        The claims table, indexed by id.
-
-    Returns
-    -------
-    str
-        The text of README.md with the findings between the lines `BEGIN` and `END`.
-
-    Raises
-    ------
-    Unknown
-        The table lacks a claim that a finding names.
-    ValueError
-        As by `files.between`.
+    - `page`: The text of README.md, with the lines `BEGIN` and `END`.
+    - `findings`: The findings of conf/report/findings.yaml. The first `SHOWN` are written.
+    - `claims`: The claims table, indexed by id.
+    - returns: The text of README.md with the findings between the lines `BEGIN` and `END`.
     """
     shown = list(findings.values())[:SHOWN]
     return between(page, BEGIN, END, (_item(place, entry, claims) for place, entry in enumerate(shown, 1)))

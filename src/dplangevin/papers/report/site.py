@@ -90,10 +90,7 @@ EXPOSED = "window.vegaEmbed = vegaEmbed;"  # the only function of Vega's JavaScr
 class Site:
     """The data behind the pages, and the pages made from it.
 
-    Parameters
-    ----------
-    cfg : DictConfig
-        The composed configuration.
+    - `cfg`: The composed configuration.
     """
 
     def __init__(self, cfg: DictConfig) -> None:

@@ -80,20 +80,12 @@ SPLITS = 2000  # values of a, see `_through_neither`
 class _Sum(NamedTuple):
     """A law that is at least the sum of m terms W_i in the convex order.
 
-    Attributes
-    ----------
-    step : float
-        The grid is exp(step * power).
-    power, mass : ndarray, shape (n,)
-        Whole numbers, increasing, and the probabilities there.
-    zero : float
-        Probability of 0.
-    missing : float
-        The mean that lies at infinity.
-    error : float
-        Bound on the relative error of the masses.
-    terms : int
-        m.
+    - `step`: The grid is exp(step * power).
+    - `power`, `mass`: shape (n,). Whole numbers, increasing, and the probabilities there.
+    - `zero`: Probability of 0.
+    - `missing`: The mean that lies at infinity.
+    - `error`: Bound on the relative error of the masses.
+    - `terms`: m.
     """
 
     step: float
@@ -127,14 +119,9 @@ class _Limits(NamedTuple):
 
         They are rare, or they are too small to change the sum of all terms.
 
-        Parameters
-        ----------
-        value : ndarray, shape (n,)
-            Values of a sum, increasing.
-        mass, mean : ndarray, shape (n,)
-            The probability and the partial mean up to each value.
-        terms : int
-            m, the number of terms W_i of the sum.
+        - `value`: shape (n,). Values of a sum, increasing.
+        - `mass`, `mean`: shape (n,). The probability and the partial mean up to each value.
+        - `terms`: m, the number of terms W_i of the sum.
         """
         variance = min(self.variance, 1.0)
         small = value * mean <= LITTLE * variance * terms

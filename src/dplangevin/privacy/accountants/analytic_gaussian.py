@@ -29,17 +29,9 @@ def log_delta(mu: float, a: np.ndarray | float) -> np.ndarray:
     (M(a) - M(a + mu))). Where both M are nearly equal, their difference is computed as an integral of
     positive terms: exp(-a t - t^2/2) (1 - exp(-mu t)) over t > 0.
 
-    Parameters
-    ----------
-    mu : float
-        > 0.
-    a : ndarray or float
-        >= -mu.
-
-    Returns
-    -------
-    ndarray
-        In the shape of `a`. The absolute error is at most `error_of_log`.
+    - `mu`: > 0.
+    - `a`: >= -mu.
+    - returns: In the shape of `a`. The absolute error is at most `error_of_log`.
     """
     a = np.minimum(np.asarray(a, dtype=float), LARGEST)
     with np.errstate(over="ignore"):
@@ -68,17 +60,9 @@ def delta_of(mu: float, epsilon: np.ndarray | float) -> np.ndarray:
 
         delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
 
-    Parameters
-    ----------
-    mu : float
-        Sensitivity divided by the standard deviation of the noise, > 0.
-    epsilon : ndarray or float
-        >= 0.
-
-    Returns
-    -------
-    ndarray
-        In the shape of `epsilon`, with a small relative error at any mu and in the tail.
+    - `mu`: Sensitivity divided by the standard deviation of the noise, > 0.
+    - `epsilon`: >= 0.
+    - returns: In the shape of `epsilon`, with a small relative error at any mu and in the tail.
     """
     return np.exp(log_delta(mu, np.asarray(epsilon, dtype=float) / mu - mu / 2))
 

@@ -1,10 +1,8 @@
 """Accountant of Bok, Su, Altschuler (2024) for the last iterate, where earlier iterates stay hidden.
 
-References
-----------
-Bok, Su, Altschuler (2024), "Shifted interpolation for differential privacy".
-Chien, Li (2024), "Convergent privacy loss of noisy-SGD without convexity and smoothness".
-Annamalai (2024), "It's our loss: no privacy amplification for hidden state DP-SGD with non-convex loss".
+Source: Bok, Su, Altschuler (2024), "Shifted interpolation for differential privacy". Chien, Li (2024), "Convergent
+privacy loss of noisy-SGD without convexity and smoothness". Annamalai (2024), "It's our loss: no privacy
+amplification for hidden state DP-SGD with non-convex loss".
 """
 
 import itertools

@@ -60,17 +60,11 @@ LARGEST_LOSS = 1e11  # quadrature fails to find the spread of larger losses
 class Pmf(NamedTuple):
     """The distribution of a loss on whole multiples of h.
 
-    Attributes
-    ----------
-    multiples : ndarray, shape (n,)
-        The multiples, increasing.
-    mass : ndarray, shape (n,)
-        Their masses.
-    infinity : float
-        The mass at infinite loss.
-    split : ndarray, shape (n,)
-        E (L - a) (b - L) of the losses L between a multiple, a, and the next, b. This is the variance that
-        connecting the dots adds.
+    - `multiples`: shape (n,). The multiples, increasing.
+    - `mass`: shape (n,). Their masses.
+    - `infinity`: The mass at infinite loss.
+    - `split`: shape (n,). E (L - a) (b - L) of the losses L between a multiple, a, and the next, b. This is the
+      variance that connecting the dots adds.
     """
 
     multiples: np.ndarray
@@ -82,13 +76,9 @@ class Pmf(NamedTuple):
 class Composed(NamedTuple):
     """The epsilon of a composition, and an estimate of its numerical error.
 
-    Attributes
-    ----------
-    epsilon : float
-        Never below the exact epsilon.
-    estimate : float
-        What grid and rounding may have added to epsilon, to first order in the gaps between the multiples in
-        use. It decides whether to refine the grid. It is not a bound, because large losses have large gaps.
+    - `epsilon`: Never below the exact epsilon.
+    - `estimate`: What grid and rounding may have added to epsilon, to first order in the gaps between the multiples
+      in use. It decides whether to refine the grid. It is not a bound, because large losses have large gaps.
     """
 
     epsilon: float
@@ -101,19 +91,9 @@ def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
     Epsilon is never understated. It is within 1e-3 of the exact epsilon for Gaussian steps that are together
     10-GDP or less, for up to 1e8 steps and delta from 1e-14 to .1.
 
-    Parameters
-    ----------
-    parts : sequence of (Pair, int)
-        Dominating pairs, and how often each is composed.
-    delta : float
-        In (1e-200, 1).
-    enough : float
-        An epsilon that the caller charges in any case. Below it the grid is not refined.
-
-    Raises
-    ------
-    ValueError
-        If delta is outside its domain, or if a pair is not `on_a_grid`.
+    - `parts`: sequence of (Pair, int). Dominating pairs, and how often each is composed.
+    - `delta`: In (1e-200, 1).
+    - `enough`: An epsilon that the caller charges in any case. Below it the grid is not refined.
     """
     _check(delta)
     if not all(on_a_grid(pair) for pair, _ in parts):
@@ -179,12 +159,8 @@ def multiples(low: float, high: float, flat: int) -> np.ndarray:
 
     They are all numbers up to `flat`, then every 2nd up to 2 flat, every 4th up to 4 flat, and so on.
 
-    Parameters
-    ----------
-    low, high : float
-        The range to cover.
-    flat : int
-        Even.
+    - `low`, `high`: The range to cover.
+    - `flat`: Even.
     """
     far = max(-low, high, 1.0)
     octaves = max(0, math.ceil(math.log2(far / flat)))
@@ -202,16 +178,10 @@ def connected(pair: Pair | Atoms, step: float, flat: int, below: float, above: f
     `multiples` chooses the multiples. Of the mass in [a, b], where a and b are neighbouring losses, the share
     ``E (1 - exp(a - L))/(1 - exp(a - b))`` goes up and the rest goes down.
 
-    Parameters
-    ----------
-    pair : Pair
-        The dominating pair.
-    step : float
-        h.
-    flat : int
-        Number of multiples on either side of 0 that are all used.
-    below, above : float
-        Probabilities that may be moved at the lower and the upper end.
+    - `pair`: The dominating pair.
+    - `step`: h.
+    - `flat`: Number of multiples on either side of 0 that are all used.
+    - `below`, `above`: Probabilities that may be moved at the lower and the upper end.
     """
     low, high = pair.reach(below, above)
     if isinstance(pair, Atoms):
@@ -310,14 +280,8 @@ class _Part:
 class LossSum:
     """The composition of pmfs on one grid, near the epsilon that belongs to delta.
 
-    Parameters
-    ----------
-    parts : sequence of (Pmf, int)
-        The pmfs, and how often each is composed.
-    step : float
-        h.
-    delta : float
-        delta.
+    - `parts`: sequence of (Pmf, int). The pmfs, and how often each is composed.
+    - `step`: h.
     """
 
     def __init__(self, parts: Sequence[tuple[Pmf, int]], step: float, delta: float) -> None:

@@ -36,19 +36,10 @@ def log_moment(rate: float, noise_multiplier: float, orders: Sequence[float] | n
     within pi s of the real line (where 1 + t = 0). The rule at spacing h then has an error of
     exp(-2 pi^2 s/h).
 
-    Parameters
-    ----------
-    rate : float
-        Sampling rate q in [0, 1].
-    noise_multiplier : float
-        s > 0.
-    orders : sequence of float, length K
-        Numbers lambda > 0.
-
-    Returns
-    -------
-    ndarray, shape (K,)
-        alpha of each order.
+    - `rate`: Sampling rate q in [0, 1].
+    - `noise_multiplier`: s > 0.
+    - `orders`: length K. Numbers lambda > 0.
+    - returns: shape (K,): alpha of each order.
     """
     powers = np.asarray(orders, dtype=float) + 1
     if powers.ndim != 1 or not np.all(powers > 1):
@@ -222,14 +213,9 @@ def lemma_2(rate: float, noise_multipliers: Sequence[float], order: float) -> tu
     The conditions are s >= 1, q < 1/(16 s), and lambda <= s^2 ln(1/(q s)), each for its worst noise
     multiplier s.
 
-    Parameters
-    ----------
-    rate : float
-        Sampling rate q.
-    noise_multipliers : sequence of float
-        s of all steps.
-    order : float
-        lambda.
+    - `rate`: Sampling rate q.
+    - `noise_multipliers`: s of all steps.
+    - `order`: lambda.
     """
     least, most = min(noise_multipliers), max(noise_multipliers)
     failed = []

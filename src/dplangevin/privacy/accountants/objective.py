@@ -47,14 +47,9 @@ def with_output(event: ObjectivePerturbationDpEvent, delta: float, price: Callab
 
     The noise is a Gaussian mechanism given the minimiser. It is charged `SHARE` of delta.
 
-    Parameters
-    ----------
-    event : ObjectivePerturbationDpEvent
-        The event.
-    delta : float
-        Total delta.
-    price : callable
-        Maps a delta to the epsilon of the minimiser.
+    - `event`: The event.
+    - `delta`: Total delta.
+    - `price`: Maps a delta to the epsilon of the minimiser.
     """
     if event.output_mu == 0:
         return price(delta)
@@ -64,14 +59,9 @@ def with_output(event: ObjectivePerturbationDpEvent, delta: float, price: Callab
 def epsilon(event: ObjectivePerturbationDpEvent, delta: float, adjacency: Adjacency) -> float:
     """Return the smallest epsilon that the module's argument proves at delta; inf at delta = 0.
 
-    Parameters
-    ----------
-    event : ObjectivePerturbationDpEvent
-        The event. The price leaves out the noise on the minimiser, see `with_output`.
-    delta : float
-        In [0, 1).
-    adjacency : {"replace_one", "add_remove", "zero_out"}
-        Neighbour relation.
+    - `event`: The event. The price leaves out the noise on the minimiser, see `with_output`.
+    - `delta`: In [0, 1).
+    - `adjacency`: {"replace_one", "add_remove", "zero_out"}. Neighbour relation.
     """
     if delta == 0:
         return math.inf
@@ -89,14 +79,9 @@ def delta_of(freedom: int, shift: float, epsilon: float) -> float:
 
     The integral is computed by Gauss-Legendre quadrature.
 
-    Parameters
-    ----------
-    freedom : int
-        Degrees of freedom of the chi variable, >= 1.
-    shift : float
-        m of the module's Z(k, m), > 0.
-    epsilon : float
-        The epsilon at which delta is wanted.
+    - `freedom`: Degrees of freedom of the chi variable, >= 1.
+    - `shift`: m of the module's Z(k, m), > 0.
+    - `epsilon`: The epsilon at which delta is wanted.
     """
     start = max(0.0, (epsilon - shift**2 / 2) / shift)
     half = (max(start, math.sqrt(freedom)) + REACH - start) / 2

@@ -28,10 +28,7 @@ from dplangevin.privacy.events import Adjacency
 class Pair(Protocol):
     """A dominating pair (P, Q), described by a coordinate x.
 
-    Attributes
-    ----------
-    symmetric : bool
-        If True, only losses above 0 are those of the pair; see `GaussianMixtures`.
+    - `symmetric`: If True, only losses above 0 are those of the pair; see `GaussianMixtures`.
     """
 
     @property
@@ -87,14 +84,9 @@ class GaussianMixtures:
     larger of both directions, because rate delta_mu(log(1 + (exp(e) - 1)/rate)) bounds either (Balle, Barthe,
     Gaboardi 2018, Theorem 11).
 
-    Attributes
-    ----------
-    rate : float
-        Sampling rate in (0, 1].
-    first, second : float
-        Means of the shifted components of P and of Q.
-    symmetric : bool
-        Whether the profile is mirrored, see above.
+    - `rate`: Sampling rate in (0, 1].
+    - `first`, `second`: Means of the shifted components of P and of Q.
+    - `symmetric`: Whether the profile is mirrored, see above.
     """
 
     rate: float
@@ -191,12 +183,8 @@ class BoundedRange:
     p_t = (1 - exp(t - eta))/(1 - exp(-eta)). Then delta(e) = sup_t p_t (1 - exp(e - t)), attained at
     t = (eta + e)/2.
 
-    Attributes
-    ----------
-    eta : float
-        The bounded range.
-    symmetric : bool
-        False, see `Pair`.
+    - `eta`: The bounded range.
+    - `symmetric`: False, see `Pair`.
     """
 
     eta: float
@@ -236,16 +224,10 @@ class BoundedRange:
 class Atoms:
     """A pair whose loss takes finitely many values, which `composition` puts on its own grid.
 
-    Attributes
-    ----------
-    loss : ndarray, shape (n,)
-        The values of L, increasing.
-    mass : ndarray, shape (n,)
-        Their probabilities under P.
-    infinity : float
-        Probability under P of an infinite loss.
-    symmetric : bool
-        False, see `Pair`.
+    - `loss`: shape (n,). The values of L, increasing.
+    - `mass`: shape (n,). Their probabilities under P.
+    - `infinity`: Probability under P of an infinite loss.
+    - `symmetric`: False, see `Pair`.
     """
 
     loss: np.ndarray
@@ -280,12 +262,8 @@ def without_replacement(rate: float, mu: float) -> GaussianMixtures:
     pair (0, -mu). So neither dominates, and gradients can take either direction in any step. In a random
     search over compositions of the three pairs none cost more than (mu, 0) alone.
 
-    Parameters
-    ----------
-    rate : float
-        batch/records in (0, 1].
-    mu : float
-        mu of the Gaussian mechanism under replace_one.
+    - `rate`: batch/records in (0, 1].
+    - `mu`: mu of the Gaussian mechanism under replace_one.
     """
     return GaussianMixtures(rate, mu, 0.0, symmetric=rate < 1)
 
@@ -295,14 +273,9 @@ def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> list[
 
     Under replace_one there is one pair, because both directions are alike.
 
-    Parameters
-    ----------
-    rate : float
-        Sampling rate in (0, 1].
-    noise_multiplier : float
-        > 0.
-    adjacency : {"replace_one", "add_remove", "zero_out"}
-        Neighbour relation.
+    - `rate`: Sampling rate in (0, 1].
+    - `noise_multiplier`: > 0.
+    - `adjacency`: {"replace_one", "add_remove", "zero_out"}. Neighbour relation.
     """
     mu = 1 / noise_multiplier
     if adjacency == "replace_one":
@@ -335,12 +308,8 @@ def sampled_epsilon(rate: float, mu: float, delta: float) -> float:
     e >= 0. It is also the profile of a subset of fixed size under replace_one (Balle, Barthe, Gaboardi 2018,
     Theorem 11).
 
-    Parameters
-    ----------
-    rate : float
-        In (0, 1).
-    mu : float
-        mu of the Gaussian mechanism.
+    - `rate`: In (0, 1).
+    - `mu`: mu of the Gaussian mechanism.
     """
     share = delta / rate * (1 - 8 * UNIT)
     inner = epsilon_of(mu, share) if share < 1 else 0.0
@@ -362,12 +331,8 @@ def replaced_epsilon(rate: float, mu: float, delta: float) -> float:
     where delta_mu[a] is `analytic_gaussian.delta_of` as a function of a. The terms are positive. The root is
     sought in x.
 
-    Parameters
-    ----------
-    rate : float
-        In (0, 1).
-    mu : float
-        1/(noise multiplier).
+    - `rate`: In (0, 1).
+    - `mu`: 1/(noise multiplier).
     """
     if not delta / rate < 1:
         return 0.0

@@ -65,14 +65,9 @@ def trivial(event: DpEvent, delta: float) -> float | None:
 def refuse(name: str, event: DpEvent, reason: str = "") -> ValueError:
     """Return the error for an event that accountant `name` has no theorem for.
 
-    Parameters
-    ----------
-    name : str
-        Name of the accountant, or of an attack.
-    event : DpEvent
-        The event, which the message shows.
-    reason : str
-        What the message says after a semicolon; "" for nothing.
+    - `name`: Name of the accountant, or of an attack.
+    - `event`: The event, which the message shows.
+    - `reason`: What the message says after a semicolon; "" for nothing.
     """
     message = f"{name} cannot price {type(event).__name__}: {event!r}"
     return ValueError(f"{message}; {reason}" if reason else message)
@@ -104,14 +99,9 @@ def nearby(event: DpEvent, delta: float, price: Callable[[DpEvent, float], float
     Where the two sides nearly touch, iteration would take thousands of steps. Their difference is convex. So
     it is minimised, and Brent's method finds the root below the minimum.
 
-    Parameters
-    ----------
-    event : DpEvent
-        The event.
-    delta : float
-        In [0, 1).
-    price : callable
-        Maps the inner event and a delta to an epsilon.
+    - `event`: The event.
+    - `delta`: In [0, 1).
+    - `price`: Maps the inner event and a delta to an epsilon.
     """
     if not isinstance(event, NearbyDpEvent):
         return None

@@ -94,16 +94,10 @@ def repeated(renyi: np.ndarray, mean: float, shape: float) -> np.ndarray:
     best order b. Poisson (Theorem 6): r(a) + mean d + log(mean)/(a - 1), where one run is (e, d)-DP with
     exp(e) = 1 + 1/(a - 1).
 
-    Parameters
-    ----------
-    renyi : ndarray, shape (K,)
-        r of one run, at ORDERS.
-    mean, shape : float
-        Law of the number of runs, see `selection`.
+    - `renyi`: shape (K,). r of one run, at ORDERS.
+    - `mean`, `shape`: Law of the number of runs, see `selection`.
 
-    References
-    ----------
-    Papernot, Steinke (2022), Theorems 2 and 6.
+    Source: Papernot, Steinke (2022), Theorems 2 and 6.
     """
     check_runs(mean, shape)
     alike = math.log(mean) / (ORDERS - 1)
@@ -148,23 +142,12 @@ def without_replacement(rate: float, multiplier: float, orders: np.ndarray) -> n
 
     Above order 256 the minimum is its second argument, as in dp_accounting.
 
-    Parameters
-    ----------
-    rate : float
-        Sampling rate q.
-    multiplier : float
-        Noise multiplier s, relative to the sensitivity.
-    orders : ndarray of int, shape (K,)
-        alpha >= 2.
+    - `rate`: Sampling rate q.
+    - `multiplier`: Noise multiplier s, relative to the sensitivity.
+    - `orders`: shape (K,). alpha >= 2.
+    - returns: shape (K,): (alpha - 1) times the divergence.
 
-    Returns
-    -------
-    ndarray, shape (K,)
-        (alpha - 1) times the divergence.
-
-    References
-    ----------
-    Wang, Balle, Kasiviswanathan (2019), Theorem 27.
+    Source: Wang, Balle, Kasiviswanathan (2019), Theorem 27.
     """
     i = np.arange(2, int(orders.max()) + 1)
     crude = math.log(2) + i * (i - 1) / (2 * multiplier**2)

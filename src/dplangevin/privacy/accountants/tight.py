@@ -62,12 +62,8 @@ BEST = "curve of one run"
 class Price(NamedTuple):
     """An epsilon, and the argument that gave it.
 
-    Attributes
-    ----------
-    epsilon : float
-        The proven epsilon.
-    accountant : str
-        Name of the argument.
+    - `epsilon`: The proven epsilon.
+    - `accountant`: Name of the argument.
     """
 
     epsilon: float

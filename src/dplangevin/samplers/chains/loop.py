@@ -69,13 +69,10 @@ class Langevin:
     The potential is ``U = sum of losses + n l2/2 ||theta||^2``.  The estimate of its gradient is
     ``(n/tau) G_t + n l2 theta``.  The noise of the update is already in G_t.
 
-    Attributes
-    ----------
-    dynamics : Dynamics of `dplangevin.samplers.kernels`.
-    start : function (theta, generator) -> the parts of the first state that follow theta.
-    step_size : Tensor (T, E, 1), step sizes for U.
-    share : float, n/tau.
-    precision : Tensor (E, 1), n l2.
+    - `start`: function (theta, generator) -> the parts of the first state that follow theta.
+    - `step_size`: (T, E, 1), step sizes for U.
+    - `share`: n/tau.
+    - `precision`: (E, 1), n l2.
     """
 
     dynamics: Dynamics
@@ -120,32 +117,19 @@ def run(
 ) -> Tensor:
     """Run the chains, and return theta after the steps in `Chain.keep`.
 
-    Parameters
-    ----------
-    problem : Problem
-    chains : sequence of Chain, E of them, with equal numbers of steps, batch sizes and `keep`.
-    seeds : int, S.
-    rng : generator of all draws.
-    schemes : set of str, the sampling schemes that the random stream is drawn for; by default those of
-        `chains`.  With the same `schemes`, a chain sees the same rows and noise, whichever chains run beside
-        it.  A given set also draws the noise of a random start.
-    start : Tensor (S, E, d), theta_0; by default the problem's.
-    kernel : Kernel; by default gradient descent with momentum (`Descent`).
-    observe : Observer, which sees every step.
-    checkpoint : Checkpoint, where the state is saved from time to time.  A run that finds a saved state
-        continues from it, and its result is the same to the byte.
-    drawn_in : torch.dtype, precision in which the noise is drawn, see `random.noise`.
-
-    Returns
-    -------
-    Tensor (S, E, kept, d)
-
-    Raises
-    ------
-    ValueError
-        If the chains cannot share minibatches, if `clip` or `mean_clip` is not positive, or if a network's
-        chain diverges (the message names the step).  A linear model's chain that diverges ends in nan,
-        without an error.
+    - `chains`: E of them, with equal numbers of steps, batch sizes and `keep`.
+    - `seeds`: S.
+    - `rng`: generator of all draws.
+    - `schemes`: the sampling schemes that the random stream is drawn for; by default those of `chains`. With the same
+      `schemes`, a chain sees the same rows and noise, whichever chains run beside it. A given set also draws the
+      noise of a random start.
+    - `start`: (S, E, d), theta_0; by default the problem's.
+    - `kernel`: Kernel; by default gradient descent with momentum (`Descent`).
+    - `observe`: Observer, which sees every step.
+    - `checkpoint`: where the state is saved from time to time. A run that finds a saved state continues from it, and
+      its result is the same to the byte.
+    - `drawn_in`: precision in which the noise is drawn, see `random.noise`.
+    - returns: (S, E, kept, d)
     """
     full_float32()
     plain = (
@@ -259,11 +243,9 @@ def run(
 def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
     """Return at most `samples` step numbers (1-based), evenly spaced after the burn-in, with the last step.
 
-    Parameters
-    ----------
-    steps : int >= 1, number of steps of the chain.
-    burn_in : float in [0, 1), share of the steps that is left out at the start.
-    samples : int >= 1
+    - `steps`: >= 1, number of steps of the chain.
+    - `burn_in`: in [0, 1), share of the steps that is left out at the start.
+    - `samples`: >= 1
     """
     first = math.floor(burn_in * steps)
     return tuple(sorted({first + math.ceil((steps - first) * (i + 1) / samples) for i in range(samples)}))

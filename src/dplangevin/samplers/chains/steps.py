@@ -31,11 +31,9 @@ class Steps:
     * "li2019": ``eta_k = eta_0 (k + 1)^(-1/3)``.
     * "ryffel2022": ``eta_k = 1/(1/eta_0 + l2 k/2)`` (section 5.2, where ``eta_0 = 1/(2 beta)``).
 
-    Attributes
-    ----------
-    step : float > 0, the first step size times the unit.
-    unit : "absolute", "smoothness" or "mean_smoothness".
-    schedule : "constant", "cosine", "li2019" or "ryffel2022".
+    - `step`: > 0, the first step size times the unit.
+    - `unit`: "absolute", "smoothness" or "mean_smoothness".
+    - `schedule`: "constant", "cosine", "li2019" or "ryffel2022".
     """
 
     step: float
@@ -63,12 +61,9 @@ class Steps:
     def sizes(self, facts: Facts, steps: int, l2: float = 0.0, factor: float = 1.0) -> Tensor:
         """Return the step sizes eta_k, ``(T,)`` in float64.
 
-        Parameters
-        ----------
-        facts : Facts of the problem.
-        steps : int, T.
-        l2 : float, ridge of the mean loss.
-        factor : float, by which all step sizes are multiplied.
+        - `steps`: T.
+        - `l2`: ridge of the mean loss.
+        - `factor`: float, by which all step sizes are multiplied.
         """
         first = self.first(facts, l2) * factor
         k = torch.arange(steps, dtype=torch.float64)

@@ -12,10 +12,8 @@ from typing import Any, NamedTuple
 class Dynamics(NamedTuple):
     """A Markov kernel.
 
-    Attributes
-    ----------
-    init : function (theta, ...) -> state.
-    step : function (state, ...) -> state.
+    - `init`: function (theta, ...) -> state.
+    - `step`: function (state, ...) -> state.
     """
 
     init: Callable[..., Any]

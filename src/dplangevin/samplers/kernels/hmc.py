@@ -14,12 +14,10 @@ Potential = Callable[[Tensor], tuple[Tensor, Tensor]]
 class HmcState(NamedTuple):
     """The state of HMC.
 
-    Attributes
-    ----------
-    theta : Tensor (S, C, d).
-    potential : Tensor (S, C), U(theta).
-    gradient : Tensor (S, C, d), of U at theta.
-    accepted : Tensor (S, C), acceptance probability of the last step.
+    - `theta` (S, C, d).
+    - `potential`: (S, C), U(theta).
+    - `gradient`: (S, C, d), of U at theta.
+    - `accepted`: (S, C), acceptance probability of the last step.
     """
 
     theta: Tensor
@@ -46,22 +44,13 @@ def reflective_hmc(potential: Potential, root: Tensor, radius: float, max_bounce
     step size is valid.  A drift that bounces more than `max_bounces` times is rejected.  The reverse of that
     drift is rejected, too, so detailed balance holds.
 
-    Parameters
-    ----------
-    potential : function theta -> (U, grad U).
-    root : Tensor (S', E, d, d), the preconditioner, symmetric: ``theta' = root p``.  See `through`.
-    radius : float; inf gives HMC without a ball.
-    max_bounces : int
+    - `potential`: function theta -> (U, grad U).
+    - `root`: (S', E, d, d), the preconditioner, symmetric: ``theta' = root p``. See `through`.
+    - `radius`: float; inf gives HMC without a ball.
+    - returns: ``init(theta)`` and ``step(state, momentum, uniform, step_size, leapfrogs)``.  momentum is standard
+      normal, ``(S, C, d)``; uniform is ``(S, C)``; step_size is ``(C,)``; leapfrogs is a number of steps.
 
-    Returns
-    -------
-    Dynamics
-        ``init(theta)`` and ``step(state, momentum, uniform, step_size, leapfrogs)``.  momentum is standard
-        normal, ``(S, C, d)``; uniform is ``(S, C)``; step_size is ``(C,)``; leapfrogs is a number of steps.
-
-    References
-    ----------
-    Neal (2011), section 5.2, for HMC; Mohasel Afshar and Domke (2015) for the reflection.
+    Source: Neal (2011), section 5.2, for HMC; Mohasel Afshar and Domke (2015) for the reflection.
     """
 
     def init(theta: Tensor) -> HmcState:
@@ -89,12 +78,9 @@ def reflective_hmc(potential: Potential, root: Tensor, radius: float, max_bounce
 def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) -> HmcState:
     """Accept or reject a proposal, chain by chain.
 
-    Parameters
-    ----------
-    old : HmcState
-    new : HmcState, the proposal; its `accepted` holds the log of the acceptance ratio.
-    failed : Tensor (S, C), True where the proposal is rejected in any case.
-    uniform : Tensor (S, C), uniform on (0, 1).
+    - `new`: the proposal; its `accepted` holds the log of the acceptance ratio.
+    - `failed`: (S, C), True where the proposal is rejected in any case.
+    - `uniform`: (S, C), uniform on (0, 1).
     """
     log_ratio = torch.where(failed | ~new.accepted.isfinite(), -torch.inf, new.accepted)
     take = uniform.to(log_ratio.dtype).log() < log_ratio
@@ -111,18 +97,12 @@ def drift_in_ball(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Move theta by ``t root p`` for a given time t, with mirror reflection at the sphere.
 
-    Parameters
-    ----------
-    theta, p : Tensor (S, C, d), position and momentum.
-    root : Tensor (S', E, d, d), see `reflective_hmc`.
-    time : Tensor (C, 1), t.
-    radius : float, of the ball; inf for none.
-    max_bounces : int
-
-    Returns
-    -------
-    theta, p : Tensor (S, C, d)
-    lost : Tensor (S, C), True where `max_bounces` reflections did not suffice.
+    - `theta`, `p`: (S, C, d), position and momentum.
+    - `root`: (S', E, d, d), see `reflective_hmc`.
+    - `time`: (C, 1), t.
+    - `radius`: float, of the ball; inf for none.
+    - returns `theta, p`: (S, C, d)
+    - returns `lost`: (S, C), True where `max_bounces` reflections did not suffice.
     """
     if radius == float("inf"):
         return theta + time * through(root, p), p, torch.zeros_like(theta[..., 0], dtype=torch.bool)

@@ -11,13 +11,10 @@ from dplangevin.samplers.kernels import Dynamics
 class SgfsState(NamedTuple):
     """The state of SGFS.
 
-    Attributes
-    ----------
-    theta : Tensor (S, C, d).
-    fisher : Tensor (S, C, d, d), estimated Fisher information of one record, positive semi-definite.  S or C
-        is replaced by 1 where chains share it.
-    cholesky : Tensor, Cholesky factor of the last step's P, of the shape of `fisher`; None before the first
-        step.
+    - `theta` (S, C, d).
+    - `fisher`: (S, C, d, d), estimated Fisher information of one record, positive semi-definite. S or C is replaced
+      by 1 where chains share it.
+    - `cholesky`: Cholesky factor of the last step's P, of the shape of `fisher`; None before the first step.
     """
 
     theta: Tensor
@@ -42,29 +39,15 @@ def sgfs(factor: Tensor, records: int, batch: int) -> Dynamics:
     Differs: the printed update is ``theta + 2 P^-1 (...)``, which fits the gradient of the log-posterior.
     Eq. 4.1 defines l and r as minus logarithms.  So the gradient here is that of U, and the sign is minus.
 
-    Parameters
-    ----------
-    factor : Tensor (d, d), F, of full rank, public.  It may have a wider type than theta, like I.
-    records, batch : int, N and tau, with tau in 1..N.
+    - `factor`: (d, d), F, of full rank, public. It may have a wider type than theta, like I.
+    - `records`, `batch`: N and tau, with tau in 1..N.
+    - returns: ``init(theta, fisher)`` and ``step(state, gradient, noise, step_size, covariance, rate)``.  gradient is
+      an estimate of grad U, and noise is added to it; both are ``(S, C, d)``.  step_size is eta, ``(C, 1)``.
+      covariance is V, the minibatch's covariance of gradients.  It has the shape of I, is positive semi-definite, and
+      must be private if the chain is to be private.  rate is kappa, ``(C, 1)``, in [0, 1].  Without covariance and
+      rate, kappa is 0 and P stays as it was, which needs an unchanged step size.
 
-    Returns
-    -------
-    Dynamics
-        ``init(theta, fisher)`` and ``step(state, gradient, noise, step_size, covariance, rate)``.  gradient
-        is an estimate of grad U, and noise is added to it; both are ``(S, C, d)``.  step_size is eta,
-        ``(C, 1)``.  covariance is V, the minibatch's covariance of gradients.  It has the shape of I, is
-        positive semi-definite, and must be private if the chain is to be private.  rate is kappa, ``(C, 1)``,
-        in [0, 1].  Without covariance and rate, kappa is 0 and P stays as it was, which needs an unchanged
-        step size.
-
-    Raises
-    ------
-    ValueError
-        If batch is outside 1..records, or if factor is not square.
-
-    References
-    ----------
-    wang2015, Algorithm 4; Ahn, Korattikara and Welling (2012).
+    Source: wang2015, Algorithm 4; Ahn, Korattikara and Welling (2012).
     """
     if not 0 < batch <= records:
         raise ValueError(f"batch must be in 1..{records} (records), not {batch}")

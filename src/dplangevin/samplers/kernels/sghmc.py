@@ -26,25 +26,12 @@ def sghmc(friction: float | Tensor) -> Dynamics:
     Here b is the caller's estimate of the noise in the gradient itself; b = 0 for an exact gradient.  On a
     quadratic of curvature h the update is stable while ``eta h < a``.
 
-    Parameters
-    ----------
-    friction : float or Tensor (C, 1), a in (0, 1).
+    - `friction`: float or Tensor (C, 1), a in (0, 1).
+    - returns: ``init(theta, velocity)`` and ``step(state, gradient, noise, step_size)``.  gradient is an estimate of
+      grad U, and noise is added to the velocity; both are ``(S, C, d)``.  noise is None if the gradient contains it.
+      step_size is eta, ``(C, 1)``.
 
-    Returns
-    -------
-    Dynamics
-        ``init(theta, velocity)`` and ``step(state, gradient, noise, step_size)``.  gradient is an estimate of
-        grad U, and noise is added to the velocity; both are ``(S, C, d)``.  noise is None if the gradient
-        contains it.  step_size is eta, ``(C, 1)``.
-
-    Raises
-    ------
-    ValueError
-        If friction is outside (0, 1).
-
-    References
-    ----------
-    wang2015, eq. 4.4; Chen, Fox and Guestrin (2014).
+    Source: wang2015, eq. 4.4; Chen, Fox and Guestrin (2014).
     """
     if not bool(((torch.as_tensor(friction) > 0) & (torch.as_tensor(friction) < 1)).all()):
         raise ValueError(f"friction must be in (0, 1), not {friction}")

@@ -19,15 +19,10 @@ def sgld() -> Dynamics:
     With ``z ~ N(0, eta)``, as printed in wang2015, the chain targets exp(-2U).  With ``z ~ N(0, 2 eta)`` it
     targets exp(-U).
 
-    Returns
-    -------
-    Dynamics
-        ``init(theta)`` and ``step(state, gradient, noise, step_size)``.  gradient is an estimate of grad U,
-        and noise is z; both are ``(S, C, d)``.  step_size is eta, ``(C, 1)``.
+    - returns: ``init(theta)`` and ``step(state, gradient, noise, step_size)``.  gradient is an estimate of grad U,
+      and noise is z; both are ``(S, C, d)``.  step_size is eta, ``(C, 1)``.
 
-    References
-    ----------
-    Welling and Teh (2011); wang2015, eq. 4.1 and Algorithm 2.
+    Source: Welling and Teh (2011); wang2015, eq. 4.1 and Algorithm 2.
     """
 
     def step(state: SgldState, gradient: Tensor, noise: Tensor, step_size: Tensor) -> SgldState:

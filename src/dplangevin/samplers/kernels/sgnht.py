@@ -31,15 +31,10 @@ def sgnht() -> Dynamics:
     Differs: the printed equation has ``u_{t-1}`` for ``v_{t-1}`` and ``grad(theta_s)`` for
     ``grad(theta_{t-1})``.  The equation above follows eq. 4.4 instead.
 
-    Returns
-    -------
-    Dynamics
-        ``init(theta, velocity, thermostat)`` and ``step(state, gradient, noise, step_size)``.  noise is None
-        if the gradient contains it.  Shapes are those of `sghmc.sghmc`.
+    - returns: ``init(theta, velocity, thermostat)`` and ``step(state, gradient, noise, step_size)``.  noise is None
+      if the gradient contains it.  Shapes are those of `sghmc.sghmc`.
 
-    References
-    ----------
-    wang2015, eq. 4.5; Ding et al. (2014).
+    Source: wang2015, eq. 4.5; Ding et al. (2014).
     """
 
     def step(state: SgnhtState, gradient: Tensor, noise: Tensor | None, step_size: Tensor) -> SgnhtState:

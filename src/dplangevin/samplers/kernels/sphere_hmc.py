@@ -29,18 +29,11 @@ def sphere_hmc(potential: Potential, root: Tensor, radius: float) -> Dynamics:
     This measure is ``sqrt(q^T S q)`` times the uniform one, up to a constant.  The kernel adds
     ``log(q^T S q)/2`` to the potential to correct for it.
 
-    Parameters
-    ----------
-    potential : function theta -> (U, grad U), on the ball.
-    root : Tensor (S', E, d + 2, d + 2), symmetric, see `reflective_hmc`.
-    radius : float, of the ball, finite.
-
-    Returns
-    -------
-    Dynamics
-        State and arguments are those of `reflective_hmc`, with two exceptions.  ``theta`` is the point q on
-        the sphere, ``(S, C, d + 2)``.  The momentum has d + 2 coordinates, and `step` projects it to the
-        tangent space.
+    - `potential`: function theta -> (U, grad U), on the ball.
+    - `root`: (S', E, d + 2, d + 2), symmetric, see `reflective_hmc`.
+    - `radius`: float, of the ball, finite.
+    - returns: State and arguments are those of `reflective_hmc`, with two exceptions.  ``theta`` is the point q on
+      the sphere, ``(S, C, d + 2)``.  The momentum has d + 2 coordinates, and `step` projects it to the tangent space.
     """
     d = root.shape[-1] - 2
 
