@@ -1,6 +1,6 @@
 """Speed and memory of this project against its peers: python benchmarks/bench.py [--only NAME] [--write].
 
-Every benchmark runs in a process of its own with a pinned number of threads; docs/speed.md says what each row means.
+Every benchmark runs in a process of its own with a pinned number of threads. benchmarks/README.md explains the rows.
 """
 
 import argparse
@@ -10,13 +10,9 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from machine import describe
-from measure import ROOT, Options, Row, arguments, isolated, table, timed
+from measure import ROOT, Options, Row, arguments, describe, isolated, table, timed
 
-BENCHMARKS = (
-    *("objpert", "dp_sgld", "chains", "growth", "kernels", "grid", "sampler", "limits", "calibration"),
-    *("composition", "attack", "networks", "extraction", "softmax_heads", "own_table", "cluster", "noop"),
-)
+BENCHMARKS = "objpert", "chains", "composition", "networks", "cluster", "noop"
 FILE = ROOT / "benchmarks/results.md"
 TITLE = "# Benchmarks\n\nMade by `python benchmarks/bench.py --write`; README.md beside this file explains the rows.\n"
 
@@ -40,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--runs", type=int, default=5, help="repetitions that a median is taken of (default: 5)"
     )
     args = arguments(parser, argv)
-    options = Options(args.threads, args.runs, args.full, args.scale, args.write)
+    options = Options(args.threads, args.runs, args.full, args.scale)
     for name in [args.only] if args.only else BENCHMARKS:
         print(f"{name} ...", file=sys.stderr, flush=True)
         found, taken = timed(partial(isolated, args.threads, rows, name, options))

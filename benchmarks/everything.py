@@ -17,8 +17,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 import yaml
-from machine import describe
-from measure import ROOT, arguments
+from measure import ROOT, arguments, describe
 
 from dplangevin.pipeline.cache import RECOMPUTE
 from dplangevin.pipeline.config import load

@@ -22,13 +22,12 @@ from typing import Any, NamedTuple
 import adult
 import torch
 from chains import BATCH, CLIP, STEPS, closed_form, jax_steps
-from extraction import Extraction
 from hydra.utils import instantiate
-from machine import describe
-from measure import ROOT, medians, timed
+from measure import ROOT, describe, medians, timed
 
 from dplangevin import random
 from dplangevin.backbones import network as backbone_of
+from dplangevin.backbones.features import Extraction
 from dplangevin.backbones.pretrain import Session, initialise
 from dplangevin.device import CPU, drawing, named
 from dplangevin.methods import released

@@ -1,24 +1,29 @@
-"""What the benchmarks share: command line, rows of the table, timing, and processes with a pinned number of threads."""
+"""What the benchmarks share: command line, machine, rows of the table, timing, processes with pinned threads."""
 
 import os
+import platform
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple, ParamSpec, TypeVar
 
-from machine import cores
+from dplangevin.pipeline.environment import processor
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[1]
 PINS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+PACKAGES = (
+    *("torch", "numpy", "scipy", "scikit-learn", "arviz", "dvc", "opacus", "jax", "jax_privacy", "optax"),
+    *("dp-accounting", "riskcal", "prv-accountant", "pld-accounting"),
+)
 BUSY = 0.5  # load average; above it a warning
 
 
@@ -44,14 +49,36 @@ def arguments(parser: ArgumentParser, argv: Sequence[str] | None) -> Namespace:
     return args
 
 
+def describe(threads: int, scale: str) -> str:
+    """Processor, cores, memory, threads and versions, as Markdown lines without a date."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    packages = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
+    return (
+        f"CPU: {processor()}, {cores()} cores for this process, {memory:.0f} GB of memory.\n"
+        f"Threads: {threads} for torch and BLAS, unless a row says otherwise. Scale: {scale}.\n"
+        f"Versions: Python {platform.python_version()}, {packages}."
+    )
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(absent)"
+
+
 class Options(NamedTuple):
-    """threads, runs, write: as on the command line; full: nothing extrapolated; scale: a file of conf/scale/."""
+    """threads, runs: as on the command line; full: nothing extrapolated; scale: a file of conf/scale/."""
 
     threads: int
     runs: int
     full: bool
     scale: str
-    write: bool = False
 
 
 class Row(NamedTuple):
@@ -104,22 +131,7 @@ def isolated(threads: int, function: Callable[P, T], *args: P.args, **kwargs: P.
     """
     os.environ.update(dict.fromkeys(PINS, str(threads)))
     with ProcessPoolExecutor(1, get_context("spawn"), initializer=pin, initargs=(threads,)) as pool:
-        return pool.submit(_alone, partial(function, *args, **kwargs)).result()
-
-
-def _alone(call: Callable[[], T]) -> T:
-    try:
-        return call()
-    finally:
-        end_workers()
-
-
-def end_workers() -> None:
-    """End the processes that joblib keeps for a next call: their parent would wait for them for minutes."""
-    if "joblib" in sys.modules:
-        from joblib.externals.loky import get_reusable_executor
-
-        get_reusable_executor(reuse=True).shutdown(wait=True)
+        return pool.submit(function, *args, **kwargs).result()
 
 
 def pin(threads: int) -> None:

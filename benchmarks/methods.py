@@ -12,8 +12,7 @@ from statistics import median
 
 import pandas as pd
 from hydra.utils import instantiate
-from machine import describe
-from measure import ROOT, arguments, isolated, seconds
+from measure import ROOT, arguments, describe, isolated, seconds
 
 from dplangevin import random
 from dplangevin.data import Dataset

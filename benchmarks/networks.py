@@ -12,7 +12,6 @@ from statistics import median
 import torch
 from measure import Options, Row, isolated, verdict
 from network_steps import BATCH, JAX, MODES, Step, jax_sides, other_ways, private, rounding, sides
-from roofline import shares, work
 
 NETWORKS = "tanh", "li2019"
 RATIO = 1.3  # to the non-private step, that is asked for
@@ -41,9 +40,6 @@ def of(name: str, options: Options) -> list[Row]:
     lean = {mode: best(memory, mode) for mode in MODES}
     how = (
         f"processor time, median of {ROUNDS * options.runs} steps in turns, the better memory format of each"
-    )
-    counts = "; ".join(
-        f"{who} {work(step)}" for who, step in steps.items() if who in ("ours", "plain, channels last")
     )
     rounded = [
         Row(
@@ -75,7 +71,7 @@ def of(name: str, options: Options) -> list[Row]:
             f"<= {RATIO} times",
             verdict(ours / plain <= RATIO),
             "1",
-            f"{how}; {counts}; ours goes to {shares(steps['ours'])}",
+            how,
         ),
         Row(
             f"private step, network {name}, against Opacus",
