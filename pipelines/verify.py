@@ -47,7 +47,7 @@ from dplangevin.pipeline.sweep import SweepTasks, sweep, tables
 
 # the largest move of `--quick`, relative to the value
 CLOSE = {"prices": 1e-6, "first steps": 1e-3, "one task": 1e-3}
-LONG = re.compile("brackets|canaries.*|coverage|li2019_fig.|ops_distance|wang2015_fig2")
+LONG = re.compile("brackets|coverage|li2019_fig.|ops_distance|wang2015_fig2")
 ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 
 

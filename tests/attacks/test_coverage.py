@@ -13,7 +13,7 @@ import torch
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import binomtest
 
-from dplangevin.attacks import audit, one_run
+from dplangevin.attacks import audit
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.profiles import sampled_epsilon
 
@@ -126,73 +126,6 @@ def test_a_bound_at_too_low_a_confidence_is_caught() -> None:
     for _ in range(AUDITS):
         above += audit.known_ratio(*known.draw(rng, RUNS), DELTA, generator, 0.85) > known.epsilon
     assert least(above, "at 85 %") > ERROR
-
-
-# one run
-
-
-CANARIES = 400
-
-
-def scores(mu: float, included: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    return mu * included + rng.normal(size=included.shape)
-
-
-@pytest.mark.parametrize("guesses", [40, 200, CANARIES])
-@pytest.mark.parametrize(("name", "delta"), [("response", 0.0), ("gaussian", 1e-3)])
-def test_one_run_exceeds_the_truth_in_at_most_five_per_cent(name: str, delta: float, guesses: int) -> None:
-    """Of independent canaries: the worst case of randomised response, and the Gaussian mechanism of mu = 1."""
-    rng, above, found = np.random.default_rng(11), 0, []
-    truth = 1.0 if name == "response" else epsilon_of(1.0, delta)
-    for _ in range(AUDITS):
-        included = rng.random(CANARIES) < 0.5
-        if name == "response":
-            right = rng.random(CANARIES) < 1 / (1 + math.exp(-truth))
-            seen = np.where(right, included, ~included) + rng.random(CANARIES) / 2
-        else:
-            seen = scores(1.0, included, rng)
-        found.append(one_run.one_run(seen, included, delta, guesses).epsilon)
-        above += found[-1] > truth
-    print(f"mean {np.mean(found):.3f} of {truth:.3f}")
-    assert least(above, f"{name}, {guesses} guesses") <= ERROR
-
-
-def test_one_run_shows_half_the_noise() -> None:
-    """Planted: the mechanism claims mu = 1/2 and has mu = 1."""
-    rng = np.random.default_rng(3)
-    included = rng.random(100_000) < 0.5
-    claimed = epsilon_of(0.5, 1e-6)
-    assert one_run.one_run(scores(0.25, included, rng), included, 1e-6, 2_000).epsilon <= claimed
-    assert one_run.one_run(scores(1.0, included, rng), included, 1e-6, 2_000).epsilon > claimed
-
-
-@pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-3])
-@pytest.mark.parametrize(("correct", "guesses"), [(20, 20), (60, 100), (99, 100), (380, 400)])
-def test_the_tail_grows_with_epsilon_where_it_decides(correct: int, guesses: int, delta: float) -> None:
-    """So bisection finds the smallest epsilon that is not rejected."""
-    tails = np.array([one_run.tail(correct, guesses, 400, e, delta) for e in np.linspace(0, 12, 400)])
-    low = tails < 0.3
-    assert low[0]
-    assert not low[int(np.argmin(low)) :].any()
-    assert (np.diff(tails[low]) >= 0).all()
-
-
-def test_the_tail_is_that_of_the_binomial_law_without_delta() -> None:
-    """And delta can only add to it; by hand for two guesses of two canaries, both right."""
-    assert one_run.tail(2, 2, 2, 0.0, 0.0) == pytest.approx(0.25)
-    by_hand = 0.25 + 4 * 0.01 * max(0.75 - 0.25, (1 - 0.25) / 2)
-    assert one_run.tail(2, 2, 2, 0.0, 0.01) == pytest.approx(by_hand)
-
-
-def test_wrong_canaries_are_named() -> None:
-    both = np.zeros(10), np.zeros(10, dtype=bool)
-    for guesses in (0, 3, 12):
-        with pytest.raises(ValueError, match=f"guesses = {guesses} must be even"):
-            one_run.one_run(*both, 0.0, guesses)
-    with pytest.raises(ValueError, match="one number for each canary"):
-        one_run.one_run(both[0], both[1][:5], 0.0, 4)
-    with pytest.raises(ValueError, match="scores hold nan"):
-        one_run.one_run(np.full(10, np.nan), both[1], 0.0, 4)
 
 
 # the ratio

@@ -1,13 +1,11 @@
 """The attack on the price of an event: near the price of every private method, and above it only with a fault."""
 
-import math
 from functools import cache
 from typing import Any
 
 import attr
 import numpy as np
 import pytest
-import torch
 from composed import parameters
 from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, NoOpDpEvent, SelfComposedDpEvent
 from hydra.utils import instantiate
@@ -15,15 +13,12 @@ from quick import sample
 from scipy.special import logsumexp
 
 from dplangevin import random
-from dplangevin.attacks import fits, network, posterior, worst
+from dplangevin.attacks import fits, posterior, worst
 from dplangevin.attacks.audit import known_ratio
-from dplangevin.attacks.one_run import one_run
 from dplangevin.attacks.quadrature import drawn, epsilon_of
 from dplangevin.library import facts
-from dplangevin.methods import Execution
 from dplangevin.methods.registry import METHODS
 from dplangevin.papers.analyses.brackets import Brackets
-from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import (
@@ -45,7 +40,6 @@ NAMES = [
     "dp_sgd on random allocation",
     "dp_sgld_ryffel2022 minibatches",
 ]
-NETWORKS = ["dp_sgd network", "dp_sgld_li2019 network"]
 RUNS = 100_000
 DELTA = 1e-4
 HALVED = {  # attribute of a mechanism's noise -> what half the noise makes of it
@@ -96,7 +90,6 @@ def of(name: str, epsilon: float = 1.0) -> tuple[DpEvent, Any]:
 def test_every_private_method_is_in_the_analysis_with_the_settings_of_its_class() -> None:
     asked = analysis()
     assert set(asked.methods) == set(NAMES)
-    assert set(asked.networks) == set(NETWORKS)
     other = {name for name in set(NAMES) & set(METHODS) if asked.methods[name] != METHODS[name]()}
     assert other == {"dp_sgld_ryffel2022"}  # full batches and a known start
 
@@ -190,33 +183,3 @@ def test_draws_from_a_law_show_its_epsilon() -> None:
     first, second = drawn(law, RUNS, random.generator(0, "law"))
     found = known_ratio(first, second, 1e-2, random.generator(1, "law"))
     assert 0.95 * truth < found <= truth
-
-
-# canaries in one run of a network
-
-
-def separation(scores: np.ndarray, included: np.ndarray) -> float:
-    inside, outside = scores[included], scores[~included]
-    return float((inside.mean() - outside.mean()) / math.sqrt((inside.var() + outside.var()) / 2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NETWORKS)
-def test_one_run_of_a_network_shows_its_canaries_and_too_little_noise(name: str) -> None:
-    """The scores of both kinds are as far apart as the price says; a tenth of the noise shows more than it."""
-    asked, rng = analysis(), random.generator(0, name)
-    method, included = asked.networks[name], torch.rand(asked.canaries, generator=rng) < 0.5
-    problem = network.canaries(included)
-    plan = method.plan(problem.facts, Budget(2.0, 1e-5))
-    promise = plan.guarantee
-    price = Tight().epsilon(promise.event, 1e-5, promise.adjacency)
-    (steps,) = [(leaf, count) for leaf, count in leaves(promise.event)]
-    mu = math.sqrt(steps[1]) / steps[0].event.noise_multiplier
-    for times in (1.0, 0.1):
-        spoiled = plan._replace(work=plan.work._replace(noise_std=times * plan.work.noise_std))
-        theta = method.release(problem, [spoiled], Execution(1, rng)).theta[:, 0, -1]
-        scores = network.scores(theta, asked.canaries)[0]
-        found = one_run(scores, included.numpy(), 1e-5, asked.guesses)
-        assert (found.epsilon > price) == (times < 1)
-        if times == 1:
-            assert separation(scores, included.numpy()) == pytest.approx(mu, abs=0.15)

@@ -9,7 +9,6 @@ An attack gives an attack ε (lower bound).  There are two kinds of attack.  No 
 * An attack on a *result row* uses neighbours that the row's own problem admits, through the step that trained
   it: `softmax`.  Only this result may be shown beside the accuracy of that row.
 
-`worst` finds the pair that attacks the price of an event.  `one_run` needs one run with many canaries, such
-as those of `network.canaries`.  The attacks by runs return ``(first, second)``: one statistic for every run on
-each data set, as `audit` takes them.
+`worst` finds the pair that attacks the price of an event.  The attacks by runs return ``(first, second)``: one
+statistic for every run on each data set, as `audit` takes them.
 """

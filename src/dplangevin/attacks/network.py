@@ -16,7 +16,6 @@ sqrt(2) clips, not by one.
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -79,33 +78,6 @@ def neighbours(
         made = NetworkProblem(network, x, y, x[:1], y[None, :1])
         problems.append(_pretrained(made, network.theta) if pretrained else made)
     return problems[0], problems[1]
-
-
-def canaries(included: Tensor) -> NetworkProblem:
-    """Return a data set of canaries, for `attacks.one_run`; pixel j of canary j alone is not 0.
-
-    A canary that is not included has gradient 0, as if it had been removed while n stays.  The gradients of
-    the others are all but orthogonal: they differ in the weights of the first layer that belong to their
-    pixels.
-
-    - `included`: bool Tensor (m,).
-    """
-    count = len(included)
-    shape, first = (1, 1, count), torch.zeros(HIDDEN * count)
-    network = build(
-        [{"linear": HIDDEN, "bias": False}, {"activation": "tanh"}, {"linear": 2}], shape, classes=2
-    )
-    of = chosen("add_remove").theta[HIDDEN * PIXELS :]
-    nn.utils.vector_to_parameters(torch.cat([first, of]), network.module.parameters())
-    x, y = torch.eye(count).reshape(count, *shape), included.long()
-    return NetworkProblem(network, x, y, x[:1], y[None, :1], True)
-
-
-def scores(theta: Tensor, count: int) -> np.ndarray:
-    """Return how far the last iterate ``(S, d)`` went down the gradient of each canary, ``(S, count)``."""
-    weights = theta[:, : HIDDEN * count].unflatten(-1, (HIDDEN, count))
-    sides = chosen("add_remove").theta[HIDDEN * PIXELS :][:HIDDEN]
-    return -(sides @ weights).double().numpy()
 
 
 def _pretrained(problem: NetworkProblem, theta: Tensor) -> NetworkProblem:

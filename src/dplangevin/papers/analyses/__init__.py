@@ -1,7 +1,5 @@
 """Computations that need no prepared data set, such as exact checks of theorems, samplers and attacks.
 
-`canaries` and `canaries_gan` read the raw images of MNIST, whose SHA-256 their settings state.
-
 Each module holds one analysis. An analysis is a frozen dataclass whose fields are the numbers in
 `conf/analysis/<id>.yaml`. Its work is divided into tasks ("units" in the code), and each finished task is
 cached.

@@ -1,12 +1,10 @@
 """A figure and a page of attack ε over proven ε, for every private method.
 
-Both are pure functions of the rows of `papers.analyses.brackets` and `papers.analyses.canaries`.
+Both are pure functions of the rows of `papers.analyses.brackets`.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from typing import Any
 
 import pandas as pd
@@ -24,9 +22,7 @@ COLOURS = ("#0072B2", "#009E73", "#E69F00", "#D55E00")  # of the proven ε, in i
 MARKERS = ("o", "s", "^", "D")
 TEXT = (
     "100 % means that attack and proof meet. All ε are at δ = {delta}. A linear model has 1,000 rows, and its "
-    "attacks may choose any loss that the price admits. The attack on a network is one training with many canaries. "
-    "On MNIST the networks are those of Table 1 and of the GAN of li2019, and the other records are the training "
-    "images. "
+    "attacks may choose any loss that the price admits. "
     "{exact} of {all} attacks are exact for their pair of data sets; the others have {confidence} confidence.{parts}"
 )
 PARTS = (
@@ -37,18 +33,14 @@ NOTES = (
     "The proven ε is the smallest ε that our accountants prove (upper bound). The attack ε is a lower bound. All ε are "
     "at δ = {delta}. An attack on the hypotheses has a pair of data sets that differ in one record, and may choose any "
     "loss that the price admits. With 0 runs the ε of the pair is exact. With more runs the bound of "
-    "`attacks.audit.known_ratio` has {confidence} confidence; its statistic is the exact log-likelihood ratio. An "
-    "attack on the problem is one training of a network with many canaries, and the bound of `attacks.one_run` has "
-    "{confidence} confidence.{parts} The median share is {median} % over the methods whose worst case is a pair of "
+    "`attacks.audit.known_ratio` has {confidence} confidence; its statistic is the exact log-likelihood ratio."
+    "{parts} The median share is {median} % over the methods whose worst case is a pair of "
     "one-dimensional laws in each step; the smallest is {least} %."
 )
 
 
 def brackets(frame: pd.DataFrame, *, title: str) -> Figure:
-    """Draw the share of the proven ε that an attack shows, one line for each method.
-
-    - `frame`: Rows of `papers.analyses.brackets` and `papers.analyses.canaries`.
-    """
+    """Draw the share of the proven ε that an attack shows, one line for each method."""
     names, asked = list(dict.fromkeys(frame.method)), sorted(frame.epsilon_asked.unique())
     looks = [
         Look(
@@ -94,10 +86,7 @@ def _facts(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def brackets_page(frame: pd.DataFrame, *, title: str) -> str:
-    """Return a Markdown page with a row for each method and ε, and then how each method is attacked.
-
-    `frame` has the rows of `papers.analyses.brackets` and `papers.analyses.canaries`.
-    """
+    """Return a Markdown page with a row for each method and ε, and then how each method is attacked."""
     columns: dict[str, Cell] = {
         "method": lambda row: label(row.method),
         "neighbours": lambda row: words.NEIGHBOURS[row.neighbours],
@@ -114,16 +103,7 @@ def brackets_page(frame: pd.DataFrame, *, title: str) -> str:
     for name, rows in frame.groupby("method", sort=False):
         first = rows.iloc[0]
         shares = f"{short(100 * rows.ratio.min())} to {short(100 * rows.ratio.max())} %"
-        statistic = first.statistic.partition(";")[0]
         lines.append(
-            f"- {label(str(name))} ({shares}). Pair: {first.pair}. Statistic: {statistic}. {first.gap}{_cap(first)}"
+            f"- {label(str(name))} ({shares}). Pair: {first.pair}. Statistic: {first.statistic}. {first.gap}"
         )
     return tables.page(title, lines)
-
-
-def _cap(row: pd.Series) -> str:
-    """Return what an attack by guesses can show at most: the bound of `attacks.one_run` if all are right."""
-    if not (guesses := re.search(r"of (\d+) guesses", row.statistic)):
-        return ""
-    chance = (1 - row.confidence) ** (1 / int(guesses[1]))  # of a right guess, at least
-    return f" With {guesses[1]} guesses it can show {epsilon(math.log(chance / (1 - chance)))} at most."
