@@ -21,7 +21,9 @@ from dp_accounting import (
     PoissonSampledDpEvent,
     SelfComposedDpEvent,
 )
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
+from dp_accounting.rdp import RdpAccountant
 from quick import sample
 from scipy.stats import norm
 from typer.testing import CliRunner
@@ -80,8 +82,8 @@ def test_a_gaussian_mechanism_costs_its_closed_form(adjacency: str, sensitivity:
     delta = norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu)
     assert delta == pytest.approx(1e-6, rel=1e-6)
     assert epsilon(found, "dp_accounting_pld", adjacency) == pytest.approx(e, rel=1e-4)
-    renyi = epsilon(found, "dp_accounting_rdp", adjacency)
-    assert e < renyi == pytest.approx(epsilon(found, "rdp", adjacency), rel=1e-6)
+    theirs = RdpAccountant().compose(GaussianDpEvent(4 / sensitivity)).get_epsilon(1e-6)
+    assert e < theirs == pytest.approx(epsilon(found, "rdp", adjacency), rel=1e-6)
 
 
 @pytest.mark.parametrize(("delta", "warned"), [("0.0099", False), ("0.01", True)])
@@ -202,7 +204,6 @@ ON_100 = "--records 100 --batch 20 --epochs 1"
     ],
 )
 def test_no_other_librarys_log_is_on_the_screen(commands: list[str]) -> None:
-    """What matters of it is a remark, here of the second command alone.  Nobody has set up the logging."""
     code = """
 import contextlib, sys
 from dplangevin.cli import main
@@ -216,16 +217,13 @@ for words in sys.argv[1:]:
         [sys.executable, "-c", code, *commands], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    first, second, _ = done.stdout.split(" end\n")
-    assert first.endswith("False")  # torch takes a second to import
-    said = "dp_accounting leaves out the Rényi orders 1.1, 1.2, "
-    assert (first.count(said), second.count(said)) == (0, 1)
+    assert done.stdout.split(" end\n")[0].endswith("False")  # torch takes a second to import
 
 
 def test_a_library_user_still_gets_the_log() -> None:
     with privacy.unlogged() as said:
         logging.getLogger("absl").warning("this is kept")
-    assert said == privacy.remarks([*said, *said]) == ["this is kept"]
+    assert said == ["this is kept"]
     assert not logging.getLogger("absl").filters
 
 
@@ -425,9 +423,9 @@ def test_tuning_costs_between_one_run_and_the_papers_theorem() -> None:
     for adjacency in ("add_remove", "replace_one"):
         one, best = epsilon(found, "tight", adjacency), epsilon(tuned, "tight", adjacency)
         assert one < best < epsilon(tuned, "rdp", adjacency)
-        assert epsilon(tuned, "rdp", adjacency) == pytest.approx(
-            epsilon(tuned, "dp_accounting_rdp", adjacency), rel=1e-3
-        )
+        noise = 4.0 if adjacency == "add_remove" else 2.0
+        theirs = RdpAccountant().compose(RepeatAndSelectDpEvent(GaussianDpEvent(noise), 10.0, 1.0))
+        assert epsilon(tuned, "rdp", adjacency) == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3)
     poisson = document(f"price {GAUSSIAN} --noise 4 --tuned poisson --runs 10")["tuned"]
     assert epsilon(poisson, "tight", "add_remove") > epsilon(tuned, "tight", "add_remove")
     assert "must be in [1, inf)" in run(f"price {GAUSSIAN} --noise 4 --tuned poisson --runs 0.5").stderr

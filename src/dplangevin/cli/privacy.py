@@ -249,23 +249,6 @@ def unlogged() -> Iterator[list[str]]:
         logger.removeFilter(hide)
 
 
-def remarks(messages: list[str]) -> list[str]:
-    """Return each hidden log message once, with all orders of a Rényi divergence in one line."""
-    orders, others = set[float](), dict[str, None]()
-    for text in messages:
-        if match := re.search(r"failed to converge.*alpha=(\d+\.\d+)", text):
-            orders.add(float(match[1]))
-        else:
-            others[text] = None
-    if orders:
-        listed = ", ".join(f"{order:g}" for order in sorted(orders))
-        others[
-            f"dp_accounting leaves out the Rényi orders {listed}, at which its sum does not converge: its RDP prices "
-            "hold, and might be smaller with them"
-        ] = None
-    return [*others]
-
-
 def attacked(
     mechanism: Mechanism,
     options: Options,
@@ -315,7 +298,7 @@ def shown(
 ) -> None:
     """Print the mechanism and its prices, as tables or as a JSON document."""
     if json:
-        found = _document(mechanism, options, costs, bounds) | {"remarks": remarks(logged)}
+        found = _document(mechanism, options, costs, bounds) | {"remarks": [*dict.fromkeys(logged)]}
         if extra.tuned is not None:
             found["tuned"] = {"runs": extra.law, **_priced(extra.tuned)}
         if extra.curves:
@@ -361,7 +344,7 @@ def shown(
     if goal or explain:
         notes["Settings"] = _settings(mechanism)
     if explain:
-        notes |= _explained(costs, bounds) | {"Remarks": remarks(logged)}
+        notes |= _explained(costs, bounds) | {"Remarks": [*dict.fromkeys(logged)]}
     for title, texts in notes.items():
         if any(texts):
             output.line()

@@ -108,12 +108,9 @@ ACCOUNTANTS: Mapping[str, Entry] = {
         Wang2018(), "the noise of AdaSSP: basic composition of a matrix, a vector and an eigenvalue"
     ),
     "dp_accounting_pld": Entry(
-        DpAccounting("PLD"),
+        DpAccounting(),
         "Google's privacy loss distributions at a fixed grid, on their own code",
         "reference",
-    ),
-    "dp_accounting_rdp": Entry(
-        DpAccounting("RDP"), "Google's Renyi accountant, on their own code", "reference"
     ),
 }
 
@@ -278,7 +275,7 @@ def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> 
             total += 1e5 / multiplier
         elif isinstance(accountant, Rdp) and rate < 1 and subset is (adjacency == "replace_one"):
             total += 7e6 / multiplier if subset else 1.1e5 / min(multiplier, 1.0) ** 2
-        elif accountant == DpAccounting("PLD") and not subset and multiplier >= FAINTEST:
+        elif accountant == DpAccounting() and not subset and multiplier >= FAINTEST:
             total += _pld_bytes(leaf, count, adjacency)
     return total
 

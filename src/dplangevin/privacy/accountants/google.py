@@ -1,7 +1,6 @@
 """Google's dp-accounting as a reference, under this project's convention for the noise multiplier."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import attr
 from dp_accounting import (
@@ -12,9 +11,7 @@ from dp_accounting import (
     SelfComposedDpEvent,
     UnsupportedEventError,
 )
-from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
-from dp_accounting.rdp import RdpAccountant
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
 from dplangevin.privacy.events import Adjacency, check_adjacency
@@ -31,23 +28,12 @@ FAINTEST = 0.2  # below this noise multiplier the grid of PLDAccountant takes gi
 
 @dataclass(frozen=True)
 class DpAccounting:
-    """Accountant of Gaussian steps, sampled or not, by dp-accounting's `PLDAccountant` or `RdpAccountant`.
+    """Accountant of Gaussian steps, sampled or not, by dp-accounting's `PLDAccountant`.
 
-    Under replace_one, `RdpAccountant` takes a noise multiplier relative to the sensitivity, which is 2.
-    `PLDAccountant` takes one relative to a record's norm, as we do. PLD covers noise multipliers of at least
-    0.2 and at most 1e7 steps.
-
-    Attributes
-    ----------
-    kind : {"PLD", "RDP"}
-        Which of the two accountants.
+    It covers noise multipliers of at least 0.2 and at most 1e7 steps.
     """
 
-    kind: Literal["PLD", "RDP"] = "PLD"
-
-    @property
-    def name(self) -> str:
-        return f"dp-accounting ({self.kind})"
+    name = "dp-accounting (PLD)"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
         """Return epsilon at delta.
@@ -57,35 +43,29 @@ class DpAccounting:
         Raises
         ------
         ValueError
-            For events that dp-accounting cannot price, and beyond the limits of PLD that the class states.
+            For events that dp-accounting cannot price, and beyond the limits that the class states.
         """
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:
             return price
-        relation, share = RELATIONS[adjacency], 1.0
-        if self.kind == "RDP" and adjacency == "replace_one":
-            share = 0.5
-        steps = [SelfComposedDpEvent(self._step(leaf, share), count) for leaf, count in leaves(event)]
-        if self.kind == "PLD" and sum(step.count for step in steps) > MOST:
+        steps = [SelfComposedDpEvent(self._step(leaf), count) for leaf, count in leaves(event)]
+        if sum(step.count for step in steps) > MOST:
             raise refuse(self.name, event, f"its grid takes minutes for more than {MOST:.0e} steps")
-        accountant = (PLDAccountant if self.kind == "PLD" else RdpAccountant)(neighboring_relation=relation)
+        accountant = PLDAccountant(neighboring_relation=RELATIONS[adjacency])
         try:
             accountant.compose(ComposedDpEvent(steps))
         except UnsupportedEventError as error:
             raise refuse(self.name, event, "it has no such sampling for these neighbours") from error
         return float(accountant.get_epsilon(delta))
 
-    def _step(self, leaf: DpEvent, share: float) -> DpEvent:
-        """Return the step with its noise multiplier multiplied by `share`."""
-        if isinstance(leaf, RepeatAndSelectDpEvent) and self.kind == "RDP":
-            runs = [SelfComposedDpEvent(self._step(one, share), count) for one, count in leaves(leaf.event)]
-            return attr.evolve(leaf, event=ComposedDpEvent(runs))
+    def _step(self, leaf: DpEvent) -> DpEvent:
+        """Return the step with its noise relative to a record's norm."""
         inner = leaf.event if is_subsampled(leaf) else leaf
         if not isinstance(inner, GaussianDpEvent):
             raise refuse(self.name, leaf, "it is asked about Gaussian steps only")
         _, multiplier = rate_and_multiplier(leaf)
-        if self.kind == "PLD" and multiplier < FAINTEST:
+        if multiplier < FAINTEST:
             raise refuse(self.name, leaf, f"its grid is too large below a noise multiplier of {FAINTEST}")
-        scaled = GaussianDpEvent(multiplier * share)
+        scaled = GaussianDpEvent(multiplier)
         return attr.evolve(leaf, event=scaled) if is_subsampled(leaf) else scaled
