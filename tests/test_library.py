@@ -101,7 +101,7 @@ import sys
 import tomllib
 class Blocked:
     def find_spec(self, name, *rest):
-        if name.partition(".")[0] in {"dvc", "pytest", "altair", "jinja2", "dask", "hydra", "omegaconf", "playwright"}:
+        if name.partition(".")[0] in {"dvc", "pytest", "jinja2", "dask", "hydra", "omegaconf", "playwright"}:
             raise ModuleNotFoundError(f"{name} is blocked")
 sys.meta_path.insert(0, Blocked())
 import dplangevin
@@ -568,7 +568,7 @@ def test_the_library_declares_what_it_imports() -> None:
             elif isinstance(node, ast.ImportFrom):
                 used.add((node.module or "").partition(".")[0])
     assert used - set(sys.stdlib_module_names) - {"dplangevin"} <= declared
-    assert not declared & {"dvc", "pytest", "altair", "jinja2", "dask"}
+    assert not declared & {"dvc", "pytest", "jinja2", "dask"}
     assert set(project["optional-dependencies"]) == {"pipeline", "report", "cluster", "dev"}
 
 

@@ -17,7 +17,6 @@ PAGES = [
     "claims.html",
     "exhibits.html",
     "exhibit-wang2015_fig1c.html",
-    "compare.html",
     "privacy.html",
     "how.html",
 ]
@@ -25,11 +24,8 @@ PAGES = [
 
 @contextmanager
 def opened(browser: Browser, name: str, **options: Any) -> Iterator[Page]:
-    """A page whose charts are drawn. Fails, when it is left, on what the browser complained of and on requests for
-    anything outside of results/."""
+    """A page. Fails, when it is left, on what the browser complained of and on requests outside of results/."""
     with watched(browser, f"{SITE.as_uri()}/{name}", SITE.parent.as_uri(), **options) as page:
-        charts = int(name.startswith("compare.html"))
-        expect(page.locator(".chart[data-drawn]")).to_have_count(charts, timeout=15_000)
         yield page
 
 
@@ -103,59 +99,7 @@ def test_claims_are_a_list_without_scripts(browser: Browser) -> None:
     page.goto(f"{SITE.as_uri()}/claims.html")
     assert page.locator("article.claim").first.is_visible()
     assert not page.locator("#filter").is_visible()
-    page.goto(f"{SITE.as_uri()}/compare.html")
-    assert page.locator("figure noscript").count() == 1
     context.close()
-
-
-def test_menus_of_the_comparison(browser: Browser) -> None:
-    with opened(browser, "compare.html") as page:
-        first = page.locator("#ranks").inner_text()
-        assert "best" in first
-        page.locator("select[name=score]").select_option("brier")
-        page.locator("select[name=epsilon]").select_option("0.1")
-        expect(page.locator("#rank-title")).to_contain_text("Brier score on Adult at the proven ε of 0.1")
-        assert page.locator("#ranks").inner_text() != first
-        page.locator("select[name=axis]").select_option("promised")
-        page.locator("select[name=series]").select_option("wang2015/adult")
-        expect(page.locator("#no-ranks")).to_be_visible()
-        expect(page.locator("#compare svg")).to_contain_text("the paper's axis")
-        link = page.url.rpartition("/")[2]
-    with opened(browser, link) as page:
-        expect(page.locator("select[name=series]")).to_have_value("wang2015/adult")
-        expect(page.locator("#chart-title")).to_contain_text("Brier score against promised ε")
-        page.locator("#compare .mark-symbol path").nth(8).hover(force=True)
-        expect(page.locator("#vg-tooltip-element")).to_contain_text("95 % from")
-
-
-@pytest.mark.parametrize("width", [360, 1280])
-def test_the_legend_shows_lines_and_whole_names(browser: Browser, width: int) -> None:
-    viewport: Any = {"width": width, "height": 740}
-    with opened(browser, "compare.html", viewport=viewport) as page:
-        entries = page.locator("#legend button")
-        assert entries.count() > 10
-        cut = "all => all.filter(one => one.scrollWidth > one.clientWidth).map(one => one.textContent)"
-        assert entries.evaluate_all(cut) == []
-        dashes = "all => all.map(one => one.getAttribute('stroke-dasharray'))"
-        drawn = page.locator(
-            "#compare .mark-line path, #compare .mark-rule line[stroke-dasharray]"
-        ).evaluate_all(dashes)
-        assert len({*drawn}) > 1
-        assert {*drawn} <= {*page.locator("#legend path:first-child").evaluate_all(dashes)}
-        faded, names = (
-            page.locator("#compare .mark-symbol path[opacity='0.12']"),
-            [entries.nth(0), entries.nth(1)],
-        )
-        expect(faded).to_have_count(0)
-        names[0].press("Enter")
-        expect(names[0]).to_have_attribute("aria-pressed", "true")
-        expect(faded).not_to_have_count(0)
-        assert faded.count() < page.locator("#compare .mark-symbol path").count()
-        names[1].click()
-        expect(names[0]).to_have_attribute("aria-pressed", "false")
-        names[1].click()
-        expect(names[1]).to_have_attribute("aria-pressed", "false")
-        expect(faded).to_have_count(0)
 
 
 def test_the_keyboard_reaches_everything(browser: Browser) -> None:
@@ -182,13 +126,3 @@ def test_a_button_copies_the_command_of_an_exhibit(browser: Browser) -> None:
         button.click()
         expect(button).to_have_text("Press Ctrl-C")
         assert page.evaluate("getSelection().toString()") == "make exhibit ID=wang2015_fig1c FORCE=1"
-
-
-def test_charts_follow_the_colours_of_the_page(browser: Browser) -> None:
-    with opened(browser, "compare.html") as page:
-        colour = "getComputedStyle(document.querySelector('#compare .role-axis-label text')).fill"
-        light = page.evaluate(colour)
-        page.emulate_media(color_scheme="dark")
-        assert page.evaluate(colour) != light
-        page.emulate_media(media="print", color_scheme="dark")
-        assert page.evaluate(colour) == light

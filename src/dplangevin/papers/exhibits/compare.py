@@ -59,10 +59,6 @@ class Scores(NamedTuple):
         """Return an interval of the main score, cut at [0, 1] for a share and at 0 for an error."""
         return max(low, 0.0), min(high, 1.0 if self.sign > 0 else math.inf)
 
-    def alone(self, name: str) -> Scores:
-        """Return the scores with only the metric `name`, by which methods are then ranked."""
-        return self._replace(metrics={name: self.metrics[name]}, sign=self.sign if name == self.main else -1)
-
     def text(self, value: float) -> str:
         """Return a main score as text: a share with three decimals, an error with four significant digits."""
         digits = 3 if self.sign > 0 or value == 0 else max(0, 3 - math.floor(math.log10(abs(value))))
@@ -124,9 +120,7 @@ def scores_of(runs: pd.DataFrame) -> Scores:
     return TARGETS if runs.metric.eq(TARGETS.metrics[TARGETS.main]).any() else CLASSES
 
 
-def at_epsilon(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "proven", scores: Scores | None = None
-) -> pd.DataFrame:
+def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "proven") -> pd.DataFrame:
     """Compare methods at given values of epsilon, with one row for each data set, epsilon and method.
 
     Every repeat is interpolated linearly in ln epsilon between neighbouring budgets of the method. Repeats of
@@ -139,7 +133,6 @@ def at_epsilon(
     - `runs`: Rows of an experiment and of `read.read_timings`, with one variant and one scaling for each method.
     - `epsilons`: Each > 0.
     - `axis`: {"proven", "promised"}. Whether `epsilons` are proven ε or promised ε.
-    - `scores`: None takes all scores that the runs have.
     - returns: Columns `Scores.columns`: - the scores, and the 95 % interval (low, high) of the main score; errors are
       in units of the target; - reach: one of REACHED, BELOW, ABOVE, NOT_PRIVATE, DIVERGED and UNPRICED. If the
       budgets end below the epsilon or begin above it, the scores are those at `epsilon_end`, the method's nearest
@@ -148,7 +141,7 @@ def at_epsilon(
       compared on the data set at this epsilon; significant: p_adjusted <= 0.05; - violated: a condition of the
       guarantee fails at one of the budgets used.
     """
-    trained, scores = runs[~runs.metric.eq("seconds")], scores or scores_of(runs)
+    trained, scores = runs[~runs.metric.eq("seconds")], scores_of(runs)
     seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
     rows = []
     for dataset, here in trained.groupby("dataset", sort=False):

@@ -15,18 +15,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from omegaconf import DictConfig
 
 from dplangevin.files import sha256
 from dplangevin.papers.claims import tally, verdicts
 from dplangevin.papers.claims.words import PAPERS, at_least, at_most, relations
-from dplangevin.papers.exhibits import compare, privacy, read
+from dplangevin.papers.exhibits import privacy, read
 from dplangevin.papers.exhibits.style import look
-from dplangevin.papers.report import charts, claims
+from dplangevin.papers.report import claims
 from dplangevin.papers.report.findings import TEXTS, filled, known
-from dplangevin.papers.statistics import sort_by, summary
 from dplangevin.pipeline.config import content
 from dplangevin.pipeline.environment import largest
 from dplangevin.text import distinct, epsilon, number, setting, short
@@ -38,28 +36,8 @@ MENU = {
     "index.html": "Findings",
     "claims.html": "Claims",
     "exhibits.html": "Exhibits",
-    "compare.html": "Compare",
     "privacy.html": "Privacy",
     "how.html": "How it was made",
-}
-SCORES = {
-    "accuracy": "accuracy",
-    "log_score": "log score (nats)",
-    "brier": "Brier score",
-    "ece": "calibration error",
-}
-AXES = {
-    "proven": "proven ε: the smallest that we can prove",
-    "promised": "promised ε: what the paper's theorem says",
-}
-SERIES = {  # folder of runs -> its name in the menu, and whether methods are ranked there
-    "compare/adult": ("Adult: every method", True),
-    "compare/abalone": ("Abalone: every method", True),
-    "compare/synthetic": ("Two normals: every method", True),
-    "wang2015/adult": ("Adult, as in Figure 1c of Wang et al.", False),
-    "wang2015/abalone": ("Abalone, as in Figure 1b of Wang et al.", False),
-    "wang2015/synthetic": ("Two normals, as in Figure 1a of Wang et al.", False),
-    "li2019_fig3/adult": ("Adult, as in Figure 3 of Li et al.", False),
 }
 SETTINGS = {  # columns of runs.csv, in words
     "batch": "batch",
@@ -81,10 +59,8 @@ LIBRARIES = (
     "hydra-core",
     "dvc",
     "matplotlib",
-    "vl-convert-python",
     "Jinja2",
 )
-EXPOSED = "window.vegaEmbed = vegaEmbed;"  # the only function of Vega's JavaScript that the pages use
 
 
 class Site:
@@ -134,7 +110,6 @@ class Site:
             "index.html": self.page("index.html", **self._findings()),
             "claims.html": self.page("claims.html", **self._claims()),
             "exhibits.html": self.page("exhibits.html", groups=self.exhibits),
-            "compare.html": self.page("compare.html", **self._compare()),
             "privacy.html": self.page("privacy.html", **self._privacy()),
             "how.html": self.page("how.html", **self._how()),
         }
@@ -142,11 +117,10 @@ class Site:
             for entry in group["entries"]:
                 if entry["made"]:
                     found[entry["page"]] = self.page("exhibit.html", group=group, **self._exhibit(entry))
-        texts = {**found, "style.css": self._style(), "site.js": (TEMPLATES / "site.js").read_text("utf-8")}
-        texts["vega.LICENSE.txt"] = (TEMPLATES / "vega.LICENSE").read_text("utf-8")
-        texts["vega.js"] = (
-            "/* see vega.LICENSE.txt */(() => {" + vl_convert.javascript_bundle(EXPOSED) + "})();\n"
-        )
+        texts = {
+            **found,
+            **{name: (TEMPLATES / name).read_text("utf-8") for name in ("style.css", "site.js")},
+        }
         return {name: text.encode() for name, text in sorted(texts.items())}
 
     def page(self, template: str, **values: Any) -> str:
@@ -154,11 +128,6 @@ class Site:
         here = "exhibits.html" if template == "exhibit.html" else template
         text = self.environment.get_template(template).render(here=here, **values)
         return "".join(f"{line}\n" for line in map(str.rstrip, text.splitlines()) if line)
-
-    def _style(self) -> str:
-        """Return the style sheet with the colours of the charts."""
-        template = self.environment.get_template("style.css")
-        return template.render(palette=charts.palette(), ground=charts.DARK_GROUND)
 
     # Findings
 
@@ -310,63 +279,6 @@ class Site:
         texts = [pd.read_csv(path, usecols=["assumptions"]).assumptions.dropna() for path in paths]
         return sorted(distinct(text for column in texts for text in column))
 
-    # Compare
-
-    def _compare(self) -> dict[str, Any]:
-        """Return the menus, the data of a chart for every choice, and the ranks where all methods were run."""
-        curves: dict[str, Any] = {}
-        ranks: dict[str, Any] = {}
-        series = {}
-        spec = self._content("exhibit", "compare") if "compare" in self.made else {}
-        for folder, (title, ranked) in SERIES.items():
-            if not (read.RUNS / folder / "runs.csv").is_file():
-                continue
-            series[folder] = title
-            runs = read.read_runs([folder])
-            runs = sort_by(runs, method=spec.get("methods", ()))
-            for score in SCORES:
-                metric = compare.CLASSES.metrics[score]
-                if not runs.metric.eq(metric).any():
-                    continue
-                table = summary(runs, metric)
-                for axis in AXES:
-                    curves[f"{folder}|{score}|{axis}"] = charts.over_epsilon(table, proven=axis == "proven")
-                    if ranked and spec:
-                        ranks |= self._ranks(runs, folder, score, axis, spec["draw"]["epsilons"])
-        return {
-            "series": series,
-            "scores": SCORES,
-            "axes": AXES,
-            "epsilons": [number(value) for value in spec.get("draw", {}).get("epsilons", [])],
-            "curves": curves,
-            "ranks": ranks,
-            "shown": ranks.get("compare/adult|accuracy|proven|1", []),
-            "notes": (self.folder("compare") / "compare.md").is_file(),
-        }
-
-    def _ranks(
-        self, runs: pd.DataFrame, folder: str, score: str, axis: str, epsilons: list[float]
-    ) -> dict[str, Any]:
-        """Return tables of ranks by key, as lines of text.
-
-        A line has method, score, interval, difference from the best, p-value, and the rank in words.
-        """
-        scores = compare.CLASSES.alone(score)
-        table = compare.at_epsilon(runs, epsilons=epsilons, axis=axis, scores=scores)
-        found = {}
-        for at, block in table.groupby("epsilon"):
-            order = block.assign(
-                group=np.select(
-                    [block.reach.eq(compare.REACHED), block.reach.eq(compare.NOT_PRIVATE)], [0, 2], 1
-                ),
-                score=-scores.sign * block[score],
-            )
-            lines = []
-            for _, row in order.sort_values(["group", "score"], kind="stable").iterrows():
-                lines.append([look(row.method).label, *_rank(row, scores)])
-            found[f"{folder}|{score}|{axis}|{number(float(str(at)))}"] = lines
-        return found
-
     # Privacy
 
     def _privacy(self) -> dict[str, Any]:
@@ -466,34 +378,6 @@ def _made(lists: Sequence[Path]) -> dict[str, str]:
     counts = {"tasks": len(said), "computed": len(said) - len(renewed), "renewed": len(renewed)}
     counts |= {"compared": len(compared), "unchecked": len(renewed) - len(compared)}
     return {**{name: f"{n:,}" for name, n in counts.items()}, "move": short(max(compared, default=0.0))}
-
-
-def _rank(row: pd.Series, scores: compare.Scores) -> list[str]:
-    """Return score, interval, difference from the best, p-value and the rank in words."""
-    value = row[scores.main]
-    if np.isnan(value):
-        return ["", "", "", "", row.reach]
-    cells = [f"{value:.4f}", "" if np.isnan(row.low) else f"{row.low:.4f} to {row.high:.4f}"]
-    gap = "" if row.best or np.isnan(row.difference) else f"{row.difference:+.4f}".replace("-", "−")
-    p = (
-        ""
-        if row.best or np.isnan(row.p_adjusted)
-        else ("< 0.0001" if row.p_adjusted < 1e-4 else f"{row.p_adjusted:.2g}")
-    )
-    if row.reach == compare.NOT_PRIVATE:
-        words = "not private"
-    elif row.reach != compare.REACHED:
-        words = f"{row.reach.split()[0]} at ε = {short(row.epsilon_end)}; not compared"
-    elif row.best:
-        words = "best"
-    elif np.isnan(row.difference):
-        words = "not compared"
-    elif row.significant:
-        better = scores.sign * row.difference > 0
-        words = "above the best, but a condition of its guarantee fails" if better else "worse than the best"
-    else:
-        words = "cannot be told from the best"
-    return [*cells, gap, p, words + (" †" if row.violated else "")]
 
 
 def _listed(values: Any) -> str:
