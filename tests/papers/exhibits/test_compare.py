@@ -167,19 +167,6 @@ def test_data_sets_without_runs_are_left_out(compare_runs: pd.DataFrame) -> None
     assert "## Abalone" not in page
 
 
-def test_ranks_by_another_score_and_what_was_asked(compare_runs: pd.DataFrame) -> None:
-    """Of a loss the smallest is the best; on the asked axis a method is read off at the budget that it was given."""
-    runs = compare_runs[compare_runs.dataset.eq("adult")]
-    scores = compare.CLASSES.alone("log_score")
-    table = compare.at_epsilon(runs, epsilons=[1.0], axis="promised", scores=scores)
-    reached = table[table.reach.eq(compare.REACHED)].set_index("method")
-    (best,) = reached.index[reached.best]
-    assert reached.log_score[best] == reached.log_score.min()
-    assert (reached.difference >= 0).all()
-    rows = runs[runs.method.eq(best) & runs.metric.eq("log_loss")]
-    assert reached.log_score[best] == pytest.approx(read_off(curve(rows, "promised"), 1.0).mean())
-
-
 @pytest.mark.slow
 def test_the_best_of_many_must_beat_a_constant_answer_for_all_of_them(compare_runs: pd.DataFrame) -> None:
     runs = compare_runs[compare_runs.dataset.eq("adult")]
