@@ -5,8 +5,10 @@ is sqrt(eta/N), and one record moves it by at most eta L/tau. The noise multipli
 
     sigma = sqrt(eta/N) / (eta L/tau) = tau / (L sqrt(eta N)).
 
-Source: Li, Chen, Liu, Carin (2019), Algorithm 1. >>> round(multiplier_of(0.3, records=60_000, batch=128,
-lipschitz=0.3), 3) 3.18
+Source: Li, Chen, Liu, Carin (2019), Algorithm 1.
+
+>>> round(multiplier_of(0.3, records=60_000, batch=128, lipschitz=0.3), 3)
+3.18
 """
 
 import math

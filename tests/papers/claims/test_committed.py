@@ -227,7 +227,7 @@ def test_committed_titles_are_unique() -> None:
     """Across the papers; inside a paper `expand` refuses a second."""
     analyses = {"privacy_claims": read.read_analysis("privacy_claims", RESULTS / "analyses")}
     titles = [claim["title"] for path in CONF.glob("*.yaml") for claim in expand(committed(path), analyses)]
-    assert len(titles) == len(set(titles)) > 400
+    assert len(titles) == len(set(titles)) > 300
 
 
 @pytest.mark.slow
@@ -296,7 +296,6 @@ def test_claims_of_ryffel2022(ryffel2022: dict[str, Any]) -> None:
         "outperforms_alexnet_decreasing": verdicts.IN_PART,
         "outperforms_resnet18_constant_equal": verdicts.FAILS,
         "outperforms_in_print": verdicts.OPEN,
-        "closes_the_gap_pneumonia_constant_equal": verdicts.FAILS,
         "sgd_benefits": verdicts.IN_PART,
         "dp_sgd_does_not_improve": verdicts.IN_PART,
         "tab4_ratio_cifar10_resnet18": verdicts.IN_PART,
