@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -159,24 +157,23 @@ def price(
     curves.check(curve_file)
     best = repeats(tuned, runs, shape)
     asked = (*USUAL, "zero_out") if zero_out else USUAL
-    with unlogged() as logged:
-        if options.method is not None:
-            mechanism = mechanisms.planned(options)
-        else:
-            steps = mechanisms.gaussian(options)
-            mechanisms.needed(options, noise=1.1)
-            assert options.noise is not None
-            mechanism = steps.mechanism(options.noise)
-        costs = survey(mechanism.event, options.delta, mechanism.paper, asked, mechanism.violated)
-        bounds = attacked(mechanism, options, attack_runs, seed, asked) if attack else []
-        extra, event = Extra(), mechanism.event
-        if best is not None:
-            event = RepeatAndSelectDpEvent(event, *best)
-            extra = Extra(law(*best), survey(event, options.delta, neighbours=asked))
-        if curve or curve_file is not None:
-            found, refused = curves.traced(event, asked)
-            extra = extra._replace(curves=found, no_curve=refused)
-    shown(mechanism, options, costs, bounds, json, logged, explain=explain, extra=extra)
+    if options.method is not None:
+        mechanism = mechanisms.planned(options)
+    else:
+        steps = mechanisms.gaussian(options)
+        mechanisms.needed(options, noise=1.1)
+        assert options.noise is not None
+        mechanism = steps.mechanism(options.noise)
+    costs = survey(mechanism.event, options.delta, mechanism.paper, asked, mechanism.violated)
+    bounds = attacked(mechanism, options, attack_runs, seed, asked) if attack else []
+    extra, event = Extra(), mechanism.event
+    if best is not None:
+        event = RepeatAndSelectDpEvent(event, *best)
+        extra = Extra(law(*best), survey(event, options.delta, neighbours=asked))
+    if curve or curve_file is not None:
+        found, refused = curves.traced(event, asked)
+        extra = extra._replace(curves=found, no_curve=refused)
+    shown(mechanism, options, costs, bounds, json, explain=explain, extra=extra)
     if curve_file is not None:
         curves.write(curve_file, extra.curves)
 
@@ -217,36 +214,14 @@ def calibrate(
     from dplangevin.privacy.survey import survey
 
     mechanisms.check(options)
-    with unlogged() as logged:
-        mechanism = mechanisms.calibrated(options, accountant, neighbours)
-        logged.clear()  # messages about noises that were only tried
-        asked = USUAL if neighbours in USUAL else (*USUAL, neighbours)
-        costs = survey(mechanism.event, options.delta, mechanism.paper, asked, mechanism.violated)
+    mechanism = mechanisms.calibrated(options, accountant, neighbours)
+    asked = USUAL if neighbours in USUAL else (*USUAL, neighbours)
+    costs = survey(mechanism.event, options.delta, mechanism.paper, asked, mechanism.violated)
     goal = (
         f"Least noise for which the accountant {accountant} proves epsilon {options.epsilon:g}, neighbours "
         f"{NEIGHBOURS[neighbours]}."
     )
-    shown(mechanism, options, costs, [], json, logged, goal, explain)
-
-
-@contextmanager
-def unlogged() -> Iterator[list[str]]:
-    """Hide the log of dp_accounting, which it writes to absl's logger, from the screen.
-
-    Yield the list that collects the hidden messages.
-    """
-    messages: list[str] = []
-
-    def hide(record: logging.LogRecord) -> bool:
-        messages.append(record.getMessage())
-        return False
-
-    logger = logging.getLogger("absl")
-    logger.addFilter(hide)
-    try:
-        yield messages
-    finally:
-        logger.removeFilter(hide)
+    shown(mechanism, options, costs, [], json, goal, explain)
 
 
 def attacked(
@@ -291,14 +266,13 @@ def shown(
     costs: Survey,
     bounds: list[Bound],
     json: bool,
-    logged: list[str],
     goal: str = "",
     explain: bool = False,
     extra: Extra = NO_EXTRA,
 ) -> None:
     """Print the mechanism and its prices, as tables or as a JSON document."""
     if json:
-        found = _document(mechanism, options, costs, bounds) | {"remarks": [*dict.fromkeys(logged)]}
+        found = _document(mechanism, options, costs, bounds)
         if extra.tuned is not None:
             found["tuned"] = {"runs": extra.law, **_priced(extra.tuned)}
         if extra.curves:
@@ -344,7 +318,7 @@ def shown(
     if goal or explain:
         notes["Settings"] = _settings(mechanism)
     if explain:
-        notes |= _explained(costs, bounds) | {"Remarks": [*dict.fromkeys(logged)]}
+        notes |= _explained(costs, bounds)
     for title, texts in notes.items():
         if any(texts):
             output.line()

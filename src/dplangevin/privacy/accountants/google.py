@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import attr
 from dp_accounting import (
     ComposedDpEvent,
     DpEvent,
@@ -49,7 +48,9 @@ class DpAccounting:
         price = trivial(event, delta)
         if price is not None:
             return price
-        steps = [SelfComposedDpEvent(self._step(leaf), count) for leaf, count in leaves(event)]
+        steps = [SelfComposedDpEvent(leaf, count) for leaf, count in leaves(event)]
+        for step in steps:
+            self._check(step.event)
         if sum(step.count for step in steps) > MOST:
             raise refuse(self.name, event, f"its grid takes minutes for more than {MOST:.0e} steps")
         accountant = PLDAccountant(neighboring_relation=RELATIONS[adjacency])
@@ -59,13 +60,9 @@ class DpAccounting:
             raise refuse(self.name, event, "it has no such sampling for these neighbours") from error
         return float(accountant.get_epsilon(delta))
 
-    def _step(self, leaf: DpEvent) -> DpEvent:
-        """Return the step with its noise relative to a record's norm."""
-        inner = leaf.event if is_subsampled(leaf) else leaf
-        if not isinstance(inner, GaussianDpEvent):
+    def _check(self, leaf: DpEvent) -> None:
+        """Raise ValueError for a step that the accountant is not asked about."""
+        if not isinstance(leaf.event if is_subsampled(leaf) else leaf, GaussianDpEvent):
             raise refuse(self.name, leaf, "it is asked about Gaussian steps only")
-        _, multiplier = rate_and_multiplier(leaf)
-        if multiplier < FAINTEST:
+        if rate_and_multiplier(leaf)[1] < FAINTEST:
             raise refuse(self.name, leaf, f"its grid is too large below a noise multiplier of {FAINTEST}")
-        scaled = GaussianDpEvent(multiplier)
-        return attr.evolve(leaf, event=scaled) if is_subsampled(leaf) else scaled
