@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
+import pytest
 from drawing import CONF, exhibit
 from scipy.stats import t as student
 
@@ -89,3 +90,71 @@ def test_cases_of_the_bounds() -> None:
     assert (full.ratio <= 1).all()
     assert (one.ratio > 1).all()
     assert stated("ryffel2022_bounds") == [len(full), len(one), (boundary.ratio > 1).sum(), len(boundary)]
+
+
+def test_methods_that_cannot_be_told_from_the_best() -> None:
+    rows = table("compare")
+    rows = rows[rows.reach.eq("reached")]
+    many, one = stated("compare")
+    at = rows[rows.epsilon.eq(many)]
+    assert (at.groupby("dataset").significant.mean() < 0.5).all()
+    adult = rows[rows.dataset.eq("adult")]
+    alone = {epsilon: set(of[~of.significant].method) for epsilon, of in adult.groupby("epsilon")}
+    assert [epsilon for epsilon, level in alone.items() if level == {"dpvi"}] == [one]
+
+
+@pytest.mark.parametrize(
+    ("name", "higher", "lower"),
+    [
+        ("wang2015_fig1a", "objpert", "ops"),
+        ("wang2015_fig1c", "objpert", "outpert"),
+        ("li2019_fig3", "dpvi", "dp_sgld_li2019"),
+        ("li2019_sensitivity", "dp_sgd", "dp_sgld_li2019"),
+        ("ryffel2022_curve", "dp_sgd", "dp_sgld_ryffel2022"),
+    ],
+)
+def test_orders_of_two_methods(name: str, higher: str, lower: str) -> None:
+    rows = table(name).rename(columns={"accuracy": "mean"}).dropna(axis="columns", how="all")
+    keys = [column for column in ("variant", "scaling", "epsilon") if column in rows]
+    wide = rows.pivot_table(index=keys, columns="method", values="mean")[[higher, lower]].dropna()
+    epsilons = wide.index.get_level_values("epsilon")
+    ends = {"wang2015_fig1a": (1, math.inf), "wang2015_fig1c": (1, math.inf), "li2019_fig3": (0, 1)}
+    low, high = ends.get(name, (0, math.inf))
+    for end in {low, high} - {0, math.inf}:
+        assert end in stated(name)
+    wide = wide[(epsilons >= low) & (epsilons <= high)]
+    assert len(wide) >= 5
+    assert (wide[higher] >= wide[lower]).all()
+
+
+def test_points_between_ops_and_objective_perturbation() -> None:
+    points, start = stated("wang2015_fig1b")[:2]
+    wide = table("wang2015_fig1b").pivot_table(index="epsilon", columns="method", values="mean")
+    most = 100 * abs(wide.ops - wide.objpert).loc[start:].max()
+    assert points - 0.1 < most <= points
+
+
+def test_schedules() -> None:
+    rows = table("wang2015_schedules")
+    one, ten = stated("wang2015_schedules")
+    rows = rows[rows.method.eq("dp_sgld")].pivot_table(
+        index=["dataset", "scaling"], columns=["epsilon", "variant"], values="mean"
+    )
+    rows.columns = rows.columns.set_levels(rows.columns.levels[1].str.removeprefix("schedule="), level=1)
+    assert (rows[one].idxmax(axis=1) == "constant").all()
+    gains = 100 * (rows[ten].phase - rows[ten].constant).xs("unit", level="scaling")
+    assert abs(gains["abalone"]) < 0.5
+    assert gains["adult"] > 0.5
+
+
+def test_output_perturbation_where_it_is_best() -> None:
+    low, high, _ = stated("wang2015_fig1c")[:3]
+    rows = table("wang2015_fig1c")
+    best = (
+        rows[rows.epsilon.lt(math.inf)]
+        .pivot_table(index="epsilon", columns="method", values="mean")
+        .idxmax(axis=1)
+    )
+    where = best[best.eq("outpert")].index
+    assert round(where.min(), 2) <= low
+    assert round(where.max(), 2) >= high
