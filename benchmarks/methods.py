@@ -1,8 +1,7 @@
-"""Wall time of every method at 3 budgets: python benchmarks/methods.py [--experiment leaderboard].
+"""Wall time of every method at 3 budgets: python benchmarks/methods.py.
 
-`compare` (the default) has 10 repeats and its own data sets, `leaderboard` 5 repeats and two of its tables. Only the
-call of the method is timed (noise for the promised epsilon, fit or sampling), with the settings of the experiment at
-eps = .1, 1 and 10; not the data, the pricing and the test. The prepared data must be there (`make repro`).
+Only the call of the method is timed (noise for the promised epsilon, fit or sampling), with the settings of
+`compare` at eps = .1, 1 and 10; not the data, the pricing and the test. The prepared data must be there (`make repro`).
 """
 
 import argparse
@@ -23,17 +22,17 @@ from dplangevin.pipeline.plan import method_config
 from dplangevin.privacy import Budget
 
 RESULTS = ROOT / "benchmarks/methods.csv"
-DATASETS = {"compare": None, "leaderboard": ["spambase", "adult"]}  # None: all of the experiment
+EXPERIMENT = "compare"
 EPSILONS = (0.1, 1.0, 10.0)
 SLOW = 30.0  # seconds; a method that takes longer is run once
 COLUMNS = ["experiment", "dataset", "method", "seconds", "runs"]
 
 
-def one(experiment: str, dataset: str, method: str, runs: int, scale: str) -> tuple[float, int]:
+def one(dataset: str, method: str, runs: int, scale: str) -> tuple[float, int]:
     """Median seconds of a call and how many calls it is taken of; the first, which warms up, counts only if slow."""
     cfg = compose([f"scale={scale}"])
-    spec = cfg.experiment[experiment]
-    repeats = spec.get("seeds") or cfg.repeats
+    spec = cfg.experiment[EXPERIMENT]
+    repeats = cfg.repeats
     data = Dataset.load(ROOT / f"data/processed/{dataset}.npz").scaled(spec.scalings[0])
     problem = instantiate(cfg.problem[spec.problem])(data, repeats)
     delta = delta_of(cfg, spec, problem.facts.n)
@@ -50,18 +49,15 @@ def one(experiment: str, dataset: str, method: str, runs: int, scale: str) -> tu
 
 
 def measured(
-    experiment: str, datasets: Sequence[str], methods: Sequence[str], runs: int, threads: int, scale: str
+    datasets: Sequence[str], methods: Sequence[str], runs: int, threads: int, scale: str
 ) -> Iterator[dict[str, str | float | int]]:
     """One row per data set and method that runs on it, each measured in a process of its own."""
-    entries = compose([f"scale={scale}"]).experiment[experiment].get("runs") or {}
     for dataset in datasets:
         for method in methods:
-            if dataset not in entries.get(method, {}).get("datasets", datasets):
-                continue
-            time, count = isolated(threads, one, experiment, dataset, method, runs, scale)
+            time, count = isolated(threads, one, dataset, method, runs, scale)
             print(f"{dataset:12} {method:16} {time:9.2f} s, {count} runs", file=sys.stderr, flush=True)
             yield {
-                "experiment": experiment,
+                "experiment": EXPERIMENT,
                 "dataset": dataset,
                 "method": method,
                 "seconds": round(time, 3),
@@ -71,18 +67,17 @@ def measured(
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--experiment", choices=DATASETS, default="compare")
-    parser.add_argument("--datasets", nargs="+", help="default: those of the experiment, two for leaderboard")
+    parser.add_argument("--datasets", nargs="+", help="default: those of the experiment")
     parser.add_argument("--methods", nargs="+", help="default: those of the experiment")
     parser.add_argument(
         "--runs", type=int, default=3, help=f"calls of a method below {SLOW:g} s (default: 3)"
     )
     parser.add_argument("--write", action="store_true", help=f"also write {RESULTS.relative_to(ROOT)}")
     args = arguments(parser, argv)
-    spec = compose([f"scale={args.scale}"]).experiment[args.experiment]
+    spec = compose([f"scale={args.scale}"]).experiment[EXPERIMENT]
     methods = args.methods or [*spec.methods]
-    datasets = args.datasets or DATASETS[args.experiment] or [*spec.datasets]
-    rows = measured(args.experiment, datasets, methods, args.runs, args.threads, args.scale)
+    datasets = args.datasets or [*spec.datasets]
+    rows = measured(datasets, methods, args.runs, args.threads, args.scale)
     table = pd.DataFrame(rows, columns=COLUMNS)
     print(f"{describe(args.threads, args.scale)}\n")
     print(table.pivot(index="method", columns="dataset", values="seconds").reindex(methods).to_string())

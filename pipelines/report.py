@@ -12,7 +12,7 @@ from stage import stage
 
 from dplangevin import files
 from dplangevin.papers.claims.table import evaluate
-from dplangevin.papers.exhibits import leaderboard, read
+from dplangevin.papers.exhibits import read
 from dplangevin.papers.report.findings import in_readme
 from dplangevin.papers.report.site import Site
 from dplangevin.pipeline import cache, manifest
@@ -75,15 +75,10 @@ def page() -> None:
 
 
 def readme() -> None:
-    """Write the findings of conf/report/findings.yaml into README.md, and the guide into docs/leaderboard.md."""
+    """Write the findings of conf/report/findings.yaml into README.md."""
     findings = content("report", "findings", load())["findings"]
     table = read.read_claims(RESULTS / "claims.csv").set_index("id")
     README.write_text(in_readme(README.read_text("utf-8"), findings, table), "utf-8")
-    guide, numbers = (
-        Path("docs/leaderboard.md"),
-        pd.read_csv(RESULTS / "exhibits/leaderboard/leaderboard.csv"),
-    )
-    guide.write_text(leaderboard.in_docs(guide.read_text("utf-8"), numbers), "utf-8")
 
 
 @stage

@@ -2,8 +2,8 @@
 
 python pipelines/repro.py [--exhibit ID | --target STAGE] [--force] [--strict] [OVERRIDE ...]
 
-A checkout has one run at a time. A run that is interrupted or killed also ends DVC and its stages. Finished
-tasks are kept.
+A checkout has one run at a time. A run that is interrupted also ends DVC and its stages. The stage of a run that is
+killed finishes the tasks that it is at. Finished tasks are kept.
 """
 
 import argparse
@@ -68,8 +68,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     for number in SIGNALS:
         signal.signal(number, interrupt)
-    if "MAKELEVEL" in os.environ:
-        lock.end_with(os.getppid(), signal.SIGTERM)
     name = f"make exhibit ID={args.exhibit}" if args.exhibit else f"make {args.target or 'repro'}"
     try:
         with lock.run(name):
@@ -109,7 +107,8 @@ def reproduce(args: argparse.Namespace) -> int:
         if args.force:
             env[RECOMPUTE] = "1"
         flags = ["--keep-going", *(["--force"] if args.force else [])]
-        dvc = lock.spawn([sys.executable, "-m", "dvc", "repro", *flags, *targets], env)
+        command = [sys.executable, "-m", "dvc", "repro", *flags, *targets]
+        dvc = subprocess.Popen(command, env=env, process_group=0)  # which Ctrl-C does not reach
         try:
             status = dvc.wait()
         except Interrupted:

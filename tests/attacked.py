@@ -140,15 +140,9 @@ FITS = {
     "objpert": Fit({"ridge": 50.0}, 4.0),
     "objpert_tight": Fit({"ridge": 50.0}, 2.0),
     "objpert_pure": Fit({"ridge": 50.0}, 2.0, delta=0.0),
-    # scales of the fit that hardly vary, so that it shows the noisy vector
-    "adassp": Fit({"failure": 1e-300}, 6.0),
-    "quadratic_fit": Fit({"floor": 50.0}, 2.0),
     "ops": Fit(BALL, 2.0, delta=0.0, records=3),
     "ops_gdp": Fit({"sampler": BALL["sampler"]}, 2.0),
     "dp_gd": Fit({"steps": 8}, 2.0, clips=True),
-    # little for the directions, and steps so short that their noise hides nothing: test_dp_newton attacks them
-    "dp_newton": Fit({"second": {"steps": 4, "margin_noise": 1e-3}, "share": 0.02}, 2.0, 4_000, clips=True),
-    "dp_precond": Fit({"second": {"steps": 4}}, 2.0, clips=True),
 }
 QUERIES = 75
 VOTE = {

@@ -47,10 +47,6 @@ NOT_RUN = {
         "pip install '.[report]'",
         "pip install torch --index-url https://download.pytorch.org/whl/cpu",
     ],
-    "needs a container engine": [
-        "podman build --tag registry.example/dplangevin:0.8.0 .",
-        "podman run --rm --volume .:/checkout registry.example/dplangevin:0.8.0 python pipelines/repro.py",
-    ],
     "serves": [
         "dask scheduler --port 8786",
         "dask worker tcp://head:8786 --nthreads 1 --nworkers 16",

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from dplangevin.estimator import Privacy, PrivateClassifier
     from dplangevin.library import Answer, attack, audit, calibrate, facts, learn, price
     from dplangevin.methods import Method
-    from dplangevin.methods.adassp import AdaSsp, QuadraticFit
     from dplangevin.methods.dp_gd import DpGd
-    from dplangevin.methods.dp_newton import DpNewton
-    from dplangevin.methods.dp_precond import DpPrecond
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
     from dplangevin.methods.dp_sgfs import DpSgfs
     from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, Sghmc
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from dplangevin.methods.pate import Pate
     from dplangevin.methods.registry import METHODS
     from dplangevin.methods.sgld import Sgld
-    from dplangevin.methods.tuned import Tuned
     from dplangevin.privacy import Budget, Guarantee
     from dplangevin.privacy.accountants.tight import Tight
     from dplangevin.problems import Facts
@@ -47,13 +43,10 @@ if TYPE_CHECKING:
 
 # name -> its module, as above; after a colon its name there, if it is another
 _HOMES = {
-    "AdaSsp": "dplangevin.methods.adassp",
     "Answer": "dplangevin.library",
     "Audit": "dplangevin.attacks.audit",
     "Budget": "dplangevin.privacy",
     "DpGd": "dplangevin.methods.dp_gd",
-    "DpNewton": "dplangevin.methods.dp_newton",
-    "DpPrecond": "dplangevin.methods.dp_precond",
     "DpSgd": "dplangevin.methods.dp_sgd",
     "DpSgfs": "dplangevin.methods.dp_sgfs",
     "DpSghmc": "dplangevin.methods.dp_sghmc",
@@ -77,14 +70,12 @@ _HOMES = {
     "Privacy": "dplangevin.estimator",
     "PrivateClassifier": "dplangevin.estimator",
     "Problem": "dplangevin.problems.glm:Glm",
-    "QuadraticFit": "dplangevin.methods.adassp",
     "Ridge": "dplangevin.methods.outpert",
     "Sampling": "dplangevin.problems.sampling",
     "Sgd": "dplangevin.methods.dp_sgd",
     "Sghmc": "dplangevin.methods.dp_sghmc",
     "Sgld": "dplangevin.methods.sgld",
     "Tight": "dplangevin.privacy.accountants.tight",
-    "Tuned": "dplangevin.methods.tuned",
     "attack": "dplangevin.library",
     "audit": "dplangevin.library",
     "calibrate": "dplangevin.library",
@@ -94,13 +85,10 @@ _HOMES = {
     "price": "dplangevin.library",
 }
 __all__ = [  # noqa: RUF022
-    "AdaSsp",
     "Answer",
     "Audit",
     "Budget",
     "DpGd",
-    "DpNewton",
-    "DpPrecond",
     "DpSgd",
     "DpSgfs",
     "DpSghmc",
@@ -124,14 +112,12 @@ __all__ = [  # noqa: RUF022
     "Privacy",
     "PrivateClassifier",
     "Problem",
-    "QuadraticFit",
     "Ridge",
     "Sampling",
     "Sgd",
     "Sghmc",
     "Sgld",
     "Tight",
-    "Tuned",
     "attack",
     "audit",
     "calibrate",

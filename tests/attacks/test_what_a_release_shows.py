@@ -213,7 +213,7 @@ class Silent(Checkpoint):
 
 
 METHODS = {**dict.fromkeys(CHAINS, "chain"), **dict.fromkeys(FITS, "fit"), "pate": "vote"}
-SLOWEST = {"ops", "ops_gdp", "hybrid", "hybrid_sgld", "dp_newton"}  # posterior samples by HMC; Hessians
+SLOWEST = {"ops", "ops_gdp", "hybrid", "hybrid_sgld"}  # posterior samples by HMC
 KINDS = {"logistic": LOGISTIC, "softmax": softmax(3)}
 
 

@@ -34,10 +34,9 @@ from dplangevin.privacy.events import (
     SufficientStatisticsDpEvent,
 )
 
-# of the analysis: every private method except four, and two of them with other minibatches
-LEFT_OUT = {"adassp", "dp_newton", "dp_precond", "quadratic_fit"}
+# of the analysis: every private method, and two of them with other minibatches
 NAMES = [
-    *sorted(name for name, method in METHODS.items() if method().budgeted and name not in LEFT_OUT),
+    *sorted(name for name, method in METHODS.items() if method().budgeted),
     "dp_sgd on random allocation",
     "dp_sgld_ryffel2022 minibatches",
 ]

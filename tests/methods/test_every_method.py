@@ -67,7 +67,6 @@ QUICK: dict[str, dict[str, Any]] = {
     "dp_sgld_ryffel2022": {"sampling": {"batch": 20, "epochs": 0.5}},  # a price of many steps takes a second
     **dict.fromkeys(("dp_sgld_li2019", "sgd", "sgld", "dp_sgd", "dpvi"), SOME),
     **dict.fromkeys(("dp_sghmc_li2019", "sghmc"), SOME),
-    "dp_newton": {"second": {"steps": 5}},
 }
 # networks have no smoothness that steps could be in units of, and no bound on their gradients
 STEP: dict[str, Any] = {"unit": "absolute", "step": 0.1}
@@ -96,8 +95,6 @@ PURE = ("ops", "objpert_pure")
 HMC = ("ops", "ops_gdp", "hybrid", "hybrid_sgld")
 OWN_NOISE = (
     *HMC,
-    "adassp",
-    "quadratic_fit",
     "objpert",
     "objpert_tight",
     "objpert_pure",
@@ -111,7 +108,7 @@ def defined(name: str, problem: str) -> bool:
         return name in ON_NETWORKS
     if problem == "block":  # one of each way to train it
         return name in ("sgd", "dp_sgd", "pate")
-    refused = {"pate": "huber", "dp_newton": "huber", "dpvi": "softmax"}.get(name, "")
+    refused = {"pate": "huber", "dpvi": "softmax"}.get(name, "")
     return problem != refused
 
 

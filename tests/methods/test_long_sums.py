@@ -10,10 +10,6 @@ from torch import Tensor, nn
 
 from dplangevin import random
 from dplangevin.engine import long_sums
-from dplangevin.methods import Execution, adassp
-from dplangevin.methods.dp_newton import DpNewton, _Newton
-from dplangevin.methods.dp_precond import Turned, second_moments
-from dplangevin.privacy import Budget
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, huber, softmax
@@ -60,33 +56,6 @@ def some_rows(problem: Glm) -> Tensor:
     return problem.clipped_sum(at(problem), order, mask, torch.full((3,), CLIP)).gradient
 
 
-def turned(problem: Glm) -> Tensor:
-    """In coordinates in which the rows are 300 times shorter in one direction than in another."""
-    scale = torch.tensor([1.0, 300.0, 30.0, 3.0], dtype=torch.float64)
-    rotation = torch.linalg.qr(torch.randn(4, 4, generator=torch.Generator().manual_seed(2)).double())[0]
-    turn = (rotation * scale) @ rotation.mT
-    every = torch.arange(problem.n)[None].expand(2, -1)
-    of = Turned(problem, turn.expand(2, 3, 4, 4))
-    return of.clipped_sum(at(problem) / 300, every, None, torch.full((3,), 300 * CLIP)).gradient
-
-
-def moments(problem: Glm) -> Tensor:
-    return second_moments(problem, torch.zeros(1), 1, random.generator(0, "moments"))
-
-
-def hessian(problem: Glm) -> Tensor:
-    """The Hessian that the kernel of dp_newton reads."""
-    chain = DpNewton().plan(problem.facts, Budget(1.0, 1e-6)).work.chain
-    kernel = _Newton(problem, [chain], torch.zeros(1), random.generator(0, "newton"))
-    return kernel.hessian(at(problem, 1))
-
-
-def statistics(problem: Glm) -> Tensor:
-    plan = adassp.QuadraticFit().plan(problem.facts, Budget(float("inf"), 0.0))
-    matrix, vector, _ = adassp._noisy(problem, [plan], Execution(1, random.generator(0, "statistics")))
-    return torch.cat([matrix.flatten(), vector.flatten()])
-
-
 def of_network(problem: Glm) -> Tensor:
     """A network of one layer, which is a softmax regression."""
     with torch.random.fork_rng(devices=[]):
@@ -103,10 +72,6 @@ SUMS: dict[str, tuple[Statistic, Any]] = {
     "all rows, huber": (all_rows, huber(0.5, 1.0)),
     "gathered rows": (some_rows, LOGISTIC),
     "gathered rows, softmax": (some_rows, softmax(3)),
-    "turned rows": (turned, LOGISTIC),
-    "second moments": (moments, LOGISTIC),
-    "Hessian": (hessian, LOGISTIC),
-    "sufficient statistics": (statistics, LOGISTIC),
     "network": (of_network, LOGISTIC),
 }
 

@@ -152,14 +152,6 @@ def compare(
         list[str] | None,
         METHODS(help="A method of your own, as module.Class; may be repeated."),
     ] = None,
-    tune: Annotated[
-        float | None,
-        METHODS(help="Also tune methods on the private rows, by this mean number of runs, and charge it."),
-    ] = None,
-    tune_choices: Annotated[
-        list[str] | None,
-        METHODS(help="A setting and its values for --tune, such as step=0.1,0.5,2; may be repeated."),
-    ] = None,
     quick: Annotated[bool, METHODS("--quick", help="A first look: only quick methods, 3 repeats.")] = False,
     test: Annotated[Path | None, SCORES(help="Another table to test on.")] = None,
     repeats: Annotated[
@@ -186,7 +178,7 @@ def compare(
     from rich.console import Console
 
     from dplangevin import files
-    from dplangevin.cli.comparison import START, Comparison, methods_named, tuned
+    from dplangevin.cli.comparison import START, Comparison, methods_named
     from dplangevin.cli.output import counted
     from dplangevin.data import template as templates
     from dplangevin.pipeline import executor
@@ -216,18 +208,13 @@ def compare(
     if results == Path():
         raise ValueError("--out: name a folder, which may be a new one")
     _ours(results, schema)
-    chosen = methods_named(_listed(methods), method or (), quick=quick)
-    if tune is not None:
-        chosen |= tuned(chosen, tune, _choices(tune_choices or ()))
-    elif tune_choices:
-        raise ValueError(f"--tune-choices {tune_choices[0]}: give it with --tune")
     comparison = Comparison(
         name=re.sub(r"\W+", "_", table.stem),
         folder=table.parent,
         file=table.name,
         schema=stated,
         splits=splits,
-        methods=chosen,
+        methods=methods_named(_listed(methods), method or (), quick=quick),
         epsilons=budgets(epsilon),
         delta=delta,
         seeds=folds or repeats,
@@ -312,7 +299,6 @@ def _print(page: Any) -> None:
     line()
     line(page.LEGEND)
     for text in [
-        *filter(None, [page.tuned]),
         *page.released,
         *(f"Warning: {text}." for text in page.warnings),
         *page.clipped,
@@ -440,17 +426,3 @@ def _listed(text: str | None) -> list[str] | None:
     if names == []:
         raise ValueError(f"--methods {text!r}: name some, separated by commas, or leave it out for all")
     return names
-
-
-def _choices(texts: Sequence[str]) -> dict[str, list[float]]:
-    """Return field -> values of texts such as step=0.1,0.5."""
-    found = {}
-    for text in texts:
-        field, _, values = text.partition("=")
-        try:
-            found[field.strip()] = [float(each) for each in values.split(",")]
-        except ValueError:
-            raise ValueError(
-                f"--tune-choices {text!r}: need a setting and its values, such as step=0.1,0.5"
-            ) from None
-    return found

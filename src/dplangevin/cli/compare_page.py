@@ -16,7 +16,7 @@ from hydra.utils import instantiate
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import dplangevin
-from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, TUNED, Comparison, Outcome, expression
+from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, expression
 from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT, Schema
 from dplangevin.papers.claims.words import at_most, relations
 from dplangevin.papers.exhibits import compare
@@ -131,26 +131,7 @@ class Page:
         return (
             f"{linear} on rows of norm at most 1. Methods of the package have their default settings, but the same "
             f"prior (precision or ridge {number(PRIOR)}{self.priors}) and as many passes over the rows, none chosen "
-            f"with a look at these rows. {self.tuned}".rstrip()
-        )
-
-    @property
-    def tuned(self) -> str:
-        """How methods were tuned on the private rows, if any were."""
-        texts = []
-        for name, config in self.comparison.methods.items():
-            if name.endswith(TUNED):
-                grid = "; ".join(
-                    f"{field} {', '.join(map(short, values))}" for field, values in config["choices"].items()
-                )
-                texts.append(f"{look(name).label} ({grid})")
-                law, held = instantiate(config).law, config["held_back"]
-                runs = number(config["runs"])
-        if not texts:
-            return ""
-        return (
-            f"Tuned on the private rows: {', '.join(texts)}. Each is the best of a random number of runs ({law}, mean "
-            f"{runs}) by noisy scores on {100 * held:.0f} % of the training rows. Its ε covers all runs and the choice."
+            "with a look at these rows."
         )
 
     @property
@@ -284,9 +265,8 @@ class Page:
         return [
             f"To publish: {public}Choose the method on public data, or by a rule fixed in advance. Then fit it once on "
             "all rows, without a seed.",
-            "To tune: --tune 10 chooses settings on the private rows, and its ε covers that. Or give a method with "
-            "your settings by --method, and choose on public rows: a choice by these scores costs privacy that no ε "
-            "here counts.",
+            "To tune: give a method with your settings by --method, and choose on public rows. A choice by these "
+            "scores costs privacy that no ε here counts; `dplangevin price --tuned` prices the best of several runs.",
             f"More rows? {self.headroom}",
         ]
 

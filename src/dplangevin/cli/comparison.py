@@ -35,7 +35,6 @@ from dplangevin.library import calibrate
 from dplangevin.methods import Method, planned
 from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
-from dplangevin.methods.tuned import Tuned
 from dplangevin.papers.exhibits import read
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import pinned
@@ -56,13 +55,6 @@ TEACHER_ROWS = 20  # fewest rows for each teacher of PATE
 LEAST = 20  # fewest training rows
 TOGETHER = 2**22  # rows times repeats times budgets of one fit, at most: bounds its memory
 CLOSE = 2e-3  # relative tolerance of the proven ε
-TUNED = "_tuned"  # ends the names of methods that `tuned` adds
-# field -> multiples of a method's own value, the public grid of `tuned`; a method is tuned by the first that it has
-MULTIPLES = {"step": (0.2, 1.0, 5.0), "ridge": (0.1, 1.0, 10.0), "l2": (0.1, 1.0, 10.0)}
-SLOW_PRICE = (
-    "dp_sgld_ryffel2022",
-)  # last iterates: minutes for the whole curve; tuned only by --tune-choices
-BATCHES = 3  # fits of all repeats and budgets at once for each expected run, about
 SECRET = "secret-seed"  # file in the folder of results, if the noise comes from the system's entropy
 
 
@@ -83,13 +75,9 @@ COSTS = {
     "objpert": Cost(0.15, 2e-5, 8e-8),
     "objpert_pure": Cost(0.15, 2e-5, 1e-7),
     "objpert_tight": Cost(0.15, 2e-5, 8e-8),
-    "adassp": Cost(0.05, 2e-5, 2e-9),
-    "quadratic_fit": Cost(0.05, 2e-5, 5e-9),
     "outpert": Cost(0.1, 2e-5, 2e-8),
     "dp_sgd": Cost(0.2, 1e-4, 7e-7),
     "dp_gd": Cost(0.1, 1e-4, 6e-7),
-    "dp_newton": Cost(0.1, 1e-4, 1e-6),
-    "dp_precond": Cost(0.05, 5e-5, 1e-7),
     "dp_sgfs": Cost(0.1, 1e-2, 8e-7),
     "dp_sghmc": Cost(0.1, 5e-3, 0.0),
     "dp_sghmc_li2019": Cost(0.1, 6e-3, 0.0),
@@ -106,10 +94,9 @@ COSTS = {
 }
 
 
-def expected(name: str, facts: Facts, budgets: int, seeds: int, runs: float = 0.0) -> float:
-    """Return a guess of the seconds that the fits of a method take on one core; `runs` is the mean number if tuned."""
-    cost = COSTS.get(name.removesuffix(TUNED), OTHER)
-    fits = budgets * seeds * (BATCHES * runs or 1.0)
+def expected(name: str, facts: Facts, fits: int) -> float:
+    """Return a guess of the seconds that the fits of a method take on one core."""
+    cost = COSTS.get(name, OTHER)
     return cost.fixed + fits * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
 
 
@@ -219,7 +206,7 @@ class Comparison:
         store = Store([self.results / f"{table}.csv" for table in tables(spec)], self.results / "units")
 
         def seconds(name: str, budgets: int) -> float:
-            return expected(name, facts, budgets, self.seeds, methods[name].get("runs", 0.0))
+            return expected(name, facts, budgets * self.seeds)
 
         record = Progress(lambda unit: seconds(unit.run.method, len(unit.epsilons)))
         with TemporaryDirectory() as spare, pinned():
@@ -375,43 +362,6 @@ def methods_named(
             raise ValueError(f"{target}: there is a method {name} already, call yours differently")
         configs[name] = {"_target_": target}
     return configs
-
-
-def tuned(
-    configs: Mapping[str, Mapping[str, Any]], runs: float, choices: Mapping[str, Sequence[float]]
-) -> dict[str, dict[str, Any]]:
-    """Return name -> config of the methods that tune a method of `configs` on the private rows.
-
-    Those without a setting to choose are left out. Without choices, field -> values, the grid is that of
-    `MULTIPLES`, times the settings that all methods share, without values that a method refuses.
-    """
-    found = {}
-    for name in configs:
-        if name not in METHODS or not (method := METHODS[name]()).budgeted:
-            continue
-        grid = {field: values for field, values in choices.items() if hasattr(method, field)}
-        if not choices:
-            field = next((each for each in MULTIPLES if getattr(method, each, None)), "")
-            usual = PRIOR if field == "ridge" else getattr(method, field, 0.0)
-            values = [usual * each for each in MULTIPLES.get(field, ()) if name not in SLOW_PRICE]
-            grid = {field: [each for each in values if _accepts(method, field, each)]} if values else {}
-        if grid:
-            found[name + TUNED] = written(Tuned(method, grid, runs=runs))
-    if not found:
-        raise ValueError(
-            f"--tune: no method has a setting {' or '.join(choices or MULTIPLES)} to choose; name others by --methods "
-            "or give --tune-choices"
-        )
-    return found
-
-
-def _accepts(method: Any, field: str, value: float) -> bool:
-    """Return False if the method refuses this value of a setting."""
-    try:
-        replace(method, **{field: value})
-    except ValueError:
-        return False
-    return True
 
 
 def class_named(target: str) -> Any:

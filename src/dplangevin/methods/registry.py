@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib import import_module
-from inspect import signature
 from pkgutil import iter_modules
 
 from dplangevin import methods
@@ -32,16 +31,12 @@ NAMED: Mapping[str, Callable[..., Method]] = {
 
 
 def _classes() -> Iterator[tuple[str, Callable[..., Method]]]:
-    """Yield the methods of the package that are not in `NAMED`, by name.
-
-    A class that needs arguments, such as `Tuned`, has no name.
-    """
+    """Yield the methods of the package that are not in `NAMED`, by name."""
     for info in iter_modules(methods.__path__):
         module = import_module(f"{methods.__name__}.{info.name}")
         own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
         for i, found in enumerate(each for each in own if hasattr(each, "budgeted")):
-            needs = any(each.default is each.empty for each in signature(found).parameters.values())
-            if found not in NAMED.values() and not needs:
+            if found not in NAMED.values():
                 yield re.sub(r"(?<!^)(?=[A-Z])", "_", found.__name__).lower() if i else info.name, found
 
 

@@ -27,7 +27,6 @@ import numpy as np
 import pandas as pd
 
 from dplangevin.pipeline.cache import Rows
-from dplangevin.pipeline.lock import follow
 from dplangevin.text import short
 
 # libraries whose versions must be the same wherever tasks of one run are computed
@@ -41,7 +40,7 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # li
 def pinned() -> Iterator[None]:
     """Compute on one thread of torch and BLAS, whatever the environment variables say.
 
-    The same holds in each process that joblib starts.  Such a process ends with this one.
+    The same holds in each process that joblib starts.
     """
     from joblib import parallel_config
     from threadpoolctl import threadpool_limits
@@ -49,7 +48,7 @@ def pinned() -> Iterator[None]:
     given = {name: os.environ.get(name) for name in VARIABLES}
     torch = sys.modules.get("torch")
     before = torch.get_num_threads() if torch else None
-    workers = {"inner_max_num_threads": 1, "initializer": follow, "initargs": (os.getpid(),)}
+    workers = {"inner_max_num_threads": 1}
     try:
         os.environ |= dict.fromkeys(VARIABLES, "1")  # for libraries that are not loaded yet
         with threadpool_limits(1), parallel_config("loky", **workers):

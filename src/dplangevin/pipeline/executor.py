@@ -20,6 +20,7 @@ import pandas as pd
 from dplangevin.files import Checkpoint
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import described, revision
+from dplangevin.pipeline.lock import orphaned
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -90,6 +91,8 @@ def computed(
     for done in _computed_now(function, arguments, resources, code):
         if results and done.error is None:
             results.keep(done)  # type: ignore[arg-type]  # where `results` is given, calls return tables
+        if orphaned():
+            raise ValueError("the run that this stage is a part of has ended: finished tasks are kept")
         yield done
 
 
@@ -104,7 +107,7 @@ def _computed_now(
             remote = import_module(REMOTE)
         except ImportError as error:
             raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]' ({error})") from error
-        yield from remote.Cluster(cluster, resources, code).computed(function, arguments)
+        yield from remote.computed(cluster, function, arguments, code)
         return
     from dplangevin.device import pick  # imported here, because it loads torch
 

@@ -1,28 +1,18 @@
-"""Locks for one run at a time in a checkout, and functions that end a process together with its run.
+"""Locks for one run at a time in a checkout.
 
-A run writes params.yaml and replaces results. It holds the lock `RUN` from before it writes params.yaml until
-DVC has ended. `make repro` and `dvc exp run` take this lock themselves. A plain `dvc repro` only starts
-stages: its first stage starts a small process, which holds the lock until that DVC ends. A stage holds the
-lock `STAGE` while it works. So a run begins only when no stage of an earlier run is left. The kernel releases
-both locks when the process that holds them ends. The text in a lock file names its holder.
+A run writes params.yaml and replaces results. `make repro` and `dvc exp run` hold the lock `RUN` from before they write
+params.yaml until DVC has ended. Each stage of a plain `dvc repro` holds it while it works. A stage also holds the lock
+`STAGE`. If its run is killed, it finishes the tasks that it is at (`orphaned`), and no other run begins before that.
+The text in a lock file names its holder.
 """
 
-from __future__ import annotations
-
-import ctypes
 import json
 import os
 import platform
-import select
 import shlex
-import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,8 +24,8 @@ from dplangevin.files import with_fix
 RUN = Path(".dvc/tmp/run.lock")
 STAGE = Path(".dvc/tmp/stage.lock")
 LEFT = 10.0  # seconds to wait until the stage of a killed run has ended
-_HELD: list[FileLock | None] = []
-DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>
+_HELD: list[FileLock] = []
+_LEADERS: list[psutil.Process] = []  # of the run that this stage is a part of
 
 
 class LockError(Exception):
@@ -62,105 +52,57 @@ class Busy(LockError):
 
 @contextmanager
 def run(command: str) -> Iterator[None]:
-    """Hold the lock of the checkout in the working folder."""
-    with _released(_take_run(command, os.getpid())[1]):
+    """Hold the lock of the checkout in the working folder, unless a run that this process is a part of holds it."""
+    with _taken(command, os.getpid()):
         yield
 
 
 def hold(command: str) -> None:
     """Hold the lock as `run` does, until this process ends."""
-    _HELD.append(_take_run(command, os.getpid())[1])  # a lock that is deleted is released
+    _HELD.append(_take(RUN, command, os.getpid()))  # a lock that is deleted is released
+    _take(STAGE, command, os.getpid(), LEFT).release()
 
 
 @contextmanager
 def stage() -> Iterator[None]:
-    """Hold the lock of a stage, and end this process when its run ends.
-
-    If DVC started this process, the stage is a part of that run. Otherwise it is a run of its own.
-    """
+    """Hold the lock of a stage: of a run that holds the checkout, else as a run of its own."""
     own, driver = os.getpid(), _driver()
-    leader, lock = _take_run(_command(driver), driver)
-    follow(*{driver, leader} - {own})
-    if lock and driver != own:
-        lock.release()
-        _start_keeper(driver)
-        lock = None
-    with _released(lock), _released(_take(STAGE, os.environ.get("DVC_STAGE") or _command(own), own, LEFT)):
-        yield
-
-
-def follow(*pids: int) -> None:
-    """Kill this process as soon as one of these processes has ended."""
-
-    def end_after(pid: int) -> None:
-        wait(pid)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    for pid in pids:
-        threading.Thread(target=end_after, args=(pid,), name=f"follows {pid}", daemon=True).start()
-
-
-def wait(pid: int) -> None:
-    """Return when a process has ended; the process may be of any user and need not be a child."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    except (AttributeError, OSError):  # not Linux, or an old kernel
-        with suppress(psutil.NoSuchProcess):
-            psutil.Process(pid).wait()
-        return
-    ended = select.poll()  # psutil would also wait until the parent asks for the exit status
-    ended.register(descriptor, select.POLLIN)
-    ended.poll()
-    os.close(descriptor)
-
-
-def spawn(command: Sequence[str], env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a program in a process group of its own; it is killed when this process ends."""
-    end = partial(end_with, os.getpid(), signal.SIGKILL, ctypes.CDLL(None))
-    return subprocess.Popen(command, env=env, process_group=0, preexec_fn=end)
-
-
-def end_with(parent: int, number: int, libc: ctypes.CDLL | None = None) -> None:
-    """Let the kernel send this process a signal when its parent process ends; on Linux only.
-
-    This stays in force when this process executes another program.
-    """
-    if sys.platform == "linux":
-        (libc or ctypes.CDLL(None)).prctl(DEATH_SIGNAL, number)
-        if os.getppid() != parent:  # the parent ended before the call
-            os.kill(os.getpid(), number)
-
-
-@contextmanager
-def _released(lock: FileLock | None) -> Iterator[None]:
-    """Release a lock at the end of the block."""
-    try:
-        yield
-    finally:
-        if lock:
+    with _taken(_command(driver), driver) as leader:
+        _LEADERS[:] = [psutil.Process(pid) for pid in {driver, leader} - {own}]
+        lock = _take(STAGE, os.environ.get("DVC_STAGE") or _command(own), own, LEFT)
+        try:
+            yield
+        finally:
             lock.release()
 
 
-def _take_run(command: str, pid: int) -> tuple[int, FileLock | None]:
-    """Return the pid that holds the checkout, and the lock, taken for the process `pid`.
+def orphaned() -> bool:
+    """Return whether the run that this stage is a part of has ended."""
 
-    The lock is None if a run already holds it and this process is a part of that run.
-    """
+    def ended(process: psutil.Process) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+        return True
+
+    return any(map(ended, _LEADERS))
+
+
+@contextmanager
+def _taken(command: str, pid: int) -> Iterator[int]:
+    """Hold the checkout for the process `pid`; yield the pid that holds it, which may be that of a run around it."""
     try:
         lock = _take(RUN, command, pid)
     except Busy as error:
         family = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
-        if error.holder.machine == platform.node() and error.holder.pid in family:
-            return error.holder.pid, None
-        raise
+        if error.holder.machine != platform.node() or error.holder.pid not in family:
+            raise
+        yield error.holder.pid
+        return
     try:
         _take(STAGE, command, pid, LEFT).release()
-    except LockError:
+        yield pid
+    finally:
         lock.release()
-        raise
-    return pid, lock
 
 
 def _take(path: Path, command: str, pid: int, patience: float = 0.0) -> FileLock:
@@ -185,32 +127,6 @@ def _holder(path: Path) -> Holder:
         time.sleep(0.05)
 
 
-def _start_keeper(pid: int) -> None:
-    """Start a process that holds the lock until the process `pid` has ended; return when it holds it."""
-    command = [sys.executable, "-m", __name__, str(pid)]
-    keeper = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert keeper.stdout
-    with keeper.stdout as answer:
-        if message := answer.read():
-            raise LockError(message.strip())
-    keeper.returncode = 0  # avoids the warning of Popen: it shall outlive this process
-
-
-def _keep(pid: int) -> None:
-    """Hold the lock for the process `pid` until it has ended; print why if that cannot be."""
-    try:
-        lock = _take(RUN, _command(pid), pid)
-    except LockError as error:
-        print(error)
-        return
-    with _released(lock), open(os.devnull, "w") as nothing:
-        for stream in (1, 2):  # whoever reads the streams is not to wait for this process
-            os.dup2(nothing.fileno(), stream)
-        wait(pid)
-
-
 def _driver() -> int:
     """Return the pid of the DVC process that started this one for a stage; the own pid if there is none."""
     if "DVC_STAGE" in os.environ:
@@ -225,7 +141,3 @@ def _driver() -> int:
 
 def _command(pid: int) -> str:
     return shlex.join(psutil.Process(pid).cmdline())
-
-
-if __name__ == "__main__":  # the process that `_start_keeper` starts
-    _keep(int(sys.argv[1]))

@@ -135,16 +135,31 @@ def test_page_marks_the_best_and_shows_seconds(compare_runs: pd.DataFrame, tmp_p
     both = pd.concat([compare_runs, read.read_timings("compare", path)], ignore_index=True)
     text = compare.page(both, epsilons=EPSILONS, datasets=DATASETS, title="t")
     overview = text.split("## ")[1]
-    (ops,) = [line for line in overview.splitlines() if line.startswith("| One-posterior sample (OPS)")]
+    rows = [line.split("|") for line in overview.splitlines() if line.startswith("|")]
+    sgld = [row[rows[0].index(" DP-SGLD ")] for row in rows]
+    assert sum("ends at 0.5: " in cell for cell in sgld) == 2
+    (ops, *_) = [
+        line for line in text.split("## Adult")[1].splitlines() if "One-posterior sample (OPS)" in line
+    ]
     assert ops.endswith("| 12.3 |")
-    (sgld,) = [line for line in overview.splitlines() if line.startswith("| DP-SGLD |")]
-    assert sgld.count("ends at 0.5: ") == 2
-    assert sgld.endswith("|  |")
     assert overview.count("**") == 2 * len(EPSILONS) * len(DATASETS)
     assert "≈" in overview
     assert text.count("\n## ") == 1 + len(EPSILONS) * len(DATASETS)
     assert "replace-one, δ = 1e-5" in text
     assert "Mean over 10 repeats" in text
+
+
+def test_the_heat_table_writes_points_below_no_privacy(compare_runs: pd.DataFrame) -> None:
+    figure = compare.heat(compare_runs, epsilons=EPSILONS, datasets=DATASETS)
+    table = compare.at_epsilon(compare_runs, epsilons=EPSILONS)
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    for ax, epsilon in zip(figure.axes, EPSILONS, strict=True):
+        here = table[table.dataset.eq("adult") & table.epsilon.eq(epsilon)].set_index("method")
+        below = 100 * (here.accuracy.nonprivate - here.accuracy.ops)
+        texts = {(*map(round, text.get_position()),): text.get_text() for text in ax.texts}
+        assert texts[1, names.index("One-posterior sample (OPS)")].startswith(f"{below:.1f}")
+        assert ((1, names.index("DP-SGLD")) in texts) == (epsilon < 1)  # whose budgets end at .5
+        assert len(ax.patches) == len(DATASETS)  # the best of each
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
-"""Methods side by side at equal epsilon: the numbers, a page of tables, a dot plot and sentences.
+"""Methods side by side at equal epsilon: the numbers, a page of tables, two figures and sentences.
 
-Epsilon is the proven ε (axis "proven") or the promised ε (axis "promised"). The exhibit `compare` and the
-command `compare` use this module.
+Epsilon is the proven ε (axis "proven") or the promised ε (axis "promised"). The exhibits `compare` and
+`leaderboard` draw `heat`, the command `compare` draws `dot_plot`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import style, tables
@@ -93,6 +94,15 @@ COLUMNS = CLASSES.columns
 REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
 DIVERGED, UNPRICED = "diverged", "no proven ε"
 AXES = {"proven": ("a", "proven ε"), "promised": ("a", "promised ε")}  # axis -> article, name in texts
+FREE = "nonprivate"  # the fit that `heat` measures from
+POINTS = 100.0
+SIDE_BY_SIDE = 6  # data sets, up to which `heat` has its blocks beside each other
+HEAT = (
+    "Numbers: points of accuracy below the fit without privacy. Under the name of a data set: that fit's accuracy. "
+    "Colours: a logarithmic scale. Box: the best private method. ≈: not significantly worse (Holm's method over all "
+    "pairs, 5 %). †: a condition of the guarantee fails, or chains diverged. Empty: the method does not run there, or "
+    "its budgets do not reach this proven ε."
+)
 FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
 NOTES = """\
 Each repeat is read off at the proven ε (PLD accountant, {adjacency}, δ = {delta}), linearly in ln ε between the
@@ -220,14 +230,14 @@ def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
 def page(
     runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
 ) -> str:
-    """Return a Markdown page: accuracy of all methods, then all scores for each data set and epsilon.
+    """Return a Markdown page: accuracy of all methods, then all scores for each of few data sets and epsilon.
 
     - `runs`, `epsilons`: As for `at_epsilon`.
     - `datasets`: Data set -> its name on the page.
     """
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
-    lines = [_notes(runs), "", "## Accuracy", "", *_overview(table, epsilons, datasets)]
-    for dataset, name in datasets.items():
+    lines = [_notes(runs), "", "## Accuracy", "", *_overview(table, datasets)]
+    for dataset, name in datasets.items() if len(datasets) <= SIDE_BY_SIDE else ():
         for epsilon in epsilons:
             block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
             lines += ["", f"## {name}, proven ε = {number(epsilon)}", "", *_block(block)]
@@ -242,25 +252,21 @@ def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
 def _notes(runs: pd.DataFrame) -> str:
     adjacency = relations(of_private(runs, "adjacency_proven"))
     repeats = runs.seed[np.isfinite(runs.epsilon)].nunique()
-    return NOTES.format(adjacency=adjacency, delta=of_private(runs, "delta"), repeats=repeats)
+    deltas = runs.delta[np.isfinite(runs.epsilon)]
+    few = f"{short(deltas.min())} to {short(deltas.max())}" if deltas.nunique() > 1 else short(deltas.min())
+    return NOTES.format(adjacency=adjacency, delta=few, repeats=repeats)
 
 
-def _overview(table: pd.DataFrame, epsilons: Sequence[float], datasets: Mapping[str, str]) -> list[str]:
-    """Return the table of accuracy: a row for each method, a column for each data set and epsilon."""
-    columns = ["method"]
-    for name in datasets.values():
-        columns += [f"{name}, ε = {number(e)}" for e in epsilons] + ["seconds"]
-    rows = table.set_index(["method", "dataset", "epsilon"])
+def _overview(table: pd.DataFrame, datasets: Mapping[str, str]) -> list[str]:
+    """Return the table of accuracy: a row for each data set and epsilon, a column for each method."""
+    methods = table.method.unique()
     lines = []
-    for method in table.method.unique():
-        line = [look(method).label]
-        for dataset in datasets:
-            keys = [(method, dataset, epsilon) for epsilon in epsilons]
-            here = [rows.loc[key] for key in keys if key in rows.index]  # type: ignore[index]
-            line += [_accuracy(row) for row in here] or [""] * len(epsilons)
-            line.append(fixed(here[0].seconds, ".3g") if here else "")
-        lines.append(line)
-    return tables.table(columns, lines, left=1)
+    for dataset, name in datasets.items():
+        for epsilon in table.epsilon.unique():
+            block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
+            here = {row.method: _accuracy(row) for row in block.itertuples()}
+            lines.append([name, number(epsilon), *(here.get(each, "") for each in methods)])
+    return tables.table(["data", "ε", *(look(each).label for each in methods)], lines, left=1)
 
 
 def _block(block: pd.DataFrame) -> list[str]:
@@ -300,6 +306,67 @@ def _accuracy(row: Any) -> str:
 def _limits(row: Any, prefix: str = "") -> str:
     low, high = getattr(row, f"{prefix}low"), getattr(row, f"{prefix}high")
     return "" if np.isnan(low) else f"({low:.4f} to {high:.4f})"
+
+
+def heat(
+    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
+) -> Figure:
+    """Draw how far methods are below the fit without privacy: a block for each epsilon, a column for each data set.
+
+    Methods on more data sets come first, then those that are nearer on average.
+
+    - `runs`, `epsilons`: As for `at_epsilon`; the runs have the method `FREE`.
+    - `datasets`: Data set -> its name, in the order of the columns.
+    """
+    table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
+    free = table[table.method.eq(FREE)].groupby("dataset").accuracy.first()
+    table = table[table.reach.eq(REACHED) & table.dataset.isin(datasets)]
+    table = table.assign(points=POINTS * (table.dataset.map(free) - table.accuracy))
+    means = table.groupby("method").agg(tables=("dataset", "nunique"), points=("points", "mean"))
+    names = [*means.sort_values(["tables", "points"], ascending=[False, True]).index]
+    stacked = len(datasets) > SIDE_BY_SIDE
+    shape = (len(epsilons), 1) if stacked else (1, len(epsilons))
+    with style.settings():
+        width, height = 0.56 * len(datasets), 0.23 * len(names)
+        size = (width * shape[1] + 2.2, (height + 0.3) * shape[0] + 1.6)
+        figure = Figure(figsize=size, layout="constrained")
+        axes = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True).ravel()
+        for ax, epsilon in zip(axes, epsilons, strict=True):
+            block = table[table.epsilon.eq(epsilon)]
+            values = block.pivot(index="method", columns="dataset", values="points").reindex(
+                index=names, columns=[*datasets]
+            )
+            ax.imshow(
+                np.log1p(values.clip(lower=0)), cmap="Blues", vmin=0, vmax=math.log1p(50), aspect="auto"
+            )
+            row: Any
+            for row in block.itertuples():
+                _cell(ax, row, [*datasets].index(row.dataset), names.index(row.method))
+            ax.set_title(f"proven ε = {number(epsilon)}")
+            ax.grid(visible=False)
+            ax.tick_params(length=0)
+        labels = [f"{name}\n{free[dataset]:.3f}".replace("0.", ".") for dataset, name in datasets.items()]
+        for ax in axes[-1:] if stacked else axes:
+            ax.set_xticks(range(len(datasets)), labels, rotation=90 if stacked else 0, fontsize=7.5)
+        axes[0].set_yticks(range(len(names)), [look(name).label for name in names])
+        return style.lay_out(figure, title, HEAT, [])
+
+
+def _cell(ax: Axes, row: Any, x: int, y: int) -> None:
+    """Write the points of one method, data set and epsilon into `heat`."""
+    level = not (row.best or row.significant or np.isnan(row.difference))
+    text = (
+        f"{round(row.points, 1) + 0.0:.1f}".replace("-", "−")
+        + ("†" if row.violated else "")
+        + ("≈" if level else "")
+    )
+    dark = math.log1p(max(row.points, 0.0)) > 0.6 * math.log1p(50)
+    weight = "bold" if row.best else "normal"
+    ax.text(
+        x, y, text, ha="center", va="center", fontsize=7, weight=weight, color="white" if dark else "black"
+    )
+    if row.best:
+        ax.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, ec="#D55E00", lw=1.5))
 
 
 def dot_plot(

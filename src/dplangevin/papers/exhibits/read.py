@@ -186,18 +186,6 @@ def read_timings(experiment: str, path: Path = TIMINGS) -> pd.DataFrame:
     return table[table.experiment.eq(experiment)].assign(experiment="benchmark", metric="seconds")[columns]
 
 
-def read_brackets(name: str) -> pd.DataFrame:
-    """Return the share of the proven ε that an attack shows for each method, as rows with metric "bracket".
-
-    The requested ε is 1.
-    """
-    table = read_analysis(name)
-    shares = table[table.epsilon_asked.eq(1.0)].rename(columns={"ratio": "value"})
-    return shares.assign(experiment=name, dataset="", metric="bracket")[
-        ["experiment", "dataset", "method", "metric", "value"]
-    ]
-
-
 def read_claims(path: Path) -> pd.DataFrame:
     """Return the claims table."""
     return pd.read_csv(existing(path, "claims"))
