@@ -21,7 +21,7 @@ from dplangevin.papers.analyses.finite import finite_moment, transcripts
 from dplangevin.papers.analyses.li2019_bounds import COLUMNS, power_sum, terms, two_steps
 from dplangevin.papers.analyses.mixing import diffusion_time, relaxation_time
 from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sampled_moment, tail_bound
-from dplangevin.papers.claims import li2019_bounds as rules
+from dplangevin.papers.claims import rows as rules
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.table import evaluate
 from dplangevin.papers.exhibits import bounds as exhibit
@@ -359,9 +359,8 @@ CASES = pd.DataFrame({"of": ["a", "a", "b", "b"], "x": [1.0, 10.0, 1.0, 10.0], "
     ],
 )
 def test_every_case(where: Any, bounds: Any, others: Any, smallest: str, verdict: str) -> None:
-    found = rules.every_case(
-        CASES, where=where, column="y", bounds=bounds, what="y", others=others, smallest=smallest
-    )
+    asked: Any = {"column": "y", "bounds": bounds, "strict": True, "measure": "exact"}
+    found = rules.inside(CASES, where=where, others=others, smallest=smallest, **asked)
     assert (found["verdict"], found["measure"]) == (verdict, "exact")
 
 
@@ -374,12 +373,12 @@ def test_every_case(where: Any, bounds: Any, others: Any, smallest: str, verdict
     ],
 )
 def test_order(bounds: Any, verdict: str) -> None:
-    found = rules.order(CASES, where={}, x="x", y="y", by=["of"], bounds=bounds, what="y")
+    found = rules.inside(CASES, where={}, x="x", column="y", by=["of"], bounds=bounds, measure="exact")
     assert (found["verdict"], found["low"], found["high"]) == (verdict, pytest.approx(-1), pytest.approx(1))
 
 
 def test_best_at() -> None:
     line = pd.DataFrame({"x": [0.1, 0.3, 0.5], "y": [1.0, 3.0, 2.0]})
     for published, verdict in ((0.3, verdicts.HOLDS), (0.1, verdicts.FAILS)):
-        found = rules.best_at(line, where={}, x="x", y="y", published=published, within=0.01, what="y")
+        found = rules.best_at(line, where={}, x="x", column="y", published=published, within=0.01, what="y")
         assert (found["verdict"], found["ours"]) == (verdict, 0.3)

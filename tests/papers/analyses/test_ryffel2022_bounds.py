@@ -18,8 +18,8 @@ from dplangevin.papers.analyses import langevin_dynamics as dynamics
 from dplangevin.papers.analyses import langevin_risk as risk
 from dplangevin.papers.analyses import ryffel2022_bounds as bounds
 from dplangevin.papers.analyses.cases import table
+from dplangevin.papers.claims import rows, verdicts
 from dplangevin.papers.claims import ryffel2022 as rules
-from dplangevin.papers.claims import verdicts
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 
@@ -342,11 +342,11 @@ def test_rules() -> None:
         table(bounds.COLUMNS, [bounds.case("k", "q", e, 2.0) for e in (1.0, 2.0)], value="exact")
     )
     where = {"kind": "k"}
-    assert rules.holds(frame, where=where, what="w")["verdict"] == verdicts.HOLDS
-    worse = rules.holds(frame.assign(exact=[1.0, 2.1]), where=where, what="w")
+    assert rows.holds(frame, where=where, what="w")["verdict"] == verdicts.HOLDS
+    worse = rows.holds(frame.assign(exact=[1.0, 2.1]), where=where, what="w")
     assert (worse["verdict"], worse["measure"], worse["ours"]) == (verdicts.FAILS, "exact", 1.05)
     with pytest.raises(verdicts.NoRows):
-        rules.holds(frame, where={"kind": "other"}, what="w")
+        rows.holds(frame, where={"kind": "other"}, what="w")
 
     for proven, attack, verdict in (
         (0.9, 0.1, verdicts.HOLDS),
@@ -355,7 +355,7 @@ def test_rules() -> None:
     ):
         listed = pd.DataFrame({"setting": "s", "quantity": ["c", "p", "a"], "epsilon": [1.0, proven, attack]})
         names = {"claimed": "c", "proven": "p", "attack": "a", "keys": ["setting"]}
-        assert rules.bracketed(listed, where={}, **names)["verdict"] == verdict  # type: ignore[arg-type]
+        assert rows.bracketed(listed, where={}, **names)["verdict"] == verdict  # type: ignore[arg-type]
 
     counts = {"a": 50, "b": 50}
     assert rules.shares(frame, counts=counts, published={"a": 0.5, "b": 0.5})["verdict"] == verdicts.HOLDS

@@ -20,7 +20,7 @@ from scipy.stats import beta, norm
 from dplangevin.papers.analyses.finite import composed, metropolis, worst_within
 from dplangevin.papers.analyses.temperature import Temperature
 from dplangevin.papers.analyses.wang2015_bounds import Bounds, largest, length
-from dplangevin.papers.claims import wang2015_bounds as rules
+from dplangevin.papers.claims import rows as rules
 from dplangevin.papers.exhibits import bounds
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.samplers.kernels.sgfs import sgfs

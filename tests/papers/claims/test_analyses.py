@@ -11,7 +11,7 @@ import pytest
 import torch
 from fake_results import head_run
 
-from dplangevin.papers.claims import analyses, ryffel2022, verdicts, words
+from dplangevin.papers.claims import rows, ryffel2022, verdicts, words
 from dplangevin.text import number
 
 NAN = math.nan
@@ -40,7 +40,7 @@ def test_an_exact_promise_is_judged_by_its_exact_price(
 ) -> None:
     """By the price for the relation that decides; both swap their roles if the relations do."""
     other = {**ROW, "id": "b", "epsilon_replace_one": 0.1}
-    found = analyses.guarantee(pd.DataFrame([{**ROW, **change}, other]), id="a")
+    found = rows.guarantee(pd.DataFrame([{**ROW, **change}, other]), id="a")
     assert found["verdict"] == verdict
     assert found["ours"] == pytest.approx(ours, nan_ok=True)
     if verdict == verdicts.NOT_TESTABLE:
@@ -69,7 +69,7 @@ def test_an_exact_promise_is_judged_by_its_exact_price(
 def test_an_upper_bound_is_no_measurement(
     change: dict[str, Any], verdict: str, numbers: tuple[float, float]
 ) -> None:
-    found = analyses.guarantee(pd.DataFrame([{**ROW, "tight": 0, "attack_runs": 0, **change}]), id="a")
+    found = rows.guarantee(pd.DataFrame([{**ROW, "tight": 0, "attack_runs": 0, **change}]), id="a")
     assert found["verdict"] == verdict
     assert math.isnan(found["ours"])
     assert (found["low"], found["high"]) == pytest.approx(numbers, nan_ok=True)
@@ -100,7 +100,7 @@ FRAME = pd.DataFrame(
 def test_printed() -> None:
     def printed(value: float, digits: int = 3, **others: Any) -> verdicts.Verdict:
         where = {"curve": "a", "n": 1}
-        return analyses.printed(FRAME, where=where, column="eta", published=value, digits=digits, **others)
+        return rows.printed(FRAME, where=where, column="eta", published=value, digits=digits, **others)
 
     assert printed(0.103)["verdict"] == verdicts.HOLDS
     assert printed(0.1)["verdict"] == verdicts.FAILS
@@ -111,7 +111,7 @@ def test_printed() -> None:
     assert missed["verdict"] == verdicts.FAILS
     assert missed["reason"].endswith("nearest with n 1")
     with pytest.raises(ValueError, match="a printed number needs one"):
-        analyses.printed(FRAME, where={"curve": "a"}, column="eta", published=1.0, digits=1)
+        rows.printed(FRAME, where={"curve": "a"}, column="eta", published=1.0, digits=1)
 
 
 @pytest.mark.parametrize(
@@ -124,38 +124,38 @@ def test_printed() -> None:
 )
 def test_inside(bounds: list[float | None], verdict: str) -> None:
     asked: dict[str, Any] = {"where": {"curve": "a"}, "column": "eta", "bounds": bounds}
-    found = analyses.inside(FRAME, **asked)
+    found = rows.inside(FRAME, **asked)
     assert found["verdict"] == verdict
     assert (found["low"], found["high"]) == (0.1029, 1.029)
     refuted = verdict if verdict == verdicts.HOLDS else verdicts.FAILS
-    assert analyses.inside(FRAME, **asked, strict=True)["verdict"] == refuted
+    assert rows.inside(FRAME, **asked, strict=True)["verdict"] == refuted
 
 
 def test_inside_at_the_smallest_value_of_a_column() -> None:
-    found = analyses.inside(FRAME, where={}, column="eta", bounds=[0, 0.2], smallest="n")
+    found = rows.inside(FRAME, where={}, column="eta", bounds=[0, 0.2], smallest="n")
     assert found["verdict"] == verdicts.HOLDS
     assert "at n 1: 0.05 to 0.1029 in 2 cases" in found["reason"]
 
 
 def test_ratio_matches_rows() -> None:
-    sides: dict[str, Any] = {"top": {"curve": "a"}, "bottom": {"curve": "b"}, "column": "eta", "keys": ["n"]}
-    found = analyses.ratio(FRAME, **sides, bounds=[2, 5])
+    sides: dict[str, Any] = {"where": {"curve": "a"}, "over": {"curve": "b"}, "column": "eta", "keys": ["n"]}
+    found = rows.inside(FRAME, **sides, bounds=[2, 5])
     assert found["verdict"] == verdicts.HOLDS
     assert (found["low"], found["high"]) == (pytest.approx(2.058), pytest.approx(4.116))
     assert "largest at n 100" in found["reason"]
-    assert analyses.ratio(FRAME, **sides, bounds=[None, 3])["verdict"] == verdicts.OPEN
-    assert analyses.ratio(FRAME, **sides, bounds=[None, 3], strict=True)["verdict"] == verdicts.FAILS
+    assert rows.inside(FRAME, **sides, bounds=[None, 3])["verdict"] == verdicts.OPEN
+    assert rows.inside(FRAME, **sides, bounds=[None, 3], strict=True)["verdict"] == verdicts.FAILS
     apart = FRAME.assign(n=[1, 2, 3, 4])
-    assert analyses.ratio(apart, **sides, bounds=[0, 1])["verdict"] == verdicts.NOT_TESTABLE
+    assert rows.inside(apart, **sides, bounds=[0, 1])["verdict"] == verdicts.NOT_TESTABLE
 
 
 def test_growth_is_the_exponent() -> None:
-    settings: dict[str, Any] = {"where": {}, "x": "n", "y": "eta", "by": ["curve"]}
-    found = analyses.growth(FRAME, **settings, bounds=[0.3, 0.6])
+    settings: dict[str, Any] = {"where": {}, "x": "n", "column": "eta", "by": ["curve"]}
+    found = rows.inside(FRAME, **settings, bounds=[0.3, 0.6])
     assert found["verdict"] == verdicts.HOLDS
     assert (found["low"], found["high"]) == (pytest.approx(math.log(5) / math.log(100)), pytest.approx(0.5))
     alone = FRAME[FRAME.n.eq(1)]
-    assert analyses.growth(alone, **settings, bounds=[0, 1])["verdict"] == verdicts.NOT_TESTABLE
+    assert rows.inside(alone, **settings, bounds=[0, 1])["verdict"] == verdicts.NOT_TESTABLE
 
 
 def test_no_rows_is_an_error_that_names_them() -> None:
@@ -227,9 +227,8 @@ def power(exponent: float, error: float) -> pd.DataFrame:
 
 
 def test_values_without_spread_are_fitted_as_exact() -> None:
-    rows = power(0.25, 0.0)
-    named = rows.rename(columns={"value": "eta"})
-    found = analyses.exponent(named, where={"kind": "a"}, x="x", bounds=[0.2, 0.3], column="eta")
+    named = power(0.25, 0.0).rename(columns={"value": "eta"})
+    found = rows.exponent(named, where={"kind": "a"}, x="x", bounds=[0.2, 0.3], column="eta")
     assert (found["verdict"], found["ours"]) == (verdicts.HOLDS, pytest.approx(0.25))
 
 
@@ -244,13 +243,13 @@ def test_values_without_spread_are_fitted_as_exact() -> None:
     ],
 )
 def test_exponent(error: float, bounds: list[float | None], verdict: str) -> None:
-    found = analyses.exponent(power(-0.5, error), where={"kind": "a"}, x="x", bounds=bounds)
+    found = rows.exponent(power(-0.5, error), where={"kind": "a"}, x="x", bounds=bounds)
     assert found["verdict"] == verdict
     assert found["low"] < found["ours"] < found["high"]
 
 
 def test_one_value_is_not_a_slope() -> None:
-    found = analyses.exponent(power(1, 0.1), where={"kind": "a"}, x="x", bounds=[0, 1], first=5000)
+    found = rows.exponent(power(1, 0.1), where={"kind": "a"}, x="x", bounds=[0, 1], first=5000)
     assert found["verdict"] == verdicts.NOT_TESTABLE
     with pytest.raises(verdicts.NoRows, match="no row"):
-        analyses.exponent(power(1, 0.1), where={"kind": "b"}, x="x", bounds=[0, 1])
+        rows.exponent(power(1, 0.1), where={"kind": "b"}, x="x", bounds=[0, 1])

@@ -1,19 +1,12 @@
-"""Rules for claims on runs of convex problems.
+"""Rules for claims on runs of convex problems: orderings, baselines, mixed chains, numbers of data and theorems.
 
-The claims are orderings of methods, private methods that reach their baseline, chains that have mixed, and
-numbers about data and theorems. Methods are compared by their paired difference within each repeat (one value
-of the column `seed`). A claim that fails with the default settings can also be tried with the settings of a
-sensitivity run.
+Methods are compared by their paired difference within each repeat (one value of the column `seed`).
 
-Parameters that many rules share:
-
-axis
-    "promised": methods are compared at the ε that they were asked for. "proven": at equal proven ε, where each
-    curve is interpolated linearly in ln ε.
-sensitivity
-    Name of an experiment that runs the methods with other settings, in which the claim is tried too.
-variant
-    The settings to use, for a method that was run with several.
+- `axis`: "promised": methods are compared at the ε that they were asked for. "proven": at equal proven ε, where each
+  curve is interpolated linearly in ln ε.
+- `sensitivity`: An experiment that runs the methods with other settings, in which the claim is tried, too.
+- `printed`: Settings with the value that the paper prints. Other values of these are not tried.
+- `variant`: The settings to use, for a method that was run with several.
 """
 
 from __future__ import annotations
@@ -72,9 +65,11 @@ LEARNED = 0.01  # accuracy above the share of the majority class
 # Maps a paired difference and a confidence level to its interval and a direction:
 # 1 if the difference shows the claim, -1 if it shows the opposite, 0 if neither.
 Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
-Tried = tuple[
-    str, Interval | None
-]  # what a search found in words, and the interval of a setting that shows the claim
+Tried = tuple[str, Interval | None]  # what a search found, and the interval of a setting that shows the claim
+Trial = tuple[
+    pd.DataFrame, list[pd.DataFrame], float, str
+]  # a setting, its opponents, its rank, its name in words
+Settings = dict[tuple[str, str, str], pd.DataFrame]  # by variant, scaling and adjacency
 DIRECTIONS = {HOLDS: 1, FAILS: -1}
 
 
@@ -82,83 +77,49 @@ DIRECTIONS = {HOLDS: 1, FAILS: -1}
 
 
 def beats(
-    runs: pd.DataFrame,
-    *,
-    dataset: str,
-    first: str,
-    second: str,
-    axis: str = "promised",
-    experiment: str = "wang2015",
-    margin: float = 0.0,
-    factor: float = 1.0,
-    sensitivity: str = "",
-    printed: Mapping[str, str] = MappingProxyType({}),
-) -> Verdict:
-    """Test that the first method is more accurate than the second on one data set.
+    runs: pd.DataFrame, *, dataset: str, first: str, second: str, axis: str = "promised", experiment: str = "wang2015",
+    margin: float = 0.0, factor: float = 1.0, sensitivity: str = "", printed: Mapping[str, str] = MappingProxyType({}),
+) -> Verdict:  # fmt: skip
+    """Test that the first method is more accurate than the second, on average over the budgets (`verdicts.ordering`).
 
-    The difference `first - second` is averaged over the budgets within each repeat. The claim holds
-    if the average is above -margin with 95 % confidence and no budget is significantly below -margin (see
-    `verdicts.ordering`).
-
-    - `margin`: Accuracy by which the first method may be lower, in [0, 1). 0 asks for a strict win. A positive margin
-      asks for "as well as".
+    - `margin`: Accuracy by which the first method may be lower. Above 0 it asks for "as well as".
     - `factor`: The accuracy of the second method is taken at factor * ε.
-    - `sensitivity`: An experiment with other settings, in which the claim is tried too (see `search_pairs`).
-    - `printed`: Settings with the value that the paper prints. The paper does not leave them open: other values are
-      not tried.
     """
-    asked_range = AskedRange.difference(margin)
+    asked = AskedRange.difference(margin)
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis, factor)
     except NoCommonRange as error:
-        return _incomparable(first, second, error, asked_range)
-    comparison = compare(gap, asked_range.low)
+        return _incomparable(first, second, error, asked)
+    comparison = compare(gap, asked.low)
     other = words.method(second) + (f" at {number(factor)} ε" if factor != 1 else "")
     over = f"over {_points(axis, gap)} and {comparison.repeats} repeats"
     reason = f"{_mean_gap(first, other, comparison.interval.mean)} on average {over}; "
-    reason += f"{_significant(comparison, asked_range.low)}{_violations(pair)}"
+    reason += f"{_significant(comparison, asked.low)}{_violations(pair)}"
     reason += _adjacencies(pair) if axis == "promised" else ""
-    verdict = ordering(comparison, asked_range.low)
-    if verdict == OPEN and (
-        comparison.interval.low > asked_range.low or comparison.interval.high < asked_range.low
-    ):
+    verdict, interval = ordering(comparison, asked.low), comparison.interval
+    if verdict == OPEN and (interval.low > asked.low or interval.high < asked.low):
         reason += "; the average alone would decide, the budgets on the other side leave the claim open"
-    found = result(comparison.interval, verdict, reason, _measure(runs, dataset), asked_range=asked_range)
-    if sensitivity:
-        experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
-        if np.isinf(pair[1].epsilon).all():  # a baseline that has learned nothing is easy to reach
-            open_runs = open_runs[~open_runs.method.eq(second) | learned(open_runs, dataset)]
-        tried = search_pairs(
-            open_runs, dataset, (first, second), axis, experiments, _above(asked_range.low), asked_range.low
-        )
-        found = _with_other_settings(found, tried)
-    return found
+    found = result(interval, verdict, reason, _measure(runs, dataset), asked_range=asked)
+    if not sensitivity:
+        return found
+    there = _as_printed(runs, printed)
+    if np.isinf(pair[1].epsilon).all():  # a baseline that has learned nothing is easy to reach
+        there = there[~there.method.eq(second) | learned(there, dataset)]
+    experiments, shown = (sensitivity, experiment), _above(asked.low)
+    tried = search_pairs(there, dataset, (first, second), axis, experiments, shown, asked.low)
+    return _with_other_settings(found, tried)
 
 
 def beats_all(
-    runs: pd.DataFrame,
-    *,
-    dataset: str,
-    others: list[str],
-    first: str = "",
-    last: str = "",
-    axis: str = "promised",
-    experiment: str = "wang2015",
-    sensitivity: str = "",
-    printed: Mapping[str, str] = MappingProxyType({}),
-) -> Verdict:
+    runs: pd.DataFrame, *, dataset: str, others: list[str], first: str = "", last: str = "", axis: str = "promised",
+    experiment: str = "wang2015", sensitivity: str = "", printed: Mapping[str, str] = MappingProxyType({}),
+) -> Verdict:  # fmt: skip
     """Test that the method `first` beats each of `others`, or that each of `others` beats `last` (see `beats`).
 
-    The claim holds if all these orders are shown, and fails if the opposite of one is.
-    Otherwise it is open. One of `others` does not count if its guarantee fails at a budget or if
-    its chains have diverged.
-
-    - `first`, `last`: The best or the worst method; the other of the two is "".
-    - `sensitivity`, `printed`: As in `beats`, for `first`. One setting must beat all of the others (see
-      `search_against_all`).
-    - returns: ours: the smallest mean difference, against the strongest of the others that count, or of the second
-      worst method.
+    The claim holds if all these orders are shown, and fails if the opposite of one is. One of `others` does not count
+    if its guarantee fails at a budget or its chains have diverged. With other settings, one must beat all. ours: the
+    smallest mean difference, against the strongest of the others that count, or of the second worst method.
     """
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=first or name, second=last or name, **where) for name in others}
@@ -171,11 +132,13 @@ def beats_all(
         decisive = [one for one in those if one["verdict"] == verdict]
         nearest = min(decisive, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
         reason += f"; the {'strongest' if first else 'nearest'}: {nearest['reason']}"
-    if sensitivity:
-        experiments, open_runs = (sensitivity, experiment), _as_printed(runs, printed)
-        tried = search_against_all(open_runs, dataset, first, others, axis, experiments, _above(0.0))
-        return _with_other_settings({**nearest, "verdict": verdict, "reason": reason}, tried)
-    return {**nearest, "verdict": verdict, "reason": reason}
+    found = {**nearest, "verdict": verdict, "reason": reason}
+    if not sensitivity:
+        return found
+    there, experiments = _as_printed(runs, printed), (sensitivity, experiment)
+    return _with_other_settings(
+        found, search_against_all(there, dataset, first, others, axis, experiments, _above(0.0))
+    )
 
 
 def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
@@ -195,15 +158,13 @@ def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
     """Return the runs without variants in which a setting differs from the value that the paper prints."""
-    if not printed:
-        return runs
     settings = {variant: variant_settings(variant) for variant in runs.variant.dropna().unique()}
-    as_printed = [
+    fitting = [
         variant
         for variant, named in settings.items()
         if all(named.get(key, value) == value for key, value in printed.items())
     ]
-    return runs[runs.variant.isna() | runs.variant.isin(as_printed)]
+    return runs[runs.variant.isna() | runs.variant.isin(fitting)]
 
 
 def _above(threshold: float) -> Shown:
@@ -217,32 +178,21 @@ def _above(threshold: float) -> Shown:
 
 
 def equal_or_slightly_worse(
-    runs: pd.DataFrame,
-    *,
-    dataset: str,
-    first: str,
-    second: str,
-    slight: float,
-    axis: str = "promised",
+    runs: pd.DataFrame, *, dataset: str, first: str, second: str, slight: float, axis: str = "promised",
     sensitivity: str = "",
-) -> Verdict:
-    """Test that the first method is "often" equal to or slightly worse than the second.
+) -> Verdict:  # fmt: skip
+    """Test that the first method is "often" equal to or at most `slight` (an accuracy) worse than the second.
 
-    A budget agrees under two conditions. The first method is not significantly better there. Its mean
-    accuracy is at most `slight` lower. Let I be the 95 % interval of the difference averaged over budgets:
-
-    - holds: at least half of the budgets agree, and I lies within [-slight, slight];
-    - fails: fewer agree, and I lies above 0 or below -slight;
-    - open: neither.
-
-    - `slight`: Largest accuracy that counts as slightly worse, in [0, 1).
+    A budget agrees if the first method is not significantly better there, and its mean accuracy at most `slight`
+    lower. Let I be the 95 % interval of the difference averaged over budgets. The claim holds if at least half of the
+    budgets agree and I lies within [-slight, slight]. It fails if fewer agree, and I lies above 0 or below -slight.
     """
-    asked_range = AskedRange.near(0.0, slight)
+    asked = AskedRange.near(0.0, slight)
     pair = [select(runs, dataset, method, "wang2015") for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis)
     except NoCommonRange as error:
-        return _incomparable(first, second, error, asked_range)
+        return _incomparable(first, second, error, asked)
     interval, (better, agree, worse) = compare(gap).interval, _agreement(gap, slight)
     reason = f"{_mean_gap(first, words.method(second), interval.mean)} on average over {_points(axis, gap)}: "
     reason += f"equal or worse by at most {points(slight)} at {agree}, significantly better at {better}, "
@@ -251,14 +201,14 @@ def equal_or_slightly_worse(
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         often = 2 * _agreement(gap, slight)[1] >= gap.shape[1]
         other = compare(gap, level=level).interval
-        return other, DIRECTIONS.get(_often(other, often, asked_range), 0)
+        return other, DIRECTIONS.get(_often(other, often, asked), 0)
 
-    verdict = _often(interval, 2 * agree >= gap.shape[1], asked_range)
-    found = result(interval, verdict, reason, _measure(runs, dataset), asked_range=asked_range)
-    if sensitivity:
-        tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, "wang2015"), shown)
-        found = _with_other_settings(found, tried)
-    return found
+    verdict = _often(interval, 2 * agree >= gap.shape[1], asked)
+    found = result(interval, verdict, reason, _measure(runs, dataset), asked_range=asked)
+    if not sensitivity:
+        return found
+    tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, "wang2015"), shown)
+    return _with_other_settings(found, tried)
 
 
 def _measure(runs: pd.DataFrame, dataset: str) -> str:
@@ -273,38 +223,25 @@ def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
     return better, gap.shape[1] - better - worse, worse
 
 
-def _often(interval: Interval, often: bool, asked_range: AskedRange) -> str:
+def _often(interval: Interval, often: bool, asked: AskedRange) -> str:
     """Return the verdict of `equal_or_slightly_worse`."""
-    inside = interval.low >= asked_range.low and interval.high <= asked_range.high
-    apart = interval.low > 0 or interval.high < asked_range.low
-    return decide(often and inside, apart and not often)
+    inside = interval.low >= asked.low and interval.high <= asked.high
+    return decide(often and inside, not often and (interval.low > 0 or interval.high < asked.low))
 
 
 # Private methods and their non-private baseline
 
 
 def reaches_baseline(
-    runs: pd.DataFrame,
-    *,
-    dataset: str,
-    first: str,
-    baseline: str,
-    margin: float,
-    by: float,
-    experiment: str,
-    sensitivity: str = "",
-    variant: str = "",
-) -> Verdict:
+    runs: pd.DataFrame, *, dataset: str, first: str, baseline: str, margin: float, by: float, experiment: str,
+    sensitivity: str = "", variant: str = "",
+) -> Verdict:  # fmt: skip
     """Test that from budget `by` on, a private method is as accurate as its non-private baseline.
 
-    The method is as accurate at a budget if the 95 % interval of the paired difference lies within [-margin,
-    margin]. The claim holds if this holds at every asked budget >= by. It fails if the
-    interval lies entirely outside at some budget >= by. Otherwise it is open.
+    It is as accurate at a budget if the 95 % interval of the paired difference lies within [-margin, margin]. The claim
+    fails if the interval lies entirely outside at some budget >= by. Other settings are compared with a baseline in the
+    same row scaling that has `learned`.
 
-    - `margin`: Largest difference of accuracy that counts as equal, in [0, 1).
-    - `by`: Budget ε > 0.
-    - `sensitivity`: An experiment with other settings of `first` (see `search_pairs`). Each is compared with the
-      baseline in the same row scaling, if that baseline has learned something (see `learned`).
     - returns: ours: the smallest asked budget from which on the method is as accurate; nan if there is none. low: the
       next smaller budget.
     """
@@ -312,11 +249,10 @@ def reaches_baseline(
     gap = difference(pair[0], pair[1], "promised")
     start, low, outside = _equivalence_threshold(gap, margin, by, 0.95)
     reason = f"the accuracy of {words.method(first)} is that of {words.method(baseline)} to ±{points(margin)}, with "
-    reason += "95 % confidence, " + (
-        f"from ε {number(start)} on" if start < math.inf else "not even at the largest budget"
-    )
+    reached = f"from ε {number(start)} on" if start < math.inf else "not even at the largest budget"
     at = ", ".join(f"{100 * gap[c].mean():+.2f} at ε {short(float(np.exp(c)))}" for c in gap.columns)
-    reason += f"; the claim asks for this from ε {number(by)} on; mean difference in points: {at}{_violations(pair)}"
+    reason += f"95 % confidence, {reached}; the claim asks for this from ε {number(by)} on; "
+    reason += f"mean difference in points: {at}{_violations(pair)}"
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         later = [column for column in gap.columns if np.exp(column) >= by * (1 - ROUNDING)]
@@ -325,29 +261,17 @@ def reaches_baseline(
         start, _, outside = _equivalence_threshold(gap, margin, by, level)
         return t_interval(gap[later].mean(axis=1), level), 1 if start <= by else -1 if outside else 0
 
-    ours = start if start < math.inf else math.nan
-    found = result(
-        Interval(ours, low, ours),
-        decide(start <= by, outside),
-        reason,
-        RANGE,
-        asked_range=AskedRange(high=by),
-    )
-    if sensitivity:
-        there = runs[~runs.method.eq(baseline) | learned(runs, dataset)]
-        text, gap_there = search_pairs(
-            there, dataset, (first, baseline), "promised", (sensitivity, experiment), shown
-        )
-        found = _with_other_settings(found, (text, single(by) if gap_there else None))
-    return found
+    ours, verdict = start if start < math.inf else math.nan, decide(start <= by, outside)
+    found = result(Interval(ours, low, ours), verdict, reason, RANGE, asked_range=AskedRange(high=by))
+    if not sensitivity:
+        return found
+    there, experiments = runs[~runs.method.eq(baseline) | learned(runs, dataset)], (sensitivity, experiment)
+    text, held = search_pairs(there, dataset, (first, baseline), "promised", experiments, shown)
+    return _with_other_settings(found, (text, single(by) if held else None))
 
 
 def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
-    """Return a mask of the rows whose settings are more accurate than the majority class.
-
-    The mean accuracy over all repeats and budgets must exceed the share of the majority class by at least
-    LEARNED.
-    """
+    """Return a mask of the rows whose settings are on average LEARNED more accurate than the majority class."""
     share = runs[runs.dataset.eq(dataset) & runs.metric.eq(MAJORITY)].value.max()
     accuracy = runs.value.where(runs.metric.eq("accuracy"))
     keys = [runs[key] for key in ("experiment", "dataset", "method", "variant", "scaling")]
@@ -359,13 +283,11 @@ def _equivalence_threshold(
 ) -> tuple[float, float, bool]:
     """Return the first budget of equivalence, the next smaller one, and whether an interval lies outside.
 
-    Equivalence holds from a budget on if there and at all larger budgets the interval lies within +-margin.
-    The first result is inf for no such budget, and the second is nan. The third looks only at budgets >= by.
+    Equivalence holds from a budget on if there and at all larger ones the interval lies within +-margin. The first
+    result is inf for no such budget, and the second is nan. The third looks only at budgets >= by.
     """
-    each = {
-        float(np.exp(column).round(9)): t_interval(gap[column].dropna(), level)
-        for column in sorted(gap.columns)
-    }
+    columns = sorted(gap.columns)
+    each = {float(np.exp(column).round(9)): t_interval(gap[column].dropna(), level) for column in columns}
     start, low = math.inf, math.nan
     for epsilon in reversed(each):
         if not (each[epsilon].low >= -margin and each[epsilon].high <= margin):
@@ -377,62 +299,51 @@ def _equivalence_threshold(
 
 
 def price_of_standard_step(
-    runs: pd.DataFrame,
-    *,
-    dataset: str,
-    method: str,
-    by: float,
-    experiment: str,
-    sensitivity: str = "",
+    runs: pd.DataFrame, *, dataset: str, method: str, by: float, experiment: str, sensitivity: str = "",
     baseline: str = "",
-) -> Verdict:
+) -> Verdict:  # fmt: skip
     """Test that from budget `by` on, a method takes the step size that it would take without privacy.
 
-    The method then costs the same ε at all these budgets, more than 1 % below what was asked. The claim holds
-    if this ε is at most `by`. It holds in part if this is so in another setting. Otherwise it fails. Nothing
-    here is random, so that no allowance is made for chance.
+    The method then costs the same ε at all these budgets, more than 1 % below what was asked. The claim holds if this
+    ε is at most `by`, and holds in part if it is so in another setting. Nothing here is random.
 
-    - `by`: Budget ε > 0.
-    - `sensitivity`: An experiment with other settings of the method.
-    - `baseline`: The method without privacy. Another setting counts only if the baseline has learned something in the
-      same variant (see `learned`). If "", all count.
+    - `baseline`: The method without privacy. Another setting counts only if the baseline has `learned` in the same
+      variant. If "", all count.
     - returns: ours: the ε of the standard step by the accountant that calibrates; nan if every budget is spent in
-      full. If another setting decides, the smallest such ε among these. low, high: the smallest and the largest such
-      ε among the other settings; nan if one of them decides.
+      full. If another setting decides, the smallest such ε. low, high: the extremes among the other settings; nan if
+      one decides.
     """
     rows = select(runs, dataset, method, experiment)
-    ours, asked_range = _price(rows), AskedRange(high=by)
+    ours, asked, name = _price(rows), AskedRange(high=by), words.method(method)
     verdict = HOLDS if ours <= by else FAILS
-    name = words.method(method)
     if math.isnan(ours):
         reason = f"{name} takes smaller steps than without privacy at every budget up to {number(rows.epsilon.max())}"
     else:
         reason = f"the step that {name} takes without privacy costs ε {short(ours)} by the accountant that calibrates"
-    reason += f"; the claim asks for {asked_range}"
+    reason += f"; the claim asks for {asked}"
     low, high = math.nan, math.nan
     if sensitivity and _covers(runs, dataset, sensitivity, [method]):
         settings = _settings(runs, dataset, method, (sensitivity, sensitivity))
         if baseline:
             there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
             useful = {key: part for key, part in settings.items() if there.variant.eq(key[0]).any()}
-            if len(useful) < len(settings):
-                left = len(settings) - len(useful)
+            if left := len(settings) - len(useful):
                 reason += (
                     f"; {left} of the settings tried are left out, in which {words.method(baseline)} is not "
                 )
                 reason += f"{points(LEARNED)} above the majority class"
             settings = useful
         prices = {key: price for key, part in settings.items() if not math.isnan(price := _price(part))}
-        cheap_enough = {key: price for key, price in prices.items() if price <= by}
-        reason += f"; it costs {asked_range} in {len(cheap_enough)} of the {len(settings)} settings tried"
+        cheap = [price for price in prices.values() if price <= by]
+        reason += f"; it costs {asked} in {len(cheap)} of the {len(settings)} settings tried"
         if prices:
             low, high = min(prices.values()), max(prices.values())
             key = min(prices, key=lambda key: prices[key])
             reason += f", the least {short(low)} with {words.variant(variant_settings(key[0]), key[1])}"
-        if cheap_enough and verdict != HOLDS:
+        if cheap and verdict != HOLDS:
             verdict, reason, ours = IN_PART, NOT_BY_DEFAULT + reason, low
     interval = single(ours) if verdict == IN_PART else Interval(ours, low, high)
-    return result(interval, verdict, reason, RANGE, asked_range=asked_range)
+    return result(interval, verdict, reason, RANGE, asked_range=asked)
 
 
 def _price(rows: pd.DataFrame) -> float:
@@ -445,103 +356,73 @@ def _price(rows: pd.DataFrame) -> float:
 
 
 def better_where_mixed(
-    runs: pd.DataFrame,
-    *,
-    dataset: str,
-    first: str,
-    second: str,
-    metric: str,
-    experiment: str,
-    larger: bool = True,
+    runs: pd.DataFrame, *, dataset: str, first: str, second: str, metric: str, experiment: str, larger: bool = True,
     variant: str = "",
-) -> Verdict:
+) -> Verdict:  # fmt: skip
     """Test that where both methods have mixed, a positive metric of `first` is larger than that of `second`.
 
-    Methods have mixed at an asked budget if the largest R-hat over repeats is below MIXED. The claim holds if
-    the ratio is above 1 at all such budgets, and fails if it is at none. Otherwise it is open. It is not
-    testable if there is no such budget.
+    Methods have mixed at an asked budget if the largest R-hat over repeats is below MIXED. The claim holds if the
+    ratio is above 1 at all such budgets, and fails if it is at none. With `larger` False, the metric of `first` is to
+    be smaller.
 
-    - `dataset`, `first`, `second`, `experiment`: The data set, the two methods, and the experiment that ran them.
-    - `metric`: A positive metric, such as "ess".
-    - `larger`: If False, test that the metric of `first` is smaller.
-    - returns: ours, low: the smallest ratio first/second (second/first if not `larger`) of the means over repeats.
-      high: the largest. This is no interval: repeats that share data are chains of one estimate.
+    - returns: ours, low: the smallest ratio of the means over repeats; high: the largest. This is no interval: repeats
+      that share data are chains of one estimate.
     """
-    tables = {}
+    tables, asked = {}, AskedRange(low=1.0)
     for name in (first, second):
         worst = select(runs, dataset, name, experiment, "r_hat", variant).groupby("epsilon").value.max()
         mean = select(runs, dataset, name, experiment, metric, variant).groupby("epsilon").value.mean()
         tables[name] = pd.DataFrame({"r_hat": worst, "value": mean})
     both = tables[first].merge(tables[second], on="epsilon", suffixes=("_first", "_second"))
-    mixed, asked_range = both[both[["r_hat_first", "r_hat_second"]].max(axis=1) < MIXED], AskedRange(low=1.0)
+    mixed = both[both[["r_hat_first", "r_hat_second"]].max(axis=1) < MIXED]
     if mixed.empty:
-        ranges = words.listed(
-            [
-                f"{short(table.r_hat.min())} to {short(table.r_hat.max())} for {words.method(name)}"
-                for name, table in tables.items()
-            ]
+        ranges = [
+            f"{short(table.r_hat.min())} to {short(table.r_hat.max())} for {words.method(name)}"
+            for name, table in tables.items()
+        ]
+        reason = (
+            f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is {words.listed(ranges)}"
         )
-        reason = f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is {ranges}"
-        return not_testable(reason, asked_range)
+        return not_testable(reason, asked)
     ratio = mixed.value_first / mixed.value_second
     ratio = ratio if larger else 1 / ratio
     verdict = decide(bool((ratio > 1).all()), bool((ratio <= 1).all()))
-    at = ", ".join(
-        f"{short(value)} at ε {number(epsilon)}" for epsilon, value in zip(mixed.index, ratio, strict=True)
-    )
+    each = zip(mixed.index, ratio, strict=True)
+    at = ", ".join(f"{short(value)} at ε {number(epsilon)}" for epsilon, value in each)
     top, bottom = (words.method(name) for name in ((first, second) if larger else (second, first)))
-    smallest = float(ratio.min())
     reason = f"{words.column(metric)} of {top} over that of {bottom}: {at}; there is no interval"
-    return result(
-        Interval(smallest, smallest, float(ratio.max())), verdict, reason, RANGE, asked_range=asked_range
-    )
+    interval = Interval(float(ratio.min()), float(ratio.min()), float(ratio.max()))
+    return result(interval, verdict, reason, RANGE, asked_range=asked)
 
 
 # Numbers about theorems and data
 
 
 def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verdict:
-    """Test that the theorem's ε exceeds the proven ε at the same delta and neighbour relation.
-
-    The claim holds if the ratio of the two exceeds 1 at every budget, and fails if at none.
-    Otherwise it is open.
-
-    - returns: ours: the median ratio over budgets; low, high: the extremes, which are not a confidence interval.
-    """
-    asked_range = AskedRange(low=1.0)
+    """Test that the theorem's ε exceeds the proven ε at the same delta and neighbours, at every budget."""
+    asked = AskedRange(low=1.0)
     rows = select(runs, dataset, method, "wang2015").drop_duplicates("epsilon")
     rows = rows[
         np.isfinite(rows.epsilon_promised) & (rows.epsilon_proven > 0) & np.isfinite(rows.epsilon_proven)
     ]
     if rows.empty:
-        return not_testable(f"{words.method(method)} has no finite proven ε", asked_range)
+        return not_testable(f"{words.method(method)} has no finite proven ε", asked)
     ratio = rows.epsilon_promised / rows.epsilon_proven
-    reason = (
-        f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its proven ε, "
-        f"{short(ratio.median())} times in the median of {len(ratio)} budgets"
-    )
+    reason = f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its proven "
+    reason += f"ε, {short(ratio.median())} times in the median of {len(ratio)} budgets"
     return result(
-        extremes(ratio), decide(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked_range=asked_range
+        extremes(ratio), decide(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked_range=asked
     )
 
 
 def theorem4_constant(
-    runs: pd.DataFrame,
-    *,
-    dataset: str,
-    method: str,
-    bounds: tuple[float, float],
+    runs: pd.DataFrame, *, dataset: str, method: str, bounds: tuple[float, float]
 ) -> Verdict:
-    """Test the size of the constant and the logarithms in Theorem 4 at T = tau.
+    """Test the size of the constant and the logarithms in Theorem 4 of wang2015 at T = tau.
 
-    The product is `128 ln(2.5 N T / (tau delta)) ln(2 / delta)`, unitless, for N training rows and the delta
-    of the runs. The claim holds if it lies in `bounds`. It holds in part if it
-    does with another delta in (0, 1). Otherwise it fails.
-
-    - `runs`: Rows of `papers.exhibits.read.read_runs`, with the number of training rows.
-    - `bounds`: Lower and upper end of the range that the words are read as.
-
-    Source: wang2015, Theorem 4.
+    The product is `128 ln(2.5 N T / (tau delta)) ln(2 / delta)`, unitless, for N training rows and the delta of the
+    runs. The claim holds if it lies in `bounds`, as which the words are read. It holds in part if it does with another
+    delta in (0, 1).
     """
     n = _fact(runs, dataset, "rows_train")
     delta = float(select(runs, dataset, method, "wang2015").delta.iloc[0])
@@ -549,29 +430,25 @@ def theorem4_constant(
     def product(at: float) -> float:
         return 128 * math.log(2.5 * n / at) * math.log(2 / at)
 
-    ours, asked_range = product(delta), AskedRange.within(bounds)
-    verdict = HOLDS if asked_range.low <= ours <= asked_range.high else FAILS
+    ours, asked = product(delta), AskedRange.within(bounds)
+    verdict = HOLDS if asked.low <= ours <= asked.high else FAILS
     reason = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) is {ours:.0f} at T = τ, N = {n:.0f} and δ = {number(delta)}"
-    reason += f"; the words are read as {asked_range}"
-    if verdict == FAILS and product(1 - ROUNDING) < asked_range.high < ours:
-        smallest = at_most(float(brentq(lambda at: product(at) - asked_range.high, delta, 1 - ROUNDING)))
+    reason += f"; the words are read as {asked}"
+    if verdict == FAILS and product(1 - ROUNDING) < asked.high < ours:
+        smallest = at_most(float(brentq(lambda at: product(at) - asked.high, delta, 1 - ROUNDING)))
         reason = f"{NOT_BY_DEFAULT}{reason}, which it is from δ = {smallest} on"
         verdict, ours = IN_PART, product(float(smallest))
-    return result(single(ours), verdict, reason, EXACT, asked_range=asked_range)
+    return result(single(ours), verdict, reason, EXACT, asked_range=asked)
 
 
 def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
-    """Test that a count of the prepared data equals the published one; otherwise the claim fails.
-
-    - `runs`: Rows with facts about data sets (experiment "data").
-    - `metric`: "features", "rows_train" or "rows".
-    - `published`: The printed count.
-    """
+    """Test that a count of the prepared data, "features", "rows_train" or "rows", equals the published one."""
     ours = _fact(runs, dataset, metric)
-    verdict = HOLDS if ours == published else FAILS
     reason = f"the {words.features(dataset)} data have {ours:.0f} {words.column(metric)} as prepared here"
     reason += f"; {published} are printed"
-    return result(single(ours), verdict, reason, EXACT, asked_range=AskedRange.near(published))
+    return result(
+        single(ours), decide(ours == published, True), reason, EXACT, asked_range=AskedRange.near(published)
+    )
 
 
 def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
@@ -599,10 +476,11 @@ def _mean_gap(first: str, second: str, mean: float) -> str:
     return f"the accuracy of {words.method(first)} is {points(abs(mean))} {side} that of {second}"
 
 
-def _incomparable(first: str, second: str, error: NoCommonRange, asked_range: AskedRange) -> Verdict:
+def _incomparable(first: str, second: str, error: NoCommonRange, asked: AskedRange) -> Verdict:
     """Return "not testable", because two methods have no budgets in common."""
-    reason = f"{words.method(first)} and {words.method(second)} cannot be compared: {error}"
-    return not_testable(reason, asked_range)
+    return not_testable(
+        f"{words.method(first)} and {words.method(second)} cannot be compared: {error}", asked
+    )
 
 
 def _significant(comparison: Comparison, threshold: float) -> str:
@@ -627,10 +505,8 @@ def _violations(pair: Iterable[pd.DataFrame]) -> str:
     for rows in pair:
         diverged = rows.violated.str.contains(DIVERGED)
         failed = rows.violated.str.split("; ").map(lambda notes: any(n and DIVERGED not in n for n in notes))
-        for what, concerned in (
-            ("violates a condition of its guarantee", failed),
-            ("has diverged chains", diverged),
-        ):
+        cases = {"violates a condition of its guarantee": failed, "has diverged chains": diverged}
+        for what, concerned in cases.items():
             if n := rows[concerned].epsilon.nunique():
                 text += f"; {words.method(rows.method.iloc[0])} {what} at {n} of its budgets"
     return text
@@ -663,49 +539,81 @@ def _with_other_settings(found: Verdict, tried: Tried) -> Verdict:
 
 
 def search_pairs(
-    runs: pd.DataFrame,
-    dataset: str,
-    methods: tuple[str, str],
-    axis: str,
-    experiments: tuple[str, str],
-    shown: Shown,
+    runs: pd.DataFrame, dataset: str, methods: tuple[str, str], axis: str, experiments: tuple[str, str], shown: Shown,
     threshold: float | None = None,
-) -> Tried:
-    """Try every pair of settings of two methods, and count how many show the claim and how many its opposite.
+) -> Tried:  # fmt: skip
+    """Try every pair of settings of two methods that share row scaling and neighbour relation.
 
-    The same rule decides on both sides. Two settings form a pair if they share row scaling and neighbour
-    relation. The confidence level is corrected for the number of pairs (Bonferroni). The text gives one
-    example among the pairs that show the claim. It has the most accurate second method, then the widest
-    margin.
+    The example has the most accurate second method, then the widest margin.
 
-    - `methods`: First and second method.
     - `experiments`: The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
-    - `shown`: shown(gap, level) gives interval and direction for a paired difference (see `Shown`).
-    - `threshold`: If given, the text also counts the pairs whose interval of the mean alone lies above or below it.
-      It also gives the median half-width of the intervals, a difference that the median pair shows in half of such
-      searches.
-    - returns: What the search found in words, and the interval of the example.
     """
     if not _covers(runs, dataset, experiments[0], methods):
         return f"; no other settings were tried on {words.features(dataset)}", None
     first, second = (_settings(runs, dataset, method, experiments) for method in methods)
-    pairs = [(a, b) for a in first for b in second if _comparable(first[a], second[b])]
-    level = 1 - 0.05 / max(1, len(pairs))
-    outcomes: list[tuple[Interval, int]] = []
-    held = []
-    for a, b in pairs:
+    trials: list[Trial] = []
+    for a, mine in first.items():
+        for b, other in second.items():
+            if _comparable(mine, other):
+                settings = [words.variant(variant_settings(key[0])) for key in (a, b)]
+                named = [
+                    f"{words.method(m)} ({setting})" for m, setting in zip(methods, settings, strict=True)
+                ]
+                name = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: "
+                trials.append((mine, [other], other.value.mean(), name))
+    return _searched(trials, "pairs of settings", axis, shown, threshold)
+
+
+def search_against_all(
+    runs: pd.DataFrame, dataset: str, first: str, others: Sequence[str], axis: str, experiments: tuple[str, str],
+    shown: Shown,
+) -> Tried:  # fmt: skip
+    """Try every setting of one method against all settings of several others in the same row scaling.
+
+    Budgets may be for different neighbour relations, as in the paper; the settings name them. The example has the
+    widest margin against its strongest opponent.
+    """
+    if not _covers(runs, dataset, experiments[0], [first]):
+        return f"; no other settings were tried on {words.features(dataset)}", None
+    rivals = [list(_settings(runs, dataset, name, experiments).values()) for name in others]
+    trials: list[Trial] = []
+    for a, mine in _settings(runs, dataset, first, experiments).items():
+        matched = [[rows for rows in each if _scaling(rows) == _scaling(mine)] for each in rivals]
+        if all(matched):
+            name = f"{words.method(first)} ({words.variant(variant_settings(a[0]), a[1])}): at least "
+            trials.append((mine, [rows for each in matched for rows in each], 0.0, name))
+    return _searched(trials, f"settings of {words.method(first)}", axis, shown)
+
+
+def _searched(
+    trials: Sequence[Trial], what: str, axis: str, shown: Shown, threshold: float | None = None
+) -> Tried:
+    """Return how many trials show the claim and how many its opposite, with an example.
+
+    A trial shows the claim if it does so against every opponent, and the opposite if that is shown against one. The
+    same rule decides on both sides. The confidence level is corrected for the number of comparisons (Bonferroni).
+
+    - `threshold`: If given, the text also counts the trials whose interval of the mean alone lies above or below it,
+      and gives the median half-width of the intervals.
+    """
+    level = 1 - 0.05 / max(1, sum(len(against) for _, against, *_ in trials))
+    outcomes, held = list[tuple[Interval, int]](), []
+    for mine, against, rank, name in trials:
         try:
-            gap = difference(first[a], second[b], axis)
+            gaps = [difference(mine, rows, axis) for rows in against]
         except NoCommonRange:
             continue
-        interval, direction = shown(gap, level)
-        outcomes.append((interval, direction))
+        each = [shown(gap, level) for gap in gaps]
+        least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
+        direction = min(direction for _, direction in each)
+        outcomes.append((least, direction))
         if direction == 1:
-            settings = [words.variant(variant_settings(key[0])) for key in (a, b)]
-            named = [f"{words.method(m)} ({setting})" for m, setting in zip(methods, settings, strict=True)]
-            text = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: {_corrected(interval)}"
-            held.append((second[b].value.mean(), interval.low, text, interval))
-    text = f"; of the {len(pairs)} pairs of settings tried {_both_sides(outcomes)}"
+            low, high = 100 * least.low, 100 * least.high
+            example = f"{name}{points(least.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
+            held.append((rank, least.low, example, least))
+    agree, contradict = (sum(direction == side for _, direction in outcomes) for side in (1, -1))
+    text = f"; of the {len(trials)} {what} tried {agree} agree with the claim beyond chance and {contradict} speak "
+    text += "against it"
     if threshold is not None and outcomes:
         above = sum(interval.low > threshold for interval, _ in outcomes)
         below = sum(interval.high < threshold for interval, _ in outcomes)
@@ -714,73 +622,8 @@ def search_pairs(
         text += f"{points(half)} in half of such searches"
     if not held:
         return text, None
-    _, _, example, interval = max(held)
+    *_, example, interval = max(held)
     return f"{text}; for example {example}", interval
-
-
-def _both_sides(outcomes: Sequence[tuple[Interval, int]]) -> str:
-    """Return in words how many comparisons show a claim and how many its opposite."""
-    agree, contradict = (sum(direction == side for _, direction in outcomes) for side in (1, -1))
-    return f"{agree} agree with the claim beyond chance and {contradict} speak against it"
-
-
-def search_against_all(
-    runs: pd.DataFrame,
-    dataset: str,
-    first: str,
-    others: Sequence[str],
-    axis: str,
-    experiments: tuple[str, str],
-    shown: Shown,
-) -> Tried:
-    """Try every setting of one method against all settings of several others, as `search_pairs` does.
-
-    A setting of `first` shows the claim if it does so against every setting of every other method in the same
-    row scaling. It shows the opposite if the opposite is shown against one setting of one other method.
-    Budgets may be for different neighbour relations, as in the paper; the settings name them. The confidence
-    level is corrected for the number of comparisons (Bonferroni). The example has the widest margin against
-    its strongest opponent.
-
-    - `experiments`: The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
-    - `shown`: shown(gap, level) gives interval and direction for a paired difference (see `Shown`).
-    - returns: What the search found in words, and the interval of the example.
-    """
-    if not _covers(runs, dataset, experiments[0], [first]):
-        return f"; no other settings were tried on {words.features(dataset)}", None
-    mine = _settings(runs, dataset, first, experiments)
-    rivals = [list(_settings(runs, dataset, name, experiments).values()) for name in others]
-    matched = {
-        a: [[b for b in each if _scaling(b) == _scaling(rows)] for each in rivals] for a, rows in mine.items()
-    }
-    tried = {a: [b for each in of for b in each] for a, of in matched.items() if all(of)}
-    comparisons = sum(map(len, tried.values()))
-    outcomes: list[tuple[Interval, int]] = []
-    held = []
-    for a, against in tried.items():
-        try:
-            gaps = [difference(mine[a], b, axis) for b in against]
-        except NoCommonRange:
-            continue
-        each = [shown(gap, 1 - 0.05 / comparisons) for gap in gaps]
-        least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
-        direction = min(direction for _, direction in each)
-        outcomes.append((least, direction))
-        if direction == 1:
-            setting = words.variant(variant_settings(a[0]), a[1])
-            held.append(
-                (least.low, f"{words.method(first)} ({setting}): at least {_corrected(least)}", least)
-            )
-    text = f"; of the {len(tried)} settings of {words.method(first)} tried {_both_sides(outcomes)}"
-    if not held:
-        return text, None
-    _, example, least = max(held)
-    return f"{text}; for example {example}", least
-
-
-def _corrected(interval: Interval) -> str:
-    """Return a paired difference and its interval, corrected for the number of comparisons, as text."""
-    low, high = 100 * interval.low, 100 * interval.high
-    return f"{points(interval.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
 
 
 def _covers(runs: pd.DataFrame, dataset: str, experiment: str, methods: Sequence[str]) -> bool:
@@ -791,8 +634,8 @@ def _covers(runs: pd.DataFrame, dataset: str, experiment: str, methods: Sequence
 def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     """Return whether two settings may form a pair.
 
-    They must have the same row scaling, and the same largest step size if both state one. Their budgets must
-    be for the same neighbour relation, unless one of them has no budget.
+    They must have the same row scaling, and the same largest step size if both state one. Their budgets must be for the
+    same neighbour relation, unless one of them has no budget.
     """
     nonprivate = any(np.isinf(rows.epsilon).all() for rows in (first, second))
     steps = {variant_settings(rows.variant.iloc[0]).get("step", "") for rows in (first, second)} - {""}
@@ -805,14 +648,11 @@ def _scaling(rows: pd.DataFrame) -> str:
     return str(rows.scaling.iloc[0])
 
 
-def _settings(
-    runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[str, str]
-) -> dict[tuple[str, str, str], pd.DataFrame]:
-    """Return the rows of each setting of a method, by (variant, scaling, adjacency).
+def _settings(runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[str, str]) -> Settings:
+    """Return the rows of each setting of a method, in the first of `experiments` that has it.
 
-    The rows are those of the first of `experiments` that has the method, for the repeats of the first
-    experiment. Budgets at which a guarantee fails or chains have diverged are left out: they must not make a
-    setting the best.
+    The repeats are those of the first experiment. Budgets at which a guarantee fails or chains have diverged are left
+    out: they must not make a setting the best.
     """
     on = runs.dataset.eq(dataset)
     repeats = runs.seed[on & runs.experiment.eq(experiments[0])].unique()

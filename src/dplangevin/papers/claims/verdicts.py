@@ -396,30 +396,6 @@ def all_of(verdicts: Sequence[str]) -> str:
     return next((v for v in (FAILS, NOT_TESTABLE, OPEN) if v in verdicts), HOLDS)
 
 
-def within(
-    values: pd.Series, bounds: Bounds, reason: str, strict: bool = False, measure: str = RANGE
-) -> Verdict:
-    """Return holds if all values lie in the bounds, fails if none does, otherwise open.
-
-    - `reason`: Beginning of the reason: the values in words.
-    - `strict`: True for a statement that one exception refutes. It then fails unless all values lie in the bounds.
-    - `measure`: What the values are, one of MEASURES.
-    """
-    asked_range = AskedRange.within(bounds)
-    inside = int(values.between(*asked_range).sum())
-    interval = extremes(values)
-    spread = " to ".join(dict.fromkeys(f"{end:.4g}" for end in (interval.low, interval.high)))
-    cases = "1 case" if len(values) == 1 else f"{len(values)} cases"
-    reason = f"{reason} {spread} in {cases}; the claim asks for {asked_range}; {inside} of {len(values)} hold"
-    return result(
-        interval,
-        decide(inside == len(values), strict or inside == 0),
-        reason,
-        measure,
-        asked_range=asked_range,
-    )
-
-
 def equal_as_printed(ours: float, published: float, digits: int) -> bool:
     """Return whether two numbers agree when both are rounded to `digits` significant digits.
 

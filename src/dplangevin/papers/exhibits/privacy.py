@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from dplangevin.papers.claims import tally, verdicts, words
-from dplangevin.papers.claims.analyses import guarantee
+from dplangevin.papers.claims.rows import guarantee
 from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint

@@ -1,0 +1,381 @@
+"""Rules for claims on the rows of an analysis: values in a range, exponents, intervals and promised ε.
+
+A rule takes rows and a question, and returns a `Verdict`. `where` picks rows (column -> value, or a list of values).
+The claim asks for values within `bounds` (None: an open end). `what` names the tested quantity in the reason. Where a
+rule uses several rows, ours is their median; low and high are their extremes, not a confidence interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dplangevin.papers.claims import words
+from dplangevin.papers.claims.verdicts import (
+    ADDED,
+    ATTACK,
+    EXACT,
+    FAILS,
+    HOLDS,
+    IN_PART,
+    INTERVAL,
+    NOT_BY_DEFAULT,
+    PAIR,
+    RANGE,
+    AskedRange,
+    Bounds,
+    Verdict,
+    Where,
+    decide,
+    equal_as_printed,
+    extremes,
+    not_testable,
+    promise_verdict,
+    result,
+    rows_where,
+    single,
+)
+from dplangevin.papers.claims.words import at_least, at_most
+from dplangevin.papers.statistics import Interval, power_law
+from dplangevin.text import short
+
+LIMITS = ["value", "low", "high"]
+ROUNDING = 1e-9  # relative rounding error that is allowed in exact values
+
+
+def inside(
+    frame: pd.DataFrame, *, where: Where, column: str, bounds: Bounds, what: str = "", strict: bool = False,
+    measure: str = RANGE, smallest: str = "", over: Where | None = None, keys: Sequence[str] = (), x: str = "",
+    by: Sequence[str] = (), others: Where | None = None, choice: str = "",
+) -> Verdict:  # fmt: skip
+    """Test that all values of a column lie in the bounds; with `over` their ratios, with `x` their exponents.
+
+    The claim fails if no value lies in the bounds, or with `strict` if one does not. It holds in part if all rows of
+    `others` do, which hold the values under another `choice`.
+
+    - `measure`: What the values are, one of `verdicts.MEASURES`.
+    - `smallest`: A column. Only rows at its smallest value count, which stands for a limit, such as a step size.
+    - `over`: Rows that the rows `where` are divided by, matched on `keys`.
+    - `x`: A positive variable. An exponent is the slope on log scales between neighbouring x in each group `by`.
+    """
+    rows, asked, label = (
+        _limit(rows_where(frame, where), smallest),
+        AskedRange.within(bounds),
+        words.column(column),
+    )
+    values = rows[column]
+    if over is not None:
+        pairs = rows.merge(rows_where(frame, over), on=list(keys), suffixes=("_top", "_bottom"))
+        pairs = pairs.dropna(subset=[f"{column}_top", f"{column}_bottom"])
+        if pairs.empty:
+            return not_testable(f"no rows of {dict(where)} and {dict(over)} share {', '.join(keys)}", asked)
+        values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
+        largest = words.named(dict(pairs.iloc[int(values.argmax())]), keys)
+        name = f"{what or f'ratio of {label}'}, largest at {largest}"
+    elif x:
+        values = pd.Series(log_slopes(rows.dropna(subset=[column]), x, column, by), dtype=float)
+        if values.empty:
+            return not_testable(f"no two values of {x} to compare in {dict(where)}", asked)
+        name = what or (f"exponent of the {label} in the {words.column(x)}" if label else "exponent")
+    else:
+        name = what or label or "values"
+        name += f" at {words.column(smallest)} {rows[smallest].min():g}" if smallest else ""
+    held, n = int(values.between(*asked).sum()), len(values)
+    reason = f"{name}: {_span(values)} in {n} case{'' if n == 1 else 's'}; "
+    reason += f"the claim asks for {asked}; {held} of {n} hold"
+    verdict = decide(held == n, strict or held == 0)
+    if verdict == FAILS and others is not None:
+        rest = _limit(rows_where(frame, others), smallest)[column]
+        reason += f"; {choice}: {_span(rest)}"
+        if rest.between(*asked).all():
+            verdict, values, reason = IN_PART, rest, NOT_BY_DEFAULT + reason
+    return result(extremes(values), verdict, reason, measure, asked_range=asked)
+
+
+def log_slopes(frame: pd.DataFrame, x: str, y: str, by: Sequence[str]) -> list[float]:
+    """Return the slopes of ln y (its median at each x) in ln x between neighbouring x of each group."""
+    slopes: list[float] = []
+    for _, rows in frame.groupby(list(by), dropna=False):
+        medians = rows.groupby(x)[y].median()
+        slopes += (np.diff(np.log(medians)) / np.diff(np.log(medians.index))).tolist()
+    return slopes
+
+
+def exponent(
+    frame: pd.DataFrame, *, where: Where, x: str, bounds: Bounds, first: float = 0.0, column: str = "value"
+) -> Verdict:
+    """Test that the 95 % interval of the exponent of a column in x >= `first`, over all rows, lies in the bounds.
+
+    The column "value" has 95 % limits; every other one is fitted as exact. The claim fails if no part of the interval
+    lies in the bounds.
+    """
+    rows, asked, exact = rows_where(frame, where), AskedRange.within(bounds), column != "value"
+    rows = rows[rows[x].ge(first)].dropna(subset=[column])
+    if rows[x].nunique() < 2:
+        return not_testable(
+            f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}", asked
+        )
+    slope = power_law(rows.assign(**dict.fromkeys(LIMITS, rows[column])) if exact else rows, x)
+    limits = "" if exact else f" (95 % interval {slope.low:.3f} to {slope.high:.3f})"
+    reason = (
+        f"the exponent is {slope.mean:.3f}{limits}, fitted over {len(rows)} values of the "
+        f"{words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}; the claim asks for {asked}; the "
+        f"{words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to {rows[column].iloc[-1]:.3g}"
+    )
+    verdict = decide(asked.low <= slope.low and slope.high <= asked.high, _apart(slope, asked))
+    return result(slope, verdict, reason, EXACT if exact else INTERVAL, asked_range=asked)
+
+
+def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
+    """Test that no exact value exceeds its bound (columns `exact` and `bound`); ours is the largest of exact/bound."""
+    rows = rows_where(frame, where).reset_index(drop=True)
+    ratios = rows.exact / rows.bound
+    worst: dict[str, Any] = dict(rows.iloc[int(ratios.argmax())])
+    above, n = int((ratios > 1 + ROUNDING).sum()), len(rows)
+    texts = {"batch": "batch {}", "schedule": "{} steps", "case": "{}"}
+    at = [
+        text.format(worst[key]) for key, text in texts.items() if isinstance(worst[key], str) and worst[key]
+    ]
+    sizes = {"condition": "β/λ", "step": "ηβ", "records": "n", "steps": "K"}
+    at += [f"{name} {short(worst[key])}" for key, name in sizes.items() if not math.isnan(worst[key])]
+    reason = (
+        f"{what}: {ratios.min():.3g} to {ratios.max():.3g} in {n} exact case{'' if n == 1 else 's'}, above 1 in "
+        f"{above}; largest at {', '.join(at)}: {short(worst['exact'])} against {short(worst['bound'])}"
+    )
+    interval = Interval(float(ratios.max()), float(ratios.min()), float(ratios.max()))
+    return result(interval, decide(above == 0, above > 0), reason, EXACT, asked_range=AskedRange(high=1.0))
+
+
+def best_at(
+    frame: pd.DataFrame, *, where: Where, x: str, column: str, published: float, within: float, what: str
+) -> Verdict:
+    """Test that the largest of the exact values lies within a distance of the printed x."""
+    rows, asked = rows_where(frame, where).sort_values(x), AskedRange.near(published, within)
+    if len(rows) < 3:
+        return not_testable(f"fewer than three values of {x} to compare", asked)
+    best = rows.iloc[int(rows[column].argmax())]
+    each = ", ".join(
+        f"{value:.3g} at {short(float(at))}" for at, value in zip(rows[x], rows[column], strict=True)
+    )
+    ours = float(best[x])
+    reason = f"{what} is largest, {best[column]:.4g}, at {short(ours)} of {len(rows)} values; {each}"
+    verdict = decide(asked.low <= ours <= asked.high, True)
+    return result(single(ours), verdict, reason, EXACT, asked_range=asked)
+
+
+def covered(
+    frame: pd.DataFrame,
+    *,
+    where: Where,
+    bounds: Bounds,
+    what: str,
+    over: Where | None = None,
+    keys: Sequence[str] = (),
+) -> Verdict:
+    """Test that the 95 % interval of each row lies in the bounds; the claim fails if every interval lies outside.
+
+    With `over`, rows are divided by those rows, matched on `keys`: the lower end by the upper end and the reverse,
+    which covers at least 90 %, and 95 % where the two errors do not oppose each other. ours, low, high: the row whose
+    interval reaches furthest from the middle of the bounds.
+    """
+    rows, asked = rows_where(frame, where).dropna(subset=LIMITS), AskedRange.within(bounds)
+    values = rows[LIMITS].to_numpy(float)
+    if over is not None:
+        pairs = rows.merge(
+            rows_where(frame, over).dropna(subset=LIMITS), on=list(keys), suffixes=("", "_over")
+        )
+        values = pairs[LIMITS].to_numpy(float) / pairs[["value_over", "high_over", "low_over"]].to_numpy(
+            float
+        )
+    intervals, (low, high) = [Interval(*row) for row in values], asked
+    held = sum(low <= one.low and one.high <= high for one in intervals)
+    outside = sum(_apart(one, asked) for one in intervals)
+    middle = (low + high) / 2 if math.isfinite(low + high) else low if math.isfinite(low) else high
+    far = max(intervals, key=lambda one: max(abs(one.low - middle), abs(one.high - middle)))
+    reason = (
+        f"{what}: 95 % interval within [{low:g}, {high:g}] for {held} of {len(intervals)}, outside it for {outside}; "
+        f"the furthest {far.mean:.3g} [{far.low:.3g}, {far.high:.3g}]"
+    )
+    verdict = decide(held == len(intervals), outside == len(intervals))
+    return result(far, verdict, reason, INTERVAL, asked_range=asked)
+
+
+def nearer_to_one(
+    frame: pd.DataFrame, *, first: Where, second: Where, keys: Sequence[str], what: str
+) -> Verdict:
+    """Test that in each group `keys` the values of `first` are nearer to 1 than those of `second`.
+
+    A group shows it if it is so for all values within their 95 % intervals. ours: the largest distance of `first` from
+    1 over that of `second`, in the group where this ratio is largest.
+    """
+    nearer, further = (rows_where(frame, where).dropna(subset=LIMITS) for where in (first, second))
+    groups, ratios = dict(list(further.groupby(list(keys)))), []
+    for name, rows in nearer.groupby(list(keys)):
+        near, far = _distance(rows), _distance(groups[name])
+        over = zip(near, (far.mean, far.high, far.low), strict=True)
+        ratios.append(Interval(*(top / bottom if bottom else math.inf for top, bottom in over)))
+    ours, n = max(ratios, key=lambda ratio: ratio.mean), len(ratios)
+    shown, opposite = sum(ratio.high < 1 for ratio in ratios), sum(ratio.low > 1 for ratio in ratios)
+    reason = (
+        f"{what}: below 1 beyond the 95 % intervals in {shown} of {n} comparisons, above it in {opposite}; the largest "
+        f"{ours.mean:.3g} [{ours.low:.3g}, {ours.high:.3g}]"
+    )
+    return result(ours, decide(shown == n, opposite == n), reason, INTERVAL, asked_range=AskedRange(high=1.0))
+
+
+def _distance(rows: pd.DataFrame) -> Interval:
+    """Return the largest |value - 1|, with its smallest and largest possible size within the intervals."""
+    ends = rows[["low", "high"]].to_numpy(float)
+    least = max(max(low - 1, 1 - high, 0.0) for low, high in ends)
+    return Interval(float((rows.value - 1).abs().max()), least, float(np.abs(ends - 1).max()))
+
+
+def together(frame: pd.DataFrame, *, first: str, second: str, small: float, large: float) -> Verdict:
+    """Test that two kinds of values are in each case, at the largest x, both <= `small` or both >= `large`."""
+    last = frame[frame.x.eq(rows_where(frame, {"kind": first}).x.max())]
+    pairs = rows_where(last, {"kind": first}).merge(rows_where(last, {"kind": second}), on="case")
+    low, high = pairs[["value_x", "value_y"]].min(axis=1), pairs[["value_x", "value_y"]].max(axis=1)
+    verdict = decide(
+        bool((high.le(small) | low.ge(large)).all()), bool((low.le(small) & high.ge(large)).any())
+    )
+    values = zip(pairs.case, pairs.value_x, pairs.value_y, strict=True)
+    named = ", ".join(f"{case} {one:.2g} and {other:.2g}" for case, one, other in values)
+    reason = (
+        f"at n = {last.x.max():g}, the chances that a posterior sample and that the posterior miss: {named}"
+    )
+    return result(single(float((high - low).max())), verdict, reason, EXACT, asked_range=None)
+
+
+def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:
+    """Return "not testable" with a reason."""
+    return not_testable(reason)
+
+
+# Promised ε and printed numbers
+
+
+def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
+    """Test a printed (ε, δ) of the analysis `privacy_claims` by its exact ε, or else by attack ε and proven ε.
+
+    The verdict is that of `verdicts.promise_verdict`. The numbers are those that decide: for replaced records, for
+    added or removed ones if the promise holds for these alone, or with the settings at which it holds. ours: the exact
+    ε; nan where none is known. low: the attack ε (95 % confidence), or the exact ε of one pair. high: the proven ε.
+    """
+    row = rows_where(frame, {"id": id}).iloc[0]
+    text = {
+        key: "" if pd.isna(row[key]) else str(row[key]) for key in ("mechanism", "chosen", "solved", "note")
+    }
+    claimed, replaced, added = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove
+    attack, exact, tool = row.epsilon_attack, bool(row.tight), row.formula_adjacency == "add_remove"
+    asked = AskedRange(high=claimed)
+    if not text["mechanism"]:
+        return not_testable(text["note"], asked)
+    shown = short if exact else at_most
+    reason = f"ε {short(claimed)} is claimed, the {'exact' if exact else 'proven'} ε is {shown(replaced)}"
+    reason += " for replace-one neighbours"
+    reason += "" if math.isnan(added) else f" and {shown(added)} for add/remove"
+    if not math.isnan(row.epsilon_formula):
+        reason += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
+    if not math.isnan(attack):
+        if row.attack_runs:
+            reason += f"; an attack on the theorem's hypotheses shows at least {at_least(attack)} "
+            reason += f"(95 % confidence, {short(row.attack_runs)} runs)"
+        else:
+            reason += f"; one pair that the theorem's hypotheses admit costs at least {at_least(attack)}"
+        if row.epsilon_attack_add_remove > 0:
+            reason += f", and {at_least(row.epsilon_attack_add_remove)} for add/remove"
+    elsewhere, known = bool(row.rescued), replaced if exact else attack
+    verdict = promise_verdict(
+        claimed, replaced=replaced, added=added, shown=known, tool=tool, elsewhere=elsewhere
+    )
+    price, low, cause = replaced, attack, ""
+    if verdict == HOLDS:
+        reason += f"; the claim is {claimed / replaced:.2g} times what it costs"
+    elif verdict == IN_PART and not elsewhere:
+        price, low, cause = added, row.epsilon_attack_add_remove, ADDED
+        reason = f"{NOT_BY_DEFAULT}{reason}; it holds for add/remove neighbours only"
+    elif verdict == IN_PART:
+        price, low, reason = row.epsilon_solved, math.nan, NOT_BY_DEFAULT + reason
+    elif added <= claimed:
+        reason += "; at this ε and δ it holds for add/remove neighbours"
+    elif (added if exact else row.epsilon_attack_add_remove) > claimed:
+        reason += "; it fails for add/remove neighbours, too"
+    reason += f"; it would hold for {text['solved']}" if text["solved"] and replaced > claimed else ""
+    reason += f"; priced: {text['mechanism']}"
+    reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""
+    reason += f"; {text['note']}" if text["note"] else ""
+    measure = EXACT if exact else ATTACK if row.attack_runs or math.isnan(low) else PAIR
+    interval = single(price) if exact else Interval(math.nan, low, price)
+    return result(interval, verdict, reason, measure, asked_range=asked, cause=cause)
+
+
+def bracketed(
+    frame: pd.DataFrame, *, where: Where, claimed: str, proven: str, attack: str, keys: Sequence[str]
+) -> Verdict:
+    """Test a promised ε between an attack ε and a proven ε.
+
+    It holds if in all settings `keys` it is at least the proven ε, and fails if an attack exceeds it in one.
+    `claimed`, `proven` and `attack` (95 % confidence) are values of the column `quantity`. ours, high: the largest
+    proven/claimed; low: the largest attack/claimed.
+    """
+    rows = rows_where(frame, where)
+    wide = rows.pivot_table(index=list(keys), columns="quantity", values="epsilon", aggfunc="first")
+    below, above = wide[attack] / wide[claimed], wide[proven] / wide[claimed]
+    holding, largest = int((above <= 1).sum()), float(below.max())
+    reason = (
+        f"in {len(wide)} settings the claimed ε is {short(wide[claimed].min())} to {short(wide[claimed].max())}; an "
+        f"attack shows at most {largest:.2g} of it, and it is proven in {holding}: what we can prove is "
+        f"{above.min():.2g} to {above.max():.3g} times as much"
+    )
+    interval = Interval(float(above.max()), largest, float(above.max()))
+    verdict = decide(holding == len(wide), largest > 1)
+    return result(interval, verdict, reason, ATTACK, asked_range=AskedRange(high=1.0))
+
+
+def printed(
+    frame: pd.DataFrame, *, where: Where, column: str, published: float, digits: int, others: Where | None = None,
+    names: Sequence[str] = (),
+) -> Verdict:  # fmt: skip
+    """Test a printed number by recomputing it in one row: it holds if both agree to the printed significant digits.
+
+    It holds in part if a row of `others` agrees, which hold it under other choices. The reason names a row by its
+    columns `names`.
+    """
+    rows = rows_where(frame, where)
+    if len(rows) != 1:
+        raise ValueError(f"{len(rows)} rows have {dict(where)}: a printed number needs one")
+    ours, asked = float(rows[column].iloc[0]), AskedRange.near(published)
+    reason = f"{words.column(column) or 'ours'} {ours:.4g} where the paper prints {published:g}"
+    if others is None or equal_as_printed(ours, published, digits):
+        verdict = HOLDS if equal_as_printed(ours, published, digits) else FAILS
+        return result(single(ours), verdict, reason, EXACT, asked_range=asked)
+    rest = rows_where(frame, others).dropna(subset=[column])
+    interval, several = Interval(ours, min(ours, *rest[column]), max(ours, *rest[column])), len(rest) > 1
+    choices = f"{len(rest)} other choices give" if several else "another choice gives"
+    reason += f"; {choices} {interval.low:.4g}" + (f" to {interval.high:.4g}" if several else "")
+    equal = rest[[equal_as_printed(value, published, digits) for value in rest[column]]]
+    if equal.empty:
+        nearest = rest.loc[(np.log(rest[column]) - math.log(published)).abs().idxmin()]
+        reason += f", nearest with {words.named(dict(nearest), names)}"
+        return result(interval, FAILS, reason, RANGE, asked_range=asked)
+    reason = f"{NOT_BY_DEFAULT}{reason}; equal with {words.named(dict(equal.iloc[0]), names)}"
+    return result(single(float(equal[column].iloc[0])), IN_PART, reason, EXACT, asked_range=asked)
+
+
+def _limit(rows: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the rows at the smallest value of a column; all rows if it is ""."""
+    return rows[rows[column].eq(rows[column].min())] if column else rows
+
+
+def _span(values: pd.Series) -> str:
+    """Return the smallest and the largest value as text, once if they are equal."""
+    return " to ".join(dict.fromkeys(f"{end:.4g}" for end in (values.min(), values.max())))
+
+
+def _apart(interval: Interval, asked: AskedRange) -> bool:
+    """Return whether an interval lies outside of what is asked."""
+    return interval.high < asked.low or interval.low > asked.high
