@@ -1,7 +1,7 @@
 # Everything runs in .venv, made from requirements.lock. `make help` lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup repro exhibit report site verify smoke test test-all faults prices lint bench audits gpu
+.PHONY: help setup repro exhibit site verify smoke test test-all faults prices lint bench audits gpu
 
 PYTHON ?=
 TIMEOUT ?= 10
@@ -42,10 +42,6 @@ repro: $(VENV)/installed  ## make every exhibit: run what changed, print a summa
 
 exhibit: $(VENV)/installed  ## make one exhibit and what it needs: ID=wang2015_fig1b | FORCE=1: from raw data, compared with what is committed
 	@$(REPRO) --exhibit "$(ID)" $(SET)
-
-report: $(VENV)/installed  ## make the site results/report/ and what it needs
-	@$(REPRO) --target report $(SET)
-	@echo "Open results/report/index.html in a browser; it needs no server and no network."
 
 site: $(VENV)/site-installed  ## make build/site/: docs, API and report in one, with search | installs requirements-site.lock
 	@rm -rf build/site

@@ -1,4 +1,4 @@
-"""Sphinx: the site of README.md, docs/, the docstrings and the report. `make site` builds it, from the root."""
+"""Sphinx: the site of README.md, docs/, the docstrings and results/report. `make site` builds it, from the root."""
 
 import subprocess
 import sys
@@ -47,7 +47,14 @@ extensions = [
     "pages",  # docs/_site/pages.py
 ]
 root_doc = "README"
-include_patterns = ["*.md", "docs/**", "benchmarks/*.md", "data/bundled/README.md", "results/exhibits/**.md"]
+include_patterns = [
+    "*.md",
+    "docs/**",
+    "benchmarks/*.md",
+    "data/bundled/README.md",
+    "results/exhibits/**.md",
+    "results/report/*.md",
+]
 exclude_patterns = [".*", "build", "docs/_site"]
 
 myst_heading_anchors = 4

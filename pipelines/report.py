@@ -1,4 +1,4 @@
-"""Write claims.csv, the site results/report/, or the findings in README.md."""
+"""Write claims.csv, the pages results/report/, or the findings in README.md."""
 
 import argparse
 import sys
@@ -14,7 +14,7 @@ from dplangevin import files
 from dplangevin.papers.claims.table import evaluate
 from dplangevin.papers.exhibits import read
 from dplangevin.papers.report.findings import in_readme
-from dplangevin.papers.report.site import Site
+from dplangevin.papers.report.pages import pages
 from dplangevin.pipeline import cache, manifest
 from dplangevin.pipeline.config import content, load
 
@@ -71,7 +71,7 @@ def runs_of(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.Da
 
 def page() -> None:
     """Write all pages of the report, and remove every other file from its folder."""
-    files.write(RESULTS / "report", Site(load()).pages(), only=True)
+    files.write(RESULTS / "report", pages(load()), only=True)
 
 
 def readme() -> None:

@@ -24,7 +24,7 @@ LOG = "DPL_LOG"  # environment variable: the folder where stages write for the s
 UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
-PAGE = Path("results/report/index.html")
+PAGE = Path("results/report/README.md")
 DEMO = "make exhibit ID=wang2015_fig1b FORCE=1"  # its data are bundled; it takes about two minutes
 NOTHING_RAN = (
     "No stage ran, because nothing that results/ depends on has changed. "

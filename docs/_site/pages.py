@@ -1,4 +1,4 @@
-"""What Sphinx does not know: the report, links to files of the repository, and one API page for each module.
+"""What Sphinx does not know: links to files of the repository, and one API page for each module.
 
 The site has the folders of the repository. So a link of the repository leads to the same place in the site, except that
 Markdown, source and folders are pages there.
@@ -16,16 +16,13 @@ from pathlib import Path
 from shutil import copy2
 from typing import Any
 
-from bs4 import BeautifulSoup
 from docutils import nodes
-from docutils.utils import new_document
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
 import dplangevin
 
 SCHEME = "file-of-repository:"
-REPORT = Path("results/report")
 ROOMS = [
     "library",
     "estimator",
@@ -40,6 +37,7 @@ SHOWN = {".bib": "bibtex", ".cff": "yaml", ".json": "json", ".py": "python", ".y
 LONG = 100_000  # bytes
 SECTIONS = {  # of the menu; the last has the pages that no other names
     "Results": ["findings.md", "leaderboard.md", "accuracy.md", "networks.md", "gan.md", "verdicts.md"],
+    "Report": [],  # the pages of results/report
     "Methods and privacy": ["methods.md", "privacy.md", "attacks.md", "guarantees.md"],
     "Use": ["library.md", "audit.md", "data.md", "tutorials/*.md"],
     "Run": ["pipeline.md", "sweeps.md", "cluster.md", "speed.md"],
@@ -109,6 +107,8 @@ def listed(docs: Path) -> dict[str, list[str]]:
         paths = [path for pattern in patterns for path in sorted(docs.glob(pattern))]
         names = [path.relative_to(docs.parent).with_suffix("").as_posix() for path in paths]
         sections[caption] = [name for name in names if not any(name in each for each in sections.values())]
+    report = sorted((docs.parent / "results/report").glob("*.md"))
+    sections["Report"] = [path.relative_to(docs.parent).with_suffix("").as_posix() for path in report]
     return sections
 
 
@@ -149,8 +149,6 @@ class Files:
         if (self.root / path).is_dir():
             self.linked.add(path)
             return f"{path}/index.html"
-        if path.parent == REPORT:
-            return str(path)
         self.linked.add(path)
         return f"{path}.html" if self.shown(path) else str(path)
 
@@ -174,12 +172,7 @@ class Files:
                 node["refuri"] = self.link(node["refuri"].removeprefix(SCHEME), page)
 
     def pages(self, app: Sphinx) -> Iterator[Page]:
-        """Write the report and the files that are linked; yield the pages of folders and of source."""
-        for path in sorted((self.root / REPORT).glob("*.html")):
-            self.target(REPORT / path.name).write_text(self.report(path), "utf-8")
-        for path in (self.root / REPORT).iterdir():
-            if path.suffix != ".html":
-                copy2(path, self.target(REPORT / path.name))
+        """Write the files that are linked; yield the pages of folders and of source."""
         for path in sorted(self.linked):
             if (self.root / path).is_dir():
                 yield f"{path}/index", {"title": str(path), "body": self.listing(path)}, "page.html"
@@ -216,48 +209,6 @@ class Files:
                     f'<li><a href="{escape(href)}">{name}</a>{at} {file.stat().st_size:,} bytes</li>'
                 )
         return f"<h1>{escape(str(folder))}</h1><ul>{''.join(items)}</ul>"
-
-    def report(self, path: Path) -> str:
-        """Return a page of the report with links into the site, and put it into the index of the search."""
-        builder, page = self.app.builder, REPORT / path.name
-        text = re.sub(
-            r'\b(href|src)="([^"]+)"',
-            lambda match: f'{match[1]}="{self.link(match[2], page)}"',
-            path.read_text("utf-8"),
-        )
-        entries = "".join(
-            f'<li><a href="../../{place}.html">{label}</a></li>\n'
-            for place, label in (("README", "Documentation"), ("search", "Search"))
-        )
-        foot = builder.templates.render("foot.html", builder.globalcontext)
-        for old, new in (
-            ("</ul>\n</nav>\n</header>", f"{entries}</ul>\n</nav>\n</header>"),
-            ('<main id="main"', '<main id="main" role="main"'),  # where Sphinx's search reads
-            ("</footer>\n</body>", f"{foot}</footer>\n</body>"),
-        ):
-            if text.count(old) != 1:
-                raise ValueError(f"{page} has {text.count(old)} places like {old!r}, not one")
-            text = text.replace(old, new)
-        title, tree = outline(text)
-        name = str(page.with_suffix(""))
-        env = self.app.env  # the search keeps only the pages that are here
-        env.all_docs[name], env.titles[name] = 0, nodes.title(text=title)
-        builder.indexer.feed(name, str(page), title, tree)
-        return text
-
-
-def outline(page: str) -> tuple[str, nodes.document]:
-    """Return the title of a page of HTML, and its words and headings as Sphinx's search reads them."""
-    soup = BeautifulSoup(page, "html.parser")
-    tree = new_document("report")
-    tree += nodes.paragraph(text=soup.main.get_text(" "))
-    for heading in soup.main.find_all(["h1", "h2", "h3"]):
-        place = heading if heading.get("id") else heading.find_parent(id=True)
-        anchor = "" if place is None or place is soup.main else place["id"]
-        tree += nodes.section(
-            "", nodes.title(text=heading.get_text(" ", strip=True)), ids=[anchor] if anchor else []
-        )
-    return soup.title.get_text().removesuffix(" · dplangevin"), tree
 
 
 def plain(

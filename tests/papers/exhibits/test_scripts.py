@@ -1,7 +1,6 @@
 """The scripts of the stages, from results of every kind to exhibits, claims and metrics."""
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -100,17 +99,16 @@ def test_from_runs_to_exhibit_claims_and_metrics(runs: pd.DataFrame, tree: Path,
     (tree / "data/manifest/dataset").mkdir(parents=True)
     for name in ("abalone", "adult"):
         (tree / f"data/manifest/dataset/{name}.json").write_text(json.dumps(manifest.with_sha256(stated)))
-    (tree / "benchmarks").mkdir()
-    for name in ("requirements.lock", "benchmarks/methods.csv"):
-        shutil.copy(TOP / name, tree / name)
     (tree / "data/manifest/code.json").write_text("{}")
     for what in ("claims", "page"):
         assert run(report, what) == (0, "")
     counted = claims_in(tree / "results").loc["wang2015_features_adult"]
     assert (counted.verdict, counted.ours) == ("open", 2)
-    site = tree / "results/report"
-    assert 'id="wang2015_features_adult"' in (site / "claims.html").read_text()
-    assert (site / "exhibit-wang2015_fig1c.html").exists()
+    assert "### wang2015_features_adult\n" in (tree / "results/report/wang2015.md").read_text()
+    assert (
+        "](../exhibits/wang2015_fig1c/wang2015_fig1c.png)"
+        in (tree / "results/report/exhibits.md").read_text()
+    )
 
 
 @pytest.mark.slow

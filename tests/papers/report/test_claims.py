@@ -1,15 +1,15 @@
-"""Claims for reading: their plots, places and counts; sentences with numbers; colours."""
+"""Claims for reading: their sentences, places, commands and counts."""
 
 import math
-import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from dplangevin.papers.claims import tally, verdicts
-from dplangevin.papers.report import claims
+from dplangevin.papers.claims import verdicts
+from dplangevin.papers.claims.sentences import sentence
+from dplangevin.papers.report import pages
 
 CLAIMS = Path(__file__).parents[3] / "conf/claim"
 INF = math.inf
@@ -40,27 +40,15 @@ def claim(**other: Any) -> pd.Series:
     )
 
 
-def test_a_plot_shows_ours_beside_what_is_asked() -> None:
-    svg = str(claims.plot(claim()))
-    said = "We find −2.00 points of accuracy (95 % interval −3.00 to +1.00); the claim asks for more than 0."
-    assert f'aria-label="{said}"' in svg
-    ours, left = (
-        float(re.findall(f'class="{name}" {key}="([^"]+)"', svg)[0])
-        for name, key in (("ours", "cx"), ("asked", "x"))
-    )
-    assert ours < left  # below what is asked
-    wide = str(claims.plot(claim(ours=10.0, low=1.0, high=1000.0, asked_low=-INF, asked_high=2.0)))
-    assert "The axis is logarithmic." in wide
-    assert "asked" not in claims.plot(claim(asked_low=math.nan, asked_high=math.nan))
-    assert claims.plot(claim(ours=math.nan)) == ""
-
-
 def test_a_row_has_its_words_links_and_commands() -> None:
-    rows = pd.DataFrame([claim(), claim(exhibit=math.nan, evidence="data/manifest/dataset/adult.json")])
-    row, alone = claims.read(rows, made=["x"])
-    assert (row.title, row.word, row.reason) == ("A beats B", "holds", "Why so.")
-    assert row.commands == ("make exhibit ID=x FORCE=1", "make exhibit ID=z FORCE=1 SET=pipeline=svhn")
-    assert alone.commands == ("dvc repro -f prepare@adult", "dvc repro -f claims")
+    text = "\n".join(pages.claim(claim(statement="a | b"), made=["x"]))
+    assert text.startswith("### a_b\n\n**✓ holds** — A beats B. We find −2.00 points of accuracy")
+    assert "*Why:* Why so." in text
+    assert "[x](exhibits.md#x), z (not made here)" in text
+    assert "`make exhibit ID=x FORCE=1`, `make exhibit ID=z FORCE=1 SET=pipeline=svhn`" in text
+    alone = "\n".join(pages.claim(claim(exhibit="", evidence="data/manifest/dataset/adult.json"), made=[]))
+    assert "`dvc repro -f prepare@adult`, `dvc repro -f claims`" in alone
+    assert pages.plain("a | b_c *d* <e> _f [g]") == r"a \| b_c \*d\* \<e> \_f \[g\]"
 
 
 ATTACK = {
@@ -126,13 +114,13 @@ RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high"
     ],
 )  # fmt: skip
 def test_a_result_is_one_sentence_with_its_certainty(row: pd.Series, said: str) -> None:
-    assert claims.sentence(row) == said
+    assert sentence(row) == said
 
 
 def test_sentences_are_in_the_order_of_the_paper() -> None:
     wheres = ["Table 4", "Section 5.1, Lemma", "Appendix D", "Theorem 3.1", "Abstract", "Section 1"]
     rows = pd.DataFrame([claim(id=f"r_{w}", paper="ryffel2022", where=w, statement=w) for w in wheres])
-    ordered = [sentence.where for sentence in claims.in_order(claims.read(rows, []))["ryffel2022"]]
+    ordered = [line[3:] for line in pages.claims("ryffel2022", rows, []) if line.startswith("## ")]
     assert ordered == ["Abstract", "Section 1", "Theorem 3.1", "Section 5.1, Lemma", "Table 4", "Appendix D"]
 
 
@@ -146,8 +134,8 @@ def test_counts_leave_questions_of_ours_and_derivations_apart() -> None:
         claim(kind="reading"),
         claim(kind="extension", verdict="fails", fact="g"),
     ]
-    _, numbers = claims.counts(pd.DataFrame(rows))[0]
-    found = dict(zip(claims.COUNTED, numbers, strict=False))
+    _, numbers = pages.counts(pd.DataFrame(rows))[0]
+    found = dict(zip(pages.COUNTED, numbers, strict=False))
     ones = [
         ("holds", ""),
         ("holds", verdicts.DERIVED),
@@ -155,12 +143,8 @@ def test_counts_leave_questions_of_ours_and_derivations_apart() -> None:
         ("fails", ""),
         ("open", verdicts.IMPRECISE),
     ]
-    assert found == dict.fromkeys(claims.COUNTED, 0) | dict.fromkeys(ones, 1)
+    assert found == dict.fromkeys(pages.COUNTED, 0) | dict.fromkeys(ones, 1)
     assert numbers[-1] == 5
-    assert claims.questions(pd.DataFrame(rows)) == [("fails", 1)]
-    ((fact, places),) = claims.failed(pd.DataFrame(rows))
-    assert (fact, places) == ("A beats B", [("a_b", "a", "Figure 1")])
-
-
-def test_the_legend_has_every_word() -> None:
-    assert {*verdicts.WORDS} == {*verdicts.CAUSES} == {*claims.LOOKS} == {*tally.MARKS}
+    assert pages.questions(pd.DataFrame(rows)) == [("fails", 1)]
+    ((fact, those),) = pages.failed(pd.DataFrame(rows))
+    assert (fact, [*those.id]) == ("A beats B", ["a_b"])

@@ -50,7 +50,8 @@ def test_the_first_number_of_a_claim_links_to_it(findings: Any, claims: pd.DataF
     texts = {"sentence": f"It is {{{name}.ours:points}} to {{{name}.ours:percent}}."}
     entry = dict.fromkeys(TEXTS, "Words.") | texts
     page = in_readme(f"a\n{BEGIN}\nold\n{END}\nb\n", {"one": entry}, table)
-    assert f"*Measured:* It is [−1.2](results/report/claims.html#{name}) to −1.2." in " ".join(page.split())
+    link = f"results/report/{name.partition('_')[0]}.md#{name}"
+    assert f"*Measured:* It is [−1.2]({link}) to −1.2." in " ".join(page.split())
     assert page.startswith(f"a\n{BEGIN}\n")
     assert page.endswith(f"\n{END}\nb\n")
     assert "old" not in page

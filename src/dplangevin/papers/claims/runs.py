@@ -408,8 +408,10 @@ def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verd
     if rows.empty:
         return not_testable(f"{words.method(method)} has no finite proven ε", asked)
     ratio = rows.epsilon_promised / rows.epsilon_proven
-    reason = f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its proven "
-    reason += f"ε, {short(ratio.median())} times in the median of {len(ratio)} budgets"
+    reason = (
+        f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its "
+    )
+    reason += f"proven ε, {short(ratio.median())} times in the median of {len(ratio)} budgets"
     return result(
         extremes(ratio), decide(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked_range=asked
     )

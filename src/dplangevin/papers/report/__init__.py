@@ -1,5 +1,1 @@
-"""The report: a static site of HTML pages, made from results alone.
-
-The pages need no server and no network. `site.pages` returns every file as bytes. `conf/report` has the texts
-that are written by hand.
-"""
+"""The report: pages of Markdown, made from results and the texts of `conf/report` alone."""

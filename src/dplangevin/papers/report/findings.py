@@ -71,7 +71,7 @@ class Linked(Value):
         if self.claim in self.linked:
             return text
         self.linked.add(self.claim)
-        return f"[{text}](results/report/claims.html#{self.claim})"
+        return f"[{text}](results/report/{self.claim.partition('_')[0]}.md#{self.claim})"
 
 
 class Row(NamedTuple):
