@@ -542,7 +542,6 @@ def test_the_glossary_is_sorted_short_and_used() -> None:
     terms = [entry.splitlines()[0] for entry in entries]
     greek = {"δ": "delta", "ε": "epsilon"}
     assert terms == sorted(terms, key=lambda term: str(greek.get(term, term)).lower())
-    assert {*verdicts.WORDS} <= {*terms}
     for entry in entries:
         meaning = " ".join(line.strip() for line in entry.splitlines() if line.startswith(" "))
         assert all(0 < len(text.split()) <= 22 for text in re.split(r"(?<=[.:]) ", meaning)), entry
