@@ -24,7 +24,7 @@ TRIALS = {
     "an unpriced path": "attacks on precision and on others' votes, and random neighbours, show less than the price",
     "200 audits of a right learner": "at most 5 % of them accuse it",
     "the sweep of the docs": "the commands of docs/pipeline.md and docs/sweeps.md work in a fresh clone",
-    "a worker or a connection is lost": "every unit is there, the same bytes, computed once but for those in hand",
+    "a worker is lost": "every unit is there, the same bytes, computed once but for those in hand",
 }
 
 

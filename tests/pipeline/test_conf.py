@@ -404,7 +404,7 @@ def test_overrides_with_spaces_reach_the_check_of_dvc(
     monkeypatch.chdir(tmp_path)
     overrides, seen = ["experiment.sweep.seeds=[1, 2]", "+note='a b'", "scale=smoke"], list[list[str]]()
 
-    def spawned(command: Sequence[str], env: dict[str, str]) -> Any:
+    def spawned(command: Sequence[str], env: dict[str, str], process_group: int) -> Any:
         monkeypatch.setenv("DPL_SET", env["DPL_SET"])
         return Namespace(wait=lambda: 0)
 
@@ -412,7 +412,7 @@ def test_overrides_with_spaces_reach_the_check_of_dvc(
         seen.append(given)
         raise config.ConfigError("enough")
 
-    monkeypatch.setattr(repro.lock, "spawn", spawned)
+    monkeypatch.setattr(repro.subprocess, "Popen", spawned)
     monkeypatch.setattr(repro.summary, "report", lambda *_, **__: 0)
     monkeypatch.setattr(config, "compose", compose)
     given = Namespace(exhibit=None, target=None, force=False, strict=False, overrides=overrides)

@@ -63,21 +63,20 @@ def test_every_committed_claim_evaluates(path: Path) -> None:
     assert not table.reason.str.startswith("no row of the analysis").any()
 
 
-BY_BOUNDS = (
-    "analyses.exponent", "analyses.growth", "analyses.inside", "analyses.ratio", "li2019_bounds.every_case",
-    "li2019_bounds.order", "runs.theorem4_constant", "wang2015_bounds.covered",
-)  # fmt: skip
+BY_BOUNDS = ("rows.covered", "rows.exponent", "rows.inside", "runs.theorem4_constant")
 DIFFERENCES = (
     "networks.above", "networks.weighted_methods", "networks.weighted_sum", "runs.beats", "runs.beats_all",
     "ryffel2022.all_above",
 )  # fmt: skip
 # rule -> what a claim asks of our number by the settings of its entry
 ASKED: dict[str, Callable[[Any], tuple[float, float]]] = {
-    "wang2015_bounds.nearer_to_one": lambda test: (-INF, 1),
-    "wang2015_bounds.together": lambda test: (math.nan, math.nan),
-    "li2019_bounds.best_at": lambda test: about(test["published"], test["within"]),
-    "li2019_bounds.without_test": lambda test: (math.nan, math.nan),
-    "analyses.printed": lambda test: about(test["published"], 0),
+    "rows.nearer_to_one": lambda test: (-INF, 1),
+    "rows.together": lambda test: (math.nan, math.nan),
+    "rows.best_at": lambda test: about(test["published"], test["within"]),
+    "rows.without_test": lambda test: (math.nan, math.nan),
+    "rows.printed": lambda test: about(test["published"], 0),
+    "rows.holds": lambda test: (-INF, 1),
+    "rows.bracketed": lambda test: (-INF, 1),
     "networks.accuracy": lambda test: (
         test["published"] - test["margin"],
         INF if test.get("reach") else test["published"] + test["margin"],
@@ -90,8 +89,6 @@ ASKED: dict[str, Callable[[Any], tuple[float, float]]] = {
     "runs.better_where_mixed": lambda test: (1, INF),
     "runs.theorem_costs_more": lambda test: (1, INF),
     "runs.count": lambda test: about(test["published"], 0),
-    "ryffel2022.holds": lambda test: (-INF, 1),
-    "ryffel2022.bracketed": lambda test: (-INF, 1),
     "ryffel2022.step_of_command": lambda test: (1, 1),
     "ryffel2022.condition": lambda test: (test["least"], INF),
     "ryffel2022.shares": lambda test: (-INF, 0.01),
@@ -125,7 +122,7 @@ def check_asked(table: pd.DataFrame, paper: Any, analyses: Any = MappingProxyTyp
         found = (row.asked_low, row.asked_high)
         if row.cause in (verdicts.NOT_TESTABLE, verdicts.OUTSIDE) and all(map(math.isnan, found)):
             continue
-        if claim["test"]["_target_"].endswith("analyses.guarantee"):
+        if claim["test"]["_target_"].endswith("rows.guarantee"):
             frame = analyses[claim["analysis"]].set_index("id")
             wanted = (-INF, frame.epsilon_claimed[claim["test"]["id"]])
         else:

@@ -20,13 +20,12 @@ from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.text import short
 
 TEXTS = ("title", "claimed", "sentence", "certainty", "consequence", "why")  # of a finding, in conf/report
-LABELS = {  # text -> its label in README.md
+LABELS = {  # text -> its label in the report
     "claimed": "Claimed",
     "sentence": "Measured",
     "certainty": "How certain",
     "consequence": "What follows",
 }
-SHOWN = 5  # README.md shows so many findings
 BEGIN = "<!-- findings: written by `python pipelines/report.py readme` from conf/report/findings.yaml -->"
 END = "<!-- end of findings -->"
 WIDTH = 130  # characters in a line of README.md
@@ -109,19 +108,16 @@ def known(entry: Mapping[str, Any], claims: pd.DataFrame) -> bool:
 
 
 def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.DataFrame) -> str:
-    """Replace the findings of README.md.
+    """Return the text of README.md, in which the findings with a text `readme` stand between `BEGIN` and `END`.
 
-    - `page`: The text of README.md, with the lines `BEGIN` and `END`.
-    - `findings`: The findings of conf/report/findings.yaml. The first `SHOWN` are written.
-    - `claims`: The claims table, indexed by id.
-    - returns: The text of README.md with the findings between the lines `BEGIN` and `END`.
+    The claims table is indexed by id. Each claim with a number in a sentence is linked once.
     """
-    shown = list(findings.values())[:SHOWN]
-    return between(page, BEGIN, END, (_item(place, entry, claims) for place, entry in enumerate(shown, 1)))
+    shown = [entry["readme"] for entry in findings.values() if "readme" in entry]
+    return between(page, BEGIN, END, (_item(place, text, claims) for place, text in enumerate(shown, 1)))
 
 
-def _item(place: int, entry: Mapping[str, Any], claims: pd.DataFrame) -> str:
-    """Return a finding as an item of a list in Markdown, with one link to each claim that has a number in it."""
+def _item(place: int, text: str, claims: pd.DataFrame) -> str:
+    """Return a sentence as an item of a list in Markdown."""
     seen: set[str] = set()
 
     def linked(name: str, number: float) -> Linked:
@@ -129,18 +125,8 @@ def _item(place: int, entry: Mapping[str, Any], claims: pd.DataFrame) -> str:
         value.claim, value.linked = name, seen
         return value
 
-    title = f"{place}. **{_filled(entry['title'], claims, linked)}**"
-    wrapper = TextWrapper(
-        WIDTH,
-        initial_indent="   - ",
-        subsequent_indent="     ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    parts = [
-        wrapper.fill(f"*{label}:* {_filled(entry[part], claims, linked)}") for part, label in LABELS.items()
-    ]
-    return "\n".join((title, *parts))
+    wrapper = TextWrapper(WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False)
+    return wrapper.fill(f"{place}. {_filled(text, claims, linked)}")
 
 
 def _filled(text: str, claims: pd.DataFrame, value: Callable[[str, float], Value]) -> str:

@@ -249,6 +249,8 @@ def exhibits(cfg: DictConfig, table: pd.DataFrame, made: Sequence[str]) -> list[
     for group, entries in content("report", "exhibits", cfg)["groups"].items():
         lines += [f"## {TITLES.get(group, 'All three papers')}", ""]
         for name, text in entries.items():
+            if name not in cfg.pipeline.exhibits:
+                continue
             title = plain(content("exhibit", name, cfg)["title"])
             lines += [f"### {name}", "", f"**{title}**" + (f" ({text['of']})" if text["of"] else ""), ""]
             try:
