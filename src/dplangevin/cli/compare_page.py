@@ -31,19 +31,13 @@ EVERY = 0.999  # an assumption of more than this share of rows counts as common 
 
 
 class Cell(NamedTuple):
-    """A cell of the table of scores.
+    """A cell of the table of scores."""
 
-    - `mean`, `interval`: Mean over repeats, and its 95 % interval or the ε that it is for.
-    - `kind`: One of best, equal, worse, away (ε not reached), hollow, free (not private) and none.
-    - `mark`: Sign beside the mean, see `Page.LEGEND`.
-    - `half`: Half the width of the interval before it is cut to what scores can be.
-    """
-
-    mean: str
-    interval: str
-    kind: str
-    mark: str = ""
-    half: str = ""
+    mean: str  # over repeats
+    interval: str  # 95 %, or the ε that the mean is for
+    kind: str  # best, equal, worse, away (ε not reached), hollow, free (not private) or none
+    mark: str = ""  # see `Page.LEGEND`
+    half: str = ""  # half the width of the interval before it is cut to what scores can be
 
     @property
     def text(self) -> str:
@@ -105,55 +99,47 @@ class Page:
 
     @property
     def repeats(self) -> str:
-        loader, seeds = self.comparison.splits, self.comparison.seeds
-        of = f" (seed {loader['seed']})" if "seed" in loader else ""
-        if "folds" in loader:
+        splits, seeds = self.comparison.splits, self.comparison.seeds
+        of = f" (seed {splits['seed']})" if "seed" in splits else ""
+        if "folds" in splits:
             return f"{seeds}-fold cross-validation{of}"
-        if loader.get("repeats", 1) == seeds:
+        if splits.get("repeats", 1) == seeds:
             return f"{seeds} random splits{of}"
         return f"{seeds} repeats of every method on one split{of}"
 
     @property
     def overlap(self) -> str:
-        if (
-            self.comparison.splits.get("repeats", 1) == self.comparison.seeds
-            or "folds" in self.comparison.splits
-        ):
+        splits = self.comparison.splits
+        if splits.get("repeats", 1) == self.comparison.seeds or "folds" in splits:
             return ", whose splits overlap: they are about splits and noise of this table, not about other tables"
         return ", which share their rows: they are about the noise of the methods alone"
 
     @property
     def how(self) -> str:
         """The model, and the settings that all methods share."""
-        linear = "Huber regression" if self.schema.range is not None else "Logistic regression"
+        loss = "Huber" if self.schema.range is not None else "Logistic"
         if self.schema.classes is not None and len(self.schema.classes) > 2:
-            linear = "Softmax regression"
+            loss = "Softmax"
         return (
-            f"{linear} on rows of norm at most 1. Methods of the package have their default settings, but the same "
-            f"prior (precision or ridge {number(PRIOR)}{self.priors}) and as many passes over the rows, none chosen "
-            "with a look at these rows."
+            f"{loss} regression on rows of norm at most 1. Methods of the package have their default settings, but "
+            f"the same prior (precision or ridge {number(PRIOR)}{self.priors}) and as many passes over the rows, none "
+            "chosen with a look at these rows."
         )
 
     @property
     def priors(self) -> str:
         """The ridges that differ from `PRIOR`: those that a theorem needs, and the non-private fit's."""
-        n, other = self.outcome.rows[0], {}
+        n, texts = self.outcome.rows[0], []
         for name, config in self.comparison.methods.items():
             ridge = config.get("ridge", 0.0) if name == "nonprivate" else n * config.get("l2", 0.0)
             if ridge:
-                other[look(name).label] = short(ridge)
-        texts = [f"{label} {ridge}" for label, ridge in other.items()]
+                texts.append(f"{look(name).label} {short(ridge)}")
         return f"; {', '.join(texts)}" if texts else ""
 
     def heading(self, axis: str) -> str:
-        which = (
-            "proven ε (the same accountant for all)"
-            if axis == "proven"
-            else "promised ε (by each method's theorem)"
-        )
-        return (
-            f"{self.measure} at equal {which}, {relations(NEIGHBOURS)}, δ = {number(self.comparison.delta)}"
-        )
+        by = {"proven": "the same accountant for all", "promised": "by each method's theorem"}[axis]
+        neighbours, delta = relations(NEIGHBOURS), number(self.comparison.delta)
+        return f"{self.measure} at equal {axis} ε ({by}), {neighbours}, δ = {delta}"
 
     @property
     def measure(self) -> str:
@@ -209,41 +195,34 @@ class Page:
     @property
     def warnings(self) -> list[str]:
         """What no guarantee covers, and how to correct that."""
-        weak = weak_delta(self.comparison.delta, self.outcome.rows[0])
-        texts = []
-        if self.schema.ranges_from_data:
-            texts.append(
-                f"{FROM_DATA}. Replace them by public knowledge in a schema before you rely on any ε here"
-            )
-        if self.schema.kinds_from_data:
-            texts.append(
-                f"{KINDS_FROM_DATA}. Check them in the schema, and write kinds_from_data: false there"
-            )
-        if self.schema.unlabelled == "drop":
-            texts.append(LEFT_OUT)
-        if weak:
-            texts.append(f"{weak}. Give a smaller --delta")
-        return texts
+        weak, schema = weak_delta(self.comparison.delta, self.outcome.rows[0]), self.schema
+        ranges = "Replace them by public knowledge in a schema before you rely on any ε here"
+        kinds = "Check them in the schema, and write kinds_from_data: false there"
+        texts = {
+            f"{FROM_DATA}. {ranges}": schema.ranges_from_data,
+            f"{KINDS_FROM_DATA}. {kinds}": schema.kinds_from_data,
+            LEFT_OUT: schema.unlabelled == "drop",
+            f"{weak}. Give a smaller --delta": weak,
+        }
+        return [text for text, applies in texts.items() if applies]
 
     @property
     def released(self) -> list[str]:
         """Where the noise comes from, and which numbers are no private release."""
+        scores = "The scores themselves are not private releases: they are computed from the test rows without noise."
         if self.comparison.seed is not None:
-            noise = [
+            return [
                 f"The noise follows from seed {self.comparison.seed} and can be recomputed by anyone who reads this "
-                "page: do not publish these fits as private releases."
-            ]
-        else:
-            noise = [
-                "The noise came from the system's entropy, and its seed is not kept: the fits cannot be recomputed "
-                "from a seed.",
-                "Each private fit alone costs the ε that is stated for it; several fits together cost more, and those "
-                "of one method at several ε may have the same noise.",
-                "The generator is one for research (Mersenne Twister), not a cryptographically secure one.",
+                "page: do not publish these fits as private releases.",
+                scores,
             ]
         return [
-            *noise,
-            "The scores themselves are not private releases: they are computed from the test rows without noise.",
+            "The noise came from the system's entropy, and its seed is not kept: the fits cannot be recomputed from a "
+            "seed.",
+            "Each private fit alone costs the ε that is stated for it; several fits together cost more, and those of "
+            "one method at several ε may have the same noise.",
+            "The generator is one for research (Mersenne Twister), not a cryptographically secure one.",
+            scores,
         ]
 
     @property
@@ -373,8 +352,8 @@ class Page:
     def budgets(self) -> Iterator[dict[str, str]]:
         """Every budget, and its price."""
         table = sort_by(self._private.sort_values("epsilon"), method=[*self.runs.method.unique()])
-        rows: list[Any] = [*table.itertuples()]
-        for row in rows:
+        row: Any
+        for row in table.itertuples():
             steps = "" if np.isnan(row.steps) else f"{row.steps:g} × {row.batch:g} rows"
             yield {
                 "method": look(row.method).label,
@@ -387,10 +366,10 @@ class Page:
                 "violated": row.violated,
             }
 
-    def figures(self) -> dict[str, bytes]:
-        """Return file name -> a dot plot, for each axis."""
+    def files(self) -> dict[str, bytes]:
+        """Return a dot plot for each axis, the page that contains them, and the numbers behind it."""
         figures = {}
-        for axis in self.AXES:
+        for axis, table in self.tables.items():
             figure = compare.dot_plot(
                 self.runs,
                 epsilons=self.comparison.epsilons,
@@ -398,17 +377,10 @@ class Page:
                 title=f"{self.measure} at equal {compare.AXES[axis][1]}",
                 axis=axis,
                 constant=self.outcome.constant,
-                table=self.tables[axis],
+                table=table,
             )
-            figures[f"{axis}.png"] = image_bytes(figure, "png")
-        return figures
-
-    def files(self) -> dict[str, bytes]:
-        """Return the figures, the page that contains them, and the numbers behind it."""
-        figures = self.figures()
-        images = {
-            name.partition(".")[0]: base64.b64encode(content).decode() for name, content in figures.items()
-        }
+            figures[axis] = image_bytes(figure, "png")
+        images = {axis: base64.b64encode(content).decode() for axis, content in figures.items()}
         environment = Environment(
             loader=PackageLoader("dplangevin.cli", "templates"),
             autoescape=True,
@@ -419,7 +391,7 @@ class Page:
         html = environment.get_template("compare.html").render(page=self, images=images, number=number)
         numbers = pd.concat([table.assign(axis=axis) for axis, table in self.tables.items()])
         return {
-            **figures,
+            **{f"{axis}.png": content for axis, content in figures.items()},
             "index.html": html.encode(),
             "compare.csv": cache.csv_bytes(numbers.dropna(axis=1, how="all")),
         }

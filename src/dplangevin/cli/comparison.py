@@ -25,6 +25,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from dplangevin import files
+from dplangevin.checks import require
 from dplangevin.cli.options import imported
 from dplangevin.data import DataError, Dataset, schema
 from dplangevin.data.loaders import table
@@ -94,12 +95,6 @@ COSTS = {
 }
 
 
-def expected(name: str, facts: Facts, fits: int) -> float:
-    """Return a guess of the seconds that the fits of a method take on one core."""
-    cost = COSTS.get(name, OTHER)
-    return cost.fixed + fits * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
-
-
 class Outcome(NamedTuple):
     """Results of a comparison; a mapping has the methods as keys."""
 
@@ -129,20 +124,15 @@ class Comparison:
     results: Path  # folder of runs.csv, scores.csv and unfinished work
 
     def __post_init__(self) -> None:
-        if not self.epsilons or not all(0 < epsilon < math.inf for epsilon in self.epsilons):
-            raise ValueError(
-                f"--epsilon {', '.join(map(number, self.epsilons))}: must be one or more positive, finite numbers"
-            )
-        if not 0 < self.delta < 1:
-            raise ValueError(f"--delta {self.delta:g}: must be in (0, 1)")
-        if self.seed is not None and self.seed < 0:
-            raise ValueError(f"--seed {self.seed}: must be at least 0")
-        if self.seeds < 2:
-            raise ValueError(
-                f"{self.seeds} repeats or folds have no interval: give --repeats or --folds at least 2"
-            )
-        if self.results.exists() and not self.results.is_dir():
-            raise ValueError(f"--out {self.results} is a file: name a folder, which may be a new one")
+        given = ", ".join(map(number, self.epsilons))
+        usable = bool(self.epsilons) and all(0 < epsilon < math.inf for epsilon in self.epsilons)
+        require(usable, f"--epsilon {given}: must be one or more positive, finite numbers")
+        require(0 < self.delta < 1, f"--delta {self.delta:g}: must be in (0, 1)")
+        require(self.seed is None or self.seed >= 0, f"--seed {self.seed}: must be at least 0")
+        few = f"{self.seeds} repeats or folds have no interval: give --repeats or --folds at least 2"
+        require(self.seeds >= 2, few)
+        is_file = self.results.exists() and not self.results.is_dir()
+        require(not is_file, f"--out {self.results} is a file: name a folder, which may be a new one")
 
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
@@ -175,9 +165,7 @@ class Comparison:
         data = self.data()
         meta, rows = data.meta, (data.n, data.x_test.shape[1])
         loss = self.loss(data)
-        problem = Glm.from_dataset(data.scaled("global"), self.seeds, instantiate(loss))
-        facts = problem.facts
-        del problem
+        facts = Glm.from_dataset(data.scaled("global"), self.seeds, instantiate(loss)).facts
         constant = self.constant(data)
         notes: dict[str, list[str]] = {}
         methods, promised = {}, {}
@@ -197,16 +185,16 @@ class Comparison:
             reasons = "\n".join(f"{name}: {'; '.join(why)}" for name, why in notes.items())
             raise ValueError(f"no method can be run:\n{reasons}")
         cfg = self.config(loss, methods, promised, facts.n)
-        texts = {
-            "config.yaml": OmegaConf.to_yaml(cfg),
-            "schema.yaml": schema.to_yaml(self.schema.given(), self.file),
-        }
-        files.write(self.results, {name: text.encode() for name, text in texts.items()})
+        columns = schema.to_yaml(self.schema.given(), self.file)
+        texts = {"config.yaml": OmegaConf.to_yaml(cfg).encode(), "schema.yaml": columns.encode()}
+        files.write(self.results, texts)
         spec = cfg.experiment[NAME]
         store = Store([self.results / f"{table}.csv" for table in tables(spec)], self.results / "units")
 
         def seconds(name: str, budgets: int) -> float:
-            return expected(name, facts, budgets * self.seeds)
+            cost = COSTS.get(name, OTHER)
+            fits = budgets * self.seeds
+            return cost.fixed + fits * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
 
         record = Progress(lambda unit: seconds(unit.run.method, len(unit.epsilons)))
         with TemporaryDirectory() as spare, pinned():
@@ -288,50 +276,40 @@ class Comparison:
         It contains nothing of the table itself, because OmegaConf would fill in a `${...}` and take a `???`
         for a missing value.
         """
+        split = {
+            "_target_": f"{Split.__module__}.{Split.__name__}",
+            **{word: literal(value) for word, value in self.splits.items()},
+        }
+        loader = {
+            "_target_": f"{table.load.__module__}.{table.load.__name__}",
+            "name": self.name,
+            "file": literal(self.file),
+            "schema": "schema.yaml",  # beside config.yaml
+            "split": split,
+        }
+        dataset = {"title": self.name, "assumptions": self.schema.assumptions, "loader": loader}
+        problem = {"_target_": "dplangevin.problems.glm.Glm.from_dataset", "_partial_": True, "loss": loss}
+        together = max(1, TOGETHER // (self.seeds * records))
+        experiment = {
+            "datasets": [self.name],
+            "methods": [*methods],
+            "problem": "linear",
+            "scalings": ["global"],
+            "price_neighbours": NEIGHBOURS,
+            "scored": self.scored,
+            "epsilons": {self.name: {name: [*promised[name]] for name in methods}},
+            "budgets_per_unit": min(max(map(len, promised.values())), together),
+        }
         return OmegaConf.create(
             {
                 "seed": self.seed,
                 "delta": self.delta,
                 "repeats": self.seeds,
-                "dataset": {
-                    self.name: {
-                        "title": self.name,
-                        "assumptions": self.schema.assumptions,
-                        "loader": {
-                            "_target_": f"{table.load.__module__}.{table.load.__name__}",
-                            "name": self.name,
-                            "file": literal(self.file),
-                            "schema": "schema.yaml",  # beside config.yaml
-                            "split": {
-                                "_target_": f"{Split.__module__}.{Split.__name__}",
-                                **{word: literal(value) for word, value in self.splits.items()},
-                            },
-                        },
-                    }
-                },
+                "dataset": {self.name: dataset},
                 "features": {},
-                "problem": {
-                    "linear": {
-                        "_target_": "dplangevin.problems.glm.Glm.from_dataset",
-                        "_partial_": True,
-                        "loss": loss,
-                    }
-                },
+                "problem": {"linear": problem},
                 "method": {**methods},
-                "experiment": {
-                    NAME: {
-                        "datasets": [self.name],
-                        "methods": [*methods],
-                        "problem": "linear",
-                        "scalings": ["global"],
-                        "price_neighbours": NEIGHBOURS,
-                        "scored": self.scored,
-                        "epsilons": {self.name: {name: [*promised[name]] for name in methods}},
-                        "budgets_per_unit": min(
-                            max(map(len, promised.values())), max(1, TOGETHER // (self.seeds * records))
-                        ),
-                    }
-                },
+                "experiment": {NAME: experiment},
             }
         )
 
@@ -367,8 +345,7 @@ def methods_named(
 def class_named(target: str) -> Any:
     """Return a user's method, given as module.Class; raise ValueError if it cannot be imported or is no method."""
     method = imported(target, ".")
-    if not isinstance(method, type):
-        raise ValueError(f"{target} is an object of {type(method).__name__}: name its class")
+    require(isinstance(method, type), f"{target} is an object of {type(method).__name__}: name its class")
     for part in ("plan", "release", "budgeted"):
         if not hasattr(method, part):
             raise ValueError(f"{target} is no method: it has no {part}, see dplangevin.methods.Method")
@@ -438,12 +415,9 @@ def fitted(method: Any, facts: Facts) -> Any:
             method.vote, threshold=0.6 * teachers, answer_std=0.16 * teachers, asked=2.5, fewest=10
         )
         student: Any = method.student
-        changes = {
-            "teachers": teachers,
-            "vote": vote,
-            "student": replace(student, ridge=PRIOR),
-            "scored": "odd",
-        }
+        return replace(
+            method, teachers=teachers, vote=vote, student=replace(student, ridge=PRIOR), scored="odd"
+        )
     return replace(method, **changes)
 
 
