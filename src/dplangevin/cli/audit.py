@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dplangevin import files
+from dplangevin.checks import require
 from dplangevin.cli import output
-from dplangevin.cli.options import imported
+from dplangevin.cli.options import imported, option, separated
 from dplangevin.cli.privacy import MEANING, NEIGHBOURS, Json, Neighbours
 from dplangevin.papers.claims.words import at_least
 
@@ -27,60 +28,40 @@ COLUMNS = (
     output.Column("rates", number=True),
     output.Column("event"),
 )
-Named = Annotated[
-    str | None, typer.Argument(metavar="LEARNER", help="module:Class with fit, such as mine:Learner.")
-]
-Args = Annotated[str, typer.Option("--args", help="Arguments of the class: epsilon=1.0,bounds=(-1,1).")]
-Train = Annotated[
-    str | None,
-    typer.Option(
-        help="Instead of LEARNER: module:function of a table (X, y) and a seed; it returns parameters."
-    ),
-]
-Claims = Annotated[str, typer.Option(help="What one fit claims: epsilon,delta.")]
-Data = Annotated[
-    Path | None, typer.Option(help="CSV of rows that the tables share; otherwise 6 and 60 built rows.")
-]
-Target = Annotated[str | None, typer.Option(help="Column of the labels in --data.")]
-RowBound = Annotated[float, typer.Option(help="Bound on the norm of the rows that the claim is for.")]
-AnyRow = Annotated[
-    bool,
-    typer.Option("--any-row", help="The claim is for rows beyond the bound and for labels never seen, too."),
-]
-Ignore = Annotated[str, typer.Option(help="Attributes that are not released, with commas.")]
-Skip = Annotated[
-    str, typer.Option(help="Leave out pairs that the claim is not for: words in their names, with commas.")
-]
-Public = Annotated[
-    str, typer.Option(help="n: the number of records is public, so what depends on it alone does not count.")
-]
-Floats = Annotated[bool, typer.Option("--floats", help="Look at the lowest bits of released numbers, too.")]
-Time = Annotated[bool, typer.Option("--time", help="Look at the processor time of a fit, too.")]
-Runs = Annotated[int, typer.Option(help="Fits on each table for one bound.", min=8)]
-Confidence = Annotated[float, typer.Option(help="Confidence of the bound.")]
-Seed = Annotated[int, typer.Option(help="Seed of the seeds of all fits.", min=0)]
-Out = Annotated[Path | None, typer.Option(help="Folder for the pair as CSV and the program that shows it.")]
 
 
 def audit(
-    learner: Named = None,
-    args: Args = "",
-    claims: Claims = "",
-    train: Train = None,
-    data: Data = None,
-    target: Target = None,
+    learner: Annotated[
+        str | None, typer.Argument(metavar="LEARNER", help="module:Class with fit, such as mine:Learner.")
+    ] = None,
+    args: Annotated[str, option("Arguments of the class: epsilon=1.0,bounds=(-1,1).", "--args")] = "",
+    claims: Annotated[str, option("What one fit claims: epsilon,delta.")] = "",
+    train: Annotated[
+        str | None,
+        option("Instead of LEARNER: module:function of a table (X, y) and a seed; it returns parameters."),
+    ] = None,
+    data: Annotated[
+        Path | None, option("CSV of rows that the tables share; otherwise 6 and 60 built rows.")
+    ] = None,
+    target: Annotated[str | None, option("Column of the labels in --data.")] = None,
     neighbours: Neighbours = "replace_one",
-    row_bound: RowBound = 1.0,
-    any_row: AnyRow = False,
-    ignore: Ignore = "not_private_",
-    skip: Skip = "",
-    public: Public = "",
-    floats: Floats = False,
-    time: Time = False,
-    runs: Runs = 1000,
-    confidence: Confidence = 0.95,
-    seed: Seed = 0,
-    out: Out = None,
+    row_bound: Annotated[float, option("Bound on the norm of the rows that the claim is for.")] = 1.0,
+    any_row: Annotated[
+        bool, option("The claim is for rows beyond the bound and for labels never seen, too.", "--any-row")
+    ] = False,
+    ignore: Annotated[str, option("Attributes that are not released, with commas.")] = "not_private_",
+    skip: Annotated[
+        str, option("Leave out pairs that the claim is not for: words in their names, with commas.")
+    ] = "",
+    public: Annotated[
+        str, option("n: the number of records is public, so what depends on it alone does not count.")
+    ] = "",
+    floats: Annotated[bool, option("Look at the lowest bits of released numbers, too.", "--floats")] = False,
+    time: Annotated[bool, option("Look at the processor time of a fit, too.", "--time")] = False,
+    runs: Annotated[int, option("Fits on each table for one bound.", min=8)] = 1000,
+    confidence: Annotated[float, option("Confidence of the bound.")] = 0.95,
+    seed: Annotated[int, option("Seed of the seeds of all fits.", min=0)] = 0,
+    out: Annotated[Path | None, option("Folder for the pair as CSV and the program that shows it.")] = None,
     json: Json = False,
 ) -> None:
     """Fit any private learner on neighbouring tables, and search for a violation of its claim."""
@@ -90,17 +71,14 @@ def audit(
     from dplangevin.pipeline.executor import workers
 
     budget = _claims(claims)
-    if (learner is None) == (train is None):
-        raise ValueError("give module:Class or --train module:function, and not both")
-    if train is not None and args:
-        raise ValueError("--args are for a class: let the function of --train have defaults")
-    if (data is None) != (target is None):
-        raise ValueError("--data and --target belong together: give both or neither")
+    one = (learner is None) != (train is None)
+    require(one, "give module:Class or --train module:function, and not both")
+    require(train is None or not args, "--args are for a class: let the function of --train have defaults")
+    together = (data is None) == (target is None)
+    require(together, "--data and --target belong together: give both or neither")
     estimator = imported(train, ":") if train is not None else made(learner or "", args)
     rows = None if data is None else _read(data, target or "")
-    hidden, skipped, known = (
-        [word.strip() for word in words.split(",") if word.strip()] for words in (ignore, skip, public)
-    )
+    hidden, skipped, known = map(separated, (ignore, skip, public))
     candidate, pairs = sandboxed(
         estimator, rows, neighbours, row_bound, any_row, hidden, skipped, floats=floats, time=time
     )
@@ -194,29 +172,20 @@ def _read(path: Path, target: str) -> tuple[Any, Any]:
 
 def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
     """Print the verdict, the judged pairs, the observations and the limits."""
+    verdict = "VIOLATED:" if found.violated else "No violation found;"
     sure = f"{100 * found.confidence:g} % confidence"
-    if found.violated:
-        assert found.confirmed is not None
-        output.line(f"VIOLATED: epsilon is at least {at_least(found.epsilon)} ({sure}).", "bold")
-    else:
-        output.line(f"No violation found; epsilon is at least {at_least(found.epsilon)} ({sure}).", "bold")
+    output.line(f"{verdict} epsilon is at least {at_least(found.epsilon)} ({sure}).", "bold")
+    if not found.violated:
         output.line("This does not prove the claim.")
     output.line()
-    named = [("", each) for each in found.judged]
+    named = [(each.pair.name, each) for each in found.judged]
     if found.confirmed:
-        named.append(("by new runs: ", found.confirmed))
-    output.table(
-        COLUMNS,
-        [
-            (
-                said + each.pair.name,
-                at_least(each.epsilon),
-                " ".join(f"{rate:.3f}" for rate in each.rates),
-                each.text,
-            )
-            for said, each in named
-        ],
-    )
+        named.append((f"by new runs: {found.confirmed.pair.name}", found.confirmed))
+    rows = []
+    for name, each in named:
+        rates = " ".join(f"{rate:.3f}" for rate in each.rates)
+        rows.append((name, at_least(each.epsilon), rates, each.text))
+    output.table(COLUMNS, rows)
     output.line()
     if found.observations:
         output.line("Seen without statistics:")
@@ -240,8 +209,7 @@ def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
         many = f"at least {needed:,} runs" if needed else "more runs than are feasible"
         output.line(f"To see an epsilon of {factor * found.claims.epsilon:g} takes {many}.")
     if found.violated:
-        output.line()
-        output.line("This program shows it without dplangevin:", "bold")
+        output.title("This program shows it without dplangevin:")
         print(program, end="")
 
 

@@ -11,10 +11,11 @@ from typing import Annotated, Any
 
 import typer
 
-from dplangevin.cli.options import budgets, flag, table_file, with_options
+from dplangevin.cli import output
+from dplangevin.cli.options import budgets, flag, option, separated, table_file, with_options
 
 READING, PRIVACY, METHODS, SCORES, OUTPUT = (
-    partial(typer.Option, rich_help_panel=title, show_default=False)
+    partial(option, rich_help_panel=title, show_default=False)
     for title in (
         "How the table is read",
         "Data and privacy",
@@ -41,38 +42,32 @@ class TableOptions:
     ranges_from_data: Annotated[
         bool,
         PRIVACY(
+            "Read ranges and categories off the rows. No guarantee covers that, and every result says so.",
             "--ranges-from-data",
-            help="Read ranges and categories off the rows. No guarantee covers that, and every result says so.",
         ),
     ] = False
     task: Annotated[
         str | None,
-        READING(
-            help="classification or regression (default: texts and at most 10 whole numbers are classes)."
-        ),
+        READING("classification or regression (default: texts and at most 10 whole numbers are classes)."),
     ] = None
-    categories: Annotated[
-        list[str] | None, READING(help="A column whose numbers are codes; may be repeated.")
-    ] = None
-    drop: Annotated[list[str] | None, READING(help="A column not to learn from; may be repeated.")] = None
-    drop_unlabelled: Annotated[
-        bool,
-        READING("--drop-unlabelled", help="Leave out rows without a label; every result says so."),
-    ] = False
-    na: Annotated[
-        list[str] | None,
-        READING(help="Another text that stands for a missing value; may be repeated."),
-    ] = None
-    delimiter: Annotated[
-        str | None, READING(help="Separator of the values; tab for a tab (default: found).")
-    ] = None
-    encoding: Annotated[
-        str | None, READING(help="Encoding of the file: utf-8 (default), cp1252, utf-16, ...")
-    ] = None
-    decimal: Annotated[str | None, READING(help="Decimal mark, . or , (default: found).")] = None
-    thousands: Annotated[str | None, READING(help="Mark between groups of three digits (default: none).")] = (
+    categories: Annotated[list[str] | None, READING("A column whose numbers are codes; may be repeated.")] = (
         None
     )
+    drop: Annotated[list[str] | None, READING("A column not to learn from; may be repeated.")] = None
+    drop_unlabelled: Annotated[
+        bool, READING("Leave out rows without a label; every result says so.", "--drop-unlabelled")
+    ] = False
+    na: Annotated[
+        list[str] | None, READING("Another text that stands for a missing value; may be repeated.")
+    ] = None
+    delimiter: Annotated[str | None, READING("Separator of the values; tab for a tab (default: found).")] = (
+        None
+    )
+    encoding: Annotated[str | None, READING("Encoding of the file: utf-8 (default), cp1252, utf-16, ...")] = (
+        None
+    )
+    decimal: Annotated[str | None, READING("Decimal mark, . or , (default: found).")] = None
+    thousands: Annotated[str | None, READING("Mark between groups of three digits (default: none).")] = None
 
     def read(self, table: Path) -> Any:
         """Return the columns of a table."""
@@ -116,11 +111,8 @@ def schema(options: TableOptions, table: Annotated[Path, TABLE], target: Annotat
     for text in (templates.predicted(reading, target, given), *reading.notes):
         typer.echo(text, err=True)
     if given["missing"]["as"] != "error":
-        gaps = [
-            name
-            for name, entry in given["columns"].items()
-            if entry != "drop" and reading.columns[name].missing
-        ]
+        used = [name for name, entry in given["columns"].items() if entry != "drop"]
+        gaps = [name for name in used if reading.columns[name].missing]
         typer.echo(f"Missing values, a category of their own: {schemas.listed(gaps)}.", err=True)
     for name, why in dropped.items():
         typer.echo(f"Dropped: {schemas.shown(name)}, {why}.", err=True)
@@ -133,39 +125,30 @@ def compare(
     table: Annotated[Path, TABLE],
     target: Annotated[str | None, TARGET] = None,
     schema: Annotated[
-        Path | None, PRIVACY(help="Public ranges and categories of the columns, see `dplangevin schema`.")
+        Path | None, PRIVACY("Public ranges and categories of the columns, see `dplangevin schema`.")
     ] = None,
-    epsilon: Annotated[
-        str, PRIVACY(help="Privacy budgets, separated by commas.", show_default=True)
-    ] = "0.1,1,10",
-    delta: Annotated[float, PRIVACY(help="A number in (0, 1), best below 1/rows.", show_default=True)] = 1e-5,
+    epsilon: Annotated[str, PRIVACY("Privacy budgets, separated by commas.", show_default=True)] = "0.1,1,10",
+    delta: Annotated[float, PRIVACY("A number in (0, 1), best below 1/rows.", show_default=True)] = 1e-5,
     seed: Annotated[
         int | None,
         PRIVACY(
-            help="Makes a run repeatable: who knows it can recompute the noise (default: the system's entropy)."
+            "Makes a run repeatable: who knows it can recompute the noise (default: the system's entropy)."
         ),
     ] = None,
-    methods: Annotated[
-        str | None, METHODS(help="Names of methods, separated by commas (default: all).")
-    ] = None,
+    methods: Annotated[str | None, METHODS("Names of methods, separated by commas (default: all).")] = None,
     method: Annotated[
-        list[str] | None,
-        METHODS(help="A method of your own, as module.Class; may be repeated."),
+        list[str] | None, METHODS("A method of your own, as module.Class; may be repeated.")
     ] = None,
-    quick: Annotated[bool, METHODS("--quick", help="A first look: only quick methods, 3 repeats.")] = False,
-    test: Annotated[Path | None, SCORES(help="Another table to test on.")] = None,
+    quick: Annotated[bool, METHODS("A first look: only quick methods, 3 repeats.", "--quick")] = False,
+    test: Annotated[Path | None, SCORES("Another table to test on.")] = None,
     repeats: Annotated[
-        int | None,
-        SCORES(help="Number of random splits, four fifths to train on (default: 10)."),
+        int | None, SCORES("Number of random splits, four fifths to train on (default: 10).")
     ] = None,
     folds: Annotated[
-        int | None, SCORES(help="Number of folds of a cross-validation, instead of random splits.")
+        int | None, SCORES("Number of folds of a cross-validation, instead of random splits.")
     ] = None,
-    out: Annotated[Path | None, OUTPUT(help="Folder of the results (default: compare-TABLE).")] = None,
-    cluster: Annotated[
-        str | None,
-        OUTPUT(help="A Dask scheduler: tcp://HOST:8786 or its file."),
-    ] = None,
+    out: Annotated[Path | None, OUTPUT("Folder of the results (default: compare-TABLE).")] = None,
+    cluster: Annotated[str | None, OUTPUT("A Dask scheduler: tcp://HOST:8786 or its file.")] = None,
 ) -> None:
     """Compare private learners on a table of your own, at equal promised and at equal proven epsilon.
 
@@ -179,7 +162,6 @@ def compare(
 
     from dplangevin import files
     from dplangevin.cli.comparison import START, Comparison, methods_named
-    from dplangevin.cli.output import counted
     from dplangevin.data import template as templates
     from dplangevin.pipeline import executor
 
@@ -196,14 +178,14 @@ def compare(
     target = stated.target
     if repeats is None:
         repeats = QUICK_REPEATS if quick else REPEATS
-    split_seed = SPLITS if seed is None else seed
-    splits: dict[str, Any] = {"train_share": TRAIN_SHARE, "repeats": repeats, "seed": split_seed}
+    splits: dict[str, Any] = {"seed": SPLITS if seed is None else seed}
     if test is not None:
         splits = {"test_file": os.path.relpath(table_file(test).resolve(), table.parent.resolve())}
     elif folds is not None:
-        splits = {"folds": folds, "seed": split_seed}
-    elif table.stat().st_size * repeats > LARGE:
-        splits |= {"repeats": 1}
+        splits = {"folds": folds, **splits}
+    else:
+        one = table.stat().st_size * repeats > LARGE
+        splits = {"train_share": TRAIN_SHARE, "repeats": 1 if one else repeats, **splits}
     results = Path(f"compare-{table.stem}") if out is None else out
     if results == Path():
         raise ValueError("--out: name a folder, which may be a new one")
@@ -228,31 +210,25 @@ def compare(
     if test is not None:
         read.append(_read_test(test, table, stated))
     predicted = templates.predicted(reading, target, stated.given())
+    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     for text in (predicted, *read):
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        say(text)
     with console.status("Working out the budgets") as status:
 
         def begin(fits: int, seconds: float) -> None:
             status.stop()
             cores = executor.workers()
             time = duration(START + seconds / cores)
-            console.print(
-                f"{fits:,} fits of {counted(len(comparison.methods), 'method')}: about {time} on "
-                f"{counted(cores, 'core')}. Ctrl-C keeps what is finished.",
-                highlight=False,
-                soft_wrap=True,
+            say(
+                f"{fits:,} fits of {output.counted(len(comparison.methods), 'method')}: about {time} on "
+                f"{output.counted(cores, 'core')}. Ctrl-C keeps what is finished."
             )
 
         try:
             outcome = comparison.run(lambda name: status.update(f"Working out the budgets of {name}"), begin)
         except KeyboardInterrupt:
             status.stop()
-            console.print(
-                f"What is finished lies in {results}: the same command goes on from there.",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+            say(f"What is finished lies in {results}: the same command goes on from there.")
             raise
     page = compare_page.Page(comparison, stated, outcome, predicted, read, quick)
     files.write(comparison.results, page.files())
@@ -262,59 +238,49 @@ def compare(
 
 def duration(seconds: float) -> str:
     """Return a time in a suitable unit."""
-    from dplangevin.cli.output import counted
-
     for limit, unit, size in ((90, "second", 1), (5400, "minute", 60)):
         if seconds < limit:
-            return counted(max(1, round(seconds / size)), unit)
+            return output.counted(max(1, round(seconds / size)), unit)
     return f"{seconds / 3600:.1f} hours"
 
 
 def _scores(epsilons: Sequence[str], rows: Sequence[Any]) -> None:
     """Print scores with intervals; where that is too wide, half intervals, and as many budgets as fit at a time."""
-    from dplangevin.cli.output import Column, fits, table
-
-    columns = [Column("method"), *(Column(f"ε = {each}", number=True, whole=True) for each in epsilons)]
+    columns = [
+        output.Column("method"),
+        *(output.Column(f"ε = {each}", number=True, whole=True) for each in epsilons),
+    ]
     cells = [[row.label, *(cell.text for cell in row.cells)] for row in rows]
-    if not fits(columns, cells):
+    if not output.fits(columns, cells):
         cells = [[row.label, *(cell.brief for cell in row.cells)] for row in rows]
     while len(columns) > 1:
         most = 1 + max(
-            1, sum(fits(columns[:k], [row[:k] for row in cells]) for k in range(2, len(columns) + 1))
+            1, sum(output.fits(columns[:k], [row[:k] for row in cells]) for k in range(2, len(columns) + 1))
         )
-        table(columns[:most], [row[:most] for row in cells])
+        output.table(columns[:most], [row[:most] for row in cells])
         columns[1:most], cells = [], [[row[0], *row[most:]] for row in cells]
 
 
 def _print(page: Any) -> None:
     """Print the tables, the sentences, and the place of the page."""
-    from dplangevin.cli.output import line
-
     for axis in page.AXES:
-        line()
-        line(page.heading(axis), style="bold")
+        output.title(page.heading(axis))
         _scores(page.epsilons, page.rows(axis))
         for sentence in page.sentences(axis):
-            line(sentence)
-    line()
-    line(page.LEGEND)
-    for text in [
-        *page.released,
-        *(f"Warning: {text}." for text in page.warnings),
-        *page.clipped,
-        *(f"{name}: {why}" for name, why in page.notes),
-        *page.time,
-    ]:
-        line(text)
-    line()
-    line("What next:", style="bold")
+            output.line(sentence)
+    output.line()
+    output.line(page.LEGEND)
+    warnings = [f"Warning: {text}." for text in page.warnings]
+    notes = [f"{name}: {why}" for name, why in page.notes]
+    for text in (*page.released, *warnings, *page.clipped, *notes, *page.time):
+        output.line(text)
+    output.title("What next:")
     for text in page.next:
-        line(f"- {text}", indent=2)
-    line(f"Page, figures and numbers: {page.comparison.results}/index.html, ...")
+        output.line(f"- {text}", indent=2)
+    output.line(f"Page, figures and numbers: {page.comparison.results}/index.html, ...")
     title, code = page.kept
     if code:
-        line()
-        line(title, style="bold")
+        output.title(title)
         print(code)
 
 
@@ -343,16 +309,15 @@ def _schema(
     from dplangevin.data.table import no_column
 
     table_file(table)
-    if target is None and path is None:
-        raise ValueError("--target missing: name the column to predict, or a --schema that names it")
-    if path is None and not options.ranges_from_data:
-        raise ValueError(
-            f"ranges and categories are public inputs: write them with `dplangevin schema {shlex.quote(str(table))} "
-            f"--target {shlex.quote(str(target))} > schema.yaml`, fill it in and give --schema schema.yaml; or read "
-            "them off the data with --ranges-from-data, which no guarantee covers"
-        )
     if path is None:
-        assert target is not None
+        if target is None:
+            raise ValueError("--target missing: name the column to predict, or a --schema that names it")
+        if not options.ranges_from_data:
+            raise ValueError(
+                "ranges and categories are public inputs: write them with `dplangevin schema "
+                f"{shlex.quote(str(table))} --target {shlex.quote(target)} > schema.yaml`, fill it in and give "
+                "--schema schema.yaml; or read them off the data with --ranges-from-data, which no guarantee covers"
+            )
         reading = options.read(table)
         given, dropped = options.template(reading, target)
         stated = schemas.Schema.of(given, str(table))
@@ -393,20 +358,8 @@ def _ours(out: Path, schema: Path | None) -> None:
 
     Files whose name begins with a dot do not count: a killed run, a file system or a notebook left them.
     """
-    known = {
-        "config.yaml",
-        "schema.yaml",
-        "runs.csv",
-        "scores.csv",
-        "runs.units.json",
-        "scores.units.json",
-        "units",
-        "secret-seed",
-        "compare.csv",
-        "index.html",
-        "proven.png",
-        "promised.png",
-    }
+    known = {"config.yaml", "schema.yaml", "compare.csv", "index.html", "proven.png", "promised.png"}
+    known |= {"runs.csv", "scores.csv", "runs.units.json", "scores.units.json", "units", "secret-seed"}
     if not out.is_dir():
         return
     there = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
@@ -422,7 +375,7 @@ def _ours(out: Path, schema: Path | None) -> None:
 
 
 def _listed(text: str | None) -> list[str] | None:
-    names = None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+    names = None if text is None else separated(text)
     if names == []:
         raise ValueError(f"--methods {text!r}: name some, separated by commas, or leave it out for all")
     return names

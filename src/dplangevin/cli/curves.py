@@ -8,7 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dplangevin.checks import require
 from dplangevin.cli import output
+from dplangevin.files import atomic_path
+from dplangevin.text import epsilon, number, short
 
 if TYPE_CHECKING:
     from dplangevin.privacy.curve import Curve
@@ -24,16 +27,11 @@ MEANING = (
 
 @dataclass(frozen=True)
 class Traced:
-    """The curve of a mechanism for one neighbour relation.
+    """The proven curve of a mechanism for one neighbour relation."""
 
-    - `epsilons`: Proven epsilon at each of DELTAS.
-    - `curve`: The proven curve.
-    - `source`: The argument that gives it.
-    """
-
-    epsilons: tuple[float, ...]
+    epsilons: tuple[float, ...]  # at each of DELTAS
     curve: Curve
-    source: str
+    source: str  # the argument that proves the curve
 
 
 def traced(
@@ -55,35 +53,32 @@ def traced(
             epsilons = tuple(price(delta) for delta in DELTAS)
             found[adjacency] = Traced(epsilons, Curve.of(price), source)
         except ValueError as error:
-            refused[adjacency] = str(error).partition("; ")[2] or str(error)
+            refused[adjacency] = output.reason(error)
     return found, refused
 
 
 def check(path: Path | None) -> None:
     """Raise ValueError unless the file can be written."""
-    if path is not None and path.suffix != ".csv":
-        raise ValueError(f"--curve-file {path}: its name must end in .csv")
-    if path is not None and not path.parent.is_dir():
-        raise ValueError(f"--curve-file {path}: there is no folder {path.parent}")
+    if path is None:
+        return
+    require(path.suffix == ".csv", f"--curve-file {path}: its name must end in .csv")
+    require(path.parent.is_dir(), f"--curve-file {path}: there is no folder {path.parent}")
 
 
 def shown(found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str]) -> None:
     """Print epsilon(delta), TPR and FNR at some FPR, and the advantage."""
-    from dplangevin.text import epsilon, number, short
 
     def columns(first: str, *kinds: str) -> list[output.Column]:
         names = [f"{kind} {words[each]}".strip() for each in found for kind in kinds]
         return [output.Column(first), *(output.Column(name, number=True) for name in names)]
 
-    output.line()
-    output.line("epsilon at delta", "bold")
+    output.title("epsilon at delta")
     rows = [
         [number(delta), *(epsilon(each.epsilons[i]) for each in found.values())]
         for i, delta in enumerate(DELTAS)
     ]
     output.table(columns("delta", ""), rows)
-    output.line()
-    output.line("Trade-off: what an attack can reach", "bold")
+    output.title("Trade-off: what an attack can reach")
     rows = []
     for rate in RATES:
         powers = [float(each.curve.power(rate)) for each in found.values()]
@@ -114,31 +109,19 @@ def document(found: Mapping[Adjacency, Traced]) -> dict[str, Any]:
 
 
 def write(path: Path, found: Mapping[Adjacency, Traced]) -> None:
-    """Write the points of the curves as CSV."""
-    from dplangevin.files import atomic_path
-
-    with atomic_path(path) as part:
-        part.write_bytes(_points(found))
-
-
-def _grid() -> Any:
-    """Return false positive rates from 0 to 1, denser near 0."""
+    """Write the points of the curves as CSV: epsilon over delta, and TPR over FPR."""
     import numpy as np
-
-    return np.concatenate([[0.0], np.geomspace(1e-6, 0.01, 81), np.linspace(0.01, 1, 100)[1:]])
-
-
-def _points(found: Mapping[Adjacency, Traced]) -> bytes:
-    """Return all points as CSV: epsilon over delta, and TPR over FPR."""
     import pandas as pd
 
+    rates = np.concatenate([[0.0], np.geomspace(1e-6, 0.01, 81), np.linspace(0.01, 1, 100)[1:]])
     rows = [
         {"neighbours": adjacency, "curve": name, "x": x, "y": y}
         for adjacency, each in found.items()
         for name, pairs in {
             "epsilon at delta": zip(each.curve.delta, each.curve.epsilon, strict=True),
-            "TPR at FPR": zip(_grid(), each.curve.power(_grid()), strict=True),
+            "TPR at FPR": zip(rates, each.curve.power(rates), strict=True),
         }.items()
         for x, y in pairs
     ]
-    return pd.DataFrame(rows).to_csv(index=False).encode()
+    with atomic_path(path) as part:
+        part.write_bytes(pd.DataFrame(rows).to_csv(index=False).encode())

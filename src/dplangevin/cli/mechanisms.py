@@ -12,13 +12,13 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
-import typer
-
-from dplangevin.cli.options import flag
+from dplangevin.checks import require
+from dplangevin.cli.options import flag, option
 from dplangevin.cli.output import counted
+from dplangevin.text import meant
 
 WHAT, DATA, STEPS, NOISE = (
-    partial(typer.Option, rich_help_panel=title)
+    partial(option, rich_help_panel=title)
     for title in ("What is priced", "The data (public)", "Steps", "Noise and settings")
 )
 # option -> the setting of a method that it sets
@@ -35,18 +35,8 @@ SETTINGS = {
     "teachers": "teachers",
     "queries": "vote.queries",
 }
-POSITIVE = [
-    "records",
-    "batch",
-    "steps",
-    "epochs",
-    "noise",
-    "noise_std",
-    "step",
-    "clip",
-    "radius",
-    "row_bound",
-]
+NOISES = ("noise", "noise_std")
+POSITIVE = ("records", "batch", "steps", "epochs", *NOISES, "step", "clip", "radius", "row_bound")
 PLAIN = ("batch", "epochs", "noise", "schedule")  # the options among these that Gaussian steps have
 OF_EVENTS = ("rho", "ridge", "answers", "queries")  # numbers of an event that no plan states
 MOST_STEPS = 10**8  # prices were checked up to this number, see docs/privacy.md
@@ -60,54 +50,53 @@ class Options:
     method: Annotated[
         str | None,
         WHAT(
-            help="A method of this package (ops, objpert, pate, dp_sgld, dp_sgld_li2019, dp_sgld_ryffel2022, ...) or "
+            "A method of this package (ops, objpert, pate, dp_sgld, dp_sgld_li2019, dp_sgld_ryffel2022, ...) or "
             "package.module.Class of your own; without it, Gaussian steps with --noise."
         ),
     ] = None
-    delta: Annotated[float, WHAT(help="A number in (0, 1), best below 1/records.")] = 1e-5
+    delta: Annotated[float, WHAT("A number in (0, 1), best below 1/records.")] = 1e-5
     epsilon: Annotated[
         float | None,
-        WHAT(help="price: the epsilon that the method's own theorem promises. calibrate: the budget."),
+        WHAT("price: the epsilon that the method's own theorem promises. calibrate: the budget."),
     ] = None
-    records: Annotated[int | None, DATA(help="Number of records.")] = None
+    records: Annotated[int | None, DATA("Number of records.")] = None
     loss: Annotated[
         Literal["logistic", "softmax", "huber", "none"],
-        DATA(help="Loss of a linear model; none: a network, whose gradients are clipped."),
+        DATA("Loss of a linear model; none: a network, whose gradients are clipped."),
     ] = "logistic"
-    classes: Annotated[int, DATA(help="Number of classes, for softmax, networks and PATE.")] = 2
-    row_bound: Annotated[float, DATA(help="Bound on the norm of a row.")] = 1.0
-    label_bound: Annotated[float, DATA(help="Bound on |y|, for huber.")] = 1.0
-    threshold: Annotated[float, DATA(help="Residual beyond which huber is linear.")] = 1.0
-    public_rows: Annotated[int, DATA(help="Unlabelled rows that PATE may ask about.")] = 0
+    classes: Annotated[int, DATA("Number of classes, for softmax, networks and PATE.")] = 2
+    row_bound: Annotated[float, DATA("Bound on the norm of a row.")] = 1.0
+    label_bound: Annotated[float, DATA("Bound on |y|, for huber.")] = 1.0
+    threshold: Annotated[float, DATA("Residual beyond which huber is linear.")] = 1.0
+    public_rows: Annotated[int, DATA("Unlabelled rows that PATE may ask about.")] = 0
     sampling: Annotated[
         Literal["poisson", "subset", "random_allocation", "full"] | None,
-        STEPS(help="How a step draws its rows; a method has its own way."),
+        STEPS("How a step draws its rows; a method has its own way."),
     ] = None
-    batch: Annotated[int | None, STEPS(help="Rows in a step; for Poisson samples their mean.")] = None
-    epochs: Annotated[float | None, STEPS(help="Number of passes over the rows, or give --steps.")] = None
+    batch: Annotated[int | None, STEPS("Rows in a step; for Poisson samples their mean.")] = None
+    epochs: Annotated[float | None, STEPS("Number of passes over the rows, or give --steps.")] = None
     steps: Annotated[
-        int | None, STEPS(help="Number of steps, or give --epochs; alone, steps without sampling.")
+        int | None, STEPS("Number of steps, or give --epochs; alone, steps without sampling.")
     ] = None
     schedule: Annotated[
         str | None,
         STEPS(
-            help="Of Gaussian steps: fixed, or decreasing, whose noise multiplier grows as t^(1/6) (li2019). Of a "
+            "Of Gaussian steps: fixed, or decreasing, whose noise multiplier grows as t^(1/6) (li2019). Of a "
             "method: one of its own, such as phase (wang2015) or ryffel2022."
         ),
     ] = None
     noise: Annotated[
-        float | None, NOISE(help="Noise multiplier: standard deviation over the bound on one record.")
+        float | None, NOISE("Noise multiplier: standard deviation over the bound on one record.")
     ] = None
-    noise_std: Annotated[float | None, NOISE(help="sigma of ryffel2022, in place of --epsilon.")] = None
-    step: Annotated[float | None, NOISE(help="Step size eta.")] = None
-    clip: Annotated[float | None, NOISE(help="Bound on the norm of a gradient.")] = None
-    radius: Annotated[float | None, NOISE(help="Radius of the ball that OPS samples on.")] = None
-    ridge: Annotated[float | None, NOISE(help="Ridge of objective perturbation, on the summed loss.")] = None
-    teachers: Annotated[int | None, NOISE(help="Number of PATE's teachers.")] = None
-    queries: Annotated[int | None, NOISE(help="Largest number of queries that PATE tests.")] = None
+    noise_std: Annotated[float | None, NOISE("sigma of ryffel2022, in place of --epsilon.")] = None
+    step: Annotated[float | None, NOISE("Step size eta.")] = None
+    clip: Annotated[float | None, NOISE("Bound on the norm of a gradient.")] = None
+    radius: Annotated[float | None, NOISE("Radius of the ball that OPS samples on.")] = None
+    ridge: Annotated[float | None, NOISE("Ridge of objective perturbation, on the summed loss.")] = None
+    teachers: Annotated[int | None, NOISE("Number of PATE's teachers.")] = None
+    queries: Annotated[int | None, NOISE("Largest number of queries that PATE tests.")] = None
     set: Annotated[
-        list[str] | None,
-        NOISE(help="Any other setting of the method as NAME=VALUE, e.g. vote.threshold=150."),
+        list[str] | None, NOISE("Any other setting of the method as NAME=VALUE, e.g. vote.threshold=150.")
     ] = None
 
 
@@ -126,28 +115,20 @@ class Mechanism(NamedTuple):
 
 def check(options: Options) -> None:
     """Raise ValueError for numbers that no mechanism can have."""
-    from dplangevin.checks import require
-
     delta, epsilon, batch, records = options.delta, options.epsilon, options.batch, options.records
     require(0 < delta < 1, f"--delta {delta} must be between 0 and 1: take less than 1/records, such as 1e-5")
-    require(
-        epsilon is None or (epsilon > 0 and math.isfinite(epsilon)),
-        f"--epsilon {epsilon} must be positive and finite, such as 1",
-    )
+    usable = epsilon is None or 0 < epsilon < math.inf
+    require(usable, f"--epsilon {epsilon} must be positive and finite, such as 1")
     require(None in (options.epochs, options.steps), "--epochs and --steps say the same: give one of them")
     for name in POSITIVE:
         if (value := getattr(options, name)) is not None:
-            hint = "; without noise nothing is private" if name.startswith("noise") else ""
-            require(
-                value > 0 and math.isfinite(value), f"{flag(name)} {value} must be positive and finite{hint}"
-            )
+            hint = "; without noise nothing is private" if name in NOISES else ""
+            require(0 < value < math.inf, f"{flag(name)} {value} must be positive and finite{hint}")
     least = {"noise": 1e-100 if options.method is None else 1e-4, "noise_std": 1e-15}
     for name, bound in least.items():
         value = getattr(options, name)
-        require(
-            value is None or value >= bound,
-            f"{flag(name)} {value} is too little noise to price: take {bound:g} or more",
-        )
+        enough = value is None or value >= bound
+        require(enough, f"{flag(name)} {value} is too little noise to price: take {bound:g} or more")
     require(
         records is None or batch is None or batch <= records,
         f"--batch {batch} must be at most --records {records}: lower it, or take --sampling full",
@@ -193,9 +174,8 @@ class Steps(NamedTuple):
             return steps_event(noise, rate=rate, steps=self.number, schedule=self.schedule)
         allocated, fixed = self.sampling.scheme == "random_allocation", self.schedule == "fixed"
         if fixed and not allocated:
-            return SelfComposedDpEvent(
-                composed_steps(self.records, self.size, np.array([noise])), self.number
-            )
+            one = composed_steps(self.records, self.size, np.array([noise]))
+            return SelfComposedDpEvent(one, self.number)
         noises = noise * np.arange(1, self.number + 1) ** (0.0 if fixed else 1 / 6)
         if allocated:
             from dplangevin.privacy.events import RandomAllocationDpEvent
@@ -228,40 +208,31 @@ class Steps(NamedTuple):
 
 def gaussian(options: Options) -> Steps:
     """Return the Gaussian steps that the options describe; raise ValueError for options of a method."""
-    from dplangevin.checks import require
     from dplangevin.problems.sampling import Sampling
-    from dplangevin.text import meant
 
     for name in (*SETTINGS, "set"):
         if name not in PLAIN and getattr(options, name):
             raise ValueError(f"{flag(name)} belongs to a method: name one by --method, or leave it out")
     plain = options.steps is not None and options.records is options.batch is None
-    schedule, scheme = options.schedule or "fixed", options.sampling or ("full" if plain else "poisson")
+    schedule: Any = options.schedule or "fixed"
+    scheme = options.sampling or ("full" if plain else "poisson")
     known = ("fixed", "decreasing")
-    require(
-        schedule in known,
-        f"--schedule {schedule} is unknown{meant(schedule, known)}: take fixed or decreasing",
-    )
+    near = meant(schedule, known)
+    require(schedule in known, f"--schedule {schedule} is unknown{near}: take fixed or decreasing")
     if not (plain and scheme == "full"):
         needed(options, records=60000, **({} if scheme == "full" else {"batch": 128}))
-    require(
-        scheme != "full" or options.batch is None,
-        f"--sampling full takes all rows: leave out --batch {options.batch}",
-    )
+    batch_fits = scheme != "full" or options.batch is None
+    require(batch_fits, f"--sampling full takes all rows: leave out --batch {options.batch}")
     records = options.records or 1  # steps on all rows cost the same on any number of them
     sampling = Sampling(scheme, options.batch, options.epochs)
     if options.steps is not None:
         sampling = replace(sampling, epochs=passes(options.steps, sampling, records))
     elif options.epochs is None:
         raise ValueError("how many steps is missing: add for example --epochs 20, or --steps 1000")
-    steps = Steps(
-        sampling, records, "fixed" if schedule == "fixed" else "decreasing", rounding(sampling, options)
-    )
-    require(
-        steps.number <= MOST_STEPS,
-        f"{'--epochs' if options.steps is None else '--steps'} makes {steps.number:.4g} steps, more than the "
-        f"{MOST_STEPS:.0e} that are composed: lower it",
-    )
+    steps = Steps(sampling, records, schedule, rounding(sampling, options))
+    given = "--epochs" if options.steps is None else "--steps"
+    many = f"{given} makes {steps.number:.4g} steps, more than the {MOST_STEPS:.0e} that are composed"
+    require(steps.number <= MOST_STEPS, f"{many}: lower it")
     return steps
 
 
@@ -308,18 +279,16 @@ def method_of(options: Options) -> Any:
         method: Any = class_named(options.method)()
     else:
         method = named(options.method)
-    if not method.budgeted:
-        raise ValueError(
-            f"--method {options.method} has no privacy to price: take a private one, such as dp_sgd or ops"
-        )
+    public = f"--method {options.method} has no privacy to price: take a private one, such as dp_sgd or ops"
+    require(method.budgeted, public)
     given = {SETTINGS[name]: value for name in SETTINGS if (value := getattr(options, name)) is not None}
     known = {each.name for each in fields(method)}
     for name, setting in SETTINGS.items():
-        if setting in given and setting.partition(".")[0] not in known:
-            raise ValueError(
-                f"--method {options.method} has no use for {flag(name)}: its settings, for --set, are "
-                f"{', '.join(sorted(known))}"
-            )
+        require(
+            setting not in given or setting.partition(".")[0] in known,
+            f"--method {options.method} has no use for {flag(name)}: its settings, for --set, are "
+            f"{', '.join(sorted(known))}",
+        )
     if options.step is not None and "unit" in known:
         given["unit"] = "absolute"
     if options.steps is not None and options.records is not None and hasattr(method, "sampling"):
@@ -353,8 +322,6 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
     `where` is the name of the object, for messages.
     """
     from dplangevin.pipeline import validate
-    from dplangevin.privacy.survey import ACCOUNTANTS
-    from dplangevin.text import meant
 
     known, hints = {each.name for each in fields(thing)}, validate.annotations(type(thing))
     settings = {}
@@ -369,23 +336,21 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
                 raise ValueError(f"{where}.{name} has no settings of its own: give it a value")
             value = changed(own, value, f"{where}.{name}")
         elif name == "accountant":
-            if value not in ACCOUNTANTS:
-                raise ValueError(unknown_accountant(value))
-            value = ACCOUNTANTS[value].accountant
+            value = accountant_named(value)
         elif faults := validate.check(value, hints[name], f"{where}.{name}", objects=False):
             raise ValueError(faults[0])
         settings[name] = value
     return replace(thing, **settings)
 
 
-def unknown_accountant(name: str) -> str:
-    """Return the error message for an accountant that does not exist."""
+def accountant_named(name: str) -> Any:
+    """Return an accountant; raise ValueError if there is none of this name."""
     from dplangevin.privacy.survey import ACCOUNTANTS
-    from dplangevin.text import meant
 
-    return (
-        f"accountant {name!r} is unknown{meant(str(name), ACCOUNTANTS)}; there are {', '.join(ACCOUNTANTS)}"
-    )
+    if name not in ACCOUNTANTS:
+        near = meant(str(name), ACCOUNTANTS)
+        raise ValueError(f"accountant {name!r} is unknown{near}; there are {', '.join(ACCOUNTANTS)}")
+    return ACCOUNTANTS[name].accountant
 
 
 def facts_of(options: Options) -> Any:
@@ -403,9 +368,8 @@ def facts_of(options: Options) -> Any:
         loss = softmax(options.classes)
     elif options.loss == "huber":
         loss = huber(options.threshold, options.label_bound)
-    return linear_facts(loss, options.records, 1, options.row_bound, options.public_rows)._replace(
-        tested=False
-    )
+    facts = linear_facts(loss, options.records, 1, options.row_bound, options.public_rows)
+    return facts._replace(tested=False)
 
 
 def planned(options: Options) -> Mechanism:
@@ -430,10 +394,10 @@ def planned(options: Options) -> Mechanism:
             f"{options.method}: --epsilon, which its theorem is asked for, is missing: add for example --epsilon 1"
             + (f", or {' or '.join(flags)}" if flags else "")
         )
-    if hasattr(method, "vote") and not options.public_rows:
-        raise ValueError(
-            "--public-rows missing: how many unlabelled rows may be asked about, for example --public-rows 10000"
-        )
+    require(
+        not hasattr(method, "vote") or options.public_rows != 0,
+        "--public-rows missing: how many unlabelled rows may be asked about, for example --public-rows 10000",
+    )
     budget = Budget(options.epsilon or 1.0, options.delta)
     plan = method.plan(facts, budget)
     public = records_public(what_is_done(method, facts, budget), facts.n)
@@ -483,15 +447,14 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Mechanism:
     With a method, its theorem is given the largest ε that satisfies this, to a relative 1e-4.
     """
     from dplangevin.privacy import Budget, calibrate
-    from dplangevin.privacy.survey import ACCOUNTANTS, event_for
+    from dplangevin.privacy.survey import event_for
 
     if options.noise is not None or options.noise_std is not None:
         raise ValueError("calibrate finds the noise: leave out --noise and --noise-std, or use price")
     needed(options, epsilon=1)
-    if key not in ACCOUNTANTS:
-        raise ValueError(unknown_accountant(key))
+    accountant = accountant_named(key)
     assert options.epsilon is not None
-    accountant, budget = ACCOUNTANTS[key].accountant, Budget(options.epsilon, options.delta)
+    budget = Budget(options.epsilon, options.delta)
     if options.method is None:
         steps = gaussian(options)
         noise = calibrate(accountant, steps.event, budget, low=SMALLEST, high=LARGEST, adjacency=adjacency)

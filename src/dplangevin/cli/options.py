@@ -12,6 +12,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import typer
+
 Command = Callable[..., None]
 NOT_YOURS = "<", str(Path(__file__).parents[1]), sys.prefix, sys.base_prefix  # where code of no user begins
 
@@ -19,6 +21,11 @@ NOT_YOURS = "<", str(Path(__file__).parents[1]), sys.prefix, sys.base_prefix  # 
 def flag(name: str) -> str:
     """Return the command-line option of a field, such as --noise-std."""
     return "--" + name.replace("_", "-")
+
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    """Return a `typer.Option` with this help."""
+    return typer.Option(*names, help=text, **more)
 
 
 def with_options(options: type) -> Callable[[Command], Command]:
@@ -51,14 +58,19 @@ def budgets(text: str) -> list[float]:
         raise ValueError(f"--epsilon {text}: need numbers separated by commas, such as 0.1,1,10") from None
 
 
+def separated(text: str) -> list[str]:
+    """Return the words of an option, which commas separate."""
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 def table_file(path: Path) -> Path:
     """Return the path of a table after checking that it is a regular file."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name the file of the table")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is no regular file: save the table to one, since it is read more than once")
-    if not path.is_file():
+    if not path.exists():
         raise ValueError(f"there is no file {path}")
+    if not path.is_file():
+        raise ValueError(f"{path} is no regular file: save the table to one, since it is read more than once")
     return path
 
 

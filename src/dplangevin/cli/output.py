@@ -16,18 +16,12 @@ LEAST = 12  # columns of a terminal that a foldable column keeps
 
 
 class Column(NamedTuple):
-    """Format of a column.
-
-    - `title`: Heading.
-    - `number`: Whether the text is right-aligned, and folded only if no other column can be.
-    - `whole`: Whether the text is never folded.
-    - `style`: Style of rich, used on a terminal.
-    """
+    """Format of a column."""
 
     title: str
-    number: bool = False
-    whole: bool = False
-    style: str = ""
+    number: bool = False  # right-aligned, and folded only if no other column can be
+    whole: bool = False  # never folded
+    style: str = ""  # of rich, used on a terminal
 
 
 def width() -> int:
@@ -42,17 +36,17 @@ def fits(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> bool:
     return sum(sizes) + GAP * (len(sizes) - 1) <= width()
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], indent: int = 0) -> None:
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
     """Print rows of text under titles; fold long cells so that the table fits the width."""
     console = Console()
     cells = [[" ".join(cell.split()) for cell in row] for row in rows]
     titles = [column.title for column in columns]
-    sizes = _sizes(columns, [titles, *cells], width() - indent)
+    sizes = _sizes(columns, [titles, *cells], width())
     for row in [titles, *cells]:
         folded = [_folded(cell, size) for cell, size in zip(row, sizes, strict=True)]
         for i in range(max(map(len, folded))):
             parts = [part[i] if i < len(part) else "" for part in folded]
-            printed = Text(" " * indent)
+            printed = Text()
             for j, (part, size, column) in enumerate(zip(parts, sizes, columns, strict=True)):
                 padded = part.rjust(size) if column.number else part.ljust(size)
                 printed.append(padded, "bold" if row is titles else column.style)
@@ -89,6 +83,17 @@ def line(text: str = "", style: str = "", indent: int = 0) -> None:
     console = Console()
     for part in wrapped or [""]:
         _print(console, Text(part, style=style))
+
+
+def title(text: str) -> None:
+    """Print a blank line and a heading."""
+    line()
+    line(text, "bold")
+
+
+def reason(error: ValueError) -> str:
+    """Return why something was refused, without the part before "; " that names the code."""
+    return str(error).partition("; ")[2] or str(error)
 
 
 def _print(console: Console, text: Text) -> None:

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-import typer
-
 from dplangevin.cli import curves, mechanisms, output
 from dplangevin.cli.mechanisms import Mechanism, Options
-from dplangevin.cli.options import with_options
+from dplangevin.cli.options import option, with_options
+from dplangevin.papers.claims.words import at_least, at_most
+from dplangevin.text import epsilon, fixed, number, weak_delta
 
 if TYPE_CHECKING:
     from dplangevin.privacy.events import Adjacency
@@ -54,58 +54,18 @@ EVENTS = {  # class of an event -> the mechanism in words
     "LangevinDpEvent": "run of DP-SGLD with hidden iterates",
     "PateDpEvent": "PATE run",
 }
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document; infinity is the text inf.")]
-Attacked = Annotated[
-    bool,
-    typer.Option(
-        "--attack", help="Also attack the mechanism on a worst-case pair of data sets: a lower bound."
-    ),
-]
-Runs = Annotated[int, typer.Option(help="Runs of the attack on each of its two data sets.", min=8)]
-Seed = Annotated[int, typer.Option(help="Seed of the attack.")]
-Law = Annotated[
-    Literal["negative-binomial", "poisson"] | None,
-    typer.Option(
-        help="Also price tuning, the best of a random number of runs with this law (Papernot and Steinke 2022)."
-    ),
-]
-MeanRuns = Annotated[
-    float | None,
-    typer.Option("--runs", help="With --tuned: the mean number of runs, at least 1; 10 by default."),
-]
-Shape = Annotated[
-    float | None,
-    typer.Option(help="With --tuned negative-binomial: its shape, 0 logarithmic (the default), 1 geometric."),
-]
-Traces = Annotated[
-    bool,
-    typer.Option(
-        "--curve", help="Also print epsilon at many delta, and what an attack on a record can reach."
-    ),
-]
-CurveFile = Annotated[Path | None, typer.Option(help="Write the points of both curves to a .csv file.")]
-Accountant = Annotated[
-    str,
-    typer.Option(help="The accountant that proves --epsilon: tight, rdp, li2019, wang2015, ryffel2022, ..."),
-]
+Json = Annotated[bool, option("Print one JSON document; infinity is the text inf.", "--json")]
 Neighbours = Annotated[
     Literal["add_remove", "replace_one", "zero_out"],
-    typer.Option(
-        help="Neighbouring data sets: one has a record more, one record is another, or one contributes nothing."
-    ),
-]
-ZeroOut = Annotated[
-    bool,
-    typer.Option(
-        "--zero-out",
-        help="Also price neighbours of which one record is replaced by one that contributes nothing.",
+    option(
+        "Neighbouring data sets: one has a record more, one record is another, or one contributes nothing."
     ),
 ]
 Explain = Annotated[
     bool,
-    typer.Option(
+    option(
+        "Also print the settings, what each number rests on, and which accountants cannot price the mechanism.",
         "--explain",
-        help="Also print the settings, what each number rests on, and which accountants cannot price the mechanism.",
     ),
 ]
 
@@ -121,30 +81,52 @@ class Bound(NamedTuple):
     statistic: str = ""  # what the attacker computes, in words
 
 
-class Extra(NamedTuple):
-    """What `price` prints beside the prices of one run."""
+class Answer(NamedTuple):
+    """What `price` and `calibrate` print."""
 
+    mechanism: Mechanism
+    options: Options
+    costs: Survey  # prices of one run
+    bounds: Sequence[Bound] = ()
     law: str = ""  # of the number of runs, in words; "" without tuning
     tuned: Survey | None = None  # prices of the best run
     curves: Mapping[Adjacency, curves.Traced] = {}  # of what is released
     no_curve: Mapping[Adjacency, str] = {}  # why there is none
 
 
-NO_EXTRA = Extra()
-
-
 @with_options(Options)
 def price(
     options: Options,
-    attack: Attacked = False,
-    attack_runs: Runs = 200_000,
-    seed: Seed = 0,
-    tuned: Law = None,
-    runs: MeanRuns = None,
-    shape: Shape = None,
-    curve: Traces = False,
-    curve_file: CurveFile = None,
-    zero_out: ZeroOut = False,
+    attack: Annotated[
+        bool,
+        option("Also attack the mechanism on a worst-case pair of data sets: a lower bound.", "--attack"),
+    ] = False,
+    attack_runs: Annotated[int, option("Runs of the attack on each of its two data sets.", min=8)] = 200_000,
+    seed: Annotated[int, option("Seed of the attack.")] = 0,
+    tuned: Annotated[
+        Literal["negative-binomial", "poisson"] | None,
+        option(
+            "Also price tuning, the best of a random number of runs with this law (Papernot and Steinke 2022)."
+        ),
+    ] = None,
+    runs: Annotated[
+        float | None, option("With --tuned: the mean number of runs, at least 1; 10 by default.")
+    ] = None,
+    shape: Annotated[
+        float | None,
+        option("With --tuned negative-binomial: its shape, 0 logarithmic (the default), 1 geometric."),
+    ] = None,
+    curve: Annotated[
+        bool, option("Also print epsilon at many delta, and what an attack on a record can reach.", "--curve")
+    ] = False,
+    curve_file: Annotated[Path | None, option("Write the points of both curves to a .csv file.")] = None,
+    zero_out: Annotated[
+        bool,
+        option(
+            "Also price neighbours of which one record is replaced by one that contributes nothing.",
+            "--zero-out",
+        ),
+    ] = False,
     explain: Explain = False,
     json: Json = False,
 ) -> None:
@@ -164,18 +146,27 @@ def price(
         mechanisms.needed(options, noise=1.1)
         assert options.noise is not None
         mechanism = steps.mechanism(options.noise)
-    costs = survey(mechanism.event, options.delta, mechanism.paper, asked, mechanism.violated)
-    bounds = attacked(mechanism, options, attack_runs, seed, asked) if attack else []
-    extra, event = Extra(), mechanism.event
+    answer = surveyed(mechanism, options, asked)
+    event = mechanism.event
+    if attack:
+        answer = answer._replace(bounds=attacked(mechanism, options, attack_runs, seed, asked))
     if best is not None:
         event = RepeatAndSelectDpEvent(event, *best)
-        extra = Extra(law(*best), survey(event, options.delta, neighbours=asked))
+        answer = answer._replace(law=law(*best), tuned=survey(event, options.delta, neighbours=asked))
     if curve or curve_file is not None:
         found, refused = curves.traced(event, asked)
-        extra = extra._replace(curves=found, no_curve=refused)
-    shown(mechanism, options, costs, bounds, json, explain=explain, extra=extra)
+        answer = answer._replace(curves=found, no_curve=refused)
+    shown(answer, json, explain)
     if curve_file is not None:
-        curves.write(curve_file, extra.curves)
+        curves.write(curve_file, answer.curves)
+
+
+def surveyed(mechanism: Mechanism, options: Options, neighbours: Sequence[Adjacency]) -> Answer:
+    """Price one run by every accountant."""
+    from dplangevin.privacy.survey import survey
+
+    costs = survey(mechanism.event, options.delta, mechanism.paper, neighbours, mechanism.violated)
+    return Answer(mechanism, options, costs)
 
 
 def repeats(tuned: str | None, runs: float | None, shape: float | None) -> tuple[float, float] | None:
@@ -196,40 +187,34 @@ def repeats(tuned: str | None, runs: float | None, shape: float | None) -> tuple
 
 def law(runs: float, shape: float) -> str:
     """Return the law of the number of runs, in words."""
-    if shape == math.inf:
-        return f"Poisson with mean {runs:g}"
-    name = {0.0: "logarithmic", 1.0: "geometric"}.get(shape, f"truncated negative binomial, shape {shape:g},")
+    names = {math.inf: "Poisson", 0.0: "logarithmic", 1.0: "geometric"}
+    name = names.get(shape, f"truncated negative binomial, shape {shape:g},")
     return f"{name} with mean {runs:g}"
 
 
 @with_options(Options)
 def calibrate(
     options: Options,
-    accountant: Accountant = "tight",
+    accountant: Annotated[
+        str, option("The accountant that proves --epsilon: tight, rdp, li2019, wang2015, ryffel2022, ...")
+    ] = "tight",
     neighbours: Neighbours = "replace_one",
     explain: Explain = False,
     json: Json = False,
 ) -> None:
     """Find the least noise that keeps --epsilon; print its epsilon by every accountant."""
-    from dplangevin.privacy.survey import survey
-
     mechanisms.check(options)
     mechanism = mechanisms.calibrated(options, accountant, neighbours)
-    asked = USUAL if neighbours in USUAL else (*USUAL, neighbours)
-    costs = survey(mechanism.event, options.delta, mechanism.paper, asked, mechanism.violated)
     goal = (
         f"Least noise for which the accountant {accountant} proves epsilon {options.epsilon:g}, neighbours "
         f"{NEIGHBOURS[neighbours]}."
     )
-    shown(mechanism, options, costs, [], json, goal, explain)
+    asked = tuple(dict.fromkeys((*USUAL, neighbours)))
+    shown(surveyed(mechanism, options, asked), json, explain, goal)
 
 
 def attacked(
-    mechanism: Mechanism,
-    options: Options,
-    runs: int,
-    seed: int,
-    neighbours: Sequence[Adjacency] = USUAL,
+    mechanism: Mechanism, options: Options, runs: int, seed: int, neighbours: Sequence[Adjacency]
 ) -> list[Bound]:
     """Return attack ε (lower bounds, 95 %) for each neighbour relation.
 
@@ -256,73 +241,40 @@ def attacked(
         try:
             bounds.append(bound(adjacency))
         except ValueError as error:
-            bounds.append(Bound(adjacency, None, runs, str(error).partition("; ")[2] or str(error)))
+            bounds.append(Bound(adjacency, None, runs, output.reason(error)))
     return bounds
 
 
-def shown(
-    mechanism: Mechanism,
-    options: Options,
-    costs: Survey,
-    bounds: list[Bound],
-    json: bool,
-    goal: str = "",
-    explain: bool = False,
-    extra: Extra = NO_EXTRA,
-) -> None:
+def shown(answer: Answer, json: bool, explain: bool, goal: str = "") -> None:
     """Print the mechanism and its prices, as tables or as a JSON document."""
     if json:
-        found = _document(mechanism, options, costs, bounds)
-        if extra.tuned is not None:
-            found["tuned"] = {"runs": extra.law, **_priced(extra.tuned)}
-        if extra.curves:
-            found["curve"] = curves.document(extra.curves)
-        if extra.no_curve:
-            found["no_curve"] = dict(extra.no_curve)
-        output.document(found)
+        output.document(_document(answer))
         return
-    from dplangevin.text import epsilon, number, weak_delta
 
+    mechanism, bounds = answer.mechanism, answer.bounds
     if goal:
         output.line(goal, "bold")
-    output.line(f"{mechanism.title}; delta {number(options.delta)}.")
+    output.line(f"{mechanism.title}; delta {number(answer.options.delta)}.")
     if mechanism.promised is not None:
         promised, name = mechanism.promised
         output.line(f"Its own theorem ({name}) promises epsilon {epsilon(promised)}.")
-    if extra.tuned is not None:
-        output.line()
-        output.line("One run:", "bold")
-    _tables(costs, bounds)
-    if extra.tuned is not None:
-        output.line()
-        output.line(f"The best of a random number of runs, {extra.law}:", "bold")
-        _tables(extra.tuned, [])
-    if extra.curves:
-        curves.shown(extra.curves, NEIGHBOURS)
-    notes = {
-        "Warning": [weak_delta(options.delta, options.records)] if options.records else [],
-        "Rounded": [mechanism.rounding],
-        "Assumes": [*mechanism.assumptions],
-        "Failed conditions: a number that needs one has the status claim": _failed(mechanism, costs),
-        "Attacked on the hypotheses of the prices, which may admit more than your problem": [
-            f"{NEIGHBOURS[bound.adjacency]}: {bound.pair}; by {bound.statistic}"
-            for bound in bounds
-            if bound.pair
-        ],
-        "Tuning": TUNING if extra.tuned is not None else [],
-        "No curve": [f"{NEIGHBOURS[each]}: {_in_words(reason)}" for each, reason in extra.no_curve.items()],
-        "Not attacked": [
-            f"{NEIGHBOURS[bound.adjacency]}: {_in_words(bound.reason)}" for bound in bounds if bound.reason
-        ],
-    }
+    if answer.tuned is None:
+        _tables(answer.costs, bounds)
+    else:
+        output.title("One run:")
+        _tables(answer.costs, bounds)
+        output.title(f"The best of a random number of runs, {answer.law}:")
+        _tables(answer.tuned, [])
+    if answer.curves:
+        curves.shown(answer.curves, NEIGHBOURS)
+    notes = _notes(answer)
     if goal or explain:
         notes["Settings"] = _settings(mechanism)
     if explain:
-        notes |= _explained(costs, bounds)
+        notes |= _explained(answer.costs, bounds)
     for title, texts in notes.items():
         if any(texts):
-            output.line()
-            output.line(title, "bold")
+            output.title(title)
             for text in texts:
                 output.line(f"  {text}", indent=4)
     if not explain:
@@ -332,11 +284,32 @@ def shown(
         )
 
 
-def _tables(costs: Survey, bounds: list[Bound]) -> None:
-    """Print a table of prices and attacks for each neighbour relation."""
-    from dplangevin.papers.claims.words import at_least, at_most
-    from dplangevin.text import epsilon
+def _notes(answer: Answer) -> dict[str, list[str]]:
+    """Return the paragraphs below the tables, by title."""
+    mechanism, options, bounds = answer.mechanism, answer.options, answer.bounds
+    refused = {bound.adjacency: bound.reason for bound in bounds if bound.reason}
+    return {
+        "Warning": [weak_delta(options.delta, options.records)] if options.records else [],
+        "Rounded": [mechanism.rounding],
+        "Assumes": [*mechanism.assumptions],
+        "Failed conditions: a number that needs one has the status claim": _failed(mechanism, answer.costs),
+        "Attacked on the hypotheses of the prices, which may admit more than your problem": [
+            f"{NEIGHBOURS[bound.adjacency]}: {bound.pair}; by {bound.statistic}"
+            for bound in bounds
+            if bound.pair
+        ],
+        "Tuning": TUNING if answer.tuned is not None else [],
+        "No curve": _reasons(answer.no_curve),
+        "Not attacked": _reasons(refused),
+    }
 
+
+def _reasons(refused: Mapping[Adjacency, str]) -> list[str]:
+    return [f"{NEIGHBOURS[each]}: {_in_words(reason)}" for each, reason in refused.items()]
+
+
+def _tables(costs: Survey, bounds: Sequence[Bound]) -> None:
+    """Print a table of prices and attacks for each neighbour relation."""
     for adjacency, words in NEIGHBOURS.items():
         priced = [row for row in costs.prices if row.adjacency == adjacency]
         tight = priced[0].epsilon if priced and priced[0].status == "tight" else float("nan")
@@ -357,8 +330,7 @@ def _tables(costs: Survey, bounds: list[Bound]) -> None:
                     status += ": chance, 5 %, or a bug" if bound.runs else ": a bug"
                 rows.append([name, f">= {at_least(bound.epsilon)}", _times(ratio), status])
         if rows:
-            output.line()
-            output.line(f"Neighbours: {words} ({MEANING[adjacency]})", "bold")
+            output.title(f"Neighbours: {words} ({MEANING[adjacency]})")
             output.table(COLUMNS, rows)
 
 
@@ -372,7 +344,7 @@ def _settings(mechanism: Mechanism) -> list[str]:
     return [", ".join(listed)] if listed else []
 
 
-def _explained(costs: Survey, bounds: list[Bound]) -> dict[str, list[str]]:
+def _explained(costs: Survey, bounds: Sequence[Bound]) -> dict[str, list[str]]:
     """Return the paragraphs that --explain adds, by title."""
     from dplangevin.privacy.survey import ACCOUNTANTS
 
@@ -408,24 +380,30 @@ def _failed(mechanism: Mechanism, costs: Survey) -> list[str]:
 
 
 def _times(ratio: float) -> str:
-    from dplangevin.text import fixed
 
     return fixed(ratio, ".2f" if ratio < 100 else ".0f")
 
 
-def _document(mechanism: Mechanism, options: Options, costs: Survey, bounds: list[Bound]) -> dict[str, Any]:
-    promised = mechanism.promised
-    return {
+def _document(answer: Answer) -> dict[str, Any]:
+    mechanism, promised = answer.mechanism, answer.mechanism.promised
+    found = {
         "mechanism": mechanism.title,
-        "delta": options.delta,
+        "delta": answer.options.delta,
         "promised": None if promised is None else {"epsilon": promised[0], "by": promised[1]},
         "settings": mechanism.settings,
         "rounding": mechanism.rounding,
         "assumptions": mechanism.assumptions,
         "violated": mechanism.violated,
-        **_priced(costs),
-        "attacks": [bound._asdict() for bound in bounds],
+        **_priced(answer.costs),
+        "attacks": [bound._asdict() for bound in answer.bounds],
     }
+    if answer.tuned is not None:
+        found["tuned"] = {"runs": answer.law, **_priced(answer.tuned)}
+    if answer.curves:
+        found["curve"] = curves.document(answer.curves)
+    if answer.no_curve:
+        found["no_curve"] = answer.no_curve
+    return found
 
 
 def _priced(costs: Survey) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from dplangevin.cli import output
+from dplangevin.cli.options import option
 from dplangevin.papers.claims import tally
 from dplangevin.papers.claims.words import at_most
 from dplangevin.text import meant, short
@@ -28,14 +29,12 @@ NUMBERS = "ours", "low", "high", "asked_low", "asked_high"
 LABEL = 12  # columns of the labels of one claim
 SHOWN = 3  # changed methods shown for each experiment, without --all
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Json = Annotated[bool, option("Print one JSON document.", "--json")]
 Results = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder of the results (default: results/ here or in a folder above).", show_default=False
-    ),
+    option("Folder of the results (default: results/ here or in a folder above).", show_default=False),
 ]
-Chosen = Annotated[str | None, typer.Option(help="Only claims that have this value.", show_default=False)]
+Chosen = Annotated[str | None, option("Only claims that have this value.", show_default=False)]
 
 
 def claims(
@@ -46,9 +45,7 @@ def claims(
     paper: Chosen = None,
     verdict: Annotated[
         str | None,
-        typer.Option(
-            help='Only this verdict or its cause, such as fails or "not testable".', show_default=False
-        ),
+        option('Only this verdict or its cause, such as fails or "not testable".', show_default=False),
     ] = None,
     kind: Chosen = None,
     exhibit: Chosen = None,
@@ -65,9 +62,8 @@ def claims(
         rows = [row for row in rows if row["id"] == id]
         if not rows:
             near = meant(id, [row["id"] for row in everything])
-            raise ValueError(
-                f"no claim {id!r}{near or '; `dplangevin claims --verdict ...` lists their ids'}"
-            )
+            near = near or "; `dplangevin claims --verdict ...` lists their ids"
+            raise ValueError(f"no claim {id!r}{near}")
     if json:
         listed = [{k: float(v or "nan") if k in NUMBERS else v for k, v in row.items()} for row in rows]
         output.document({"counts": counted(rows, "paper"), "kinds": counted(rows, "kind"), "claims": listed})
@@ -83,8 +79,7 @@ def claims(
     for name in kinds:
         for word in tally.ordered(row["verdict"] for row in rows if row["kind"] == name):
             if every or (word == "fails" and name != "extension"):
-                output.line()
-                output.line(f"{word.capitalize()}, of {KINDS[name]}:", "bold")
+                output.title(f"{word.capitalize()}, of {KINDS[name]}:")
                 for row in (row for row in rows if (row["kind"], row["verdict"]) == (name, word)):
                     output.line(row["title"], indent=2)
                     output.line(f"  {row['id']}")
@@ -126,10 +121,8 @@ def summary(kind: str, rows: Sequence[tally.Claim]) -> None:
     """Print the verdicts on the claims of one kind: those of each paper, all, and the distinct facts behind them."""
     counts, name = counted(rows, "paper"), KINDS[kind]
     output.line(f"{name[0].upper()}{name[1:]} (--kind {kind})", "bold")
-    columns = [
-        output.Column("verdict", whole=True),
-        *(output.Column(title, number=True) for title in (*counts, "all", "facts")),
-    ]
+    titles = (*counts, "all", "facts")
+    columns = [output.Column("verdict", whole=True), *(output.Column(each, number=True) for each in titles)]
     lines = []
     for verdict in (*tally.ordered(row["verdict"] for row in rows), "all"):
         own = [row for row in rows if verdict in (row["verdict"], "all")]
@@ -171,8 +164,7 @@ def in_results(results: Path | None, name: str) -> Path:
     here = Path.cwd()
     folders = [results] if results is not None else [each / "results" for each in (here, *here.parents)]
     for folder in folders:
-        if (folder / name).exists():
-            path = folder / name
+        if (path := folder / name).exists():
             return path.relative_to(here) if path.is_relative_to(here) else path
     where = f"{results}" if results is not None else f"results/ in {here} and the folders above it"
     raise FileNotFoundError(
@@ -201,20 +193,19 @@ def counted(rows: Iterable[tally.Claim], name: str) -> dict[str, Counter[str]]:
 
 
 def experiments(
-    every: Annotated[bool, typer.Option("--all", help="Show all methods whose numbers changed.")] = False,
+    every: Annotated[bool, option("Show all methods whose numbers changed.", "--all")] = False,
     json: Json = False,
 ) -> None:
     """List the runs of `dvc exp`: the changed settings, the accuracy and the proven epsilon."""
     listed = [*read_experiments(exp_show())]
     if json:
         output.document(
-            [{**each._asdict(), "outcomes": [o._asdict() for o in each.outcomes]} for each in listed]
+            [each._asdict() | {"outcomes": [o._asdict() for o in each.outcomes]} for each in listed]
         )
         return
     if not listed:
-        output.line(
-            "No experiments yet: run one, such as `dvc exp run -n radius3 -S method.ops.radius=3 run@compare-abalone`."
-        )
+        example = "dvc exp run -n radius3 -S method.ops.radius=3 run@compare-abalone"
+        output.line(f"No experiments yet: run one, such as `{example}`.")
     for each in listed:
         output.line(f"{each.name}  {each.when}".rstrip(), "bold")
         changed = ", ".join(f"{key}={value}" for key, value in each.changed.items()) or "nothing"
@@ -267,10 +258,9 @@ def exp_show() -> list[dict[str, Any]]:
         )
     done = subprocess.run(["dvc", "exp", "show", "--json"], capture_output=True, text=True, check=False)
     if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [
-            done.stderr.strip()
-        ]
-        raise ValueError(f"`dvc exp show` failed in {Path.cwd()}: {lines[-1].removeprefix('ERROR: ')}")
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+        last = errors[-1] if errors else done.stderr.strip()
+        raise ValueError(f"`dvc exp show` failed in {Path.cwd()}: {last.removeprefix('ERROR: ')}")
     shown: list[dict[str, Any]] = json.loads(done.stdout)
     return shown
 
@@ -287,13 +277,11 @@ def read_experiments(shown: Iterable[Mapping[str, Any]]) -> Iterator[Experiment]
             known = flatten(_of(before, "params", "params.yaml"))
             after = flatten(_of(data, "params", "params.yaml")) if data else {}
             changed = _direct({key: value for key, value in after.items() if known.get(key) != value})
-            state = (each.get("executor") or {}).get("state") or (
-                "failed" if error else "no method's numbers changed: see `dvc exp diff`"
-            )
+            ended = "failed" if error else "no method's numbers changed: see `dvc exp diff`"
+            state = (each.get("executor") or {}).get("state") or ended
             when = str(data.get("timestamp") or "").replace("T", " ")[:16]
-            yield Experiment(
-                each.get("name") or revision["rev"][:7], changed, state, [*_outcomes(before, data)], when
-            )
+            name = each.get("name") or revision["rev"][:7]
+            yield Experiment(name, changed, state, [*_outcomes(before, data)], when)
 
 
 def _direct(changed: Mapping[str, Any]) -> dict[str, Any]:
@@ -318,7 +306,6 @@ def _outcomes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[O
             if "accuracy" in budgets:  # alone, see `at_prices` of pipelines/run.py
                 budgets = {"at_inf": {**budgets, "epsilon_proven": math.inf}}
             numbers = sorted((float(key.removeprefix("at_")), value) for key, value in budgets.items())
-            accuracy, price = (
-                [value.get(k, float("nan")) for _, value in numbers] for k in ("accuracy", "epsilon_proven")
-            )
+            accuracy = [value.get("accuracy", math.nan) for _, value in numbers]
+            price = [value.get("epsilon_proven", math.nan) for _, value in numbers]
             yield Outcome(Path(path).stem, method, [budget for budget, _ in numbers], accuracy, price)
