@@ -1,8 +1,6 @@
 """`dplangevin audit`: verdict and exit status, output, files, and one line for bad input."""
 
-import errno
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -90,11 +88,8 @@ def test_labels_may_be_texts_and_never_seen(rows: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_cannot_be_written_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("dplangevin.files._sync", full)
+@pytest.mark.usefixtures("full_disk")
+def test_what_cannot_be_written_is_printed() -> None:
     done = audit(*BASE, "--args", "epsilon=1.0", "--out", "found")
     assert done.exit_code == 2
     assert "VIOLATED: epsilon is at least" in done.stdout
@@ -123,32 +118,27 @@ def test_what_cannot_be_written_is_printed(monkeypatch: pytest.MonkeyPatch) -> N
         ([*BASE, "--out", "taken"], "--out taken is a file: name a folder"),
         ([*BASE, "--out", "."], "--out . has a file that is of no audit, first.csv"),
         ([*BASE, "--out", "taken/found"], "taken/found"),
+        ([*BASE, "--data", "texts.csv", "--target", "a"], "column 'b' of texts.csv has text"),
+        ([*BASE, "--data", "texts.csv", "--target", "c"], "texts.csv has no column 'c'; there are a, b"),
+        (
+            [*BASE, "--data", "gap.csv", "--target", "b"],
+            "gap.csv, line 3, column 'b': a missing label: remove the row",
+        ),
+        (
+            [*BASE, "--data", "na.csv", "--target", "b"],
+            "na.csv, line 4, column 'b': a missing label: remove the row",
+        ),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("taken", "first.csv", "show.py"):
         Path(name).write_text("of the user")
+    Path("texts.csv").write_text("a,b\n1,u\n2,v\n3,u\n")
+    Path("gap.csv").write_text("a,b\n.1,0\n.2,\n.3,1\n")
+    Path("na.csv").write_text("a,b\n.1,u\n.2,v\n.3,NA\n")
     with pytest.raises(SystemExit) as stop:
         app(["audit", *words])
     error = capsys.readouterr().err
     assert stop.value.code == 2
     assert message in error
     assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "target", "message"),
-    [
-        ("a,b\n1,u\n2,v\n3,u\n", "a", "column 'b' of my.csv has text"),
-        ("a,b\n1,u\n2,v\n3,u\n", "c", "my.csv has no column 'c'; there are a, b"),
-        ("a,b\n.1,0\n.2,\n.3,1\n", "b", "my.csv, line 3, column 'b': a missing label: remove the row"),
-        ("a,b\n.1,u\n.2,v\n.3,NA\n", "b", "my.csv, line 4, column 'b': a missing label: remove the row"),
-    ],
-)
-def test_columns_of_a_csv_that_cannot_be_audited_are_named(
-    text: str, target: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("my.csv").write_text(text)
-    with pytest.raises(SystemExit):
-        app(["audit", *BASE, "--data", "my.csv", "--target", target])
-    assert message in capsys.readouterr().err

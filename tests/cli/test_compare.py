@@ -4,13 +4,13 @@ import errno
 import html
 import io
 import math
-import os
 import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -40,6 +40,7 @@ from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, Loss, huber, softmax
 
 CHEAP = "nonprivate,objpert,outpert"
+ASKED = ("mine.csv", "--target", "label", "--ranges-from-data")
 MINE = """
 from dataclasses import dataclass
 from typing import ClassVar
@@ -114,7 +115,6 @@ def compare(*words: str, methods: str = CHEAP) -> Result:
 
 def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a secret behind the noise that nobody else reads, and that is gone in the end."""
-    asked = ["mine.csv", "--target", "label", "--ranges-from-data"]
     compute, computed = sweeps.SweepTasks.compute, list[list[int]]()
     sweep, seeds = comparison.sweep, list[int]()
 
@@ -130,7 +130,7 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
 
     monkeypatch.setattr(sweeps.SweepTasks, "compute", stopped)
     monkeypatch.setattr(comparison, "sweep", swept)
-    assert compare(*asked).exit_code == 130
+    assert compare(*ASKED).exit_code == 130
     assert not Path("out/runs.csv").exists()
     (secret,) = here.rglob("secret-seed")
     assert secret.stat().st_mode & 0o077 == 0
@@ -138,7 +138,7 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
     assert (len(hidden), len(scores)) == (64, 2)
     rows = [path.read_bytes().partition(b"\n")[2] for path in scores]
     computed[:1] = []
-    done = compare(*asked)
+    done = compare(*ASKED)
     assert seeds[0] == seeds[1] >= random.LARGE
     for path in (here / "out").iterdir():
         assert hidden not in path.read_bytes()
@@ -176,7 +176,7 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
 
 def made(*words: str) -> dict[str, bytes]:
     """The files of a complete run, and what it printed; the folder is there no more."""
-    done = compare("mine.csv", "--target", "label", "--ranges-from-data", *words, methods=MIXED)
+    done = compare(*ASKED, *words, methods=MIXED)
     assert done.exit_code == 0, done.output
     files = {path.name: path.read_bytes() for path in Path("out").iterdir()}
     shutil.rmtree("out")
@@ -213,12 +213,10 @@ def test_noise_is_another_on_other_rows_or_settings(here: Path) -> None:
     seed = asked.secret_seed(cfg, "rows")
     assert seed >= random.LARGE
     assert seed == asked.secret_seed(cfg, "rows")
-    others = [
-        asked.secret_seed(cfg, "other rows"),
-        asked.secret_seed(OmegaConf.create({"delta": 0.1}), "rows"),
-    ]
+    of_rows = asked.secret_seed(cfg, "other rows")
+    of_delta = asked.secret_seed(OmegaConf.create({"delta": 0.1}), "rows")
     (here / "out/secret-seed").write_bytes(b"")  # no secret: another is drawn
-    assert len({seed, *others, asked.secret_seed(cfg, "rows")}) == 4
+    assert len({seed, of_rows, of_delta, asked.secret_seed(cfg, "rows")}) == 4
     asked.forget_secret()
     assert not list((here / "out").iterdir())
 
@@ -279,11 +277,8 @@ def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     given = OmegaConf.to_container(OmegaConf.load("schema.yaml"))
     assert isinstance(given, dict)
     assert given["kinds_from_data"] is True
-    given |= {
-        "classes": ["c0", "c1"],
-        "missing": {"marks": ["NA", ""], "as": "midpoint"},
-        "kinds_from_data": False,
-    }
+    missing = {"marks": ["NA", ""], "as": "midpoint"}
+    given |= {"classes": ["c0", "c1"], "missing": missing, "kinds_from_data": False}
     given["columns"] = {**public, "kind": {"values": ['x "quoted"', "y"]}}
     OmegaConf.save(OmegaConf.create(given), "schema.yaml")
     done = compare("mine.csv", "--schema", "schema.yaml", "--test", "mine.csv")
@@ -294,9 +289,8 @@ def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     assert set(found.records) == {60}
     loader = OmegaConf.load("out/config.yaml").dataset.mine.loader
     assert (loader.file, loader.split.test_file, loader.schema) == ("mine.csv", "mine.csv", "schema.yaml")
-    assert Schema.of(schemas.read(here / "out/schema.yaml"), "") == Schema.of(
-        schemas.read(here / "schema.yaml"), ""
-    )
+    written, asked = (Schema.of(schemas.read(Path(name)), "") for name in ("out/schema.yaml", "schema.yaml"))
+    assert written == asked
     assert "clipped" not in Path("out/index.html").read_text().partition("What the guarantees")[0]
 
 
@@ -343,9 +337,7 @@ def test_nothing_of_a_table_is_carried_out(here: Path, monkeypatch: pytest.Monke
     table["kind"] = np.where(table["[red]<b>"] > 0, "${oc.env:SECRET_OF_MINE}", "???")
     table["???"] = np.where(table["???"] == "c0", "${x}", "$(touch pwned)")
     table.to_csv("mine.csv", index=False)
-    done = run(
-        "compare", "mine.csv", "--target", "???", "--ranges-from-data", "--methods", "outpert", "--out", "out"
-    )
+    done = compare("mine.csv", "--target", "???", "--ranges-from-data", methods="outpert")
     assert done.exit_code == 0, done.output
     page = html.unescape(Path("out/index.html").read_text())
     schema = Schema.of(schemas.read(Path("out/schema.yaml")), "")
@@ -376,9 +368,8 @@ def test_the_page_says_what_was_read_what_took_the_time_and_what_next(
         assert "Missing values: 1 of kind." in text
         assert "Not used, the schema says so: same." in text
         assert "Always the largest class" in text
-        assert all(
-            f"{word}" in text for word in ("To publish:", "To tune:", "More rows? Compare with `nonprivate`")
-        )
+        for word in ("To publish:", "To tune:", "More rows? Compare with `nonprivate`"):
+            assert word in text
     assert re.search(r"12 fits of 1 method: about 8 seconds on \d+ cores?\.", done.output)
     assert "s of fits: Objective perturbation" in done.output
     assert "would meet it. Give a smaller --delta." in " ".join(done.output.split())
@@ -388,14 +379,10 @@ def test_the_page_says_what_was_read_what_took_the_time_and_what_next(
 
 
 def test_a_first_look_leaves_out_the_slow_methods() -> None:
-    quick = comparison.methods_named(None, quick=True)
-    assert {*comparison.methods_named(None)} - {*quick} == {
-        *("ops", "ops_gdp", "hybrid", "hybrid_sgld"),
-        "dp_sgld_ryffel2022",  # its price takes minutes
-    }
-    assert set(METHODS) - {"sgd", "sghmc", "sgld"} == set(
-        comparison.COSTS
-    )  # else the time that is printed is wrong
+    left_out = {*comparison.methods_named(None)} - {*comparison.methods_named(None, quick=True)}
+    assert left_out == {"ops", "ops_gdp", "hybrid", "hybrid_sgld", "dp_sgld_ryffel2022"}
+    timed = set(METHODS) - {"sgd", "sghmc", "sgld"}
+    assert timed == set(comparison.COSTS)  # else the time that is printed is wrong
     assert [*comparison.methods_named(["ops"], quick=True)] == ["ops"]
 
 
@@ -403,14 +390,11 @@ def test_a_first_look_says_what_it_shows_and_gives_no_list(monkeypatch: pytest.M
     said = ["A is best. 1 of the 3 others cannot be told from it: B (al. 2019). Worse beyond chance: D."]
     monkeypatch.setattr(compare_page.compare, "sentences", lambda *_, **__: said)
     asked, outcome = SimpleNamespace(seeds=3), SimpleNamespace(constant=None)
-    for quick in (True, False):
-        page: Any = SimpleNamespace(
-            quick=quick, comparison=asked, runs=None, tables={"proven": None}, outcome=outcome
-        )
-        more = "3 repeats show nothing more than that: drop --quick for a verdict."
-        assert Page.sentences(page, "proven") == (
-            ["A is best. Worse beyond chance: D.", more] if quick else said
-        )
+    of: Any = {"comparison": asked, "runs": None, "tables": {"proven": None}, "outcome": outcome}
+    more = "3 repeats show nothing more than that: drop --quick for a verdict."
+    quick, whole_page = (SimpleNamespace(quick=quick, **of) for quick in (True, False))
+    assert Page.sentences(quick, "proven") == ["A is best. Worse beyond chance: D.", more]  # type: ignore[arg-type]
+    assert Page.sentences(whole_page, "proven") == said  # type: ignore[arg-type]
 
 
 def test_many_rows_are_fitted_one_budget_at_a_time() -> None:
@@ -425,10 +409,9 @@ def test_many_rows_are_fitted_one_budget_at_a_time() -> None:
 def test_methods_of_ones_own_one_that_fails_and_hollow_results_that_are_never_best(here: Path) -> None:
     """Lemma 5's theorem is for full batches; here they are small."""
     Path("methods_of_mine.py").write_text(MINE)
-    classes = ("MyMethod", "Unlucky", "Silent")
-    own = [word for name in classes for word in ("--method", f"methods_of_mine.{name}")]
+    own = [f"--method=methods_of_mine.{name}" for name in ("MyMethod", "Unlucky", "Silent")]
     methods = "outpert,dp_sgld_ryffel2022"
-    done = compare("mine.csv", "--target", "label", "--ranges-from-data", *own, methods=methods)
+    done = compare(*ASKED, *own, methods=methods)
     assert done.exit_code == 0, done.output
     printed = " ".join(done.output.split())
     assert "Unlucky: RuntimeError: out of luck" in printed
@@ -554,25 +537,20 @@ def test_the_secret_is_kept_until_everything_is_printed(monkeypatch: pytest.Monk
         Path("out").mkdir()
         Path("out/secret-seed").touch()
 
-    def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     monkeypatch.setattr(comparison.Comparison, "run", run)
     monkeypatch.setattr(compare_page, "Page", lambda *_: SimpleNamespace(files=dict))
-    monkeypatch.setattr(of_compare, "_print", full)
-    done = compare("mine.csv", "--target", "label", "--ranges-from-data")
+    monkeypatch.setattr(
+        of_compare, "_print", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    )
+    done = compare(*ASKED)
     assert done.exit_code == 2
     assert done.stderr.endswith("dplangevin: No space left on device: free some space there and run again\n")
     assert Path("out/secret-seed").exists()
 
 
-@pytest.mark.usefixtures("here")
-def test_a_full_disk_is_named_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("dplangevin.files._sync", full)
-    done = compare("mine.csv", "--target", "label", "--ranges-from-data", methods="nonprivate")
+@pytest.mark.usefixtures("here", "full_disk")
+def test_a_full_disk_is_named_with_the_file() -> None:
+    done = compare(*ASKED, methods="nonprivate")
     assert done.exit_code == 2
     assert "dplangevin: out/config.yaml: No space left on device: free some space there" in done.stderr
 
@@ -594,10 +572,7 @@ def test_every_private_method_has_plans_for_few_rows_at_the_price_asked_for(loss
         elif name != "nonprivate":
             assert 1.0 in asked
             assert not why
-            prices = [
-                Tight().epsilon(
-                    whole(method.plan(facts, Budget(e, 1e-5)).guarantee.event), 1e-5, "replace_one"
-                )
-                for e in asked
-            ]
+            plans = [method.plan(facts, Budget(e, 1e-5)) for e in asked]
+            events = [whole(plan.guarantee.event) for plan in plans]
+            prices = [Tight().epsilon(event, 1e-5, "replace_one") for event in events]
             assert min(abs(price - 1) for price in prices) < 2 * comparison.CLOSE, name

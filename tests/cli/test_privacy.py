@@ -1,9 +1,7 @@
 """What `dplangevin price` and `calibrate` print, against values that are computed otherwise."""
 
-import errno
 import json
 import math
-import os
 import re
 import subprocess
 import sys
@@ -66,10 +64,8 @@ def epsilon(found: dict[str, Any], key: str, adjacency: str, scope: str = "all i
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
 def test_sampled_steps_cost_what_dp_accounting_says(adjacency: str, sampled: dict[str, Any]) -> None:
-    relation = {"add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE}.get(
-        adjacency, NeighboringRelation.REPLACE_ONE
-    )
-    theirs = PLDAccountant(relation)
+    relations = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+    theirs = PLDAccountant(relations[adjacency == "replace_one"])
     theirs.compose(SelfComposedDpEvent(PoissonSampledDpEvent(128 / 60000, GaussianDpEvent(1.1)), 9375))
     assert epsilon(sampled, "tight", adjacency) == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3)
 
@@ -134,17 +130,13 @@ def test_ratios_are_to_the_tight_price_of_the_same_neighbours(sampled: dict[str,
 
 
 def test_a_failed_condition_makes_a_claim_of_a_price_and_is_named() -> None:
-    found = document(
-        "price --method dp_sgld_ryffel2022 --noise-std 0.02 --records 5000 --batch 50 --epochs 2"
-    )
-    (row,) = (row for row in found["prices"] if row["key"] == "ryffel2022")
-    assert row["status"] == "claim"
-    assert any("full batches: batch 50 of 5000" in text for text in row["violated"])
-    full = document(
-        "price --method dp_sgld_ryffel2022 --noise-std 0.02 --records 5000 --batch 5000 --epochs 9"
-    )
-    (row,) = (row for row in full["prices"] if row["key"] == "ryffel2022")
-    assert row["status"] == "proven"
+    last_iterate = "price --method dp_sgld_ryffel2022 --noise-std 0.02 --records 5000"
+    for steps, status in (("--batch 50 --epochs 2", "claim"), ("--batch 5000 --epochs 9", "proven")):
+        found = document(f"{last_iterate} {steps}")
+        (row,) = (row for row in found["prices"] if row["key"] == "ryffel2022")
+        assert row["status"] == status
+        named = any("full batches: batch 50 of 5000" in text for text in row["violated"])
+        assert named is (status == "claim")
 
 
 def test_what_cannot_be_priced_is_listed_with_the_reason(sampled: dict[str, Any]) -> None:
@@ -156,9 +148,8 @@ def test_what_cannot_be_priced_is_listed_with_the_reason(sampled: dict[str, Any]
 
 
 def skipped(found: dict[str, Any]) -> set[str]:
-    return {
-        each["name"] for each in found["refused"] if each["reason"].startswith("skipped, since its grids")
-    }
+    refused = found["refused"]
+    return {each["name"] for each in refused if each["reason"].startswith("skipped, since its grids")}
 
 
 @pytest.mark.parametrize(
@@ -284,10 +275,8 @@ def test_the_attack_is_below_the_price_and_no_less_than_a_known_part_of_it() -> 
 
 def test_no_attack_says_why() -> None:
     found = document("price --method objpert --epsilon 1 --records 1000 --attack --attack-runs 100")
-    added, replaced = (
-        next(bound for bound in found["attacks"] if bound["adjacency"] == each)
-        for each in ("add_remove", "replace_one")
-    )
+    added, replaced = found["attacks"]
+    assert [bound["adjacency"] for bound in found["attacks"]] == ["add_remove", "replace_one"]
     assert (added["epsilon"], added["reason"]) == (None, "the attack replaces a record")
     assert 0.7 * epsilon(found, "tight", "replace_one") < replaced["epsilon"]
     assert replaced["runs"] == 0
@@ -324,11 +313,8 @@ def test_the_price_of_the_calibrated_noise_is_the_budget(
 def test_a_method_is_calibrated_to_its_tight_price(method: str) -> None:
     steps = "--steps 20" if hasattr(named(method), "sampling") else ""
     found = document(f"calibrate --method {method} --records 900 {steps} --epsilon 0.5 --public-rows 2000")
-    cost = min(
-        row["epsilon"]
-        for row in found["prices"]
-        if row["key"] == "tight" and row["adjacency"] == "replace_one"
-    )
+    rows = [row for row in found["prices"] if (row["key"], row["adjacency"]) == ("tight", "replace_one")]
+    cost = min(row["epsilon"] for row in rows)
     assert 0.5 * (1 - 5e-3) < cost <= 0.5
 
 
@@ -442,13 +428,8 @@ def test_the_curve_is_that_of_gaussian_noise_and_never_below(tmp_path: Path) -> 
         assert "--curve-file" in run(f"price {GAUSSIAN} --noise 4 --curve-file {tmp_path / wrong}").stderr
 
 
-def test_prices_are_printed_where_the_curve_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(path: Path) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("dplangevin.files._sync", full)
+@pytest.mark.usefixtures("full_disk")
+def test_prices_are_printed_where_the_curve_cannot_be_written(tmp_path: Path) -> None:
     done = run(f"price {GAUSSIAN} --noise 4 --curve-file {tmp_path}/curve.csv")
     assert done.exit_code == 2
     assert "Trade-off: what an attack can reach" in done.stdout
