@@ -158,7 +158,6 @@ class Steps(NamedTuple):
 
     @property
     def number(self) -> int:
-        """Number of steps."""
         return int(self.sampling.steps(self.records))
 
     def event(self, noise: float) -> Any:
@@ -184,16 +183,15 @@ class Steps(NamedTuple):
         return composed_steps(self.records, self.size, noises)
 
     def mechanism(self, noise: float) -> Mechanism:
-        """Return the mechanism for a noise multiplier."""
         from dplangevin.privacy.survey import records_public
 
-        rows = {
-            "poisson": "on Poisson samples of {:,} of {:,} rows",
-            "subset": "on uniform subsets of {:,} of {:,} rows",
-            "random_allocation": "on randomly allocated minibatches of {:,} of {:,} rows",
+        of = f"of {self.size:,} of {self.records:,} rows"
+        how = {
+            "poisson": f"on Poisson samples {of}",
+            "subset": f"on uniform subsets {of}",
+            "random_allocation": f"on randomly allocated minibatches {of}",
             "full": "without sampling" + f", on all {self.records:,} rows" * (self.records > 1),
-        }
-        how = rows[self.sampling.scheme].format(self.size, self.records)
+        }[self.sampling.scheme]
         title = f"{counted(self.number, 'Gaussian step')} {how}, noise multiplier {noise:.6g}"
         if self.schedule == "decreasing":
             title += " at first, growing as t^(1/6)"
@@ -428,9 +426,8 @@ def described(event: Any) -> str:
     if isinstance(event, events.RandomAllocationDpEvent):
         return f"epochs of {event.steps:,} randomly allocated steps: {in_words(event.event)}"
     if isinstance(event, events.ObjectivePerturbationDpEvent):
-        return (
-            f"objective perturbation, noise {event.noise_std:.4g} on the summed loss, ridge {event.ridge:.4g}"
-        )
+        noise = f"{event.noise_std:.4g} on the summed loss"
+        return f"objective perturbation, noise {noise}, ridge {event.ridge:.4g}"
     if isinstance(event, events.PureObjectivePerturbationDpEvent):
         return f"objective perturbation, noise exp(-{event.rate:.4g} ||b||), ridge {event.ridge:.4g}"
     if isinstance(event, events.SufficientStatisticsDpEvent):

@@ -38,7 +38,6 @@ def fits(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> bool:
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
     """Print rows of text under titles; fold long cells so that the table fits the width."""
-    console = Console()
     cells = [[" ".join(cell.split()) for cell in row] for row in rows]
     titles = [column.title for column in columns]
     sizes = _sizes(columns, [titles, *cells], width())
@@ -52,7 +51,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
                 printed.append(padded, "bold" if row is titles else column.style)
                 printed.append(" " * GAP if j < len(columns) - 1 else "")
             printed.rstrip()
-            _print(console, printed)
+            _print(printed)
 
 
 def _sizes(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int) -> list[int]:
@@ -80,9 +79,8 @@ def line(text: str = "", style: str = "", indent: int = 0) -> None:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    console = Console()
     for part in wrapped or [""]:
-        _print(console, Text(part, style=style))
+        _print(Text(part, style=style))
 
 
 def title(text: str) -> None:
@@ -96,8 +94,8 @@ def reason(error: ValueError) -> str:
     return str(error).partition("; ")[2] or str(error)
 
 
-def _print(console: Console, text: Text) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
+def _print(text: Text) -> None:
+    Console().print(text, highlight=False, soft_wrap=True)
 
 
 def counted(count: int, noun: str) -> str:

@@ -231,7 +231,6 @@ class Outcome(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the numbers in one line."""
         accuracies = " ".join(f"{value:.3f}" for value in self.accuracy)
         shown = f"{self.method} on {self.run}: accuracy {accuracies}"
         if self.budgets == [math.inf]:
