@@ -61,14 +61,11 @@ GUARANTEES_TEXT = (
 def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
     """Draw the promised, proven and attack ε of every guarantee with settings, one row each, by paper.
 
-    A span leads from the attack ε to the proven ε for replaced records. The text at the right is the verdict.
-    Values beyond the axis are hollow markers at its end. The caption lists the guarantees without settings.
-
-    `frame` has the rows of `papers.analyses.promises`.
+    `frame` has the rows of `papers.analyses.promises`. Values beyond the axis are hollow markers at its end.
     """
     promised = frame[np.isfinite(frame.epsilon_claimed)]
     priced = promised.mechanism.notna()
-    rows = promised[priced]
+    rows, left_out = promised[priced], promised.label[~priced]
     lines: list[tuple[str, pd.Series | None]] = []
     for paper, group in rows.groupby("paper", sort=False):
         lines.append((words.PAPERS.get(str(paper), str(paper)), None))
@@ -92,15 +89,12 @@ def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
         handles = [entry(of, mew=_edge(of)) for of in (*PRICES.values(), ATTACK)]
         if rows[[*PRICES]].gt(LARGEST).to_numpy().any():
             handles.append(style.hollow_entry("hollow: beyond the axis"))
-        return lay_out(figure, title, _guarantees_text([*promised.label[~priced]]), handles)
-
-
-def _guarantees_text(left_out: list[str]) -> str:
-    """Return the caption of `guarantees`, with the names of the promises that are not drawn."""
-    text = GUARANTEES_TEXT.format(smallest=number(SMALLEST))
-    if left_out:
-        text += f" Not drawn, because their settings are not stated ({len(left_out)}): {'; '.join(left_out)}."
-    return text
+        text = GUARANTEES_TEXT.format(smallest=number(SMALLEST))
+        if len(left_out):
+            text += (
+                f" Not drawn, because their settings are not stated ({len(left_out)}): {'; '.join(left_out)}."
+            )
+        return lay_out(figure, title, text, handles)
 
 
 def outcome(frame: pd.DataFrame, row: pd.Series) -> verdicts.Verdict:
@@ -130,15 +124,12 @@ def _guarantee(ax: Axes, y: int, row: pd.Series, colour: str) -> None:
 
 
 def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
-    """Return a Markdown page with one table for each paper, and the reason of every verdict below it.
-
-    `frame` has the rows of `papers.analyses.promises`.
-    """
-    lines = [
+    """Return a Markdown page with one table for each paper, and the reason of every verdict below it."""
+    notes = (
         "All ε are at the δ of the promise. Proven ε: the smallest ε that our accountants prove. For steps without "
         "replacement it is the larger of both directions, up to 25 % above each alone. Attack ε: a lower bound. "
-        + ATTACKS,
-    ]
+        + ATTACKS
+    )
     found = {row.id: outcome(frame, row) for _, row in frame.iterrows()}
     columns: dict[str, Cell] = {
         "promise": cell("label"),
@@ -151,11 +142,12 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
         "attack ε": cell("epsilon_attack", at_least),
         "verdict": lambda row: f"**{tally.word(found[row.id])}**",
     }
+    sections = {}
     for paper, group in frame.groupby("paper", sort=False):
         reasons = [f"- {row.label}: {found[row.id]['reason']}." for _, row in group.iterrows()]
-        heading = ["", f"## {words.PAPERS.get(str(paper), str(paper))}", ""]
-        lines += [*heading, *tables.rows_table(group, columns), "", *reasons]
-    return tables.page(title, lines)
+        heading = words.PAPERS.get(str(paper), str(paper))
+        sections[heading] = [*tables.rows_table(group, columns), "", *reasons]
+    return tables.page(title, [notes], sections)
 
 
 # The ε of the last iterate against the number of steps: Theorem 3.1 of ryffel2022
@@ -191,11 +183,9 @@ def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str =
     """Draw the ε of the last iterate against the number of steps K, both on log axes.
 
     The first row has a panel for each setting, at the authors' batch size. The second row has the other batch
-    sizes of the first setting. A curve above the axis is named at the top of its panel. An attack ε below the
-    axis is not drawn.
+    sizes of the first setting.
 
-    - `table`: Rows of `papers.analyses.ryffel2022_privacy.LangevinPrivacy`. Curves are rows of kind "curve"; rows of
-      kind "published" have the authors' batch size, epochs and steps.
+    - `table`: Rows of `papers.analyses.ryffel2022_privacy.LangevinPrivacy`.
     - `panels`: Setting -> its name in the panel titles.
     """
     curves = table[table.kind.eq("curve")]
@@ -280,10 +270,7 @@ PAIR = {
 
 
 def counterexample(table: pd.DataFrame, *, title: str = "") -> Figure:
-    """Draw the pair of data sets that contradicts Theorem 3.1 of ryffel2022, in three panels.
-
-    Left: densities of theta_K (log scale). Middle: Rényi divergence against K. Right: epsilon against delta.
-    Points with epsilon 0 are not drawn.
+    """Draw the laws of theta_K on the pair, their Rényi divergence against K, and epsilon > 0 against delta.
 
     `table` has the rows of `papers.analyses.counterexample.Counterexample`.
     """
@@ -357,9 +344,6 @@ PRODUCT = "largest product η L²"
 def step_size_budgets(frame: pd.DataFrame, *, title: str = "") -> Figure:
     """Draw Figure 1 of li2019: the largest step size that a budget allows, beside the printed numbers.
 
-    The panels show the step size against ε, its product with L² against N, and the step size against the
-    minibatch size. The product does not depend on L, so that the curves of all L coincide.
-
     `frame` has the rows of `papers.analyses.li2019_fig1.Budgets`.
     """
     (example,) = frame[frame.panel.eq("example")].epsilon.unique()
@@ -372,7 +356,7 @@ def step_size_budgets(frame: pd.DataFrame, *, title: str = "") -> Figure:
         _steps_over_batch(right, frame, example, setting.batch)
         handles = [
             *(entry(of, ms=3.5, lw=_width(name)) for name, of in ACCOUNTANTS.items()),
-            *(_line_entry(f"{name} step", "#666666", line) for name, line in SCHEDULES.items()),
+            *(entry(Look(f"{name} step", "#666666", "", line), lw=1.4) for name, line in SCHEDULES.items()),
             Line2D([], [], color=PRINTED_COLOUR, marker="*", ms=9, ls="", label="printed in the paper"),
             Line2D([], [], color="#D55E00", alpha=0.15, lw=8, label=f"ε that {ORDERS} orders cannot report"),
         ]
@@ -386,10 +370,7 @@ def step_size_budgets(frame: pd.DataFrame, *, title: str = "") -> Figure:
 
 
 def step_size_sizes(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """Draw Figure 2 of li2019 as the largest η L² against ε, with one curve for each N.
-
-    Decreasing steps are on the left and fixed steps on the right. The proven ε is above, the moments
-    accountant below. A legend has the slopes of each curve at its two ends. Crosses are other L at one N.
+    """Draw Figure 2 of li2019 as the largest η L² against ε, with one curve for each N; crosses are other L.
 
     `frame` has the rows of `papers.analyses.li2019_fig2.Sizes`.
     """
@@ -403,12 +384,8 @@ def step_size_sizes(frame: pd.DataFrame, *, title: str = "") -> Figure:
         axes = figure.subplots(2, 2, sharex=True, sharey=True)
         for line, (accountant, name) in zip(axes, heights.items(), strict=True):
             for ax, schedule in zip(line, SCHEDULES, strict=True):
-                handles = [
-                    _size_curve(
-                        ax, rows[rows.records.eq(size) & rows.schedule.eq(schedule)], accountant, colour
-                    )
-                    for size, colour in colours.items()
-                ]
+                by_size = dict(list(rows[rows.schedule.eq(schedule)].groupby("records")))
+                handles = [_size_curve(ax, by_size[size], accountant, colours[size]) for size in sizes]
                 here = others[others.curve.eq(accountant) & others.schedule.eq(schedule)]
                 _step_sizes(ax, here, "epsilon", Look("", "#000000", "x", "none"))
                 words = {"decreasing": "first of decreasing steps", "fixed": "fixed step"}[schedule]
@@ -420,7 +397,7 @@ def step_size_sizes(frame: pd.DataFrame, *, title: str = "") -> Figure:
         listed = ", ".join(f"{value:g}" for value in sorted(others.lipschitz.unique()))
         label = f"L = {listed} at N = {others.records.iloc[0]:,}"
         legend = [Line2D([], [], color="#000000", marker="x", ms=3.5, ls="", label=label)]
-        legend.append(_line_entry("32 orders instead of 256", "#444444", ":"))
+        legend.append(entry(Look("32 orders instead of 256", "#444444", "", ":"), lw=1.4))
         text = (
             f"δ = 1/N, T = N, minibatch τ = {frame.batch.iloc[0]} (the paper states none), add/remove. Lines: L = 1. "
             "Slopes (ln η over ln ε): between the first two points and between the last two.\n"
@@ -438,56 +415,40 @@ def _size_curve(ax: Axes, rows: pd.DataFrame, accountant: str, colour: str) -> L
     here = here[here.reachable.eq(1)].sort_values("epsilon")
     slopes = np.diff(np.log(here.step_size)) / np.diff(np.log(here.epsilon))
     between = f": slope {slopes[0]:.1f} to {slopes[-1]:.1f}" if len(slopes) else ""
-    return _line_entry(f"N = {rows.records.iloc[0]:,}{between}", colour, "-")
+    return entry(Look(f"N = {rows.records.iloc[0]:,}{between}", colour, ""), lw=1.4)
 
 
 def _steps_over_epsilon(ax: Axes, frame: pd.DataFrame, delta: float) -> None:
-    """Draw the step size against epsilon, with the printed numbers."""
-    rows = frame[frame.panel.eq("budget")]
-    for name, of in ACCOUNTANTS.items():
-        for schedule, line in SCHEDULES.items():
-            here = rows[rows.curve.eq(name) & rows.schedule.eq(schedule)]
-            _step_sizes(ax, here, "epsilon", of._replace(line=line), _width(name))
+    _by_schedule(ax, frame[frame.panel.eq("budget")], "epsilon", [*ACCOUNTANTS])
     printed = frame[frame.panel.eq("example") & frame.curve.str.startswith("published")]
     ax.plot(printed.epsilon, printed.step_size, "*", color=PRINTED_COLOUR, ms=10, zorder=5)
     at_left: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "fontsize": 8}
     for x, y in printed[["epsilon", "step_size"]].to_numpy(float):
         ax.annotate(number(y), (x, y), (-5, 6), color=PRINTED_COLOUR, **at_left)
-    ax.set(xscale="log", yscale="log")
-    ax.set_xlim(ax.get_xlim()[0], ax.get_xlim()[1])
-    ax.axvspan(ax.get_xlim()[0], math.log(1 / delta) / ORDERS, color="#D55E00", alpha=0.1, lw=0, zorder=0)
-    ax.set_xlabel(f"ε (δ = {number(delta)})")
-    ax.set_ylabel(FIRST_STEP)
-    ax.set_title("Step size against the budget")
+    ax.set(xscale="log", yscale="log", xlabel=f"ε (δ = {number(delta)})", ylabel=FIRST_STEP)
+    low, high = ax.get_xlim()
+    ax.set(xlim=(low, high), title="Step size against the budget")
+    ax.axvspan(low, math.log(1 / delta) / ORDERS, color="#D55E00", alpha=0.1, lw=0, zorder=0)
 
 
 def _steps_over_records(ax: Axes, frame: pd.DataFrame, epsilon: float) -> None:
-    """Draw the product of step size and L² against N, with one curve for all L."""
+    """Draw the product of step size and L² against N; it does not depend on L, so the curves coincide."""
     rows = frame[frame.panel.eq("records")]
     rows = rows.assign(step_size=rows.step_size * rows.lipschitz**2)
-    values = sorted(rows.lipschitz.unique())
-    for name in ("moments_256", "tight"):
-        for schedule, line in SCHEDULES.items():
-            for value in values:
-                here = rows[rows.curve.eq(name) & rows.schedule.eq(schedule) & rows.lipschitz.eq(value)]
-                _step_sizes(ax, here, "records", ACCOUNTANTS[name]._replace(line=line))
-    listed = ", ".join(f"{value:g}" for value in values)
+    _by_schedule(ax, rows, "records", ["moments_256", "tight"])
+    listed = ", ".join(f"{value:g}" for value in sorted(rows.lipschitz.unique()))
     at: dict[str, Any] = {"xycoords": "axes fraction", "ha": "left", "va": "top", "fontsize": 8}
     ax.annotate(f"Curves for L = {listed} coincide.", (0.02, 0.98), **at)
     ax.set(xscale="log", yscale="log", ylabel=PRODUCT)
     low, high = ax.get_ylim()
-    ax.set_ylim(low, 2 * high)
-    ax.set_xlabel("records N (δ = 1/N, T = N)")
-    ax.set_title(f"η falls as 1/L², ε = {number(epsilon)}")
+    title = f"η falls as 1/L², ε = {number(epsilon)}"
+    ax.set(ylim=(low, 2 * high), xlabel="records N (δ = 1/N, T = N)", title=title)
 
 
 def _steps_over_batch(ax: Axes, frame: pd.DataFrame, epsilon: float, used: int) -> None:
     """Draw the step size against the minibatch size. `used` is the size of the other panels."""
     rows = frame[frame.panel.eq("batch")]
-    for name in ("tight", "tight_replace_one", "moments_256"):
-        for schedule, line in SCHEDULES.items():
-            here = rows[rows.curve.eq(name) & rows.schedule.eq(schedule)]
-            _step_sizes(ax, here, "batch", ACCOUNTANTS[name]._replace(line=line), _width(name))
+    _by_schedule(ax, rows, "batch", ["tight", "tight_replace_one", "moments_256"])
     printed = frame[frame.panel.eq("example") & frame.curve.eq("published")].step_size.iloc[0]
     ax.axhline(printed, color=PRINTED_COLOUR, lw=0.9, zorder=1)
     ax.annotate(
@@ -498,8 +459,16 @@ def _steps_over_batch(ax: Axes, frame: pd.DataFrame, epsilon: float, used: int) 
     batches = sorted({*rows.batch, used})
     ax.set_xticks(batches, [str(b) for b in batches])
     ax.minorticks_off()
-    ax.set_xlabel("minibatch τ")
-    ax.set_title(f"Step size against the minibatch, ε = {number(epsilon)}")
+    ax.set(xlabel="minibatch τ", title=f"Step size against the minibatch, ε = {number(epsilon)}")
+
+
+def _by_schedule(ax: Axes, rows: pd.DataFrame, x: str, names: list[str]) -> None:
+    """Draw the curves of some accountants, one for each schedule and Lipschitz constant."""
+    for name in names:
+        for schedule, line in SCHEDULES.items():
+            here = rows[rows.curve.eq(name) & rows.schedule.eq(schedule)]
+            for _, curve in here.groupby("lipschitz"):
+                _step_sizes(ax, curve, x, ACCOUNTANTS[name]._replace(line=line), _width(name))
 
 
 def _step_sizes(ax: Axes, rows: pd.DataFrame, x: str, of: Look, width: float = 1.4) -> None:
@@ -510,7 +479,3 @@ def _step_sizes(ax: Axes, rows: pd.DataFrame, x: str, of: Look, width: float = 1
 
 def _width(name: str) -> float:
     return 0.9 if name == "tight_replace_one" else 1.4
-
-
-def _line_entry(label: str, colour: str, line: str) -> Line2D:
-    return Line2D([], [], color=colour, ls=line, lw=1.4, label=label)

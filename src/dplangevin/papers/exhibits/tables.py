@@ -56,9 +56,18 @@ def cell(column: str, text: Callable[[Any], str] = str) -> Cell:
     return lambda row: text(row[column])
 
 
-def page(title: str, lines: Iterable[str]) -> str:
-    """Return a Markdown page."""
-    return "\n".join([f"# {title}", "", *lines]) + "\n"
+def page(title: str, lines: Iterable[str], sections: Mapping[str, Iterable[str]] | None = None) -> str:
+    """Return a Markdown page: `lines`, then each of `sections` (heading -> lines)."""
+    text = [f"# {title}", "", *lines]
+    for heading, section in (sections or {}).items():
+        text += ["", f"## {heading}", "", *section]
+    return "\n".join(text) + "\n"
+
+
+def blocks(table: pd.DataFrame, names: Mapping[str, str]) -> dict[str, pd.DataFrame]:
+    """Return the rows of each block of `names` (block -> heading) that the table has, by heading."""
+    rows = {heading: table[table.block.eq(block)] for block, heading in names.items()}
+    return {heading: block for heading, block in rows.items() if len(block)}
 
 
 def hyperparameters(row: pd.Series, names: Mapping[str, str]) -> str:
