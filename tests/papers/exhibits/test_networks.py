@@ -63,7 +63,7 @@ def test_svhn_exhibit_draws() -> None:
 
 
 def test_accuracy_against_the_tight_price(frame: pd.DataFrame) -> None:
-    figure = networks.training(frame, published=[], networks=NETWORKS, title="t")
+    figure = networks.training(frame, published=[], networks=NETWORKS, chance=0.1, title="t")
     small, paper = figure.axes
     assert [ax.get_title() for ax in figure.axes] == ["Small", "Paper's"]
     assert small.get_xscale() == "log"
@@ -78,8 +78,8 @@ def test_accuracy_against_the_tight_price(frame: pd.DataFrame) -> None:
     assert any(np.allclose(bar, [[0.495, 0.949], [0.495, 0.951]]) for bar in bars)
     lines = [np.asarray(line.get_ydata()) for line in paper.lines if line.get_marker() == "None"]
     heights = sorted(float(y) for line in lines for y in np.unique(line))
-    # DP-SGD, DP-SGLD, PATE; SGLD and SGD not private
-    assert heights == pytest.approx([0.94, 0.95, 0.955, 0.97, 0.99, 0.9931])
+    # chance; DP-SGD, DP-SGLD, PATE; SGLD and SGD not private
+    assert heights == pytest.approx([0.1, 0.94, 0.95, 0.955, 0.97, 0.99, 0.9931])
     one = [pytest.approx((0.22, accuracy)) for accuracy in (0.902, 0.88)]
     assert drawn(small, style.look("dp_sgld_li2019", "network").colour, networks.UNPRINTED) == one
     assert not hollow(figure)
@@ -87,20 +87,20 @@ def test_accuracy_against_the_tight_price(frame: pd.DataFrame) -> None:
 
 def test_stars_at_the_published_budget(frame: pd.DataFrame) -> None:
     half = {"where": {"block": "equal", "method": "dp_sgd", "epsilon": 0.5}, "epsilon": 0.5, "accuracy": 0.9}
-    printed = {"where": {"run": ["tanh_dp_sgld_printed"]}, "epsilon": 0.99, "accuracy": 0.9921}
-    free = {"where": {"block": "nonprivate"}, "accuracy": 0.9934}
-    figure = networks.training(frame, published=[half, printed, free], networks=NETWORKS)
+    moments = frame.assign(block=frame.block.replace("printed", "moments"))
+    where = {"method": "dp_sgld_li2019", "block": "moments", "run": "tanh_dp_sgld_printed"}
+    printed = {"where": where, "epsilon": 0.99, "accuracy": 0.9921}
+    figure = networks.training(moments, published=[half, printed], networks=NETWORKS, chance=0.1)
     small, paper = figure.axes
     sgd, sgld = (style.look(name, "network").colour for name in ("dp_sgd", "dp_sgld_li2019"))
     assert drawn(small, sgd, "*") == drawn(paper, sgd, "*") == [(0.5, 0.9)]  # also where we have no such run
     assert drawn(small, sgld, "*") == [(0.99, 0.9921), (0.22, 0.9921)]
-    assert drawn(small, sgld, networks.SINGLES["printed"]) == [pytest.approx((0.22, 0.902))]
-    assert drawn(paper, sgld, "*") == []
+    assert drawn(small, sgld, networks.SINGLES["moments"]) == [pytest.approx((0.22, 0.902))]
+    assert drawn(paper, sgld, "*") == [(0.99, 0.9921)]
     assert hollow(figure) == {"*"}
-    dotted = [np.asarray(line.get_ydata()) for line in paper.lines if line.get_linestyle() == ":"]
-    assert [line.tolist() for line in dotted] == [[0.9934, 0.9934]]
-    texts = legend_texts(figure)
-    assert "printed, in the method's colour" in texts
+    dotted = [np.asarray(line.get_xdata()).tolist() for line in small.lines if line.get_linestyle() == ":"]
+    assert dotted == [[0.22, 0.99]]
+    assert "printed, in the method's colour" in legend_texts(figure)
 
 
 def test_a_dumbbell_goes_from_printed_to_ours(frame: pd.DataFrame) -> None:
@@ -129,7 +129,7 @@ def test_chance_is_a_line_in_every_panel(frame: pd.DataFrame) -> None:
 
 def test_failed_condition_is_hollow(frame: pd.DataFrame) -> None:
     failed = frame.assign(violated=frame.method.eq("pate").map({True: "x", False: ""}))
-    figure = networks.training(failed, published=[], networks=NETWORKS)
+    figure = networks.training(failed, published=[], networks=NETWORKS, chance=0.1)
     assert hollow(figure) == {style.look("pate", "network").marker}
 
 

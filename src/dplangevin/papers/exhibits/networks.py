@@ -20,7 +20,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 from dplangevin.papers.claims import ryffel2022, words
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import GREY, Look, entry, hollow_entries, lay_out, look, markers
-from dplangevin.papers.exhibits.tables import Published
+from dplangevin.papers.exhibits.tables import Features, Names, Published
 from dplangevin.papers.statistics import matches, seed_summaries
 from dplangevin.text import number, numbers, percent, short, span
 
@@ -37,42 +37,47 @@ TRAINING_TEXT = (
 )
 
 
+def _of_networks(
+    frame: pd.DataFrame, published: Published, networks: Names, names: Names | None
+) -> tuple[pd.DataFrame, list[str], str]:
+    """Return the rows of `tables.training_summary` of some networks, those that have rows, and δ as text."""
+    table = tables.training_summary(frame, published=published, names=names)
+    table = table[table.problem.isin(list(networks))]
+    present = [network for network in networks if table.problem.eq(network).any()]
+    return table, present, numbers(table.delta[np.isfinite(table.epsilon_add_remove)])
+
+
 def training(
     frame: pd.DataFrame,
     *,
     published: Published,
-    networks: Mapping[str, str],
-    names: Mapping[str, str] | None = None,
-    chance: float = math.nan,
+    networks: Names,
+    names: Names | None = None,
+    chance: float,
     title: str = "",
 ) -> Figure:
     """Draw accuracy against the proven ε (add/remove, log axis), with one panel for each network.
 
-    - `frame`, `published`, `names`: As for `tables.training_summary`.
+    - `published`, `names`: As for `tables.training_summary`.
     - `networks`: Name of a network in the frame -> title of its panel. Other networks are not drawn.
-    - `chance`: Accuracy of a guess, in (0, 1), which is a horizontal line. nan draws none.
+    - `chance`: Accuracy of a guess, in (0, 1), which is a horizontal line.
     """
-    table = tables.training_summary(frame, published=published, names=names)
-    table = table[table.problem.isin(list(networks))].assign(accuracy=lambda rows: rows.accuracy.clip(*LOGIT))
-    present = [network for network in networks if table.problem.eq(network).any()]
+    table, present, delta = _of_networks(frame, published, networks, names)
+    table = table.assign(accuracy=table.accuracy.clip(*LOGIT))
+    of = Look(f"chance: {100 * chance:g} %", GREY, "", (0, (1, 1)))
     with style.settings():
         figure = Figure(figsize=(3.9 * len(present) + 0.9, 4.9), layout="constrained")
         axes = figure.subplots(1, len(present), squeeze=False, sharey=True)[0]
         handles: dict[str, Line2D] = {}
         for ax, network in zip(axes, present, strict=True):
             rows = table[table.problem.eq(network)]
-            ax.set_yscale("logit")
-            ax.set_xscale("log")
+            ax.set(yscale="logit", xscale="log")
             handles |= _runs_of_network(ax, rows)
             handles |= _published(ax, rows, published)
-            if not math.isnan(chance):
-                of = Look(f"chance: {100 * chance:g} %", GREY, "", (0, (1, 1)))
-                handles[of.label] = style.reference_line(ax, (chance,) * 3, of, label=of.label, lw=2.0)
-            ax.set_title(networks[network])
-            ax.set_xlabel("proven ε (add/remove)")
+            handles[of.label] = style.reference_line(ax, (chance,) * 3, of, label=of.label, lw=2.0)
+            ax.set(title=networks[network], xlabel="proven ε (add/remove)")
             style.epsilon_ticks(ax)
         _accuracy_axis(axes[0], table)
-        delta = numbers(table.delta[np.isfinite(table.epsilon_add_remove)])
         return lay_out(figure, title, TRAINING_TEXT.format(delta=delta), list(handles.values()))
 
 
@@ -103,26 +108,19 @@ def _points(ax: Axes, rows: pd.DataFrame, of: Look) -> Line2D:
 
 
 def _published(ax: Axes, rows: pd.DataFrame, published: Published) -> dict[str, Line2D]:
-    """Draw the published numbers; return their legend entries.
+    """Draw the published numbers of methods; return their legend entry.
 
-    A star stands at the published ε, and a dotted line leads to the proven ε of the same settings. A number
-    without privacy is a horizontal line. A number of a run is drawn only in the panel of that run.
+    A star stands at the published ε, and a dotted line leads to the proven ε of the same settings.
     """
-    handles: dict[str, Line2D] = {}
     for printed in published:
-        where, accuracy, here = printed["where"], printed["accuracy"], rows[matches(rows, printed["where"])]
-        if "epsilon" not in printed:
-            handles["line"] = ax.axhline(accuracy, color="#999999", ls=":", lw=1.2, zorder=1)
-            handles["line"].set_label("Not private, printed")
-        elif "method" in where or len(here):
-            colour = look(where.get("method") or here.method.iloc[0], "network").colour
-            ax.plot(printed["epsilon"], accuracy, color=colour, zorder=5, **STAR)
-            label = "printed, in the method's colour"
-            handles["star"] = Line2D([], [], color="#555555", label=label, **STAR)
-            for price in here.epsilon_add_remove[here.block.isin(["printed", "moments"])]:
-                ax.plot([price, printed["epsilon"]], [accuracy] * 2, color=colour, ls=":", lw=1.2, zorder=2)
-                ax.plot(price, accuracy, color=colour, zorder=5, **{**STAR, "ms": 7.0})
-    return handles
+        accuracy, here = printed["accuracy"], rows[matches(rows, printed["where"])]
+        colour = look(printed["where"]["method"], "network").colour
+        ax.plot(printed["epsilon"], accuracy, color=colour, zorder=5, **STAR)
+        for price in here.epsilon_add_remove[here.block.eq("moments")]:
+            ax.plot([price, printed["epsilon"]], [accuracy] * 2, color=colour, ls=":", lw=1.2, zorder=2)
+            ax.plot(price, accuracy, color=colour, zorder=5, **{**STAR, "ms": 7.0})
+    label = "printed, in the method's colour"
+    return {"star": Line2D([], [], color="#555555", label=label, **STAR)} if published else {}
 
 
 def _accuracy_axis(ax: Axes, table: pd.DataFrame, horizontal: bool = False) -> None:
@@ -136,10 +134,8 @@ def _accuracy_axis(ax: Axes, table: pd.DataFrame, horizontal: bool = False) -> N
     axis = ax.xaxis if horizontal else ax.yaxis
     axis.set_ticks(inside, labels=[f"{100 * t:g}" for t in inside])
     axis.set_ticks([], minor=True)
-    if horizontal:
-        ax.set_xlim(bottom, top)
-    else:
-        ax.set_ylim(bottom, top)
+    set_limits = ax.set_xlim if horizontal else ax.set_ylim
+    set_limits(bottom, top)
     axis.set_label_text("test accuracy (%)")
 
 
@@ -155,25 +151,16 @@ GAP_AT: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8}
 
 
 def printed_and_ours(
-    frame: pd.DataFrame,
-    *,
-    published: Published,
-    networks: Mapping[str, str],
-    names: Mapping[str, str] | None = None,
-    title: str = "",
+    frame: pd.DataFrame, *, published: Published, networks: Names, names: Names | None = None, title: str = ""
 ) -> Figure:
     """Draw each published accuracy and ours as a dumbbell, with one row for each published number and learner.
 
-    - `frame`, `published`, `names`: As for `tables.training_summary`.
+    - `published`, `names`: As for `tables.training_summary`.
     - `networks`: Name of a network in the frame -> its name in the legend, at most three. Others are not drawn.
     """
-    table = tables.training_summary(frame, published=published, names=names)
-    table = table[table.problem.isin(list(networks)) & table.accuracy_paper.notna()]
-    present = [network for network in networks if table.problem.eq(network).any()]
-    looks = {
-        network: Look(networks[network], *look, "")
-        for network, look in zip(present, NETWORK_LOOKS, strict=False)
-    }
+    table, present, delta = _of_networks(frame, published, networks, names)
+    table = table[table.accuracy_paper.notna()]
+    looks = {name: Look(networks[name], *of, "") for name, of in zip(present, NETWORK_LOOKS, strict=False)}
     keys = ["label", "block", "accuracy_paper", "epsilon"]
     groups = [rows for _, rows in table.groupby(keys, sort=False)]
     with style.settings():
@@ -187,7 +174,7 @@ def printed_and_ours(
         ax.annotate("ours − printed\n(points)", (1, 1), (GAP_LEFT, 4), xycoords="axes fraction", **GAP_AT)
         _accuracy_axis(ax, table, horizontal=True)
         star = Line2D([], [], color="#000000", label="printed", **STAR)
-        text = DUMBBELL_TEXT.format(delta=numbers(table.delta[np.isfinite(table.epsilon_add_remove)]))
+        text = DUMBBELL_TEXT.format(delta=delta)
         return lay_out(figure, title, text, [star, *(entry(of) for of in looks.values())])
 
 
@@ -231,17 +218,13 @@ CURVES_TEXT = (
 
 def nearest_budget(rows: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
     """Return the rows of one run at the budget nearest to `epsilon` > 0 in ln ε; None needs a single budget."""
-    budgets = rows.epsilon.unique()
+    budgets, run = rows.epsilon.unique(), f"run {rows.run.iloc[0]}"
     if epsilon is None:
         if len(budgets) > 1:
-            raise ValueError(
-                f"run {rows.run.iloc[0]} has budgets {budgets.tolist()}: say which `epsilon` to draw"
-            )
+            raise ValueError(f"{run} has budgets {budgets.tolist()}: say which `epsilon` to draw")
         return rows
     if not np.isfinite(budgets).all():
-        raise ValueError(
-            f"run {rows.run.iloc[0]} has no finite budget: take its `epsilon` out of the exhibit"
-        )
+        raise ValueError(f"{run} has no finite budget: take its `epsilon` out of the exhibit")
     return rows[rows.epsilon.eq(min(budgets, key=lambda budget: abs(np.log(budget / epsilon))))]
 
 
@@ -251,8 +234,6 @@ def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str,
     - `frame`: Rows of `read.read_curve`.
     - `curves`: {run, label, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
       {epsilon} in a label is replaced by that budget.
-    - returns: Columns label, run, method, epsilon, epoch, accuracy, sd, seeds (their number), epsilon_add_remove and
-      epsilon_replace_one.
     """
     summaries = []
     for curve in curves:
@@ -268,23 +249,17 @@ def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str,
 
 
 def learning_curves(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
-    """Draw test accuracy in % (top) and the proven ε for both neighbour relations (bottom) against the epoch.
-
-    The arguments are those of `learning_curve_summary`.
-    """
+    """Draw test accuracy in % (top) and the proven ε for both neighbour relations (bottom) against the epoch."""
     table = learning_curve_summary(frame, curves=curves)
     with style.settings():
         figure = Figure(figsize=(7.2, 6.2), layout="constrained")
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        handles = [
-            _learning_curve(top, bottom, rows, i)
-            for i, (_, rows) in enumerate(table.groupby("label", sort=False))
-        ]
+        by_label = [rows for _, rows in table.groupby("label", sort=False)]
+        handles = [_learning_curve(top, bottom, rows, i) for i, rows in enumerate(by_label)]
         top.set_ylabel("test accuracy (%)")
         _late_accuracies(top, table)
-        bottom.set(
-            xlabel="epoch", ylabel="proven ε so far", ylim=(0, None), xlim=(0, table.epoch.max() * 1.01)
-        )
+        bottom.set(xlabel="epoch", ylabel="proven ε so far")
+        bottom.set(ylim=(0, None), xlim=(0, table.epoch.max() * 1.01))
         bottom.xaxis.set_major_locator(MaxNLocator(integer=True))
         for line, name in NEIGHBOURS.values():
             handles.append(Line2D([], [], color="#555555", ls=line, label=f"ε, {name}"))
@@ -334,42 +309,33 @@ def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, An
     """Return one row for each panel, predictor and confidence bin, pooled over seeds.
 
     - `frame`: Rows of `read.read_reliability`.
-    - `panels`: {run, title, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
-      {epsilon} in a title is replaced by that budget.
-    - returns: Columns panel, title, run, epsilon, predictor and bin; confidence and accuracy (means weighted by
-      count); count; share (of all predictions); ece and log_loss of the predictor (means over seeds); seeds (their
-      number).
+    - `panels`: {run, title, epsilon}, as the curves of `learning_curve_summary`.
+    - returns: confidence and accuracy: means weighted by count. share: of all predictions. ece and log_loss of the
+      predictor: means over seeds.
     """
     summaries = []
     for order, panel in enumerate(panels):
         rows = nearest_budget(frame[frame.run.eq(panel["run"])], panel.get("epsilon"))
         epsilon = float(rows.epsilon.iloc[0])
         title = panel["title"].format(epsilon=short(epsilon))
+        names: dict[str, Any] = {"panel": order, "title": title, "run": panel["run"], "epsilon": epsilon}
         for predictor in PREDICTORS:
             bins = rows[rows.predictor.eq(predictor)]
             seeds = bins[["seed", "log_loss", "ece"]].drop_duplicates()
             weighted = bins[["confidence", "accuracy"]].mul(bins["count"], axis=0)
             sums = weighted.assign(count=bins["count"]).groupby(bins.bin).sum()
             pooled = sums[["confidence", "accuracy"]].div(sums["count"], axis=0)
-            pooled = pooled.assign(
-                count=sums["count"], share=sums["count"] / sums["count"].sum()
-            ).reset_index()
-            names: dict[str, Any] = {"panel": order, "title": title, "run": panel["run"], "epsilon": epsilon}
-            names |= {"predictor": predictor}
-            scores: dict[str, Any] = {
-                "ece": seeds.ece.mean(),
-                "log_loss": seeds.log_loss.mean(),
-                "seeds": len(seeds),
-            }
+            count = sums["count"]
+            pooled = pooled.assign(count=count, share=count / count.sum()).reset_index()
+            names["predictor"] = predictor
+            scores: dict[str, Any] = {"ece": seeds.ece.mean(), "log_loss": seeds.log_loss.mean()}
+            scores["seeds"] = len(seeds)
             summaries.append(pooled.assign(**names, **scores)[[*names, *pooled.columns, *scores]])
     return pd.concat(summaries, ignore_index=True)
 
 
 def reliability(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
-    """Draw a reliability diagram for each panel, and below it the share of predictions in every bin.
-
-    The arguments are those of `reliability_summary`.
-    """
+    """Draw a reliability diagram for each panel, and below it the share of predictions in every bin."""
     table = reliability_summary(frame, panels=panels)
     groups = list(table.groupby("panel", sort=False))
     with style.settings():
@@ -487,18 +453,12 @@ and those columns of EPSILONS and PAPER_ACCURACIES that exist."""
 
 
 def heads(
-    frame: pd.DataFrame,
-    *,
-    schedule: str,
-    published: Published,
-    features: Mapping[str, Mapping[str, str]],
-    title: str = "",
+    frame: pd.DataFrame, *, schedule: str, published: Published, features: Features, title: str = ""
 ) -> Figure:
     """Draw accuracy and ε of heads trained on features, with one panel for each set of features.
 
     The rows have the noise of the authors (by their code, or else at the paper's steps), and noise for ε = 1.
-    An accuracy of the paper is drawn where only one of its networks stands beside the panel. The arguments are
-    those of `tables.heads_page`, which shows every block.
+    An accuracy of the paper is drawn where only one of its networks stands beside the panel.
     """
     table = tables.heads_summary(frame, schedule=schedule, published=published)
     kinds = zip(table.method, table.calibration, strict=True)
@@ -515,13 +475,8 @@ def heads(
     return _rows_with_epsilons(panels, title, HEADS_TEXT.format(seeds=span(table.seeds)))
 
 
-def finetune(
-    frame: pd.DataFrame, *, published: Published, networks: Mapping[str, str], title: str = ""
-) -> Figure:
-    """Draw accuracy and ε of fine-tuned networks, with one panel for each network.
-
-    The arguments are those of `tables.finetune_page`.
-    """
+def finetune(frame: pd.DataFrame, *, published: Published, networks: Names, title: str = "") -> Figure:
+    """Draw accuracy and ε of fine-tuned networks, with one panel for each network."""
     table = tables.finetune_summary(frame, published=published)
     labels = [look(method, "features").label for method in table.method]
     groups = table.problem.map(tables.TRAINED_PARTS)
@@ -535,19 +490,16 @@ def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figur
     """Return a figure with accuracies on the left and ε on the right; `text` is the caption."""
     sizes = [len(rows) + rows.group[rows.group.ne("")].nunique() for _, rows in panels]
     table = pd.concat([rows for _, rows in panels])
-    prices, papers = (
-        {column: of for column, of in looks.items() if _finite(table, column).size}
-        for looks in (EPSILONS, PAPER_ACCURACIES)
-    )
+    prices = {column: of for column, of in EPSILONS.items() if _finite(table, column).size}
+    papers = {column: of for column, of in PAPER_ACCURACIES.items() if _finite(table, column).size}
     # the ε axis of all panels: at least 0.1 to 10, at most EPSILON_ENDS
     drawn = np.concatenate([[0.1, 10.0], _finite(table, [*prices])]).clip(*EPSILON_ENDS)
     limits = drawn.min() / 1.6, drawn.max() * 1.6
     with style.settings():
         height = 0.23 * sum(sizes) + 0.55 * len(panels) + 1.9
         figure = Figure(figsize=(10.2, height), layout="constrained")
-        axes = figure.subplots(
-            len(panels), 2, squeeze=False, sharey="row", height_ratios=sizes, width_ratios=[1, 1.15]
-        )
+        ratios: dict[str, Any] = {"height_ratios": sizes, "width_ratios": [1, 1.15]}
+        axes = figure.subplots(len(panels), 2, squeeze=False, sharey="row", **ratios)
         for (left, right), (name, rows) in zip(axes, panels, strict=True):
             at = _place_rows(left, rows)
             _accuracies(left, at, papers)
@@ -646,10 +598,7 @@ OVER_EPSILON_TEXT = (
 def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
     """Return accuracy and prices of each method and budget in block "figure", and of the non-private run.
 
-    The figure may have no non-private run of its own. A non-private run with constant steps on the same data
-    set, from another experiment, then takes its place.
-
-    - `frame`: Rows of `read.read_seeds`.
+    If the block has no non-private run, one with constant steps on the same data set takes its place.
     """
     runs = frame[frame.block.eq("figure")]
     if runs.empty:
@@ -665,20 +614,17 @@ def heads_over_epsilon_summary(frame: pd.DataFrame) -> pd.DataFrame:
 def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") -> Figure:
     """Draw test accuracy against the proven ε, with one curve for each method.
 
-    - `frame`: Rows of `read.read_seeds`.
-    - `network`: Name in the caption of the network that computed the features.
+    `network` is the name in the caption of the network that computed the features.
     """
     table = heads_over_epsilon_summary(frame)
     private = table[table.method.ne("sgd")]
     with style.settings():
         figure = Figure(figsize=(7.6, 4.4), layout="constrained")
         ax = figure.subplots()
-        ax.set_xscale("log")
-        handles = []
-        nonprivate = table.loc[table.method.eq("sgd"), ["accuracy", "low", "high"]]
-        for interval in 100 * nonprivate.to_numpy(float):
-            of = look("sgd", "features")
-            handles.append(style.reference_line(ax, interval, of, label=of.label))
+        ax.set(xscale="log", xlabel="proven ε (replace-one)", ylabel="test accuracy (%)")
+        nonprivate = 100 * table.loc[table.method.eq("sgd"), ["accuracy", "low", "high"]].to_numpy(float)
+        of = look("sgd", "features")
+        handles = [style.reference_line(ax, interval, of, label=of.label) for interval in nonprivate]
         for method, rows in private.groupby("method", sort=False):
             of, rows = look(str(method), "features"), rows.sort_values("epsilon_proven")
             rows = rows[np.isfinite(rows.epsilon_proven) & rows.epsilon_proven.gt(0)]
@@ -686,8 +632,6 @@ def heads_over_epsilon(frame: pd.DataFrame, *, network: str, title: str = "") ->
             style.curve(ax, rows.epsilon_proven, rows.assign(**in_percent), of)
             handles.append(entry(of))
         style.epsilon_ticks(ax)
-        ax.set_xlabel("proven ε (replace-one)")
-        ax.set_ylabel("test accuracy (%)")
         handles += hollow_entries(private.violated, HOLLOW)
         delta = numbers(private.delta.dropna())
         text = OVER_EPSILON_TEXT.format(seeds=span(private.seeds), network=network, delta=delta)
@@ -710,25 +654,15 @@ RATIOS_TEXT = (
 )
 
 
-def growth_ratios(
-    frame: pd.DataFrame,
-    *,
-    paper: Sequence[Mapping[str, Any]],
-    features: Mapping[str, Mapping[str, str]],
-    title: str = "",
-) -> Figure:
-    """Draw the ratios (ε n²/(α d))/(β/λ)² of Theorem 4.2 on a log axis.
-
-    The arguments are those of `papers.claims.ryffel2022.growth_ratios`.
-    """
+def growth_ratios(frame: pd.DataFrame, *, paper: Published, features: Features, title: str = "") -> Figure:
+    """Draw the ratios of Theorem 4.2 (see `papers.claims.ryffel2022.growth_ratios`) on a log axis."""
     table = ryffel2022.growth_ratios(frame, paper=paper, features=features)
     with style.settings():
         figure = Figure(figsize=(8.4, 0.42 * len(table) + 1.9), layout="constrained")
         ax = figure.subplots()
-        ax.set_xscale("log")
-        whose = ["the paper" if source == "paper" else "ours" for source in table.source]
-        labels = zip(table.task, table.network, whose, strict=True)
-        ax.set_yticks(table.index, [f"{task}, {network} ({who})" for task, network, who in labels])
+        ax.set(xscale="log", xlabel="(ε n²/(α d))/(β/λ)²")
+        whose = table.source.replace("paper", "the paper")
+        ax.set_yticks(table.index, table.task + ", " + table.network + " (" + whose + ")")
         ax.set_ylim(len(table) - 0.4, -0.6)
         threshold: dict[str, Any] = {"color": "#555555", "ls": "--", "lw": 1.0}
         ax.axvline(1.0, zorder=1, **threshold)
@@ -739,5 +673,4 @@ def growth_ratios(
             ax.plot(table[column], table.index, zorder=4 if printed else 3, **kind)
             handles.append(Line2D([], [], label=of.label, **kind))
         handles.append(Line2D([], [], label="n² below, n⁴ above", **threshold))
-        ax.set_xlabel("(ε n²/(α d))/(β/λ)²")
         return lay_out(figure, title, RATIOS_TEXT, handles)

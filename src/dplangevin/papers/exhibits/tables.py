@@ -20,33 +20,25 @@ from dplangevin.papers.statistics import matches, seed_summaries, sort_by
 from dplangevin.text import distinct, epsilon, number, numbers, percent, setting
 
 Published = Sequence[Mapping[str, Any]]
+Names = Mapping[str, str]  # name in a frame -> name that readers see
+Features = Mapping[str, Mapping[str, str]]  # set of features -> {task, network, source}
 Cell = Callable[[Any], str]  # a row of a frame -> text
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[str]], left: int | None = None) -> list[str]:
-    """Return the lines of a Markdown table.
+    """Return the lines of a Markdown table with the headings `columns`.
 
-    - `columns`: Headings.
-    - `rows`: Cells of each row.
-    - `left`: The first `left` columns are aligned to the left, the others to the right. None sets no alignment.
+    The first `left` columns are aligned to the left, the others to the right. None sets no alignment.
     """
-    if left is None:
-        rule = f"|{'|'.join(['---'] * len(columns))}|"
-    else:
-        rule = _line(["---"] * left + ["---:"] * (len(columns) - left))
-    return [_line(columns), rule, *map(_line, rows)]
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    rule = f"|{'|'.join(['---'] * len(columns))}|"
+    if left is not None:
+        rule = f"| {' | '.join(['---'] * left + ['---:'] * (len(columns) - left))} |"
+    head, *body = (f"| {' | '.join(cells)} |" for cells in [columns, *rows])
+    return [head, rule, *body]
 
 
 def rows_table(rows: pd.DataFrame, columns: Mapping[str, Cell], left: int | None = None) -> list[str]:
-    """Return a Markdown table with a line for each row of a frame.
-
-    - `rows`: Rows to show.
-    - `columns`: Heading -> cell.
-    """
+    """Return a Markdown table with a line for each row of a frame."""
     lines = [[text(row) for text in columns.values()] for _, row in rows.iterrows()]
     return table([*columns], lines, left)
 
@@ -95,16 +87,13 @@ BEST_EPOCH = "best epoch"
 OURS: dict[str, Cell] = {"ours": _accuracy, "95 % interval": _interval, "seeds": cell("seeds")}
 
 
-def _failed(table: pd.DataFrame) -> list[str]:
-    """Return a line that explains † with the conditions that fail, or no line if all hold."""
-    texts = distinct(table.violated)
-    return [f"†: not met: {'; '.join(texts)}."] if texts else []
+NOT_MET, ASSUMED = "†: not met", "Assumed, in all rows or some"
 
 
-def _assumed(texts: pd.Series, indent: str = "") -> list[str]:
-    """Return a line with the assumptions, or no line if there are none."""
+def _listed(texts: pd.Series, what: str) -> list[str]:
+    """Return a line with the distinct texts, or no line if there are none."""
     listed = distinct(texts)
-    return [f"{indent}Assumed, in all rows or some: {'; '.join(listed)}."] if listed else []
+    return [f"{what}: {'; '.join(listed)}."] if listed else []
 
 
 # Networks trained from scratch: Table 1 of li2019
@@ -137,7 +126,6 @@ paper prints. Formula ε: the price by the paper's accountant, or by the method'
 that the proven ε under add/remove is at most that of the row. η: step size. σ: noise multiplier. PATE learns from the
 even test images and is scored on the odd ones. Published numbers are of the network of PATE's public code, which we
 did not train. Accountant of the formula: {accountants}."""
-TRAINING_VIOLATED = "†: a condition of the guarantee is not met."
 
 
 def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
@@ -147,7 +135,7 @@ def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def training_summary(
-    frame: pd.DataFrame, *, published: Published = (), names: Mapping[str, str] | None = None
+    frame: pd.DataFrame, *, published: Published = (), names: Names | None = None
 ) -> pd.DataFrame:
     """Return one row for each run and budget, with settings, accuracy, published accuracy and prices.
 
@@ -155,8 +143,6 @@ def training_summary(
     - `published`: Printed numbers {where, accuracy, epsilon, source}; `epsilon` and `source` may be absent. `where`
       (column -> value or list of values) selects the rows beside which a number stands.
     - `names`: Run -> label. Other runs have the label of their method.
-    - returns: Columns TRAINING_COLUMNS, as far as the frame has them. accuracy: our mean over seeds, with sd and 95 %
-      interval (low, high), which are nan for one seed. accuracy_paper: published accuracy.
     """
     rows = []
     for row, group in seed_summaries(with_problem_variants(frame), TRAINING_KEYS):
@@ -175,51 +161,36 @@ def training_summary(
 
 
 def training_page(
-    frame: pd.DataFrame,
-    *,
-    published: Published,
-    networks: Mapping[str, str],
-    names: Mapping[str, str] | None = None,
-    title: str = "",
+    frame: pd.DataFrame, *, published: Published, networks: Names, names: Names | None = None, title: str = ""
 ) -> str:
     """Return a Markdown page with a table for each block of runs.
 
-    The block of equal proven ε begins with a table that has the methods side by side.
-
-    - `frame`, `published`, `names`: As for `training_summary`.
+    - `published`, `names`: As for `training_summary`.
     - `networks`: Name of a network in the frame -> its name on the page.
     """
     table = training_summary(frame, published=published, names=names)
     table["problem"] = [networks.get(name, name) for name in table.problem]
-    lines = [_training_notes(table)]
-    for block, name in TRAINING_BLOCKS.items():
-        rows = table[table.block.eq(block)]
-        if rows.empty:
-            continue
-        lines += ["", f"## {name}", ""]
-        if sources := sorted({text for text in rows.source if text}):
-            lines += [f"Published: {'; '.join(sources)}.", ""]
-        if block == "equal":
-            lines += [*_side_by_side(rows), ""]
-        lines += _training_block(rows)
-    return page(title, lines)
+    sections = {}
+    for heading, rows in blocks(table, TRAINING_BLOCKS).items():
+        sources = sorted({text for text in rows.source if text})
+        lines = [f"Published: {'; '.join(sources)}.", ""] if sources else []
+        lines += [*_side_by_side(rows), ""] if rows.block.eq("equal").all() else []
+        sections[heading] = [*lines, *rows_table(rows, TRAINING_CELLS, left=3)]
+    return page(title, _training_notes(table), sections)
 
 
-def _training_notes(table: pd.DataFrame) -> str:
+def _training_notes(table: pd.DataFrame) -> list[str]:
     private = table[np.isfinite(table.epsilon_add_remove) & table.accountant_promised.ne("")]
     names = private.groupby("method", sort=False).accountant_promised.unique()
     accountants = ", ".join(
         f"{look(str(method), 'network').label}: {'/'.join(sorted(of))}" for method, of in names.items()
     )
-    text = TRAINING_NOTES.format(accountants=accountants, delta=numbers(private.delta))
-    return f"{text}\n{TRAINING_VIOLATED}" if table.violated.ne("").any() else text
+    failed = ["†: a condition of the guarantee is not met."] if table.violated.ne("").any() else []
+    return [TRAINING_NOTES.format(accountants=accountants, delta=numbers(private.delta)), *failed]
 
 
 def _side_by_side(rows: pd.DataFrame) -> list[str]:
-    """Return a table with networks and budgets as rows and methods as columns.
-
-    A published number stands in brackets beside ours.
-    """
+    """Return a table with networks and budgets as rows and methods as columns."""
     methods = rows.method.unique()
     order = rows.problem.map({network: i for i, network in enumerate(rows.problem.unique())})
     lines = []
@@ -243,22 +214,19 @@ def _beside(row: pd.Series) -> str:
     return f"{percent(row.accuracy)}{spread}{'†' if row.violated else ''}{paper}"
 
 
-def _training_block(rows: pd.DataFrame) -> list[str]:
-    """Return the table of one block."""
-    columns: dict[str, Cell] = {
-        "network": cell("problem"),
-        "method": cell("label"),
-        "settings": lambda row: hyperparameters(row, TRAINING_SYMBOLS),
-        "published": cell("accuracy_paper", percent),
-        "ours": _accuracy,
-        "sd": cell("sd", percent),
-        "seeds": _seeds,
-        "paper's ε": cell("epsilon_claimed", epsilon),
-        "formula ε": cell("epsilon_promised", epsilon),
-        "proven ε, add/remove": cell("epsilon_add_remove", at_most),
-        "proven ε, replace-one": cell("epsilon_replace_one", at_most),
-    }
-    return rows_table(rows, columns, left=3)
+TRAINING_CELLS: dict[str, Cell] = {
+    "network": cell("problem"),
+    "method": cell("label"),
+    "settings": lambda row: hyperparameters(row, TRAINING_SYMBOLS),
+    "published": cell("accuracy_paper", percent),
+    "ours": _accuracy,
+    "sd": cell("sd", percent),
+    "seeds": _seeds,
+    "paper's ε": cell("epsilon_claimed", epsilon),
+    "formula ε": cell("epsilon_promised", epsilon),
+    "proven ε, add/remove": cell("epsilon_add_remove", at_most),
+    "proven ε, replace-one": cell("epsilon_replace_one", at_most),
+}
 
 
 # Logistic regression on features: Tables 1 and 2 of ryffel2022
@@ -375,22 +343,17 @@ def _best_epoch(group: pd.DataFrame) -> float:
     return float(group[BEST].mean()) if BEST in group else math.nan
 
 
-def of_features(features: Mapping[str, Mapping[str, str]], name: str) -> Mapping[str, str]:
+def of_features(features: Features, name: str) -> Mapping[str, str]:
     """Return task, network and source of a set of features, as `heads_page` describes them."""
     return features.get(name, {"task": name, "network": name, "source": ""})
 
 
 def heads_page(
-    frame: pd.DataFrame,
-    *,
-    schedule: str,
-    published: Published,
-    features: Mapping[str, Mapping[str, str]],
-    title: str = "",
+    frame: pd.DataFrame, *, schedule: str, published: Published, features: Features, title: str = ""
 ) -> str:
     """Return a Markdown page with a table for each block of runs.
 
-    - `frame`, `schedule`, `published`: As for `heads_summary`.
+    - `schedule`, `published`: As for `heads_summary`.
     - `features`: Set of features -> {task, network, source}: the classification task, the network that computed the
       features, and the source of images and weights in words.
     """
@@ -402,17 +365,13 @@ def heads_page(
         of = of_features(features, name)
         lines.append(f"- {of['task']}: {of['network']}. {of['source']}".rstrip())
         here = frame.dataset.eq(name) & frame.schedule.eq(schedule)
-        lines += _assumed(frame.assumptions[here], indent="  ")
-    lines += ["", HEAD_NOTES.format(confidence=confidence or "95 %")]
-    lines += _failed(table)
-    for block, name in HEAD_BLOCKS.items():
-        rows = table[table.block.eq(block)]
-        if len(rows):
-            lines += ["", f"## {name}", "", *_heads_block(rows, features)]
-    return page(title, lines)
+        lines += _listed(frame.assumptions[here], f"  {ASSUMED}")
+    lines += ["", HEAD_NOTES.format(confidence=confidence or "95 %"), *_listed(table.violated, NOT_MET)]
+    sections = {name: _heads_block(rows, features) for name, rows in blocks(table, HEAD_BLOCKS).items()}
+    return page(title, lines, sections)
 
 
-def _heads_block(rows: pd.DataFrame, features: Mapping[str, Mapping[str, str]]) -> list[str]:
+def _heads_block(rows: pd.DataFrame, features: Features) -> list[str]:
     """Return the table of one block."""
     papers = {
         f"paper, {name}": cell(column, percent)
@@ -493,29 +452,15 @@ def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.Da
     for row, group in seed_summaries(frame, ["run", "problem", "method"]):
         paper = printed.get(row["run"], math.nan)
         rows.append({**group.iloc[0], **row, "paper_resnet18": paper, BEST: _best_epoch(group)})
-    columns = [
-        "run",
-        "problem",
-        "method",
-        "paper_resnet18",
-        *SCORES,
-        BEST,
-        *FINETUNE_PRICES,
-        *FINETUNE_SETTINGS,
-    ]
-    return sort_by(pd.DataFrame(rows)[[*columns, "violated"]], problem=[*TRAINED_PARTS])
+    scores = ["paper_resnet18", *SCORES, BEST]
+    columns = ["run", "problem", "method", *scores, *FINETUNE_PRICES, *FINETUNE_SETTINGS, "violated"]
+    return sort_by(pd.DataFrame(rows)[columns], problem=[*TRAINED_PARTS])
 
 
-def finetune_page(
-    frame: pd.DataFrame, *, published: Published, networks: Mapping[str, str], title: str = ""
-) -> str:
-    """Return a Markdown page with one table.
-
-    - `frame`, `published`: As for `finetune_summary`.
-    - `networks`: Problem -> name of its network on the page.
-    """
+def finetune_page(frame: pd.DataFrame, *, published: Published, networks: Names, title: str = "") -> str:
+    """Return a Markdown page with one table; `networks` has the name of the network of each problem."""
     summary = finetune_summary(frame, published=published)
-    notes = [FINETUNE_NOTES, *_assumed(frame.assumptions), *_failed(summary), ""]
+    notes = [FINETUNE_NOTES, *_listed(frame.assumptions, ASSUMED), *_listed(summary.violated, NOT_MET), ""]
     columns: dict[str, Cell] = {
         "trained": cell("problem", TRAINED_PARTS.__getitem__),
         "network": cell("problem", networks.__getitem__),
@@ -544,17 +489,8 @@ minibatches, which is at least as large. β grows with the square of the scale o
 (`conf/problem`)."""
 
 
-def ratios_page(
-    frame: pd.DataFrame,
-    *,
-    paper: Sequence[Mapping[str, Any]],
-    features: Mapping[str, Mapping[str, str]],
-    title: str = "",
-) -> str:
-    """Return a Markdown page with one table of the ratios of Theorem 4.2.
-
-    The arguments are those of `papers.claims.ryffel2022.growth_ratios`.
-    """
+def ratios_page(frame: pd.DataFrame, *, paper: Published, features: Features, title: str = "") -> str:
+    """Return a Markdown page with the ratios of Theorem 4.2 (see `papers.claims.ryffel2022.growth_ratios`)."""
     columns: dict[str, Cell] = {
         **{name: cell(name) for name in ("source", "task", "network")},
         "n": cell("records", "{:.0f}".format),
