@@ -29,7 +29,7 @@ def accuracy(runs: pd.DataFrame, method: str, epsilon: float) -> np.ndarray:
 
 @pytest.mark.slow
 def test_reads_every_repeat_off_in_ln_epsilon(table: pd.DataFrame, compare_runs: pd.DataFrame) -> None:
-    assert list(table.columns) == compare.COLUMNS
+    assert list(table.columns) == compare.CLASSES.columns
     here = table[table.dataset.eq("adult") & table.epsilon.eq(0.1)].set_index("method")
     ops, sgd = (accuracy(compare_runs, method, 0.1) for method in ("ops", "dp_sgd"))
     assert here.accuracy.ops == pytest.approx(ops.mean())

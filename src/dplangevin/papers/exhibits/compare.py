@@ -90,12 +90,12 @@ TARGETS = Scores(
     "constant_absolute_error",
     "always the training median",
 )
-COLUMNS = CLASSES.columns
 REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "not private"
 DIVERGED, UNPRICED = "diverged", "no proven ε"
-AXES = {"proven": ("a", "proven ε"), "promised": ("a", "promised ε")}  # axis -> article, name in texts
+AXES = {"proven": "proven ε", "promised": "promised ε"}
 FREE = "nonprivate"  # the fit that `heat` measures from
 POINTS = 100.0
+DARKEST = math.log1p(50)  # end of the colours of `heat`, on its logarithmic scale
 SIDE_BY_SIDE = 6  # data sets, up to which `heat` has its blocks beside each other
 HEAT = (
     "Numbers: points of accuracy below the fit without privacy. Under the name of a data set: that fit's accuracy. "
@@ -134,43 +134,33 @@ def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "pr
     """Compare methods at given values of epsilon, with one row for each data set, epsilon and method.
 
     Every repeat is interpolated linearly in ln epsilon between neighbouring budgets of the method. Repeats of
-    diverged chains (nan) are left out.
-
-    A method takes part in the comparison only if it has a budget and its budgets reach the epsilon. The best
-    method is the best of them by the main score, among those whose guarantee holds and whose chains have not
-    diverged. If there is no such method, none is the best and none is compared.
+    diverged chains (nan) are left out. Methods are compared if their budgets reach the epsilon. The best of them must
+    have a guarantee that holds and chains that did not diverge. Without such a method none is the best.
 
     - `runs`: Rows of an experiment and of `read.read_timings`, with one variant and one scaling for each method.
-    - `epsilons`: Each > 0.
-    - `axis`: {"proven", "promised"}. Whether `epsilons` are proven ε or promised ε.
-    - returns: Columns `Scores.columns`: - the scores, and the 95 % interval (low, high) of the main score; errors are
-      in units of the target; - reach: one of REACHED, BELOW, ABOVE, NOT_PRIVATE, DIVERGED and UNPRICED. If the
-      budgets end below the epsilon or begin above it, the scores are those at `epsilon_end`, the method's nearest
-      epsilon; - difference: paired difference of the main score to that of the best, with a plain 95 % Student
-      interval; - p_adjusted: p-value of the paired t-test, adjusted by Holm's method over all pairs of methods
-      compared on the data set at this epsilon; significant: p_adjusted <= 0.05; - violated: a condition of the
-      guarantee fails at one of the budgets used.
+    - `epsilons`: Each > 0; proven ε or promised ε, as `axis` (a key of AXES) says.
+    - returns: Columns `Scores.columns`. low, high: 95 % interval of the main score. reach: one of REACHED, BELOW,
+      ABOVE, NOT_PRIVATE, DIVERGED and UNPRICED; for BELOW and ABOVE the scores are those at `epsilon_end`, the
+      method's nearest epsilon. difference: paired, to the main score of the best, with a 95 % Student interval.
+      p_adjusted: p-value of the paired t-test, by Holm's method over all pairs of methods of the data set and epsilon.
     """
     trained, scores = runs[~runs.metric.eq("seconds")], scores_of(runs)
     seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
     rows = []
     for dataset, here in trained.groupby("dataset", sort=False):
         methods = {str(name): group for name, group in here.groupby("method", sort=False)}
-        curves = {
-            name: {
-                score: curve(group[group.metric.eq(metric)], axis) for score, metric in scores.metrics.items()
-            }
-            for name, group in methods.items()
-        }
+        curves = {name: _curves(group, axis, scores) for name, group in methods.items()}
         for epsilon in epsilons:
-            block = {
-                name: _one(group, curves[name], epsilon, axis, scores) for name, group in methods.items()
-            }
+            block = {n: _one(group, curves[n], epsilon, axis, scores) for n, group in methods.items()}
             _against_best([row for row in block.values() if row["reach"] == REACHED], scores)
             for name, row in block.items():
                 row |= {"dataset": dataset, "method": name, "seconds": seconds.get((dataset, name), np.nan)}
                 rows.append({"epsilon": epsilon, **row})
     return pd.DataFrame(rows).reindex(columns=scores.columns)
+
+
+def _curves(group: pd.DataFrame, axis: str, scores: Scores) -> dict[str, pd.DataFrame]:
+    return {name: curve(group[group.metric.eq(metric)], axis) for name, metric in scores.metrics.items()}
 
 
 def _one(
@@ -230,18 +220,14 @@ def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
 def page(
     runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
 ) -> str:
-    """Return a Markdown page: accuracy of all methods, then all scores for each of few data sets and epsilon.
-
-    - `runs`, `epsilons`: As for `at_epsilon`.
-    - `datasets`: Data set -> its name on the page.
-    """
+    """Return a Markdown page: accuracy of all methods, then all scores for each of few data sets and epsilon."""
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
-    lines = [_notes(runs), "", "## Accuracy", "", *_overview(table, datasets)]
+    sections = {"Accuracy": _overview(table, datasets)}
     for dataset, name in datasets.items() if len(datasets) <= SIDE_BY_SIDE else ():
         for epsilon in epsilons:
             block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
-            lines += ["", f"## {name}, proven ε = {number(epsilon)}", "", *_block(block)]
-    return tables.page(title, lines)
+            sections[f"{name}, proven ε = {number(epsilon)}"] = _block(block)
+    return tables.page(title, [_notes(runs)], sections)
 
 
 def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
@@ -250,11 +236,10 @@ def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
 
 
 def _notes(runs: pd.DataFrame) -> str:
+    private = runs[np.isfinite(runs.epsilon)]
+    deltas = " to ".join(map(short, sorted({private.delta.min(), private.delta.max()})))
     adjacency = relations(of_private(runs, "adjacency_proven"))
-    repeats = runs.seed[np.isfinite(runs.epsilon)].nunique()
-    deltas = runs.delta[np.isfinite(runs.epsilon)]
-    few = f"{short(deltas.min())} to {short(deltas.max())}" if deltas.nunique() > 1 else short(deltas.min())
-    return NOTES.format(adjacency=adjacency, delta=few, repeats=repeats)
+    return NOTES.format(adjacency=adjacency, delta=deltas, repeats=private.seed.nunique())
 
 
 def _overview(table: pd.DataFrame, datasets: Mapping[str, str]) -> list[str]:
@@ -313,10 +298,7 @@ def heat(
 ) -> Figure:
     """Draw how far methods are below the fit without privacy: a block for each epsilon, a column for each data set.
 
-    Methods on more data sets come first, then those that are nearer on average.
-
-    - `runs`, `epsilons`: As for `at_epsilon`; the runs have the method `FREE`.
-    - `datasets`: Data set -> its name, in the order of the columns.
+    Methods on more data sets come first, then those that are nearer on average. The runs have the method `FREE`.
     """
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
     free = table[table.method.eq(FREE)].groupby("dataset").accuracy.first()
@@ -333,12 +315,9 @@ def heat(
         axes = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True).ravel()
         for ax, epsilon in zip(axes, epsilons, strict=True):
             block = table[table.epsilon.eq(epsilon)]
-            values = block.pivot(index="method", columns="dataset", values="points").reindex(
-                index=names, columns=[*datasets]
-            )
-            ax.imshow(
-                np.log1p(values.clip(lower=0)), cmap="Blues", vmin=0, vmax=math.log1p(50), aspect="auto"
-            )
+            values = block.pivot(index="method", columns="dataset", values="points")
+            values = np.log1p(values.reindex(index=names, columns=[*datasets]).clip(lower=0))
+            ax.imshow(values, cmap="Blues", vmin=0, vmax=DARKEST, aspect="auto")
             row: Any
             for row in block.itertuples():
                 _cell(ax, row, [*datasets].index(row.dataset), names.index(row.method))
@@ -355,16 +334,11 @@ def heat(
 def _cell(ax: Axes, row: Any, x: int, y: int) -> None:
     """Write the points of one method, data set and epsilon into `heat`."""
     level = not (row.best or row.significant or np.isnan(row.difference))
-    text = (
-        f"{round(row.points, 1) + 0.0:.1f}".replace("-", "−")
-        + ("†" if row.violated else "")
-        + ("≈" if level else "")
-    )
-    dark = math.log1p(max(row.points, 0.0)) > 0.6 * math.log1p(50)
+    points = f"{round(row.points, 1) + 0.0:.1f}".replace("-", "−")
+    text = points + ("†" if row.violated else "") + ("≈" if level else "")
+    colour = "white" if math.log1p(max(row.points, 0.0)) > 0.6 * DARKEST else "black"
     weight = "bold" if row.best else "normal"
-    ax.text(
-        x, y, text, ha="center", va="center", fontsize=7, weight=weight, color="white" if dark else "black"
-    )
+    ax.text(x, y, text, ha="center", va="center", fontsize=7, weight=weight, color=colour)
     if row.best:
         ax.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, ec="#D55E00", lw=1.5))
 
@@ -381,10 +355,6 @@ def dot_plot(
 ) -> Figure:
     """Draw the main score of every method with its 95 % interval, in a grid of data sets and epsilons.
 
-    A panel shows only the methods that reach its epsilon.
-
-    - `runs`, `epsilons`, `axis`: As for `at_epsilon`.
-    - `datasets`: Data set -> its name in the panel titles.
     - `constant`: Scores of the best constant answer by repeat. Their mean is drawn as a line.
     - `table`: What `at_epsilon` returns for these arguments, if it is there already.
     """
@@ -394,7 +364,7 @@ def dot_plot(
     scores, names = scores_of(runs), table.method.unique()
     free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
     private = [m for m in names if m not in free]
-    _, word = AXES[axis]
+    majority: dict[str, Any] = {"color": MAJORITY_LOOK.colour, "ls": MAJORITY_LOOK.line}
     with style.settings():
         size = (3.1 * len(epsilons) + 2.0, (0.19 * len(private) + 0.6) * len(datasets) + 1.2)
         figure = Figure(figsize=size, layout="constrained")
@@ -404,16 +374,16 @@ def dot_plot(
                 block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
                 _draw(ax, block.set_index("method"), private, scores)
                 if constant is not None:
-                    ax.axvline(
-                        constant.mean(), color=MAJORITY_LOOK.colour, ls=MAJORITY_LOOK.line, lw=1.0, zorder=1
-                    )
-                ax.set_title(f"{name}, {word} = {number(epsilon)}", fontsize=8.5)
+                    ax.axvline(constant.mean(), **majority, lw=1.0, zorder=1)
+                ax.set_title(f"{name}, {AXES[axis]} = {number(epsilon)}", fontsize=8.5)
         for ax in axes[-1]:
             ax.set_xlabel(scores.label)
         axes[0][0].set_yticks(range(len(private)), [look(method).label for method in private])
         axes[0][0].set_ylim(max(len(private), 1) - 0.5, -0.5)
         text = "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %."
-        text += f" No dot: the method's budgets do not reach this {word} (the table says where they end)."
+        text += (
+            f" No dot: the method's budgets do not reach this {AXES[axis]} (the table says where they end)."
+        )
         handles: list[Line2D] = [style.entry(kind) for kind in KINDS.values()]
         handles += [style.entry(look(method), lw=1.0) for method in free]
         handles += [style.entry(MAJORITY_LOOK, lw=1.0, label=scores.answer)] if constant is not None else []
@@ -441,11 +411,7 @@ def sentences(
 ) -> list[str]:
     """Return one text for each epsilon that compares the methods in plain words.
 
-    Each text says which method is best and whether it beats a constant answer. It then names the methods that
-    cannot be distinguished from the best, those that are worse, and those that are not compared.
-
-    - `runs`, `axis`: As for `at_epsilon`, on one data set.
-    - `table`: What `at_epsilon` returns for them.
+    - `table`: What `at_epsilon` returns for `runs` (on one data set) and `axis`.
     - `constant`: Scores of the best constant answer by repeat.
     """
     return [
@@ -461,7 +427,7 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
     block = block.assign(**{name: block[name].astype(bool) for name in ("best", "violated", "significant")})
     private, reached = block[block.reach.ne(NOT_PRIVATE)], block[block.reach.eq(REACHED)]
     sure, hollow = reached[~reached.violated], reached[reached.violated]
-    text = f"At {' '.join(AXES[axis])} of {number(epsilon)}"
+    text = f"At a {AXES[axis]} of {number(epsilon)}"
     if not reached.best.any():
         texts = [f"{text} no method is compared."]
     else:
@@ -493,9 +459,8 @@ def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str
     if ends:
         texts.append(f"Not reached by {'; '.join(ends)}.")
     if len(hollow):
-        texts.append(
-            f"Shown but not trusted, since a condition of the theorem fails or chains diverged: {_names(hollow)}."
-        )
+        reason = "since a condition of the theorem fails or chains diverged"
+        texts.append(f"Shown but not trusted, {reason}: {_names(hollow)}.")
     without = private[private.reach.isin([DIVERGED, UNPRICED])]
     if len(without):
         texts.append(f"Without a result: {_names(without)}.")
