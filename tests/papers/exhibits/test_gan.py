@@ -58,7 +58,7 @@ def test_the_summary_has_a_row_for_every_learner_and_kind_of_labels(rows: pd.Dat
 
 
 def test_the_figure_has_a_panel_for_each_kind_of_labels(rows: pd.DataFrame) -> None:
-    figure = networks.training(rows, published=PUBLISHED, networks=PROBLEMS, title="t")
+    figure = networks.training(rows, published=PUBLISHED, networks=PROBLEMS, chance=0.1, title="t")
     assert [ax.get_title() for ax in figure.axes] == ["Private", "Public"]
     for ax, lift in zip(figure.axes, (0.0, 0.5), strict=True):
         points = {

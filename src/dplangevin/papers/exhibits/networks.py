@@ -19,6 +19,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
 from dplangevin.papers.claims import ryffel2022, words
 from dplangevin.papers.exhibits import style, tables
+from dplangevin.papers.exhibits.privacy import PRICES
 from dplangevin.papers.exhibits.style import GREY, Look, entry, hollow_entries, lay_out, look, markers
 from dplangevin.papers.exhibits.tables import Features, Names, Published
 from dplangevin.papers.statistics import matches, seed_summaries
@@ -179,7 +180,7 @@ def printed_and_ours(
 
 
 def _dumbbell(ax: Axes, y: int, rows: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-    """Draw one row of `printed_and_ours`: star, points with intervals, and differences at the right."""
+    """Draw star, points with intervals, and differences at the right."""
     printed = float(rows.accuracy_paper.iloc[0])
     ends = pd.concat([rows.accuracy, rows.accuracy_paper]).clip(*LOGIT)
     ax.hlines(y, ends.min(), ends.max(), color="#BBBBBB", lw=2.0, zorder=1)
@@ -192,11 +193,9 @@ def _dumbbell(ax: Axes, y: int, rows: pd.DataFrame, looks: Mapping[str, Look]) -
             face = "white" if row.violated else of.colour
             ax.plot(x, y, **(of.shape | {"ms": 6.5}), mfc=face, zorder=4)
             gap = round(100 * (row.accuracy - printed), 1)
-            words = f"{gap:+.1f}".replace("-", "−") if gap else "0.0"
-            at = (GAP_LEFT + GAP_WIDTH * column, 0)
-            ax.annotate(
-                words, (1, y), at, xycoords=("axes fraction", "data"), va="center", color=of.colour, **GAP_AT
-            )
+            points = f"{gap:+.1f}".replace("-", "−") if gap else "0.0"
+            at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center", "color": of.colour}
+            ax.annotate(points, (1, y), (GAP_LEFT + GAP_WIDTH * column, 0), **at, **GAP_AT)
 
 
 def _dumbbell_label(row: pd.Series) -> str:
@@ -342,9 +341,7 @@ def reliability(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], tit
         figure = Figure(figsize=(3.3 * len(groups) + 0.8, 5.6), layout="constrained")
         axes = figure.subplots(2, len(groups), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 1))
         for (_, rows), top, bottom in zip(groups, axes[0], axes[1], strict=True):
-            _diagram(top, rows)
-            _shares(bottom, rows)
-            bottom.set_xlabel("confidence")
+            _diagram(top, bottom, rows)
         axes[0][0].set_ylabel("accuracy")
         axes[1][0].set_ylabel("share")
         handles = [entry(of, ms=4.5) for of in PREDICTORS.values()]
@@ -353,27 +350,21 @@ def reliability(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], tit
         return lay_out(figure, title, text, handles)
 
 
-def _diagram(ax: Axes, rows: pd.DataFrame) -> None:
-    ax.plot([0, 1], [0, 1], color=style.GREY, ls=":", lw=1.0, zorder=1)
-    lines = [rows.title.iloc[0]]
-    for predictor, of in PREDICTORS.items():
+def _diagram(top: Axes, bottom: Axes, rows: pd.DataFrame) -> None:
+    """Draw the diagram, and the shares of the two predictors as bars side by side within each bin."""
+    top.plot([0, 1], [0, 1], color=style.GREY, ls=":", lw=1.0, zorder=1)
+    lines, width = [rows.title.iloc[0]], 1 / BINS
+    for i, (predictor, of) in enumerate(PREDICTORS.items()):
         bins = rows[rows.predictor.eq(predictor)]
         if bins.empty:
             continue
         drawn = bins[bins["count"].ge(LEAST)]
-        ax.plot(drawn.confidence, drawn.accuracy, **(of.shape | {"ms": 4.0}), zorder=3)
+        top.plot(drawn.confidence, drawn.accuracy, **(of.shape | {"ms": 4.0}), zorder=3)
+        bottom.bar((bins.bin - 0.75 + 0.5 * i) * width, bins.share, width=0.46 * width, color=of.colour)
         lines.append(f"{of.label}: ECE {bins.ece.iloc[0]:.4f}, log loss {bins.log_loss.iloc[0]:.3f}")
-    ax.set_title("\n".join(lines), fontsize=8)
-    ax.set(xlim=(0, 1), ylim=(0, 1.02))
-
-
-def _shares(ax: Axes, rows: pd.DataFrame) -> None:
-    """Draw the shares of the two predictors as bars side by side within each bin."""
-    width = 1 / BINS
-    for i, (predictor, of) in enumerate(PREDICTORS.items()):
-        bins = rows[rows.predictor.eq(predictor)]
-        ax.bar((bins.bin - 0.75 + 0.5 * i) * width, bins.share, width=0.46 * width, color=of.colour)
-    ax.set_yscale("log")
+    top.set_title("\n".join(lines), fontsize=8)
+    top.set(xlim=(0, 1), ylim=(0, 1.02))
+    bottom.set(yscale="log", xlabel="confidence")
 
 
 # Training of backbones
@@ -413,12 +404,8 @@ EPSILON_ENDS = (1e-2, 1e4)  # largest possible range of the axis
 CLAIMED = Look("promised ε", style.PRICE_COLOURS["claimed"], "", "--")
 EPSILONS = {
     "epsilon_attack": Look("attack ε (lower bound)", style.PRICE_COLOURS["attack"], ">", "", 6.0),
-    "epsilon_add_remove": Look(
-        "proven ε (upper bound), add/remove", style.PRICE_COLOURS["add_remove"], "<", "", 5.5
-    ),
-    "epsilon_proven": Look(
-        "proven ε (upper bound), replace-one", style.PRICE_COLOURS["replace_one"], "o", "", 6.0
-    ),
+    "epsilon_add_remove": PRICES["epsilon_add_remove"],
+    "epsilon_proven": PRICES["epsilon_replace_one"]._replace(size=6.0),
 }
 SPAN_ENDS = {"epsilon_attack": (-6, "right"), "epsilon_proven": (6, "left")}  # offset in points, alignment
 PAPER_ACCURACIES = {

@@ -197,9 +197,8 @@ def last_iterate(table: pd.DataFrame, *, panels: Mapping[str, str], title: str =
     width = max(len(panels), len(others))
     with style.settings():
         figure = Figure(figsize=(3.5 * width, 7.4), layout="constrained")
-        top, bottom = figure.subplots(
-            2, width, squeeze=False, sharex=True, sharey=True, height_ratios=(1.5, 1)
-        )
+        shared: dict[str, Any] = {"sharex": True, "sharey": True}
+        top, bottom = figure.subplots(2, width, squeeze=False, height_ratios=(1.5, 1), **shared)
         drawn = [(ax, name, published[name].batch) for ax, name in zip(top, panels, strict=False)]
         drawn += [(ax, first, batch) for ax, batch in zip(bottom, others, strict=False)]
         for ax, name, batch in drawn:

@@ -83,7 +83,6 @@ def _interval(row: pd.Series) -> str:
     return f"{percent(row.low)} to {percent(row.high)}"
 
 
-BEST_EPOCH = "best epoch"
 OURS: dict[str, Cell] = {"ours": _accuracy, "95 % interval": _interval, "seeds": cell("seeds")}
 
 
@@ -264,7 +263,6 @@ NOISE = {
     "tight": "proven ε = 1",
     "": "",
 }
-PAPER_NETWORKS = {"paper_resnet18": "ResNet-18", "paper_alexnet": "AlexNet"}
 HEAD_INTRODUCTION = """\
 A network that was trained on public images computes features. Logistic regression on them has a {schedule}. DP-Langevin
 (the paper calls it DP-SGLD) stands beside DP-SGD and beside training without privacy. Compare accuracies only between
@@ -354,8 +352,7 @@ def heads_page(
     """Return a Markdown page with a table for each block of runs.
 
     - `schedule`, `published`: As for `heads_summary`.
-    - `features`: Set of features -> {task, network, source}: the classification task, the network that computed the
-      features, and the source of images and weights in words.
+    - `features`: Set of features -> {task, network, source}, where `source` is that of images and weights, in words.
     """
     table = heads_summary(frame, schedule=schedule, published=published)
     steps = {"constant": "constant step size", "decreasing": "decreasing step size"}[schedule]
@@ -373,40 +370,32 @@ def heads_page(
 
 def _heads_block(rows: pd.DataFrame, features: Features) -> list[str]:
     """Return the table of one block."""
-    papers = {
-        f"paper, {name}": cell(column, percent)
-        for column, name in PAPER_NETWORKS.items()
-        if column in rows and rows[column].notna().any()
-    }
     columns: dict[str, Cell] = {
         "task": lambda row: of_features(features, row.dataset)["task"],
         "network": lambda row: of_features(features, row.dataset)["network"],
-        "method": _features_method,
+        "method": cell("method", _features_method),
         "noise": cell("calibration", NOISE.__getitem__),
-        "settings": _head_settings,
-        **papers,
-        **({BEST_EPOCH: cell(BEST, percent)} if rows[BEST].notna().any() else {}),
-        **OURS,
-        **_prices(HEAD_PRICES),
+        "settings": lambda row: hyperparameters(row, HEAD_SYMBOLS),
+        **_accuracies_and_prices(rows, HEAD_PRICES),
     }
     return rows_table(rows, columns, left=5)
 
 
-def _features_method(row: pd.Series) -> str:
-    return look(row.method, "features").label
+def _features_method(method: str) -> str:
+    return look(method, "features").label
 
 
-def _head_settings(row: pd.Series) -> str:
-    return hyperparameters(row, HEAD_SYMBOLS)
-
-
-def _prices(columns: Mapping[str, str]) -> dict[str, Cell]:
-    """Return the columns of δ and prices, which are empty for a run without privacy."""
+def _accuracies_and_prices(rows: pd.DataFrame, prices: Names) -> dict[str, Cell]:
+    """Return the columns of accuracies, δ and prices; the latter are empty for a run without privacy."""
 
     def private(column: str, text: Callable[[float], str]) -> Cell:
         return lambda row: "" if row.method == "sgd" else text(row[column])
 
-    return {"δ": private("delta", number), **{name: private(key, epsilon) for key, name in columns.items()}}
+    others = {"paper_resnet18": "paper, ResNet-18", "paper_alexnet": "paper, AlexNet", BEST: "best epoch"}
+    known = [column for column in others if column in rows and rows[column].notna().any()]
+    columns = {others[column]: cell(column, percent) for column in known} | OURS
+    columns["δ"] = private("delta", number)
+    return columns | {name: private(column, epsilon) for column, name in prices.items()}
 
 
 # The last block is trained too: Table 3 of ryffel2022
@@ -417,15 +406,8 @@ FINETUNE_PRICES = {
     "epsilon_add_remove": "proven ε, add/remove",
 }
 FINETUNE_SETTINGS = [
-    "delta",
-    "step_size",
-    "clip",
-    "noise_multiplier",
-    "batch",
-    "epochs",
-    "steps",
-    "parameters",
-]
+    "delta", "step_size", "clip", "noise_multiplier", "batch", "epochs", "steps", "parameters",
+]  # fmt: skip
 TRAINED_PARTS = {
     "head_resnet18": "The head alone",
     "fourth_stage": "Fourth stage and head",
@@ -442,11 +424,7 @@ chose its step and clip on held-out images."""
 
 
 def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.DataFrame:
-    """Return one row for each run, with accuracy and its 95 % interval over seeds, prices and settings.
-
-    - `frame`: Rows of `read.read_seeds`.
-    - `published`: Printed accuracies {run, accuracy}.
-    """
+    """Return one row for each run of `read.read_seeds`; `published` has printed accuracies {run, accuracy}."""
     printed = {entry["run"]: entry["accuracy"] for entry in published}
     rows = []
     for row, group in seed_summaries(frame, ["run", "problem", "method"]):
@@ -464,13 +442,10 @@ def finetune_page(frame: pd.DataFrame, *, published: Published, networks: Names,
     columns: dict[str, Cell] = {
         "trained": cell("problem", TRAINED_PARTS.__getitem__),
         "network": cell("problem", networks.__getitem__),
-        "method": _features_method,
-        "settings": _head_settings,
+        "method": cell("method", _features_method),
+        "settings": lambda row: hyperparameters(row, HEAD_SYMBOLS),
         "parameters": cell("parameters", "{:.0f}".format),
-        "paper, ResNet-18": cell("paper_resnet18", percent),
-        BEST_EPOCH: cell(BEST, percent),
-        **OURS,
-        **_prices(FINETUNE_PRICES),
+        **_accuracies_and_prices(summary, FINETUNE_PRICES),
     }
     return page(title, [*notes, *rows_table(summary, columns, left=4)])
 
