@@ -316,8 +316,8 @@ def heat(
         for ax, epsilon in zip(axes, epsilons, strict=True):
             block = table[table.epsilon.eq(epsilon)]
             values = block.pivot(index="method", columns="dataset", values="points")
-            values = np.log1p(values.reindex(index=names, columns=[*datasets]).clip(lower=0))
-            ax.imshow(values, cmap="Blues", vmin=0, vmax=DARKEST, aspect="auto")
+            values = values.reindex(index=names, columns=[*datasets]).clip(lower=0)
+            ax.imshow(np.log1p(values), cmap="Blues", vmin=0, vmax=DARKEST, aspect="auto")
             row: Any
             for row in block.itertuples():
                 _cell(ax, row, [*datasets].index(row.dataset), names.index(row.method))

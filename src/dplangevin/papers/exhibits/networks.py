@@ -497,8 +497,8 @@ def _rows_with_epsilons(panels: Sequence[Panel], title: str, text: str) -> Figur
             right.set_xlim(limits)
             right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
             right.xaxis.set_minor_formatter(NullFormatter())
-        axes[-1][0].set_xlabel("test accuracy (%)")
-        axes[-1][1].set_xlabel("privacy loss ε (log scale)")
+        left.set_xlabel("test accuracy (%)")
+        right.set_xlabel("privacy loss ε (log scale)")
         handles = [entry(of, mfc="none") for of in papers.values()]
         handles += [entry(BEST)] if _finite(table, tables.BEST).size else []
         handles += [entry(of) for of in prices.values()]
@@ -535,7 +535,7 @@ def _accuracies(ax: Axes, table: pd.DataFrame, papers: Mapping[str, Look]) -> No
         ax.hlines(row.y, 100 * row.low, 100 * row.high, color=of.colour, lw=2.0, zorder=2)
         face = "white" if row.violated else of.colour
         ax.plot(100 * row.accuracy, row.y, **(of.shape | {"ls": "", "ms": 6}), mfc=face, zorder=3)
-        ax.plot(100 * row.get("accuracy_best_epoch", math.nan), row.y, **BEST.shape, mew=1.8, zorder=4)
+        ax.plot(100 * row.get(tables.BEST, math.nan), row.y, **BEST.shape, mew=1.8, zorder=4)
         for column, of in papers.items():
             ax.plot(100 * row[column], row.y, **of.shape, mfc="none", zorder=4)
 
