@@ -1,11 +1,8 @@
 """Figures of accuracy on convex problems, against epsilon and against hyperparameters.
 
 All functions are pure functions of a frame of runs (`read.read_runs`) and of settings from `conf/exhibit`.
-Every point is a mean over repeats with a 95 % Student interval.
-
-The x axis is logarithmic in epsilon. The axis along the top shows ln epsilon, which the papers use. By
-default epsilon is the promised ε (column `epsilon`, the budget of the run). With `proven=True` it is the
-proven ε (column `epsilon_proven`, the smallest that our accountants prove).
+Every point is a mean over repeats with a 95 % Student interval. The x axis is logarithmic in epsilon: the promised ε
+(the budget of the run), or the proven ε if `proven`. The axis along the top shows ln epsilon, which the papers use.
 """
 
 from __future__ import annotations
@@ -19,14 +16,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import style
 from dplangevin.papers.exhibits.style import entry, hollow_entries, lay_out, look
-from dplangevin.papers.statistics import compare, difference, summary, trusted, variant_settings
+from dplangevin.papers.statistics import compare, difference, matches, summary, trusted, variant_settings
 from dplangevin.text import number, numbers, span
 
 REFERENCES = ("nonprivate", "sgld", "majority")
@@ -49,34 +45,27 @@ def over_epsilon(
     title: str = "",
     proven: bool = False,
 ) -> Figure:
-    """Draw test accuracy against epsilon.
+    """Draw test accuracy against epsilon, and the reference methods in `runs` as horizontal lines.
 
-    The reference methods in `runs` (non-private, SGLD without privacy, majority class) are horizontal lines.
-
-    - `runs`: Rows of `read.read_runs`.
-    - `methods`: Methods to draw, in the order of the legend.
-    - `panels`: Data set -> title of its panel. None draws the only data set of `runs` in one panel.
-    - `panel_setting`: Setting in the column `variant`. `panels` then maps its values instead of data sets, and has
-      the same axes.
-    - `curve_setting`: Setting in the column `variant`. `methods` are then "<method>:<value of the setting>".
-    - `scaling`: Draw only runs with this scaling of the rows. "" draws all.
-    - `note`: Last line of the caption.
-    - `proven`: Use the proven ε for the x axis instead of the promised ε.
+    `panels` maps data sets to titles; None draws the only data set. With `panel_setting`, a setting in the column
+    `variant`, it maps the values of that setting, and all panels have the same axes. With `curve_setting`, which is
+    such a setting or "run", `methods` are "<method>:<value>". A `scaling` draws only its runs.
     """
     if scaling:
         runs = runs[runs.scaling.eq(scaling)]
     if panel_setting:
         runs = runs.assign(dataset=_values(runs, panel_setting))
     if curve_setting:
-        runs = runs.assign(method=runs.method + ":" + _values(runs, curve_setting))
+        values = runs.run if curve_setting == "run" else _values(runs, curve_setting)
+        runs = runs.assign(method=runs.method + ":" + values)
     if panel_setting or curve_setting:
         runs = runs.assign(variant="")
     if panels is None:
         panels = {_one_dataset(runs): ""}
     table = require(summary(runs), methods)
     drawn = [(name, table[table.dataset.eq(dataset)], methods) for dataset, name in panels.items()]
-    figure = Figure(figsize=(7.2 if len(panels) == 1 else 10.5, 4.3), layout="constrained")
-    return _draw(figure, runs, drawn, title, proven, note, shared=bool(panel_setting))
+    size = (7.2 if len(panels) == 1 else 10.5, 4.3)
+    return _draw(runs, drawn, size, title, note, proven, shared=bool(panel_setting))
 
 
 def against_baseline(
@@ -89,23 +78,17 @@ def against_baseline(
     title: str = "",
     proven: bool = False,
 ) -> Figure:
-    """Draw test accuracy against epsilon on one data set, with one panel for each group of methods.
+    """Draw test accuracy against epsilon on one data set, with a panel for each title and group of methods.
 
-    Bars, and the bands of the references, are one standard deviation over repeats, as li2019 reports them.
-    The other arguments and errors are those of `over_epsilon`.
-
-    - `panels`: Panel title -> methods in the panel.
-    - `mark`: Promised ε of a vertical line, > 0. An axis of proven ε has the line at the same value.
-    - `mark_label`: Legend entry of that line.
-    - `note`: Last line of the caption.
+    Bars, and the bands of the references, are one standard deviation over repeats, as li2019 reports them. A vertical
+    line marks the ε `mark`, on the axis of promised ε and on that of proven ε.
     """
     _one_dataset(runs)
     table = require(summary(runs), [method for group in panels.values() for method in group])
     table = table.assign(low=table["mean"] - table.sd, high=table["mean"] + table.sd)
-    figure = Figure(figsize=(10.5, 4.9), layout="constrained")
     drawn = [(name, table, group) for name, group in panels.items()]
     spread = "standard deviation (not an interval)"
-    return _draw(figure, runs, drawn, title, proven, note, spread, (mark, mark_label), shared=True)
+    return _draw(runs, drawn, (10.5, 4.9), title, note, proven, True, spread, (mark, mark_label))
 
 
 def _values(runs: pd.DataFrame, setting: str) -> pd.Series:
@@ -121,15 +104,15 @@ def _one_dataset(runs: pd.DataFrame) -> str:
 
 
 def _draw(
-    figure: Figure,
     runs: pd.DataFrame,
     panels: Sequence[tuple[str, pd.DataFrame, Sequence[str]]],
+    size: tuple[float, float],
     title: str,
-    proven: bool,
     note: str,
+    proven: bool,
+    shared: bool,
     spread: str = "95 % t-interval",
     mark: tuple[float, str] | None = None,
-    shared: bool = False,
 ) -> Figure:
     """Return the figure with a panel for each title, summary and methods; `mark` is an ε and its label.
 
@@ -138,6 +121,7 @@ def _draw(
     x = "ln_epsilon_proven" if proven else "ln_epsilon"
     methods = list(dict.fromkeys(method for _, _, group in panels for method in group))
     with style.settings():
+        figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(1, len(panels), squeeze=False, sharex=shared, sharey=shared)[0]
         for ax, (name, table, group) in zip(axes, panels, strict=True):
             _curves(ax, table, group, x)
@@ -168,10 +152,7 @@ def _neighbours(runs: pd.DataFrame, method: str) -> str:
 
 
 def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
-    """Draw the summary `table` of one data set against the column `x` (ln_epsilon or ln_epsilon_proven).
-
-    Each method has narrower bars than the method before it, so that bars at the same x stay visible.
-    """
+    """Draw a summary of one data set; bars are narrower for each next method, so that all stay visible."""
     for i, method in enumerate(methods):
         rows = table[table.method.eq(method) & np.isfinite(table[x]) & table["mean"].notna()].sort_values(x)
         if rows[["variant", "scaling"]].drop_duplicates().shape[0] > 1:
@@ -210,27 +191,22 @@ CLIP_SHIFT = 0.06  # between methods in ln(clip), so that their intervals do not
 
 
 def clipping(
-    runs: pd.DataFrame,
-    *,
-    methods: Sequence[str],
-    scalings: Mapping[str, str],
-    title: str = "",
+    runs: pd.DataFrame, *, methods: Sequence[str], scalings: Mapping[str, str], title: str = ""
 ) -> Figure:
-    """Draw test accuracy against the clip norm, as a grid of scalings (rows) and budgets (columns).
+    """Draw test accuracy against the clip norm, as a grid of scalings (rows) and promised ε (columns).
 
-    A budget is a promised ε. There is one curve for each method (colour) and each adjacency that the budget
-    is meant for (line style). SGLD without privacy and the majority class are horizontal lines.
-
-    - `runs`: Rows of `read.read_runs` on one data set. Variants of the methods are "clip=...;adjacency=...".
-    - `scalings`: Scaling -> description of what it does.
+    There is one curve for each method (colour) and each adjacency that the budget is meant for (line style). Variants
+    of the methods are "clip=...;adjacency=...". `scalings` maps a scaling to what it does.
     """
-    table = _with_clips(runs, methods)
+    table = require(summary(runs[runs.method.isin(methods)]), methods)
+    if not table.variant.str.contains("clip=.*adjacency=|adjacency=.*clip=").all():
+        raise ValueError(f"variants must name clip and adjacency: {sorted(set(table.variant))}")
+    table = table.assign(clip=_values(table, "clip").astype(float), adjacency=_values(table, "adjacency"))
     references = summary(runs)
     references = references[references.method.isin(CLIPPED_REFERENCES)]
     budgets = sorted(table.epsilon.unique())
     with style.settings():
-        size = (2.7 * len(budgets) + 0.8, 2.1 * len(scalings) + 1.2)
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=(2.7 * len(budgets) + 0.8, 2.1 * len(scalings) + 1.2), layout="constrained")
         axes = figure.subplots(len(scalings), len(budgets), squeeze=False, sharex=True, sharey="row")
         for row, (scaling, name) in zip(axes, scalings.items(), strict=True):
             for ax, epsilon in zip(row, budgets, strict=True):
@@ -247,23 +223,15 @@ def clipping(
         axes[0][0].set_xticks(values, [number(clip) for clip in values])
         axes[0][0].xaxis.set_minor_locator(NullLocator())
         handles = [entry(look(method), ls="-", ms=4) for method in methods]
-        for adjacency, (line, name) in ADJACENCIES.items():
-            if table.adjacency.eq(adjacency).any():
-                label = f"budget for {name} neighbours"
-                handles.append(Line2D([], [], color="#777777", ls=line, label=label))
-        present = [method for method in CLIPPED_REFERENCES if references.method.eq(method).any()]
-        handles += [entry(look(method)) for method in present]
-        text = f"Mean and 95 % t-interval over {numbers(table.repeats)} repeats, δ = {numbers(runs.delta)}."
-        text += " The budget is the promised ε."
+        handles += [
+            Line2D([], [], color="#777777", ls=line, label=f"budget for {name} neighbours")
+            for adjacency, (line, name) in ADJACENCIES.items()
+            if table.adjacency.eq(adjacency).any()
+        ]
+        handles += [entry(look(name)) for name in CLIPPED_REFERENCES if references.method.eq(name).any()]
+        text = f"Mean and 95 % t-interval over {numbers(table.repeats)} repeats, δ = {numbers(runs.delta)}. "
+        text += "The budget is the promised ε."
         return lay_out(figure, title, text, [*handles, *hollow_entries(table.violated)])
-
-
-def _with_clips(runs: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
-    """Return the summary of `methods`, with columns clip and adjacency taken from the variants."""
-    table = require(summary(runs[runs.method.isin(methods)]), methods)
-    if not table.variant.str.contains("clip=.*adjacency=|adjacency=.*clip=").all():
-        raise ValueError(f"variants must name clip and adjacency: {sorted(set(table.variant))}")
-    return table.assign(clip=_values(table, "clip").astype(float), adjacency=_values(table, "adjacency"))
 
 
 def _over_clip(ax: Axes, panel: pd.DataFrame, methods: Sequence[str]) -> None:
@@ -281,6 +249,7 @@ GAP_COLOURS = LinearSegmentedColormap.from_list(
     "objpert to ops", [look("objpert").colour, "#FFFFFF", look("ops").colour]
 )
 UNTRUSTED = "#BBBBBB"
+KEYS = ["dataset", "method", "variant", "scaling", "epsilon"]
 MAP_LABELS = (
     "radius of OPS's ball; ObjPert is at its best ridge",
     "ridge of ObjPert; OPS is at its best radius",
@@ -302,16 +271,12 @@ def sensitivity(
 ) -> Figure:
     """Draw the accuracy of OPS minus that of ObjPert as heat maps, with one column of maps for each budget.
 
-    The rows of a map are data set, row scaling and bound of OPS. The upper maps have one column for each
-    radius of OPS, against ObjPert at its best ridge. The lower maps have one column for each ridge of ObjPert,
-    against OPS at its best radius. Their last column is ObjPert for the other neighbours, at its best ridge.
+    The rows of a map are data set, row scaling and bound of OPS. The upper maps have one column for each radius of OPS,
+    against ObjPert at its best ridge. The lower maps have one column for each ridge of ObjPert, against OPS at its best
+    radius; their last column is ObjPert for the neighbours other than `adjacency`, at its best ridge. Settings that are
+    not trusted (`papers.statistics.trusted`) are never the best, and their cells are grey.
 
-    Settings that are not trusted (`papers.statistics.trusted`) are never the best, and their cells are grey.
-
-    - `runs`: Rows of `read.read_runs`. Variants are "bound=...;radius=..." for OPS and "ridge=..." for ObjPert.
-    - `bounds`: Bounds of OPS to draw.
-    - `datasets`: Data set -> its name in the figure.
-    - `adjacency`: "replace_one" or "add_remove".
+    Variants are "bound=...;radius=..." for OPS and "ridge=..." for ObjPert. `datasets` maps data sets to their names.
     """
     settings = _with_radii_and_ridges(runs, bounds)
     table = settings[trusted(settings, "mean")]
@@ -324,6 +289,7 @@ def sensitivity(
         for scaling in sorted(settings[settings.dataset.eq(dataset)].scaling.unique(), reverse=True)
         for bound in bounds
     ]
+    labels = [f"{datasets[dataset]}, {scaling} rows, {bound} bound" for dataset, scaling, bound in rows]
     others = [other for other in settings.adjacency.unique() if other != adjacency]
     upper = [f"D = {number(radius)}" for radius in radii]
     lower = [number(ridge) for ridge in ridges] + [f"best,\n{other.replace('_', '/')}" for other in others]
@@ -331,7 +297,6 @@ def sensitivity(
         size = (1.6 + 0.37 * len(budgets) * max(len(radii), len(lower)) + 2.0, 2.6 + 0.5 * len(rows))
         figure = Figure(figsize=size, layout="constrained")
         maps = figure.subplots(2, len(budgets), squeeze=False, sharey=True)
-        image = None
         for (top, bottom), epsilon in zip(maps.T, budgets, strict=True):
             here = table[table.epsilon.eq(epsilon)]
             ops, objpert = here[here.method.eq("ops")], here[here.ridge.notna()]
@@ -339,19 +304,15 @@ def sensitivity(
             by_radius = [(ops[ops.radius.eq(radius)], mine) for radius in radii]
             by_ridge = [(ops, mine[mine.ridge.eq(ridge)]) for ridge in ridges]
             by_ridge += [(ops, objpert[objpert.adjacency.eq(other)]) for other in others]
-            labels = [
-                f"{datasets[dataset]}, {scaling} rows, {bound} bound" for dataset, scaling, bound in rows
-            ]
-            image = _heat_map(top, _gaps(runs, rows, by_radius), upper, labels)
+            _heat_map(top, _gaps(runs, rows, by_radius), upper, labels)
             _heat_map(bottom, _gaps(runs, rows, by_ridge), lower, labels)
             top.set_title(f"ε = {number(epsilon)}")
         for line, words in zip(maps, MAP_LABELS, strict=True):
             line[len(budgets) // 2].set_xlabel(words)
-        if image is not None:
-            bar = figure.colorbar(image, ax=maps, extend="both", shrink=0.5, aspect=30)
-            bar.set_label("orange: ObjPert is more accurate; blue: OPS is (points)")
-        neighbours = relations(adjacency)
-        text = f"Neighbours of both methods: {neighbours}. Means over {span(settings.repeats)} repeats."
+        bar = figure.colorbar(maps[0, 0].images[0], ax=maps, extend="both", shrink=0.5, aspect=30)
+        bar.set_label("orange: ObjPert is more accurate; blue: OPS is (points)")
+        text = f"Neighbours of both methods: {relations(adjacency)}. "
+        text += f"Means over {span(settings.repeats)} repeats."
         return lay_out(figure, title, text + SENSITIVITY_NOTE, [])
 
 
@@ -370,25 +331,18 @@ def _gaps(
             first = ops[ops.dataset.eq(dataset) & ops.scaling.eq(scaling) & ops.bound.eq(bound)]
             second = objpert[objpert.dataset.eq(dataset) & objpert.scaling.eq(scaling)]
             if len(first) and len(second):
-                best = [runs[_of(runs, each.nlargest(1, "mean").iloc[0])] for each in (first, second)]
-                compared = compare(difference(best[0], best[1], "promised"))
+                best = [each.nlargest(1, "mean").iloc[0][KEYS].to_dict() for each in (first, second)]
+                accuracies = [runs[matches(runs, {"metric": "accuracy", **keys})] for keys in best]
+                compared = compare(difference(accuracies[0], accuracies[1], "promised"))
                 gaps[y, x] = 100 * compared.interval.mean, bool(compared.above or compared.below)
     return gaps
 
 
-def _of(runs: pd.DataFrame, row: pd.Series) -> pd.Series:
-    """Return a mask of the accuracies that a row of a summary is the mean of."""
-    here = runs.metric.eq("accuracy")
-    for column in ("dataset", "method", "variant", "scaling", "epsilon"):
-        here &= runs[column].eq(row[column])
-    return here
-
-
-def _heat_map(ax: Axes, gaps: np.ndarray, columns: Sequence[str], rows: Sequence[str]) -> AxesImage:
+def _heat_map(ax: Axes, gaps: np.ndarray, columns: Sequence[str], rows: Sequence[str]) -> None:
     """Draw the array of `_gaps` as a heat map with a number in each cell, which is bold if significant."""
     ax.set_facecolor(UNTRUSTED)
     colours: dict[str, Any] = {"cmap": GAP_COLOURS, "vmin": -GAP_LIMIT, "vmax": GAP_LIMIT}
-    image = ax.imshow(gaps[..., 0], aspect="auto", interpolation="nearest", **colours)
+    ax.imshow(gaps[..., 0], aspect="auto", interpolation="nearest", **colours)
     for y, x in zip(*np.nonzero(np.isfinite(gaps[..., 0])), strict=True):
         gap, sure = gaps[y, x]
         colour = "#FFFFFF" if abs(gap) > 0.8 * GAP_LIMIT else "#000000" if sure else "#555555"
@@ -398,18 +352,17 @@ def _heat_map(ax: Axes, gaps: np.ndarray, columns: Sequence[str], rows: Sequence
     ax.set_xticks(range(len(columns)), list(columns), fontsize=7)
     ax.set_yticks(range(len(rows)), list(rows))
     ax.grid(visible=False)
-    return image
 
 
 def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.DataFrame:
     """Return the summary of the private runs with columns radius, ridge, bound and adjacency."""
     table = summary(runs)
-    settings = [variant_settings(variant) for variant in table.variant]
-    for key in ("radius", "ridge"):
-        table[key] = [float(s.get(key, "nan")) for s in settings]
-    table["bound"] = [s.get("bound", "") for s in settings]
-    adjacency = runs.drop_duplicates(["method", "variant"]).set_index(["method", "variant"]).adjacency
-    table["adjacency"] = adjacency.loc[list(zip(table.method, table.variant, strict=True))].to_numpy()
+    settings = pd.DataFrame(map(variant_settings, table.variant)).reindex(
+        columns=["radius", "ridge", "bound"]
+    )
+    table = table.join(settings.astype({"radius": float, "ridge": float}))
+    adjacency = runs[["method", "variant", "adjacency"]].drop_duplicates(["method", "variant"])
+    table = table.merge(adjacency, how="left", on=["method", "variant"])
     drawn = (table.method.eq("ops") & table.bound.isin(bounds) & table.radius.notna()) | table.ridge.notna()
     table = table[drawn & np.isfinite(table.epsilon)]
     for method, keys in (("ops", ["bound", "radius"]), ("objpert", ["ridge"])):
@@ -423,12 +376,8 @@ def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.Data
 
 # Checks and captions, from the runs
 
-CHOSEN = {  # setting -> its name in a caption
-    "radius": "ball of radius",
-    "prior": "Gaussian prior of precision",
-    "ridge": "ridge",
-    "l2": "ridge",
-}
+# Setting -> its name in a caption
+CHOSEN = {"radius": "ball of radius", "prior": "Gaussian prior of precision", "ridge": "ridge", "l2": "ridge"}
 SCALINGS = {"unit": "each row has norm 1", "global": "rows over one constant", "raw": "rows as they are"}
 
 
@@ -454,12 +403,7 @@ def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
 
 
 def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
-    """Return one line with the repeats of a summary, and δ and neighbours of the runs.
-
-    - `runs`: Rows of `read.read_runs`.
-    - `table`: Rows of a summary, with the column `repeats`.
-    - `spread`: What the bars show, in words.
-    """
+    """Return one line with the repeats of a summary, what its bars show, and δ and neighbours of the runs."""
     neighbours = relations(of_private(runs, "adjacency")).replace(" / ", " or ")
     each = " (the legend says which)" if " or " in neighbours else ""
     return (
@@ -469,10 +413,7 @@ def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-inter
 
 
 def chosen(runs: pd.DataFrame, methods: Iterable[str]) -> str:
-    """Return a line with radius, prior and ridge of the methods and the scaling of the rows, "" if no method has one.
-
-    A method with several settings is left out.
-    """
+    """Return a line with the choices of the methods that have one setting, and the scaling of the rows, or ""."""
     users: dict[str, list[str]] = {}
     for method in methods:
         settings = runs[runs.method.eq(method)].settings.unique()
@@ -491,5 +432,10 @@ def chosen(runs: pd.DataFrame, methods: Iterable[str]) -> str:
 def not_drawn(rows: pd.DataFrame, x: str) -> str:
     """Return a line that counts the rows of each method whose ln ε, column `x`, is not finite, or ""."""
     counts = rows[~np.isfinite(rows[x])].groupby("method", sort=False).size()
-    listed = ", ".join(f"{look(str(method)).label} {n}" for method, n in counts.items())
-    return f"\nPoints without a finite, positive proven ε are not drawn: {listed}." if listed else ""
+    return listed("Points without a finite, positive proven ε are not drawn", counts)
+
+
+def listed(what: str, counts: pd.Series) -> str:
+    """Return a line with a count for each method, or "" if there are no counts."""
+    texts = [f"{look(str(method)).label} {int(n)}" for method, n in counts.items()]
+    return f"\n{what}: {', '.join(texts)}." if texts else ""

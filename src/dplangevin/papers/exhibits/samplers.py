@@ -654,25 +654,10 @@ within a proven total variation of the posterior, for which δ pays. Accuracy: m
 """
 
 
-def _of_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with the name of the run as part of the method, "<method>:<run>"."""
-    return runs.assign(method=runs.method + ":" + runs.run)
-
-
-def proven_samplers(
-    runs: pd.DataFrame, *, methods: Sequence[str], panels: Mapping[str, str], note: str = "", title: str = ""
-) -> Figure:
-    """Draw accuracy against epsilon of several runs of a method; arguments are those of `accuracy.over_epsilon`.
-
-    `methods` are "<method>:<run>".
-    """
-    return accuracy.over_epsilon(_of_runs(runs), methods=methods, panels=panels, note=note, title=title)
-
-
 def proven_samplers_summary(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary of accuracy of every run, with its number of steps."""
+    """Return the summary of accuracy and the number of steps of every run; its method is "<method>:<run>"."""
     keys = ["dataset", "method", "epsilon"]
-    named = _of_runs(runs)
+    named = runs.assign(method=runs.method + ":" + runs.run)
     return summary(named).merge(named[[*keys, "steps"]].drop_duplicates(), on=keys, validate="one_to_one")
 
 
