@@ -29,7 +29,6 @@ REFERENCES = ("nonprivate", "sgld", "majority")
 TICKS = [m * 10.0**k for k in range(-6, 5) for m in (1, 3)]
 VERTICAL: dict[str, Any] = {"color": "#AAAAAA", "ls": "-", "lw": 3.0, "zorder": 0.5}
 
-
 # Against epsilon
 
 
@@ -131,9 +130,8 @@ def _draw(
         axes[0].set_ylabel("test accuracy")
         table = pd.concat([table for _, table, _ in panels]).drop_duplicates()
         present = [method for method in [*methods, *REFERENCES] if method in set(table.method)]
-        handles = [
-            entry(of := look(method), label=of.label + _neighbours(runs, method)) for method in present
-        ]
+        labels = [look(method).label + _neighbours(runs, method) for method in present]
+        handles = [entry(look(method), label=label) for method, label in zip(present, labels, strict=True)]
         if mark:
             handles.append(Line2D([], [], **VERTICAL, label=mark[1]))
         private = table[table.method.isin(methods)]
@@ -156,9 +154,8 @@ def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> No
     for i, method in enumerate(methods):
         rows = table[table.method.eq(method) & np.isfinite(table[x]) & table["mean"].notna()].sort_values(x)
         if rows[["variant", "scaling"]].drop_duplicates().shape[0] > 1:
-            raise ValueError(
-                f"{method} has several variants, one curve shows one: {sorted(set(rows.variant))}"
-            )
+            several = sorted(set(rows.variant))
+            raise ValueError(f"{method} has several variants, one curve shows one: {several}")
         style.curve(ax, rows[x], rows, look(method), width=1.0 + 0.9 * (len(methods) - 1 - i))
     for method in REFERENCES:
         for interval in table.loc[table.method.eq(method), ["mean", "low", "high"]].to_numpy(float):
@@ -283,29 +280,27 @@ def sensitivity(
     radii = sorted(settings.radius.dropna().unique())
     ridges = sorted(settings.ridge.dropna().unique())
     budgets = sorted(settings.epsilon.unique())
-    rows = [
-        (dataset, scaling, bound)
-        for dataset in datasets
+    rows = {
+        f"{name}, {scaling} rows, {bound} bound": (dataset, scaling, bound)
+        for dataset, name in datasets.items()
         for scaling in sorted(settings[settings.dataset.eq(dataset)].scaling.unique(), reverse=True)
         for bound in bounds
-    ]
-    labels = [f"{datasets[dataset]}, {scaling} rows, {bound} bound" for dataset, scaling, bound in rows]
+    }
     others = [other for other in settings.adjacency.unique() if other != adjacency]
-    upper = [f"D = {number(radius)}" for radius in radii]
-    lower = [number(ridge) for ridge in ridges] + [f"best,\n{other.replace('_', '/')}" for other in others]
     with style.settings():
-        size = (1.6 + 0.37 * len(budgets) * max(len(radii), len(lower)) + 2.0, 2.6 + 0.5 * len(rows))
-        figure = Figure(figsize=size, layout="constrained")
+        columns = len(budgets) * max(len(radii), len(ridges) + len(others))
+        figure = Figure(figsize=(1.6 + 0.37 * columns + 2.0, 2.6 + 0.5 * len(rows)), layout="constrained")
         maps = figure.subplots(2, len(budgets), squeeze=False, sharey=True)
         for (top, bottom), epsilon in zip(maps.T, budgets, strict=True):
             here = table[table.epsilon.eq(epsilon)]
             ops, objpert = here[here.method.eq("ops")], here[here.ridge.notna()]
             mine = objpert[objpert.adjacency.eq(adjacency)]
-            by_radius = [(ops[ops.radius.eq(radius)], mine) for radius in radii]
-            by_ridge = [(ops, mine[mine.ridge.eq(ridge)]) for ridge in ridges]
-            by_ridge += [(ops, objpert[objpert.adjacency.eq(other)]) for other in others]
-            _heat_map(top, _gaps(runs, rows, by_radius), upper, labels)
-            _heat_map(bottom, _gaps(runs, rows, by_ridge), lower, labels)
+            by_radius = {f"D = {number(radius)}": (ops[ops.radius.eq(radius)], mine) for radius in radii}
+            by_ridge = {number(ridge): (ops, mine[mine.ridge.eq(ridge)]) for ridge in ridges}
+            for other in others:
+                by_ridge[f"best,\n{other.replace('_', '/')}"] = ops, objpert[objpert.adjacency.eq(other)]
+            _heat_map(top, runs, rows, by_radius)
+            _heat_map(bottom, runs, rows, by_ridge)
             top.set_title(f"ε = {number(epsilon)}")
         for line, words in zip(maps, MAP_LABELS, strict=True):
             line[len(budgets) // 2].set_xlabel(words)
@@ -316,39 +311,35 @@ def sensitivity(
         return lay_out(figure, title, text + SENSITIVITY_NOTE, [])
 
 
-def _gaps(
+def _heat_map(
+    ax: Axes,
     runs: pd.DataFrame,
-    rows: Sequence[tuple[str, str, str]],
-    columns: Sequence[tuple[pd.DataFrame, pd.DataFrame]],
-) -> np.ndarray:
-    """Return best of OPS minus best of ObjPert in points, and 1 if significant, as an array (rows, columns, 2).
+    rows: Mapping[str, tuple[str, str, str]],
+    columns: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]],
+) -> None:
+    """Draw the best of OPS minus the best of ObjPert in points, with a number in each cell, bold if significant.
 
-    `rows` are data set, scaling and bound. `columns` are rows of a summary of OPS and of ObjPert.
+    `rows` maps labels to data set, scaling and bound, and `columns` to rows of a summary of OPS and of ObjPert.
     """
-    gaps = np.full((len(rows), len(columns), 2), np.nan)
-    for y, (dataset, scaling, bound) in enumerate(rows):
-        for x, (ops, objpert) in enumerate(columns):
+    gaps = np.full((len(rows), len(columns)), np.nan)
+    for y, (dataset, scaling, bound) in enumerate(rows.values()):
+        for x, (ops, objpert) in enumerate(columns.values()):
             first = ops[ops.dataset.eq(dataset) & ops.scaling.eq(scaling) & ops.bound.eq(bound)]
             second = objpert[objpert.dataset.eq(dataset) & objpert.scaling.eq(scaling)]
-            if len(first) and len(second):
-                best = [each.nlargest(1, "mean").iloc[0][KEYS].to_dict() for each in (first, second)]
-                accuracies = [runs[matches(runs, {"metric": "accuracy", **keys})] for keys in best]
-                compared = compare(difference(accuracies[0], accuracies[1], "promised"))
-                gaps[y, x] = 100 * compared.interval.mean, bool(compared.above or compared.below)
-    return gaps
-
-
-def _heat_map(ax: Axes, gaps: np.ndarray, columns: Sequence[str], rows: Sequence[str]) -> None:
-    """Draw the array of `_gaps` as a heat map with a number in each cell, which is bold if significant."""
+            if first.empty or second.empty:
+                continue
+            best: list[Any] = [each.nlargest(1, "mean")[KEYS].iloc[0].to_dict() for each in (first, second)]
+            accuracies = [runs[matches(runs, {"metric": "accuracy", **keys})] for keys in best]
+            compared = compare(difference(accuracies[0], accuracies[1], "promised"))
+            gaps[y, x] = gap = 100 * compared.interval.mean
+            sure = bool(compared.above or compared.below)
+            colour = "#FFFFFF" if abs(gap) > 0.8 * GAP_LIMIT else "#000000" if sure else "#555555"
+            words = f"{gap:+.1f}".replace("-", "−") if abs(gap) >= 0.05 else "0.0"
+            weight = "bold" if sure else "normal"
+            ax.text(x, y, words, ha="center", va="center", fontsize=6.5, weight=weight, color=colour)
     ax.set_facecolor(UNTRUSTED)
     colours: dict[str, Any] = {"cmap": GAP_COLOURS, "vmin": -GAP_LIMIT, "vmax": GAP_LIMIT}
-    ax.imshow(gaps[..., 0], aspect="auto", interpolation="nearest", **colours)
-    for y, x in zip(*np.nonzero(np.isfinite(gaps[..., 0])), strict=True):
-        gap, sure = gaps[y, x]
-        colour = "#FFFFFF" if abs(gap) > 0.8 * GAP_LIMIT else "#000000" if sure else "#555555"
-        words = f"{gap:+.1f}".replace("-", "−") if abs(gap) >= 0.05 else "0.0"
-        weight = "bold" if sure else "normal"
-        ax.text(x, y, words, ha="center", va="center", fontsize=6.5, weight=weight, color=colour)
+    ax.imshow(gaps, aspect="auto", interpolation="nearest", **colours)
     ax.set_xticks(range(len(columns)), list(columns), fontsize=7)
     ax.set_yticks(range(len(rows)), list(rows))
     ax.grid(visible=False)
@@ -357,9 +348,7 @@ def _heat_map(ax: Axes, gaps: np.ndarray, columns: Sequence[str], rows: Sequence
 def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.DataFrame:
     """Return the summary of the private runs with columns radius, ridge, bound and adjacency."""
     table = summary(runs)
-    settings = pd.DataFrame(map(variant_settings, table.variant)).reindex(
-        columns=["radius", "ridge", "bound"]
-    )
+    settings = pd.DataFrame(map(variant_settings, table.variant), columns=["radius", "ridge", "bound"])
     table = table.join(settings.astype({"radius": float, "ridge": float}))
     adjacency = runs[["method", "variant", "adjacency"]].drop_duplicates(["method", "variant"])
     table = table.merge(adjacency, how="left", on=["method", "variant"])

@@ -14,12 +14,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter, NullLocator
 
 from dplangevin.papers.exhibits import accuracy, style, tables
 from dplangevin.papers.exhibits.style import GREY, Look, entry, hollow_entries, lay_out, look, tint
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import power_law, summary, variant_settings
+from dplangevin.text import epsilon as epsilon_text
 from dplangevin.text import fixed, number, short
 
 # The power of the posterior that each sampler targets
@@ -46,13 +47,9 @@ def temperatures(
 ) -> Figure:
     """Draw which power of the posterior each sampler targets.
 
-    Left: the normal density with the variance that a sampler has on N(0, 1) at its smallest step, beside
-    those of exp(-U), exp(-2U) and exp(-4U). Right: the temperature of every sampler, one row each.
-
-    - `frame`: Rows of `papers.analyses.temperature`.
-    - `labels`: Sampler -> name of its row on the right. {setting}, {first} and {last} are replaced by the setting,
-      the largest and the smallest step of the sampler.
-    - `densities`: Sampler on the left -> its short name.
+    Left: the normal density with the variance of each of `densities` (sampler -> short name) on N(0, 1) at its smallest
+    step, beside those of the targets. Right: the temperature of each of `labels` (sampler -> name of its row, in which
+    {setting}, {first} and {last} are the setting, the largest and the smallest step).
     """
     if absent := sorted({*labels, *densities} - set(frame.sampler)):
         raise ValueError(f"no temperature rows for {absent}: known are {sorted(set(frame.sampler))}")
@@ -62,14 +59,14 @@ def temperatures(
         _densities(left, frame, densities)
         _temperatures(right, frame, labels)
         handles = [
-            Line2D([], [], color="black", ls=ls, lw=1.0, label=name) for name, (_, ls) in TARGETS.items()
+            *(Line2D([], [], color="black", ls=ls, lw=1.0, label=name) for name, (_, ls) in TARGETS.items()),
+            *(
+                entry(Look(f"{problem}, smallest step", GREY, marker, "", size))
+                for problem, (marker, size) in PROBLEMS.items()
+            ),
+            Line2D([], [], color=tint(GREY), marker="o", ms=3, label="1-d, larger steps"),
+            entry(Look("1-d, closed form", "black", "|", "", 8)),
         ]
-        handles += [
-            Line2D([], [], color=GREY, marker=marker, ms=size, ls="", label=f"{problem}, smallest step")
-            for problem, (marker, size) in PROBLEMS.items()
-        ]
-        handles.append(Line2D([], [], color=tint(GREY), marker="o", ms=3, label="1-d, larger steps"))
-        handles.append(Line2D([], [], color="black", marker="|", ms=8, ls="", label="1-d, closed form"))
         return lay_out(figure, title, TEMPERATURE_TEXT, handles)
 
 
@@ -87,10 +84,9 @@ def _densities(ax: Axes, frame: pd.DataFrame, samplers: Mapping[str, str]) -> No
             ax.plot(theta, _normal(theta, variance), color=colour, lw=3.6, ls=dashes, zorder=3)
         at = 0.45 * peak**0.5
         text = "\n".join([target, *(samplers[name] for name in same)])
-        at_right: dict[str, Any] = {"textcoords": "offset points", "fontsize": 8, "va": "center"}
-        ax.annotate(text, (at, _normal(at, peak)), (16, 4), **at_right)
-    ax.set_xlabel("θ, unitless; posterior N(0, 1)")
-    ax.set_ylabel("density of a sampler as printed")
+        point = (at, _normal(at, peak))
+        ax.annotate(text, point, (16, 4), textcoords="offset points", fontsize=8, va="center")
+    ax.set(xlabel="θ, unitless; posterior N(0, 1)", ylabel="density of a sampler as printed")
     ax.set_ylim(bottom=0)
 
 
@@ -112,10 +108,8 @@ def _temperatures(ax: Axes, frame: pd.DataFrame, labels: Mapping[str, str]) -> N
         exact = _measured(frame, sampler, "1-d", kind="closed form")
         ax.plot(exact.value[-1:], [y] * len(exact[-1:]), color="black", marker="|", ms=8, ls="", zorder=4)
     ax.set_xscale("log", base=2)
-    values = [0.25, 0.5, 1.0, 2.0]
-    ax.xaxis.set_major_locator(FixedLocator(values))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticks(values, ["1/4", "1/2", "1", "2"])
+    ax.set_xticks([0.25, 0.5, 1.0, 2.0], ["1/4", "1/2", "1", "2"])
     ax.set_yticks(range(len(labels)), names)
     ax.set_ylim(len(labels) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
@@ -137,34 +131,35 @@ def _normal(theta: np.ndarray | float, variance: float) -> np.ndarray:
 CHAIN_COLOURS = {"sgld": "#E69F00", "sgnht": "#0072B2"}
 PROPER_COLOUR = "#D55E00"
 ELLIPSE = 2.0  # size of a sampler's ellipse in standard deviations
+TRAJECTORIES_TEXT = (
+    f"Coloured ellipses: {ELLIPSE:g} standard deviations of all chains after half of the steps; points and lines: "
+    "one of them. Ratios along the narrow and the wide axis of the posterior, with half a 95 % interval over "
+    "chains. Noise by Theorem 4 for gradients whose residual is clipped at a bound that no residual of these data "
+    "reaches near the posterior. The proven ε of these chains is {proven} (replace-one). The data are invented. "
+    "As printed, SGLD samples exp(−2U): its standard deviations should be 0.71 of the exact ones."
+)
 
 
 def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
-    """Draw chains on a two-dimensional normal posterior, with a column for each variant and each ε.
+    """Draw chains on a two-dimensional normal posterior, with a column for each variant (-> label) and each ε.
 
-    Above: the whole path of one chain. Below: its second half on the contours of the exact posterior, with
-    the ellipse of all chains, and that of the variant "<name>_proper" (noise N(0, 2η)) if there is one.
-
-    - `frame`: Rows of `papers.analyses.wang2015_fig2`.
-    - `panels`: Variant -> label.
+    Above: the whole path of one chain. Below: its second half on the contours of the exact posterior, with the ellipse
+    of all chains, and that of the variant "<name>_proper" (noise N(0, 2η)) if there is one.
 
     Source: wang2015, Figure 2 of the supplement.
     """
-    exact = frame[frame.variant.eq("exact")]
-    mean, covariance = _moments(exact)
+    mean, covariance = _moments(frame[frame.variant.eq("exact")])
     columns = [(name, eps) for name in panels for eps in sorted(frame.epsilon.unique(), reverse=True)]
     with style.settings():
         figure = Figure(figsize=(2.75 * len(columns), 6.6), layout="constrained")
         axes = figure.subplots(2, len(columns), sharex="row", sharey="row")
         for (name, epsilon), top, bottom in zip(columns, *axes, strict=True):
             rows = frame[frame.variant.eq(name) & frame.epsilon.eq(epsilon)]
-            _whole_path(top, rows, mean, covariance)
-            _second_half(bottom, rows, mean, covariance)
+            _paths(top, bottom, rows, mean, covariance)
             proper = frame[frame.variant.eq(f"{name}_proper") & frame.epsilon.eq(epsilon)]
             if len(proper):
                 ellipse(bottom, *_moments(proper), ELLIPSE, color=PROPER_COLOUR, ls="--", lw=1.6, zorder=5)
-            private = np.isfinite(epsilon)
-            label = f"DP-{panels[name]}, ε = {number(epsilon)}" if private else panels[name]
+            label = f"DP-{panels[name]}, ε = {number(epsilon)}" if np.isfinite(epsilon) else panels[name]
             top.set_title(label, fontsize=9.5)
             bottom.set_title(_ratios(rows), fontsize=8, color="#444444")
             bottom.set_xlabel("θ₁, unitless")
@@ -182,7 +177,10 @@ def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str =
             ),
             Line2D([], [], color=PROPER_COLOUR, ls="--", lw=1.6, label="the same with noise N(0, 2η)"),
         ]
-        return lay_out(figure, title, _trajectories_text(frame, list(panels)), handles)
+        private = frame[frame.variant.isin(list(panels)) & np.isfinite(frame.epsilon)]
+        proven = private.groupby("variant").epsilon_proven.first()[list(panels)]
+        text = TRAJECTORIES_TEXT.format(proven=" and ".join(map(short, proven)))
+        return lay_out(figure, title, text, handles)
 
 
 def _moments(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -193,40 +191,29 @@ def _moments(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ellipse(ax: Axes, mean: np.ndarray, covariance: np.ndarray, size: float, **drawn: Any) -> None:
-    """Draw the points that lie `size` standard deviations from the mean of a normal distribution.
-
-    - `ax`: Axes to draw on.
-    - `mean`, `covariance`: (2,), (2, 2). Of the normal distribution.
-    - `size`: Number of standard deviations.
-    - `**drawn`: Arguments of `Axes.plot`.
-    """
+    """Draw where a normal distribution, (2,) and (2, 2), is `size` standard deviations from its mean."""
     angle = np.linspace(0, 2 * np.pi, 181)
     circle = np.stack([np.cos(angle), np.sin(angle)])
     x, y = mean[:, None] + size * np.linalg.cholesky(covariance) @ circle
     ax.plot(x, y, **drawn)
 
 
-def _whole_path(ax: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.ndarray) -> None:
-    """Draw the whole path, from its start at 0."""
+def _paths(top: Axes, bottom: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.ndarray) -> None:
+    """Draw the path from its start at 0 above, and its second half on the contours of the posterior below."""
     colour = CHAIN_COLOURS[rows.sampler.iloc[0]]
     path = rows[rows.kind.eq("path")].sort_values("step")
     x, y = (np.append(0.0, path[name]) for name in ("theta_1", "theta_2"))
-    ax.plot(x, y, color=colour, lw=0.7, marker="o", ms=1.6, zorder=2)
-    ax.plot(0, 0, color="black", marker="x", ms=6, ls="", zorder=3)
-    ax.annotate("start", (0, 0), (14, -3), textcoords="offset points", fontsize=8)
-    ellipse(ax, mean, covariance, 3, color="black", lw=1.0, zorder=4)
-
-
-def _second_half(ax: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.ndarray) -> None:
-    """Draw the second half of the path on the contours of the posterior."""
-    colour = CHAIN_COLOURS[rows.sampler.iloc[0]]
-    path = rows[rows.kind.eq("path") & rows.step.gt(0.5)].sort_values("step")
-    ax.plot(path.theta_1, path.theta_2, color=tint(colour, 0.4), lw=0.5, zorder=1)
-    ax.plot(path.theta_1, path.theta_2, color=tint(colour, 0.7), marker="o", ms=1.8, ls="", zorder=2)
+    top.plot(x, y, color=colour, lw=0.7, marker="o", ms=1.6, zorder=2)
+    top.plot(0, 0, color="black", marker="x", ms=6, ls="", zorder=3)
+    top.annotate("start", (0, 0), (14, -3), textcoords="offset points", fontsize=8)
+    ellipse(top, mean, covariance, 3, color="black", lw=1.0, zorder=4)
+    half = path[path.step.gt(0.5)]
+    bottom.plot(half.theta_1, half.theta_2, color=tint(colour, 0.4), lw=0.5, zorder=1)
+    bottom.plot(half.theta_1, half.theta_2, color=tint(colour, 0.7), marker="o", ms=1.8, ls="", zorder=2)
     for size in (1, 2, 3):
-        ellipse(ax, mean, covariance, size, color="black", lw=0.8, zorder=3)
-    ellipse(ax, *_moments(rows), ELLIPSE, color=colour, lw=2.2, zorder=4)
-    ax.xaxis.set_major_locator(MaxNLocator(4))
+        ellipse(bottom, mean, covariance, size, color="black", lw=0.8, zorder=3)
+    ellipse(bottom, *_moments(rows), ELLIPSE, color=colour, lw=2.2, zorder=4)
+    bottom.xaxis.set_major_locator(MaxNLocator(4))
 
 
 def _ratios(rows: pd.DataFrame) -> str:
@@ -237,18 +224,6 @@ def _ratios(rows: pd.DataFrame) -> str:
     of_one = ", ".join(f"{value:.2f}" for value in within.value)
     distance = rows[rows.kind.eq("distance")].value.iloc[0]
     return f"sd / exact: {of_all}\nwithin one chain: {of_one}\ndistance of means: {distance:.2f} sd"
-
-
-def _trajectories_text(frame: pd.DataFrame, names: list[str]) -> str:
-    private = frame[frame.variant.isin(names) & np.isfinite(frame.epsilon)]
-    proven = " and ".join(short(private[private.variant.eq(name)].epsilon_proven.iloc[0]) for name in names)
-    return (
-        f"Coloured ellipses: {ELLIPSE:g} standard deviations of all chains after half of the steps; points and lines: "
-        "one of them. Ratios along the narrow and the wide axis of the posterior, with half a 95 % interval over "
-        "chains. Noise by Theorem 4 for gradients whose residual is clipped at a bound that no residual of these data "
-        f"reaches near the posterior. The proven ε of these chains is {proven} (replace-one). The data are invented. "
-        "As printed, SGLD samples exp(−2U): its standard deviations should be 0.71 of the exact ones."
-    )
 
 
 # Error of a posterior average: Propositions 5 and 6 of li2019
@@ -266,17 +241,22 @@ FITTED = ("optimal", "decreasing")
 RATE = -2 / 3
 PREDICTED: dict[str, Any] = {"color": GREY, "ls": "--"}
 LIMIT: dict[str, Any] = {"color": GREY, "ls": ":"}
+ERRORS_TEXT = (
+    "Points: mean over independent chains with 95 % Student intervals; lines: closed form. Posterior N(0, v) of a "
+    "normal mean; private schedules at ε = {epsilon} where not on the axis. Exponents are fitted by "
+    "weighted least squares to the points with T ≥ {first:g}, ± half a 95 % interval. A chain that samples "
+    "exp(−2U) halves the variance, so the error for θ² tends to 1/8 and not to 0."
+)
+ERROR_LABEL = "mean squared error / posterior variance"
+CONSTANT_LABEL = "privacy constant ε²/(c²L² ln(1/δ))"
 
 
 def average_errors(frame: pd.DataFrame, *, first: float, title: str = "") -> Figure:
     """Draw the mean squared error of posterior averages against T and against the privacy constant.
 
-    Left and middle: the error against the number of steps T, for θ and for θ². The upper row has the noise
-    N(0, 2η/N), the lower row the printed noise N(0, η/N). Right: the error against the privacy constant
-    (above), and the best privacy constant against T (below).
-
-    - `frame`: Rows of `papers.analyses.li2019_mse`.
-    - `first`: Smallest T of the fit of the exponents.
+    Left and middle: the error against the number of steps T, for θ and for θ², with the noise N(0, 2η/N) above and the
+    printed noise below. Right: the error against the privacy constant (above), and the best privacy constant against T
+    (below). `first` is the smallest T of the fit of the exponents.
 
     Source: li2019, Propositions 5 and 6.
     """
@@ -290,15 +270,14 @@ def average_errors(frame: pd.DataFrame, *, first: float, title: str = "") -> Fig
                 ax.set_title(f"{FUNCTIONS[function]}, {NOISE[noise]}", fontsize=9)
         for row in axes[:, :2]:
             row[1].sharey(row[0])
-        _errors_over_constant(
-            axes[0, 2], frame[frame.panel.eq("budget") & frame.function.eq("theta squared")]
-        )
+        budgets = frame[frame.panel.eq("budget") & frame.function.eq("theta squared")]
+        _errors_over_constant(axes[0, 2], budgets)
         _best_constant(axes[1, 2], frame[frame.panel.eq("optimum")])
-        present = set(frame.schedule)
-        handles = [entry(of) for name, of in SCHEDULES.items() if name in present]
+        handles = [entry(of) for name, of in SCHEDULES.items() if name in set(frame.schedule)]
         handles.append(Line2D([], [], **PREDICTED, label="predicted slope"))
         handles.append(Line2D([], [], **LIMIT, label="limit if exp(−2U) is sampled"))
-        return lay_out(figure, title, _errors_text(frame, first), handles)
+        at = frame[frame.panel.eq("steps") & frame.schedule.eq("private_fixed")].epsilon.iloc[0]
+        return lay_out(figure, title, ERRORS_TEXT.format(epsilon=number(at), first=first), handles)
 
 
 def _errors_over_steps(ax: Axes, errors: pd.DataFrame, first: float) -> None:
@@ -315,14 +294,11 @@ def _errors_over_steps(ax: Axes, errors: pd.DataFrame, first: float) -> None:
             half = (slope.high - slope.low) / 2
             texts.append(f"{of.label.partition(' (')[0]}: {slope.mean:.2f} ± {half:.2f}".replace("-", "−"))
     anchor = errors[errors.schedule.eq("optimal") & errors.kind.eq("closed form")].sort_values("steps")
-    if len(anchor):
-        x = anchor.steps.to_numpy(float)
-        start = anchor.value.iloc[0] * 0.45
-        ax.plot(x, start * (x / x[0]) ** RATE, **PREDICTED, lw=1.1, zorder=1)
+    x, start = anchor.steps.to_numpy(float), anchor.value.iloc[0] * 0.45
+    ax.plot(x, start * (x / x[0]) ** RATE, **PREDICTED, lw=1.1, zorder=1)
     if (errors.temperature.eq("printed") & errors.function.eq("theta squared")).all():
         ax.axhline(1 / 8, **LIMIT, lw=1.3, zorder=1)
-    ax.set(xscale="log", yscale="log", xlabel="steps T", ylim=(1e-4, 9))
-    ax.set_ylabel("mean squared error / posterior variance")
+    ax.set(xscale="log", yscale="log", xlabel="steps T", ylabel=ERROR_LABEL, ylim=(1e-4, 9))
     _corner(ax, "\n".join(["fitted exponents (predicted −0.67):", *texts]))
 
 
@@ -339,6 +315,14 @@ def _error_curve(ax: Axes, rows: pd.DataFrame, x: str, of: Look, line: str = "-"
     ax.plot(run[x], run.value, **(of.shape | {"ls": ""}), mfc=face, zorder=3)
 
 
+def _plain_ticks(ax: Axes) -> None:
+    """Label 1, 2 and 5 times the powers of ten on a logarithmic y axis as plain numbers."""
+    low, high = ax.get_ylim()
+    values = [tick for tick in style.EPSILON_TICKS if low <= tick <= high]
+    ax.set_yticks(values, [f"{tick:g}" for tick in values])
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
 def _errors_over_constant(ax: Axes, errors: pd.DataFrame) -> None:
     """Draw the error of theta^2 against the privacy constant; the printed noise is hollow and dashed."""
     for name in ("private_fixed", "private_decreasing"):
@@ -349,8 +333,7 @@ def _errors_over_constant(ax: Axes, errors: pd.DataFrame) -> None:
     top = errors[errors.schedule.eq("private_decreasing") & errors.temperature.eq("proper")].value.max()
     ax.plot(eta, 0.35 * top * eta[0] / eta, **PREDICTED, lw=1.1, zorder=1)
     ax.axhline(1 / 8, **LIMIT, lw=1.3, zorder=1)
-    ax.set(xscale="log", yscale="log", xlabel="privacy constant ε²/(c²L² ln(1/δ))")
-    ax.set_ylabel("mean squared error / posterior variance")
+    ax.set(xscale="log", yscale="log", xlabel=CONSTANT_LABEL, ylabel=ERROR_LABEL)
     ax.set_title(f"φ = θ², T = {errors.steps.iloc[0]:,}", fontsize=9)
     _corner(ax, "hollow, dashed: noise as printed\npredicted slope −1")
 
@@ -358,86 +341,71 @@ def _errors_over_constant(ax: Axes, errors: pd.DataFrame) -> None:
 def _best_constant(ax: Axes, frame: pd.DataFrame) -> None:
     """Draw the best privacy constant against T, beside T^(2/9), which the paper states, and T^(2/3)."""
     rows = frame.dropna(subset=["eta"]).sort_values("steps")
-    of, x = SCHEDULES["private_decreasing"], rows.steps.to_numpy(float)
-    ax.plot(x, rows.eta, color=of.colour, marker=of.marker, ms=of.size, zorder=3)
-    start = float(rows.eta.iloc[0])
-    powers = {2 / 9: "T^(2/9), the paper", 2 / 3: "T^(2/3)"}
-    for power, name in powers.items():
-        at = start * (0.8 if power < 0.5 else 1.5) * (x / x[0]) ** power
+    x, start = rows.steps.to_numpy(float), float(rows.eta.iloc[0])
+    ax.plot(x, rows.eta, **SCHEDULES["private_decreasing"].shape, zorder=3)
+    for power, below, name in ((2 / 9, 0.8, "T^(2/9), the paper"), (2 / 3, 1.5, "T^(2/3)")):
+        at = start * below * (x / x[0]) ** power
         ax.plot(x, at, **PREDICTED, lw=1.1, zorder=1)
         ax.annotate(name, (x[-1], at[-1]), (-30, 2), textcoords="offset points", fontsize=8, ha="right")
-    ax.set(xscale="log", yscale="log", xlabel="steps T", ylabel="best privacy constant ε²/(c²L² ln(1/δ))")
+    ax.set(xscale="log", yscale="log", xlabel="steps T", ylabel=f"best {CONSTANT_LABEL}")
     ax.set_ylim(top=2 * float(rows.eta.iloc[-1]))
-    low, high = ax.get_ylim()
-    values = [tick for tick in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10) if low <= tick <= high]
-    ax.set_yticks(values, [f"{tick:g}" for tick in values])
-    ax.yaxis.set_minor_formatter(NullFormatter())
+    _plain_ticks(ax)
     ax.set_title("step ∝ t^(−1/3) T^(−2/3), closed form", fontsize=9)
-
-
-def _errors_text(frame: pd.DataFrame, first: float) -> str:
-    at = frame[frame.panel.eq("steps") & frame.schedule.eq("private_fixed")].epsilon.iloc[0]
-    return (
-        "Points: mean over independent chains with 95 % Student intervals; lines: closed form. Posterior N(0, v) of a "
-        f"normal mean; private schedules at ε = {number(at)} where not on the axis. Exponents are fitted by "
-        f"weighted least squares to the points with T ≥ {first:g}, ± half a 95 % interval. A chain that samples "
-        "exp(−2U) halves the variance, so the error for θ² tends to 1/8 and not to 0."
-    )
 
 
 # Error of one posterior sample: Propositions 2 and 4 of wang2015
 
 EPSILON_LOOKS = (("#0072B2", "o"), ("#D55E00", "s"), ("#009E73", "^"), ("#CC79A7", "D"))
-ERROR_TICKS = [0.1, 0.2, 0.5, 1, 2, 5, 10]
+EFFICIENCY_TEXT = (
+    "Logistic regression in two dimensions on data drawn at a known θ₀, {draws:,} data sets per n; averages over "
+    "both coordinates of I^(1/2)(θ − θ₀); bars: 95 % Student intervals; the draws by HMC are set a little to the "
+    "right of their n. Smallest n ρ of the grid from which on the exact error is within 5 % of the formula "
+    "(grey band), by ε: {starts}."
+)
 
 
 def efficiency(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """Draw the mean squared error of one posterior sample (OPS) over its asymptotic formula.
+    """Draw the mean squared error of one posterior sample (OPS) over its asymptotic formula, at four ε at most.
 
-    Left: the error over (1 + 4B/ε) I⁻¹/n against n. Right: the spread of the posterior and the error of its
-    mean, each over its own formula, against n ρ.
-
-    - `frame`: Rows of `papers.analyses.wang2015_are`, with at most four values of epsilon.
+    Left: the error over (1 + 4B/ε) I⁻¹/n against n. Right: the spread of the posterior and the error of its mean, each
+    over its own formula, against n ρ.
 
     Source: wang2015, Propositions 2 and 4.
     """
-    epsilons = sorted(frame.epsilon.unique())
     with style.settings():
         figure = Figure(figsize=(9.5, 4.8), layout="constrained")
         left, right = figure.subplots(1, 2)
-        handles = []
-        for epsilon, (colour, marker) in zip(epsilons, EPSILON_LOOKS, strict=False):
-            rows = frame[frame.epsilon.eq(epsilon)]
-            _error_ratio(left, rows[rows.kind.eq("exact")], "records", colour, "-", "")
-            _error_ratio(left, rows[rows.kind.eq("sample")], "records", colour, "", marker)
-            ours = rows[rows.kind.eq("hmc")]
-            shifted = ours.assign(records=ours.records * 1.15)  # the exact draws would cover it otherwise
+        handles, starts = [], []
+        groups: Any = frame.groupby("epsilon")
+        for (epsilon, rows), (colour, marker) in zip(groups, EPSILON_LOOKS, strict=False):
+            kinds = dict(list(rows.groupby("kind")))
+            shifted = kinds["hmc"].assign(records=1.15 * kinds["hmc"].records)  # not under the exact draws
+            _error_ratio(left, kinds["exact"], "records", colour, "-", "")
+            _error_ratio(left, kinds["sample"], "records", colour, "", marker)
             _error_ratio(left, shifted, "records", colour, "", marker, hollow=True)
-            _error_ratio(right, rows[rows.kind.eq("spread")], "tempered", colour, "-", marker)
-            _error_ratio(right, rows[rows.kind.eq("mean")], "tempered", colour, ":", marker, hollow=True)
+            _error_ratio(right, kinds["spread"], "tempered", colour, "-", marker)
+            _error_ratio(right, kinds["mean"], "tempered", colour, ":", marker, hollow=True)
+            starts.append(f"{number(epsilon)}: {short(asymptotic_from(rows, 0.05))}")
             label = f"ε = {number(epsilon)}: formula (1 + {short(1 / rows.rho.iloc[0])}) I⁻¹"
             handles.append(Line2D([], [], color=colour, marker=marker, ms=5, label=label))
         left.set(xlabel="records n", ylabel="squared error of one sample / formula")
-        right.set(
-            xlabel="n ρ, records times the exponent ρ = min(1, ε/4B)", ylabel="part of the error / formula"
-        )
+        right.set_xlabel("n ρ, records times the exponent ρ = min(1, ε/4B)")
+        right.set_ylabel("part of the error / formula")
         left.set_title("Posterior sample", fontsize=9)
         right.set_title("Spread of the posterior, and error of its mean", fontsize=9)
         for ax in (left, right):
             ax.axhline(1, color="black", lw=0.9, zorder=1)
             ax.axhspan(0.95, 1.05, color="#eeeeee", zorder=0)
             ax.set(xscale="log", yscale="log")
-            low, high = ax.get_ylim()
-            ax.set_yticks([tick for tick in ERROR_TICKS if low <= tick <= high])
-            ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            ax.yaxis.set_minor_formatter(NullFormatter())
+            _plain_ticks(ax)
         handles += [
             Line2D([], [], color=GREY, ls="-", label="left: exact finite-n error; right: spread"),
-            Line2D([], [], color=GREY, ls="", marker="o", ms=5, label="left: exact draws"),
-            Line2D([], [], color=GREY, ls="", marker="o", ms=5, mfc="white", label="left: draws by HMC"),
-            Line2D([], [], color=GREY, ls=":", marker="o", ms=5, mfc="white", label="right: mean"),
+            entry(Look("left: exact draws", GREY, "o", "")),
+            entry(Look("left: draws by HMC", GREY, "o", ""), mfc="white"),
+            entry(Look("right: mean", GREY, "o", ":"), mfc="white"),
         ]
-        return lay_out(figure, title, _efficiency_text(frame), handles)
+        draws = frame[frame.kind.eq("sample")].repeats.iloc[0]
+        return lay_out(figure, title, EFFICIENCY_TEXT.format(draws=draws, starts=", ".join(starts)), handles)
 
 
 def _error_ratio(
@@ -453,28 +421,11 @@ def _error_ratio(
 
 
 def asymptotic_from(rows: pd.DataFrame, tolerance: float) -> float:
-    """Return the smallest n ρ from which on all exact errors are within `tolerance` of the formula, or nan.
-
-    `rows` are those of `papers.analyses.wang2015_are` at one epsilon. `tolerance` is relative.
-    """
+    """Return the n ρ from which on all exact errors at one ε are within `tolerance` (relative) of 1, or nan."""
     rows = rows[rows.kind.eq("exact")].sort_values("tempered")
     off = np.flatnonzero((rows.value - 1).abs().gt(tolerance))
     first = off[-1] + 1 if len(off) else 0
     return float(rows.tempered.iloc[first]) if first < len(rows) else math.nan
-
-
-def _efficiency_text(frame: pd.DataFrame) -> str:
-    draws = frame[frame.kind.eq("sample")].repeats.iloc[0]
-    starts = [
-        f"{number(epsilon)}: {short(asymptotic_from(frame[frame.epsilon.eq(epsilon)], 0.05))}"
-        for epsilon in sorted(frame.epsilon.unique())
-    ]
-    return (
-        f"Logistic regression in two dimensions on data drawn at a known θ₀, {draws:,} data sets per n; averages over "
-        "both coordinates of I^(1/2)(θ − θ₀); bars: 95 % Student intervals; the draws by HMC are set a little to the "
-        "right of their n. Smallest n ρ of the grid from which on the exact error is within 5 % of the formula "
-        f"(grey band), by ε: {', '.join(starts)}."
-    )
 
 
 # Draws that OPS releases, against the exact posterior
@@ -501,10 +452,7 @@ OPS_TEXT = (
 
 
 def ops_distance(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """Draw the distance of released draws from the exact posterior: total variation and largest log ratio.
-
-    `frame` has the rows of `papers.analyses.ops_distance`.
-    """
+    """Draw the distance of released draws from the exact posterior: total variation and largest log ratio."""
     rows = frame.reset_index(drop=True)
     with style.settings():
         figure = Figure(figsize=(9.5, 0.24 * len(rows) + 2.2), layout="constrained")
@@ -519,22 +467,17 @@ def ops_distance(frame: pd.DataFrame, *, title: str = "") -> Figure:
         names = [f"{row.dimension}-d, ε = {number(row.epsilon)}" for _, row in rows.iterrows()]
         left.set_yticks(range(len(rows)), names)
         left.set_ylim(len(rows) - 0.5, -0.5)
-        left.set_xlim(left=0)
-        right.set_xlim(left=0)
-        left.set_xlabel("total variation over the cells")
-        right.set_xlabel("largest |log ratio| over the cells")
-        expected = Line2D([], [], color="black", marker="|", ms=10, ls="", label="expected of exact draws")
+        for ax, distance in ((left, "total variation"), (right, "largest |log ratio|")):
+            ax.set_xlim(left=0)
+            ax.set_xlabel(f"{distance} over the cells")
+        expected = entry(Look("expected of exact draws", "black", "|", "", 10))
         cells = [f"{int(n)} cells in {d}-d" for d, n in frame.groupby("dimension").cells.max().items()]
         text = OPS_TEXT.format(draws=int(frame.draws.max()), cells=", ".join(cells))
         return lay_out(figure, title, text, [*(entry(of) for of in OPS_SAMPLERS.values()), expected])
 
 
 def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str) -> str:
-    """Return a Markdown page with a row for each case.
-
-    - `frame`: Rows of `papers.analyses.ops_distance`.
-    - `tv`: Total variation that rejection sampling is allowed.
-    """
+    """Return a Markdown page with a row for each case; `tv` is what rejection sampling is allowed."""
     columns: dict[str, Cell] = {
         "sampler": lambda row: OPS_SAMPLERS[row.sampler].label,
         "dimension": cell("dimension"),
@@ -555,7 +498,7 @@ def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str) -> str:
 
 # Coverage of intervals from released posteriors
 
-INTERVALS = {"released": "-", "noise added": ":", "simulated": "--"}
+INTERVALS = {"released": "-", "simulated": "--"}  # those that are drawn
 INTERVAL_NAMES = {
     "released": "width of the release",
     "noise added": "width, plus the variance between releases",
@@ -584,11 +527,7 @@ all noisy gradients of DPVI."""
 
 
 def coverage(frame: pd.DataFrame, *, methods: Sequence[str], title: str = "") -> Figure:
-    """Draw actual against nominal coverage: a panel for each method, a colour for each epsilon.
-
-    - `frame`: Rows of `papers.analyses.coverage`.
-    - `methods`: The methods of the panels.
-    """
+    """Draw actual against nominal coverage: a panel for each method, a colour for each epsilon."""
     epsilons = sorted(frame.epsilon.unique())
     colours = dict(zip(epsilons, COVERAGE_COLOURS, strict=True))
     with style.settings():
@@ -597,42 +536,32 @@ def coverage(frame: pd.DataFrame, *, methods: Sequence[str], title: str = "") ->
         for ax, method in zip(axes, methods, strict=True):
             ax.plot([0, 1], [0, 1], color="black", lw=0.8)
             here = frame[frame.method.eq(method)]
-            lines = here[here.interval.ne("noise added")].groupby(["epsilon", "interval"])
-            for (epsilon, interval), line in lines:
-                rows = line.sort_values("level")
-                ax.plot(
-                    rows.level, rows.coverage, color=colours[epsilon], ls=INTERVALS[str(interval)], lw=1.8
-                )
-                last = rows.iloc[-1]
-                ax.vlines(last.level, last.low, last.high, color=colours[epsilon], lw=1.2)
+            for (epsilon, interval), line in here.sort_values("level").groupby(["epsilon", "interval"]):
+                if interval in INTERVALS:
+                    colour, dash, last = colours[epsilon], INTERVALS[str(interval)], line.iloc[-1]
+                    ax.plot(line.level, line.coverage, color=colour, ls=dash, lw=1.8)
+                    ax.vlines(last.level, last.low, last.high, color=colour, lw=1.2)
             ax.set_title(look(method).label)
             ax.set_xlabel("nominal coverage")
             ax.set_aspect("equal")
-        axes[0].set_ylabel("actual coverage")
-        axes[0].set_xlim(0, 1)
-        axes[0].set_ylim(0, 1)
+        axes[0].set(ylabel="actual coverage", xlim=(0, 1), ylim=(0, 1))
         entries = [
-            Line2D([], [], color=colours[each], label="ε = ∞" if math.isinf(each) else f"ε = {number(each)}")
-            for each in epsilons
+            Line2D([], [], color=colours[each], label=f"ε = {epsilon_text(each)}") for each in epsilons
         ]
         entries += [
-            Line2D([], [], color="black", ls=INTERVALS[each], label=INTERVAL_NAMES[each])
-            for each in ("released", "simulated")
+            Line2D([], [], color="black", ls=dash, label=INTERVAL_NAMES[each])
+            for each, dash in INTERVALS.items()
         ]
         text = COVERAGE_TEXT.format(repeats=int(frame.repeats.max()))
         return lay_out(figure, title, text, entries)
 
 
 def coverage_page(frame: pd.DataFrame, *, title: str = "") -> str:
-    """Return a Markdown page with a row for each method, epsilon and interval, at the nominal level 0.95.
-
-    - `frame`: Rows of `papers.analyses.coverage`.
-    - `title`: Heading of the page.
-    """
+    """Return a Markdown page with a row for each method, epsilon and interval, at the nominal level 0.95."""
     rows = frame[np.isclose(frame.level, 0.95)]
     columns: dict[str, Cell] = {
         "method": lambda row: look(row.method).label,
-        "ε": lambda row: "∞" if math.isinf(row.epsilon) else number(row.epsilon),
+        "ε": cell("epsilon", epsilon_text),
         "interval": lambda row: INTERVAL_NAMES[row.interval],
         "nominal": lambda row: f"{100 * row.level:.0f} %",
         "actual": lambda row: f"{100 * row.coverage:.1f} %",
@@ -689,7 +618,7 @@ POSTERIOR_COLUMNS = [
     "dataset", "method", "variant", "temperature", "epsilon", "epsilon_proven", "metric", "mean", "sd", "low", "high",
     "repeats", "diverged", "violated",
 ]  # fmt: skip
-TEMPERATURES = {"printed": "-", "proper": "--"}
+TEMPERATURES = {"printed": ("-", "noise as printed"), "proper": ("--", "noise that targets the posterior")}
 POSTERIOR_NOTES = """\
 Means over repeats. R-hat is the largest and ESS the smallest over repeats, of the worst coordinate. Distances to the
 exact posterior: of the mean in posterior standard deviations; of the covariance relative in Frobenius norm; of the
@@ -701,10 +630,7 @@ WIDE = 3.0  # largest over smallest value, above which an axis is logarithmic
 
 
 def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns POSTERIOR_COLUMNS of the summary of all metrics of METRICS.
-
-    The column `temperature` is from the variant, "printed" for methods without this choice.
-    """
+    """Return the summary of all METRICS; methods without a choice of the noise have temperature "printed"."""
     summaries = [
         summary(runs, metric).assign(metric=metric) for metric in METRICS if runs.metric.eq(metric).any()
     ]
@@ -712,8 +638,7 @@ def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
         raise ValueError("no row of these runs has a metric of the posterior: check conf/exhibit")
     table = pd.concat(summaries, ignore_index=True)
     table = table[table.method.ne("majority")]
-    settings = [variant_settings(variant) for variant in table.variant]
-    table["temperature"] = [setting.get("temperature", "printed") for setting in settings]
+    table["temperature"] = [variant_settings(each).get("temperature", "printed") for each in table.variant]
     return table[POSTERIOR_COLUMNS]
 
 
@@ -726,16 +651,10 @@ def against_posterior(
     title: str = "",
     proven: bool = False,
 ) -> Figure:
-    """Draw the metrics of private samplers against epsilon, with one panel for each metric.
+    """Draw private samplers against ε, with a panel for each metric (-> label); SGLD without privacy is a level.
 
-    A curve is solid for noise as printed, dashed for noise that targets the posterior. SGLD without privacy is
-    a horizontal line. A metric with a wide range has a log axis, except accuracy.
-
-    - `runs`: Rows of `read.read_runs`.
-    - `methods`: Private methods.
-    - `panels`: Metric -> label of its axis.
-    - `note`: Last line of the caption.
-    - `proven`: Use the proven ε for the x axis instead of the promised ε.
+    A curve is solid for noise as printed, dashed for noise that targets the posterior. A metric with a wide range has a
+    log axis, except accuracy.
     """
     table = accuracy.require(posterior_summary(runs), methods, "rows")
     x, epsilon = "ln_epsilon", table.epsilon_proven if proven else table.epsilon
@@ -755,51 +674,41 @@ def against_posterior(
         handles = [entry(look(method), ls="-") for method in methods]
         if table.method.eq("sgld").any():
             handles.append(Line2D([], [], color="black", label=look("sgld").label))
-        grey: dict[str, Any] = {"color": "#777777"}
-        handles.append(Line2D([], [], **grey, ls=TEMPERATURES["printed"], label="noise as printed"))
-        if table.temperature.eq("proper").any():
-            label = "noise that targets the posterior"
-            handles.append(Line2D([], [], **grey, ls=TEMPERATURES["proper"], label=label))
+        handles += [
+            Line2D([], [], color="#777777", ls=line, label=label)
+            for temperature, (line, label) in TEMPERATURES.items()
+            if table.temperature.eq(temperature).any()
+        ]
         handles += hollow_entries(table.violated)
-        text += _diverged(table, panels) + (f"\n{note}" if note else "")
-        return lay_out(figure, title, text, handles)
+        bad = table[table.metric.isin(list(panels)) & table.diverged.gt(0)]
+        counts = bad.groupby("method", sort=False).diverged.max()
+        text += accuracy.listed("Repeats without a finite value, at most, left out", counts)
+        return lay_out(figure, title, text + (f"\n{note}" if note else ""), handles)
 
 
 def _metric_curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
     """Draw the curves of one metric and the level of non-private SGLD."""
     for method in methods:
-        for temperature, line in TEMPERATURES.items():
+        for temperature, (line, _) in TEMPERATURES.items():
             curve = table.method.eq(method) & table.temperature.eq(temperature)
             rows = table[curve & np.isfinite(table[x]) & table["mean"].notna()].sort_values(x)
             low = np.maximum(rows.low, 0.01 * rows["mean"])  # a log axis cannot show values of 0 or less
             style.curve(ax, rows[x], rows.assign(low=low), look(method)._replace(line=line), width=2.2)
     nonprivate = table[table.method.eq("sgld")]
     for temperature, mean in zip(nonprivate.temperature, nonprivate["mean"].astype(float), strict=True):
-        ax.axhline(mean, color="black", ls=TEMPERATURES[temperature], lw=1.1, zorder=1)
-
-
-def _diverged(table: pd.DataFrame, panels: Mapping[str, str]) -> str:
-    """Return a line with the numbers of diverged repeats by method, or "" if there are none."""
-    bad = table[table.metric.isin(list(panels)) & table.diverged.gt(0)]
-    counts = bad.groupby("method", sort=False).diverged.max()
-    listed = ", ".join(f"{look(str(m)).label} {int(n)}" for m, n in counts.items())
-    return f"\nRepeats without a finite value, at most, left out: {listed}." if listed else ""
+        ax.axhline(mean, color="black", ls=TEMPERATURES[temperature][0], lw=1.1, zorder=1)
 
 
 def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], title: str = "") -> str:
-    """Return a Markdown page with all metrics of METRICS for every one of `methods`, temperature and budget.
-
-    R-hat is the largest and ESS the smallest value over the repeats. The other metrics are means.
-    """
+    """Return a Markdown page with all METRICS of each method, temperature and budget; R-hat and ESS at their worst."""
     table = posterior_summary(runs)
     present = [metric for metric in METRICS if table.metric.eq(metric).any()]
     worst = runs[np.isfinite(runs.value)].groupby(["method", "variant", "epsilon", "metric"]).value
     extreme = {metric: worst.agg(how) for metric, how in WORST.items()}
     lines = []
     for method in methods:
-        groups = table[table.method.eq(method)].groupby(["epsilon", "temperature", "variant"])
-        keyed: list[Any] = list(groups)
-        for (epsilon, temperature, variant), rows in keyed:
+        groups: Any = table[table.method.eq(method)].groupby(["epsilon", "temperature", "variant"])
+        for (epsilon, temperature, variant), rows in groups:
             of = rows.set_index("metric")
             flag = "†" if of.violated.ne("").any() else ""
             cells = [look(method).label + flag, temperature]

@@ -1,9 +1,8 @@
 """A sweep: one metric against the fields that an experiment varies (`vary:`), at fixed promised or proven ε.
 
-The table has two kinds of rows. Rows on the axis "promised" are points as they were run, with their prices. Rows
-on the axis "proven" are values at a given proven ε: each seed is interpolated linearly in ln epsilon between
-the budgets of the point. The figure shows only numbers of that table. Means are over seeds, with a 95 %
-Student interval.
+The table has two kinds of rows. Rows on the axis "promised" are points as they were run, with their prices. Rows on the
+axis "proven" are values at a given proven ε: each seed is interpolated linearly in ln ε between the budgets of the
+point. The figure shows only numbers of that table. Means are over seeds, with a 95 % Student interval.
 """
 
 from __future__ import annotations
@@ -41,21 +40,12 @@ LOG = 8.0  # largest over smallest positive value at which an axis becomes logar
 def table(
     runs: pd.DataFrame, *, metric: str = "accuracy", epsilons: Sequence[float] = (1.0,)
 ) -> pd.DataFrame:
-    """Return a row for every point of the sweep, at its budgets and at given values of the proven ε.
-
-    - `runs`: Rows of `read.read_runs`.
-    - `metric`: Metric of the runs.
-    - `epsilons`: Values of the proven ε, each > 0. A point has a row for those inside the range of its proven ε.
-    - returns: Columns: the point and its varied fields; axis ("promised": at a budget, "proven": at one of
-      `epsilons`); promised, proven and attack ε (epsilon_promised, epsilon_proven, epsilon_attack); mean with sd and
-      95 % interval; repeats, diverged and violated.
-    """
+    """Return a row for every point of the sweep, at its budgets and at those of `epsilons` inside its proven ε."""
     rows = runs[runs.metric.eq(metric)]
     if rows.empty:
         known = sorted(set(runs.metric))
-        raise ValueError(
-            f"the sweep has no metric {metric!r}{meant(metric, known)}: there are {', '.join(known)}"
-        )
+        near = meant(metric, known)
+        raise ValueError(f"the sweep has no metric {metric!r}{near}: there are {', '.join(known)}")
     rows_of_points, fields = [], dict[str, None]()
     for values, group in rows.groupby(POINT, sort=False):
         settings = variant_settings(str(values[-1]))
@@ -80,10 +70,7 @@ def _promised(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _proven(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each of `epsilons` inside the range of the proven ε of a point.
-
-    A run without privacy gives no row here, because its budget is infinite on both axes.
-    """
+    """Yield a row for each of `epsilons` inside the range of the proven ε; a run without privacy has none."""
     if np.isinf(group.epsilon).all():
         return
     by_price, first = curve(group, "proven"), group.drop_duplicates("epsilon")
@@ -111,10 +98,7 @@ def _interval(values: pd.Series) -> dict[str, Any]:
 
 
 def _typed(values: pd.Series) -> pd.Series:
-    """Return a varied field as numbers if all its values are numbers, else as text.
-
-    Missing values become nan in a column of numbers, "" in a column of text.
-    """
+    """Return a varied field as numbers if all its values are, else as text; nan or "" where a run lacks it."""
     try:
         return values.astype(float)
     except ValueError:
@@ -122,10 +106,7 @@ def _typed(values: pd.Series) -> pd.Series:
 
 
 class _Layout:
-    """The roles of the varied fields.
-
-    One field is on the x axis, one may have colours, and the others have rows of panels.
-    """
+    """The roles of the varied fields: one is on the x axis, one may have colours, the others have rows of panels."""
 
     def __init__(self, points: pd.DataFrame, x: str | None) -> None:
         self.points, names = points, list(points.columns)
@@ -168,7 +149,7 @@ class _Layout:
         return ", ".join([*(f"{name} {panel[name]}" for name in differing), *words])
 
     def lines(self, rows: pd.DataFrame) -> Iterator[tuple[Look, pd.DataFrame, float]]:
-        """Yield the lines of a panel: look, rows and offset in units of the distance between lines.
+        """Yield look, rows and offset (in distances between lines) of the lines of a panel.
 
         A run that lacks the field x is a horizontal line, with offset 0.
         """
@@ -191,9 +172,8 @@ class _Layout:
         handles = [entry(of) for of in looks.values()]
         for run, dash in self.dashes.items():
             of = look(self.points.method[self.points.run.eq(run)].iloc[0])
-            handles.append(
-                Line2D([], [], color=style.GREY if self.hue else of.colour, ls=dash, label=of.label)
-            )
+            colour = style.GREY if self.hue else of.colour
+            handles.append(Line2D([], [], color=colour, ls=dash, label=of.label))
         return handles
 
 
@@ -206,33 +186,22 @@ def figure(
     scale: str | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw the metric against a varied field, at fixed promised ε and at fixed proven ε.
+    """Draw the metric against a varied field, at fixed promised ε and at fixed proven ε (columns of panels).
 
-    If several runs have the field, each run is a line. Otherwise each value of a second varied field is a
-    line. Every other varied field has rows of panels. A run without the field is a horizontal line. The last
-    row of panels shows the proven ε of the points above, or the promised ε that gives the proven ε above.
-
-    - `runs`: Rows of `read.read_runs`.
-    - `metric`: Metric of the runs.
-    - `epsilons`: Values of the promised and of the proven ε, each > 0. Each has its own columns of panels.
-    - `x`: Field on the x axis. None takes the field with the most values. Values that are not numbers stand side by
-      side.
-    - `scale`: {"linear", "log"}, optional. Scale of the x axis. None takes the scale that fits its values.
+    If several runs have the field `x` (default: that with the most values), each run is a line. Otherwise each value of
+    a second varied field is a line. Every other varied field has rows of panels. A run without the field is a
+    horizontal line. The last row shows the proven ε of the points above, or the promised ε that gives it. `scale` of
+    the x axis is "linear", "log" or, by default, what fits the values; text stands side by side.
     """
     points = table(runs, metric=metric, epsilons=epsilons)
     layout, columns = _Layout(points, x), list(_columns(points, epsilons))
     axis = _Axis(layout.values, scale)
     with style.settings():
+        heights = [1.0] * len(layout.panels) + [0.6]
         size = (4.0 * len(columns) + 0.6, 2.7 * len(layout.panels) + 3.0)
         drawing = Figure(figsize=size, layout="constrained")
-        axes = drawing.subplots(
-            len(layout.panels) + 1,
-            len(columns),
-            squeeze=False,
-            sharex=True,
-            sharey="row",
-            gridspec_kw={"height_ratios": [1.0] * len(layout.panels) + [0.6]},
-        )
+        shape: dict[str, Any] = {"squeeze": False, "sharex": True, "sharey": "row", "height_ratios": heights}
+        axes = drawing.subplots(len(heights), len(columns), **shape)
         for row, panel in zip(axes, layout.panels, strict=False):
             for ax, (kind, epsilon, name) in zip(row, columns, strict=True):
                 here = _at(layout.of(panel), kind, epsilon)
@@ -265,10 +234,8 @@ def figure(
         if points.epsilon_attack.notna().any():
             handles.append(Line2D([], [], **ATTACK, label="shown by an attack: at least"))
         handles += hollow_entries(points.violated)
-        text = (
-            f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {of_private(runs, 'delta')}. "
-        )
-        text += "At a proven ε: read off between the budgets of a point, linearly in ln ε."
+        text = f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {of_private(runs, 'delta')}."
+        text += " At a proven ε: read off between the budgets of a point, linearly in ln ε."
         if layout.without:
             text += f" Not drawn, since they vary other fields: {', '.join(layout.without)}."
         if outside := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "proven"}:
@@ -312,21 +279,18 @@ class _Axis:
         numeric = all(isinstance(value, float) for value in values)
         self.names = None if numeric else [str(value) for value in values]
         self.values: list[Any] = sorted(values) if numeric else list(values)
-        low = self.values[0] if numeric else 0.0
-        self.log = low > 0 and scale != "linear" and (scale == "log" or self.values[-1] / low >= LOG)
+        low, high = (self.values[0], self.values[-1]) if numeric else (0.0, 0.0)
+        self.log = low > 0 and scale != "linear" and (scale == "log" or high / low >= LOG)
+        scaling: Any = (np.log, np.exp) if self.log else (np.asarray, np.asarray)
+        self.to, self.back = scaling
+        self.low, self.high = self.to(low), self.to(high)
 
-    def place(self, values: pd.Series, shift: float = 0.0) -> pd.Series:
-        """Return the positions of values on the axis.
-
-        `shift` is an offset in units of the distance between lines, so that the intervals of lines do not
-        overlap.
-        """
+    def place(self, values: pd.Series, shift: float) -> pd.Series:
+        """Return positions, moved by `shift` distances between lines so that their intervals do not overlap."""
         if self.names is not None:
             return values.map({value: i + 0.08 * shift for i, value in enumerate(self.values)}).astype(float)
-        to = np.log if self.log else np.asarray
-        low, high = to(self.values[0]), to(self.values[-1])
-        moved = to(values.astype(float)) + LINE_SHIFT * shift * (high - low)
-        return pd.Series(np.exp(moved) if self.log else moved, index=values.index)
+        moved = self.to(values.astype(float)) + LINE_SHIFT * shift * (self.high - self.low)
+        return pd.Series(self.back(moved), index=values.index)
 
     def apply(self, ax: Axes) -> None:
         """Set scale, limits and ticks of the axis."""
@@ -336,26 +300,20 @@ class _Axis:
             ax.set_xticks(range(len(self.names)), self.names, **turned)
             ax.set_xlim(-0.5, len(self.names) - 0.5)
             return
-        to = math.log if self.log else float
-        low, high = to(self.values[0]), to(self.values[-1])
-        room, shown = 0.05 * (high - low) or 0.5, self.values[:1]
+        width, shown = self.high - self.low, self.values[:1]
         for value in self.values[1:]:
-            if to(value) - to(shown[-1]) >= 0.09 * (high - low):  # closer labels would overlap
+            if self.to(value) - self.to(shown[-1]) >= 0.09 * width:  # closer labels would overlap
                 shown.append(value)
+        room = 0.05 * width or 0.5
         if self.log:
             ax.set_xscale("log")
-            ax.set_xlim(math.exp(low - room), math.exp(high + room))
-        else:
-            ax.set_xlim(low - room, high + room)
+        ax.set_xlim(self.back(self.low - room), self.back(self.high + room))
         ax.set_xticks(shown, [short(value) for value in shown])
         ax.xaxis.set_minor_locator(NullLocator())
 
 
 def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[str, float, str]]:
-    """Yield axis, epsilon and title of each column of panels.
-
-    If no promised ε is among `epsilons`, the middle budget has a column.
-    """
+    """Yield axis, epsilon and title of each column; the middle budget has one if no promised ε is in `epsilons`."""
     budgets = points.epsilon_promised[points.axis.eq("promised") & np.isfinite(points.epsilon_promised)]
     promised = sorted(budgets.unique())
     for epsilon in [e for e in epsilons if e in promised] or promised[len(promised) // 2 :][:1] or [math.inf]:
@@ -367,9 +325,8 @@ def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[
 
 def _at(points: pd.DataFrame, kind: str, epsilon: float) -> pd.DataFrame:
     """Return the points of a column of panels. Points without privacy are in every column."""
-    column = "epsilon_promised" if kind == "promised" else "epsilon_proven"
     free = points.axis.eq("promised") & np.isinf(points.epsilon_promised)
-    return points[(points.axis.eq(kind) & points[column].eq(epsilon)) | free]
+    return points[(points.axis.eq(kind) & points[f"epsilon_{kind}"].eq(epsilon)) | free]
 
 
 def _has(values: pd.Series) -> pd.Series:
