@@ -280,7 +280,7 @@ def test_one_curve_for_each_value_of_a_setting(sensitivity_runs: pd.DataFrame) -
         means = here[here.variant.eq(f"schedule={value}")].groupby("epsilon").value.mean()
         assert np.allclose(np.asarray(curve.get_ydata()), means.sort_index())
     assert legend_texts(figure) == ["DP-SGLD, α-phase", "DP-SGLD, constant step"]
-    with pytest.raises(ValueError, match="no accuracy rows for"):
+    with pytest.raises(ValueError, match="no rows for"):
         accuracy.over_epsilon(runs, methods=["dp_sgld:linear"], **given)
 
 

@@ -96,7 +96,6 @@ def _values(runs: pd.DataFrame, setting: str) -> pd.Series:
 
 
 def _one_dataset(runs: pd.DataFrame) -> str:
-    """Return the only data set of the runs."""
     if len(names := runs.dataset.unique()) != 1:
         raise ValueError(f"the figure shows one data set, found {list(names)}: give `panels`")
     return str(names[0])
@@ -259,21 +258,13 @@ SENSITIVITY_NOTE = (
 
 
 def sensitivity(
-    runs: pd.DataFrame,
-    *,
-    bounds: Sequence[str],
-    datasets: Mapping[str, str],
-    adjacency: str,
-    title: str = "",
+    runs: pd.DataFrame, *, bounds: Sequence[str], datasets: Mapping[str, str], adjacency: str, title: str = ""
 ) -> Figure:
     """Draw the accuracy of OPS minus that of ObjPert as heat maps, with one column of maps for each budget.
 
-    The rows of a map are data set, row scaling and bound of OPS. The upper maps have one column for each radius of OPS,
-    against ObjPert at its best ridge. The lower maps have one column for each ridge of ObjPert, against OPS at its best
-    radius; their last column is ObjPert for the neighbours other than `adjacency`, at its best ridge. Settings that are
-    not trusted (`papers.statistics.trusted`) are never the best, and their cells are grey.
-
-    Variants are "bound=...;radius=..." for OPS and "ridge=..." for ObjPert. `datasets` maps data sets to their names.
+    The last column of the lower maps is ObjPert for the neighbours other than `adjacency`, at its best ridge. Settings
+    that are not trusted (`papers.statistics.trusted`) are never the best, and their cells are grey. Variants are
+    "bound=...;radius=..." for OPS and "ridge=..." for ObjPert. `datasets` maps data sets to their names.
     """
     settings = _with_radii_and_ridges(runs, bounds)
     table = settings[trusted(settings, "mean")]
@@ -370,10 +361,10 @@ CHOSEN = {"radius": "ball of radius", "prior": "Gaussian prior of precision", "r
 SCALINGS = {"unit": "each row has norm 1", "global": "rows over one constant", "raw": "rows as they are"}
 
 
-def require(table: pd.DataFrame, methods: Iterable[str], what: str = "accuracy rows") -> pd.DataFrame:
-    """Return the table if it has rows of every method, else raise ValueError; `what` names the rows."""
+def require(table: pd.DataFrame, methods: Iterable[str]) -> pd.DataFrame:
+    """Return the table if it has rows of every method, else raise ValueError."""
     if absent := [method for method in methods if method not in set(table.method)]:
-        raise ValueError(f"no {what} for {absent}: list their runs under files in conf/exhibit")
+        raise ValueError(f"no rows for {absent}: list their runs under files in conf/exhibit")
     return table
 
 

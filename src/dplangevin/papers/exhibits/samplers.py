@@ -1,7 +1,4 @@
-"""Figures and pages about samplers: temperatures, trajectories, errors, and distances to the exact posterior.
-
-All functions are pure functions of the rows of an analysis, or of runs.
-"""
+"""Figures and pages about samplers: pure functions of runs, or of the rows of the analysis with the exhibit's name."""
 
 from __future__ import annotations
 
@@ -47,9 +44,8 @@ def temperatures(
 ) -> Figure:
     """Draw which power of the posterior each sampler targets.
 
-    Left: the normal density with the variance of each of `densities` (sampler -> short name) on N(0, 1) at its smallest
-    step, beside those of the targets. Right: the temperature of each of `labels` (sampler -> name of its row, in which
-    {setting}, {first} and {last} are the setting, the largest and the smallest step).
+    `densities` maps the samplers on the left to short names, and `labels` those on the right to names of rows, in which
+    {setting}, {first} and {last} are the setting, the largest and the smallest step.
     """
     if absent := sorted({*labels, *densities} - set(frame.sampler)):
         raise ValueError(f"no temperature rows for {absent}: known are {sorted(set(frame.sampler))}")
@@ -143,9 +139,7 @@ TRAJECTORIES_TEXT = (
 def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
     """Draw chains on a two-dimensional normal posterior, with a column for each variant (-> label) and each ε.
 
-    Above: the whole path of one chain. Below: its second half on the contours of the exact posterior, with the ellipse
-    of all chains, and that of the variant "<name>_proper" (noise N(0, 2η)) if there is one.
-
+    Below there is the ellipse of the variant "<name>_proper" (noise N(0, 2η)), too, if there is one.
     Source: wang2015, Figure 2 of the supplement.
     """
     mean, covariance = _moments(frame[frame.variant.eq("exact")])
@@ -252,13 +246,9 @@ CONSTANT_LABEL = "privacy constant ε²/(c²L² ln(1/δ))"
 
 
 def average_errors(frame: pd.DataFrame, *, first: float, title: str = "") -> Figure:
-    """Draw the mean squared error of posterior averages against T and against the privacy constant.
+    """Draw the mean squared error of posterior averages against the number of steps T and the privacy constant.
 
-    Left and middle: the error against the number of steps T, for θ and for θ², with the noise N(0, 2η/N) above and the
-    printed noise below. Right: the error against the privacy constant (above), and the best privacy constant against T
-    (below). `first` is the smallest T of the fit of the exponents.
-
-    Source: li2019, Propositions 5 and 6.
+    `first` is the smallest T of the fit of the exponents. Source: li2019, Propositions 5 and 6.
     """
     with style.settings():
         figure = Figure(figsize=(11.0, 7.0), layout="constrained")
@@ -367,10 +357,7 @@ EFFICIENCY_TEXT = (
 def efficiency(frame: pd.DataFrame, *, title: str = "") -> Figure:
     """Draw the mean squared error of one posterior sample (OPS) over its asymptotic formula, at four ε at most.
 
-    Left: the error over (1 + 4B/ε) I⁻¹/n against n. Right: the spread of the posterior and the error of its mean, each
-    over its own formula, against n ρ.
-
-    Source: wang2015, Propositions 2 and 4.
+    The formula is (1 + 4B/ε) I⁻¹/n. Right: its two parts, against n ρ. Source: wang2015, Propositions 2 and 4.
     """
     with style.settings():
         figure = Figure(figsize=(9.5, 4.8), layout="constrained")
@@ -546,14 +533,10 @@ def coverage(frame: pd.DataFrame, *, methods: Sequence[str], title: str = "") ->
             ax.set_aspect("equal")
         axes[0].set(ylabel="actual coverage", xlim=(0, 1), ylim=(0, 1))
         entries = [
-            Line2D([], [], color=colours[each], label=f"ε = {epsilon_text(each)}") for each in epsilons
+            *(Line2D([], [], color=colours[each], label=f"ε = {epsilon_text(each)}") for each in epsilons),
+            *(Line2D([], [], color="black", ls=ls, label=INTERVAL_NAMES[of]) for of, ls in INTERVALS.items()),
         ]
-        entries += [
-            Line2D([], [], color="black", ls=dash, label=INTERVAL_NAMES[each])
-            for each, dash in INTERVALS.items()
-        ]
-        text = COVERAGE_TEXT.format(repeats=int(frame.repeats.max()))
-        return lay_out(figure, title, text, entries)
+        return lay_out(figure, title, COVERAGE_TEXT.format(repeats=int(frame.repeats.max())), entries)
 
 
 def coverage_page(frame: pd.DataFrame, *, title: str = "") -> str:
@@ -631,12 +614,10 @@ WIDE = 3.0  # largest over smallest value, above which an axis is logarithmic
 
 def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the summary of all METRICS; methods without a choice of the noise have temperature "printed"."""
-    summaries = [
-        summary(runs, metric).assign(metric=metric) for metric in METRICS if runs.metric.eq(metric).any()
-    ]
-    if not summaries:
+    present = [metric for metric in METRICS if runs.metric.eq(metric).any()]
+    if not present:
         raise ValueError("no row of these runs has a metric of the posterior: check conf/exhibit")
-    table = pd.concat(summaries, ignore_index=True)
+    table = pd.concat([summary(runs, metric).assign(metric=metric) for metric in present], ignore_index=True)
     table = table[table.method.ne("majority")]
     table["temperature"] = [variant_settings(each).get("temperature", "printed") for each in table.variant]
     return table[POSTERIOR_COLUMNS]
@@ -653,10 +634,9 @@ def against_posterior(
 ) -> Figure:
     """Draw private samplers against ε, with a panel for each metric (-> label); SGLD without privacy is a level.
 
-    A curve is solid for noise as printed, dashed for noise that targets the posterior. A metric with a wide range has a
-    log axis, except accuracy.
+    A metric with a wide range has a log axis, except accuracy.
     """
-    table = accuracy.require(posterior_summary(runs), methods, "rows")
+    table = accuracy.require(posterior_summary(runs), methods)
     x, epsilon = "ln_epsilon", table.epsilon_proven if proven else table.epsilon
     table[x] = np.log(epsilon.where(epsilon.gt(0)))
     with style.settings():

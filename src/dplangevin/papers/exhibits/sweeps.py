@@ -120,11 +120,9 @@ class _Layout:
         one = drawn.run.nunique() == 1
         self.hue = others[0] if one and others else None
         self.facets = ["dataset", "scaling", *(name for name in others if name != self.hue)]
-        self.panels = [
-            dict(zip(self.facets, values, strict=True))
-            for values in itertools.product(*(_distinct(points[name]) for name in self.facets))
-        ]
-        self.panels = [panel for panel in self.panels if len(self.of(panel))]
+        products = itertools.product(*(_distinct(points[name]) for name in self.facets))
+        panels = [dict(zip(self.facets, values, strict=True)) for values in products]
+        self.panels = [panel for panel in panels if len(self.of(panel))]
         self.values = fields[self.x]
         self.colours = dict(zip(_distinct(points[self.hue]), itertools.cycle(SHADES))) if self.hue else {}
         self.without: list[str] = []  # runs that are not drawn, because they vary other fields
