@@ -24,7 +24,6 @@ from quick import sample
 from typer.testing import CliRunner
 
 from dplangevin.cli import app
-from dplangevin.papers.claims import verdicts
 
 ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "results/report"
