@@ -177,7 +177,7 @@ def test_the_classifier_of_the_readme_cuts_few_rows() -> None:
     exec(block.text, space)
     cut = ((space["X"] ** 2).sum(1) > space["model"].row_bound ** 2).mean()
     assert cut < 0.05
-    assert f"cuts {100 * cut:.0f} % of rows" in block.text
+    assert f"clips {100 * cut:.0f} % of rows" in block.text
 
 
 def test_pages_are_short_and_reached_from_the_readme() -> None:
@@ -270,8 +270,8 @@ def test_the_counts_of_claims() -> None:
             f"{ours['fails']} fail and {ours['open']} are open",
         ),
         "README.md": (
-            f"Of {paper['all']} claims in the papers' own words, {paper['holds']} hold and {paper['fails']} fail, "
-            f"which restate {len(facts)} facts.",
+            f"Of {paper['all']} claims in the papers' own words, {paper['holds']} hold and {paper['fails']} fail "
+            f"(on {len(facts)} distinct facts).",
         ),
     }
     for name, sentences in said.items():
