@@ -231,6 +231,7 @@ def claim_verdict(
     verdict, ours = row["verdict"], kind == "extension"
     if ours and row.get("direction"):
         verdict = decide(row["direction"] == 1, row["direction"] == -1)
+        row |= row.get("decided_by", {})
     uneven = "; ".join(["the methods were not tuned alike", *([capped] if capped else [])])
     limit = uneven if tuning else capped
     if not (ours or limit) and setting == "chosen" and row["measure"] in (INTERVAL, ONE_SPLIT):
@@ -431,8 +432,8 @@ def two_networks(
     - `others`, `elsewhere`: What other settings give, in words, and the number of one in which the claim holds.
     - returns: ours, low, high: of the paper's network if it was trained, otherwise of the small one, or of the
       setting that decides. low and high are nan for one seed. direction: for an extension. If the paper's network
-      shows the claim or its opposite, it is that direction. Otherwise it is that of the small network, unless the
-      mean of the paper's network disagrees; then 0.
+      shows the claim or its opposite, it is that direction. Otherwise it is that of the small network, whose number
+      is decided_by, unless the mean of the paper's network disagrees; then 0.
     """
     present = [evidence for evidence in (paper, small) if evidence is not None]
     reason = "; ".join([text, *(evidence.text for evidence in present)]) + others
@@ -442,8 +443,10 @@ def two_networks(
     verdict = decide(paper is not None and paper.direction == 1, paper is not None and paper.direction == -1)
     stands_in = small is not None and (paper is None or paper.holds == (small.direction == 1))
     direction, interval, cause = paper.direction if paper is not None else 0, present[0].interval, ""
+    decided_by = {}
     if not direction and small is not None and stands_in:
-        direction = small.direction
+        direction, each = small.direction, small.interval
+        decided_by = {"ours": each.mean, "low": each.low, "high": each.high}
     if verdict != HOLDS and small is not None and stands_in and small.direction == 1:
         verdict, interval, cause = IN_PART, small.interval, "stand-in"
     elif verdict != HOLDS and elsewhere is not None:
@@ -451,4 +454,4 @@ def two_networks(
     elif verdict == OPEN and small is not None and paper is not None and paper.holds != small.holds:
         cause = IMPRECISE  # the two networks disagree
     found = result(interval, verdict, reason, ONE_SPLIT, asked_range=asked_range, cause=cause)
-    return {**found, "direction": direction}
+    return {**found, "direction": direction, "decided_by": decided_by}
