@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(folder: Path) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", memory_limit=0)
     with cluster:
         yield cluster.scheduler_address
 
