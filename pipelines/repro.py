@@ -3,7 +3,7 @@
 python pipelines/repro.py [--exhibit ID | --target STAGE] [--force] [--strict] [OVERRIDE ...]
 
 A checkout has one run at a time. A run that is interrupted also ends DVC and its stages. The stage of a run that is
-killed finishes the tasks that it is at. Finished tasks are kept.
+killed ends when the next task is finished. Finished tasks are kept.
 """
 
 import argparse
@@ -103,6 +103,7 @@ def reproduce(args: argparse.Namespace) -> int:
             summary.LOG: log,
             "DPL_PYTHON": sys.executable,
             config.SET: shlex.join(args.overrides),
+            lock.LEADER: str(os.getpid()),
         }
         if args.force:
             env[RECOMPUTE] = "1"

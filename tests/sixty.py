@@ -39,8 +39,11 @@ class Sweep:
         lines = log.read_text().splitlines() if log.exists() else []
         return [(unit, int(pid)) for unit, _, pid in (line.partition(",") for line in lines)]
 
+    def stored(self) -> list[Path]:
+        return list((self.folder / "units").glob("[!.]*.scores.json"))
+
     def kept(self) -> int:
-        return len(list((self.folder / "units").glob("[!.]*.scores.json")))
+        return len(self.stored())
 
     def counts(self) -> Counter[int]:
         """How many units were computed how often."""

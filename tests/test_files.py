@@ -1,9 +1,21 @@
+import pickle
 from pathlib import Path
 
 import pytest
 import torch
 
-from dplangevin.files import Checkpoint
+from dplangevin.files import Checkpoint, ExistingFile
+
+
+def test_a_file_that_is_here_is_its_content_elsewhere(tmp_path: Path) -> None:
+    """Until nobody needs it: the rows of a table of one's own are nowhere left."""
+    (tmp_path / "rows.npz").write_bytes(b"rows")
+    file = pickle.loads(pickle.dumps(ExistingFile(tmp_path / "rows.npz")))
+    (tmp_path / "rows.npz").unlink()
+    copy = file()
+    assert copy.read_bytes() == b"rows"
+    del file
+    assert not copy.parent.exists()
 
 
 def test_state_comes_back_as_it_was(tmp_path: Path) -> None:

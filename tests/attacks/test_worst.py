@@ -23,15 +23,12 @@ from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import (
     FisherScoringDpEvent,
-    HalfReplacedDpEvent,
     LangevinDpEvent,
     ObjectivePerturbationDpEvent,
     PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
     RandomAllocationDpEvent,
-    SecondMomentDpEvent,
-    SufficientStatisticsDpEvent,
 )
 
 # of the analysis: every private method, and two of them with other minibatches
@@ -44,14 +41,11 @@ RUNS = 100_000
 DELTA = 1e-4
 HALVED = {  # attribute of a mechanism's noise -> what half the noise makes of it
     GaussianDpEvent: {"noise_multiplier": 0.5},
-    SecondMomentDpEvent: {"noise_multiplier": 0.5},
-    HalfReplacedDpEvent: {"noise_multiplier": 0.5},
     LangevinDpEvent: {"noise_std": 0.5},
     FisherScoringDpEvent: {"noise_std": 0.5},
     PosteriorSampleDpEvent: {"rho": 2.0},
     ObjectivePerturbationDpEvent: {"noise_std": 0.5},
     PureObjectivePerturbationDpEvent: {"rate": 2.0},
-    SufficientStatisticsDpEvent: {"matrix": 0.5, "vector": 0.5, "eigenvalue": 0.5},
     PateDpEvent: {"threshold_std": 0.5, "answer_std": 0.5},
 }
 # less where the sentence of the analysis says why

@@ -128,6 +128,12 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
         seeds.append(cfg.seed)
         return sweep(cfg, *more)
 
+    def drawn(*args: Any, title: str, **more: Any) -> Any:
+        titles.append(title)
+        return draw(*args, title=title, **more)
+
+    titles, draw = list[str](), compare_page.compare.dot_plot
+    monkeypatch.setattr(compare_page.compare, "dot_plot", drawn)
     monkeypatch.setattr(sweeps.SweepTasks, "compute", stopped)
     monkeypatch.setattr(comparison, "sweep", swept)
     assert compare(*ASKED).exit_code == 130
@@ -160,6 +166,7 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
         for wanted in (1.0, 10.0):
             assert np.abs(np.log(proven / wanted)).min() < 5e-3, method
     page = (here / "out/index.html").read_text(encoding="utf-8")
+    assert titles == [f"Accuracy at equal {axis} ε" for axis in ("proven", "promised")]
     assert page.count("data:image/png;base64,") == 2
     assert "http" not in page.replace("http-equiv", "")
     assert "read off the data, not accounted" in page

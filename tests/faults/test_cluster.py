@@ -95,7 +95,7 @@ def test_units_have_their_bytes_though_a_worker_is_killed(
 ) -> None:
     """Only what that worker had in hand is computed again."""
     monkeypatch.setenv("DPL_CLUSTER", address)
-    sweep, killed = Sweep(data, tmp_path), list[int]()
+    sweep, killed, kept = Sweep(data, tmp_path), list[int](), set[str]()
     with Client(address, set_as_default=False) as client:
         pids = client.run(os.getpid).values()
 
@@ -104,6 +104,7 @@ def test_units_have_their_bytes_though_a_worker_is_killed(
         (sweep.logs / "wait").touch()
         until(lambda: any((sweep.logs / f"waits-{pid}").exists() for pid in pids))
         killed.extend(pid for pid in pids if (sweep.logs / f"waits-{pid}").exists())
+        kept.update(path.name.partition(".")[0] for path in sweep.stored())
         os.kill(killed[0], signal.SIGKILL)
         (sweep.logs / "wait").unlink()
 
@@ -116,11 +117,12 @@ def test_units_have_their_bytes_though_a_worker_is_killed(
     again = {unit for unit, count in counts.items() if count > 1}
     assert len(counts) == 60
     assert again
-    assert again <= {unit for unit, pid in units if pid == killed[0]}
+    assert again <= {unit for unit, pid in units if pid == killed[0]} - kept
+    assert max(counts.values()) == 2
     assert os.getpid() not in {pid for _, pid in units}
 
 
-@pytest.mark.parametrize("what", ["torch", "logged.Logged"])
+@pytest.mark.parametrize("what", ["torch", "logged.Logged", "DPL_RANDOM"])
 def test_workers_of_other_versions_are_refused(
     what: str, address: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +133,13 @@ def test_workers_of_other_versions_are_refused(
     with pytest.raises(ValueError, match=rf"worker tcp.* is refused.*: {what} .*, not another$"):
         sweep.run()
     assert sweep.computed() == []
+
+
+def test_a_worker_of_two_threads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as cluster:
+        monkeypatch.setenv("DPL_CLUSTER", cluster.scheduler_address)
+        with pytest.raises(ValueError, match=r"is refused.*: 2 threads, not 1: start it with --nthreads 1"):
+            list(executor.computed(str, [1]))
 
 
 def test_an_address_that_is_none_and_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

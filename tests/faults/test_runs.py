@@ -311,6 +311,7 @@ MAKE = ("make", "repro")
 KILLS = {
     "driver killed": (MAKE, lambda process: os.kill(driver(process), signal.SIGKILL)),
     "driver ended": (MAKE, lambda process: os.kill(driver(process), signal.SIGTERM)),
+    "make ended": (MAKE, lambda process: process.terminate()),
     "Ctrl-C": (MAKE, lambda process: os.killpg(process.pid, signal.SIGINT)),
     "dvc killed": (DVC, lambda process: process.kill()),
 }
@@ -319,8 +320,8 @@ KILLS = {
 @KILLED
 @pytest.mark.slow
 @pytest.mark.parametrize("kill", KILLS)
-def test_a_run_that_is_killed_takes_its_stages_with_it(checkout: Checkout, kill: str) -> None:
-    """After SIGKILL they finish the tasks that they are at; the results have nothing of it; the next run makes them."""
+def test_a_run_that_is_ended_ends_its_stages(checkout: Checkout, kill: str) -> None:
+    """After SIGKILL they end with their next task; the results have nothing of it; the next run makes them."""
     command, end = KILLS[kill]
     checkout.run(*CONFIG)
     process = checkout.start(*command)

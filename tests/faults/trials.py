@@ -8,7 +8,7 @@ import pytest
 TRIALS = {
     "two runs in one checkout": "the second is refused with pid and time; results are those of their parameters",
     "two runs of different exhibits": "refused, or both right",
-    "the driver is killed": "its children die with it; only the run that holds the lock replaces results",
+    "the driver is killed": "its stages end with their next task; only the run that holds the lock replaces results",
     "a damaged unit": "found by sha256 and size, said in one line, computed again",
     "a damaged checkpoint": "the same",
     "a full disk or a wrong file": "exit 1 with cause and fix; only what no source has is excused",

@@ -145,8 +145,11 @@ def test_draws_do_not_depend_on_the_last_bits_of_sums(sampler: Sampler | Whitene
         sampler.sample(of, one, prior, radius, 4, rng).draws
         for of, rng in zip(problems, streams, strict=True)
     )
-    assert float((first == second).double().mean((0, 2, 3, 4)).median()) > 0.98  # of a seed's draws
-    assert torch.allclose(first, second, rtol=1e-5, atol=1e-5)  # where a border of float32 lies between
+    equal = (
+        (first == second).double().mean((0, 2, 3, 4))
+    )  # share of each seed; a border of float32 may lie between,
+    assert int((equal < 0.98).sum()) <= 1  # as on an AMD EPYC for one of four seeds, which stays 4e-6 away
+    assert torch.allclose(first, second, rtol=1e-5, atol=1e-5)
 
 
 def test_the_start_scales_with_the_rows() -> None:

@@ -374,7 +374,7 @@ class Page:
                 self.runs,
                 epsilons=self.comparison.epsilons,
                 datasets={self.comparison.name: self.comparison.name},
-                title=f"{self.measure} at equal {compare.AXES[axis][1]}",
+                title=f"{self.measure} at equal {compare.AXES[axis]}",
                 axis=axis,
                 constant=self.outcome.constant,
                 table=table,

@@ -34,7 +34,6 @@ Results = Annotated[
     Path | None,
     option("Folder of the results (default: results/ here or in a folder above).", show_default=False),
 ]
-Chosen = Annotated[str | None, option("Only claims that have this value.", show_default=False)]
 
 
 def claims(
@@ -42,13 +41,23 @@ def claims(
         str | None,
         typer.Argument(help="A claim, such as wang2015_lemma5: show all of it.", show_default=False),
     ] = None,
-    paper: Chosen = None,
+    paper: Annotated[
+        str | None, option("Only this paper: wang2015, li2019 or ryffel2022.", show_default=False)
+    ] = None,
     verdict: Annotated[
         str | None,
         option('Only this verdict or its cause, such as fails or "not testable".', show_default=False),
     ] = None,
-    kind: Chosen = None,
-    exhibit: Chosen = None,
+    kind: Annotated[
+        str | None,
+        option(
+            f"Only this kind. {'; '.join(f'{name}: {words}' for name, words in KINDS.items())}.",
+            show_default=False,
+        ),
+    ] = None,
+    exhibit: Annotated[
+        str | None, option("Only claims that this exhibit shows, such as wang2015_fig1c.", show_default=False)
+    ] = None,
     results: Results = None,
     json: Json = False,
 ) -> None:
@@ -153,7 +162,7 @@ def exhibits(results: Results = None, json: Json = False) -> None:
     for each in listed:
         marks = tally.marks(claim for claim in claims if each["exhibit"] in tally.shown_by(claim))
         output.line(str(each["title"]), "bold", indent=2)
-        state = marks if each["files"] else f"not made: `make exhibit ID={each['exhibit']}`"
+        state = marks if each["files"] else f"not made: `make exhibit ID={each['exhibit']} SET=pipeline=svhn`"
         output.line(f"  {each['exhibit']}  {state}".rstrip(), indent=4)
     output.line()
     output.line(f"Files: {folder}/<name>/")

@@ -56,22 +56,28 @@ def computed(
         )
     place = {"address" if address.startswith(PROTOCOLS) else "scheduler_file": address}
     given, names = {name: os.environ.get(name) for name in CARRIED}, tuple(sorted(code))
+    silent = f"the scheduler at {CLUSTER} = {address} does not answer"
     try:
-        with Client(**place, timeout=FIRST, set_as_default=False, name="dplangevin") as client:
-            print(f"{address}: dashboard {client.dashboard_link}", file=sys.stderr)
-            common = given, names, versions(names), function
-            futures = [client.submit(_called, common, *each, pure=False) for each in enumerate(arguments)]
-            for _, done in as_completed(futures, with_results=True, loop=client.loop):
-                yield done
+        client = Client(**place, timeout=FIRST, set_as_default=False, name="dplangevin")
+    except (OSError, ValueError, TypeError) as error:  # a scheduler file that is none, tls:// without keys
+        raise ValueError(f"{silent} ({error}); {KEPT}") from error
+    try:
+        with client:
+            waits = "" if client.nthreads() else ", no worker yet: waiting for the first"
+            print(f"{address}: dashboard {client.dashboard_link}{waits}", file=sys.stderr)
+            common = client.submit(tuple, (given, names, versions(names), function), pure=False)  # sent once
+            calls = [client.submit(_called, common, *each, pure=False) for each in enumerate(arguments)]
+            waiting = as_completed(calls, loop=client.loop)
+            calls.clear()  # so that a result that has come is not computed again when its worker ends
+            for future in waiting:
+                yield future.result()
     except KilledWorker as error:
         raise ValueError(
             f"{error.allowed_failures + 1} workers ended while they computed a task, the last at "
             f"{error.last_worker.address}: see their logs, and give them more memory (--memory-limit); {KEPT}"
         ) from error
-    except (OSError, ClosedClientError, FutureCancelledError, TimeoutError) as error:
-        raise ValueError(
-            f"the scheduler at {CLUSTER} = {address} does not answer ({error}); {KEPT}"
-        ) from error
+    except (OSError, ClosedClientError, FutureCancelledError) as error:
+        raise ValueError(f"{silent} ({error}); {KEPT}") from error
 
 
 def _called(common: tuple[Any, ...], index: int, argument: Any) -> Done[Any]:

@@ -2,7 +2,7 @@
 
 A run writes params.yaml and replaces results. `make repro` and `dvc exp run` hold the lock `RUN` from before they write
 params.yaml until DVC has ended. Each stage of a plain `dvc repro` holds it while it works. A stage also holds the lock
-`STAGE`. If its run is killed, it finishes the tasks that it is at (`orphaned`), and no other run begins before that.
+`STAGE`. If its run is killed, it ends when the next task is finished (`orphaned`). No other run begins before that.
 The text in a lock file names its holder.
 """
 
@@ -23,6 +23,7 @@ from dplangevin.files import with_fix
 
 RUN = Path(".dvc/tmp/run.lock")
 STAGE = Path(".dvc/tmp/stage.lock")
+LEADER = "DPL_LEADER"  # environment variable: the pid of the `make repro` whose stages see it
 LEFT = 10.0  # seconds to wait until the stage of a killed run has ended
 _HELD: list[FileLock] = []
 _LEADERS: list[psutil.Process] = []  # of the run that this stage is a part of
@@ -59,8 +60,9 @@ def run(command: str) -> Iterator[None]:
 
 def hold(command: str) -> None:
     """Hold the lock as `run` does, until this process ends."""
-    _HELD.append(_take(RUN, command, os.getpid()))  # a lock that is deleted is released
-    _take(STAGE, command, os.getpid(), LEFT).release()
+    if not _HELD:  # Hydra calls once for each of several experiments
+        _HELD.append(_take(RUN, command, os.getpid()))  # a lock that is deleted is released
+        _take(STAGE, command, os.getpid(), LEFT).release()
 
 
 @contextmanager
@@ -68,7 +70,11 @@ def stage() -> Iterator[None]:
     """Hold the lock of a stage: of a run that holds the checkout, else as a run of its own."""
     own, driver = os.getpid(), _driver()
     with _taken(_command(driver), driver) as leader:
-        _LEADERS[:] = [psutil.Process(pid) for pid in {driver, leader} - {own}]
+        pids = {driver, leader, int(os.environ.get(LEADER, leader))} - {own}
+        try:
+            _LEADERS[:] = map(psutil.Process, pids)
+        except psutil.NoSuchProcess as error:
+            raise LockError("the run that this stage is a part of has ended") from error
         lock = _take(STAGE, os.environ.get("DVC_STAGE") or _command(own), own, LEFT)
         try:
             yield
@@ -90,13 +96,16 @@ def orphaned() -> bool:
 @contextmanager
 def _taken(command: str, pid: int) -> Iterator[int]:
     """Hold the checkout for the process `pid`; yield the pid that holds it, which may be that of a run around it."""
+    lock, holder = None, pid
     try:
         lock = _take(RUN, command, pid)
     except Busy as error:
         family = {os.getpid(), *(process.pid for process in psutil.Process().parents())}
-        if error.holder.machine != platform.node() or error.holder.pid not in family:
+        holder = error.holder.pid
+        if error.holder.machine != platform.node() or holder not in family:
             raise
-        yield error.holder.pid
+    if lock is None:
+        yield holder
         return
     try:
         _take(STAGE, command, pid, LEFT).release()

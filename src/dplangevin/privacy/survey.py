@@ -31,7 +31,6 @@ from dplangevin.privacy.accountants.rdp import Rdp
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
-from dplangevin.privacy.accountants.wang2018 import Wang2018
 from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_delta
 from dplangevin.privacy.subsampled_gaussian import is_subsampled, rate_and_multiplier
 from dplangevin.text import short
@@ -104,9 +103,6 @@ ACCOUNTANTS: Mapping[str, Entry] = {
         Chaudhuri2011(), "Theorem 9 of objective perturbation, pure epsilon, exact minimiser"
     ),
     "papernot2018": Entry(Papernot2018(), "Renyi divergences of noisy votes, whatever the votes"),
-    "wang2018": Entry(
-        Wang2018(), "the noise of AdaSSP: basic composition of a matrix, a vector and an eigenvalue"
-    ),
     "dp_accounting_pld": Entry(
         DpAccounting(),
         "Google's privacy loss distributions at a fixed grid, on their own code",

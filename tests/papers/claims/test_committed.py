@@ -1,8 +1,6 @@
 """Every committed claim on fake results, and what the claims table makes of conf/claim."""
 
 import itertools
-import math
-from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -58,76 +56,8 @@ def test_every_committed_claim_evaluates(path: Path) -> None:
         assert set(rows.verdict) <= WORDS[str(kind)]
     numbers = ["ours", "low", "high", "asked_low", "asked_high"]
     assert table.drop(columns=numbers).notna().all(axis=None)
-    check_asked(table, paper, analyses)
     assert table.reason.ne("").all()
     assert not table.reason.str.startswith("no row of the analysis").any()
-
-
-BY_BOUNDS = ("rows.covered", "rows.exponent", "rows.inside", "runs.theorem4_constant")
-DIFFERENCES = (
-    "networks.above", "networks.weighted_methods", "networks.weighted_sum", "runs.beats", "runs.beats_all",
-    "ryffel2022.all_above",
-)  # fmt: skip
-# rule -> what a claim asks of our number by the settings of its entry
-ASKED: dict[str, Callable[[Any], tuple[float, float]]] = {
-    "rows.nearer_to_one": lambda test: (-INF, 1),
-    "rows.together": lambda test: (math.nan, math.nan),
-    "rows.best_at": lambda test: about(test["published"], test["within"]),
-    "rows.without_test": lambda test: (math.nan, math.nan),
-    "rows.printed": lambda test: about(test["published"], 0),
-    "rows.holds": lambda test: (-INF, 1),
-    "rows.bracketed": lambda test: (-INF, 1),
-    "networks.accuracy": lambda test: (
-        test["published"] - test["margin"],
-        INF if test.get("reach") else test["published"] + test["margin"],
-    ),
-    "networks.accuracy_on_features": lambda test: about(test["published"], test["margin"]),
-    "networks.budget": lambda test: (-INF, test["claimed"]),
-    "runs.equal_or_slightly_worse": lambda test: about(0, test["slight"]),
-    "runs.reaches_baseline": lambda test: (-INF, test["by"]),
-    "runs.price_of_standard_step": lambda test: (-INF, test["by"]),
-    "runs.better_where_mixed": lambda test: (1, INF),
-    "runs.theorem_costs_more": lambda test: (1, INF),
-    "runs.count": lambda test: about(test["published"], 0),
-    "ryffel2022.step_of_command": lambda test: (1, 1),
-    "ryffel2022.condition": lambda test: (test["least"], INF),
-    "ryffel2022.shares": lambda test: (-INF, 0.01),
-    "ryffel2022.total": lambda test: about(test["published"], 0),
-    "ryffel2022.ratio": lambda test: about(test["published"], 0),
-    "ryffel2022.smoothness": lambda test: about(test["published"], 0),
-    "ryffel2022.magnitude": lambda test: (-INF, test["most"]),
-    "ryffel2022.lemma": lambda test: (-INF, 1) if test["end"] == "top" else (1, INF),
-    **dict.fromkeys(BY_BOUNDS, lambda test: bounded(*test["bounds"])),
-    **dict.fromkeys(DIFFERENCES, lambda test: (-test.get("margin", 0), test.get("most", INF))),
-}
-
-
-def asked_by(test: dict[str, Any]) -> tuple[float, float]:
-    return ASKED[test["_target_"].removeprefix("dplangevin.papers.claims.")](test)
-
-
-def bounded(low: float | None, high: float | None) -> tuple[float, float]:
-    return -INF if low is None else low, INF if high is None else high
-
-
-def about(value: float, margin: float) -> tuple[float, float]:
-    return value - margin, value + margin
-
-
-def check_asked(table: pd.DataFrame, paper: Any, analyses: Any = MappingProxyType({})) -> None:
-    """Every row asks what its entry says, but where the runs that it is about are missing."""
-    rows = table.set_index("id")
-    for claim in expand(paper, analyses):
-        row = rows.loc[claim["id"]]
-        found = (row.asked_low, row.asked_high)
-        if row.cause in (verdicts.NOT_TESTABLE, verdicts.OUTSIDE) and all(map(math.isnan, found)):
-            continue
-        if claim["test"]["_target_"].endswith("rows.guarantee"):
-            frame = analyses[claim["analysis"]].set_index("id")
-            wanted = (-INF, frame.epsilon_claimed[claim["test"]["id"]])
-        else:
-            wanted = asked_by(claim["test"])
-        assert found == pytest.approx(wanted, nan_ok=True), claim["id"]
 
 
 def made_up(experiment: str, spec: Any) -> pd.DataFrame:
@@ -301,7 +231,6 @@ def test_claims_of_ryffel2022(ryffel2022: dict[str, Any]) -> None:
         "pneumonia_shares": verdicts.FAILS,
     }.items():
         assert table.verdict[f"ryffel2022_{name}"] == verdict, name
-    check_asked(table.reset_index(), ryffel2022)
     assert table.asked_low[cells].notna().all()  # asked, though there is nothing to compare
 
 
@@ -396,7 +325,6 @@ def test_claims_of_li2019(li2019: dict[str, Any]) -> None:
     )
     assert table.verdict["li2019_tab1_constant_step"] == verdicts.IN_PART
     assert table.verdict["li2019_tab1_above_dp_sgd_proven"] == verdicts.FAILS
-    check_asked(table.reset_index(), li2019)
 
 
 def test_claims_of_li2019_on_svhn(li2019: dict[str, Any]) -> None:

@@ -89,6 +89,23 @@ def test_what_a_stand_in_alone_shows_contradicts_nothing(setting: str, why: str)
     assert reason.endswith(f"this does not count against the claim: {why}")
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_question_of_ours_shows_the_numbers_of_the_network_that_decides_it(sign: int, seeds: int) -> None:
+    own = Interval(0.01 * sign, *((-0.02, 0.03) if seeds > 1 else (math.nan, math.nan)))
+    paper = verdicts.NetworkEvidence(own, sign > 0, 0, "own")
+    small = verdicts.NetworkEvidence(
+        Interval(sign * 0.1, *sorted((sign * 0.05, sign * 0.2))), sign > 0, sign, ""
+    )
+    found = verdicts.two_networks(paper, small, "because", asked_range=ABOVE)
+    row = verdicts.claim_verdict(found, kind="extension", setting="stand-in")
+    assert (row["verdict"], row["ours"], row["measure"]) == (
+        HOLDS if sign > 0 else FAILS,
+        sign * 0.1,
+        "interval, one split",
+    )
+
+
 def test_the_measure_of_a_claim_stands_in_for_that_of_its_test() -> None:
     loose = verdicts.result(Interval(0.1, 0.05, 0.2), FAILS, "because", "range", asked_range=ABOVE)
     words: dict[str, Any] = {"kind": "paper", "setting": "paper"}

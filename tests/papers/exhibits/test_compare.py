@@ -162,6 +162,19 @@ def test_the_heat_table_writes_points_below_no_privacy(compare_runs: pd.DataFram
         assert len(ax.patches) == len(DATASETS)  # the best of each
 
 
+def test_many_data_sets_are_drawn_above_each_other_with_the_table_of_accuracies_alone(
+    compare_runs: pd.DataFrame,
+) -> None:
+    names = {f"copy {i}": f"0.{i}" for i in range(compare.SIDE_BY_SIDE + 1)}
+    one = compare_runs[compare_runs.dataset.eq("adult")]
+    runs = pd.concat([one.assign(dataset=name) for name in names])
+    figure = compare.heat(runs, epsilons=EPSILONS, datasets=names)
+    assert len({round(ax.get_position().x0, 2) for ax in figure.axes}) == 1
+    labels = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
+    assert [label.partition("\n")[0] for label in labels] == [*names.values()]
+    assert "Brier" not in compare.page(runs, epsilons=EPSILONS, datasets=names)
+
+
 @pytest.mark.slow
 def test_dots_leave_out_what_is_not_reached(compare_runs: pd.DataFrame) -> None:
     figure = compare.dot_plot(compare_runs, epsilons=EPSILONS, datasets=DATASETS)

@@ -231,7 +231,7 @@ def claim_verdict(
     verdict, ours = row["verdict"], kind == "extension"
     if ours and row.get("direction"):
         verdict = decide(row["direction"] == 1, row["direction"] == -1)
-        row |= row.get("decided_by", {})
+        row |= row.get("decided_by", {}) | ({"measure": measure} if measure else {})
     uneven = "; ".join(["the methods were not tuned alike", *([capped] if capped else [])])
     limit = uneven if tuning else capped
     if not (ours or limit) and setting == "chosen" and row["measure"] in (INTERVAL, ONE_SPLIT):
@@ -444,9 +444,10 @@ def two_networks(
     stands_in = small is not None and (paper is None or paper.holds == (small.direction == 1))
     direction, interval, cause = paper.direction if paper is not None else 0, present[0].interval, ""
     decided_by = {}
-    if not direction and small is not None and stands_in:
-        direction, each = small.direction, small.interval
-        decided_by = {"ours": each.mean, "low": each.low, "high": each.high}
+    if not direction and small is not None and stands_in and small.direction:
+        direction = small.direction
+        of_small = result(small.interval, "", "", ONE_SPLIT, asked_range=asked_range)
+        decided_by = {name: of_small[name] for name in ("ours", "low", "high", "measure")}
     if verdict != HOLDS and small is not None and stands_in and small.direction == 1:
         verdict, interval, cause = IN_PART, small.interval, "stand-in"
     elif verdict != HOLDS and elsewhere is not None:

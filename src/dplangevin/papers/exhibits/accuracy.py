@@ -383,7 +383,7 @@ def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
 
 
 def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
-    """Return one line with the repeats of a summary, what its bars show, and δ and neighbours of the runs."""
+    """Return the caption of a figure: repeats, meaning of the bars, δ, neighbours."""
     neighbours = relations(of_private(runs, "adjacency")).replace(" / ", " or ")
     each = " (the legend says which)" if " or " in neighbours else ""
     return (
@@ -393,7 +393,7 @@ def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-inter
 
 
 def chosen(runs: pd.DataFrame, methods: Iterable[str]) -> str:
-    """Return a line with the choices of the methods that have one setting, and the scaling of the rows, or ""."""
+    """Return radius, prior and ridge of the methods that have one setting of them, and the scaling of the rows."""
     users: dict[str, list[str]] = {}
     for method in methods:
         settings = runs[runs.method.eq(method)].settings.unique()

@@ -114,7 +114,9 @@ this ε on the data set, at a family-wise error of 5 %. It therefore allows for 
 repeats. "ends at x" or "begins at x": the method's budgets do not reach the ε. The numbers are those at its nearest
 proven ε, and it is not compared. †: a condition of its guarantee fails there, or chains have diverged, and those
 repeats are left out. Repeats share the test rows of a data set that has its own split, such as Adult. Random splits of
-one table, such as Abalone, overlap. So intervals are about the randomness of the methods, not about other data. Log
+one table, such as Abalone, overlap. So intervals are about the randomness of the methods, not about other data."""
+SCORES = """\
+ Log
 score in nats per row, Brier score and expected calibration error (ECE): smaller is better. Seconds: wall time of all
 repeats at three budgets, benchmarks/methods.csv; blank where not measured."""
 MAJORITY_LOOK = look("majority")
@@ -220,14 +222,15 @@ def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
 def page(
     runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
 ) -> str:
-    """Return a Markdown page: accuracy of all methods, then all scores for each of few data sets and epsilon."""
+    """Return a Markdown page: accuracy of all methods; with at most SIDE_BY_SIDE data sets also all scores."""
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
     sections = {"Accuracy": _overview(table, datasets)}
     for dataset, name in datasets.items() if len(datasets) <= SIDE_BY_SIDE else ():
         for epsilon in epsilons:
             block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
             sections[f"{name}, proven ε = {number(epsilon)}"] = _block(block)
-    return tables.page(title, [_notes(runs)], sections)
+    scores = SCORES if len(datasets) <= SIDE_BY_SIDE else ""
+    return tables.page(title, [_notes(runs) + scores], sections)
 
 
 def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
@@ -324,7 +327,7 @@ def heat(
             ax.set_title(f"proven ε = {number(epsilon)}")
             ax.grid(visible=False)
             ax.tick_params(length=0)
-        labels = [f"{name}\n{free[dataset]:.3f}".replace("0.", ".") for dataset, name in datasets.items()]
+        labels = [f"{name}\n" + f"{free[dataset]:.3f}".lstrip("0") for dataset, name in datasets.items()]
         for ax in axes[-1:] if stacked else axes:
             ax.set_xticks(range(len(datasets)), labels, rotation=90 if stacked else 0, fontsize=7.5)
         axes[0].set_yticks(range(len(names)), [look(name).label for name in names])

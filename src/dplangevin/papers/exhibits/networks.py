@@ -29,8 +29,6 @@ from dplangevin.text import number, numbers, percent, short, span
 
 ACCURACY_TICKS = [0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998]
 LOGIT = (0.005, 0.9995)  # ends of the axis; a logit axis cannot show accuracies 0 and 1
-SINGLES = {"printed": "^", "moments": "^", "reference": "p"}  # block -> marker of runs that are single points
-UNPRINTED = "X"  # marker of such a run if no number was published for it
 STAR: dict[str, Any] = {"marker": "*", "ms": 12.0, "mfc": "none", "ls": "", "mew": 1.2}
 TRAINING_TEXT = (
     "Mean over seeds; bars: standard deviation (none for one seed). δ = {delta}. Large stars: printed accuracy at the "
@@ -41,7 +39,7 @@ TRAINING_TEXT = (
 def _of_networks(
     frame: pd.DataFrame, published: Published, networks: Names, names: Names | None
 ) -> tuple[pd.DataFrame, list[str], str]:
-    """Return the rows of `tables.training_summary` of some networks, those that have rows, and δ as text."""
+    """Return the summary of `networks`, the names of those that have rows, and δ as text."""
     table = tables.training_summary(frame, published=published, names=names)
     table = table[table.problem.isin(list(networks))]
     present = [network for network in networks if table.problem.eq(network).any()]
@@ -59,7 +57,7 @@ def training(
 ) -> Figure:
     """Draw accuracy against the proven ε (add/remove, log axis), with one panel for each network.
 
-    - `published`, `names`: As for `tables.training_summary`.
+    - `published`, `names`: As for `tables.training_summary`; each published number has an epsilon and a method.
     - `networks`: Name of a network in the frame -> title of its panel. Other networks are not drawn.
     - `chance`: Accuracy of a guess, in (0, 1), which is a horizontal line.
     """
@@ -89,9 +87,8 @@ def _runs_of_network(ax: Axes, rows: pd.DataFrame) -> dict[str, Line2D]:
         run_rows, of = run_rows.sort_values("epsilon_add_remove"), look(str(method), "network")
         ax.plot(run_rows.epsilon_add_remove, run_rows.accuracy, color=of.colour, ls=of.line, zorder=3)
         handles[of.label] = _points(ax, run_rows, of)
-    for _, run_rows in rows[rows.block.isin(list(SINGLES))].groupby("run", sort=False):
-        marker = SINGLES[run_rows.block.iloc[0]] if run_rows.accuracy_paper.notna().any() else UNPRINTED
-        of = Look(run_rows.label.iloc[0], look(run_rows.method.iloc[0], "network").colour, marker, "", 7.0)
+    for _, run_rows in rows[rows.block.eq("moments")].groupby("run", sort=False):
+        of = Look(run_rows.label.iloc[0], look(run_rows.method.iloc[0], "network").colour, "^", "", 7.0)
         handles[of.label] = _points(ax, run_rows, of)
     for _, row in rows[rows.block.eq("nonprivate")].iterrows():
         of = look(row.method, "network")
@@ -202,7 +199,7 @@ def _dumbbell_label(row: pd.Series) -> str:
     """Return the label of a row of `printed_and_ours`, with its proven and printed ε."""
     if row.block == "nonprivate":
         return str(row.label)
-    printed = f" (printed: {number(row.epsilon_claimed)})" if row.block in SINGLES else ""
+    printed = f" (printed: {number(row.epsilon_claimed)})" if row.block in ("printed", "reference") else ""
     return f"{row.label}, ε = {words.at_most(row.epsilon_add_remove)}{printed}"
 
 

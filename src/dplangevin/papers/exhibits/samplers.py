@@ -139,7 +139,8 @@ TRAJECTORIES_TEXT = (
 def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
     """Draw chains on a two-dimensional normal posterior, with a column for each variant (-> label) and each ε.
 
-    Below there is the ellipse of the variant "<name>_proper" (noise N(0, 2η)), too, if there is one.
+    The top panel has the path of one chain. The bottom panel has its second half and the ellipse of all chains, also
+    that of the variant "<name>_proper" (noise N(0, 2η)), if there is one.
     Source: wang2015, Figure 2 of the supplement.
     """
     mean, covariance = _moments(frame[frame.variant.eq("exact")])
@@ -185,7 +186,7 @@ def _moments(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 def ellipse(ax: Axes, mean: np.ndarray, covariance: np.ndarray, size: float, **drawn: Any) -> None:
-    """Draw where a normal distribution, (2,) and (2, 2), is `size` standard deviations from its mean."""
+    """Draw the ellipse at `size` standard deviations of N(mean (2,), covariance (2, 2))."""
     angle = np.linspace(0, 2 * np.pi, 181)
     circle = np.stack([np.cos(angle), np.sin(angle)])
     x, y = mean[:, None] + size * np.linalg.cholesky(covariance) @ circle
@@ -193,7 +194,7 @@ def ellipse(ax: Axes, mean: np.ndarray, covariance: np.ndarray, size: float, **d
 
 
 def _paths(top: Axes, bottom: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.ndarray) -> None:
-    """Draw the path from its start at 0 above, and its second half on the contours of the posterior below."""
+    """Draw the path in the top panel. Draw its second half and the posterior's contours in the bottom panel."""
     colour = CHAIN_COLOURS[rows.sampler.iloc[0]]
     path = rows[rows.kind.eq("path")].sort_values("step")
     x, y = (np.append(0.0, path[name]) for name in ("theta_1", "theta_2"))
@@ -408,7 +409,7 @@ def _error_ratio(
 
 
 def asymptotic_from(rows: pd.DataFrame, tolerance: float) -> float:
-    """Return the n ρ from which on all exact errors at one ε are within `tolerance` (relative) of 1, or nan."""
+    """Return the n ρ from which on all exact errors at one ε are within `tolerance` of the formula, or nan."""
     rows = rows[rows.kind.eq("exact")].sort_values("tempered")
     off = np.flatnonzero((rows.value - 1).abs().gt(tolerance))
     first = off[-1] + 1 if len(off) else 0
@@ -464,7 +465,7 @@ def ops_distance(frame: pd.DataFrame, *, title: str = "") -> Figure:
 
 
 def ops_distance_page(frame: pd.DataFrame, *, title: str = "", tv: str) -> str:
-    """Return a Markdown page with a row for each case; `tv` is what rejection sampling is allowed."""
+    """Return a Markdown page with a row for each case; `tv` is the total variation that rejection sampling may have."""
     columns: dict[str, Cell] = {
         "sampler": lambda row: OPS_SAMPLERS[row.sampler].label,
         "dimension": cell("dimension"),
@@ -524,7 +525,7 @@ def coverage(frame: pd.DataFrame, *, methods: Sequence[str], title: str = "") ->
             ax.plot([0, 1], [0, 1], color="black", lw=0.8)
             here = frame[frame.method.eq(method)]
             for (epsilon, interval), line in here.sort_values("level").groupby(["epsilon", "interval"]):
-                if interval in INTERVALS:
+                if interval != "noise added":
                     colour, dash, last = colours[epsilon], INTERVALS[str(interval)], line.iloc[-1]
                     ax.plot(line.level, line.coverage, color=colour, ls=dash, lw=1.8)
                     ax.vlines(last.level, last.low, last.high, color=colour, lw=1.2)

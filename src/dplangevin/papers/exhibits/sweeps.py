@@ -40,7 +40,7 @@ LOG = 8.0  # largest over smallest positive value at which an axis becomes logar
 def table(
     runs: pd.DataFrame, *, metric: str = "accuracy", epsilons: Sequence[float] = (1.0,)
 ) -> pd.DataFrame:
-    """Return a row for every point of the sweep, at its budgets and at those of `epsilons` inside its proven ε."""
+    """Return a row for every point of the sweep, at its budgets and at those `epsilons` that its proven ε reach."""
     rows = runs[runs.metric.eq(metric)]
     if rows.empty:
         known = sorted(set(runs.metric))

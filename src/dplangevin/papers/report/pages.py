@@ -68,9 +68,7 @@ they were computed.{compared}{unchecked} `*.units.json` beside each result has d
 threads of each task. A second run on the same kind of processor gives the same bytes."""
 COMPARED = """ For {compared} of these, tasks of the same result were computed again: none of their numbers moved by
 more than {move} (in standard errors over the seeds, or shares of the value)."""
-UNCHECKED = (
-    """ For {unchecked} of these, no task of the same result was computed again, so their numbers may move."""
-)
+UNCHECKED = """ For {unchecked} of these nothing was compared, so their numbers may move."""
 
 
 def pages(cfg: DictConfig) -> dict[str, bytes]:

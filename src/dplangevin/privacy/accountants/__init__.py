@@ -7,7 +7,7 @@ accountant of its own unless a setting names another:
 * DP-SGD, DPVI and li2019's DP-SGLD: `li2019`, the moments accountant.
 * OPS and the samplers of wang2015: `wang2015`, the paper's composition.
 * Objective perturbation: `kifer2012`, or `chaudhuri2011` for pure privacy.
-* Output perturbation: `analytic_gaussian`.  PATE: `papernot2018`.  AdaSSP: `wang2018`.
+* Output perturbation: `analytic_gaussian`.  PATE: `papernot2018`.
 * DP-Langevin of ryffel2022 and descent on all rows: `tight` itself.
 
 `ryffel2022` (the paper's bound for the last iterate), `bok2024` (last iterate), `rdp`, and `google` (dp-accounting,
