@@ -222,7 +222,7 @@ def evidence(page: Path, link: str) -> list[float]:
     return [abs(float(number)) for number in found]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/findings.md", "docs/accuracy.md", "docs/networks.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/findings.md", "docs/networks.md"])
 def test_the_numbers_of_a_finding_are_in_what_it_links_to(name: str) -> None:
     """To the digits printed; shares of one may stand as percentages or points."""
     page = ROOT / name
@@ -245,7 +245,7 @@ def test_the_findings_have_evidence() -> None:
     three = [item for item in items(README) if re.match(r"\d+\.", item)]
     assert [int(item.partition(".")[0]) for item in three] == [1, 2, 3]
     assert all(re.search(r"results/report/\w+\.md#", item) for item in three)
-    for name in ("findings", "accuracy", "networks"):
+    for name in ("findings", "networks"):
         assert all(links(item) for item in items(ROOT / f"docs/{name}.md"))
 
 
