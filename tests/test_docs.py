@@ -70,12 +70,6 @@ NOT_RUN = {
         "-S '+experiment.sweep.vary.ops={radius:{from:1,to:16,count:5,scale:log}}' run@sweep",
         "dvc exp run -S experiment@experiment.sweep=batches run@sweep render@sweep",
     ],
-    "needs Optuna": [
-        "PYTHONPATH=src:pipelines python tune.py -m hydra/sweeper=optuna hydra.sweeper.direction=maximize "
-        "hydra.sweeper.n_trials=12 hydra.sweeper.sampler.seed=0 hydra.sweeper.n_jobs=1 hydra.sweep.dir=data/tuning "
-        "+dataset.abalone.held_out=0.2 'experiment.sweep.methods=[ops]' experiment.sweep.vary=null "
-        "'experiment.sweep.epsilons.abalone=[1.0]' 'method.ops.radius=tag(log, interval(1, 50))'"
-    ],
 }
 LONG = {command for commands in NOT_RUN.values() for command in commands}
 

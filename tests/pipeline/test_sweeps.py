@@ -2,7 +2,6 @@
 
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -277,33 +276,3 @@ def test_a_sweep_is_a_file_that_inherits_an_experiment(tmp_path: Path) -> None:
     cfg.experiment.sweep["varry"] = {"dpvi": {"clip": [1.0]}}
     with pytest.raises(config.ConfigError, match=r"experiment\.sweep\.varry"):
         config.check_keys(known, cfg)
-
-
-@pytest.mark.slow
-def test_the_objective_of_the_page_looks_at_held_out_rows_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
-    for name in ("bundled", "manifest"):
-        (tmp_path / "data" / name).symlink_to(ROOT / "data" / name)
-    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    space: dict[str, Any] = {"__name__": "tune"}
-    exec(compile(code, "docs/sweeps.md", "exec"), space)
-    words = [
-        "experiment.sweep.methods=[objpert]",
-        "experiment.sweep.vary=null",
-        "experiment.sweep.epsilons.abalone=[1.0]",
-    ]
-    cfg = config.compose([*words, "+dataset.abalone.held_out=0.2"], ROOT / "conf")
-    found, load = space["accuracy"](cfg), Dataset.load
-
-    def other_test_rows(path: Path) -> Dataset:
-        data = load(path)
-        return replace(data, y_test=-data.y_test)
-
-    monkeypatch.setattr(Dataset, "load", other_test_rows)
-    shutil.rmtree(tmp_path / "data/units")
-    assert space["accuracy"](cfg) == found > 0.7
-    with pytest.raises(ValueError, match="tuning must not see the test rows"):
-        space["accuracy"](config.compose(words, ROOT / "conf"))
