@@ -32,8 +32,8 @@ def gaussian_renyi(contractions: np.ndarray) -> float:
 def every_constant(event: LangevinDpEvent, order: float) -> float:
     """Return the largest epsilon of the theorem under c-LSI over all c > 0.
 
-    It is 2 alpha L^2 T/(n^2 sigma^2) with T = sum_k eta_k. The theorem's 2 alpha L^2/(c n^2 sigma^4) (1 - e^(-sigma^2
-    c T)) increases to it as c decreases to 0.
+    It is 2 alpha L^2 T/(n^2 sigma^2) with T = sum_k eta_k. The theorem's 2 alpha L^2/(c n^2 sigma^4) (1 -
+    e^(-sigma^2 c T)) increases to it as c decreases to 0.
     """
     share = event.lipschitz / (event.records * event.noise_std)
     return 2 * order * share**2 * float(event.step_sizes().sum())

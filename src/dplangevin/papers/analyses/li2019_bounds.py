@@ -439,9 +439,9 @@ class Formulas:
         - "composability": exact alpha of an adaptive sequence of binary mechanisms, against the sum over rounds of
           the largest alpha that each round can have; x: lambda;
         - "tail": exact delta(epsilon) against min over lambda of exp(alpha - lambda epsilon); x: epsilon;
-        - "tail", term "every mechanism": delta(epsilon) = E max(1 - exp(epsilon - c), 0) is at most exp(alpha -
-          lambda epsilon) times the largest value of (1 - exp(-u)) exp(-lambda u), u > 0, which is lambda^lambda/(1 +
-          lambda)^(1 + lambda); x: lambda;
+        - "tail", term "every mechanism": delta(epsilon) = E max(1 - exp(epsilon - c), 0) is at most
+          exp(alpha - lambda epsilon) times the largest value of (1 - exp(-u)) exp(-lambda u), u > 0, which is
+          lambda^lambda/(1 + lambda)^(1 + lambda); x: lambda;
         - "equivalence": the probability that c of a Gaussian step is above epsilon, against its delta(epsilon); x:
           epsilon.
         """

@@ -102,10 +102,10 @@ def posterior(*, epsilon: float, radius: float) -> PosteriorSampleDpEvent:
 
 def noisy_gradients(
     *,
-    records: int,
-    batch: int,
-    epochs: float,
-    epsilon: float,
+    records: int,  # N
+    batch: int,  # tau
+    epochs: float,  # T, passes over the data
+    epsilon: float,  # promised, as `delta`
     delta: float,
     inner: float = 2.5,
     outer: float = 2.0,

@@ -13,8 +13,8 @@ def relaxation_time(step: float, barrier: float) -> float:
 
     This is -1/ln of the eigenvalue of the slowest mode. The chain is Algorithm 1 with full gradients on U(x) = B (x^2
     - 1)^2, in units where U''/N at the modes is 1: x' = x - (eta/2) x (x^2 - 1) + N(0, eta/(8 B)), eta in (0, 1]. The
-    slowest eigenfunction is odd. So its eigenvalue is the largest of the transition kernel on x > 0, a matrix by the
-    midpoint rule.
+      slowest eigenfunction is odd. So its eigenvalue is the largest of the transition kernel on x > 0, a matrix by
+      the midpoint rule.
     """
     noise = math.sqrt(step / (8 * barrier))
     x = np.arange(noise / 4, math.sqrt(1 + math.sqrt(30 / barrier)), noise / 2)
