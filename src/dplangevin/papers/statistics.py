@@ -87,10 +87,7 @@ def finite_interval(values: pd.Series) -> Interval:
 
 
 def welch(terms: Sequence[tuple[float, pd.Series]]) -> Interval:
-    """Return the 95 % interval of a sum of weight times mean, over independent seeds with unequal variances.
-
-    It is by Welch (1947), with Satterthwaite's degrees of freedom. The limits are nan if any mean has one seed.
-    """
+    """Return the 95 % interval (Welch 1947, Satterthwaite) of a sum of weight times mean; no limits for one seed."""
     mean, error, freedom = _welch(terms)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error if error else error
     return Interval(mean, mean - half, mean + half)
@@ -302,11 +299,7 @@ def variant_settings(variant: str) -> dict[str, str]:
 
 
 def trusted(rows: pd.DataFrame, value: str = "value") -> pd.Series:
-    """Return a mask of the rows that may be the best of several, or that others may be compared with.
-
-    In these rows every condition of the guarantee holds, `value` is finite, and `diverged`, if there is that column,
-    is 0.
-    """
+    """Return a mask of rows whose guarantee holds and whose chains have not diverged, which alone are compared."""
     holds = rows.violated.eq("") & np.isfinite(rows[value])
     return holds & rows.diverged.eq(0) if "diverged" in rows else holds
 

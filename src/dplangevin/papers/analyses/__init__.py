@@ -1,7 +1,4 @@
-"""Computations that need no prepared data set, such as exact checks of theorems, samplers and attacks.
-
-An analysis is a frozen dataclass whose fields are the numbers of `conf/analysis/<id>.yaml`.
-"""
+"""Computations that need no prepared data set; each is a dataclass of the numbers in `conf/analysis/<id>.yaml`."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial

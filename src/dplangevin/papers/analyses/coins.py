@@ -71,10 +71,7 @@ def central_mass(theta: float, radius: float, n: int, rho: float) -> float:
 
 
 def sgld_transition(theta: np.ndarray, pairs: int, batch: int, eta: float, variance: float) -> np.ndarray:
-    """Return the transition matrix ``(points, points)`` of SGLD on the lattice theta, with a flat prior.
-
-    The data are `pairs` heads and as many tails. A step is theta - eta (2 pairs/tau) sum_batch grad + N(0, variance).
-    """
+    """Return the transition ``(points, points)`` of theta - eta (2 pairs/tau) sum_batch grad + N(0, variance)."""
     total = 2 * pairs
     move = np.zeros((len(theta), len(theta)))
     for positive in range(batch + 1):
@@ -89,8 +86,8 @@ def sgld_transition(theta: np.ndarray, pairs: int, batch: int, eta: float, varia
 def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) -> np.ndarray:
     """Return the transition matrix ``(points, points)`` of SGFS at an unbounded step, for coins with logit theta.
 
-    A step is theta - 2/((1 + N/tau) N I) N/tau times the sum of the minibatch's gradients; N I is the information at
-    the mode.
+    A step is theta - 2/((1 + N/tau) N I) N/tau times the sum of the minibatch's gradients, N I being that at the
+    mode.
     """
     move = np.zeros((len(theta), len(theta)))
     every, information = np.arange(len(theta)), heads * (1 - heads / records)

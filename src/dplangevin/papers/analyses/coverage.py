@@ -99,10 +99,7 @@ class Coverage:
         return theta[..., 0].var(1).numpy()
 
     def _laplace(self, rho: float, theta: Tensor) -> Tensor:
-        """Return the variance of the first coordinate by the expected Hessian at theta (S, d), ``(S,)``.
-
-        The expectation is over rows that are uniform on the sphere, along theta and across it.
-        """
+        """Return the variance (S,) of the first coordinate by the Hessian at theta (S, d), expected over the sphere."""
         d, length = self.features, theta.norm(dim=-1, keepdim=True)
         # cos of the angle between a row and theta has the density (1 - c^2)^((d - 3)/2)
         angle = (torch.arange(2000, dtype=torch.float64) + 0.5) / 2000 * math.pi

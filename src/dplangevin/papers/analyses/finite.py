@@ -13,11 +13,7 @@ from scipy.special import gammaln, logsumexp
 
 
 def worst_ratio(table: np.ndarray, mass: float, n: int) -> float:
-    """Return the largest |log ratio| of the posteriors of neighbours with n records.
-
-    `table` is log p(x|theta), (3 parameters, points). `mass` is the prior of the first; the others share the rest
-    equally.
-    """
+    """Return the largest |log ratio| of posteriors of neighbours; `table` is log p(x|theta), (3 parameters, points)."""
     prior = np.log([mass, (1 - mass) / 2, (1 - mass) / 2])
     worst = 0.0
     for others in combinations_with_replacement(range(table.shape[1]), n - 1):

@@ -1,7 +1,4 @@
-"""Exact Renyi divergences of full batches and of diffusions, and constants of log-Sobolev inequalities.
-
-ryffel2022 bounds them in Lemmas 3.1 and 3.2, in Theorem 3.1 and in its theorem under c-LSI.
-"""
+"""Exact Renyi divergences and log-Sobolev constants, against Lemmas 3.1 and 3.2 and two theorems of ryffel2022."""
 
 from __future__ import annotations
 
@@ -30,10 +27,9 @@ def gaussian_renyi(contractions: np.ndarray) -> float:
 
 
 def every_constant(event: LangevinDpEvent, order: float) -> float:
-    """Return the largest epsilon of the theorem under c-LSI over all c > 0.
+    """Return the supremum over c > 0 of the theorem under c-LSI, 2 alpha L^2 T/(n^2 sigma^2) with T = sum_k eta_k.
 
-    It is 2 alpha L^2 T/(n^2 sigma^2) with T = sum_k eta_k. The theorem's 2 alpha L^2/(c n^2 sigma^4) (1 -
-    e^(-sigma^2 c T)) increases to it as c decreases to 0.
+    Its 2 alpha L^2/(c n^2 sigma^4) (1 - e^(-sigma^2 c T)) increases to this as c decreases to 0.
     """
     share = event.lipschitz / (event.records * event.noise_std)
     return 2 * order * share**2 * float(event.step_sizes().sum())

@@ -158,10 +158,7 @@ class Formulas:
         return Setting(self.records, round(self.rate * self.records), steps, lipschitz, delta)
 
     def _lemma(self) -> Iterator[Row]:
-        """Yield alpha(lambda) against Lemma 2 (without its O(q^3)) and Remark 1, for 1 <= s < 1/(16 q).
-
-        x: the lambda in [1, s^2 ln(1/(q s))] at which value over bound is largest.
-        """
+        """Yield alpha at the worst lambda (x) up to s^2 ln(1/(q s)) against Remark 1 and Lemma 2 without its O(q^3)."""
         for rate in self.rates:
             for s in np.geomspace(1.0, min(0.999 / (16 * rate), 20.0), self.multipliers):
                 orders = np.geomspace(1.0, s * s * math.log(1 / (rate * s)), 20)
@@ -554,10 +551,7 @@ class Formulas:
 
 
 def largest_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
-    """Return the largest (first) step whose T steps cost at most epsilon by the moments accountant.
-
-    The noise multiplier that spends epsilon must lie between 0.3 and 1e4.
-    """
+    """Return the largest (first) step within epsilon by the moments accountant, of a multiplier in [0.3, 1e4]."""
 
     def excess(log_step: float) -> float:
         s = setting.multiplier(math.exp(log_step))

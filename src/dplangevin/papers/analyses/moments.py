@@ -64,10 +64,7 @@ def moments_price(rate: float, multiplier: float, steps: int, delta: float, sche
 
 
 def tail_bound(moment: Callable[[float], float], epsilon: float) -> float:
-    """Return min over lambda > 0 of exp(alpha(lambda) - lambda epsilon) for a convex `moment` alpha, at most 1.
-
-    The result is 1 in the limit as lambda goes to 0. The search covers lambda from exp(-6) to exp(6).
-    """
+    """Return min over lambda in [e^-6, e^6] of exp(alpha(lambda) - lambda epsilon), at most 1, for convex alpha."""
 
     def exponent(log_order: float) -> float:
         return moment(math.exp(log_order)) - math.exp(log_order) * epsilon
@@ -77,10 +74,7 @@ def tail_bound(moment: Callable[[float], float], epsilon: float) -> float:
 
 
 def sampled_delta(rate: float, multiplier: float, epsilon: float) -> float:
-    """Return the exact delta(epsilon) of a Poisson-sampled Gaussian step with or without the record.
-
-    The step has the law (1 - q) N(0, s^2) + q N(1, s^2) with the record and N(0, s^2) without it.
-    """
+    """Return the exact delta(epsilon) of (1 - q) N(0, s^2) + q N(1, s^2), with the record, against N(0, s^2)."""
     edge = multiplier**2 * math.log1p(math.expm1(epsilon) / rate) + 0.5  # where the loss is epsilon
     moved, rest = ndtr((1 - edge) / multiplier), ndtr(-edge / multiplier)
     return float(rate * moved - (math.expm1(epsilon) + rate) * rest)

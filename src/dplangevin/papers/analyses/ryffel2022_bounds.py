@@ -80,10 +80,9 @@ def decreasing_rounds(condition: float, strength: float) -> float:
 
 
 def lemma_bounds(condition: float, strength: float) -> tuple[float, float]:
-    """Return the bounds of equations 7 and 11 in units of L^2/lambda, at sigma and K of Theorems 4.1 and 4.2.
+    """Return equations 7 (no xi) and 11 (xi = L) in units of L^2/lambda, at sigma and K of Theorems 4.1 and 4.2.
 
-    |theta_0 - theta*| = 2L/lambda and d sigma^2 = 4 L^2/(lambda q). The first bound leaves xi out; the second has xi
-    = L.
+    |theta_0 - theta*| = 2L/lambda and d sigma^2 = 4 L^2/(lambda q).
     """
     constant = condition * (2 / strength + 4 / strength)
     steps = decreasing_rounds(condition, strength)
@@ -92,10 +91,7 @@ def lemma_bounds(condition: float, strength: float) -> tuple[float, float]:
 
 
 def coins(order: float, delta: float, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the exact epsilon of pairs of coins and that of Proposition 2.1, for the worse direction.
-
-    An event is a single outcome, because both outcomes together give no information.
-    """
+    """Compute the exact epsilon of pairs of coins and that of Proposition 2.1; the worst event is one outcome."""
     directions = ((first, second), (second, first))
     sums = [p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order) for p, q in directions]
     outcomes = [pair for p, q in directions for pair in ((p, q), (1 - p, 1 - q))]
@@ -131,10 +127,7 @@ def minimiser(x: np.ndarray, margin: float, ridge: float) -> tuple[float, float]
 
 @dataclass(frozen=True)
 class Bounds:
-    """The exact cases of all statements, one task for each group of statements.
-
-    In the columns condition is beta/lambda and step is eta beta. A column that does not apply is empty.
-    """
+    """The exact cases of all statements, one task for each group of statements; `condition` is beta/lambda."""
 
     conditions: Sequence[float]  # beta/lambda of the random cases
     cases: int  # number of random cases for each condition
@@ -176,11 +169,7 @@ class Bounds:
         return table(COLUMNS, rows, value="exact")
 
     def random_cases(self, condition: float, seed: int) -> list[Losses]:
-        """Draw the random cases of one condition beta/lambda, with lambda = 1 and C = [-2, 2].
-
-        The centres lie in [-.5, .5], so theta* lies inside C. The second derivative of one loss takes both ends of
-        [lambda, beta].
-        """
+        """Draw losses with lambda = 1 on C = [-2, 2]; theta* is inside, and one loss takes both lambda and beta."""
         rng = np.random.default_rng(generator(seed, f"ryffel2022_bounds/{condition:g}").initial_seed())
         cases = []
         for _ in range(self.cases):
@@ -218,10 +207,7 @@ class Bounds:
             )
 
     def _constant(self, name: str, losses: Losses, share: float, noise: float, batch: str) -> Iterator[Row]:
-        """Yield the excess risks of constant steps against equation 7 and Lemma 4.1.
-
-        Lemma 4.1 takes 4 L^2/lambda^2 for E|theta_0 - theta*|^2.
-        """
+        """Yield constant steps against equation 7 and Lemma 4.1, with 4 L^2/lambda^2 for E|theta_0 - theta*|^2."""
         etas = constant_steps(losses, max(self.steps), share)
         risk = risks(losses, etas, noise, batch, self.nodes)
         starts = {"equation 7": risk.start, "Lemma 4.1": (2 * losses.lipschitz() / losses.strength) ** 2}
