@@ -119,12 +119,7 @@ class LangevinPrivacy:
         return rows
 
     def _rows(
-        self,
-        kind: str,
-        schedule: str,
-        event: LangevinDpEvent,
-        delta: float,
-        names: Sequence[str],
+        self, kind: str, schedule: str, event: LangevinDpEvent, delta: float, names: Sequence[str]
     ) -> list[dict[str, Any]]:
         fixed = {
             "kind": kind,
