@@ -5,8 +5,8 @@ Their accuracies are compared by the paired difference
 
     d[r, b] = accuracy_first[r, b] - accuracy_second[r, b]
 
-for repeat r and budget b, the mean over budgets within each repeat, and a Student interval over repeats. The axis of
-budgets is
+for repeat r and budget b. It is averaged over budgets within each repeat, and has a Student interval over repeats. The
+axis of budgets is
 
 - "promised": the ε that was asked of the mechanism;
 - "proven": the proven ε by the tight accountant. Here the points of two methods differ, and the accuracy of each
@@ -59,7 +59,7 @@ class Comparison(NamedTuple):
     """A paired difference compared with a threshold."""
 
     interval: Interval  # of the mean difference over points
-    above: list[float]  # ε of points that alone are significantly above it, by Holm's method
+    above: list[float]  # ε at which the difference alone is significantly above the threshold, by Holm
     below: list[float]
     points: int  # number of points
     repeats: int  # number of repeats
