@@ -94,11 +94,7 @@ def two_steps(thermostat: bool, friction: float, noise: float, shift: float, eps
 
 @dataclass(frozen=True)
 class Formulas:
-    """All panels of the module, one task for each panel.
-
-    Where a panel has only one delta, it is the first of `deltas`. Where the panel "step" varies one of epsilon, T,
-    delta and L, the others keep their first values.
-    """
+    """All panels of the module, one task for each; where only one delta is used, it is the first of `deltas`."""
 
     rates: Sequence[float]  # q of "lemma" and of the case "rates" of "conditions", in (0, 1]
     multipliers: int  # number of values of s between the ends of Lemma 2, for each q
@@ -111,7 +107,7 @@ class Formulas:
     c_squared: Sequence[float]
     records: int  # N of "step"
     rate: float  # q of "step"
-    epsilons: Sequence[float]  # of "step"
+    epsilons: Sequence[float]  # of "step", which varies one of four; the others keep their first values
     step_counts: Sequence[int]  # T of "step"
     step_deltas: Sequence[float]  # of "step"
     lipschitz: Sequence[float]  # L of "step"
@@ -345,10 +341,10 @@ class Formulas:
             yield case("", proven, **columns, x=step)
 
     def _extension(self) -> Iterator[Row]:
-        """Yield delta(epsilon) of two visible steps of SGHMC and SGNHT against that of Algorithm 1.
+        """Yield delta(epsilon) of two visible steps of SGHMC and SGNHT (value) against Algorithm 1 (bound); x: a.
 
-        value: with noise N(0, 2 a eta/N) and a gradient step that differs by eta L/N. bound: two steps of Algorithm 1
-        with 2 a times the noise variance of its step. x: a.
+        The noise is N(0, 2 a eta/N), and a gradient step differs by eta L/N. Algorithm 1 has 2 a times the noise
+        variance of its step.
         """
         records, lipschitz, step = 1000, 10.0, 0.5
         for name, a, epsilon in product(("SGHMC", "SGNHT"), self.frictions, (0.1, 0.5, 1.0)):
@@ -508,10 +504,9 @@ class Formulas:
             yield case("sample", time, length, **columns(step), term="two modes")
 
     def _range(self) -> Iterator[Row]:
-        """Yield the proven epsilon at the smallest and the largest (first) step of the range in Section 4.1.
+        """Yield the proven epsilon at the ends (term) of Section 4.1's range of first steps; x: L.
 
-        All iterates are visible. The method is Algorithm 1 in the settings of Figure 2, T = N and delta = 1/N, with
-        the minibatch of MNIST. x: L. term: which end of the range.
+        All iterates are visible. T = N and delta = 1/N as in Figure 2, with the minibatch of MNIST.
         """
         batch = self.settings["mnist"]["batch"]
         sizes = [(records, self.figure_lipschitz[0]) for records in self.figure_records]

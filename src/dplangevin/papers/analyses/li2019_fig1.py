@@ -36,15 +36,11 @@ def proof(panel: str, schedule: StepSchedule, setting: Setting, epsilon: float) 
 
 @dataclass(frozen=True)
 class Budgets:
-    """The rows of Figure 1 and of the worked example of Section 3.1.
+    """The rows of Figure 1 and of the worked example of Section 3.1, one task for each curve and "paper" without one.
 
-    Each curve is one task. The task "paper" computes everything that needs no accountant. The panels are
-
-    - "budget": the step size against epsilon,
-    - "example": the step size at the epsilon of the worked example,
-    - "published": the epsilon that the published first step costs,
-    - "conditions": conditions 1 and 2 of Theorem 3,
-    - "records", "batch": the step size against N and against tau, at the epsilon of the worked example.
+    Three panels are the step size: "budget" against epsilon, and "records" and "batch" against N and tau at the
+    epsilon of the worked example. "example" has the step sizes of the worked example, "published" the epsilon that
+    the published first step costs, and "conditions" the conditions 1 and 2 of Theorem 3.
     """
 
     curves: Mapping[str, Curve]  # name -> curve

@@ -41,9 +41,7 @@ GAUSSIAN_REACH = 7.0  # lattice of an unbounded space: this many prior standard 
 class OpsDistance:
     """Draws of several OPS methods on a small logistic regression whose posterior is known."""
 
-    points: Mapping[
-        str, Sequence[Sequence[float]]
-    ]  # dimension -> rows, {"1": (n, 1), "2": (n, 2)}, ||x|| <= 1
+    points: Mapping[str, Sequence[Sequence[float]]]  # dimension d, "1" or "2" -> rows (n, d), ||x|| <= 1
     labels: Sequence[float]  # (n,) in {-1, 1}
     copies: int  # how often each row occurs in the data set
     methods: Mapping[str, Ops]

@@ -67,12 +67,11 @@ class Attack:
 class ExactPair:
     """The exact epsilon of one pair of data sets that a theorem admits.
 
-    `epsilon(event, delta)` returns it, for replace_one neighbours. None: the price of `event` (None: that of the
-    promise), which opposite gradients cost, for all neighbours of the promise.
+    `epsilon` is for replace_one neighbours; None: the price of `event`, which opposite gradients cost, for all.
     """
 
     epsilon: Callable[[DpEvent, float], float] | None = None
-    event: DpEvent | None = None
+    event: DpEvent | None = None  # None: that of the promise
 
 
 @dataclass(frozen=True)
@@ -200,9 +199,7 @@ class Promises:
     """All promises, one task for each, in the order of the papers."""
 
     promises: Mapping[str, Promise]  # id -> promise
-    search: int | None = (
-        None  # how far above the smallest batch `solve` searches; 0: not at all; None: up to `most`
-    )
+    search: int | None = None  # batches that `solve` tries above the smallest; 0: none; None: up to `most`
 
     def units(self) -> list[str]:
         return list(self.promises)

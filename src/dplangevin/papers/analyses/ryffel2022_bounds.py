@@ -64,10 +64,9 @@ def case(kind: str, quantity: str, exact: float, bound: float = math.nan, **colu
 
 
 def rounds(condition: float, strength: float, schedule: str) -> int:
-    """Return K of Theorem 4.1 ("constant") or 4.2 ("decreasing"), rounded up, for kappa = beta/lambda = `condition`.
+    """Return K, rounded up: max(1, 2 kappa ln q) of Theorem 4.1 ("constant"), or that of 4.2 ("decreasing").
 
-    With q = epsilon n^2/(alpha d) = `strength`, K is 2 kappa ln q in Theorem 4.1, but at least 1, and max(kappa q,
-    q^2/kappa) in Theorem 4.2.
+    kappa = beta/lambda = `condition`, and q = epsilon n^2/(alpha d) = `strength` > 0.
     """
     if schedule == "constant":
         return max(1, math.ceil(2 * condition * math.log(strength)))
@@ -75,7 +74,7 @@ def rounds(condition: float, strength: float, schedule: str) -> int:
 
 
 def decreasing_rounds(condition: float, strength: float) -> float:
-    """Return K of Theorem 4.2, not rounded."""
+    """Return K of Theorem 4.2, max(kappa q, q^2/kappa), not rounded."""
     return max(condition * strength, strength**2 / condition)
 
 
@@ -135,9 +134,7 @@ class Bounds:
     noises: Sequence[float]  # sigma
     shares: Sequence[float]  # constant steps as shares of the largest step 1/(2 beta)
     steps: Sequence[int]  # the K at which risks are computed
-    pushes: Sequence[
-        float
-    ]  # gradient at a minimiser on the boundary, in units of lambda times the width 1 of C
+    pushes: Sequence[float]  # gradient at a minimiser on the boundary, over lambda; C has width 1
     edge_steps: Sequence[float]  # eta lambda of these boundary cases
     edge_noise: float  # sigma of these boundary cases
     nodes: int  # of the quadrature

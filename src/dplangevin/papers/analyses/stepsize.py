@@ -125,11 +125,7 @@ def row(
     step_size: float,  # eta, the first step
     note: str = "",
 ) -> Row:
-    """Return one row of the frame; step_size is nan if the budget is out of reach.
-
-    constant: eps^2 N/(L^2 T^p ln(1/delta) eta), the one that would give eta: c_2^2 of Theorem 3 (decreasing, p = 2/3)
-    or c^2 of Theorem 4 (fixed, p = 1). reachable: 0 if the accountant cannot report so small an epsilon.
-    """
+    """Return one row of the frame; step_size is nan if the budget is out of reach."""
     return {
         "panel": panel,
         "curve": curve,
@@ -139,8 +135,9 @@ def row(
         "epsilon": epsilon,
         "step_size": step_size,
         "noise_multiplier": setting.batch / (setting.lipschitz * math.sqrt(step_size * setting.records)),
+        # the c_2^2 of Theorem 3 (decreasing, p = 2/3) or c^2 of Theorem 4 (fixed, p = 1) that would give eta
         "constant": epsilon**2 * setting.records / (_scale(schedule, setting) * step_size),
-        "reachable": int(math.isfinite(step_size)),
+        "reachable": int(math.isfinite(step_size)),  # 0 if the accountant cannot report so small an epsilon
         "note": note,
     }
 

@@ -29,17 +29,11 @@ from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht
 
 
 class Chain(NamedTuple):
-    """One sampler on the Gaussian posterior of precision H ``(d, d)`` at one step size eta.
+    """One sampler on the Gaussian posterior of precision H ``(d, d)`` at one step size eta."""
 
-    - `step` ``(state, rng) -> state``.
-    - `state`: first state, with theta ``(R, 1, d)``.
-    - `linear`: ``A, Q`` of the chain ``x' = A x + N(0, Q)`` whose first d coordinates are theta. SGNHT is not linear
-      and has those of SGHMC.
-    """
-
-    state: Any
-    step: Callable[[Any, torch.Generator], Any]
-    linear: tuple[np.ndarray, np.ndarray]
+    state: Any  # first state, with theta (R, 1, d)
+    step: Callable[[Any, torch.Generator], Any]  # (state, rng) -> state
+    linear: tuple[np.ndarray, np.ndarray]  # A, Q of x' = A x + N(0, Q), theta first; SGNHT has those of SGHMC
 
 
 def langevin(theta: Tensor, precision: Tensor, eta: float, *, records: int, noise_variance: float) -> Chain:

@@ -168,10 +168,9 @@ class Bounds:
     def _consistency(self) -> Iterator[Case]:
         """Yield the cases of Proposition 1 on coins whose probability of heads is `truth`; x: n.
 
-        - sample: the probability that one posterior sample is further than `distance` from the true parameter;
-        - posterior: the probability that the posterior has more than `OUTSIDE` of its mass there.
-
-        Both are sums over the binomial number of heads. Two models are consistent at the truth, two are not.
+        sample: the probability that one posterior sample is further than `distance` from the true parameter.
+        posterior: the probability that the posterior has more than `OUTSIDE` of its mass there. Two models are
+        consistent at the truth, two are not.
         """
         inside = np.linspace(0.05, 0.95, 19)
         far = np.abs(inside - self.truth) > self.distance + 1e-9

@@ -79,15 +79,10 @@ class Trajectories:
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
         """Return the rows of one variant; those of the first begin with the exact moments.
 
-        Values along the principal axes of the posterior have 95 % Student limits over chains. The kinds are
-
-        - path: points of the first chain;
-        - mean, covariance: of all chains;
-        - ratio: standard deviation divided by the exact one, along a principal axis;
-        - within: the same about each chain's own mean, which is what one run shows, along a principal axis;
-        - shift: mean minus exact mean, in exact standard deviations, along a principal axis;
-        - distance: length of the vector of shifts;
-        - bias: the largest ``|ratio - 1|``.
+        Along the principal axes of the posterior there are, with 95 % Student limits over chains: ratio, the standard
+        deviation over the exact one; within, the same about each chain's own mean, which is what one run shows;
+        shift, the mean minus the exact mean, in exact standard deviations. distance is the length of the vector of
+        shifts, and bias the largest ``|ratio - 1|``. path has points of the first chain.
         """
         x, y = self.data(seed)
         mean, covariance = self.posterior(x, y)
