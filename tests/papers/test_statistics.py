@@ -203,12 +203,6 @@ def test_summary_keeps_majority_violations_and_zero_epsilon(runs: pd.DataFrame) 
     assert np.isneginf(zero.ln_epsilon_proven).all()
 
 
-def test_summary_of_one_repeat_has_no_interval(runs: pd.DataFrame) -> None:
-    table = statistics.summary(runs[runs.seed.eq(0)])
-    assert table.low.isna().all()
-    assert table["mean"].notna().all()
-
-
 def test_trusted_rows_have_their_guarantee_and_all_chains(runs: pd.DataFrame) -> None:
     table = statistics.summary(runs.assign(value=runs.value.mask(runs.method.eq("ops") & runs.seed.eq(1))))
     kept = table[statistics.trusted(table, "mean")]
@@ -252,23 +246,17 @@ def test_power_law_is_that_of_polyfit() -> None:
 
 def test_welch_is_that_of_scipy(rng: np.random.Generator) -> None:
     first, second = pd.Series(rng.normal(1, 1, 4)), pd.Series(rng.normal(0, 3, 7))
-    found = statistics.welch([(1.0, first), (-1.0, second)])
+    terms = [(1.0, first), (-1.0, second)]
+    found = statistics.welch(terms)
     reference = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((reference.low, reference.high))
-    scaled = statistics.welch([(3.0, first), (-3.0, second)])
-    assert scaled == pytest.approx([3 * part for part in found])
-    same = pd.Series([0.5, 0.5])
-    assert statistics.welch([(1.0, same), (-1.0, same)]) == (0, 0, 0)
-    assert math.isnan(statistics.welch([(1.0, first), (-1.0, second[:1])]).low)
-
-
-def test_welch_p_is_that_of_scipy(rng: np.random.Generator) -> None:
-    first, second = pd.Series(rng.normal(1, 1, 4)), pd.Series(rng.normal(0, 3, 7))
-    terms = [(1.0, first), (-1.0, second)]
+    assert statistics.welch([(3.0, first), (-3.0, second)]) == pytest.approx([3 * part for part in found])
     for threshold in (0.0, -0.5):
-        reference = stats.ttest_ind(first - threshold, second, equal_var=False).pvalue
-        assert statistics.welch_p(terms, threshold) == pytest.approx(reference)
+        p = stats.ttest_ind(first - threshold, second, equal_var=False).pvalue
+        assert statistics.welch_p(terms, threshold) == pytest.approx(p)
     same = pd.Series([0.5, 0.5])
-    assert statistics.welch_p([(1.0, same), (-1.0, same)], 0.0) == 1.0
-    assert statistics.welch_p([(1.0, same), (-1.0, same)], -0.1) == 0.0
-    assert math.isnan(statistics.welch_p([(1.0, first), (-1.0, second[:1])], 0.0))
+    equal, one_seed = [(1.0, same), (-1.0, same)], [(1.0, same), (-1.0, second[:1])]
+    assert statistics.welch(equal) == (0, 0, 0)
+    assert (statistics.welch_p(equal, 0.0), statistics.welch_p(equal, -0.1)) == (1.0, 0.0)
+    assert math.isnan(statistics.welch(one_seed).low)
+    assert math.isnan(statistics.welch_p(one_seed, 0.0))

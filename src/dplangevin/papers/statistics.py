@@ -1,25 +1,22 @@
 """Every statistic behind the exhibits and the claims.
 
-These are intervals, paired and unpaired differences, tests, exponents of power laws, and summaries over
-repeats and seeds.
-
-On convex problems, the methods of one experiment share data splits and test points within a repeat (column
-`seed`). Their accuracies are compared by the paired difference
+On convex problems, the methods of one experiment share data splits and test points within a repeat (column `seed`).
+Their accuracies are compared by the paired difference
 
     d[r, b] = accuracy_first[r, b] - accuracy_second[r, b]
 
-for repeat r and budget b. It is averaged over budgets within each repeat, and has a Student interval over
-repeats. There are two kinds of budgets:
+for repeat r and budget b. It is averaged over budgets within each repeat, and has a Student interval over repeats. The
+axis of budgets is
 
-- `axis="promised"`: the ε that was asked of the mechanism;
-- `axis="proven"`: the proven ε by the tight accountant. Here the points of two methods differ, and the
-  accuracy of each repeat is interpolated linearly in ln epsilon.
+- "promised": the ε that was asked of the mechanism;
+- "proven": the proven ε by the tight accountant. Here the points of two methods differ, and the accuracy of each
+  repeat is interpolated linearly in ln epsilon.
 
-Seeds of networks that are trained from scratch are independent. They are compared by Welch (1947). Runs on
-features may share the noise of a seed. They are compared within each seed (Student).
+Seeds of networks that are trained from scratch are independent. They are compared by Welch (1947). Runs on features
+may share the noise of a seed. They are compared within each seed (Student).
 
-A result is trusted if no condition of its guarantee fails and no chain has diverged. Other results are shown,
-but they are never the best of several, and others are never compared with them.
+A result is trusted if no condition of its guarantee fails and no chain has diverged. Other results are shown, but
+they are never the best of several, and others are never compared with them.
 """
 
 from __future__ import annotations
@@ -48,45 +45,31 @@ class NoCommonRange(ValueError):
 
 
 class Interval(NamedTuple):
-    """A mean (accuracy, unitless) with its confidence limits, which are nan for a single value.
-
-    - `mean`, `low`, `high`: The mean, and its lower and upper limit.
-    """
+    """A mean with its confidence limits, which are nan for a single value."""
 
     mean: float
     low: float
     high: float
 
     def columns(self) -> dict[str, float]:
-        """Return the interval as columns of a row: value, low, high."""
         return {"value": self.mean, "low": self.low, "high": self.high}
 
 
 class Comparison(NamedTuple):
-    """A paired difference compared with a threshold.
+    """A paired difference compared with a threshold."""
 
-    - `interval`: Of the mean difference over points.
-    - `above`, `below`: The ε at which the difference alone is significantly above or below the threshold, by Holm's
-      method over all points.
-    - `points`, `repeats`: Number of points and of repeats.
-    """
-
-    interval: Interval
-    above: list[float]
+    interval: Interval  # of the mean difference over points
+    above: list[float]  # ε at which the difference alone is significantly above the threshold, by Holm
     below: list[float]
-    points: int
-    repeats: int
+    points: int  # number of points
+    repeats: int  # number of repeats
 
 
 # Intervals and tests
 
 
 def t_interval(values: np.ndarray | pd.Series, level: float = LEVEL) -> Interval:
-    """Return the Student interval `mean +- t_{(1+level)/2, n-1} s / sqrt(n)` over independent repeats.
-
-    - `values`: ndarray or Series (n,). Finite values. For n = 1 the limits are nan.
-    - `level`: Confidence level in (0, 1).
-    """
+    """Return the Student interval `mean +- t_{(1+level)/2, n-1} s / sqrt(n)` over n independent, finite values."""
     array = np.asarray(values, dtype=float)
     if array.size == 0 or not np.isfinite(array).all():
         raise ValueError(f"an interval needs finite values, found {array.tolist()}: check the run file")
@@ -104,14 +87,7 @@ def finite_interval(values: pd.Series) -> Interval:
 
 
 def welch(terms: Sequence[tuple[float, pd.Series]]) -> Interval:
-    """Return the 95 % interval of a sum of weight times mean, over independent seeds with unequal variances.
-
-    It is by Welch (1947), with Satterthwaite's degrees of freedom. The limits are nan if any mean has one
-    seed.
-
-    - `terms`: sequence of (float, Series). Weight, and the values by seed. The weights 1 and -1 give the difference
-      of two means.
-    """
+    """Return the 95 % interval (Welch 1947, Satterthwaite) of a sum of weight times mean; no limits for one seed."""
     mean, error, freedom = _welch(terms)
     half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * error if error else error
     return Interval(mean, mean - half, mean + half)
@@ -138,10 +114,7 @@ def _welch(terms: Sequence[tuple[float, pd.Series]]) -> tuple[float, float, floa
 
 
 def paired_p(first: pd.Series, second: pd.Series | float) -> float:
-    """Return the two-sided p-value of the paired t-test over repeats.
-
-    It is 1 for equal values and nan for a single repeat.
-    """
+    """Return the two-sided p-value of the paired t-test over repeats: 1 for equal values, nan for a single repeat."""
     gap = (first - second).dropna().to_numpy(float)
     if len(gap) < 2:
         return math.nan
@@ -151,10 +124,7 @@ def paired_p(first: pd.Series, second: pd.Series | float) -> float:
 
 
 def holm(p: Sequence[float]) -> np.ndarray:
-    """Return p-values adjusted for their number (Holm 1979).
-
-    Those <= a are significant with a family-wise error of a.
-    """
+    """Return p-values adjusted for their number (Holm 1979); those <= a have a family-wise error of a."""
     values = np.asarray(p, dtype=float)
     order = np.argsort(values)
     adjusted = np.empty(len(values))
@@ -163,13 +133,11 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 
 def power_law(rows: pd.DataFrame, x: str) -> Interval:
-    """Return the exponent p of `value ~ x^p` with its 95 % interval.
+    """Return the exponent p of `value ~ x^p` with its 95 % interval, from rows of value, low and high.
 
-    The fit is by least squares on the logarithms, with weights from their standard errors. By the delta
-    method, these are `(high - low)/(2 z value)`. If no value has a spread, as in closed form, the weights are
-    equal and the interval is a point.
-
-    - `rows`: Independent positive values with 95 % limits, in the columns value, low and high, at two or more x.
+    The fit is by least squares on the logarithms, with weights from their standard errors. By the delta method, these
+    are `(high - low)/(2 z value)`. If no value has a spread, as in closed form, the weights are equal and the
+    interval is a point.
     """
     z = ndtri((1 + LEVEL) / 2)
     error = (rows.high - rows.low) / (2 * z * rows.value)
@@ -194,12 +162,7 @@ def select(
     metric: str = "accuracy",
     variant: str = "",
 ) -> pd.DataFrame:
-    """Return the rows of one metric of one method on one data set.
-
-    - `runs`: Long form, with one row for each repeat and metric.
-    - `dataset`, `method`, `experiment`, `metric`: Values that the rows have in the columns of these names.
-    - `variant`: If the method was run in this variant, only its rows are returned, otherwise those of all variants.
-    """
+    """Return the rows of one metric of one method on one data set; all variants, if none is the given one."""
     keep = (
         runs.metric.eq(metric)
         & runs.dataset.eq(dataset)
@@ -216,13 +179,10 @@ def select(
 
 
 def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """Return the accuracy by repeat (rows) and ln epsilon (columns, ascending) on one axis.
+    """Return the accuracy by repeat (rows) and ln epsilon (columns, ascending) on one of AXES.
 
-    Points with epsilon 0 or infinite are left out. A non-private method has only infinite budgets. Its single
-    column is labelled inf, and its accuracy holds at every budget.
-
-    - `rows`: Accuracy rows of one variant and one scaling, as from `select`.
-    - `axis`: "promised" or "proven" (see the module); ValueError for any other.
+    Points with epsilon 0 or infinite are left out. A non-private method has only infinite budgets. Its single column
+    is labelled inf, and its accuracy holds at every budget.
     """
     if axis not in AXES:
         raise ValueError(f"axis {axis!r} is unknown: use one of {AXES}")
@@ -243,11 +203,7 @@ def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
 
 
 def read_off(table: pd.DataFrame, epsilon: float) -> pd.Series:
-    """Return the values by repeat at one epsilon, interpolated linearly in ln epsilon.
-
-    `table` is as from `curve`, and epsilon is positive. Raise NoCommonRange if the curve has no point, or if
-    epsilon lies outside its range (see NEAR).
-    """
+    """Return the values of a `curve` by repeat at one epsilon > 0, interpolated linearly in ln epsilon."""
     if table.shape[1] == 0:
         raise NoCommonRange("no point has a finite, positive proven epsilon")
     x, point = table.columns.to_numpy(float), np.log(epsilon)
@@ -268,13 +224,10 @@ def _interpolate(table: pd.DataFrame, points: np.ndarray) -> pd.DataFrame:
 def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: float = 1.0) -> pd.DataFrame:
     """Return the paired difference first - second, by repeat (rows) and ln epsilon of `first` (columns).
 
-    On the asked axis with factor 1, only shared budgets count. In all other cases the curves are interpolated
-    linearly in ln epsilon, inside the range that they share. On the asked axis this is done at the points of
-    the first curve, and on the proven axis at the points of both. A non-private method takes the points of
-    the other.
-
-    - `first`, `second`: Accuracy rows, as from `select`.
-    - `factor`: The accuracy of the second method is taken at factor * epsilon.
+    On the promised axis with factor 1, only shared budgets count. In all other cases the curves are interpolated
+    linearly in ln epsilon, inside the range that they share. On the promised axis this is done at the points of the
+    first curve, and on the proven axis at the points of both. A non-private method takes the points of the other. The
+    accuracy of the second method is taken at factor * epsilon.
     """
     one, two = curve(first, axis), curve(second, axis)
     if not one.index.equals(two.index):
@@ -307,15 +260,11 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: flo
 
 
 def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> Comparison:
-    """Compare a paired difference with a threshold, by its mean and at each point.
+    """Compare a `difference` with a threshold, by its mean and at each point.
 
-    The mean over points gets an interval. Each point gets a paired t-test, with 5 % error over all points
-    (Holm). A repeat in which a chain has diverged (nan) does not count at any point. Otherwise a method would
-    be spared the budgets at which it fails.
-
-    - `gap`: DataFrame (repeats, points). As from `difference`.
-    - `threshold`: A difference of accuracy.
-    - `level`: Confidence level of the interval, in (0, 1).
+    The mean over points gets an interval. Each point gets a paired t-test, with 5 % error over all points (Holm). A
+    repeat in which a chain has diverged (nan) does not count at any point. Otherwise a method would be spared the
+    budgets at which it fails.
     """
     gap = gap.dropna()
     tested = holm([paired_p(gap[point], threshold) for point in gap.columns])
@@ -342,10 +291,7 @@ def matches(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:
 
 
 def variant_settings(variant: str) -> dict[str, str]:
-    """Return the settings in a variant string.
-
-    "bound=range;radius=10.0" gives {"bound": "range", "radius": "10.0"}; "" gives {}.
-    """
+    """Return the settings in a variant string: "bound=range;radius=10.0" gives {"bound": "range", "radius": "10.0"}."""
     pairs = [piece.partition("=") for piece in variant.split(";") if piece]
     if any(not sep for _, sep, _ in pairs):
         raise ValueError(f"variant {variant!r} is not key=value joined by ';'")
@@ -353,11 +299,7 @@ def variant_settings(variant: str) -> dict[str, str]:
 
 
 def trusted(rows: pd.DataFrame, value: str = "value") -> pd.Series:
-    """Return a mask of the rows that may be the best of several, or that others may be compared with.
-
-    In these rows every condition of the guarantee holds (violated is ""). No chain has diverged: `value` is
-    finite, and the count `diverged`, if there is that column, is 0.
-    """
+    """Return a mask of rows whose guarantee holds and whose chains have not diverged, which alone are compared."""
     holds = rows.violated.eq("") & np.isfinite(rows[value])
     return holds & rows.diverged.eq(0) if "diverged" in rows else holds
 
@@ -365,13 +307,9 @@ def trusted(rows: pd.DataFrame, value: str = "value") -> pd.Series:
 def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
     """Return the mean, standard deviation and 95 % Student interval of a metric over repeats.
 
-    There is one row for each data set, method, variant, scaling and budget. In a summary of accuracy, the
-    share of the majority class (metric `majority_accuracy`) becomes rows of the method `majority`. Raise
-    ValueError if a repeat occurs twice.
-
-    - `runs`: Long form, with one row for each repeat and metric.
-    - returns: Columns SUMMARY_COLUMNS. Values that are not finite come from diverged chains. They are left out, and
-      `diverged` counts them. sd, low and high are nan for a single repeat; the mean is nan if no repeat is left.
+    With accuracy, the share of the majority class (metric `majority_accuracy`) becomes rows of the method `majority`.
+    Values of diverged chains are left out, and `diverged` counts them. sd, low and high are nan for a single repeat;
+    the mean is nan if no repeat is left.
     """
     selected = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
     selected.loc[selected.metric.eq(MAJORITY), "method"] = "majority"
@@ -404,14 +342,8 @@ def _ln(epsilon: float) -> float:
 def seed_summaries(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
     """Yield a summary over seeds of every setting of a trained network, and the rows of that setting.
 
-    Raise ValueError if a seed occurs twice.
-
-    - `frame`: One row for each seed of each setting.
-    - `keys`: Columns whose values define a setting; settings come in order of appearance.
-    - yields `row`: The values of `keys`. accuracy and log_loss are means over seeds; sd, low and high are the
-      standard deviation and the 95 % Student interval of the accuracy. seeds is the number of seeds. violated is as
-      in the rows. Seeds whose chain has diverged (accuracy nan) are left out. sd, low and high are nan for one seed.
-    - yields `group`: The rows of the setting.
+    `keys` are the columns that define a setting. low and high are the 95 % Student interval of the accuracy. Seeds
+    whose chain has diverged (accuracy nan) are left out. sd, low and high are nan for one seed.
     """
     for values, group in frame.groupby([*keys], sort=False, dropna=False):
         if group.seed.duplicated().any():

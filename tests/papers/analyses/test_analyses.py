@@ -42,13 +42,3 @@ def test_finished_units_are_kept(tmp_path: Path) -> None:
     spec.scale = 1.0
     swept.analysis(spec, 4, tmp_path / "units")
     assert log.read_text().split()[3:] == ["one", "two"] * 2
-
-
-@pytest.mark.slow
-def test_rows_do_not_depend_on_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = OmegaConf.create({"_target_": f"{__name__}.Toy", "scale": 0.5, "folder": str(tmp_path)})
-    frames = []
-    for workers in ("1", "2"):
-        monkeypatch.setenv("DPL_WORKERS", workers)
-        frames.append(swept.analysis(spec, 3, tmp_path / workers))
-    assert frames[0].equals(frames[1])

@@ -39,17 +39,6 @@ def test_closed_form_against_every_path(batch: int) -> None:
     np.testing.assert_allclose(found[:, 0], np.mean(errors, 0), rtol=1e-10)
 
 
-def test_small_steps_tend_to_the_diffusion() -> None:
-    """Time average over [0, S] of dX = -X dt + sqrt(2) dW from x: bias^2 + variance, both in closed form."""
-    span, steps, start = 3.0, 20000, 1.5
-    eta = np.full((steps, 1), span / steps * TARGET.records * TARGET.variance)
-    error = TARGET.closed_form(eta, np.array([2.0]))[0, 0]
-    gone = math.exp(-span)
-    bias = start * (1 - gone) / span
-    variance = (2 * span - 3 + 4 * gone - gone**2) / span**2
-    assert error == pytest.approx(bias**2 + variance, rel=5e-3)
-
-
 def test_simulation_agrees_with_the_closed_form() -> None:
     eta = np.stack([np.full(60, 0.2), 0.5 * np.arange(1, 61) ** (-1 / 3)], 1)
     kappa = np.array([1.0, 2.0])

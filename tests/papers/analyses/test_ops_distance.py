@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy.stats import kstest
 
 from dplangevin.methods import released
 from dplangevin.methods.ops import Ops
@@ -60,28 +59,3 @@ def test_limits_of_uniform_shares() -> None:
     assert row["tv"] == 0
     assert row["tv_limit"] == pytest.approx(math.sqrt(math.log(20) / 2000))
     assert row["ratio"] == row["ratio_low"] == 0 < row["ratio_high"]
-
-
-@pytest.mark.slow
-def test_rejection_draws_from_the_posterior() -> None:
-    x, y = torch.tensor([[[1.0], [0.5], [-0.8], [0.9]]]), torch.tensor([[1.0, 1.0, -1.0, -1.0]])
-    problem, rng = Glm(x, y, LOGISTIC), torch.Generator().manual_seed(0)
-    rho, precision = torch.tensor([3.0]), torch.tensor([0.5])
-    draws = Rejection().sample(problem, rho, precision, math.inf, 4000, rng).draws
-    grid = np.linspace(-12, 12, 40_001)
-    value = sum(np.logaddexp(0, -float(b) * float(a) * grid) for a, b in zip(x[0, :, 0], y[0], strict=True))
-    mass = np.exp(-3.0 * value - 0.25 * grid**2)
-    law = np.cumsum(mass) / mass.sum()
-    assert kstest(draws.flatten().numpy(), lambda at: np.interp(at, grid, law)).pvalue > 1e-3
-
-
-def test_rejection_refuses_what_it_cannot_do() -> None:
-    rows = torch.randn(400, 12, generator=torch.Generator().manual_seed(0))
-    problem = Glm((rows / rows.norm(dim=1, keepdim=True))[None], torch.ones(1, 400), LOGISTIC)
-    rng, one = torch.Generator(), torch.ones(1)
-    with pytest.raises(ValueError, match="more than most"):
-        Rejection().sample(problem, one, one / 100, math.inf, 1, rng)
-    with pytest.raises(ValueError, match="needs a Gaussian prior"):
-        Rejection().sample(problem, one, one, 1.0, 1, rng)
-    with pytest.raises(ValueError, match="breaks the pure bound"):
-        Ops("range", 1.0, 0.0, Rejection())

@@ -1,15 +1,13 @@
 """The exact cases for the bounds of ryffel2022 against closed forms, adaptive quadrature and simulation."""
 
 import math
-from pathlib import Path
 from typing import Any
 
+import loading
 import mpmath
 import numpy as np
 import pandas as pd
 import pytest
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import brentq, minimize_scalar
@@ -31,14 +29,10 @@ LINEAR = risk.Losses(ONE, ONE, np.array([-0.5, 0.5]), -9.0, 9.0, 1.0, 1.0)  # gr
 @pytest.fixture(scope="module")
 def analysis() -> bounds.Bounds:
     """The committed settings, smaller, without DP-SGD's budget."""
-    spec: Any = OmegaConf.load(Path(__file__).parents[3] / "conf/analysis/ryffel2022_bounds.yaml")
-    small = {"delta": 1e-5, "budget": {}, "cases": 1, "noises": [0.5], "steps": [1, 5], "nodes": 200}
-    for key, value in small.items():
-        spec[key] = value
-    spec.log_sobolev.steps, spec.log_sobolev.lengths = [1, 8], [1, 10, 100]
-    found = instantiate(spec, _convert_="all")
-    assert isinstance(found, bounds.Bounds)
-    return found
+    small = {"cases": 1, "noises": [0.5], "steps": [1, 5], "nodes": 200}
+    return loading.analysis(
+        "ryffel2022_bounds", **small, budget=None, log_sobolev={"steps": [1, 8], "lengths": [1, 10, 100]}
+    )
 
 
 def test_losses_have_the_stated_derivatives() -> None:
@@ -208,16 +202,6 @@ def test_gaussian_dynamics_from_the_start_of_theorem_3_1() -> None:
     assert bound == pytest.approx(14 * (1 - math.exp(-3 / 7)))
     exact, bound = dynamics.gaussian_dynamics(0.001, 0.0, 10_000)
     assert 0.99 < exact / bound < 1  # nothing smaller than the theorem's bound would do
-
-
-def test_variance_between_steps_is_below_that_at_a_step() -> None:
-    """The tracing diffusion of equation 2 on full batches of n: the others' gradients move it at once."""
-    for h, start, n in ((0.1, 0.0, 5), (0.5, 9.0, 2), (1.5, 1.0, 50)):
-        after = (1 - h) ** 2 * start + 2
-        times = np.linspace(0, 1, 101)
-        between = (1 - h * (n - 1) / n - times * h / n) ** 2 * start + 2 * times
-        assert between.max() <= max(start, after) * (1 + 1e-12)
-        assert between[-1] == pytest.approx(after)
 
 
 def test_constant_of_a_mixture() -> None:

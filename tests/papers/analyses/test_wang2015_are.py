@@ -41,20 +41,6 @@ def test_lattice_against_weighted_points(rho: float) -> None:
     np.testing.assert_allclose(np.cov(sample.T), cov, atol=0.1 * cov.max())
 
 
-def test_fisher_information_is_the_mean_hessian() -> None:
-    analysis = short()
-    x = torch.tensor(analysis.x)
-
-    def loss(theta: torch.Tensor) -> torch.Tensor:
-        chance = torch.sigmoid(x @ torch.tensor(analysis.theta0, dtype=torch.float64))
-        margins = x @ theta
-        return (chance * F.softplus(-margins) + (1 - chance) * F.softplus(margins)).mean()
-
-    theta0 = torch.tensor(analysis.theta0, dtype=torch.float64)
-    hessian = torch.autograd.functional.hessian(loss, theta0)
-    np.testing.assert_allclose(analysis.fisher, hessian.numpy(), rtol=1e-9)
-
-
 def test_parts_add_up_and_many_records_reach_the_formula() -> None:
     analysis = short()
     frame = pd.DataFrame([row for unit in analysis.units() for row in analysis.rows(unit, 1)])
@@ -67,12 +53,6 @@ def test_parts_add_up_and_many_records_reach_the_formula() -> None:
     few = frame[frame.records.eq(50) & frame.epsilon.eq(0.1)].set_index("kind").value
     assert few.exact < 0.2  # the ball is smaller than the formula
     assert few.hmc < 0.3
-
-
-def test_scale_is_that_of_algorithm_1() -> None:
-    analysis = short()
-    assert analysis.scale(1.0) == pytest.approx(1 / (4 * np.log(1 + np.exp(2.0))))
-    assert analysis.scale(10.0) == 1.0
 
 
 def test_wrong_settings_are_refused() -> None:

@@ -381,11 +381,7 @@ def limits(*rows: tuple[str, float, float, float]) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     ("interval", "verdict"),
-    [
-        ((1.0, 0.95, 1.05), "holds"),
-        ((1.0, 0.8, 1.2), "open"),
-        ((0.7, 0.6, 0.8), "fails"),
-    ],
+    [((1.0, 0.95, 1.05), "holds"), ((1.0, 0.8, 1.2), "open"), ((0.7, 0.6, 0.8), "fails")],
 )
 def test_intervals_decide_not_points(interval: tuple[float, float, float], verdict: str) -> None:
     frame = limits(("a", *interval), ("b", 1.0, 1.0, 1.0))

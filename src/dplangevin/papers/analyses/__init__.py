@@ -1,9 +1,4 @@
-"""Computations that need no prepared data set, such as exact checks of theorems, samplers and attacks.
-
-Each module holds one analysis. An analysis is a frozen dataclass whose fields are the numbers in
-`conf/analysis/<id>.yaml`. Its work is divided into tasks ("units" in the code), and each finished task is
-cached.
-"""
+"""Computations that need no prepared data set; each is a dataclass of the numbers in `conf/analysis/<id>.yaml`."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -28,15 +23,9 @@ class Analysis(Protocol):
 
 
 def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
-    """Compute all tasks of one analysis and return their cache keys, in the order of the tasks.
+    """Compute the tasks that `store` lacks, also after one has failed, and return the keys of all in order.
 
-    The tasks run in parallel processes or on a cluster. The environment variable DPL_WORKERS sets the number
-    of processes; without it there are as many as cores. The rows do not depend on this choice. If tasks fail,
-    the other tasks are still computed.
-
-    - `spec`: Hydra description of the analysis, `_target_` and its arguments.
-    - `seed`: seed of all random draws.
-    - `store`: cache of finished tasks.
+    DPL_WORKERS sets the number of processes (default: the cores). The rows do not depend on it.
     """
     analysis: Analysis = instantiate(spec, _convert_="all")
     code = targets(spec)
@@ -58,5 +47,4 @@ def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
 
 
 def _rows(analysis: Analysis, seed: int, table: str, unit: str) -> list[dict[str, pd.DataFrame]]:
-    """Return the rows of one task as the table of this name."""
     return [{table: pd.DataFrame(analysis.rows(unit, seed))}]

@@ -1,16 +1,14 @@
 """Error of a posterior average along Langevin steps on a Gaussian posterior, simulated and in closed form.
 
-Half of the records ``d_i`` are 1 and half are -1. The likelihood is N(theta, 1) and the prior is
-N(0, 1/prior). So ``U(theta) = sum_i (theta - d_i)^2/2 + prior theta^2/2``, and the posterior is ``N(0, v)``
-with ``v = 1/(N + prior)``. Algorithm 1 of li2019 uses the mean gradient of a minibatch of tau records, drawn
-without replacement::
+Half of the records ``d_i`` are 1 and half are -1, with likelihood N(theta, 1) and prior N(0, 1/prior). The posterior
+is ``N(0, v)`` with ``v = 1/(N + prior)``. Algorithm 1 of li2019 uses the mean gradient of tau records, drawn without
+replacement::
 
     theta <- theta - eta_t (prior theta/N + theta - mean_J d) + N(0, kappa eta_t/N)
 
-The algorithm is printed with kappa = 1; kappa = 2 targets the posterior. The average
-``sum_t eta_t phi(theta_t)/sum_t eta_t`` is compared with the posterior mean of phi, for ``phi = theta`` and
-``phi = theta^2``. The error is ``E(average - exact)^2`` divided by the posterior variance of phi, so it has
-no unit. Gradients are not clipped: a privacy budget acts only through the step size.
+kappa = 1 as printed; kappa = 2 targets the posterior. The error of ``sum_t eta_t phi(theta_t)/sum_t eta_t`` is
+``E(average - exact)^2`` over the posterior variance of phi, for ``phi = theta`` and ``phi = theta^2``. Gradients are
+not clipped: a privacy budget acts only through the step size.
 """
 
 from __future__ import annotations
@@ -30,18 +28,12 @@ FUNCTIONS = ("theta", "theta squared")
 
 @dataclass(frozen=True)
 class Target:
-    """The Gaussian posterior and the minibatch sampling that the module describes.
+    """The Gaussian posterior and the minibatch sampling that the module describes."""
 
-    - `records`: N, even.
-    - `batch`: tau, in 1..N.
-    - `prior`: precision of the prior, >= 0.
-    - `start`: theta_1, in posterior standard deviations.
-    """
-
-    records: int
-    batch: int
-    prior: float
-    start: float
+    records: int  # N, even
+    batch: int  # tau, in 1..N
+    prior: float  # precision of the prior, >= 0
+    start: float  # theta_1, in posterior standard deviations
 
     def __post_init__(self) -> None:
         if self.records % 2 or not 0 < self.batch <= self.records:
@@ -62,14 +54,11 @@ class Target:
         return (2 * ones - self.batch) / self.batch, chances
 
     def closed_form(self, eta: np.ndarray, kappa: np.ndarray) -> np.ndarray:
-        """Compute the relative mean squared errors from recursions on moments.
+        """Compute the relative errors ``(2, E)``, a row for each of FUNCTIONS, exactly for every T.
 
-        The recursion follows the moments of theta and of the running sums ``S = sum eta theta`` and
-        ``Q = sum eta theta^2``. It is exact for every T, because the distribution of the noise is known.
+        The recursion is on the moments of theta and of ``S = sum eta theta`` and ``Q = sum eta theta^2``.
 
-        - `eta`: step sizes, ``(T, E)``, one column for each case.
-        - `kappa`: noise factor, ``(E,)``.
-        - returns `ndarray`: ``(2, E)``, one row for each function in FUNCTIONS.
+        - `eta`, `kappa`: step sizes ``(T, E)`` and noise factors ``(E,)``, one column for each case.
         """
         values, chances = self.batch_mean
         second, fourth = (float(chances @ values**k) for k in (2, 4))
@@ -95,14 +84,7 @@ class Target:
         return np.stack([s_s / total**2 / v, (q_q / total**2 - 2 * v * q / total + v**2) / (2 * v**2)])
 
     def simulate(self, eta: np.ndarray, kappa: np.ndarray, chains: int, rng: torch.Generator) -> np.ndarray:
-        """Draw the relative squared errors of independent chains; see `closed_form`.
-
-        - `eta`: step sizes, ``(T, E)``, one column for each case.
-        - `kappa`: noise factor, ``(E,)``.
-        - `chains`: number of chains.
-        - `rng`: of minibatches and noise. All cases of one chain have the same draws.
-        - returns `ndarray`: ``(2, chains, E)``, one row for each function in FUNCTIONS.
-        """
+        """Draw the relative squared errors ``(2, chains, E)``; all cases of one chain have the same draws."""
         steps, columns = eta.shape
         values, chances = self.batch_mean
         means, ladder = torch.tensor(values), torch.tensor(np.cumsum(chances)[:-1])

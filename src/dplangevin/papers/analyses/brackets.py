@@ -1,12 +1,10 @@
 """Brackets: for every private method and several budgets, proven epsilon beside attack epsilon.
 
-The budget of a method is the one at which its proven epsilon is the asked one.  A row is one method at one
-such epsilon. Its columns are
+The budget of a method is the one at which its proven epsilon is the asked one. The columns are
 
-- epsilon_asked, epsilon_promised, epsilon_proven: what was asked for, what the method's own theorem promises
-  then, and the proven epsilon (upper bound), which is lower where a method cannot spend more;
+- epsilon_asked, epsilon_promised, epsilon_proven: the proven epsilon (upper bound) is lower than the asked one where
+  a method cannot spend more;
 - epsilon_attack, ratio: the attack epsilon (lower bound), and its share of the proven epsilon;
-- neighbours, delta: of all of these;
 - pair, statistic, runs, confidence: how the attack works, see `attacks.worst`;
 - attacked: "hypotheses" of the price; "parts", where each released part is attacked by a pair of its own;
 - one_dimensional: 1 if the worst case is known to be a pair of one-dimensional laws for each step;
@@ -34,26 +32,17 @@ from dplangevin.problems import Facts
 
 @dataclass(frozen=True)
 class Brackets:
-    """Methods, budgets and attacks.
+    """Methods, budgets and attacks."""
 
-    - `methods`: name -> private method, on a linear model.
-    - `epsilons`: the proven epsilons.
-    - `delta`: of promise, proof and attack.
-    - `records`, `features`, `public`: size of the linear model.
-    - `batch`, `epochs`: of chains that do not name a batch of their own.
-    - `runs`: of an attack, on each data set, where it needs runs.
-    - `confidence`: of attacks that have runs.
-    """
-
-    methods: Mapping[str, Method]
-    epsilons: Sequence[float]
-    delta: float
+    methods: Mapping[str, Method]  # name -> private method, on a linear model
+    epsilons: Sequence[float]  # the proven epsilons
+    delta: float  # of promise, proof and attack
     records: int
     features: int
     public: int
-    batch: int
+    batch: int  # of chains that name no batch, as `epochs`
     epochs: float
-    runs: int
+    runs: int  # of an attack, on each data set, where it needs runs
     confidence: float = 0.95
 
     def units(self) -> list[str]:
@@ -76,12 +65,7 @@ class Brackets:
         return [{**row, "gap": found.gap}]
 
     def planned(self, method: Method, known: Facts, epsilon: float) -> Plan:
-        """Return the plan whose proven epsilon is `epsilon`, or the most that the method can spend.
-
-        - `method`: private method.
-        - `known`: facts about the problem.
-        - `epsilon`: the asked proven epsilon, > 0.
-        """
+        """Return the plan whose proven epsilon is `epsilon`, or the most that the method can spend."""
         wanted = Budget(epsilon, self.delta)
         adjacency = method.plan(known, wanted).guarantee.adjacency
         budget = calibrate(method, known, wanted, adjacency, event=lambda plan: plan.guarantee.event)

@@ -7,11 +7,6 @@ Row = dict[str, Any]
 
 
 def table(columns: Row, cases: Iterable[Row], value: str = "value") -> list[Row]:
-    """Return one row for each case, with all columns.
-
-    - `columns`: column -> its entry in cases that do not give one. The column "ratio" is `value` over "bound".
-    - `cases`: the given columns of each case.
-    - `value`: name of the column with the computed number.
-    """
+    """Return the cases with all `columns`, whose entries are defaults, and with "ratio", `value` over "bound"."""
     rows = [{**columns, **case} for case in cases]
     return [{**row, "ratio": row[value] / row["bound"]} for row in rows]

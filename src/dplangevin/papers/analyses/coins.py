@@ -12,13 +12,7 @@ from scipy.special import expit, log_expit, logit, logsumexp
 
 
 def far_mass(heads: np.ndarray, n: int, chance: np.ndarray, far: np.ndarray) -> np.ndarray:
-    """Return the posterior mass ``(n + 1,)`` on the parameters marked `far`, given each number of heads.
-
-    - `heads`: numbers of heads, ``(n + 1,)``.
-    - `n`: number of coins.
-    - `chance`: probabilities of heads, ``(K,)``, in (0, 1). They have a uniform prior.
-    - `far`: mask of the parameters, ``(K,)``.
-    """
+    """Return the posterior mass ``(n + 1,)`` of the parameters ``(K,)`` that are `far`, by heads; uniform prior."""
     log = heads[:, None] * np.log(chance) + (n - heads[:, None]) * np.log1p(-chance)
     return np.exp(logsumexp(log[:, far], axis=1) - logsumexp(log, axis=1))
 
@@ -28,16 +22,9 @@ def rejections(
 ) -> tuple[float, float]:
     """Return the probabilities that Wald's and the likelihood-ratio test of one posterior sample reject theta0.
 
-    The data come from `theta`, and the prior is uniform on [-radius, radius]. The sum is over numbers of heads
-    within 7 standard deviations, with their binomial weights. At most about a thousand evenly spaced numbers
-    are used.
-
-    - `theta`, `theta0`: logit of the coins, and the tested logit.
-    - `radius`: half-width of the interval of the prior, > 0.
-    - `n`: number of coins.
-    - `rho`: power of the likelihood in the tempered posterior, > 0.
-    - `level`: level of both tests, in (0, 1).
-    - returns `tuple`: the probability for Wald's test, and that for the likelihood-ratio test.
+    The data are `n` coins with logit `theta`. The likelihood has the power `rho`, and the prior is uniform on
+    [-radius, radius]. The sum is over at most about a thousand evenly spaced numbers of heads within 7 standard
+    deviations.
     """
     chance = float(expit(theta))
     wide = 7 * math.sqrt(n * chance * (1 - chance))
@@ -65,13 +52,8 @@ def rejections(
 def central_mass(theta: float, radius: float, n: int, rho: float) -> float:
     """Return the probability that a sample of the tempered posterior lies in the posterior's central 95 %.
 
-    The data come from `theta`, and the prior of the logit is uniform on [-radius, radius]. With s heads the
-    tempered posterior of the probability of heads is Beta(rho s, rho (n - s)), truncated to the interval.
-
-    - `theta`: logit of the coins.
-    - `radius`: half-width of the interval of the prior, > 0.
-    - `n`: number of coins.
-    - `rho`: power of the likelihood in the tempered posterior, > 0.
+    The data are `n` coins with logit `theta`, and the prior of the logit is uniform on [-radius, radius]. With s
+    heads the tempered posterior of the probability of heads is Beta(rho s, rho (n - s)), truncated to the interval.
     """
     ends = expit([-radius, radius])
     chance = float(expit(theta))
@@ -89,17 +71,7 @@ def central_mass(theta: float, radius: float, n: int, rho: float) -> float:
 
 
 def sgld_transition(theta: np.ndarray, pairs: int, batch: int, eta: float, variance: float) -> np.ndarray:
-    """Return the transition matrix ``(points, points)`` of SGLD on the lattice theta, with a flat prior.
-
-    The data are `pairs` heads and as many tails. A step is
-    theta - eta (2 pairs/tau) sum_batch grad + N(0, variance).
-
-    - `theta`: lattice, ``(points,)``.
-    - `pairs`: number of heads, and of tails.
-    - `batch`: tau, in 1..2 pairs.
-    - `eta`: step size.
-    - `variance`: variance of the noise, > 0.
-    """
+    """Return the transition ``(points, points)`` of theta - eta (2 pairs/tau) sum_batch grad + N(0, variance)."""
     total = 2 * pairs
     move = np.zeros((len(theta), len(theta)))
     for positive in range(batch + 1):
@@ -112,13 +84,10 @@ def sgld_transition(theta: np.ndarray, pairs: int, batch: int, eta: float, varia
 
 
 def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) -> np.ndarray:
-    """Return the transition matrix ``(points, points)`` of SGFS at an unbounded step.
+    """Return the transition matrix ``(points, points)`` of SGFS at an unbounded step, for coins with logit theta.
 
-    The data are coins with logit theta, and N I is the information at the mode. A step is
-    theta - 2/((1 + N/tau) N I) N/tau times the sum of the minibatch's gradients.
-
-    - `theta`: lattice, ``(points,)``.
-    - `records`, `heads`, `batch`: N, number of heads, and tau.
+    A step is theta - 2/((1 + N/tau) N I) N/tau times the sum of the minibatch's gradients, N I being that at the
+    mode.
     """
     move = np.zeros((len(theta), len(theta)))
     every, information = np.arange(len(theta)), heads * (1 - heads / records)

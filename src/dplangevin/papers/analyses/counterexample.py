@@ -1,31 +1,25 @@
 """Pairs of data sets that meet all hypotheses of Theorem 3.1 of ryffel2022 but violate its bound.
 
-A pair is one-dimensional. On C = [-r, r], with g = L - lambda r, the losses are (pair "flat" in
-`attacks.langevin`)
+On C = [-r, r], with g = L - lambda r, the losses are (pair "flat" in `attacks.langevin`)
 
-- -g theta + lambda/2 theta^2 for the record that differs,
-- g theta + lambda/2 theta^2 for its replacement,
+- -g theta + lambda/2 theta^2 for the record that differs, and g theta + lambda/2 theta^2 for its replacement,
 - lambda/2 theta^2 for each of the n - 1 other records.
 
-They are lambda-strongly convex and lambda-smooth on the whole line. They are L-Lipschitz on C, since
-|l'| <= g + lambda r = L. The step size is eta < 1/beta = 1/lambda. theta_0 is drawn from Proj_C
-N(0, 2 sigma^2/lambda). A batch holds m records, and Algorithm 1 takes K steps.
-
-The law of theta after one step, before the projection, is
+They are lambda-strongly convex and lambda-smooth on the whole line, and L-Lipschitz on C: |l'| <= g + lambda r = L.
+eta < 1/beta = 1/lambda. theta_0 is drawn from Proj_C N(0, 2 sigma^2/lambda). A batch holds m records. The law of
+theta after one step, before the projection, is
 
     (1 - q) N(0, s^2) + q N(+- eta g/m, s^2),    q = m/n,
     s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2.
 
-This is a bump of weight q on one side or on the other. At the bump, one density is e^(2 eta g |theta|/(m s^2))
-times the other. The weight q only divides this factor. So R_2 is about mu^2 - 2 ln(n/m) with
-mu = eta g/(m s), while the theorem has a multiple of (mu m/n)^2.
+At the bump of weight q, one density is e^(2 eta g |theta|/(m s^2)) times the other, and q only divides this factor.
+So R_2 is about mu^2 - 2 ln(n/m) with mu = eta g/(m s), while the theorem has a multiple of (mu m/n)^2.
 
-Why the proof fails: the sensitivity lemma averages the difference of the drifts over the batch B, P(B != B')
-2L/m = 2L/n, and takes this average for the sensitivity S_g of the Renyi dynamics. The Fokker-Planck equation
-there holds *given* B. Given B, the drifts differ by up to 2L/m if B contains the record, and not at all
-otherwise. Without B given, the law is a mixture over B. Its Renyi divergence is at most log E_B
-exp((alpha - 1) R_alpha(B))/(alpha - 1). The rare batches with the record dominate this mean; the divergence
-at the mean drift is no bound.
+Why the proof fails: the sensitivity lemma averages the difference of the drifts over the batch B, P(B != B') 2L/m =
+2L/n, and takes this average for the sensitivity S_g of the Renyi dynamics. The Fokker-Planck equation there holds
+*given* B. Given B, the drifts differ by up to 2L/m if B contains the record, and not at all otherwise. The law is a
+mixture over B. Its Renyi divergence is at most log E_B exp((alpha - 1) R_alpha(B))/(alpha - 1). The rare batches with
+the record dominate this mean; the divergence at the mean drift is no bound.
 """
 
 import math
@@ -60,52 +54,29 @@ class Minibatch(NamedTuple):
 class Counterexample:
     """Tables of the exact laws, the promised values and the attack on this pair of data sets.
 
-    The tasks are
-
-    - "density": both laws after `shown` steps,
-    - "renyi": R_order against K,
-    - "profile": epsilon against delta after `shown` steps: promised ("claimed"), exact, and shown by an
-      attack ("audit"),
-    - "minibatches": for each m (x) after one step, R_order promised ("R promised"), exact ("R exact") and by a second
-      route ("R again"), and epsilon at `delta` promised, exact and shown by an attack ("ε promised", ...),
-    - "hypotheses": what each hypothesis requires (x) and what the pair has (value).
-
-    The columns are quantity, x, value and note. Except in "hypotheses", x is theta, K or delta.
-
-    - `records`, `batch`: n and m.
-    - `step_size`, `noise_std`: eta and sigma.
-    - `lipschitz`: L.
-    - `strong_convexity`: lambda, equal to beta.
-    - `radius`: r.
-    - `order`: alpha of the Renyi divergence.
-    - `shown`: number of steps in the tasks "density" and "profile".
-    - `steps`: the values of K in the task "renyi".
-    - `nodes`: number of quadrature nodes.
-    - `deltas`: the values of delta on the curves.
-    - `attacked`: the values of delta at which the pair is attacked.
-    - `runs`: runs of the attack on each data set.
-    - `confidence`: of each attack epsilon (lower bound).
-    - `minibatches`: pairs with other n, m, sigma and r.
-    - `delta`: of the task "minibatches".
+    x is theta, K or delta, except in two tasks. "profile" has the promised ("claimed"), exact and attack epsilon
+    ("audit") at each delta. "minibatches" has for each m (x), after one step, R_order promised, exact and by a second
+    route ("R again"), and the three epsilons. "hypotheses" has what each hypothesis requires (x) and what the pair
+    has (value).
     """
 
-    records: int
-    batch: int
-    step_size: float
-    noise_std: float
-    lipschitz: float
-    strong_convexity: float
-    radius: float
-    order: float
-    shown: int
-    steps: Sequence[int]
-    nodes: int
-    deltas: Sequence[float]
-    attacked: Sequence[float]
-    runs: int
+    records: int  # n
+    batch: int  # m
+    step_size: float  # eta
+    noise_std: float  # sigma
+    lipschitz: float  # L
+    strong_convexity: float  # lambda = beta
+    radius: float  # r
+    order: float  # alpha of the Renyi divergence
+    shown: int  # number of steps in the tasks "density" and "profile"
+    steps: Sequence[int]  # the values of K in the task "renyi"
+    nodes: int  # of the quadrature
+    deltas: Sequence[float]  # of the curves
+    attacked: Sequence[float]  # the values of delta at which the pair is attacked
+    runs: int  # of the attack on each data set
     confidence: float
-    minibatches: Sequence[Mapping[str, float]]
-    delta: float
+    minibatches: Sequence[Mapping[str, float]]  # pairs with other n, m, sigma and r
+    delta: float  # of the task "minibatches"
 
     def units(self) -> list[str]:
         return ["density", "renyi", "profile", "minibatches", "hypotheses"]

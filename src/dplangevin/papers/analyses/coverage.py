@@ -1,17 +1,16 @@
 """How often intervals of a released posterior contain the parameter, for data that are drawn from the prior.
 
-The model is a logistic regression with parameter ``theta ~ N(0, I/precision)`` and rows that are uniform on the
-unit sphere.  An exact posterior then covers as often as it says, on average over data sets.  A released one
-also has privacy noise.  Three intervals of the first coordinate are compared, each of them post-processing:
+The model is a logistic regression with ``theta ~ N(0, I/precision)`` and rows that are uniform on the unit sphere. An
+exact posterior then covers as often as it says, on average over data sets. A released one also has privacy noise.
+Three intervals of the first coordinate are compared, each of them post-processing:
 
-* "released": the centre of the release, with its own width.  OPS releases one draw.  Its width is that of
-  Laplace's approximation of the tempered posterior at this draw, with the expected rows.
-* "noise added": the same centre, with the variance between two releases on the same data added.
-* "simulated": least squares of theta on the centre, over other data sets from the model.  No record is used,
-  because prior and rows of the model are public.  It is the linear estimate that knows the noise.
+- "released": the centre of the release, with its own width. OPS releases one draw. Its width is that of Laplace's
+  approximation of the tempered posterior at this draw, with the expected rows.
+- "noise added": the same centre, with the variance between two releases on the same data added.
+- "simulated": least squares of theta on the centre, over other data sets from the model. No record is used, because
+  prior and rows of the model are public. It is the linear estimate that knows the noise.
 
 Differs: the noise-aware DPVI of the reference infers from all noisy gradients, and needs no simulation.
-
 Source: alrawajfeh2025; wang2015, Algorithm 1; jalko2017.
 """
 
@@ -42,24 +41,16 @@ ERROR = 0.05  # of the Clopper-Pearson limits
 
 @dataclass(frozen=True)
 class Coverage:
-    """Nominal and actual coverage of intervals from private posteriors, on data from the model.
+    """Nominal and actual coverage of intervals from private posteriors, on data from the model."""
 
-    - `methods`: name -> `Ops` with bound "gdp", or `Dpvi`.
-    - `records`, `features`: sizes of a data set.
-    - `precision`: of the prior, in the model and in the methods.
-    - `repeats`: data sets for the coverage, and as many for the simulated interval.
-    - `epsilons`, `delta`: the budgets. No privacy is added to them.
-    - `levels`: nominal coverages, in (0, 1).
-    """
-
-    methods: Mapping[str, Ops | Dpvi]
+    methods: Mapping[str, Ops | Dpvi]  # name -> `Ops` with bound "gdp", or `Dpvi`
     records: int
     features: int
-    precision: float
-    repeats: int
-    epsilons: Sequence[float]
+    precision: float  # of the prior, in the model and in the methods
+    repeats: int  # data sets for the coverage, and as many for the simulated interval
+    epsilons: Sequence[float]  # no privacy is added to them
     delta: float
-    levels: Sequence[float]
+    levels: Sequence[float]  # nominal coverages, in (0, 1)
 
     def __post_init__(self) -> None:
         if wrong := [name for name, method in self.methods.items() if method.precision != self.precision]:
@@ -102,20 +93,13 @@ class Coverage:
         return Glm(x.float(), y.float(), LOGISTIC), theta[:, 0, 0].numpy()
 
     def spread(self, method: Method, plan: Plan, theta: Tensor) -> np.ndarray:
-        """Return the variance of the first coordinate under each release, ``(S,)``.
-
-        - `plan`: its plan at one budget. Only rho of OPS is read.
-        - `theta`: samples of each release, ``(S, kept, d)``.
-        """
+        """Return the variance of the first coordinate ``(S,)`` under each release, theta ``(S, kept, d)``."""
         if isinstance(method, Ops):
             return self._laplace(plan.work.rho, theta[:, 0]).numpy()
         return theta[..., 0].var(1).numpy()
 
     def _laplace(self, rho: float, theta: Tensor) -> Tensor:
-        """Return the variance of the first coordinate by the expected Hessian at theta (S, d), ``(S,)``.
-
-        The expectation is over rows that are uniform on the sphere, along theta and across it.
-        """
+        """Return the variance (S,) of the first coordinate by the Hessian at theta (S, d), expected over the sphere."""
         d, length = self.features, theta.norm(dim=-1, keepdim=True)
         # cos of the angle between a row and theta has the density (1 - c^2)^((d - 3)/2)
         angle = (torch.arange(2000, dtype=torch.float64) + 0.5) / 2000 * math.pi
@@ -138,9 +122,8 @@ class Coverage:
     ) -> list[dict[str, Any]]:
         """Return the rows of one epsilon.
 
-        - `truth`: (2 repeats,), of which the second half is for the simulated interval.
+        - `truth`, `spread`: (2 repeats,); the second half is for the simulated interval.
         - `centre`: (2 repeats, 2), of two releases on the same data.
-        - `spread`: (2 repeats,), variance under the first release.
         - `error_without`: mean squared error of the centre without privacy.
         """
         first, other = slice(self.repeats), slice(self.repeats, None)

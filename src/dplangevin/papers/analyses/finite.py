@@ -13,11 +13,7 @@ from scipy.special import gammaln, logsumexp
 
 
 def worst_ratio(table: np.ndarray, mass: float, n: int) -> float:
-    """Return the largest |log ratio| of the posteriors of neighbours with n records.
-
-    - `table`: log p(x|theta), (3 parameters, points).
-    - `mass`: prior of the first parameter; the others share the rest equally.
-    """
+    """Return the largest |log ratio| of posteriors of neighbours; `table` is log p(x|theta), (3 parameters, points)."""
     prior = np.log([mass, (1 - mass) / 2, (1 - mass) / 2])
     worst = 0.0
     for others in combinations_with_replacement(range(table.shape[1]), n - 1):
@@ -28,14 +24,7 @@ def worst_ratio(table: np.ndarray, mass: float, n: int) -> float:
 
 
 def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) -> float:
-    """Return the largest P'(S) - e^epsilon Q'(S) over events S and laws P', Q' near p and q.
-
-    P' is within the L1 distance `distance` of p, and Q' of q.
-
-    - `p`, `q`: probabilities of the outputs, ``(K,)`` each.
-    - `epsilon`: of the factor e^epsilon.
-    - `distance`: L1 distance, >= 0.
-    """
+    """Return the largest P'(S) - e^epsilon Q'(S) over events S, P' within the L1 `distance` of p, and Q' of q."""
     worst = 0.0
     for bits in product((False, True), repeat=len(p)):
         event = np.array(bits)
@@ -46,12 +35,7 @@ def worst_within(p: np.ndarray, q: np.ndarray, epsilon: float, distance: float) 
 
 
 def composed(k: int, epsilon: float, delta: float, total: float) -> float:
-    """Return the exact delta of the worst k-fold adaptive composition of (epsilon, delta)-private mechanisms.
-
-    - `k`: number of mechanisms.
-    - `epsilon`, `delta`: of each mechanism; epsilon >= 0, delta in [0, 1).
-    - `total`: the epsilon at which delta is computed.
-    """
+    """Return the exact delta at `total` of the worst k-fold adaptive composition of (epsilon, delta)-DP mechanisms."""
     flips = np.arange(k + 1)
     log = gammaln(k + 1) - gammaln(flips + 1) - gammaln(k - flips + 1) - k * np.logaddexp(0, epsilon)
     log += (k - flips) * epsilon  # log probability of that number of flips in k randomised responses
@@ -61,12 +45,10 @@ def composed(k: int, epsilon: float, delta: float, total: float) -> float:
 
 
 def transcripts(channels: Sequence[Sequence[float]], rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probabilities of all outputs of an adaptive sequence of binary mechanisms, on X and on X'.
+    """Return the 2^rounds probabilities of an adaptive sequence of binary mechanisms, on X and on X'.
 
-    Each round uses one channel. Its index is the number of ones so far, modulo the number of channels.
-
-    - `channels`: (probability of a 1 on X, on X') for each channel, each in (0, 1).
-    - `rounds`: >= 0; there are 2^rounds outputs.
+    A channel is (probability of a 1 on X, on X'). A round uses the one at the number of ones so far, modulo their
+    number.
     """
     table = np.asarray(channels, dtype=float)
     p, q, ones = np.ones(1), np.ones(1), np.zeros(1, dtype=int)
@@ -79,11 +61,7 @@ def transcripts(channels: Sequence[Sequence[float]], rounds: int) -> tuple[np.nd
 
 
 def finite_moment(p: np.ndarray, q: np.ndarray, order: float) -> float:
-    """Return alpha(lambda) of the moments accountant for one pair of data sets, in the larger direction.
-
-    - `p`, `q`: probabilities of the outputs on the two data sets, (K,), > 0.
-    - `order`: lambda > 0.
-    """
+    """Return alpha(lambda) of the moments accountant for one pair of laws (K,), in the larger direction."""
     loss = np.log(p) - np.log(q)
     directions = (np.logaddexp.reduce(np.log(of) + sign * order * loss) for of, sign in ((p, 1), (q, -1)))
     return float(max(directions))
@@ -106,10 +84,7 @@ def moments(theta: np.ndarray, law: np.ndarray) -> tuple[float, float]:
 
 
 def metropolis(law: np.ndarray, steps: int) -> np.ndarray:
-    """Return the law after `steps` steps of a Metropolis chain on 0..K-1 whose target is `law`.
-
-    The chain starts at 0. It proposes each of the two neighbours with probability 1/2.
-    """
+    """Return the law after `steps` steps of a Metropolis chain from 0 on 0..K-1; both neighbours are proposed."""
     count = len(law)
     move = np.zeros((count, count))
     for i in range(count):

@@ -13,40 +13,24 @@ from dplangevin.privacy.events import LangevinDpEvent
 
 @dataclass(frozen=True)
 class Setting:
-    """The settings of one of the authors' commands.
+    """The settings of one of the authors' commands."""
 
-    - `records`: n.
-    - `step_size`: eta.
-    - `strong_convexity`, `smoothness`: lambda and beta.
-    - `lipschitz`: L, the authors' clip.
-    - `noise_std`: sigma.
-    - `epochs`: passes over the data.
-    - `delta`: in (0, 1).
-    - `decreasing`: the fields of `LangevinDpEvent` that change with decreasing steps 1/(2 beta + lambda k/2), and
-      their values.
-    """
-
-    records: int
-    step_size: float
-    strong_convexity: float
-    smoothness: float
-    lipschitz: float
-    noise_std: float
-    epochs: int
+    records: int  # n
+    step_size: float  # eta
+    strong_convexity: float  # lambda
+    smoothness: float  # beta
+    lipschitz: float  # L, the authors' clip
+    noise_std: float  # sigma
+    epochs: int  # passes over the data
     delta: float
-    decreasing: Mapping[str, float]
+    decreasing: Mapping[str, float]  # fields of the event that change with steps 1/(2 beta + lambda k/2)
 
     def steps(self, batch: int) -> int:
         """Return K, the number of steps in the authors' number of epochs."""
         return round(self.epochs * self.records / batch)
 
     def event(self, batch: int, steps: int, schedule: str = "constant") -> LangevinDpEvent:
-        """Return the event that releases only the last iterate.
-
-        - `batch`: records in a batch.
-        - `steps`: K.
-        - `schedule`: "constant" or "decreasing".
-        """
+        """Return the event that releases only the last of K = `steps` iterates, by "constant" or "decreasing" steps."""
         constant = LangevinDpEvent(
             records=self.records,
             batch=batch,
@@ -66,8 +50,8 @@ class Setting:
 def averaged_composition(event: LangevinDpEvent, delta: float) -> float:
     """Return the epsilon of the paper's "baseline composition analysis", by Proposition 2.1 of ryffel2022.
 
-    R_alpha is alpha a with a = L^2/(n^2 sigma^2) sum_k eta_k. This is the composition of full-batch Gaussian
-    steps. For sampled batches it averages the sensitivity, as Theorem 3.1 does.
+    R_alpha is alpha a with a = L^2/(n^2 sigma^2) sum_k eta_k. This is the composition of full-batch Gaussian steps.
+    For sampled batches it averages the sensitivity, as Theorem 3.1 does.
     """
     slope = (event.lipschitz / (event.records * event.noise_std)) ** 2 * float(event.step_sizes().sum())
     return slope + 2 * math.sqrt(slope * -math.log(delta))
@@ -76,9 +60,8 @@ def averaged_composition(event: LangevinDpEvent, delta: float) -> float:
 def one_step(event: LangevinDpEvent, delta: float) -> float:
     """Return the exact epsilon of the last step alone, a lower bound on the epsilon of all iterates.
 
-    delta(eps) = q delta_mu(log(1 + (e^eps - 1)/q)) with q = batch/records, so eps = log(1 + q (e^eps' - 1))
-    with delta_mu(eps') = delta/q.
-
+    delta(eps) = q delta_mu(log(1 + (e^eps - 1)/q)) with q = batch/records, so eps = log(1 + q (e^eps' - 1)) with
+    delta_mu(eps') = delta/q.
     Source: Balle, Barthe, Gaboardi (2018), Theorem 11.
     """
     rate = event.batch / event.records

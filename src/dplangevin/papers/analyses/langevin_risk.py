@@ -1,8 +1,8 @@
 """Exact risks of Algorithm 1 of ryffel2022 in one dimension, and the paper's bounds on them.
 
-C = [low, high], and there are a few losses l_i with lambda <= l_i'' <= beta on the whole line. A batch is one
-loss, each with equal probability, or the full batch. The law of theta_k, projections included, comes from
-repeated Gauss-Legendre quadrature. It has masses on the nodes and one mass on each end of C.
+A batch is one of a few losses l_i with lambda <= l_i'' <= beta on the whole line, or all of them. The law of theta_k
+on C = [low, high], projections included, comes from repeated Gauss-Legendre quadrature. It has masses on the nodes
+and on both ends of C.
 """
 
 from __future__ import annotations
@@ -22,22 +22,17 @@ BEND = 0.1  # width over which a loss's second derivative changes from its left 
 class Losses:
     """Losses on C = [low, high] whose second derivatives lie in [lambda, beta].
 
-    With u = x - c_i and w = `BEND`, l_i'(x) = a_i u + (b_i - a_i) w (ln(1 + e^(u/w)) - ln 2) + tilt. So l_i''
-    lies between a_i (far left of c_i) and b_i (far right).
-
-    - `left`, `right`, `centre`: b and c, (k,) each.
-    - `low`, `high`: the ends of C.
-    - `strength`, `smoothness`: lambda and beta, the ends of the interval that contains all a and b.
-    - `tilt`: constant that is added to every l_i'.
+    With u = x - c_i and w = `BEND`, l_i'(x) = a_i u + (b_i - a_i) w (ln(1 + e^(u/w)) - ln 2) + tilt. So l_i'' lies
+    between a_i (far left of c_i) and b_i (far right).
     """
 
-    left: np.ndarray
-    right: np.ndarray
-    centre: np.ndarray
+    left: np.ndarray  # a, (k,)
+    right: np.ndarray  # b, (k,)
+    centre: np.ndarray  # c, (k,)
     low: float
     high: float
-    strength: float
-    smoothness: float
+    strength: float  # lambda
+    smoothness: float  # beta
     tilt: float = 0.0
 
     @property
@@ -52,10 +47,7 @@ class Losses:
         return self.left[:, None] * u + (self.right - self.left)[:, None] * bend + self.tilt
 
     def mean_loss(self, x: np.ndarray) -> np.ndarray:
-        """Return (1/k) sum_i l_i(x), up to a constant, (len(x),).
-
-        The integral of ln(1 + e^v) is -Li_2(-e^v).
-        """
+        """Return (1/k) sum_i l_i(x), up to a constant, (len(x),); the integral of ln(1 + e^v) is -Li_2(-e^v)."""
         u = np.atleast_1d(x)[None] - self.centre[:, None]
         bend = -(BEND**2) * spence(1 + np.exp(u / BEND)) - BEND * math.log(2) * u
         values = self.left[:, None] * u**2 / 2 + (self.right - self.left)[:, None] * bend + self.tilt * u
@@ -86,13 +78,7 @@ class Losses:
 
 
 class Chain:
-    """The laws of theta_0, theta_1, ... of Algorithm 1 on `losses`, as masses on `points`.
-
-    - `losses`: the losses; a batch is drawn from them.
-    - `noise_std`: sigma.
-    - `batch`: "1" or "full".
-    - `nodes`: quadrature nodes on C.
-    """
+    """The laws of theta_0, theta_1, ... of Algorithm 1 on `losses`, as masses on `points`; `batch` is "1" or "full"."""
 
     def __init__(self, losses: Losses, noise_std: float, batch: str, nodes: int) -> None:
         x, weight = leggauss(nodes)
@@ -125,21 +111,14 @@ class Chain:
 
 @dataclass(frozen=True)
 class Risks:
-    """The exact risks of one run.
+    """The exact risks of one run."""
 
-    - `start`: E|theta_0 - theta*|^2.
-    - `excess`: excess risks E[L(theta_k)] - L(theta*) for k = 1, ..., K, (K,).
-    """
-
-    start: float
-    excess: np.ndarray
+    start: float  # E|theta_0 - theta*|^2
+    excess: np.ndarray  # E[L(theta_k)] - L(theta*) for k = 1, ..., K, (K,)
 
 
 def risks(losses: Losses, etas: np.ndarray, noise_std: float, batch: str, nodes: int) -> Risks:
-    """Compute the exact risks of Algorithm 1.
-
-    - `etas`: step sizes, (K,).
-    """
+    """Compute the exact risks of Algorithm 1 with step sizes etas (K,)."""
     chain = Chain(losses, noise_std, batch, nodes)
     best = losses.minimiser()
     above = losses.mean_loss(chain.points) - losses.mean_loss(np.array([best]))[0]
@@ -148,12 +127,7 @@ def risks(losses: Losses, etas: np.ndarray, noise_std: float, batch: str, nodes:
 
 
 def constant_steps(losses: Losses, steps: int, share: float = 1.0) -> np.ndarray:
-    """Return constant step sizes, (steps,).
-
-    - `losses`: the losses, which give beta.
-    - `steps`: K.
-    - `share`: share of the largest step 1/(2 beta).
-    """
+    """Return `share` of the largest constant step 1/(2 beta), (steps,)."""
     return np.full(steps, share / (2 * losses.smoothness))
 
 
@@ -163,31 +137,18 @@ def decreasing_steps(losses: Losses, steps: int) -> np.ndarray:
 
 
 def equation_7(losses: Losses, start: float, eta: float, steps: int, noise_std: float, batch: str) -> float:
-    """Return the bound of equation 7, for constant steps and d = 1.
+    """Return the bound of equation 7, for constant steps, d = 1 and `start` = E|theta_0 - theta*|^2.
 
     (beta/2) E|theta_0 - theta*|^2 e^(-lambda eta K) + beta eta xi^2/(2 lambda) + beta sigma^2/lambda.
-
-    - `losses`: the losses, which give beta, lambda and xi.
-    - `start`: E|theta_0 - theta*|^2.
-    - `eta`: step size.
-    - `steps`: K.
-    - `noise_std`: sigma.
-    - `batch`: "1" or "full".
     """
     first = losses.smoothness / 2 * start * math.exp(-losses.strength * eta * steps)
     return first + losses.condition * (eta * losses.xi2(batch) / 2 + noise_std**2)
 
 
 def equation_11(losses: Losses, start: float, steps: int, noise_std: float, batch: str) -> float:
-    """Return the bound of equation 11, for decreasing steps and d = 1.
+    """Return the bound of equation 11, for decreasing steps, d = 1 and `start` = E|theta_0 - theta*|^2.
 
     (2 beta/K) E|theta_0 - theta*|^2 + 4 xi^2/(K lambda) ln(1 + lambda K/(4 beta)) + 2 sigma^2.
-
-    - `losses`: the losses, which give beta, lambda and xi.
-    - `start`: E|theta_0 - theta*|^2.
-    - `steps`: K.
-    - `noise_std`: sigma.
-    - `batch`: "1" or "full".
     """
     strength, smoothness = losses.strength, losses.smoothness
     noisy = 4 * losses.xi2(batch) / (steps * strength) * math.log1p(strength * steps / (4 * smoothness))

@@ -1,27 +1,7 @@
 """The formulas of Li, Chen, Liu, Carin (2019) that need no training, each compared with an exact computation.
 
-Each row is one case. Its columns are
-
-- value: the computed number;
-- bound: the paper's number, or another number that `value` is compared with;
-- ratio: value over bound;
-- x: the number that varies in the case, as its panel says;
-- rate q in (0, 1], steps T, delta, epsilon, schedule, adjacency, term: the settings of the case;
-- multiplier: noise of the first step, divided by the bound on the gradient of one record.
-
-The panels are
-
-- lemma, theorems, printed: Section 2.2 and Theorems 3 and 4;
-- step: the largest step by the moments accountant;
-- conditions: conditions 1 and 2 of Theorem 3;
-- limit: steps that go to 0;
-- extension: SGHMC and SGNHT;
-- average: the bounds of Propositions 5 and 6;
-- generalization: Proposition 7;
-- composition: Theorem 1;
-- mixing: Section 3.1 on small steps;
-- range: epsilon at the steps of the range in Section 4.1;
-- accountant: the moments accountant at the printed settings.
+A row is one case: `value`, computed, and `bound`, the paper's number or another to compare with. x varies in the
+case, as its panel says. multiplier: noise of the first step over the bound on the gradient of one record.
 """
 
 from __future__ import annotations
@@ -59,21 +39,12 @@ SENSITIVITY: dict[Adjacency, float] = {"add_remove": 1.0, "replace_one": 2.0}  #
 
 
 def case(name: str, value: float, bound: float = math.nan, **columns: Any) -> Row:
-    """Return the columns that a case gives.
-
-    - `name`: value of the column "case".
-    - `value`: the computed number.
-    - `bound`: the number that it is compared with; nan for none.
-    - `**columns`: other columns and their values.
-    """
+    """Return the columns that a case gives; bound is nan if `value` is compared with nothing."""
     return {"case": name, "value": value, "bound": bound, **columns}
 
 
 class Terms(NamedTuple):
-    """The three terms of bound (8) of the paper without its constant.
-
-    The bound is (N/tau - 1) N^2 Gamma_M `noise` + `bias` + `discretisation`.
-    """
+    """The three terms of bound (8), (N/tau - 1) N^2 Gamma_M `noise` + `bias` + `discretisation`, up to a constant."""
 
     noise: float  # sum eta_t^2/(sum eta_t)^2
     bias: float  # 1/sum eta_t
@@ -81,10 +52,7 @@ class Terms(NamedTuple):
 
 
 def power_sum(steps: int, power: float) -> float:
-    """Return sum_{t=1}^T t^power for power in (-1, 0].
-
-    The sum is taken term by term up to t = 1e5, and by the Euler-Maclaurin formula from there.
-    """
+    """Return sum_{t=1}^T t^power for power in (-1, 0], above t = 1e5 by the Euler-Maclaurin formula."""
     split = min(steps, 100_000)
     total = float((np.arange(1, split + 1) ** power).sum())
     if steps == split:
@@ -95,29 +63,18 @@ def power_sum(steps: int, power: float) -> float:
 
 
 def terms(scale: float, power: float, steps: int) -> Terms:
-    """Return the terms of bound (8) for the steps eta_t = scale t^power, t = 1..T.
-
-    - `scale`: eta_1, > 0.
-    - `power`: in (-1/2, 0].
-    - `steps`: T.
-    """
+    """Return the terms of bound (8) for the steps eta_t = scale t^power, t = 1..T, with power in (-1/2, 0]."""
     first, second = scale * power_sum(steps, power), scale**2 * power_sum(steps, 2 * power)
     return Terms(second / first**2, 1 / first, second**2 / first**2)
 
 
 def two_steps(thermostat: bool, friction: float, noise: float, shift: float, epsilon: float) -> float:
-    """Compute delta(epsilon) of two steps of SGHMC or SGNHT if all iterates are seen.
+    """Compute delta(epsilon) of two steps of SGHMC, or of SGNHT with its `thermostat`, if all iterates are seen.
 
-    The gradient steps on the two data sets differ by `shift`. The chain is v_1 = (1 - a)
-    v_0 - g_1 + N(0, s^2), v_2 = (1 - xi_1) v_1 - g_2 + N(0, s^2), theta_{t+1} = theta_t + v_t. Without the
-    thermostat xi_1 = a; with it, xi_1 = a + v_1^2 - s^2/(2 a) (Ding et al. 2014, eta = s^2/(2 a)). The
-    gradient step is g_t = .3 theta_t, plus `shift` on the other data set. The result is the integral of
-    max(p - exp(epsilon) p', 0) over (v_1, v_2).
-
-    - `thermostat`: True for SGNHT.
-    - `noise`: s.
-    - `shift`: difference of the gradient steps.
-    - `epsilon`: the value at which delta is computed.
+    The chain is v_1 = (1 - a) v_0 - g_1 + N(0, s^2), v_2 = (1 - xi_1) v_1 - g_2 + N(0, s^2), theta_{t+1} = theta_t +
+    v_t, with s = `noise`. Without the thermostat xi_1 = a; with it, xi_1 = a + v_1^2 - s^2/(2 a) (Ding et al. 2014,
+    eta = s^2/(2 a)). The gradient step is g_t = .3 theta_t, plus `shift` on the other data set. The result is the
+    integral of max(p - exp(epsilon) p', 0) over (v_1, v_2).
     """
     theta, velocity = 0.2, 0.5 * noise
     mean = (1 - friction) * velocity - 0.3 * theta
@@ -137,76 +94,46 @@ def two_steps(thermostat: bool, friction: float, noise: float, shift: float, eps
 
 @dataclass(frozen=True)
 class Formulas:
-    """All panels of the module, one task for each panel.
+    """All panels of the module, one task for each; where only one delta is used, it is the first of `deltas`."""
 
-    Where a panel has only one delta, it is the first of `deltas`. Where the panel "step" varies one of
-    epsilon, T, delta and L, the others keep their first values.
-
-    - `rates`: q in (0, 1] of the panel "lemma" and of the case "rates" of the panel "conditions".
-    - `multipliers`: number of values of s between the ends of Lemma 2, for each q.
-    - `theorem_rates`, `theorem_steps`, `deltas`: q, T and delta of the cases of Theorem 4.
-    - `decreasing_rates`, `decreasing_steps`: q and T of the cases of Theorem 3, at the first of `deltas`.
-    - `c_1`, `c_squared`: constants that the panel "printed" tries.
-    - `records`, `rate`, `epsilons`, `step_counts`, `step_deltas`, `lipschitz`: N, q, epsilon, T, delta and L of the
-      panel "step".
-    - `settings`: the paper's experiments "example", "mnist" and "svhn"; `step` is eta_1.
-    - `shrinking`: steps of the panel "limit", in the worked example.
-    - `frictions`: a of the panel "extension".
-    - `sizes`: T of the panel "average".
-    - `powers`: alpha of eta_t = t^-alpha in the panel "average".
-    - `budgets`: the epsilons of Figure 1.
-    - `larger_budgets`: larger epsilons than in Figure 1, for the panel "average".
-    - `horizons`: log10 T of the panel "generalization".
-    - `gaps`: omega of the panel "generalization".
-    - `channels`, `rounds`, `orders`: of the panel "composition": see `transcripts`; `orders` holds lambda.
-    - `printed_step`: wang2015's step as li2019 prints it in the worked example.
-    - `default_step`, `example_epsilon`: the default step and the budget of the worked example.
-    - `barrier`, `mixing_steps`: B and eta of `relaxation_time` in the panel "mixing".
-    - `ends`: smallest and largest step of the range in Section 4.1.
-    - `figure_records`, `figure_lipschitz`: N and L of Figure 2; where one varies, the other keeps its first value.
-    - `max_orders`: numbers of orders of the moments accountant.
-    - `mnist_records`: N of MNIST.
-    - `mnist_epsilon`: the epsilon that the paper prints for MNIST.
-    """
-
-    rates: Sequence[float]
-    multipliers: int
-    theorem_rates: Sequence[float]
-    theorem_steps: Sequence[int]
+    rates: Sequence[float]  # q of "lemma" and of the case "rates" of "conditions", in (0, 1]
+    multipliers: int  # number of values of s between the ends of Lemma 2, for each q
+    theorem_rates: Sequence[float]  # q of Theorem 4
+    theorem_steps: Sequence[int]  # T of Theorem 4
     deltas: Sequence[float]
-    decreasing_rates: Sequence[float]
-    decreasing_steps: Sequence[int]
-    c_1: Sequence[float]
+    decreasing_rates: Sequence[float]  # q of Theorem 3
+    decreasing_steps: Sequence[int]  # T of Theorem 3
+    c_1: Sequence[float]  # constants that "printed" tries, as `c_squared`
     c_squared: Sequence[float]
-    records: int
-    rate: float
-    epsilons: Sequence[float]
-    step_counts: Sequence[int]
-    step_deltas: Sequence[float]
-    lipschitz: Sequence[float]
-    settings: Mapping[str, Mapping[str, Any]]
-    shrinking: Sequence[float]
-    frictions: Sequence[float]
-    sizes: Sequence[int]
-    powers: Sequence[float]
-    budgets: Sequence[float]
-    larger_budgets: Sequence[float]
-    horizons: Sequence[float]
-    gaps: Sequence[float]
-    channels: Sequence[Sequence[float]]
+    records: int  # N of "step"
+    rate: float  # q of "step"
+    epsilons: Sequence[float]  # of "step", which varies one of four; the others keep their first values
+    step_counts: Sequence[int]  # T of "step"
+    step_deltas: Sequence[float]  # of "step"
+    lipschitz: Sequence[float]  # L of "step"
+    settings: Mapping[str, Mapping[str, Any]]  # the paper's "example", "mnist" and "svhn"; `step` is eta_1
+    shrinking: Sequence[float]  # steps of "limit", in the worked example
+    frictions: Sequence[float]  # a of "extension"
+    sizes: Sequence[int]  # T of "average"
+    powers: Sequence[float]  # alpha of eta_t = t^-alpha in "average"
+    budgets: Sequence[float]  # the epsilons of Figure 1
+    larger_budgets: Sequence[float]  # larger epsilons than in Figure 1, for "average"
+    horizons: Sequence[float]  # log10 T of "generalization"
+    gaps: Sequence[float]  # omega of "generalization"
+    channels: Sequence[Sequence[float]]  # of "composition", see `transcripts`
     rounds: Sequence[int]
-    orders: Sequence[float]
-    printed_step: float
-    default_step: float
-    example_epsilon: float
-    barrier: float
-    mixing_steps: Sequence[float]
-    ends: Sequence[float]
-    figure_records: Sequence[int]
-    figure_lipschitz: Sequence[float]
-    max_orders: Sequence[int]
-    mnist_records: Sequence[int]
-    mnist_epsilon: float
+    orders: Sequence[float]  # lambda of "composition"
+    printed_step: float  # wang2015's step as li2019 prints it in the worked example
+    default_step: float  # of the worked example
+    example_epsilon: float  # budget of the worked example
+    barrier: float  # B of `relaxation_time` in "mixing"
+    mixing_steps: Sequence[float]  # eta of `relaxation_time`
+    ends: Sequence[float]  # smallest and largest step of the range in Section 4.1
+    figure_records: Sequence[int]  # N of Figure 2; where L varies, the first
+    figure_lipschitz: Sequence[float]  # L of Figure 2; where N varies, the first
+    max_orders: Sequence[int]  # numbers of orders of the moments accountant
+    mnist_records: Sequence[int]  # N of MNIST
+    mnist_epsilon: float  # as the paper prints it
 
     def units(self) -> list[str]:
         return [
@@ -215,7 +142,6 @@ class Formulas:
         ]  # fmt: skip
 
     def rows(self, unit: str, seed: int) -> list[Row]:
-        """Return the rows of one panel; nothing is random."""
         return table({**COLUMNS, "panel": unit}, getattr(self, f"_{unit}")())
 
     def _experiment(self, name: str) -> tuple[Setting, float, StepSchedule]:
@@ -225,15 +151,10 @@ class Formulas:
         return Setting(**given, delta=self.deltas[0]), step, schedule
 
     def _setting(self, steps: int, delta: float, lipschitz: float = 1.0) -> Setting:
-        """Return a setting with N and q of the panel "step"."""
         return Setting(self.records, round(self.rate * self.records), steps, lipschitz, delta)
 
     def _lemma(self) -> Iterator[Row]:
-        """Yield alpha(lambda) against the bounds of Lemma 2 (without its O(q^3)) and of Remark 1.
-
-        The cases cover 1 <= s < 1/(16 q). Each row is for the lambda in [1, s^2 ln(1/(q s))] at which value
-        over bound is largest. x: this lambda.
-        """
+        """Yield alpha at the worst lambda (x) up to s^2 ln(1/(q s)) against Remark 1 and Lemma 2 without its O(q^3)."""
         for rate in self.rates:
             for s in np.geomspace(1.0, min(0.999 / (16 * rate), 20.0), self.multipliers):
                 orders = np.geomspace(1.0, s * s * math.log(1 / (rate * s)), 20)
@@ -253,10 +174,9 @@ class Formulas:
     def _theorems(self) -> Iterator[Row]:
         """Yield the proven epsilon of steps at the limit of Theorem 3 (its condition 3) or of Theorem 4.
 
-        The constant is that of the printed proof. Each epsilon lies in the range where the proof may use
-        Lemma 2 (`printed_reach`). If a record is replaced, a sum moves by 2 L, twice what the proof has. So
-        for replace_one, twice the constant is tried as well (term). value: proven epsilon, all iterates. x:
-        the constant squared.
+        The constant is that of the printed proof, and epsilon lies where the proof may use Lemma 2 (`printed_reach`).
+        If a record is replaced, a sum moves by 2 L, twice what the proof has, so twice the constant is tried as well
+        (term). value: proven epsilon, all iterates. x: the constant squared.
         """
         fixed: Sequence[StepSchedule] = ("fixed",)
         decreasing: Sequence[StepSchedule] = ("decreasing",)
@@ -284,14 +204,13 @@ class Formulas:
     def _printed(self) -> Iterator[Row]:
         """Yield cases in which Theorems 3 and 4 fail with conditions 1 and 2 as printed.
 
-        The printed conditions admit such cases for all values of the constants. The cases have q = 1 and
-        sigma_1 = 1, which is eta_1 = N/L^2, condition 1. Condition 3 is then eps > c T^(p/2)
-        sqrt(ln(1/delta)), with p = 1 in Theorem 4, and p = 2/3 and c_2 in Theorem 3. The theorems also
-        require eps < c_1 T^p. For Theorem 4, T is large enough for both. For Theorem 3, condition 2 at the
-        last step is T^(1/3) < 256. At T = 255^3 the other conditions hold once ln(1/delta) < (255 c_1/c_2)^2.
-        The exact epsilon is that of the Gaussian mechanism with mu^2 = sum_t 1/sigma_t^2. It is about mu^2/2,
-        so of order T^p, while eps is of order T^(p/2). x: c_1. term: c^2 or c_2^2. value: exact epsilon.
-        bound: eps.
+        The printed conditions admit such cases for all values of the constants. The cases have q = 1 and sigma_1 = 1,
+        which is eta_1 = N/L^2, condition 1. Condition 3 is then eps > c T^(p/2) sqrt(ln(1/delta)), with p = 1 in
+        Theorem 4, and p = 2/3 and c_2 in Theorem 3. The theorems also require eps < c_1 T^p. For Theorem 4, T is
+        large enough for both. For Theorem 3, condition 2 at the last step is T^(1/3) < 256. At T = 255^3 the other
+        conditions hold once ln(1/delta) < (255 c_1/c_2)^2. The exact epsilon is that of the Gaussian mechanism with
+        mu^2 = sum_t 1/sigma_t^2. It is about mu^2/2, so of order T^p, while eps is of order T^(p/2). x: c_1. term:
+        c^2 or c_2^2. value: exact epsilon. bound: eps.
         """
         log = math.log(1 / self.deltas[0])
         for c_1 in self.c_1:
@@ -320,9 +239,9 @@ class Formulas:
     def _void(self, c_1: float) -> Iterator[Row]:
         """Yield the cases "void" of the panel "printed", in which no step meets conditions 2 and 3.
 
-        A constant c that depends on eps, T and delta may have the square 256 c_1 eps/ln(1/delta), and c_2 may
-        have this over T^(1/3). Then at the last step the limit of condition 2 (value) is above that of
-        condition 3 (bound), for every q with eps < c_1 q^2 T^p.
+        A constant c that depends on eps, T and delta may have the square 256 c_1 eps/ln(1/delta), and c_2 may have
+        this over T^(1/3). Then at the last step the limit of condition 2 (value) is above that of condition 3
+        (bound), for every q with eps < c_1 q^2 T^p.
         """
         ends = min(self.budgets), max(self.budgets)
         runs = product(get_args(StepSchedule), self.theorem_steps, self.deltas, ends)
@@ -341,16 +260,13 @@ class Formulas:
     def _step(self) -> Iterator[Row]:
         """Yield the largest step against epsilon, T, ln(1/delta) and L, and compare it with wang2015's.
 
-        Cases "epsilon", "steps", "log delta", "lipschitz": one of the four varies; x: its value. bound: the
-        step of Theorem 3 or 4 with the constant of its proof.
-
-        Case "lipschitz, proof": steps with equal multipliers tau/(L sqrt(eta N)) have equal epsilons under
-        every accountant. So the largest step at each L has the multiplier of the largest step at the first L.
-
-        Case "wang2015": that bound; x: T ln(2.5 T/delta).
-
-        Case "factor": the first step of the decreasing schedule over wang2015's step; x: T^(1/3) ln(T/delta),
-        the factor in the paper. term: whether the proof or the accountant gives the constant c_2.
+        - "epsilon", "steps", "log delta", "lipschitz": x. bound: the step of Theorem 3 or 4 with the constant of its
+          proof.
+        - "lipschitz, proof": the step at each L whose multiplier tau/(L sqrt(eta N)) is that of the largest step at
+          the first L. Equal multipliers have equal epsilons under every accountant.
+        - "wang2015": that bound; x: T ln(2.5 T/delta).
+        - "factor": the first step of the decreasing schedule over wang2015's step; x: T^(1/3) ln(T/delta), the factor
+          in the paper. term: whether the proof or the accountant gives the constant c_2.
         """
         first = self._setting(self.step_counts[0], self.step_deltas[0], self.lipschitz[0])
         epsilon = self.epsilons[0]
@@ -387,11 +303,9 @@ class Formulas:
     def _conditions(self) -> Iterator[Row]:
         """Yield conditions 1 and 2 of Theorem 3, as printed and as Lemma 2 requires them (term).
 
-        Cases named by a setting: value is the step nearest to the limit, which is the first step for
-        condition 1 and the last for condition 2.
-
-        Case "rates", against q (x): for condition 1, value is the printed limit and bound is the required
-        one. For condition 2 it is the reverse.
+        Cases named by a setting: value is the step nearest to the limit, the first for condition 1 and the last for
+        condition 2. Case "rates", against q (x): for condition 1 the printed limit (value) over the required one, for
+        condition 2 the reverse.
         """
         for name in self.settings:
             setting, step, schedule = self._experiment(name)
@@ -427,10 +341,10 @@ class Formulas:
             yield case("", proven, **columns, x=step)
 
     def _extension(self) -> Iterator[Row]:
-        """Yield delta(epsilon) of two visible steps of SGHMC and SGNHT against that of Algorithm 1.
+        """Yield delta(epsilon) of two visible steps of SGHMC and SGNHT (value) against Algorithm 1 (bound); x: a.
 
-        value: for SGHMC or SGNHT, with noise N(0, 2 a eta/N) and a gradient step that differs by eta L/N.
-        bound: for two steps of Algorithm 1 with 2 a times the noise variance of its step. x: a.
+        The noise is N(0, 2 a eta/N), and a gradient step differs by eta L/N. Algorithm 1 has 2 a times the noise
+        variance of its step.
         """
         records, lipschitz, step = 1000, 10.0, 0.5
         for name, a, epsilon in product(("SGHMC", "SGNHT"), self.frictions, (0.1, 0.5, 1.0)):
@@ -443,18 +357,18 @@ class Formulas:
     def _average(self) -> Iterator[Row]:
         """Yield the bounds of Propositions 5 and 6, from the sums in their proofs (`Terms`).
 
-        - "equal privacy": decreasing (value) over fixed steps (bound) that spend the same privacy, sum_t
-          1/sigma_t^2, so both have the same sum of steps;
+        - "equal privacy": decreasing (value) over fixed steps (bound) of the same sum_t 1/sigma_t^2, so of the same
+          sum of steps;
         - "same constant": decreasing (value) over fixed steps (bound) with c = c_2;
         - "in print": the bias terms of the two propositions, 1/(3 eta~) (value) and 1/(eta~ N) (bound);
-        - "Proposition 5": bound (8) at eta_t = eta~ N t^(-1/3) T^(-2/3) over the printed bound, term by term,
-          with each ratio divided by N^0, N^-1 and N^2;
-        - "powers": -(exponent in T) of the slowest term of (8) for eta_t = t^-alpha (x), without the noise
-          term; bound: 2/3;
+        - "Proposition 5": bound (8) at eta_t = eta~ N t^(-1/3) T^(-2/3) over the printed bound, term by term, with
+          each ratio divided by N^0, N^-1 and N^2;
+        - "powers": -(exponent in T) of the slowest term of (8) for eta_t = t^-alpha (x), without the noise term;
+          bound: 2/3;
         - "best step", "best error": the minimum of the bound of Proposition 6 without the noise term; x: T;
         - "best budget": the eta~ that minimises the printed bound of Proposition 5;
-        - "below wang2015": 1/(T eta) + eta^2 of Proposition 6 at the step of Theorem 4, over the same at
-          wang2015's step, with T the first of `step_counts`; term: whether epsilon (x) is in Figure 1.
+        - "below wang2015": 1/(T eta) + eta^2 of Proposition 6 at the step of Theorem 4, over the same at wang2015's
+          step, with T the first of `step_counts`; term: whether epsilon (x) is in Figure 1.
         """
         for steps in self.sizes:
             size = {"steps": steps, "x": steps}
@@ -501,10 +415,9 @@ class Formulas:
     def _generalization(self) -> Iterator[Row]:
         """Yield the terms of Proposition 7 at A = 1 and N = infinity.
 
-        Case "Lambert": T = ln(1/omega)^5/omega^4 defines omega; x: ln T. Then ln(1/omega) = T^(1/5)
-        omega^(4/5) exactly. value: this number, (5/4) W((4/5) T^(1/5)). bound: W^(1/5)(4 T/5), as printed.
-
-        Case "gap": ln(1/omega) + omega, the first form of the printed bound, at omega (x).
+        "Lambert": T = ln(1/omega)^5/omega^4 defines omega; x: ln T. Then ln(1/omega) = T^(1/5) omega^(4/5) exactly.
+        value: this number, (5/4) W((4/5) T^(1/5)). bound: W^(1/5)(4 T/5), as printed. "gap": ln(1/omega) + omega, the
+        first form of the printed bound, at omega (x).
         """
         for exponent in self.horizons:
             steps = 10.0**exponent
@@ -516,14 +429,14 @@ class Formulas:
     def _composition(self) -> Iterator[Row]:
         """Yield the cases of Theorem 1, and of Section 2.1 on the tail of the privacy loss c.
 
-        - "composability": exact alpha of an adaptive sequence of binary mechanisms, against the sum over
-          rounds of the largest alpha that each round can have; x: lambda;
+        - "composability": exact alpha of an adaptive sequence of binary mechanisms, against the sum over rounds of
+          the largest alpha that each round can have; x: lambda;
         - "tail": exact delta(epsilon) against min over lambda of exp(alpha - lambda epsilon); x: epsilon;
         - "tail", term "every mechanism": delta(epsilon) = E max(1 - exp(epsilon - c), 0) is at most
           exp(alpha - lambda epsilon) times the largest value of (1 - exp(-u)) exp(-lambda u), u > 0, which is
           lambda^lambda/(1 + lambda)^(1 + lambda); x: lambda;
-        - "equivalence": the probability that c of a Gaussian step is above epsilon, against its
-          delta(epsilon); x: epsilon.
+        - "equivalence": the probability that c of a Gaussian step is above epsilon, against its delta(epsilon); x:
+          epsilon.
         """
         for term, channels in (("adaptive", self.channels), ("one channel", self.channels[:1])):
             single = [transcripts([channel], 1) for channel in channels]
@@ -539,7 +452,6 @@ class Formulas:
             yield case("tail", value, 1.0, term="every mechanism", x=order)
 
     def _tails(self, epsilon: float) -> Iterator[Row]:
-        """Yield the cases "tail" and "equivalence" at one epsilon."""
         columns: Row = {"epsilon": epsilon, "x": epsilon, "steps": self.rounds[-1]}
         p, q = transcripts(self.channels, self.rounds[-1])
         gaps = p - math.exp(epsilon) * q, q - math.exp(epsilon) * p
@@ -562,14 +474,14 @@ class Formulas:
     def _mixing(self) -> Iterator[Row]:
         """Yield how slowly Algorithm 1 with full gradients mixes at the steps of the worked example.
 
-        x: the step eta. The steps are wang2015's, that of Theorem 4 (its rows have an epsilon) and the
-        default. On a Gaussian posterior with U''/N = h (term) the samples form an autoregression. h is 1, or
-        the largest value at which the default step is stable.
+        x: the step eta of wang2015, of Theorem 4 (its rows have an epsilon) or the default. On a Gaussian posterior
+        with U''/N = h (term) the samples form an autoregression. h is 1, or the largest at which the default step is
+        stable.
 
         - "correlation": eta h, which is 1 minus the correlation of successive samples;
         - "sample": (2 - eta h)/(eta h), the number of steps that count as one independent sample, against T;
-        - "two modes": `relaxation_time`, against that of a Gaussian with the curvature of the modes; at
-          wang2015's step it is `diffusion_time`/eta;
+        - "two modes": `relaxation_time`, against that of a Gaussian with the curvature of the modes; at wang2015's
+          step it is `diffusion_time`/eta;
         - "sample", term "two modes": the same time against T.
         """
         setting, *_ = self._experiment("example")
@@ -592,11 +504,9 @@ class Formulas:
             yield case("sample", time, length, **columns(step), term="two modes")
 
     def _range(self) -> Iterator[Row]:
-        """Yield the proven epsilon at the smallest and the largest step of the range in Section 4.1.
+        """Yield the proven epsilon at the ends (term) of Section 4.1's range of first steps; x: L.
 
-        All iterates are visible. The method is Algorithm 1 in the settings of Figure 2, T = N and
-        delta = 1/N, with the minibatch of MNIST. The step is the first step. x: L. term: which end of the
-        range.
+        All iterates are visible. T = N and delta = 1/N as in Figure 2, with the minibatch of MNIST.
         """
         batch = self.settings["mnist"]["batch"]
         sizes = [(records, self.figure_lipschitz[0]) for records in self.figure_records]
@@ -613,11 +523,9 @@ class Formulas:
     def _accountant(self) -> Iterator[Row]:
         """Yield the moments accountant at the printed settings for MNIST, against the printed epsilon.
 
-        Case "mnist": x is N, with the same number of epochs at each N. term: the number of orders, or Remark
-        1. For replace_one neighbours the sensitivity is twice as large.
-
-        Case "least": ln(1/delta)/orders, the smallest epsilon that the accountant can report, against the
-        smallest epsilon of Figure 1.
+        "mnist": x is N, with the same number of epochs at each N. term: the number of orders, or Remark 1. For
+        replace_one neighbours the sensitivity is twice as large. "least": ln(1/delta)/orders, the smallest epsilon
+        that the accountant can report, against the smallest epsilon of Figure 1.
         """
         mnist, step, schedule = self._experiment("mnist")
         kinds: list[tuple[str, Li2019]] = [(f"{k} orders", Li2019(k)) for k in self.max_orders]
@@ -638,12 +546,7 @@ class Formulas:
 
 
 def largest_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
-    """Return the largest (first) step whose T steps cost at most epsilon by the moments accountant.
-
-    - `schedule`: "fixed" or "decreasing".
-    - `setting`: the setting of the run.
-    - `epsilon`: the budget. The noise multiplier that spends it must lie between 0.3 and 1e4.
-    """
+    """Return the largest (first) step within epsilon by the moments accountant, of a multiplier in [0.3, 1e4]."""
 
     def excess(log_step: float) -> float:
         s = setting.multiplier(math.exp(log_step))

@@ -20,24 +20,13 @@ from dplangevin.privacy.stepsize import StepSchedule
 
 
 def wang2015(panel: str, setting: Setting, epsilon: float) -> Row:
-    """Return the bound of Wang, Fienberg, Smola (2015) as li2019 prints it, for fixed steps.
-
-    - `panel`: the panel of the row.
-    - `setting`: the setting of the run.
-    - `epsilon`: the budget, > 0.
-    """
+    """Return the bound of Wang, Fienberg, Smola (2015) as li2019 prints it, for fixed steps."""
     eta = wang2015_step(setting, epsilon)
     return row(panel, "wang2015", "fixed", "replace_one", setting, epsilon, eta)
 
 
 def proof(panel: str, schedule: StepSchedule, setting: Setting, epsilon: float) -> Row:
-    """Return the bound of Theorem 3 or 4 of li2019 with the closed-form constant of the printed proof.
-
-    - `panel`: the panel of the row.
-    - `schedule`: "decreasing" for Theorem 3, "fixed" for Theorem 4.
-    - `setting`: the setting of the run.
-    - `epsilon`: the budget, > 0.
-    """
+    """Return the bound of Theorem 3 (decreasing) or 4 (fixed) of li2019 with the constant of the printed proof."""
     eta = theorem_step(schedule, setting, epsilon)
     reach = printed_reach(setting.delta, rate=setting.rate, steps=setting.steps, schedule=schedule)
     limits = f"Lemma 2 holds for {reach.smallest:.4g} < epsilon < {reach.largest:.4g}"
@@ -47,36 +36,22 @@ def proof(panel: str, schedule: StepSchedule, setting: Setting, epsilon: float) 
 
 @dataclass(frozen=True)
 class Budgets:
-    """The rows of Figure 1 and of the worked example of Section 3.1.
+    """The rows of Figure 1 and of the worked example of Section 3.1, one task for each curve and "paper" without one.
 
-    Each curve is one task. The task "paper" computes everything that needs no accountant. The panels are
-
-    - "budget": the step size against epsilon,
-    - "example": the step size at the epsilon of the worked example,
-    - "published": the epsilon that the published first step costs,
-    - "conditions": conditions 1 and 2 of Theorem 3,
-    - "records", "batch": the step size against N and against tau, at the epsilon of the worked example.
-
-    - `curves`: curve name -> Curve.
-    - `panels`: panel ("budget", "records", "batch") -> curve name -> schedules that this panel shows.
-    - `setting`: the setting of the figure and of the worked example.
-    - `epsilons`: the epsilons of the panel "budget".
-    - `example`: the epsilon of the worked example.
-    - `published`: the step sizes that the paper prints for the worked example, "decreasing" and "wang2015".
-    - `sizes`: the N of the panel "records", with delta = 1/N and T = N.
-    - `lipschitz`: the L of the panel "records".
-    - `batches`: the tau of the panel "batch"; the paper states no tau.
+    Three panels are the step size: "budget" against epsilon, and "records" and "batch" against N and tau at the
+    epsilon of the worked example. "example" has the step sizes of the worked example, "published" the epsilon that
+    the published first step costs, and "conditions" the conditions 1 and 2 of Theorem 3.
     """
 
-    curves: Mapping[str, Curve]
-    panels: Mapping[str, Mapping[str, Sequence[StepSchedule]]]
-    setting: Setting
-    epsilons: Sequence[float]
-    example: float
-    published: Mapping[str, float]
-    sizes: Sequence[int]
-    lipschitz: Sequence[float]
-    batches: Sequence[int]
+    curves: Mapping[str, Curve]  # name -> curve
+    panels: Mapping[str, Mapping[str, Sequence[StepSchedule]]]  # panel -> curve -> schedules
+    setting: Setting  # of the figure and of the worked example
+    epsilons: Sequence[float]  # of the panel "budget"
+    example: float  # the epsilon of the worked example
+    published: Mapping[str, float]  # printed step sizes of the worked example, "decreasing" and "wang2015"
+    sizes: Sequence[int]  # N of the panel "records", with delta = 1/N and T = N
+    lipschitz: Sequence[float]  # L of the panel "records"
+    batches: Sequence[int]  # tau of the panel "batch"; the paper states none
 
     def units(self) -> list[str]:
         return ["paper", *self.curves]
@@ -106,12 +81,12 @@ class Budgets:
         return row("published", name, "decreasing", curve.adjacency, self.setting, cost, eta)
 
     def _conditions(self) -> list[Row]:
-        """Return the step sizes at conditions 1 and 2 of Theorem 3, with a bound on the epsilon of one step.
+        """Return the step sizes at conditions 1 and 2 of Theorem 3, with a lower bound on the epsilon of one step.
 
-        The printed conditions lack a factor q^2, see `conditions`. With the record, the minibatch sum has the
-        law q N(1, s^2) + (1 - q) N(0, s^2); without it, N(0, s^2). In that direction delta(eps) = q
-        delta_mu(log(1 + (exp(eps) - 1)/q)), where delta_mu is that of the Gaussian mechanism with mu = 1/s.
-        The other direction is not computed, so this is a lower bound.
+        The printed conditions lack a factor q^2, see `conditions`. With the record, the minibatch sum has the law q
+        N(1, s^2) + (1 - q) N(0, s^2); without it, N(0, s^2). In that direction delta(eps) = q delta_mu(log(1 +
+        (exp(eps) - 1)/q)), where delta_mu is that of the Gaussian mechanism with mu = 1/s. The other direction is not
+        computed.
         """
         single = replace(self.setting, steps=1)
         limits = conditions(records=single.records, batch=single.batch, lipschitz=single.lipschitz)
@@ -137,7 +112,6 @@ class Budgets:
         return row("example", name, "fixed", "replace_one", self.setting, self.example, eta, "ln(T/delta)")
 
     def _paper(self) -> list[Row]:
-        """Return the rows without an accountant: wang2015's bound, printed proof, conditions and numbers."""
         setting, e = self.setting, self.example
         printed: list[tuple[str, StepSchedule, float]] = [
             ("published", "decreasing", self.published["decreasing"]),

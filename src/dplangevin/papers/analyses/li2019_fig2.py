@@ -9,22 +9,14 @@ from dplangevin.privacy.li2019_theorems import POWERS
 
 @dataclass(frozen=True)
 class Sizes:
-    """The rows of Figure 2: the step-size bounds at delta = 1/N and T = N, one task for each N.
-
-    - `curves`: curve name -> Curve.
-    - `epsilons`: the epsilons at which the bounds are computed.
-    - `sizes`: the N of the panel "records", at L = 1.
-    - `size`: the N of the panel "lipschitz", one of `sizes`.
-    - `lipschitz`: the L of the panel "lipschitz"; the bound is computed once, at L = 1, and rescaled.
-    - `batch`: tau, which the paper does not state.
-    """
+    """The rows of Figure 2: the step-size bounds at delta = 1/N and T = N, one task for each N."""
 
     curves: Mapping[str, Curve]
     epsilons: Sequence[float]
-    sizes: Sequence[int]
-    size: int
-    lipschitz: Sequence[float]
-    batch: int
+    sizes: Sequence[int]  # N of the panel "records", at L = 1
+    size: int  # N of the panel "lipschitz", one of `sizes`
+    lipschitz: Sequence[float]  # L of that panel; the bound is computed once, at L = 1, and rescaled
+    batch: int  # tau, which the paper does not state
 
     def __post_init__(self) -> None:
         if self.size not in self.sizes:

@@ -32,45 +32,29 @@ class PosteriorAverages:
         private_decreasing  eta~ N t^(-1/3) T^(-2/3)                     Theorem 3, Proposition 5
         wang2015            eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta))
 
-    The panel "steps" varies T. The panel "budget" varies eps for the two private schedules. The panel
-    "optimum" searches, for each T, the eta~ at which the private decreasing schedule has the least error.
-    That error is for theta^2, at the proper temperature, in closed form. The search ends where the chain
-    becomes unstable.
-
-    - `target`: the posterior and its minibatches.
-    - `steps`: the T of the panel "steps", at the budget `epsilon`.
-    - `budgets`, `budget_steps`: the eps and the one T of the panel "budget".
-    - `optimum_steps`: the T of the panel "optimum".
-    - `chains`: number of simulated chains.
-    - `step_size`: eta of the schedules without privacy.
-    - `epsilon`, `delta`: the privacy budget.
-    - `lipschitz`: L.
-    - `constant`: c_2^2 of Theorem 3 and c^2 of Theorem 4.
-    - `grid`: number of values of eta~ that the panel "optimum" tries.
+    The panel "steps" varies T, and "budget" varies eps for the two private schedules. "optimum" searches, for each T
+    and until the chain becomes unstable, the eta~ at which private_decreasing has the least error of theta^2, at the
+    proper temperature, in closed form.
     """
 
     target: Target
-    steps: Sequence[int]
-    budgets: Sequence[float]
-    budget_steps: int
-    optimum_steps: Sequence[int]
-    chains: int
-    step_size: float
+    steps: Sequence[int]  # T of the panel "steps", at the budget `epsilon`
+    budgets: Sequence[float]  # eps of the panel "budget"
+    budget_steps: int  # T of the panel "budget"
+    optimum_steps: Sequence[int]  # T of the panel "optimum"
+    chains: int  # number of simulated chains
+    step_size: float  # eta of the schedules without privacy
     epsilon: float
     delta: float
-    lipschitz: float
-    constant: float
-    grid: int
+    lipschitz: float  # L
+    constant: float  # c_2^2 of Theorem 3 and c^2 of Theorem 4
+    grid: int  # number of values of eta~ that the panel "optimum" tries
 
     def units(self) -> list[str]:
         return [*(f"steps {steps}" for steps in self.steps), "budget", "optimum"]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        """Return one row for each error.
-
-        The columns value, low and high are relative to the posterior variance; low and high are 95 % Student
-        limits over chains.
-        """
+        """Return the errors, relative to the posterior variance, with 95 % Student limits over chains."""
         if unit == "optimum":
             return [row for steps in self.optimum_steps for row in self.optimum(steps)]
         if unit == "budget":
@@ -84,12 +68,7 @@ class PosteriorAverages:
         return epsilon**2 / (self.constant * self.lipschitz**2 * math.log(1 / self.delta))
 
     def schedule(self, name: str, epsilon: float, steps: int) -> np.ndarray:
-        """Return the step sizes ``(T,)`` of the named schedule.
-
-        - `name`: one of SCHEDULES.
-        - `epsilon`: the budget of a private schedule and of "wang2015"; the others do not use it.
-        - `steps`: T.
-        """
+        """Return the step sizes ``(T,)`` of one of SCHEDULES; those without privacy ignore epsilon."""
         t = np.arange(1, steps + 1, dtype=float)
         n, eta = self.target.records, self.budget_step(epsilon)
         if name == "optimal":
@@ -106,13 +85,7 @@ class PosteriorAverages:
     def errors(
         self, panel: str, cases: Sequence[tuple[str, float]], steps: int, seed: int
     ) -> list[dict[str, Any]]:
-        """Return the rows of several schedules and budgets at one T; all of them use the same noise.
-
-        - `panel`: the panel of the rows.
-        - `cases`: schedule and epsilon of each.
-        - `steps`: T.
-        - `seed`: of the noise and of the minibatches.
-        """
+        """Return the rows of several (schedule, epsilon) at one T; all of them use the same noise."""
         columns = [(*case, heat) for case in cases for heat in TEMPERATURES]
         eta = np.stack([self.schedule(name, epsilon, steps) for name, epsilon, _ in columns], 1)
         kappa = np.array([TEMPERATURES[heat] for *_, heat in columns])

@@ -23,24 +23,16 @@ from dplangevin.privacy.subsampled_gaussian import composed_steps, rate_and_mult
 
 def sgld(
     *,
-    records: int,
-    batch: int,
-    step_size: float,
-    lipschitz: float,
+    records: int,  # N
+    batch: int,  # tau
+    step_size: float,  # eta of the first step, > 0
+    lipschitz: float,  # L, the bound on the gradient of one record
     steps: int | None = None,
     epochs: float | None = None,
-    schedule: StepSchedule = "fixed",
+    schedule: StepSchedule = "fixed",  # counts only with Poisson sampling
     sampling: Literal["poisson", "without_replacement"] = "poisson",
 ) -> DpEvent:
-    """Return the event of Algorithm 1 of li2019 (DP-SGLD), for a number of steps or of epochs.
-
-    - `records`, `batch`: N and tau.
-    - `step_size`: eta of the first step, > 0.
-    - `lipschitz`: L, the bound on the gradient of one record.
-    - `steps`, `epochs`: length of the run; exactly one of both is given.
-    - `schedule`: of the step sizes; it counts only with Poisson sampling.
-    - `sampling`: of the minibatches.
-    """
+    """Return the event of Algorithm 1 of li2019 (DP-SGLD), for a number of steps or of epochs."""
     require((steps is None) != (epochs is None), f"give steps or epochs, not steps={steps}, epochs={epochs}")
     count = steps if steps is not None else round(epochs * records / batch)  # type: ignore[operator]
     multiplier = multiplier_of(step_size, records=records, batch=batch, lipschitz=lipschitz)
@@ -50,14 +42,7 @@ def sgld(
 
 
 def dp_sgd(*, records: int, batch: int, epochs: float, noise_multiplier: float) -> DpEvent:
-    """Return the event of DP-SGD as Opacus accounts for it, with Poisson sampling.
-
-    The standard deviation of the noise is noise_multiplier times the clip.
-
-    - `records`, `batch`: N and tau.
-    - `epochs`: passes over the data.
-    - `noise_multiplier`: > 0.
-    """
+    """Return the event of DP-SGD with Poisson samples, as Opacus accounts; noise_multiplier is over the clip."""
     steps = round(epochs * records / batch)
     return steps_event(noise_multiplier, rate=batch / records, steps=steps, schedule="fixed")
 
@@ -67,10 +52,8 @@ def decreasing_sgld_with_more_noise(
 ) -> DpEvent:
     """Return the event of `sgld` with decreasing steps, whose noise is rounded up.
 
-    Step t has noise multiplier ``sigma_t = sigma_1 t^(1/6)``.  It is rounded up to sigma_1 ratio^k, so two data
-    sets whose gradients are opposite cost at least the epsilon of this event.
-
-    - `ratio`: of neighbouring levels, > 1.
+    Step t has noise multiplier ``sigma_t = sigma_1 t^(1/6)``. It is rounded up to sigma_1 ratio^k, ratio > 1, so two
+    data sets whose gradients are opposite cost at least the epsilon of this event.
     """
     first = multiplier_of(step_size, records=records, batch=batch, lipschitz=lipschitz)
     counts = np.bincount(np.ceil(np.log(np.arange(1, steps + 1)) / 6 / math.log(ratio)).astype(int))
@@ -88,13 +71,7 @@ def decreasing_sgld_with_more_noise(
 def langevin(
     *, setting: Setting, batch: int, schedule: str, counted: Literal["steps", "epochs"] = "steps"
 ) -> LangevinDpEvent:
-    """Return the event of Algorithm 1 of ryffel2022 (DP-Langevin) for the epochs of the setting.
-
-    - `setting`: settings of one of the authors' commands.
-    - `batch`: records in a batch.
-    - `schedule`: "constant" or "decreasing".
-    - `counted`: "steps", or "epochs" to count each epoch as one step.
-    """
+    """Return the event of Algorithm 1 of ryffel2022 (DP-Langevin); counted "epochs" takes an epoch as one step."""
     steps = setting.steps(batch) if counted == "steps" else setting.epochs
     return setting.event(batch, steps, schedule)
 
@@ -102,13 +79,8 @@ def langevin(
 def utility(*, setting: Setting, batch: int, dimension: int, epsilon: float, delta: float) -> LangevinDpEvent:
     """Return the event with the settings that Section 4.1 of ryffel2022 chooses for (epsilon, delta).
 
-    eta = 1/(2 beta), sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps^2 lambda n^2) and K = 2 beta/lambda ln(eps^2
-    n^2/(4 ln(1/delta) d)), where d is `dimension`.
-
-    - `setting`: gives n, L, lambda and beta.
-    - `batch`: records in a batch.
-    - `dimension`: d.
-    - `epsilon`, `delta`: the budget.
+    eta = 1/(2 beta), sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps^2 lambda n^2) and K = 2 beta/lambda ln(eps^2 n^2/(4
+    ln(1/delta) d)), where d is `dimension`.
     """
     log, strength = math.log(1 / delta), setting.strong_convexity
     scale = (epsilon * setting.records) ** 2
@@ -130,10 +102,10 @@ def posterior(*, epsilon: float, radius: float) -> PosteriorSampleDpEvent:
 
 def noisy_gradients(
     *,
-    records: int,
-    batch: int,
-    epochs: float,
-    epsilon: float,
+    records: int,  # N
+    batch: int,  # tau
+    epochs: float,  # T, passes over the data
+    epsilon: float,  # promised, as `delta`
     delta: float,
     inner: float = 2.5,
     outer: float = 2.0,
@@ -141,11 +113,6 @@ def noisy_gradients(
     """Return the event of Algorithm 2 of wang2015: k = floor(N T/tau) steps with the noise of Theorem 4.
 
     The noise on the minibatch sum is (z L)^2 = 128 k L^2/eps^2 (tau/N)^2 ln(inner k/delta) ln(outer/delta).
-
-    - `records`, `batch`: N and tau.
-    - `epochs`: T, passes over the data.
-    - `epsilon`, `delta`: the promised budget.
-    - `inner`, `outer`: the constants in the two logarithms.
     """
     steps = math.floor(records * epochs / batch)
     logs = math.log(inner * steps / delta) * math.log(outer / delta)
@@ -156,13 +123,9 @@ def noisy_gradients(
 def fisher_scoring(
     *, records: int, batch: int, epochs: float, epsilon: float, delta: float
 ) -> FisherScoringDpEvent:
-    """Return the event of Algorithm 4 of wang2015.
+    """Return the event of Algorithm 4 of wang2015 for T = `epochs`.
 
     sigma^2 = 32 T ln(2.5 N T/(tau delta)) ln(2/delta)/(N tau eps^2), where N T/tau is rounded down.
-
-    - `records`, `batch`: N and tau.
-    - `epochs`: T, passes over the data.
-    - `epsilon`, `delta`: the promised budget.
     """
     steps = math.floor(records * epochs / batch)
     logs = math.log(2.5 * steps / delta) * math.log(2 / delta)
@@ -174,8 +137,8 @@ def fisher_scoring(
 def non_spherical(*, epsilon: float, delta: float) -> GaussianDpEvent:
     """Return the Gaussian mechanism of Lemma 5 of wang2015.
 
-    It releases a sum of gradients in F times the unit ball, plus F w; the standard deviation of w is
-    (1 + sqrt(ln(1/delta)))/eps.
+    It releases a sum of gradients in F times the unit ball, plus F w; the standard deviation of w is (1 +
+    sqrt(ln(1/delta)))/eps.
     Differs: the text has 1 log(1/delta) under the root, which we take as printed.
     """
     return GaussianDpEvent((1 + math.sqrt(math.log(1 / delta))) / epsilon)

@@ -11,13 +11,10 @@ from scipy.linalg import eigh_tridiagonal
 def relaxation_time(step: float, barrier: float) -> float:
     """Return the number of steps in which the slowest mode of SGLD on two modes falls by a factor e.
 
-    This is -1/ln of the eigenvalue of the slowest mode. The chain is Algorithm 1 with full gradients on
-    U(x) = B (x^2 - 1)^2, in units where U''/N at the modes is 1: x' = x - (eta/2) x
-    (x^2 - 1) + N(0, eta/(8 B)). The slowest eigenfunction is odd. So its eigenvalue is the largest of the
-    transition kernel on x > 0, which the midpoint rule turns into a matrix.
-
-    - `step`: eta in (0, 1].
-    - `barrier`: B > 0.
+    This is -1/ln of the eigenvalue of the slowest mode. The chain is Algorithm 1 with full gradients on U(x) = B (x^2
+    - 1)^2, in units where U''/N at the modes is 1: x' = x - (eta/2) x (x^2 - 1) + N(0, eta/(8 B)), eta in (0, 1]. The
+      slowest eigenfunction is odd. So its eigenvalue is the largest of the transition kernel on x > 0, a matrix by
+      the midpoint rule.
     """
     noise = math.sqrt(step / (8 * barrier))
     x = np.arange(noise / 4, math.sqrt(1 + math.sqrt(30 / barrier)), noise / 2)
@@ -30,8 +27,8 @@ def relaxation_time(step: float, barrier: float) -> float:
 def diffusion_time(barrier: float) -> float:
     """Return the limit of eta times `relaxation_time` as eta goes to 0.
 
-    It is 1 over the least eigenvalue, among odd functions, of minus the generator f -> f''/(16 B) - x
-    (x^2 - 1) f'/2. The generator is discretised as a reversible walk on a grid.
+    It is 1 over the least eigenvalue, among odd functions, of minus the generator f -> f''/(16 B) - x (x^2 - 1) f'/2,
+    which is discretised as a reversible walk on a grid.
     """
     spacing = 1e-3
     x = np.arange(spacing / 2, math.sqrt(1 + math.sqrt(30 / barrier)), spacing)

@@ -20,18 +20,11 @@ SIDE = 12.0  # of a quadrature, in standard deviations on each side
 
 
 def sampled_moment(rate: float, multiplier: float, orders: np.ndarray, adjacency: Adjacency) -> np.ndarray:
-    """Compute alpha(lambda) = log E_P (P/Q)^lambda of a Poisson-sampled Gaussian step by the trapezoid rule.
+    """Compute alpha(lambda) = log E_P (P/Q)^lambda ``(K,)`` of a Poisson-sampled Gaussian step by the trapezoid rule.
 
     P = (1 - q) N(0, s^2) + q N(1, s^2). If the record is added or removed, Q = N(0, s^2), which is the larger
-    direction. If it is replaced by the opposite record, Q = (1 - q) N(0, s^2) + q N(-1, s^2). With
-    t = P/Q - 1 and a = lambda + 1, alpha is log(1 + E_Q [(1 + t)^a - 1 - a t]). This form loses no digits
-    where alpha is small.
-
-    - `rate`: q in (0, 1).
-    - `multiplier`: s > 0.
-    - `orders`: the values of lambda, (K,), > 0.
-    - `adjacency`: the neighbour relation, which selects Q.
-    - returns `ndarray`: (K,).
+    direction. If it is replaced by the opposite record, Q = (1 - q) N(0, s^2) + q N(-1, s^2). With t = P/Q - 1 and a
+    = lambda + 1, alpha is log(1 + E_Q [(1 + t)^a - 1 - a t]). This form loses no digits where alpha is small.
     """
     a = np.asarray(orders, dtype=float)[:, None] + 1
     end = SIDE + a.max() / multiplier
@@ -51,15 +44,10 @@ def sampled_moment(rate: float, multiplier: float, orders: np.ndarray, adjacency
 
 
 def moments_price(rate: float, multiplier: float, steps: int, delta: float, schedule: StepSchedule) -> float:
-    """Return the epsilon of the moments accountant for add_remove neighbours.
+    """Return the epsilon of the moments accountant for add_remove neighbours and a multiplier s of the first step.
 
-    It is min over lambda in ORDERS of (sum_t alpha_t(lambda) + ln(1/delta))/lambda.
-
-    - `rate`: q in (0, 1].
-    - `multiplier`: s of the first step, > 0.
-    - `steps`: T; above 1 for decreasing steps.
-    - `delta`: in (0, 1).
-    - `schedule`: "fixed", or "decreasing", where step t has the multiplier s t^(1/6).
+    It is min over lambda in ORDERS of (sum_t alpha_t(lambda) + ln(1/delta))/lambda. In a decreasing schedule, of T >
+    1 steps, step t has the multiplier s t^(1/6).
     """
     if schedule == "fixed":
         total = steps * log_moment(rate, multiplier, ORDERS)
@@ -76,13 +64,7 @@ def moments_price(rate: float, multiplier: float, steps: int, delta: float, sche
 
 
 def tail_bound(moment: Callable[[float], float], epsilon: float) -> float:
-    """Return min over lambda > 0 of exp(alpha(lambda) - lambda epsilon).
-
-    The result is at most 1, the limit as lambda goes to 0. The search covers lambda from exp(-6) to exp(6).
-
-    - `moment`: alpha, a convex function of lambda.
-    - `epsilon`: the value at which the bound is taken.
-    """
+    """Return min over lambda in [e^-6, e^6] of exp(alpha(lambda) - lambda epsilon), at most 1, for convex alpha."""
 
     def exponent(log_order: float) -> float:
         return moment(math.exp(log_order)) - math.exp(log_order) * epsilon
@@ -92,14 +74,7 @@ def tail_bound(moment: Callable[[float], float], epsilon: float) -> float:
 
 
 def sampled_delta(rate: float, multiplier: float, epsilon: float) -> float:
-    """Return the exact delta(epsilon) of a Poisson-sampled Gaussian step with or without the record.
-
-    The step has the law (1 - q) N(0, s^2) + q N(1, s^2) with the record and N(0, s^2) without it.
-
-    - `rate`: q in (0, 1].
-    - `multiplier`: s > 0.
-    - `epsilon`: >= 0.
-    """
+    """Return the exact delta(epsilon) of (1 - q) N(0, s^2) + q N(1, s^2), with the record, against N(0, s^2)."""
     edge = multiplier**2 * math.log1p(math.expm1(epsilon) / rate) + 0.5  # where the loss is epsilon
     moved, rest = ndtr((1 - edge) / multiplier), ndtr(-edge / multiplier)
     return float(rate * moved - (math.expm1(epsilon) + rate) * rest)

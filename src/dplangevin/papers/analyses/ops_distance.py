@@ -1,20 +1,17 @@
-"""Distance between the law of one released posterior sample (OPS) and the exact posterior.
+"""Distance between the law of one released posterior sample (OPS) and the exact posterior, in one and two dimensions.
 
-The promise of OPS holds for an exact draw from the posterior. This module measures the distance in one and
-two dimensions. The draws come from the sampler that the experiments use, one draw from each chain. The exact
-posterior is computed by quadrature on a lattice. We divide the parameter space into K cells of equal
-posterior probability and count the n draws in each cell. The shares p_k of the cells give
+The draws come from the sampler that the experiments use, one draw from each chain. The exact posterior is computed by
+quadrature on a lattice. The parameter space is divided into K cells of equal posterior probability. The shares p_k of
+the n draws give
 
-    tv     sum |p_k - 1/K|/2; its mean is about sqrt(K/(2 pi n)) if the sampler is exact. Except for sampling
-    error, it
-           is a lower bound of the total variation distance of the two laws
-    limit  tv + sqrt(ln(20)/(2n)), above the total variation distance on the cells with 95 % confidence: the
-    mean of tv
+    tv     sum |p_k - 1/K|/2, a lower bound of the total variation distance, except for sampling error; its mean is
+           about sqrt(K/(2 pi n)) if the sampler is exact
+    limit  tv + sqrt(ln(20)/(2n)), above the total variation distance on the cells with 95 % confidence: the mean of tv
            is above this distance, and one draw changes tv by at most 1/n (McDiarmid 1989)
     ratio  the largest |log(K p_k)|, with limits that hold for all cells at once with 95 % confidence
 
-A difference inside a cell is invisible. So these numbers do not bound the largest log-ratio of the two
-densities, on which a pure-DP promise rests.
+A difference inside a cell is invisible. So these numbers do not bound the largest log-ratio of the two densities, on
+which a pure-DP promise rests.
 """
 
 from __future__ import annotations
@@ -42,33 +39,22 @@ GAUSSIAN_REACH = 7.0  # lattice of an unbounded space: this many prior standard 
 
 @dataclass(frozen=True)
 class OpsDistance:
-    """Draws of several OPS methods on a small logistic regression whose posterior is known.
+    """Draws of several OPS methods on a small logistic regression whose posterior is known."""
 
-    - `points`: dimension -> rows, {"1": (n, 1), "2": (n, 2)}, ||x|| <= 1.
-    - `labels`: of the rows, (n,) in {-1, 1}.
-    - `copies`: how often each row occurs in the data set.
-    - `methods`: name -> `Ops`.
-    - `epsilons`, `delta`: the budgets.
-    - `draws`: independent chains for each case.
-    - `cells`: dimension -> cells on each axis.
-    - `lattice`: dimension -> lattice points on each axis.
-    """
-
-    points: Mapping[str, Sequence[Sequence[float]]]
-    labels: Sequence[float]
-    copies: int
+    points: Mapping[str, Sequence[Sequence[float]]]  # dimension d, "1" or "2" -> rows (n, d), ||x|| <= 1
+    labels: Sequence[float]  # (n,) in {-1, 1}
+    copies: int  # how often each row occurs in the data set
     methods: Mapping[str, Ops]
     epsilons: Sequence[float]
     delta: float
-    draws: int
-    cells: Mapping[str, int]
-    lattice: Mapping[str, int]
+    draws: int  # independent chains for each case
+    cells: Mapping[str, int]  # dimension -> cells on each axis
+    lattice: Mapping[str, int]  # dimension -> lattice points on each axis
 
     def units(self) -> list[str]:
         return [f"{name} {dimension}" for name in self.methods for dimension in self.points]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        """Return one row for each epsilon."""
         name, dimension = unit.rsplit(" ", 1)
         method, d = self.methods[name], int(dimension)
         x = torch.tensor(self.points[dimension], dtype=torch.float32).repeat(self.copies, 1)
@@ -87,14 +73,7 @@ class OpsDistance:
         return rows
 
     def counts(self, method: Ops, problem: Glm, rho: float, theta: np.ndarray, d: int) -> np.ndarray:
-        """Count the draws in each cell of equal posterior probability.
-
-        - `method`, `problem`: the method and its data set.
-        - `rho`: factor of the log-likelihood.
-        - `theta`: draws, (n, d).
-        - `d`: dimension, 1 or 2.
-        - returns `ndarray`: (cells^d,).
-        """
+        """Count the draws theta ``(n, d)`` in each cell of equal posterior probability, ``(cells^d,)``; rho tempers."""
         gdp = method.bound == "gdp"
         end = GAUSSIAN_REACH / math.sqrt(method.precision) if gdp else method.radius
         size, cells = self.lattice[str(d)], self.cells[str(d)]

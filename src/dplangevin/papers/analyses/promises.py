@@ -1,21 +1,18 @@
-"""Every (epsilon, delta) that the papers print, with the proven epsilon and the attack epsilon.
+"""Every (epsilon, delta) that the papers print, with the proven epsilon and the attack epsilon, one row for each.
 
-Each row is one promise. Its columns are
-
-- epsilon_claimed, delta: the promised values, as printed;
+- epsilon_claimed, delta: as printed;
 - epsilon_formula: by the paper's own formula; `formula` names it, and any other reading of it with its value;
 - formula_adjacency: the neighbours that this formula holds for;
-- epsilon_add_remove, epsilon_replace_one: the proven epsilon (upper bound) by `Tight`, missing if the
-  sampling has no such neighbours;
-- epsilon_attack: the attack epsilon (lower bound) on data sets that the hypotheses admit, a record being
-  replaced, at 95 % from `attack_runs` runs, or exact for one pair of data sets (0 runs);
+- epsilon_add_remove, epsilon_replace_one: the proven epsilon (upper bound) by `Tight`, missing if the sampling has no
+  such neighbours;
+- epsilon_attack: the attack epsilon (lower bound) on data sets that the hypotheses admit, a record being replaced, at
+  95 % from `attack_runs` runs, or exact for one pair of data sets (0 runs);
 - epsilon_attack_add_remove: the same for a record that is added or removed, of pairs of data sets alone;
-- tight: 1 if some pair of data sets costs the proven epsilon, as for equal Gaussian steps on all rows or on
-  Poisson samples; 0 if it is only an upper bound, as for samples of a fixed size, posterior samples, last
-  iterates, and noise that the event rounds down;
+- tight: 1 if some pair of data sets costs the proven epsilon, as for equal Gaussian steps on all rows or on Poisson
+  samples; 0 if it is only an upper bound, as for samples of a fixed size, posterior samples, last iterates, and noise
+  that the event rounds down;
 - chosen: the values that we chose for settings that the paper does not state;
-- solved, epsilon_solved: the settings that would keep the promise, and their proven epsilon, a record being
-  replaced;
+- solved, epsilon_solved: the settings that would keep the promise, and their proven epsilon, a record being replaced;
 - rescued: 1 if there are such settings for a replaced record, and the paper leaves them open;
 - violated: the conditions of the formula's theorem that fail.
 
@@ -48,64 +45,46 @@ ATTAINED = (GaussianDpEvent, PoissonSampledDpEvent)
 
 @dataclass(frozen=True)
 class Formula:
-    """An epsilon by the paper's own theorem.
-
-    - `name`: of the formula, for the column `formula`.
-    - `accountant`: computes the formula.
-    - `event`, `delta`: those of the promise unless given here.
-    - `adjacency`: the neighbours that the formula holds for.
-    """
+    """An epsilon by the paper's own theorem."""
 
     name: str
     accountant: Accountant
-    event: DpEvent | None = None
+    event: DpEvent | None = None  # None: that of the promise, as `delta`
     delta: float | None = None
-    adjacency: Adjacency = "replace_one"
+    adjacency: Adjacency = "replace_one"  # the neighbours that the formula holds for
 
 
 @dataclass(frozen=True)
 class Attack:
-    """An attack by simulation, for replace_one neighbours.
+    """An attack by simulation, for replace_one neighbours."""
 
-    - `draw`: `draw(event, runs, rng)` returns the statistics of the runs on both data sets.
-    - `runs`: on each data set.
-    - `event`: the attacked part of the mechanism; None attacks the whole mechanism.
-    """
-
-    draw: Draw
-    runs: int
-    event: DpEvent | None = None
+    draw: Draw  # (event, runs, rng) -> the statistics of the runs on both data sets
+    runs: int  # on each data set
+    event: DpEvent | None = None  # the attacked part of the mechanism; None: all of it
 
 
 @dataclass(frozen=True)
 class ExactPair:
     """The exact epsilon of one pair of data sets that a theorem admits.
 
-    - `epsilon`: `epsilon(event, delta)` returns it, for replace_one neighbours. None: the price of `event`, which
-      opposite gradients cost, for all neighbours of the promise.
-    - `event`: the mechanism that runs on the pair; None: that of the promise.
+    `epsilon` is for replace_one neighbours; None: the price of `event`, which opposite gradients cost, for all.
     """
 
     epsilon: Callable[[DpEvent, float], float] | None = None
-    event: DpEvent | None = None
+    event: DpEvent | None = None  # None: that of the promise
 
 
 @dataclass(frozen=True)
 class SmallestBatch:
     """The smallest batch in [least, most] at which a mechanism keeps a promise, found by bisection.
 
-    The number of epochs is fixed. So a larger batch means fewer steps, each with less noise relative to a
-    record.
-
-    - `make`: `make(batch=...)` returns the event.
-    - `least`, `most`: the ends of the search.
-    - `open`: True if the paper does not state the batch.
+    The number of epochs is fixed. So a larger batch means fewer steps, each with less noise relative to a record.
     """
 
     make: Callable[..., DpEvent]
     least: int
     most: int
-    open: bool
+    open: bool  # True if the paper does not state the batch
 
     def __call__(self, epsilon: float, delta: float, adjacency: Adjacency) -> int | None:
         """Return the smallest batch, or None if even the batch `most` costs more than epsilon."""
@@ -124,34 +103,21 @@ class SmallestBatch:
 
 @dataclass(frozen=True)
 class Promise:
-    """One printed (epsilon, delta) and what we compute for it.
-
-    - `paper`, `where`, `statement`, `published`: source of the promise: paper, section, its words, and the printed
-      numbers.
-    - `label`: name in the figure.
-    - `epsilon`, `delta`: the promised values; None if the words give no number.
-    - `event`: the mechanism; None if the paper states too little.
-    - `neighbours`: relations for which an epsilon is proven.
-    - `formulas`: the paper's own formula first, then other readings of it.
-    - `attack`: gives the attack epsilon.
-    - `solve`: searches a batch that keeps the promise.
-    - `chosen`: the values that we chose for settings that the paper does not state.
-    - `note`: a remark.
-    """
+    """One printed (epsilon, delta) and what we compute for it."""
 
     paper: str
-    where: str
-    statement: str
-    published: str
-    label: str
-    epsilon: float | None = None
+    where: str  # section
+    statement: str  # the paper's words
+    published: str  # the printed numbers
+    label: str  # name in the figure
+    epsilon: float | None = None  # None if the words give no number, as `delta`
     delta: float | None = None
-    event: DpEvent | None = None
-    neighbours: Sequence[Adjacency] = CHANGED
-    formulas: Sequence[Formula] = ()
+    event: DpEvent | None = None  # None if the paper states too little
+    neighbours: Sequence[Adjacency] = CHANGED  # relations for which an epsilon is proven
+    formulas: Sequence[Formula] = ()  # the paper's own first, then other readings of it
     attack: Attack | ExactPair | None = None
-    solve: SmallestBatch | None = None
-    chosen: str = ""
+    solve: SmallestBatch | None = None  # searches a batch that keeps the promise
+    chosen: str = ""  # the values that we chose for settings that the paper does not state
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -230,15 +196,10 @@ class Promise:
 
 @dataclass(frozen=True)
 class Promises:
-    """All promises, one task for each, in the order of the papers.
+    """All promises, one task for each, in the order of the papers."""
 
-    - `promises`: id -> Promise.
-    - `search`: how far above the smallest batch a `SmallestBatch` searches; 0 skips the search, None searches up to
-      `most`.
-    """
-
-    promises: Mapping[str, Promise]
-    search: int | None = None
+    promises: Mapping[str, Promise]  # id -> promise
+    search: int | None = None  # batches that `solve` tries above the smallest; 0: none; None: up to `most`
 
     def units(self) -> list[str]:
         return list(self.promises)

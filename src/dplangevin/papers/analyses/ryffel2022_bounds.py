@@ -1,13 +1,12 @@
 """The bounds of ryffel2022 against exact cases that meet their hypotheses.
 
-The bounds are Proposition 2.1, Lemmas 3.1 to 3.3, the theorem under c-LSI, Theorem 3.1 on full batches, the
-limits and the side note of Section 3.3, and all of Section 4.
+The bounds are Proposition 2.1, Lemmas 3.1 to 3.3, the theorem under c-LSI, Theorem 3.1 on full batches, the limits
+and the side note of Section 3.3, and all of Section 4. Only the choice of cases is random.
 
-Each case is one-dimensional, see `langevin_risk`. Only the choice of cases is random.
-
-One dimension is enough. Take losses that are sums over coordinates on a box C, with batches in common. Then
-the risks add up over coordinates, and so do E|theta_0 - theta*|^2, xi^2 and d sigma^2, the terms of equations
-7 and 11. Where the dimension d enters only through K (Theorem 4.2), C = [low, high] x {0}^(d-1).
+Each case is one-dimensional, see `langevin_risk`. That is enough. Take losses that are sums over coordinates on a box
+C, with batches in common. Then the risks add up over coordinates, and so do E|theta_0 - theta*|^2, xi^2 and d
+sigma^2, the terms of equations 7 and 11. Where the dimension d enters only through K (Theorem 4.2), C = [low, high] x
+{0}^(d-1).
 """
 
 from __future__ import annotations
@@ -60,24 +59,14 @@ ROUNDED = 1e-12  # smallest reported relative difference of two sides of an equa
 
 
 def case(kind: str, quantity: str, exact: float, bound: float = math.nan, **columns: Any) -> Row:
-    """Return the columns that a case gives.
-
-    - `kind`, `quantity`: values of the columns of these names.
-    - `exact`: the exact number.
-    - `bound`: the number of the paper; nan for none.
-    - `**columns`: other columns and their values.
-    """
+    """Return the columns that a case gives; bound is nan if the paper has no number."""
     return {"kind": kind, "quantity": quantity, "exact": exact, "bound": bound, **columns}
 
 
 def rounds(condition: float, strength: float, schedule: str) -> int:
-    """Return K of Theorem 4.1 (schedule "constant") or Theorem 4.2 ("decreasing"), rounded up.
+    """Return K, rounded up: max(1, 2 kappa ln q) of Theorem 4.1 ("constant"), or that of 4.2 ("decreasing").
 
-    K is 2 kappa ln q in Theorem 4.1, but at least 1. It is max(kappa q, q^2/kappa) in Theorem 4.2.
-
-    - `condition`: kappa = beta/lambda.
-    - `strength`: q = epsilon n^2/(alpha d), > 0.
-    - `schedule`: "constant" or "decreasing".
+    kappa = beta/lambda = `condition`, and q = epsilon n^2/(alpha d) = `strength` > 0.
     """
     if schedule == "constant":
         return max(1, math.ceil(2 * condition * math.log(strength)))
@@ -85,15 +74,14 @@ def rounds(condition: float, strength: float, schedule: str) -> int:
 
 
 def decreasing_rounds(condition: float, strength: float) -> float:
-    """Return K of Theorem 4.2, not rounded."""
+    """Return K of Theorem 4.2, max(kappa q, q^2/kappa), not rounded."""
     return max(condition * strength, strength**2 / condition)
 
 
 def lemma_bounds(condition: float, strength: float) -> tuple[float, float]:
-    """Return the bounds of equations 7 and 11 in units of L^2/lambda, at sigma and K of Theorems 4.1 and 4.2.
+    """Return equations 7 (no xi) and 11 (xi = L) in units of L^2/lambda, at sigma and K of Theorems 4.1 and 4.2.
 
-    |theta_0 - theta*| = 2L/lambda and d sigma^2 = 4 L^2/(lambda q). The first bound leaves xi out; the second
-    has xi = L.
+    |theta_0 - theta*| = 2L/lambda and d sigma^2 = 4 L^2/(lambda q).
     """
     constant = condition * (2 / strength + 4 / strength)
     steps = decreasing_rounds(condition, strength)
@@ -102,14 +90,7 @@ def lemma_bounds(condition: float, strength: float) -> tuple[float, float]:
 
 
 def coins(order: float, delta: float, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the exact epsilon of pairs of coins and that of Proposition 2.1, for the worse direction.
-
-    An event is a single outcome, because both outcomes together give no information.
-
-    - `order`: alpha > 1.
-    - `delta`: in (0, 1).
-    - `first`, `second`: probabilities of heads of the two coins, in (0, 1).
-    """
+    """Compute the exact epsilon of pairs of coins and that of Proposition 2.1; the worst event is one outcome."""
     directions = ((first, second), (second, first))
     sums = [p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order) for p, q in directions]
     outcomes = [pair for p, q in directions for pair in ((p, q), (1 - p, 1 - q))]
@@ -118,24 +99,15 @@ def coins(order: float, delta: float, first: np.ndarray, second: np.ndarray) -> 
 
 
 def converted(divergence: Any, order: float, delta: float) -> Any:
-    """Return the epsilon of Proposition 2.1 from R_order, of the same type as the divergence.
-
-    - `divergence`: R_order, a number or an array.
-    - `order`: alpha > 1.
-    - `delta`: in (0, 1).
-    """
+    """Return the epsilon of Proposition 2.1 from R_order = `divergence`, a number or an array."""
     return divergence - math.log(delta) / (order - 1)
 
 
 def minimiser(x: np.ndarray, margin: float, ridge: float) -> tuple[float, float]:
-    """Return |theta*| and L_D(0) of a regularised logistic objective.
+    """Return |theta*| and L_D(0) of a regularised logistic objective on records x (n, d).
 
-    The objective is the mean over records of ln(1 + e^(margin - <x_i, theta>)), plus (ridge/2) |theta|^2.
-    Each loss is |x_i|-Lipschitz and positive.
-
-    - `x`: records, (n, d).
-    - `margin`: constant in the exponent.
-    - `ridge`: lambda.
+    The objective is the mean over records of ln(1 + e^(margin - <x_i, theta>)), plus (ridge/2) |theta|^2. Each loss
+    is |x_i|-Lipschitz and positive.
     """
 
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -154,55 +126,30 @@ def minimiser(x: np.ndarray, margin: float, ridge: float) -> tuple[float, float]
 
 @dataclass(frozen=True)
 class Bounds:
-    """The exact cases of all statements, one task for each group of statements.
+    """The exact cases of all statements, one task for each group of statements; `condition` is beta/lambda."""
 
-    The columns are kind, case, quantity, batch, schedule, records, condition (beta/lambda), step (eta beta),
-    steps, x, exact, bound, ratio (exact/bound) and note. A column that does not apply is empty.
-
-    - `conditions`: beta/lambda of the random cases.
-    - `cases`, `losses`: number of random cases for each condition, and of losses in each case.
-    - `noises`: sigma.
-    - `shares`: constant steps as shares of the largest step 1/(2 beta).
-    - `steps`: the K at which risks are computed.
-    - `pushes`: gradient at a minimiser on the boundary, in units of lambda times the width of C, which is 1.
-    - `edge_steps`, `edge_noise`: eta lambda and sigma of these boundary cases.
-    - `nodes`: quadrature nodes.
-    - `order`, `epsilon`, `delta`: of Section 4.
-    - `records`: schedule -> n; used if K is at most `longest`.
-    - `longest`: the largest K that is computed.
-    - `privacy`: the pair of data sets (lipschitz, radius; lambda = 1), its n (records) and, for Theorem 4.2, its d
-      (dimension).
-    - `table4`: settings of Table 4: smoothness, l2, records, parameters, classes, order; commands: schedule -> lambda
-      of the authors' commands.
-    - `budget`: setting, noise multiplier and batch of DP-SGD.
-    - `log_sobolev`: noise_std and steps for the pair; contractions, starts and lengths for `gaussian_dynamics`.
-    - `dynamics`: arguments of `renyi_dynamics`.
-    - `conversion`: orders and deltas of Proposition 2.1, and distances of two Gaussians.
-    - `minimisers`: ridges and margins of `minimiser`.
-    """
-
-    conditions: Sequence[float]
-    cases: int
-    losses: int
-    noises: Sequence[float]
-    shares: Sequence[float]
-    steps: Sequence[int]
-    pushes: Sequence[float]
-    edge_steps: Sequence[float]
-    edge_noise: float
-    nodes: int
-    order: float
+    conditions: Sequence[float]  # beta/lambda of the random cases
+    cases: int  # number of random cases for each condition
+    losses: int  # number of losses in each case
+    noises: Sequence[float]  # sigma
+    shares: Sequence[float]  # constant steps as shares of the largest step 1/(2 beta)
+    steps: Sequence[int]  # the K at which risks are computed
+    pushes: Sequence[float]  # gradient at a minimiser on the boundary, over lambda; C has width 1
+    edge_steps: Sequence[float]  # eta lambda of these boundary cases
+    edge_noise: float  # sigma of these boundary cases
+    nodes: int  # of the quadrature
+    order: float  # of Section 4, as `epsilon` and `delta`
     epsilon: float
     delta: float
-    records: Mapping[str, Sequence[int]]
-    longest: int
-    privacy: Mapping[str, Any]
-    table4: Mapping[str, Mapping[str, Any]]
-    budget: Mapping[str, Any]
-    log_sobolev: Mapping[str, Any]
-    dynamics: Mapping[str, Sequence[float]]
-    conversion: Mapping[str, Sequence[float]]
-    minimisers: Mapping[str, Sequence[float]]
+    records: Mapping[str, Sequence[int]]  # schedule -> n; used if K is at most `longest`
+    longest: int  # the largest K that is computed
+    privacy: Mapping[str, Any]  # the pair of data sets with lambda = 1, its n and, for Theorem 4.2, its d
+    table4: Mapping[str, Mapping[str, Any]]  # Table 4; commands: schedule -> lambda of the authors' commands
+    budget: Mapping[str, Any]  # of DP-SGD
+    log_sobolev: Mapping[str, Any]  # noise_std and steps of the pair; the rest is for `gaussian_dynamics`
+    dynamics: Mapping[str, Sequence[float]]  # arguments of `renyi_dynamics`
+    conversion: Mapping[str, Sequence[float]]  # of Proposition 2.1, and distances of two Gaussians
+    minimisers: Mapping[str, Sequence[float]]  # of `minimiser`
 
     def units(self) -> list[str]:
         groups = [f"{kind}/{condition:g}" for kind in ("risk", "utility") for condition in self.conditions]
@@ -219,11 +166,7 @@ class Bounds:
         return table(COLUMNS, rows, value="exact")
 
     def random_cases(self, condition: float, seed: int) -> list[Losses]:
-        """Draw the random cases of one condition beta/lambda.
-
-        lambda = 1 and C = [-2, 2]. The centres lie in [-.5, .5], so theta* lies inside C. The second
-        derivative of one loss takes both ends of [lambda, beta].
-        """
+        """Draw losses with lambda = 1 on C = [-2, 2]; theta* is inside, and one loss takes both lambda and beta."""
         rng = np.random.default_rng(generator(seed, f"ryffel2022_bounds/{condition:g}").initial_seed())
         cases = []
         for _ in range(self.cases):
@@ -250,8 +193,8 @@ class Bounds:
     def _boundary(self) -> Iterator[Row]:
         """Yield the excess risks if the minimiser lies on the boundary of C.
 
-        The loss is (lambda/2) theta^2 + G theta on C = [-1, 0] with G = lambda (1 + push). So theta* = -1,
-        where the gradient is push lambda. theta_0 is at 0 or close to it.
+        The loss is (lambda/2) theta^2 + G theta on C = [-1, 0] with G = lambda (1 + push). So theta* = -1, where the
+        gradient is push lambda. theta_0 is at 0 or close to it.
         """
         one = np.ones(1)
         for push, size in product(self.pushes, self.edge_steps):
@@ -261,10 +204,7 @@ class Bounds:
             )
 
     def _constant(self, name: str, losses: Losses, share: float, noise: float, batch: str) -> Iterator[Row]:
-        """Yield the excess risks of constant steps against equation 7 and Lemma 4.1.
-
-        Lemma 4.1 takes 4 L^2/lambda^2 for E|theta_0 - theta*|^2.
-        """
+        """Yield constant steps against equation 7 and Lemma 4.1, with 4 L^2/lambda^2 for E|theta_0 - theta*|^2."""
         etas = constant_steps(losses, max(self.steps), share)
         risk = risks(losses, etas, noise, batch, self.nodes)
         starts = {"equation 7": risk.start, "Lemma 4.1": (2 * losses.lipschitz() / losses.strength) ** 2}
@@ -278,8 +218,8 @@ class Bounds:
         """Return sigma at lambda = 1, the q of `rounds` at d = 1, and the O of Theorem 4.2 over L^2 d/lambda.
 
         - "Renyi": sigma^2 = 4 L^2/q, q = eps n^2/alpha, O = 1/q;
-        - "(epsilon, delta)": sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps n)^2, q = (eps n)^2/(4 ln(1/delta)),
-          O = 8 ln(1/delta)/(eps n)^2. The proof has this 8.
+        - "(epsilon, delta)": sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps n)^2, q = (eps n)^2/(4 ln(1/delta)), O = 8
+          ln(1/delta)/(eps n)^2. The proof has this 8.
         """
         if kind == "Renyi":
             q = self.epsilon * records**2 / self.order
@@ -290,10 +230,7 @@ class Bounds:
         return noise, squared / (4 * log), 8 * log / squared
 
     def _utility(self, losses: Losses) -> Iterator[Row]:
-        """Yield the excess risks at sigma and K of Section 4 against the bounds of Section 4.
-
-        The bounds have the constants of the proofs, 6 and 18.
-        """
+        """Yield the excess risks at sigma and K of Section 4 against its bounds, with 6 and 18 of the proofs."""
         lipschitz, condition = losses.lipschitz(), losses.condition
         schedules = [(schedule, n) for schedule, listed in self.records.items() for n in listed]
         for (schedule, records), kind in product(schedules, ("Renyi", "(epsilon, delta)")):
@@ -333,10 +270,7 @@ class Bounds:
         return event, last_iterate_distributions(event, project=radius, others=others, nodes=self.nodes)
 
     def _privacy(self) -> Iterator[Row]:
-        """Yield the exact divergence or epsilon of one pair of data sets at sigma and K of Section 4.
-
-        The pair is that of `counterexample` ("flat").
-        """
+        """Yield the exact divergence or epsilon of the pair "flat" of `counterexample` at sigma and K of Section 4."""
         for schedule, (kind, records) in product(("constant", "decreasing"), self.privacy["records"].items()):
             noise, q, _ = self._tuned(kind, self.privacy["lipschitz"], records)
             d = self.privacy["dimension"][kind] if schedule == "decreasing" else 1
@@ -349,10 +283,10 @@ class Bounds:
                 yield case("privacy", kind, exact, self.epsilon, **columns)
 
     def _sobolev(self) -> Iterator[Row]:
-        """Yield Var(theta_k) against 1/c = 2 sigma^2/lambda.
+        """Yield Var(theta_k) against 1/c = 2 sigma^2/lambda, for losses (theta -+ 1/2)^2/2 on [-1, 1] and eta = 1/2.
 
         A law with a log-Sobolev inequality of constant c has a variance of at most 1/c (Poincare, with f the
-        identity). There are two losses (theta -+ 1/2)^2/2 on [-1, 1], and eta = 1/2.
+        identity).
         """
         one = np.ones(2)
         losses = Losses(one, one, np.array([-0.5, 0.5]), -1.0, 1.0, 1.0, 1.0)
@@ -389,10 +323,7 @@ class Bounds:
                 yield case("full_batch", name, 4 * -math.expm1(-total / 2), claimed, **columns)
 
     def _formulas(self) -> Iterator[Row]:
-        """Yield what follows from the printed formulas alone.
-
-        Epsilon is given over alpha L^2/(n^2 sigma^2), with lambda = 1.
-        """
+        """Yield what follows from the printed formulas alone, epsilon over alpha L^2/(n^2 sigma^2) at lambda = 1."""
         beta = 1e8
         for x in (1e-6, 1e-3, 1e3, 1e6):  # K lambda/beta
             steps = x * beta
@@ -429,7 +360,6 @@ class Bounds:
                 yield case("regime", "K, Table 4", decreasing_rounds(condition, q), **columns, note=note)
 
     def _budget(self) -> Iterator[Row]:
-        """Yield the proven epsilon of the authors' DP-SGD against the promised one."""
         setting: Setting = self.budget["setting"]
         batch, noise = self.budget["batch"], self.budget["noise_multiplier"]
         event = dp_sgd(records=setting.records, batch=batch, epochs=setting.epochs, noise_multiplier=noise)
@@ -440,13 +370,13 @@ class Bounds:
             yield case("budget", "DP-SGD, Pneumonia", proven, self.epsilon, case=neighbours, **size, x=delta)
 
     def _log_sobolev(self) -> Iterator[Row]:
-        """Yield the cases of the theorem under c-LSI and of its corollary.
+        """Yield the cases of the theorem under c-LSI and of its corollary, for the pairs of `attacks.langevin`.
 
-        The pairs are those of `attacks.langevin`. For batches of one, the bound is for all c > 0 at once. For
-        full batches, c = lambda/(2 sigma^2). Those laws have this c, because they are 1-Lipschitz images of a
-        Gaussian of variance 1/c. One law with batches of one has it too: the law under the second data set of
-        "opposite", where all losses are equal. The mixtures over batches have some c > 0: they are finite
-        mixtures of such laws with finite chi-squared divergences (Schlichting 2019).
+        For batches of one, the bound is for all c > 0 at once. For full batches, c = lambda/(2 sigma^2). Those laws
+        have this c, because they are 1-Lipschitz images of a Gaussian of variance 1/c. One law with batches of one
+        has it too: the law under the second data set of "opposite", where all losses are equal. The mixtures over
+        batches have some c > 0: they are finite mixtures of such laws with finite chi-squared divergences
+        (Schlichting 2019).
         """
         given, records = self.log_sobolev, self.privacy["records"]["Renyi"]
         noise = given["noise_std"]
@@ -493,10 +423,7 @@ class Bounds:
             yield case("renyi_dynamics", "Lemma 3.2", exact, bound, case=name, x=time)
 
     def _conversion(self) -> Iterator[Row]:
-        """Yield the cases of Proposition 2.1.
-
-        They are two Gaussians, with R_alpha = alpha mu^2/2, and the worst of many pairs of coins.
-        """
+        """Yield Proposition 2.1 for two Gaussians, R_alpha = alpha mu^2/2, and for the worst of many pairs of coins."""
         logits = np.linspace(-12, 12, 97)
         first, second = (expit(side.ravel()) for side in np.meshgrid(logits, logits))
         for order, delta in product(self.conversion["orders"], self.conversion["deltas"]):
@@ -509,10 +436,7 @@ class Bounds:
             yield case("conversion", "Proposition 2.1", exact, bound, case=f"α {order:g}, coins", x=delta)
 
     def _minimiser(self, seed: int) -> Iterator[Row]:
-        """Yield |theta*| against the bounds of the side note of Section 3.3.
-
-        The data sets are random ones of 20 records, and one record x = 1.
-        """
+        """Yield |theta*| against the bounds of the side note of Section 3.3; one data set is one record x = 1."""
         rng = np.random.default_rng(generator(seed, "ryffel2022_bounds/minimiser").initial_seed())
         data = {f"data set {number}": rng.normal(size=(20, 2)) for number in range(self.cases)}
         data["one record"] = np.ones((1, 1))

@@ -1,21 +1,18 @@
-"""The privacy cost of the last iterate of DP-Langevin (ryffel2022, Theorem 3.1).
+"""The privacy cost of the last iterate of DP-Langevin (ryffel2022, Theorem 3.1), for replace_one neighbours.
 
-The settings are the authors' own and others around them. Seven quantities give an epsilon at delta. The
-column `sense` says whether it is promised ("claimed"), an upper bound or a lower bound:
+Seven quantities give an epsilon at delta. `sense` says whether it is promised ("claimed"), an upper or a lower bound:
 
 - theorem: Theorem 3.1 with K counted in steps (claimed; a theorem about Algorithm 1, but see below);
 - theorem_epochs: Theorem 3.1 with K counted in passes over the data, as the authors' code counts (claimed);
-- composition: the paper's baseline, alpha L^2/(n^2 sigma^2) sum_k eta_k, with an averaged sensitivity
-  (claimed);
+- composition: the paper's baseline, alpha L^2/(n^2 sigma^2) sum_k eta_k, with an averaged sensitivity (claimed);
 - all_iterates: PLD of every step, batches sampled without replacement (upper);
 - last_iterate: Bok, Su, Altschuler (2024), iterates hidden (upper);
 - audit: exact for one pair that the theorem's hypotheses admit, from the initial law of the theorem (lower);
 - audit_fixed_start: the same from a public start, theta_0 = 0, to which the theorem does not apply (lower).
 
-The proof of Theorem 3.1 averages the sensitivity of a step over batches, which gives 2L/n. But the law of a
-step is a mixture over batches, and its Renyi divergence is not that of the averaged drift. So the theorem
-holds only for full batches. A pair of data sets that costs more than the theorem promises shows this
-directly. Every epsilon is for replace_one neighbours.
+The proof of Theorem 3.1 averages the sensitivity of a step over batches, which gives 2L/n. But the law of a step is a
+mixture over batches, and its Renyi divergence is not that of the averaged drift. So the theorem holds only for full
+batches.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,30 +48,20 @@ class LangevinPrivacy:
 
     Each setting has these tasks:
 
-    - "<setting>/<batch>": the curves, with the quantities of the module, at the step counts `steps` and at
-      the authors' own;
+    - "<setting>/<batch>": the curves, at the step counts `steps` and at the authors' own;
     - "<setting>/published": constant and decreasing steps at the authors' batch size and epochs;
-    - "<setting>/calibrated": sigma at which Theorem 3.1, with K in steps, gives `target`, and the other
-      quantities at this sigma; for every batch size, at the authors' epochs.
-
-    - `settings`: name -> the authors' setting.
-    - `batch`: the authors' batch size.
-    - `batches`: batch sizes, whole numbers or "full".
-    - `steps`: step counts of the curves.
-    - `attacked`: step counts at which the curves have the exact epsilon of the pair.
-    - `target`: the epsilon of the calibration.
-    - `ceiling`: if one step alone costs at least this epsilon, it replaces the upper bounds, which are not computed.
-    - `most_hits`: the pair is left out if the record is in more batches than this on average.
+    - "<setting>/calibrated": sigma at which Theorem 3.1, with K in steps, gives `target`, and the other quantities at
+      this sigma; for every batch size, at the authors' epochs.
     """
 
-    settings: Mapping[str, Setting]
-    batch: int
+    settings: Mapping[str, Setting]  # the authors'
+    batch: int  # the authors'
     batches: Sequence[Batch]
-    steps: Sequence[int]
-    attacked: Sequence[int]
-    target: float
-    ceiling: float
-    most_hits: float
+    steps: Sequence[int]  # of the curves
+    attacked: Sequence[int]  # step counts at which the curves have the exact epsilon of the pair
+    target: float  # the epsilon of the calibration
+    ceiling: float  # if one step alone costs at least this epsilon, it replaces the upper bounds
+    most_hits: float  # the pair is left out if the record is in more batches than this on average
 
     def units(self) -> list[str]:
         kinds = [*map(str, self.batches), "published", "calibrated"]
@@ -132,12 +119,7 @@ class LangevinPrivacy:
         return rows
 
     def _rows(
-        self,
-        kind: str,
-        schedule: str,
-        event: LangevinDpEvent,
-        delta: float,
-        names: Sequence[str],
+        self, kind: str, schedule: str, event: LangevinDpEvent, delta: float, names: Sequence[str]
     ) -> list[dict[str, Any]]:
         fixed = {
             "kind": kind,

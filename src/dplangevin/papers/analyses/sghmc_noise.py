@@ -1,15 +1,9 @@
 """Privacy from the noise that SGHMC adds by itself, without clipping and without a privacy budget.
 
-A step adds N(0, 2 a eta/n I) to the velocity. A record whose gradient has norm L moves the velocity by at
-most eta L/tau. So the noise multiplier is ``tau sqrt(2 a/(eta n))/L``. A network does not bound its
-gradients, so L is not known. Epsilon is finite for each L, but not for all L together.
-
-Each row is one L. The columns are
-
-- epsilon_add_remove, epsilon_replace_one: the proven epsilon (upper bound);
-- epsilon_moments: epsilon by the moments accountant;
-- attack_add_remove, attack_replace_one: the attack epsilon (lower bound) from the noisy sums of all steps,
-  for gradients of this norm in any direction.
+A step adds N(0, 2 a eta/n I) to the velocity. A record whose gradient has norm L moves the velocity by at most eta
+L/tau. So the noise multiplier is ``tau sqrt(2 a/(eta n))/L``. A network does not bound its gradients, so L is not
+known. Epsilon is finite for each L, but not for all L together. Each row is one L. Its attack epsilons (lower bounds)
+are from the noisy sums of all steps, for gradients of this norm in any direction.
 """
 
 import math
@@ -30,22 +24,16 @@ from dplangevin.random import generator
 
 @dataclass(frozen=True)
 class SghmcNoise:
-    """The settings of SGHMC, on Poisson samples, and the gradient norms L.
-
-    - `step`: eta, absolute.
-    - `delta`: in (0, 1).
-    - `runs`: of the attack, on each data set.
-    - `norms`: the values of L, > 0.
-    """
+    """The settings of SGHMC, on Poisson samples, and the gradient norms L."""
 
     records: int
     batch: int
     epochs: float
-    step: float
+    step: float  # eta, absolute
     delta: float
-    runs: int
+    runs: int  # of the attack, on each data set
     friction: float = 0.1
-    norms: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+    norms: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # the values of L, > 0
 
     def __post_init__(self) -> None:
         positive(records=self.records, batch=self.batch, epochs=self.epochs, step=self.step, runs=self.runs)

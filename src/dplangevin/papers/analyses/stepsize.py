@@ -1,19 +1,7 @@
 """The largest step size that a budget allows Algorithm 1 of Li, Chen, Liu, Carin (2019), for Figures 1 and 2.
 
-SGLD adds the noise of a step, sqrt(eta/N), in any case. So the budget bounds the step size: the noise
-multiplier is sigma = tau/(L sqrt(eta N)). L and eta enter only through L^2 eta, so the bound is exactly
-proportional to 1/L^2.
-
-Each row is one bound. Its columns are
-
-- panel: the part of the figure;
-- curve: the accountant, or the paper's formula;
-- schedule: "fixed", eta_t = eta, or "decreasing", eta_t = eta t^(-1/3);
-- step_size: eta, the first step;
-- noise_multiplier: at the first step;
-- constant: eps^2 N/(L^2 T^p ln(1/delta) eta), the constant that would give eta: c_2^2 of Theorem 3
-  (decreasing, p = 2/3) or c^2 of Theorem 4 (fixed, p = 1);
-- reachable: 0 if the accountant cannot report so small an epsilon; the bound is then missing.
+SGLD adds the noise of a step, sqrt(eta/N), in any case. So the budget bounds the step size: the noise multiplier is
+sigma = tau/(L sqrt(eta N)). L and eta enter only through L^2 eta, so the bound is exactly proportional to 1/L^2.
 """
 
 import math
@@ -44,19 +32,12 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Setting:
-    """The setting of one run of Algorithm 1.
+    """The setting of one run of Algorithm 1."""
 
-    - `records`: N.
-    - `batch`: tau, in 1..N.
-    - `steps`: T.
-    - `lipschitz`: L, the bound on the gradient of one record.
-    - `delta`: in (0, 1).
-    """
-
-    records: int
-    batch: int
-    steps: int
-    lipschitz: float
+    records: int  # N
+    batch: int  # tau, in 1..N
+    steps: int  # T
+    lipschitz: float  # L, the bound on the gradient of one record
     delta: float
 
     def __post_init__(self) -> None:
@@ -80,12 +61,7 @@ class Setting:
 
 
 def theorem_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
-    """Return the (first) step of Theorem 3 or 4 of li2019 with the constant of its printed proof.
-
-    - `schedule`: "decreasing" for Theorem 3, "fixed" for Theorem 4.
-    - `setting`: the setting of the run.
-    - `epsilon`: the budget, > 0.
-    """
+    """Return the (first) step of Theorem 3 (decreasing) or 4 (fixed) of li2019 with its printed constant."""
     c = printed_constant(Budget(epsilon, setting.delta), steps=setting.steps, schedule=schedule)
     return epsilon**2 * setting.records / (c**2 * _scale(schedule, setting))
 
@@ -113,14 +89,7 @@ class Curve:
         return self.accountant.least(delta) if isinstance(self.accountant, Li2019) else 0.0
 
     def bound(self, schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
-        """Return the largest (first) step size within the budget, from below and to a relative 4e-3.
-
-        The result is nan for epsilon at or below `least`.
-
-        - `schedule`: "fixed" or "decreasing".
-        - `setting`: the setting of the run.
-        - `epsilon`: the budget.
-        """
+        """Return the largest (first) step size within the budget, from below, to a relative 4e-3; nan up to `least`."""
         if epsilon <= self.least(setting.delta):
             return math.nan
         noise = LARGEST
@@ -142,34 +111,21 @@ class Curve:
         return step_of(multiplier, records=setting.records, batch=setting.batch, lipschitz=setting.lipschitz)
 
     def cost(self, schedule: StepSchedule, setting: Setting, step_size: float) -> float:
-        """Return the epsilon that a (first) step size costs.
-
-        - `schedule`: "fixed" or "decreasing".
-        - `setting`: the setting of the run.
-        - `step_size`: eta, > 0.
-        """
+        """Return the epsilon that a (first) step size costs."""
         return self.accountant.epsilon(setting.event(step_size, schedule), setting.delta, self.adjacency)
 
 
 def row(
-    panel: str,
-    curve: str,
-    schedule: StepSchedule,
+    panel: str,  # part of the figure
+    curve: str,  # the accountant, or the paper's formula
+    schedule: StepSchedule,  # eta_t = eta, or eta t^(-1/3) if "decreasing"
     adjacency: Adjacency,
     setting: Setting,
     epsilon: float,
-    step_size: float,
+    step_size: float,  # eta, the first step
     note: str = "",
 ) -> Row:
-    """Return one row of the frame, with the columns that the module lists.
-
-    - `panel`, `curve`, `schedule`: as the module describes them.
-    - `adjacency`: neighbour relation of the bound.
-    - `setting`: the setting of the run; each of its fields is a column.
-    - `epsilon`: the budget.
-    - `step_size`: eta of the first step; nan if the budget is out of reach.
-    - `note`: a remark.
-    """
+    """Return one row of the frame; step_size is nan if the budget is out of reach."""
     return {
         "panel": panel,
         "curve": curve,
@@ -179,8 +135,9 @@ def row(
         "epsilon": epsilon,
         "step_size": step_size,
         "noise_multiplier": setting.batch / (setting.lipschitz * math.sqrt(step_size * setting.records)),
+        # the c_2^2 of Theorem 3 (decreasing, p = 2/3) or c^2 of Theorem 4 (fixed, p = 1) that would give eta
         "constant": epsilon**2 * setting.records / (_scale(schedule, setting) * step_size),
-        "reachable": int(math.isfinite(step_size)),
+        "reachable": int(math.isfinite(step_size)),  # 0 if the accountant cannot report so small an epsilon
         "note": note,
     }
 
@@ -193,14 +150,7 @@ def bounds(
     settings: Sequence[Setting],
     epsilons: Sequence[float],
 ) -> list[Row]:
-    """Return the bounds of one curve for every schedule, setting and epsilon.
-
-    - `panel`, `name`: values of the columns "panel" and "curve".
-    - `curve`: the accountant and its neighbour relation.
-    - `schedules`: "fixed", "decreasing" or both.
-    - `settings`: settings of the run.
-    - `epsilons`: the budgets.
-    """
+    """Return the bounds of one curve for every schedule, setting and epsilon."""
     return [
         row(panel, name, schedule, curve.adjacency, setting, e, curve.bound(schedule, setting, e))
         for schedule in schedules
@@ -210,11 +160,6 @@ def bounds(
 
 
 def rescaled(line: Row, panel: str, lipschitz: float) -> Row:
-    """Return the row for another L, since eta is proportional to 1/L^2.
-
-    - `line`: a row as from `row`.
-    - `panel`: the panel of the new row.
-    - `lipschitz`: the L of the new row, > 0.
-    """
+    """Return the row for another L, since eta is proportional to 1/L^2."""
     eta = line["step_size"] * (line["lipschitz"] / lipschitz) ** 2
     return {**line, "panel": panel, "lipschitz": lipschitz, "step_size": eta}

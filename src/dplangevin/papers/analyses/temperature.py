@@ -1,10 +1,9 @@
 """The temperature that the papers' samplers target, measured on a Gaussian posterior.
 
-The posterior is ``exp(-U)`` with ``U(theta) = theta^T H theta/2``. A sampler with exact gradients that
-targets ``exp(-U/T)`` has the stationary covariance ``T H^-1`` in the limit of small steps; T is its
-temperature. The simulated chains use the package's own kernels. If a chain is linear in theta, its stationary
-covariance at a finite step is the solution S of ``S = A S A^T + Q``. We compare the simulation with this
-solution.
+The posterior is ``exp(-U)`` with ``U(theta) = theta^T H theta/2``. A sampler with exact gradients that targets
+``exp(-U/T)`` has the stationary covariance ``T H^-1`` in the limit of small steps; T is its temperature. The chains
+use the package's own kernels. If a chain is linear in theta, its covariance at a finite step is the solution S of
+``S = A S A^T + Q``, too.
 """
 
 from __future__ import annotations
@@ -30,30 +29,20 @@ from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht
 
 
 class Chain(NamedTuple):
-    """One sampler on the Gaussian posterior of precision H ``(d, d)`` at one step size eta.
+    """One sampler on the Gaussian posterior of precision H ``(d, d)`` at one step size eta."""
 
-    - `step` ``(state, rng) -> state``.
-    - `state`: first state, with theta ``(R, 1, d)``.
-    - `linear`: ``A, Q`` of the chain ``x' = A x + N(0, Q)`` whose first d coordinates are theta. SGNHT is not linear
-      and has those of SGHMC.
-    """
-
-    state: Any
-    step: Callable[[Any, torch.Generator], Any]
-    linear: tuple[np.ndarray, np.ndarray]
+    state: Any  # first state, with theta (R, 1, d)
+    step: Callable[[Any, torch.Generator], Any]  # (state, rng) -> state
+    linear: tuple[np.ndarray, np.ndarray]  # A, Q of x' = A x + N(0, Q), theta first; SGNHT has those of SGHMC
 
 
 def langevin(theta: Tensor, precision: Tensor, eta: float, *, records: int, noise_variance: float) -> Chain:
-    """Return the Langevin chain ``theta - eta grad U/records + N(0, eta noise_variance/records)``.
+    """Return the chain ``theta - eta grad U/records + N(0, eta noise_variance/records)`` from theta ``(R, 1, d)``.
 
-    Differs: li2019 subtracts the gradient of ln l and ln p; we read minus the logarithms, since theta would
-    diverge otherwise.
+    (`records`, `noise_variance`) is (1, 1) for wang2015, (N, 1) for li2019, (1, 2 sigma^2) for ryffel2022.
 
-    - `theta`: start, ``(R, 1, d)``.
-    - `precision`: H, ``(d, d)``.
-    - `eta`: step size.
-    - `records`, `noise_variance`: (1, 1) for wang2015, (N, 1) for li2019, (1, 2 sigma^2) for ryffel2022.
-
+    Differs: li2019 subtracts the gradient of ln l and ln p; we read minus the logarithms, since theta would diverge
+    otherwise.
     Source: wang2015, eq. 4.1; li2019, Algorithm 1; ryffel2022, Algorithm 1.
     """
     kernel, std = sgld(), math.sqrt(eta * noise_variance / records)
@@ -66,28 +55,18 @@ def langevin(theta: Tensor, precision: Tensor, eta: float, *, records: int, nois
 
 
 def hamiltonian(
-    theta: Tensor,
-    precision: Tensor,
+    theta: Tensor,  # start, (R, 1, d)
+    precision: Tensor,  # H, (d, d)
     eta: float,
     *,
-    friction: Callable[[float], float],
+    friction: Callable[[float], float],  # a as a function of eta
     thermostat: bool,
-    guess: float = 0.0,
-    gradient_noise: np.ndarray | None = None,
+    guess: float = 0.0,  # B-hat of eq. 4.2, the assumed gradient noise; b = B-hat sqrt(eta)
+    gradient_noise: np.ndarray | None = None,  # covariance (d, d); None for exact gradients
 ) -> Chain:
     """Return the chain of eq. 4.4 of wang2015 (SGHMC), or of eq. 4.5 with a thermostat (SGNHT), as printed.
 
     The noise is N(0, 2 (a - b) eta) in eq. 4.4 and N(0, 2 a eta) in eq. 4.5.
-
-    - `theta`: start, ``(R, 1, d)``.
-    - `precision`: H, ``(d, d)``.
-    - `eta`: step size.
-    - `friction`: a as a function of eta.
-    - `thermostat`: True for SGNHT.
-    - `guess`: B-hat of eq. 4.2, the assumed gradient noise; b = B-hat sqrt(eta).
-    - `gradient_noise`: covariance ``(d, d)`` of the stochastic gradient; None for exact gradients.
-
-    Source: wang2015, eq. 4.4 and 4.5.
     """
     a = friction(eta)
     kernel = sgnht() if thermostat else sghmc(a)
@@ -110,15 +89,8 @@ def fisher_scoring(
 ) -> Chain:
     """Return the chain of Algorithm 4 of wang2015 with F = I and a known Fisher information.
 
-    - `theta`: start, ``(R, 1, d)``.
-    - `precision`: H, ``(d, d)``.
-    - `eta`: step size.
-    - `records`, `batch`: N and tau.
-    - `noise`: the noise on the gradient has covariance ``noise F F^T/eta``.
-    - `sampled`: if True, add the noise N(0, N H/tau), which a minibatch of tau records has in the model of the
-      sampler.
-
-    Source: wang2015, Algorithm 4.
+    The noise on the gradient has covariance ``noise F F^T/eta``. `sampled` adds N(0, N H/tau), which a minibatch of
+    tau records has in the model of the sampler.
     """
     identity, h = torch.eye(len(precision), dtype=theta.dtype), precision
     kernel = sgfs(identity, records, batch)
@@ -161,40 +133,28 @@ class Sampler(NamedTuple):
 class Temperature:
     """Temperature of every sampler, simulated and in closed form, at the step sizes of its paper.
 
-    The temperature is the variance of the chain divided by that of the posterior; it has no unit. The
-    posteriors are N(0, 1) and N(0, [[1, r], [r, 1]]). For the second one, the variance is taken along its two
-    principal axes. Each chain runs for `settle` + `keep` relaxation times of the slowest direction, and the
-    average is over the last `keep`. Intervals are 95 % Student over chains.
+    The temperature is the variance of the chain divided by that of the posterior; it has no unit. The posteriors are
+    N(0, 1) and N(0, [[1, r], [r, 1]]), with the variance along its two principal axes. Each chain runs for `settle` +
+    `keep` relaxation times of the slowest direction, and the average is over the last `keep`. Intervals are 95 %
+    Student over chains.
 
-    With a fixed friction a, SGNHT keeps ``E v^2 = eta``. Its temperature then goes to
-    ``T = (1 + sqrt(1 - 2 a))/2``, below 1, as eta goes to 0. The sampler of ryffel2022 targets
-    ``exp(-L/sigma^2)`` and is not meant to sample the posterior. Two more tasks give SGHMC and SGNHT a
-    stochastic gradient (see `noisy`).
-
-    - `steps`: sampler -> step sizes, in the unit of the paper.
-    - `chains`: number of independent chains.
-    - `settle`, `keep`: relaxation times before and during the average.
-    - `correlation`: r, in (-1, 1).
-    - `friction`: A of eq. 4.2 and 4.3 of wang2015; ``a = A sqrt(eta)`` in eq. 4.4 and 4.5.
-    - `momentum_loss`: a of the one SGNHT variant that holds a fixed.
-    - `records`, `batch`: N and tau.
-    - `noise_variance`: sigma^2 of ryffel2022.
-    - `gradient_noise`: B, the noise of the stochastic gradient, below A.
-    - `guesses`: the values of B-hat that SGHMC subtracts, below A.
+    With a fixed friction a, SGNHT keeps ``E v^2 = eta``. Its temperature then goes to ``T = (1 + sqrt(1 - 2 a))/2``,
+    below 1, as eta goes to 0. The sampler of ryffel2022 targets ``exp(-L/sigma^2)`` and is not meant to sample the
+    posterior.
     """
 
-    steps: Mapping[str, Sequence[float]]
-    chains: int
-    settle: float
-    keep: float
-    correlation: float
-    friction: float
-    momentum_loss: float
-    records: int
-    batch: int
-    noise_variance: float
-    gradient_noise: float = 0.5
-    guesses: Sequence[float] = (0.0, 0.25, 0.5, 0.75)
+    steps: Mapping[str, Sequence[float]]  # sampler -> step sizes, in the unit of the paper
+    chains: int  # independent
+    settle: float  # relaxation times before the average
+    keep: float  # relaxation times of the average
+    correlation: float  # r, in (-1, 1)
+    friction: float  # A of eq. 4.2 and 4.3 of wang2015; a = A sqrt(eta) in eq. 4.4 and 4.5
+    momentum_loss: float  # a of the one SGNHT variant that holds a fixed
+    records: int  # N
+    batch: int  # tau
+    noise_variance: float  # sigma^2 of ryffel2022
+    gradient_noise: float = 0.5  # B, the noise of the stochastic gradient, below A
+    guesses: Sequence[float] = (0.0, 0.25, 0.5, 0.75)  # the values of B-hat that SGHMC subtracts, below A
 
     def __post_init__(self) -> None:
         if unknown := set(self.steps) ^ set(self.samplers()):
@@ -233,25 +193,19 @@ class Temperature:
     def noisy(self) -> dict[str, list[Sampler]]:
         """Return, for each of two tasks, SGHMC or SGNHT with stochastic gradients N(grad U, covariance).
 
-        The friction is a = A sqrt(eta), and h = sqrt(eta). The covariance is B, as eq. 4.2 of wang2015 prints
-        it, or 2 B/h. The second one adds the diffusion 2 B to the momentum, as in Chen et al. (2014). As h
-        goes to 0, the temperature of SGHMC goes to 1 - B-hat/A with the first, and to 1 + (B - B-hat)/A with
-        the second.
+        The friction is a = A sqrt(eta), and h = sqrt(eta). The covariance is B, as eq. 4.2 of wang2015 prints it, or
+        2 B/h. The second adds the diffusion 2 B to the momentum, as in Chen et al. (2014). As h goes to 0, the
+        temperature of SGHMC goes to 1 - B-hat/A with the first, and to 1 + (B - B-hat)/A with the second.
 
-        "anisotropic": the covariance is d B in the narrow direction of the posterior and 0 in the others, so
-        its mean is B. The axes then have no common temperature, and `limit` is nan.
+        "anisotropic": the covariance is d B in the narrow direction of the posterior and 0 in the others, so its mean
+        is B. The axes then have no common temperature, and `limit` is nan.
         """
         a, b = self.friction, self.gradient_noise
 
         def chain(
             theta: Tensor, precision: Tensor, eta: float, order: int, along: bool, **options: Any
         ) -> Chain:
-            """Return the chain with this gradient noise.
-
-            - `order`: power of 1/h in the covariance.
-            - `along`: noise only in the narrow direction of the posterior.
-            - `**options`: other arguments of `hamiltonian`.
-            """
+            """Return the chain with this gradient noise, `order` being the power of 1/h in the covariance."""
             axis = np.linalg.eigh(precision.numpy())[1][:, -1:]
             shape = len(axis) * axis @ axis.T if along else np.eye(len(axis))
             noise = b * (2 / math.sqrt(eta)) ** order * shape
@@ -291,11 +245,7 @@ class Temperature:
         return [*self.samplers(), *self.noisy()]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        """Return one row for each problem, step size and kind ("simulated" or "closed form").
-
-        The columns value, low and high are the temperature. With stochastic gradients the kind ends in ",
-        noisy gradient", and SGHMC is not simulated.
-        """
+        """Return one row for each problem, step size and kind; with stochastic gradients SGHMC is not simulated."""
         noisy, name = self.noisy().get(unit, []), unit.removesuffix("_noise")
         rng, of = random.generator(seed, f"temperature {unit}"), ", noisy gradient" if noisy else ""
         r = self.correlation
@@ -325,12 +275,7 @@ class Temperature:
         return rows
 
     def simulate(self, chain: Chain, axes: Tensor, rng: torch.Generator) -> np.ndarray:
-        """Return the mean square of every chain along every axis, ``(chains, d)``.
-
-        - `chain`: the sampler in its first state.
-        - `axes`: the axes as columns, ``(d, d)``.
-        - `rng`: of the noise.
-        """
+        """Return the mean square of every chain along every axis, ``(chains, d)``; axes ``(d, d)`` are columns."""
         relaxation = -1 / math.log(float(np.abs(np.linalg.eigvals(chain.linear[0])).max()))
         settle, keep = (math.ceil(times * relaxation) for times in (self.settle, self.keep))
         state, total = chain.state, torch.zeros_like(chain.state.theta)

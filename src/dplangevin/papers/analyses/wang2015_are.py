@@ -1,16 +1,14 @@
-"""Propositions 2 and 4 of wang2015: the error of one posterior sample against its asymptotic formula.
+"""Propositions 2 and 4 of wang2015: the error of one posterior sample against its asymptotic formula, as n grows.
 
-The covariance of the sample is compared with the formula as n grows. The model is logistic regression in two
-dimensions. Labels are drawn from the model at a known theta_0. Rows are drawn from a few points of the unit
-disc, so a data set is a table of counts and costs the same at every n. OPS releases one posterior sample from
-``exp(-rho U)`` on the ball ``||theta|| <= D``, with ``rho = min(1, eps/4B)`` and ``B = ln(1 + e^D)``. The
-propositions say that it obeys::
+The model is logistic regression in two dimensions. Rows are drawn from a few points of the unit disc and labels from
+the model at a known theta_0, so a data set is a table of counts and costs the same at every n. OPS releases one
+posterior sample from ``exp(-rho U)`` on the ball ``||theta|| <= D``, with ``rho = min(1, eps/4B)`` and
+``B = ln(1 + e^D)``. It should obey::
 
     sqrt(n) (theta - theta_0) -> N(0, (1 + 1/rho) I^-1),    1/rho = 4B/eps,
 
-where I is the Fisher information of one record at theta_0. By the law of total variance the error has two
-parts. One is the error of the posterior mean, for which the formula has I^-1. The other is the spread of the
-posterior, for which it has I^-1/rho.
+where I is the Fisher information of one record at theta_0. By the law of total variance the error has two parts: that
+of the posterior mean, for which the formula has I^-1, and the spread of the posterior, for which it has I^-1/rho.
 """
 
 from __future__ import annotations
@@ -42,36 +40,24 @@ CHUNK = 100  # data sets whose grids are in memory together
 class Efficiency:
     """Mean squared errors of OPS over many data sets, divided by the formula, with 95 % limits.
 
-    The value is 1 where the formula holds. Errors are averaged over the two coordinates of
-    ``I^(1/2) (theta - theta_0)``. The mean, the spread and one draw of each posterior are computed on a
-    lattice around it. The kinds are
+    Errors are averaged over the two coordinates of ``I^(1/2) (theta - theta_0)``. The kinds are
 
     - "mean", "spread": the two parts of the error;
     - "exact": the exact error at finite n, from both parts;
-    - "sample": the error of the draws;
+    - "sample": the error of one draw of each posterior on a lattice around it;
     - "hmc": the error of draws by `methods.ops` itself, as the experiments use it.
-
-    - `points`: rows x ``(K, 2)``, ||x|| <= 1, drawn with equal probability.
-    - `theta0`: theta_0, inside the ball.
-    - `radius`: D.
-    - `epsilons`: the budgets.
-    - `sizes`: the values of n.
-    - `repeats`: number of data sets at each n.
-    - `grid`: lattice points on each axis.
-    - `hmc_size`, `hmc_repeats`: the kind "hmc" uses the first `hmc_repeats` data sets of size `hmc_size`.
-    - `sampler`: of the kind "hmc".
     """
 
-    points: Sequence[Sequence[float]]
-    theta0: Sequence[float]
-    radius: float
+    points: Sequence[Sequence[float]]  # rows x (K, 2), ||x|| <= 1, drawn with equal probability
+    theta0: Sequence[float]  # inside the ball
+    radius: float  # D
     epsilons: Sequence[float]
-    sizes: Sequence[int]
-    repeats: int
-    grid: int
-    hmc_size: int
-    hmc_repeats: int
-    sampler: Sampler
+    sizes: Sequence[int]  # the values of n
+    repeats: int  # number of data sets at each n
+    grid: int  # lattice points on each axis
+    hmc_size: int  # n of the kind "hmc"
+    hmc_repeats: int  # the first data sets, for the kind "hmc"
+    sampler: Sampler  # of the kind "hmc"
 
     def __post_init__(self) -> None:
         if float(np.linalg.norm(self.theta0)) >= self.radius:
@@ -131,12 +117,7 @@ class Efficiency:
         return np.einsum("ri,ij,rj->r", error, self.fisher, error) / 2
 
     def counts(self, n: int, repeats: int, seed: int) -> np.ndarray:
-        """Draw the numbers of records at each point with label 1 and with label -1: ``(2, R, K)``.
-
-        - `n`: records in each data set.
-        - `repeats`: R, number of data sets.
-        - `seed`: of the draws.
-        """
+        """Draw the numbers of records at each point with label 1 and with -1, ``(2, R, K)``, of R data sets."""
         rng = np.random.default_rng([seed, n, 1])
         drawn = rng.multinomial(n, np.full(len(self.x), 1 / len(self.x)), size=repeats)
         yes = rng.binomial(drawn, 1 / (1 + np.exp(-self.x @ np.asarray(self.theta0))))
@@ -147,14 +128,9 @@ class Efficiency:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Compute mean ``(R, 2)``, covariance ``(R, 2, 2)`` and one draw ``(R, 2)`` of each posterior.
 
-        They come from a lattice that spans `WIDTH` standard deviations around the estimate, or the ball if
-        that is smaller. The estimate comes from 25 scoring steps that start at theta_0 and stay in the ball.
-        A draw is uniform within its cell.
-
-        - `counts`: ``(2, R, K)``, as from `counts`.
-        - `n`: records in each data set.
-        - `rho`: factor of the log-likelihood.
-        - `rng`: of the draws.
+        They come from a lattice that spans `WIDTH` standard deviations around the estimate, or the ball if that is
+        smaller. The estimate comes from 25 scoring steps that start at theta_0 and stay in the ball. A draw is
+        uniform within its cell.
         """
         yes, no = counts
         repeats = len(yes)

@@ -1,17 +1,8 @@
-"""Bounds, rates and limits that wang2015 states, against exact values in small cases.
+"""Bounds, rates and limits that wang2015 states, against exact values in small cases that meet the hypotheses.
 
-No data set and no training is needed. Each row is one case that meets the hypotheses. Its columns are
-
-- kind: the statement;
-- case: the model;
-- x: the number that varies (records, step size, epsilon, dimension ...);
-- value: the exact number;
-- bound: the number in the paper;
-- ratio: value/bound.
-
-A bound holds in a case if the ratio is at most 1. The closer the ratio is to 1, the tighter the bound.
-Sections, theorems and lemmas are those of the paper and of its supplement. Neighbours differ in one record
-that is replaced.
+kind is the statement and case the model. x varies (records, step size, epsilon, dimension ...). value is exact, and
+bound is the paper's. A bound holds in a case if the ratio value/bound is at most 1. Sections, theorems and lemmas are
+those of the paper and of its supplement. Neighbours differ in one record that is replaced.
 """
 
 from __future__ import annotations
@@ -57,17 +48,12 @@ DIVERGED = 1e3  # distance at which a chain counts as diverged, in posterior sta
 
 @dataclass(frozen=True)
 class Algorithm2:
-    """The numbers of Algorithm 2.
+    """The numbers of Algorithm 2."""
 
-    - `records`, `batch`, `passes`: N, tau and T.
-    - `lipschitz`: L.
-    - `delta`: in (0, 1).
-    """
-
-    records: int
-    batch: int
-    passes: int
-    lipschitz: float
+    records: int  # N
+    batch: int  # tau
+    passes: int  # T
+    lipschitz: float  # L
     delta: float
 
     @property
@@ -85,79 +71,49 @@ class Algorithm2:
         return 128 * self.steps * self.lipschitz**2 / epsilon**2 * self.logs
 
     def relaxation_times(self, epsilon: float) -> float:
-        """Return how many relaxation times SGLD covers at the step whose privacy noise is eta.
-
-        It takes N T/tau steps, and the curvature is L N/4.
-        """
+        """Return how many relaxation times SGLD covers at the step whose privacy noise is eta, at curvature L N/4."""
         return self.steps * self.lipschitz * self.records / 4 / self.noise(epsilon)
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The exact cases of all statements, one task for each statement (see the methods).
+    """The exact cases of all statements, one task for each statement (see the methods)."""
 
-    - `small_records`, `loss_records`: n of the enumerated data sets, in "lipschitz" and in "losses".
-    - `prior_masses`: of one parameter, in "lipschitz" and "losses".
-    - `radius`, `lipschitz`: R and L of "lipschitz".
-    - `sizes`: n of "consistency".
-    - `truth`, `distance`: true probability in (0, 1), and the distance from it that counts as far, in "consistency".
-    - `steps`: eta of "weak" and "noise".
-    - `pairs`, `batch`: records of each label, and tau (at most `pairs`), in "weak".
-    - `reach`, `points`: end of the lattice in "weak"; lattice points in "weak" and "scoring".
-    - `algorithm`: N, tau, T, L and delta of all tasks on Algorithm 2.
-    - `epsilons`: of the tasks on Algorithm 2.
-    - `alphas`: in (0, 1), of "phase".
-    - `gaussian_budgets`: pairs of epsilon > 0 and delta in (0, 1), of "gaussian".
-    - `covariance_records`: n > 4 of the enumerated data sets of "covariance".
-    - `far_records`: n of the bound for all data sets of "covariance".
-    - `dimensions`, `scales`: d and s of "rates", where I^-1 is s times the identity.
-    - `wald_sizes`, `wald_epsilons`: n and epsilon of "wald" and "hybrid".
-    - `theta0`, `wald_radius`: theta_0, inside the interval [-wald_radius, wald_radius] of a uniform prior.
-    - `budgets`: distances delta in (0, 1), of "approximate".
-    - `chain_steps`: lengths of a Metropolis chain, of "approximate".
-    - `tempers`: rho of "approximate".
-    - `friction`: a of "thermostat".
-    - `thermostat_step`: eta in units of 1/(beta N), beta = 1/4.
-    - `thermostat_epsilons`, `chains`, `chain_length`: of "thermostat".
-    - `scoring`: (N, heads in 1..N - 1, tau in 1..N - 1) of each case of "scoring".
-    - `batches`: tau below N of `algorithm`, of "batches".
-    """
-
-    small_records: Sequence[int]
-    prior_masses: Sequence[float]
-    radius: float
-    lipschitz: float
-    sizes: Sequence[int]
-    truth: float
-    distance: float
-    steps: Sequence[float]
-    pairs: int
-    batch: int
-    reach: float
-    points: int
-    algorithm: Algorithm2
+    small_records: Sequence[int]  # n of the enumerated data sets of "lipschitz"
+    prior_masses: Sequence[float]  # of one parameter, in "lipschitz" and "losses"
+    radius: float  # R of "lipschitz"
+    lipschitz: float  # L of "lipschitz"
+    sizes: Sequence[int]  # n of "consistency"
+    truth: float  # true probability in (0, 1), of "consistency"
+    distance: float  # from the truth that counts as far, in "consistency"
+    steps: Sequence[float]  # eta of "weak" and "noise"
+    pairs: int  # records of each label, in "weak"
+    batch: int  # tau, at most `pairs`, in "weak"
+    reach: float  # end of the lattice in "weak"
+    points: int  # of the lattice in "weak" and "scoring"
+    algorithm: Algorithm2  # of all tasks on Algorithm 2, as `epsilons`
     epsilons: Sequence[float]
-    alphas: Sequence[float]
-    gaussian_budgets: Sequence[tuple[float, float]]
-    covariance_records: Sequence[int]
-    far_records: Sequence[int]
-    dimensions: Sequence[int]
-    scales: Sequence[float]
-    wald_sizes: Sequence[int]
-    wald_epsilons: Sequence[float]
-    theta0: float
-    wald_radius: float
-    budgets: Sequence[float]
-    chain_steps: Sequence[int]
-    tempers: Sequence[float]
-    friction: float
-    thermostat_step: float
+    alphas: Sequence[float]  # in (0, 1), of "phase"
+    gaussian_budgets: Sequence[tuple[float, float]]  # epsilon > 0 and delta in (0, 1), of "gaussian"
+    covariance_records: Sequence[int]  # n > 4 of the enumerated data sets of "covariance"
+    far_records: Sequence[int]  # n of the bound for all data sets of "covariance"
+    dimensions: Sequence[int]  # d of "rates"
+    scales: Sequence[float]  # s of "rates", where I^-1 is s times the identity
+    wald_sizes: Sequence[int]  # n of "wald" and "hybrid"
+    wald_epsilons: Sequence[float]  # of "wald" and "hybrid"
+    theta0: float  # inside the interval of the prior
+    wald_radius: float  # the prior is uniform on [-wald_radius, wald_radius]
+    budgets: Sequence[float]  # distances delta in (0, 1), of "approximate"
+    chain_steps: Sequence[int]  # lengths of a Metropolis chain, of "approximate"
+    tempers: Sequence[float]  # rho of "approximate"
+    friction: float  # a of "thermostat"
+    thermostat_step: float  # eta in units of 1/(beta N), beta = 1/4
     thermostat_epsilons: Sequence[float]
     chains: int
     chain_length: int
-    loss_records: Sequence[int]
-    scoring: Sequence[tuple[int, int, int]]
-    batches: Sequence[int]
+    loss_records: Sequence[int]  # n of the enumerated data sets of "losses"
+    scoring: Sequence[tuple[int, int, int]]  # (N, heads in 1..N - 1, tau in 1..N - 1) of "scoring"
+    batches: Sequence[int]  # tau below N of `algorithm`, of "batches"
 
     def __post_init__(self) -> None:
         if min(self.covariance_records) <= 4:
@@ -176,21 +132,16 @@ class Bounds:
         ]  # fmt: skip
 
     def rows(self, unit: str, seed: int) -> list[Row]:
-        """Return the rows of one task; ratio is nan where a kind has no bound."""
         cases = self._thermostat(seed) if unit == "thermostat" else getattr(self, f"_{unit}")()
         return table({}, (dict(zip(COLUMNS, case, strict=True)) for case in cases))
 
     def _lipschitz(self) -> Iterator[Case]:
-        """Yield the cases of Theorem 1 with the bound 4 L R.
+        """Yield the cases of Theorem 1 with the bound 4 L R; x: n.
 
-        Here ||x|| <= R, and log p(x|theta) is L-Lipschitz in x. Both families have three values of theta. So
-        the posterior of every data set of n records from a lattice of [-R, R] is a table. exponential: log
-        p = theta x - A(theta), |theta| <= L. Laplace: log p = -L |x - theta| - A(theta), whose log-likelihood
-        has no bound over theta. A(theta) does not change a ratio of neighbours' posteriors, but it changes
-        the posteriors.
-
-        value: the largest |log ratio| over all neighbours and parameters, which is the smallest pure epsilon.
-        x: n.
+        Here ||x|| <= R, and log p(x|theta) is L-Lipschitz in x. Both families have three values of theta. So the
+        posterior of every data set of n records from a lattice of [-R, R] is a table. exponential: log p = theta x -
+        A(theta), |theta| <= L. Laplace: log p = -L |x - theta| - A(theta), whose log-likelihood has no bound over
+        theta. value: the largest |log ratio| over all neighbours and parameters, which is the smallest pure epsilon.
         """
         lattice = self.radius * np.linspace(-1, 1, 5)
         far = 4 * self.radius
@@ -217,11 +168,9 @@ class Bounds:
     def _consistency(self) -> Iterator[Case]:
         """Yield the cases of Proposition 1 on coins whose probability of heads is `truth`; x: n.
 
-        - sample: the probability that one posterior sample is further than `distance` from the true
-          parameter;
-        - posterior: the probability that the posterior has more than `OUTSIDE` of its mass there.
-
-        Both are sums over the binomial number of heads. Two models are consistent at the truth, two are not.
+        sample: the probability that one posterior sample is further than `distance` from the true parameter.
+        posterior: the probability that the posterior has more than `OUTSIDE` of its mass there. Two models are
+        consistent at the truth, two are not.
         """
         inside = np.linspace(0.05, 0.95, 19)
         far = np.abs(inside - self.truth) > self.distance + 1e-9
@@ -242,15 +191,13 @@ class Bounds:
                 yield "proposition 1, posterior", name, n, float(weight @ (mass > OUTSIDE)), math.nan
 
     def _weak(self) -> Iterator[Case]:
-        """Yield the cases of Theorem 3, |E_posterior h - E_SGLD h| = O(eta), for constant steps.
+        """Yield the cases of Theorem 3, |E_posterior h - E_SGLD h| = O(eta), for constant steps; x: eta.
 
-        h = theta^2. U = `pairs` (softplus(theta) + softplus(-theta)). This is the logistic loss of records
-        x = 1 with both labels, and a flat prior. Its gradient is Lipschitz and bounded, as the theorem
-        requires. Minibatches of tau records are drawn without replacement. The stationary law of the chain is
-        the fixed point of its transition on a lattice.
-
-        value: the bias over E_posterior h. bound: eta, so the ratio is the constant of O(eta). x: eta. noise:
-        N(0, eta) as eq. 4.1 prints, and N(0, 2 eta), that of Langevin dynamics.
+        h = theta^2. U = `pairs` (softplus(theta) + softplus(-theta)). This is the logistic loss of records x = 1 with
+        both labels, and a flat prior. Its gradient is Lipschitz and bounded, as the theorem requires. Minibatches are
+        drawn without replacement. The stationary law is the fixed point of the transition on a lattice. value: the
+        bias over E_posterior h. bound: eta. noise: N(0, eta) as eq. 4.1 prints, and N(0, 2 eta), that of Langevin
+        dynamics.
         """
         theta = np.linspace(-self.reach, self.reach, self.points)
         log = self.pairs * (log_expit(theta) + log_expit(-theta))
@@ -265,11 +212,9 @@ class Bounds:
     def _phase(self) -> Iterator[Case]:
         """Yield the alpha-phase transition of Section 4.1; x: alpha.
 
-        eta_t = alpha eps^2/(128 L^2 ln(..) ln(2/delta) t). value: the last t at which the privacy noise is
-        above eta_t. bound: alpha N T/tau.
-
-        relaxation times: the number that SGLD covers in the steps t > alpha N T/tau. This is the sum of eta_t
-        beta N with beta = L/4, the largest curvature of the logistic loss of one record. It has no bound.
+        eta_t = alpha eps^2/(128 L^2 ln(..) ln(2/delta) t). value: the last t at which the privacy noise is above
+        eta_t. bound: alpha N T/tau. relaxation times: the number that SGLD covers in the steps t > alpha N T/tau,
+        which is the sum of eta_t beta N with beta = L/4, the largest curvature of the logistic loss of one record.
         """
         setting = self.algorithm
         for alpha, epsilon in product(self.alphas, self.epsilons):
@@ -283,22 +228,18 @@ class Bounds:
             yield "phase transition, relaxation times", case, alpha, covered, math.nan
 
     def _noise(self) -> Iterator[Case]:
-        """Yield the variances of both noises of Algorithm 2 against eta (supplement E).
-
-        x: eta. epsilon is the first of `epsilons`.
-        """
+        """Yield the variances of both noises of Algorithm 2 against eta (x), at the first epsilon (supplement E)."""
         needed = self.algorithm.noise(self.epsilons[0])
         for eta in self.steps:
             yield "noise of a step", "privacy", eta, needed * eta**2, math.nan
             yield "noise of a step", "posterior sampling", eta, eta, math.nan
 
     def _step(self) -> Iterator[Case]:
-        """Yield the privacy loss of one step against the loss that the proof of Theorem 4 states.
+        """Yield the privacy loss of one step against the loss that the proof of Theorem 4 states; x: epsilon.
 
-        The proof says that one step on its minibatch loses eps sqrt(N)/sqrt(32 tau T ln(2/delta)) at
-        delta_0 = tau delta/(2 N T). value: what the step loses at a sensitivity of 2 L, exactly and by the
-        formula of the paper's Theorem 2. x: epsilon. On the sum of tau gradients, the variance is that of
-        Algorithm 2 over (eta N/tau)^2.
+        The proof says that one step on its minibatch loses eps sqrt(N)/sqrt(32 tau T ln(2/delta)) at delta_0 = tau
+        delta/(2 N T). value: what the step loses at a sensitivity of 2 L, exactly and by the formula of the paper's
+        Theorem 2. On the sum of tau gradients, the variance is that of Algorithm 2 over (eta N/tau)^2.
         """
         setting = self.algorithm
         small = setting.delta / (2 * setting.steps)
@@ -317,12 +258,12 @@ class Bounds:
     def _lemmas(self) -> Iterator[Case]:
         """Yield the cases of Lemma 4, of Remark 1 and of the condition on tau.
 
-        - Lemma 4: exact ln(1 + gamma (e^eps - 1)) for a uniform subset of a share gamma of the records,
-          eps < 1, against 2 gamma eps; x: eps;
-        - Remark 1: advanced composition of k steps at eps = c/sqrt(2 k ln(1/delta')) < 1,
-          c < sqrt(ln(1/delta')), against 2 c; x: c;
-        - Supplement E: the smallest tau of the condition of Theorem 4 for one pass, eps^2 N/(32 ln(2/delta)),
-          over N; x: N.
+        - Lemma 4: exact ln(1 + gamma (e^eps - 1)) for a uniform subset of a share gamma of the records, eps < 1,
+          against 2 gamma eps; x: eps;
+        - Remark 1: advanced composition of k steps at eps = c/sqrt(2 k ln(1/delta')) < 1, c < sqrt(ln(1/delta')),
+          against 2 c; x: c;
+        - Supplement E: the smallest tau of the condition of Theorem 4 for one pass, eps^2 N/(32 ln(2/delta)), over N;
+          x: N.
         """
         for gamma, epsilon in product((0.001, 0.01, 0.1, 0.5, 1.0), (0.01, 0.1, 0.5, 0.99)):
             exact = math.log1p(gamma * math.expm1(epsilon))
@@ -338,13 +279,12 @@ class Bounds:
             yield "one pass", f"ε = {epsilon:g}", records, smallest, records
 
     def _gaussian(self) -> Iterator[Case]:
-        """Yield the exact epsilon of the mechanism of Lemma 5, against the promised one.
+        """Yield the exact epsilon of the mechanism of Lemma 5, against the promised one; x: eps.
 
-        Lemma 5: a sum of gradients in F times the unit ball, plus F w, is (eps, delta)-private if w has
-        standard deviation (1 + sqrt(c ln(1/delta)))/eps in each coordinate. c = 1 as printed, and c = 2 as in
-        the paper's Theorem 2. A replaced record, the paper's definition of neighbours, moves the sum by twice
-        the radius of the ball. An added or removed record moves it by once the radius. value: the exact
-        epsilon at delta. x: eps.
+        Lemma 5: a sum of gradients in F times the unit ball, plus F w, is (eps, delta)-private if w has standard
+        deviation (1 + sqrt(c ln(1/delta)))/eps in each coordinate. c = 1 as printed, and c = 2 as in the paper's
+        Theorem 2. A replaced record, the paper's definition of neighbours, moves the sum by twice the radius of the
+        ball, an added or removed one by once the radius.
         """
         changes = {"replaced": 2.0, "added or removed": 1.0}
         for (change, moved), factor in product(changes.items(), (1, 2)):
@@ -355,17 +295,14 @@ class Bounds:
                 yield f"lemma 5, {change}, {root}", f"δ = {delta:g}", epsilon, exact, epsilon
 
     def _covariance(self) -> Iterator[Case]:
-        """Yield the cases of Lemma 6: ||Cov(X) - Cov(X')||_F <= 7 L^2/(n - 1) for n > 4; x: n.
+        """Yield the cases of Lemma 6: ||Cov(X) - Cov(X')||_F <= 7 L^2/(n - 1) for n > 4; x: n. L = 1.
 
-        L = 1, and Cov has the divisor n - 1.
+        enumerated: the largest value over all data sets of n records from a few points of the unit ball, and over all
+        replacements.
 
-        enumerated: the largest value over all data sets of n records from a few points of the unit ball, and
-        over all replacements.
-
-        any data set: let m be the mean of the other n - 1 records. Then Cov = terms of the others + (x - m)
-        (x - m)^T/n. So the difference is (a a^T - b b^T)/n with a = x - m and b = x' - m. Its norm is at most
-        |a - b| |a + b|/n <= s (sqrt(4 - s^2) + 2)/n with s = |x - x'|. This is largest at s = sqrt 3: 3
-        sqrt(3)/n.
+        any data set: let m be the mean of the other n - 1 records. Then Cov = terms of the others + (x - m) (x -
+        m)^T/n. So the difference is (a a^T - b b^T)/n with a = x - m and b = x' - m. Its norm is at most |a - b| |a +
+        b|/n <= s (sqrt(4 - s^2) + 2)/n with s = |x - x'|. This is largest at s = sqrt 3: 3 sqrt(3)/n.
         """
         turns = np.linspace(0, 2 * math.pi, 8, endpoint=False)
         balls = {
@@ -405,16 +342,12 @@ class Bounds:
         """Yield the level and power of a test with one posterior sample (supplement B, remark 2); x: n.
 
         The data are coins with logit theta. Wald's test of theta = theta_0 rejects if n I(theta)
-        (theta - theta_0)^2/(1 + 1/rho) exceeds the chi^2 quantile, with rho = min(1, eps/4B) and
-        B = ln(1 + e^D).
+        (theta - theta_0)^2/(1 + 1/rho) exceeds the chi^2 quantile, with rho = min(1, eps/4B) and B = ln(1 + e^D).
 
         - type I: the exact probability of rejection at theta_0, against the level;
         - power: the same at theta_0 + 2 asymptotic standard errors, against that of the normal limit;
-        - likelihood ratio: the same for the statistic 2 n KL(p_theta || p_theta_0)/(1 + 1/rho). In an
-          exponential family 2 n KL is the statistic of the likelihood-ratio test, where theta is the maximum
-          likelihood estimate.
-
-        All are sums, over the binomial number of heads, of posterior masses on a lattice.
+        - likelihood ratio: the same for the statistic 2 n KL(p_theta || p_theta_0)/(1 + 1/rho). In an exponential
+          family 2 n KL is the statistic of the likelihood-ratio test, where theta is the maximum likelihood estimate.
         """
         for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
             rho = posterior_weight(epsilon, self.wald_radius)
@@ -431,17 +364,16 @@ class Bounds:
                 yield f"likelihood ratio, {kind}", f"ε = {epsilon:g}", n, ratio, bound
 
     def _approximate(self) -> Iterator[Case]:
-        """Yield the cases of Proposition 3, on the privacy of approximate posterior samples.
+        """Yield the cases of Proposition 3, on the privacy of approximate posterior samples; x: eps.
 
-        A sample within L1 distance delta of the exact one is (eps, (1 + e^eps) delta)-DP. The exact
-        posteriors are those of five probabilities of heads given 5 coins, tempered by rho, with a uniform
-        prior. eps is their exact epsilon over all neighbours. value: the exact delta of the approximate laws
-        at eps. x: eps.
+        A sample within L1 distance delta of the exact one is (eps, (1 + e^eps) delta)-DP. The exact posteriors are
+        those of five probabilities of heads given 5 coins, tempered by rho, with a uniform prior. eps is their exact
+        epsilon over all neighbours. value: the exact delta of the approximate laws at eps.
 
-        - worst: the laws within delta of the exact ones that are worst for privacy. They move delta/2 of mass
-          into an event on one data set and out of it on the other;
-        - Metropolis: a chain that starts at the first parameter and proposes the two neighbouring parameters.
-          delta is its largest L1 distance over data sets after some steps.
+        - worst: the laws within delta of the exact ones that are worst for privacy. They move delta/2 of mass into an
+          event on one data set and out of it on the other;
+        - Metropolis: a chain that starts at the first parameter and proposes the two neighbouring parameters. delta
+          is its largest L1 distance over data sets after some steps.
         """
         chances, coins = np.array([0.1, 0.3, 0.5, 0.7, 0.9]), 5
         for rho in self.tempers:
@@ -465,9 +397,8 @@ class Bounds:
     def _mechanism(self) -> Iterator[Case]:
         """Yield the exact epsilon of the Gaussian mechanism of Theorem 2, against the promised one; x: eps.
 
-        Theorem 2: noise of standard deviation sqrt(2 ln(1.25/delta))/eps times the l2 sensitivity is (eps,
-        delta)-private, for eps < 1. value: the exact epsilon at delta. The rows of "eps >= 1" are outside the
-        theorem.
+        Theorem 2: noise of standard deviation sqrt(2 ln(1.25/delta))/eps times the l2 sensitivity is
+        (eps, delta)-private, for eps < 1. The rows of "eps >= 1" are outside the theorem.
         """
         deltas = (1e-15, 1e-10, 1e-5, 1e-2, 0.1, 0.5, 0.9, 0.99)
         inside, outside = (0.001, 0.01, 0.1, 0.5, 0.9, 0.999), (1.0, 2.0, 5.0, 10.0, math.exp(3))
@@ -477,10 +408,10 @@ class Bounds:
                 yield kind, f"δ = {delta:g}", epsilon, epsilon_of(mu, delta), epsilon
 
     def _composition(self) -> Iterator[Case]:
-        """Yield the cases of Lemma 3, on the composition of k mechanisms; x: eps.
+        """Yield the cases of Lemma 3; x: eps.
 
-        k (eps, delta)-private mechanisms together are (eps', k delta + delta')-private. value: the exact
-        delta at eps' of the worst k mechanisms, chosen adaptively (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+        k (eps, delta)-private mechanisms together are (eps', k delta + delta')-private. value: the exact delta at
+        eps' of the worst k mechanisms, chosen adaptively (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
         """
         ks, epsilons, slacks = (
             (1, 2, 10, 100, 10_000),
@@ -495,11 +426,11 @@ class Bounds:
             yield "lemma 3", case, epsilon, composed(k, epsilon, delta, total), k * delta + slack
 
     def _losses(self) -> Iterator[Case]:
-        """Yield the cases of Section 3.4: Theorem 1, 4B, for losses that objective perturbation excludes.
+        """Yield the cases of Section 3.4: Theorem 1, 4B, for losses that objective perturbation excludes; x: n.
 
-        log p = -loss, and B is the largest loss. There are three slopes theta and records (u, y). The losses
-        are l1 |y - theta u|, Huber of the same with its corner at 1/2, and hinge (1 - y theta u)_+. value:
-        the largest |log ratio| over all neighbours of n records from a lattice. x: n.
+        log p = -loss, and B is the largest loss. There are three slopes theta and records (u, y). The losses are l1
+        |y - theta u|, Huber of the same with its corner at 1/2, and hinge (1 - y theta u)_+. value: the largest |log
+        ratio| over all neighbours of n records from a lattice.
         """
         slope = np.array([-2.0, 0.0, 2.0])[:, None]
         u, y = (grid.ravel() for grid in np.meshgrid((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0)))
@@ -516,17 +447,17 @@ class Bounds:
     def _scoring(self) -> Iterator[Case]:
         """Yield the cases of Section 4.2: SGFS (Algorithm 4) as eta grows without bound; x: N.
 
-        Then the minibatch is its only noise. The data are coins with logit theta and some heads among N; the
-        prior is flat. The Fisher information I is known: that of all records at the mode. The stationary law
-        is the fixed point of the chain's transition on a lattice that reaches 12/sqrt(I) from the mode. A
-        move that ends between two lattice points goes to either, with weights that keep its mean.
+        Then the minibatch is its only noise. The data are coins with logit theta and some heads among N; the prior is
+        flat. The Fisher information I is known: that of all records at the mode. The stationary law is the fixed
+        point of the chain's transition on a lattice that reaches 12/sqrt(I) from the mode. A move that ends between
+        two lattice points goes to either, with weights that keep its mean.
 
-        - mode: the largest difference between the distribution functions of the law and of N(mode, 1/I),
-          against that of the posterior;
+        - mode: the largest difference between the distribution functions of the law and of N(mode, 1/I), against that
+          of the posterior;
         - moments: the same for N(mean, variance) of the posterior;
         - relaxation: the data passes -tau/(N ln r), where r is the autocorrelation of one step;
-        - private: variance over that of the normal approximation, on a normal posterior with sigma^2 of
-          Algorithm 4, F = 1 and information 1/4 for each record; bound: 1; x: epsilon.
+        - private: variance over that of the normal approximation, on a normal posterior with sigma^2 of Algorithm 4,
+          F = 1 and information 1/4 for each record; bound: 1; x: epsilon.
         """
         for records, heads, batch in self.scoring:
             mode = float(logit(heads / records))
@@ -561,14 +492,12 @@ class Bounds:
     def _batches(self) -> Iterator[Case]:
         """Yield the cases of Section 4.1 on the choice of tau and of T.
 
-        Choice of tau: variances over eta^2 of both random components of a step; x: tau, with T fixed.
+        Choice of tau (x), with T fixed: variances over eta^2 of the noise of Algorithm 2 at the first epsilon
+        (privacy), and of N/tau times the sum of the gradients of tau records, N^2/tau (1 - tau/N) (minibatch). These
+        are drawn without replacement, and their variance (divisor N - 1) is 1.
 
-        - privacy: the noise of Algorithm 2, epsilon the first of `epsilons`;
-        - minibatch: N^2/tau (1 - tau/N), the variance of N/tau times the sum of the gradients of tau records.
-          They are drawn without replacement, and their variance (divisor N - 1) is 1.
-
-        Choice of T: relaxation times within N T/tau steps, at the largest step whose privacy noise is at most
-        eta, as in `phase`. value: T = 2 N. bound: T = sqrt(N). x: T.
+        Choice of T (x): relaxation times within N T/tau steps, at the largest step whose privacy noise is at most
+        eta, as in `phase`. value: T = 2 N. bound: T = sqrt(N).
         """
         setting = self.algorithm
         for batch in self.batches:
@@ -585,11 +514,9 @@ class Bounds:
     def _hybrid(self) -> Iterator[Case]:
         """Yield the cases of Section 4.1 on Algorithm 3 without burn-in, for coins as in `wald`.
 
-        start: the probability that a posterior sample at eps/2, rho = min(1, eps/8B), lies within the central
-        95 % of the posterior. bound: .95. x: n. With p = sigmoid(theta) and s heads the tempered posterior of
-        p is Beta(rho s, rho (n - s)), truncated to the interval.
-
-        relaxation times: as in `batches`, at eps/2. x: eps.
+        start: the probability that a posterior sample at eps/2, rho = min(1, eps/8B), lies within the central 95 % of
+        the posterior. x: n. With p = sigmoid(theta) and s heads the tempered posterior of p is Beta(rho s, rho (n -
+        s)), truncated to the interval. relaxation times: as in `batches`, at eps/2. x: eps.
         """
         for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
             rho = posterior_weight(epsilon / 2, self.wald_radius)
@@ -602,17 +529,16 @@ class Bounds:
     def _thermostat(self, seed: int) -> Iterator[Case]:
         """Yield the cases of supplement E: SGNHT (eq. 4.5) with the noise of Algorithm 2; x: epsilon.
 
-        The target is N(0, identity) in two dimensions. V is the variance of the privacy noise over eta^2. The
-        product eta V has no unit; it is that of `algorithm` at eta = `thermostat_step`/(beta N), beta = 1/4.
-        The noise of a step has variance max(2 a eta, V eta^2). The velocity can reach E v^2 = eta only if
-        alpha (2 - alpha) eta = V eta^2 has a solution, that is if eta V <= 1.
+        The target is N(0, identity) in two dimensions. V is the variance of the privacy noise over eta^2. The product
+        eta V has no unit; it is that of `algorithm` at eta = `thermostat_step`/(beta N), beta = 1/4. The noise of a
+        step has variance max(2 a eta, V eta^2). The velocity can reach E v^2 = eta only if alpha (2 - alpha) eta = V
+        eta^2 has a solution, that is if eta V <= 1.
 
-        - ηV: eta V; bound: 1;
-        - temperature: mean square over the second half of the chains that have not diverged; bound: 1, that
-          of the posterior;
+        - temperature: mean square over the second half of the chains that have not diverged; bound: 1, that of the
+          posterior;
         - diverged: the share of chains that have diverged;
-        - reached: relaxation times within N T/tau steps at an eta so small that eta V = 1/2. There theta
-          relaxes at the rate eta beta N/alpha per step.
+        - reached: relaxation times within N T/tau steps at an eta so small that eta V = 1/2. There theta relaxes at
+          the rate eta beta N/alpha per step.
         """
         kernel = sgnht()
         curvature, eta = self.algorithm.records / 4, torch.tensor(self.thermostat_step, dtype=torch.float64)

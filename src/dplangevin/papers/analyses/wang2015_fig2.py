@@ -1,14 +1,14 @@
 """Figure 2 of wang2015's supplement: SGLD and SGNHT, with and without privacy, on a linear regression.
 
 The data are random and have two dimensions. The model is ``y | x ~ N(<x, theta>, 1)`` with prior
-``N(0, I/precision)``, so the posterior is normal with known moments. Theorem 4 needs a bounded gradient,
-which least squares does not have.
+``N(0, I/precision)``, so the posterior is normal with known moments. Theorem 4 needs a bounded gradient, which least
+squares does not have.
 
 Differs: residuals are clipped to [-h, h] (`problems.losses.huber`), so a gradient has norm at most h whatever the
 data, on rows of norm at most 1.
 
-The threshold h is so large that no residual of these data is clipped within `MARGIN` standard deviations of
-the posterior mean, nor at the start. There the two posteriors are equal.
+The threshold h is so large that no residual of these data is clipped within `MARGIN` standard deviations of the
+posterior mean, nor at the start. There the two posteriors are equal.
 """
 
 from __future__ import annotations
@@ -38,16 +38,11 @@ MARGIN = 8.0
 
 @dataclass(frozen=True)
 class Variant:
-    """One sampler, which runs with and without privacy.
-
-    - `sampler`: "sgld" or "sgnht".
-    - `temperature`: the noise as printed, or with the posterior as its target.
-    - `step`: step size of the chain without privacy, in units of 1/N.
-    """
+    """One sampler, "sgld" or "sgnht", which runs with and without privacy."""
 
     sampler: str
-    temperature: Literal["printed", "proper"]
-    step: float
+    temperature: Literal["printed", "proper"]  # as printed, or with the posterior as its target
+    step: float  # without privacy, in units of 1/N
 
     def __post_init__(self) -> None:
         if self.sampler not in ("sgld", "sgnht"):
@@ -58,54 +53,36 @@ class Variant:
 class Trajectories:
     """Chains on one data set, with and without privacy, that use the same minibatches and normals.
 
-    Rows x have independent coordinates, uniform on [-`width_i`, `width_i`], and are then rotated by 30
-    degrees. Labels are ``<x, theta_true>`` plus uniform noise on [-`label_noise`, `label_noise`]. The batch
-    size and the number of passes are both sqrt(N).
-
-    - `variants`: name -> variant, one task for each.
-    - `records`: N.
-    - `widths`: (width_1, width_2); their Euclidean norm is at most 1.
-    - `theta_true`: the true theta.
-    - `label_noise`: half-width of the label noise.
-    - `threshold`: h.
-    - `epsilon`, `delta`: the privacy budget.
-    - `chains`: number of chains; each starts at 0.
-    - `samples`: number of points stored of each chain, evenly spaced.
-    - `settle`: first share of the run that is left out of the comparison with the posterior.
-    - `shown`: number of points of the first chain in the rows; a fifth of this number is added at its start.
+    Rows x have independent coordinates, uniform on [-`width_i`, `width_i`], and are then rotated by 30 degrees.
+    Labels are ``<x, theta_true>`` plus uniform noise on [-`label_noise`, `label_noise`]. The batch size and the
+    number of passes are both sqrt(N).
     """
 
     variants: Mapping[str, Variant]
-    records: int
-    widths: Sequence[float]
+    records: int  # N
+    widths: Sequence[float]  # width_1 and width_2, of norm at most 1
     theta_true: Sequence[float]
     label_noise: float
-    threshold: float
+    threshold: float  # h
     precision: float
     epsilon: float
     delta: float
     friction: float
-    chains: int
-    samples: int
-    settle: float
-    shown: int
+    chains: int  # number of chains; each starts at 0
+    samples: int  # number of points stored of each chain, evenly spaced
+    settle: float  # first share of the run that is not compared with the posterior
+    shown: int  # number of points of the first chain in the rows; a fifth is added at its start
 
     def units(self) -> list[str]:
         return list(self.variants)
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        """Return the rows of one variant.
+        """Return the rows of one variant; those of the first begin with the exact moments.
 
-        The rows of the first variant begin with the exact moments, as the variant "exact". Values along the
-        principal axes of the posterior have 95 % Student limits over chains. The kinds are
-
-        - path: points of the first chain;
-        - mean, covariance: of all chains;
-        - ratio: standard deviation divided by the exact one, along a principal axis;
-        - within: the same about each chain's own mean, which is what one run shows, along a principal axis;
-        - shift: mean minus exact mean, in exact standard deviations, along a principal axis;
-        - distance: length of the vector of shifts;
-        - bias: the largest ``|ratio - 1|``.
+        Along the principal axes of the posterior there are, with 95 % Student limits over chains: ratio, the standard
+        deviation over the exact one; within, the same about each chain's own mean, which is what one run shows;
+        shift, the mean minus the exact mean, in exact standard deviations. distance is the length of the vector of
+        shifts, and bias the largest ``|ratio - 1|``. path has points of the first chain.
         """
         x, y = self.data(seed)
         mean, covariance = self.posterior(x, y)
@@ -164,12 +141,7 @@ class Trajectories:
     def compare(
         self, base: dict[str, Any], theta: np.ndarray, mean: np.ndarray, covariance: np.ndarray
     ) -> list[dict[str, Any]]:
-        """Return the rows that compare chains with the posterior.
-
-        - `base`: columns that all rows have.
-        - `theta`: samples of each chain, ``(R, samples, 2)``.
-        - `mean`, `covariance`: of the exact posterior, ``(2,)`` and ``(2, 2)``.
-        """
+        """Return the rows that compare samples theta ``(R, samples, 2)`` with the exact mean and covariance."""
         steps = np.linspace(0, 1, theta.shape[1] + 1)[1:]  # share of the run
         even = np.linspace(0, theta.shape[1] - 1, self.shown).round().astype(int)
         picked = np.union1d(even, np.arange(min(self.shown // 5, theta.shape[1])))  # more points at the start
@@ -198,11 +170,7 @@ class Trajectories:
 
 
 def moments(base: dict[str, Any], mean: np.ndarray, covariance: np.ndarray) -> list[dict[str, Any]]:
-    """Return one row for the mean and one for each row of the covariance.
-
-    - `mean` ``(2,)``, `covariance` ``(2, 2)``.
-    - `base`: columns that all rows have.
-    """
+    """Return one row for the mean ``(2,)`` and one for each row of the covariance ``(2, 2)``."""
     rows: list[dict[str, Any]] = [{**base, "kind": "mean", "theta_1": mean[0], "theta_2": mean[1]}]
     for i, line in enumerate(covariance):
         rows.append({**base, "kind": "covariance", "axis": i + 1, "theta_1": line[0], "theta_2": line[1]})
