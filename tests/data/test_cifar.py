@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from loading import arrays, load, real
-from sklearn.datasets import load_digits
 
 from dplangevin.data import DataError
 from dplangevin.data.loaders import cifar
@@ -71,22 +70,6 @@ def test_images_and_labels_in_the_order_of_the_files(mirror: Path) -> None:
     assert meta["name"] == "cifar10"
     assert meta["classes"] == len(meta["labels"]) == 10
     assert meta["labels"][3] == "digit 3"
-
-
-def test_the_miniature_is_the_digits(mirror: Path) -> None:
-    digits = load_digits()
-    ten, hundred = (arrays(key, mirror / key) for key in ("cifar10", "cifar100"))
-    assert np.array_equal(ten.y_train, digits.target[:300])
-    assert np.array_equal(ten.y_test, digits.target[300:400])
-    assert np.array_equal(hundred.y_test // 10, digits.target[300:400])
-    assert np.array_equal(hundred.x_train, ten.x_train)
-    meta = load("cifar100", mirror / "cifar100").meta
-    assert meta["classes"] == len(meta["labels"]) == 100
-    assert len(np.unique(hundred.y_train)) > 60
-    # a pixel is brighter where there is more ink
-    ink = digits.images[:300].repeat(4, axis=1).repeat(4, axis=2)
-    for image, drawn in zip(ten.x_train, ink, strict=True):
-        assert np.corrcoef(image.mean(0).ravel(), drawn.ravel())[0, 1] > 0.99
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
