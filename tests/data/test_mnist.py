@@ -48,13 +48,6 @@ def test_images_and_labels_of_small_files(tmp_path: Path) -> None:
     assert data.x_train.flags.writeable
 
 
-def test_limit_keeps_the_first_images(folder: Path) -> None:
-    whole, first = arrays("mnist", folder), arrays("mnist", folder, limit=4)
-    assert np.array_equal(first.x_train, whole.x_train[:4])
-    assert np.array_equal(first.y_test, whole.y_test[:4])
-    assert arrays("mnist", folder, limit=100).x_train.shape == whole.x_train.shape
-
-
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [

@@ -139,11 +139,6 @@ def test_what_is_wrong_is_named_with_its_place(
         load(tmp_path, change)
 
 
-def test_a_file_that_is_not_there_is_named_with_the_stage(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"win\.csv is missing.*dvc repro -f prepare@"):
-        load(tmp_path, file="win.csv")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
