@@ -105,7 +105,6 @@ class Trained(NamedTuple):
 
 
 def _half(value: Tensor) -> np.ndarray:
-    """Return a tensor as an array, in float16 if it has floating-point numbers."""
     array: np.ndarray = (value.half() if value.is_floating_point() else value).cpu().contiguous().numpy()
     return array
 

@@ -124,7 +124,6 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """Whether every value that is not missing is a number."""
         return self.numbers.count == self.present > 0
 
     @property

@@ -159,7 +159,6 @@ class Schema:
 
     @property
     def assumptions(self) -> list[str]:
-        """The assumptions that every result from this schema must repeat."""
         read = [text for name, text in FLAGS.items() if getattr(self, name)]
         return [*read, *[LEFT_OUT] * (self.unlabelled == "drop")]
 
@@ -169,7 +168,6 @@ class Schema:
         return {name: entry for name, entry in self.columns.items() if entry != "drop"}
 
     def given(self) -> dict[str, Any]:
-        """Return the schema as a mapping, in the form that `to_yaml` takes."""
         return {word: value for word, value in vars(self).items() if value is not None}
 
 

@@ -431,7 +431,6 @@ def _header(cells: Sequence[str], where: str) -> list[str]:
 
 
 def _wrong_width(where: str, cells: Sequence[str], names: Sequence[str], form: Format, first: bool) -> str:
-    """Return the message for a row whose number of values differs from the number of names."""
     text = f"{where}: {len(cells)} values, expected {len(names)}"
     if len(names) == 1 and len(cells) > 1:
         return f"{text}: is the first line a title? Remove it, so that the header is the first line"

@@ -230,7 +230,6 @@ def activations(
 def _computed(
     backbone: ResNet, images: Dataset, device: torch.device, padding: int, flip: bool
 ) -> np.ndarray:
-    """Return the array that `activations` stores."""
     backbone = backbone.to(device)
     arrays = images.arrays()
     pixels = [torch.as_tensor(x) for x in (arrays.x_train, arrays.x_test)]

@@ -56,7 +56,6 @@ class Loss(NamedTuple):
 
     @property
     def classifies(self) -> bool:
-        """True if labels are classes, False if they are real numbers."""
         return self.classes > 1 or self.one_sided
 
     @property
@@ -153,8 +152,6 @@ def huber(threshold: float, label_bound: float) -> Loss:
 
 
 class _Huber(NamedTuple):
-    """The functions of `huber` for one threshold and one bound on the labels."""
-
     threshold: float
     label_bound: float
 
@@ -220,8 +217,6 @@ def softmax(classes: int) -> Loss:
 
 
 class _Softmax(NamedTuple):
-    """The functions of `softmax` for one number of classes."""
-
     classes: int
 
     def value(self, m: Tensor, y: Tensor) -> Tensor:

@@ -161,7 +161,6 @@ def _image_shape(shape: Iterable[int]) -> tuple[int, int, int]:
 def _sequence(
     layers: Iterable[Mapping[str, Any]], size: tuple[int, ...]
 ) -> tuple[nn.Sequential, tuple[int, ...]]:
-    """Return a template of these layers, and the shape of its output for one example of shape `size`."""
     x = torch.zeros(1, *size, device="meta")  # a tensor without data, for its shape
     modules: list[nn.Module] = []
     for entry in layers:
@@ -183,7 +182,6 @@ def _sequence(
 
 
 def _modules(entry: dict[str, Any], x: Tensor) -> list[nn.Module]:
-    """Return the modules of one entry, for the output x of the layers before it."""
     kind = next(iter(entry), "")
     if kind not in ENTRIES:
         raise ValueError(f"unknown layer {entry}: its first word must be one of {', '.join(ENTRIES)}")
