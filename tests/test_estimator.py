@@ -176,12 +176,6 @@ def test_other_methods_and_methods_of_ones_own() -> None:
     assert scaled.fit(X[two], y[two]).predict_proba(X).shape == (178, 2)
     with pytest.raises(ValueError, match=r"dpvi .* not for 3 classes: use dp_sgd"):
         PrivateClassifier("dpvi", random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="method 'objprt' is unknown; did you mean objpert"):
-        PrivateClassifier("objprt").fit(X, y)
-    with pytest.raises(ValueError, match="give rows of two or more"):
-        PrivateClassifier("objpert").fit(X[y == "a"], y[y == "a"])
-    with pytest.raises(ValueError, match=r"epsilon = -1\.0 must be in \(0, inf\]"):
-        PrivateClassifier("objpert", epsilon=-1).fit(X, y)
 
 
 def test_fits_of_one_seed_have_noise_of_their_own_unless_they_are_the_same() -> None:
