@@ -228,7 +228,10 @@ def _chosen(points: Reading, commas: Reading, better: Sequence[Column]) -> Readi
 
 
 def kind(reading: Reading, column: Column) -> str:
-    """Return "number", "category" or "empty"; raise DataError where numbers and texts are mixed."""
+    """Return the kind of a column: "number", "category" or "empty".
+
+    A DataError: at least half of the values are numbers and the others are not, or these have digits in groups.
+    """
     if not column.present:
         return "empty"
     if column.numeric:

@@ -237,7 +237,10 @@ def _undecoded(path: Path, codec: str) -> str:
 
 
 def delimiter_of(path: Path, encoding: str = "utf-8") -> str:
-    """Return the character that splits most of the first 50 lines evenly, or else into the most values."""
+    """Return the character that splits the first 50 lines into the most values.
+
+    One that splits all of them, except perhaps the last, into equally many values goes before.
+    """
     with open(raw_file(path), newline="", encoding=check_text(path, encoding)) as handle:
         lines = [line for line, _ in zip(handle, range(50), strict=False)]
 
