@@ -5,9 +5,9 @@ import itertools
 import math
 import pickle
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,9 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from pandas import DataFrame, Series
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.datasets import load_wine
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -26,7 +26,6 @@ from dplangevin import (
     Budget,
     DpSgd,
     Dpvi,
-    Facts,
     ObjPert,
     OutPert,
     Pate,
@@ -139,18 +138,6 @@ def test_the_accuracies_in_the_documentation_are_those_of_the_leaderboard() -> N
     assert "at a proven epsilon of 1 is {}; it is {} without privacy.".format(*accuracies) in text
 
 
-def test_seeds_repeat_and_others_differ() -> None:
-    X, y = wine()
-    first, again, other = (
-        PrivateClassifier("objpert", row_bound=0.5, random_state=seed).fit(X, y).predict_proba(X)
-        for seed in (1, 1, 2)
-    )
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-    fresh = [PrivateClassifier("objpert", row_bound=0.5).fit(X, y).predict_proba(X) for _ in range(2)]
-    assert not np.array_equal(fresh[0], fresh[1])
-
-
 def test_classes_are_sorted_as_scikit_learn_has_them() -> None:
     """Its scores of probabilities rely on it."""
     X, y = wine()
@@ -189,12 +176,6 @@ def test_other_methods_and_methods_of_ones_own() -> None:
     assert scaled.fit(X[two], y[two]).predict_proba(X).shape == (178, 2)
     with pytest.raises(ValueError, match=r"dpvi .* not for 3 classes: use dp_sgd"):
         PrivateClassifier("dpvi", random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="method 'objprt' is unknown; did you mean objpert"):
-        PrivateClassifier("objprt").fit(X, y)
-    with pytest.raises(ValueError, match="give rows of two or more"):
-        PrivateClassifier("objpert").fit(X[y == "a"], y[y == "a"])
-    with pytest.raises(ValueError, match=r"epsilon = -1\.0 must be in \(0, inf\]"):
-        PrivateClassifier("objpert", epsilon=-1).fit(X, y)
 
 
 def test_fits_of_one_seed_have_noise_of_their_own_unless_they_are_the_same() -> None:
@@ -263,26 +244,21 @@ def test_numbers_and_random_states_are_taken() -> None:
     first, second = fitted(state), fitted(state)
     assert not np.array_equal(first, second)
     assert np.array_equal(fitted(np.random.RandomState(0)), first)
+    assert not np.array_equal(fitted(None), fitted(None))
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"epsilon": "1"}, "epsilon = '1' must be a number, not str: give it as a float"),
-        ({"epsilon": True}, "epsilon = True must be a number, not bool"),
-        ({"epsilon": None}, "epsilon = None must be a number, not NoneType"),
         ({"epsilon": math.nan}, r"epsilon = nan must be in \(0, inf\]"),
         ({"delta": True}, "delta = True must be a number, not bool"),
-        ({"delta": "1e-5"}, "delta = '1e-5' must be a number, not str"),
         ({"delta": -1e-5}, r"delta = -1e-05 must be in \[0, 1\)"),
         ({"row_bound": math.nan}, "row_bound must be positive and finite, not nan"),
-        ({"row_bound": "1"}, "row_bound = '1' must be a number, not str"),
         ({"bias": "yes"}, "bias = 'yes' must be True or False"),
-        ({"bias": None}, "bias = None must be True or False"),
         ({"classes": "abc"}, r"classes = 'abc' must be a list of all labels .*: give \[first, second, ...\]"),
         ({"classes": 3}, "classes = 3 must be a list of all labels"),
         ({"classes": ["a", 1]}, r"classes = \['a', 1\] cannot be sorted: give labels of one type"),
-        ({"method": None}, "method None has no plan and release"),
         ({"method": ObjPert}, r"method ObjPert is a class: give an instance, ObjPert\(\)"),
     ],
 )
@@ -291,18 +267,6 @@ def test_odd_values_are_named_with_the_fix(change: dict[str, Any], message: str)
     model = PrivateClassifier(**{"method": "objpert", **change})
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
-
-
-def test_rows_of_any_length_are_cut() -> None:
-    X, y = wine()
-    X[0] *= 1e200
-    X[1, :2] = 1e308
-    model = PrivateClassifier("objpert", epsilon=math.inf, row_bound=0.5).fit(X, y)
-    largest = X.max(1, keepdims=True)
-    cut = X / largest
-    cut *= 0.5 / np.linalg.norm(cut, axis=1, keepdims=True)
-    np.testing.assert_allclose(model.predict_proba(X[:2]), model.predict_proba(cut[:2]), rtol=1e-5)
-    assert np.ptp(model.predict_proba(X[:2]), axis=0).max() > 1e-3
 
 
 # Public rows
@@ -408,17 +372,6 @@ def test_a_nested_setting_is_that_of_the_fit_clone_and_pickle() -> None:
     assert repr(clone(PrivateClassifier("objpert"))) == "PrivateClassifier(method='objpert')"
 
 
-def test_a_grid_of_nested_settings_is_searched() -> None:
-    X, y = wine()
-    grid = {"method__ridge": [0.01, 1e6], "method__l2": [0.0]}
-    model = PrivateClassifier("objpert", epsilon=math.inf, row_bound=0.5)
-    found = GridSearchCV(model, grid, cv=2).fit(X, y)
-    assert found.best_params_ == {"method__ridge": 0.01, "method__l2": 0.0}
-    assert found.best_estimator_.method == ObjPert()
-    assert found.best_score_ > 0.8
-    assert model.method == "objpert"
-
-
 @pytest.mark.parametrize(
     ("method", "change", "message"),
     [
@@ -437,69 +390,3 @@ def test_settings_that_there_are_not_are_refused(method: str, change: dict[str, 
         model.set_params(**change)
     assert repr(model) == before
     assert set(PrivateClassifier("objprt").get_params()) == set(PrivateClassifier().get_params(deep=False))
-
-
-class Parts(BaseEstimator):
-    """Of scikit-learn's kind, with the plans of another method."""
-
-    budgeted: ClassVar[bool] = True
-
-    def __init__(self, ridge: float = 0.5) -> None:
-        self.ridge = ridge
-
-    @property
-    def accountant(self) -> Any:
-        return ObjPert().accountant
-
-    def plan(self, facts: Facts, budget: Budget) -> Any:
-        return ObjPert(ridge=self.ridge).plan(facts, budget)
-
-    def release(self, problem: Any, plans: Any, how: Any) -> Any:
-        return ObjPert(ridge=self.ridge).release(problem, plans, how)
-
-
-@dataclass(frozen=True, slots=True)
-class Around:
-    """A dataclass without a `__dict__`, around a method."""
-
-    budgeted: ClassVar[bool] = True
-    inner: Any = field(default_factory=Parts)
-
-    @property
-    def accountant(self) -> Any:
-        return self.inner.accountant
-
-    def plan(self, facts: Facts, budget: Budget) -> Any:
-        return self.inner.plan(facts, budget)
-
-    def release(self, problem: Any, plans: Any, how: Any) -> Any:
-        return self.inner.release(problem, plans, how)
-
-
-def test_methods_of_scikit_learns_kind_are_set_as_scikit_learn_does() -> None:
-    X, y = wine()
-    own = Parts()
-    model = PrivateClassifier(own, math.inf, row_bound=0.5).set_params(method__ridge=7.0)
-    assert model.method is own
-    assert own.ridge == model.get_params()["method__ridge"] == 7.0
-    other = clone(model).set_params(method__ridge=8.0)
-    assert own.ridge == 7.0
-    direct = PrivateClassifier(ObjPert(ridge=8.0), math.inf, row_bound=0.5)
-    assert np.array_equal(other.fit(X, y).predict_proba(X), direct.fit(X, y).predict_proba(X))
-    with pytest.raises(ValueError, match=r"Invalid parameter 'x' for estimator Parts\(ridge=7\.0\)"):
-        model.set_params(method__x=1)
-
-
-def test_dataclasses_around_methods_of_scikit_learns_kind_are_replaced() -> None:
-    X, y = wine()
-    own = Parts()
-    model = PrivateClassifier(Around(own), 4.0, row_bound=0.5, random_state=0)
-    other = clone(model).set_params(method__inner__ridge=0.6)
-    assert (own.ridge, other.get_params()["method__inner__ridge"]) == (0.5, 0.6)
-    thetas = [
-        each.set_params(epsilon=epsilon).fit(X, y).answer_.theta
-        for each in (model, other)
-        for epsilon in (4.0, math.inf)
-    ]
-    noise = thetas[0] - thetas[1], thetas[2] - thetas[3]
-    assert float((noise[0] - noise[1]).norm()) > 0.1 * float(noise[0].norm())  # of other settings

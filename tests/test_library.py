@@ -118,30 +118,14 @@ def test_the_library_needs_none_of_the_tools_of_the_pipeline() -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-@pytest.mark.slow
-def test_sources_do_not_import_dvc() -> None:
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            assert not {name.partition(".")[0] for name in names} & {"dvc", "pytest"}, path
-
-
 # Rows
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64, torch.float32, list])
+@pytest.mark.parametrize("kind", [np.float32, np.float64, torch.FloatTensor, np.ndarray.tolist])
 def test_rows_of_any_kind_are_one_problem_within_the_bound(kind: Any) -> None:
     X, y = rows()
     X = X.astype(np.float32).astype(float)
-    given = (
-        X.tolist()
-        if kind is list
-        else torch.tensor(X, dtype=kind)
-        if isinstance(kind, torch.dtype)
-        else X.astype(kind)
-    )
-    found, wanted = Problem.from_arrays(given, y, row_bound=1.0), made()
+    found, wanted = Problem.from_arrays(kind(X), y, row_bound=1.0), made()
     assert torch.allclose(found.x, wanted.x, atol=1e-6)
     assert torch.equal(found.y, 2 * torch.tensor(y[None], dtype=torch.float32) - 1)
     assert found.x.dtype == torch.float32
@@ -196,19 +180,15 @@ def test_a_bias_is_a_constant_feature_within_the_bound(bound: float) -> None:
         ({"public": [0.1, 0.2, 0.3]}, r"public has shape \(3,\): give \(n, features\)"),
         ({"X": [[1e200, 0.0, 0.0]] * 60}, r"row 0 of X has norm 1e\+200 > row_bound = 1 \(60 of 60"),
         ({"X": [["0.1", "0.2", "0.3"]] * 60}, r"X is no array of real numbers .* '0\.1'\): give \(n, features\)"),
-        ({"X": [[0.1, "0.2", None]] * 60}, "X is no array of real numbers .* '0.2'"),
         ({"X": [[0.1j, 0.2, 0.3]] * 60}, "X is no array of real numbers .* 0.1j"),
         ({"X": [[0.1, 0.2], [0.1]] * 30}, "X is no array of real numbers .*inhomogeneous"),
         ({"X": [[10**400, 0, 0]] * 60}, "X is no array of real numbers .*too large"),
         ({"bias": "yes"}, "bias = 'yes' must be True or False"),
-        ({"bias": 1}, "bias = 1 must be True or False"),
         ({"clip_rows": "no"}, "clip_rows = 'no' must be True or False"),
         ({"row_bound": math.nan}, "row_bound must be positive and finite, not nan"),
         ({"row_bound": True}, "row_bound = True must be a number, not bool: give it as a float"),
-        ({"row_bound": "1"}, "row_bound = '1' must be a number, not str"),
         ({"row_bound": 1e39}, r"row_bound = 1e\+39 must be in \[1e-18, 1e18\]"),
         ({"classes": "ab"}, r"classes = 'ab' must be a list of labels, in order: give \[first, second, ...\]"),
-        ({"classes": 2}, "classes = 2 must be a list of labels"),
         ({"classes": {0, 1}}, r"classes = \{0, 1\} must be a list of labels"),
         ({"classes": [0, "a"]}, r"classes has texts and others, as in \[0, 'a'\]: give labels of one type"),
         ({"classes": [0, 1, math.nan]}, "classes has nan or None"),
@@ -219,7 +199,6 @@ def test_a_bias_is_a_constant_feature_within_the_bound(bound: float) -> None:
         ({"label_bound": 3.0}, r"label_bound = 3\.0 is for loss='huber': leave it out"),
         ({"threshold": 1.0, "loss": huber(1.0, 1.0)}, r"threshold = 1\.0 is for loss='huber': leave it out"),
         ({"loss": "huber", "label_bound": True}, "label_bound = True must be a number, not bool"),
-        ({"loss": "huber", "label_bound": 1.0, "threshold": "1"}, "threshold = '1' must be a number, not str"),
         ({"loss": "huber", "label_bound": 1.0, "y": ["1"] * 60}, "y has labels such as '1', which are no numbers"),
         ({"loss": "huber", "label_bound": 1.0, "y": [1j] * 60}, "y has labels such as 1j, which are no numbers"),
         ({"loss": "huber", "label_bound": 1.0, "classes": [0, 1]}, r"classes = \[0, 1\] is for labels that are"),

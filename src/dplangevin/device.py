@@ -1,7 +1,4 @@
-"""The device of the tensors, and of the generator that draws their random numbers.
-
-The environment variables DPL_DEVICE and DPL_RANDOM select them.
-"""
+"""The device of the tensors (DPL_DEVICE), and of the generator that draws their random numbers (DPL_RANDOM)."""
 
 import os
 
@@ -14,14 +11,11 @@ PAYS = (
 
 
 def pick(cells: float = float("inf"), given: str | torch.device | None = None) -> torch.device:
-    """Return the device that `given` names, or that DPL_DEVICE names.
+    """Return the device that `given`, or else DPL_DEVICE, names: a device, or "auto".
 
-    "cpu", "cuda" and "cuda:1" name a device.  "auto", the default, is a GPU if there is one and the work is
-    large enough for it, else the CPU.  Results depend on the device only by rounding, see `full_float32`.
-
-    - `cells`: Numbers that one step gathers: chains times rows of a minibatch times features.  With "auto" it must be
-      at least `PAYS`.  The default is for networks, whose steps are always large.
-    - `given`: "auto" or a device, in place of DPL_DEVICE.
+    "auto", the default, is a GPU if there is one and a step gathers at least `PAYS` numbers (`cells`: chains times
+    rows of a minibatch times features), else the CPU.  Results depend on the device only by rounding, see
+    `full_float32`.
     """
     full_float32()
     name = given or os.environ.get("DPL_DEVICE") or "auto"
@@ -41,10 +35,7 @@ def full_float32() -> None:
 
 
 def named(name: str | torch.device, where: str) -> torch.device:
-    """Return the device of a name, and raise ValueError where it cannot be used, see `pick`.
-
-    `where` is what gives the name, for the message.
-    """
+    """Return the device of a name; a ValueError says that it came from `where`."""
     text = f"{where} = {str(name)!r}"
     try:
         device = torch.device(name)
@@ -64,7 +55,7 @@ def drawing(device: torch.device) -> torch.device:
     """Return the device that draws the random numbers of a problem on `device`, which DPL_RANDOM selects.
 
     "cpu", the default, means the same numbers whatever the device.  "device" means the device's own
-    generator; its numbers are others, and nothing is copied to the device in a step.
+    generator, with other numbers, and copies nothing in a step.
     """
     where = os.environ.get("DPL_RANDOM") or "cpu"
     if where not in ("cpu", "device"):

@@ -23,7 +23,7 @@ import joblib
 import numpy as np
 import torch
 from dp_accounting import DpEvent
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -42,9 +42,7 @@ TRIED = 1000  # records in the facts that test whether a method takes three clas
 
 
 class Privacy(NamedTuple):
-    """The privacy cost of a fit, and its conditions.
-
-    Under add_remove it holds the budget only.  If the number of records is public, ask `library.price`.
+    """The privacy cost of a fit, and its conditions; under add_remove the budget only, see `library.price`.
 
     Attributes
     ----------
@@ -54,8 +52,7 @@ class Privacy(NamedTuple):
     price : dict, the columns of `library.price`, with the proven epsilon as epsilon_proven; under add_remove those of
         the promise.
     assumptions : tuple of str, what the guarantee needs and the code cannot enforce.
-    violated : list of str, what the guarantee needs and this fit did not have; [] if it had all.  It depends
-        only on public facts and the released parameters.  See `library.Answer`.
+    violated : list of str, what the guarantee needs and this fit did not have; see `library.Answer`.
     """
 
     event: DpEvent
@@ -149,25 +146,15 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return found
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``method__<field>`` replaces the method by a changed copy.
-
-        Raises
-        ------
-        ValueError
-            For an unknown name, and for a value that the method refuses.
-        """
+        """Set parameters; ``method__<field>`` replaces the method by a changed copy."""
         own = {name.removeprefix(NESTED): params.pop(name) for name in [*params] if name.startswith(NESTED)}
         super().set_params(**params)
         if own:
-            method: Any = named(self.method)
-            self.method = method.set_params(**own) if hasattr(method, "set_params") else _with(method, own)
+            self.method = _with(named(self.method), own)
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """Return scikit-learn's tags.
-
-        multi_class is False if the method has a plan for two classes only.
-        """
+        """Return scikit-learn's tags; multi_class is False if the method has a plan for two classes only."""
         tags = super().__sklearn_tags__()
         three, two = (_plans(self.method, loss) for loss in (softmax(3), LOGISTIC))
         tags.classifier_tags.multi_class = three or not two
@@ -230,10 +217,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return {name: value for name, value in state.items() if name != "not_private_"}
 
     def _public_rows(self) -> np.ndarray:
-        """Return the public rows.
-
-        The function uses scikit-learn's check of rows to predict to compare their columns with those of X.
-        """
+        """Return the public rows; scikit-learn's check of rows to predict compares their columns with those of X."""
         asked, own = PrivateClassifier(), self.n_features_in_
         try:
             rows: np.ndarray = validate_data(asked, self.public)
@@ -301,7 +285,6 @@ def _seed(given: Any) -> int | None:
 
 
 def _sorted(classes: Any) -> list[Any]:
-    """Return the classes in order."""
     listed = hasattr(classes, "__len__") and not isinstance(classes, str | bytes | Mapping)
     require(
         listed,
@@ -314,7 +297,6 @@ def _sorted(classes: Any) -> list[Any]:
 
 
 def _plans(method: str | Method, loss: Loss) -> bool:
-    """Return whether the method has a plan for a loss."""
     try:
         named(method).plan(linear_facts(loss, TRIED, 2, 1.0, public=TRIED), Budget(math.inf, 1e-5))
     except Exception:  # a method of another package can raise anything
@@ -323,19 +305,11 @@ def _plans(method: str | Method, loss: Loss) -> bool:
 
 
 def _settings(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of all settings, including nested ones.
-
-    The settings are a scikit-learn object's parameters or a dataclass's fields.
-    """
-    if isinstance(value, type):
-        return
-    if hasattr(value, "get_params"):
-        yield from value.get_params().items()
-    elif is_dataclass(value):
-        for name in _fields(value):
-            own = getattr(value, name)
-            yield name, own
-            yield from ((f"{name}__{below}", each) for below, each in _settings(own))
+    """Yield names and values of all fields of a dataclass, nested ones too; of other values, nothing."""
+    for name in _fields(value):
+        own = getattr(value, name)
+        yield name, own
+        yield from ((f"{name}__{below}", each) for below, each in _settings(own))
 
 
 def _fields(value: Any) -> list[str]:
@@ -346,12 +320,7 @@ def _fields(value: Any) -> list[str]:
 
 
 def _with(value: Any, changes: Mapping[str, Any], where: str = "method") -> Any:
-    """Return a copy with changed settings; names are those of `_settings`.
-
-    `where` says in error messages what the value is.
-    """
-    if hasattr(value, "set_params"):
-        return clone(value).set_params(**changes)
+    """Return a copy with changed settings; names are those of `_settings`, and errors call the value `where`."""
     known, given, below = _fields(value), dict[str, Any](), defaultdict[str, dict[str, Any]](dict)
     for name, new in changes.items():
         first, nested, rest = name.partition("__")

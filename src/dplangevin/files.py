@@ -1,7 +1,4 @@
-"""Files that are written whole or not at all, with their size and SHA-256 beside them, and checkpoints.
-
-The first line of a checkpoint is its own size and SHA-256.
-"""
+"""Files that are written whole or not at all, with their size and SHA-256 beside them, and checkpoints."""
 
 from __future__ import annotations
 
@@ -50,10 +47,8 @@ def temporary_path(path: str | Path) -> Iterator[Path]:
 def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
     """Yield a `temporary_path`; on success, wait until the file is on the disk and let it replace `path`.
 
-    Temporary files of `path` that killed processes left are then deleted.
-
-    - `durable`: bool; False: do not wait for the disk, and delete no old temporary files. This saves milliseconds for
-      each of many small files. Their sha256 is stored, so a damaged file is noticed.
+    Temporary files of `path` that killed processes left are then deleted.  Unless `durable`, it does neither: this
+    saves milliseconds for each of many small files, whose stored sha256 shows damage.
     """
     path = Path(path)
     with temporary_path(path) as part:
@@ -103,10 +98,7 @@ FIXES = {  # error number -> what the user can do
 
 
 def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
-    """Return the error with advice from `FIXES` in its message; the error itself if there is no advice.
-
-    - `path`: path of the written file; used if the error names no file.
-    """
+    """Return the error with advice from `FIXES` in its message, naming `path` if it names no file itself."""
     if error.errno not in FIXES or FIXES[error.errno] in (error.strerror or ""):
         return error
     named = error.filename or path
@@ -114,7 +106,6 @@ def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
 
 
 def _alive(process: str) -> bool:
-    """Return whether a process with this number runs."""
     try:
         os.kill(int(process), 0)
     except (ProcessLookupError, OverflowError):
@@ -125,12 +116,7 @@ def _alive(process: str) -> bool:
 
 
 def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durable: bool = True) -> None:
-    """Write files into a folder, each as in `atomic_path`.
-
-    - `contents`: mapping of file name to bytes.
-    - `only`: bool; True: afterwards, delete every other file and folder in the folder.
-    - `durable`: bool, as in `atomic_path`.
-    """
+    """Write files into a folder, each as in `atomic_path`; with `only`, then delete everything else in it."""
     for name, content in contents.items():
         with atomic_path(folder / name, durable) as part:
             part.write_bytes(content)
@@ -174,10 +160,7 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def verified(path: Path) -> bool:
-    """Return whether size and sha256 of a file match the JSON file beside it.
-
-    If the JSON file exists and they do not match, a line on stderr says so.
-    """
+    """Return whether size and sha256 of a file match the JSON file beside it; a line on stderr says if they do not."""
     return sidecar(path) is not None
 
 
@@ -196,10 +179,7 @@ def sidecar(path: Path) -> dict[str, Any] | None:
 
 
 def write_checksum(path: Path, durable: bool = True, **more: str) -> None:
-    """Write size and sha256 of a file, with the entries of `more`, into a JSON file beside it.
-
-    Without this JSON file, the file does not count as finished.
-    """
+    """Write size and sha256 of a file, with the entries of `more`, into a JSON file beside it: now it is finished."""
     content = json.dumps({**describe(path), **more}).encode()
     write(path.parent, {path.with_suffix(".json").name: content}, durable=durable)
 
@@ -215,9 +195,8 @@ def made_file(path: Path, make: Callable[[Path], object]) -> Path:
 class File(NamedTuple):
     """A file that may have to be made first.
 
-    - `sha256`: identifies the content: its SHA-256, or a hash of all inputs that the file is made from.
-    - `get`: callable that makes the file if it is missing, and returns its path. It can be pickled and called in
-      another process, also on another machine.
+    - `sha256`: its SHA-256, or a hash of all inputs that the file is made from.
+    - `get`: makes the file if it is missing, and returns its path; it can be pickled and called on another machine.
     """
 
     sha256: str
@@ -225,16 +204,12 @@ class File(NamedTuple):
 
     @classmethod
     def at(cls, path: Path) -> File:
-        """Return the `File` of a file that exists."""
         return cls(sha256(path), ExistingFile(path))
 
 
 @dataclass(frozen=True)
 class ExistingFile:
-    """A callable that returns the path of a file that exists.
-
-    Pickling it includes the content of the file.  In another process it returns the path of a copy.
-    """
+    """A callable that returns the path of a file that exists; pickled, it takes the content along."""
 
     path: Path
 
@@ -263,14 +238,12 @@ class Checkpoint:
 
     A state is a dict of tensors, numbers, texts and lists of those.  It must contain everything that later
     steps depend on, such as the generator's state.  Then a resumed run ends in the same bytes.  The first
-    line of the file is the sha256 and the size of the rest.
+    line of the file is the sha256 and the size of the rest.  A state with another `key`, a hash of all inputs of the
+    computation, is never loaded.
 
     After `STEPS` calls of `save`, or the last one, the norm of each tensor of a chain's state is noted. So the first
     steps of a long computation can be done again and compared. Class attribute `noted` has the norms of this process,
     by key; `stops` makes the computation end there, with `Noted`.
-
-    - `key`: a hash of all inputs of the computation. A state with another key is never loaded.
-    - `every`: seconds between two writes; a killed process loses at most this time.
     """
 
     STEPS: ClassVar[int] = 16
@@ -282,10 +255,7 @@ class Checkpoint:
         self.written, self.calls = time.monotonic(), 0
 
     def load(self) -> dict[str, Any] | None:
-        """Return the latest state; None if there is none, if it has another key, or if it is damaged.
-
-        If it is damaged, a line on stderr says so.
-        """
+        """Return the latest state; None if there is none, if its key differs, or if it is damaged (stderr says so)."""
         import torch  # imported here, because it is slow and not every stage has checkpoints
 
         try:
@@ -325,10 +295,8 @@ class Checkpoint:
             self.written = time.monotonic()
 
     def remove(self) -> None:
-        """Delete the file; called when the computation is finished and its result is stored."""
         self.path.unlink(missing_ok=True)
 
 
 def _first_line(content: bytes) -> bytes:
-    """Return the first line of a checkpoint with this content."""
     return f"{hashlib.sha256(content).hexdigest()} {len(content)}".encode()

@@ -129,11 +129,7 @@ class Answer:
         }
 
     def predict(self, X: Any) -> Tensor:
-        """Predict rows, on average over the samples.
-
-        Parameters
-        ----------
-        X : array (m, features)
+        """Predict rows X ``(m, features)``, on average over the samples.
 
         Returns
         -------
@@ -465,10 +461,7 @@ def _price(
 
 
 def _generator(rng: int | torch.Generator | None, label: str, device: torch.device = CPU) -> torch.Generator:
-    """Return the generator of `learn` and `attack` for a problem on a device.
-
-    Raises ValueError unless rng is None, a seed or a generator.
-    """
+    """Return the generator of `learn` and `attack` for a problem on a device."""
     if rng is None:
         return random.unpredictable()
     if isinstance(rng, torch.Generator):

@@ -1,9 +1,8 @@
 """The only module that draws minibatches and the noise of chains and perturbed fits.
 
 The privacy of the methods rests on these draws.  Draws of chains are shared along the axis of budgets and
-variants (common random numbers), so that these are compared on paired noise.  Draws of perturbed fits and of
-posterior samples are not shared, so that an unlucky draw affects one budget and not all.  Along seeds all
-draws are independent.
+variants (common random numbers).  Draws of perturbed fits and of posterior samples are not shared, so that an
+unlucky draw affects one budget and not all.  Along seeds all draws are independent.
 
 The generator is for research (Mersenne Twister through torch).  It is not cryptographically secure.  A seed
 below 2^64 names one of 2^32 streams, and an attacker can try all of them.  For a release that is published,
@@ -48,7 +47,6 @@ class Batch(NamedTuple):
     normals: Tensor
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch on a device: itself where it is there."""
         if self.rows.device == device:
             return self
         return Batch(*(None if part is None else part.to(device) for part in self))  # type: ignore[arg-type]
@@ -59,11 +57,7 @@ def generator(seed: int, label: str, device: torch.device = HOST) -> torch.Gener
 
     Below `LARGE`, the generator is seeded with ``SeedSequence([seed, crc32(label)])``, of which torch takes
     32 bits.  From `LARGE` on, SHAKE-256 of seed and label gives the whole state.  Then no stream reveals the
-    seed or another stream.
-
-    - `seed`: >= 0
-    - `device`: whose generator draws. The CPU's is a Mersenne Twister, a GPU's counts (Philox), and their numbers
-      differ.
+    seed or another stream.  The CPU's generator is a Mersenne Twister; a GPU's counts (Philox), with other numbers.
     """
     if seed >= LARGE:
         if device.type != "cpu":
@@ -80,10 +74,7 @@ def _on(device: torch.device) -> torch.Generator:
 
 
 def unpredictable() -> torch.Generator:
-    """Return a generator whose whole state, 624 words of 32 bits, is the system's entropy.
-
-    So there is no seed that an attacker could try.
-    """
+    """Return a generator whose whole state, 624 words of 32 bits, is the system's entropy: no seed can be tried."""
     return _with_state(secrets.token_bytes(4 * WORDS))
 
 
@@ -99,8 +90,8 @@ def _with_state(content: bytes) -> torch.Generator:
 def uniform(rng: torch.Generator, count: int) -> Tensor:
     """Draw uniform numbers on (0, 1), ``(count,)`` in float64, with small values as accurate as large ones.
 
-    torch draws multiples of 2^-53.  A uniform number that is below 2^-26 is 2^-26 times another uniform
-    number.  So in this case the function draws that other number.
+    torch draws multiples of 2^-53.  A uniform number below 2^-26 is 2^-26 times another uniform number, which is drawn
+    in its place.
     """
     found = torch.rand(count, generator=rng, dtype=torch.float64, device=rng.device)
     small = (found < FINE).nonzero()[:, 0]
@@ -112,19 +103,13 @@ def uniform(rng: torch.Generator, count: int) -> Tensor:
 def noise(
     rng: torch.Generator, *shape: int, dtype: torch.dtype = NORMALS, device: torch.device | None = None
 ) -> Tensor:
-    """Draw the standard normals that hide records.
-
-    All Gaussian noise of every private method is a multiple of these numbers.
+    """Draw the standard normals that hide records: all Gaussian noise of every private method is a multiple of them.
 
     In float64 they come from the transform of Box and Muller (1958): sqrt(-2 log u) times the cosine and the
     sine of a uniform angle, with u from `uniform`.  Their tails reach 38 standard deviations.  torch's own
     normals end where torch's own u ends: at sqrt(106 log 2) = 8.57 in float64, and at sqrt(48 log 2) = 5.77
     in float32, for which this function uses them.  A value beyond that end shows which of two neighbouring
     data sets was used, with a probability that no delta accounts for.
-
-    - `shape`: ints
-    - `dtype`: torch.float64 or torch.float32.
-    - `device`: where the result is; None for the generator's device.
     """
     if dtype == torch.float32:
         return normals(rng, *shape, device=device)
@@ -137,9 +122,7 @@ def noise(
 
 
 def on_grid(noisy: Tensor, std: Tensor) -> Tensor:
-    """Round float64 numbers to multiples of h.
-
-    h is the largest power of two up to GRID times `std`, the standard deviation of their noise.
+    """Round float64 numbers to multiples of h, the largest power of two up to GRID times the `std` of their noise.
 
     The last bits of a floating-point sum depend on both summands (Mironov 2012).  The grid is public, so
     rounding is post-processing, and it drops these bits.  Where `std` is 0 the numbers stay as they are.
@@ -158,16 +141,12 @@ def grid_shift(std: Tensor) -> Tensor:
 
 
 def normals(rng: torch.Generator, *shape: int, device: torch.device | None = None) -> Tensor:
-    """Draw standard normals in float32 that hide no record: starts, momenta of a sampler.
-
-    - `shape`: ints
-    - `device`: where the result is; None for the generator's device.
-    """
+    """Draw standard normals in float32 that hide no record: starts, momenta of a sampler."""
     return torch.randn(*shape, generator=rng, device=rng.device).to(device or rng.device)
 
 
 def uniforms(rng: torch.Generator, *shape: int, device: torch.device | None = None) -> Tensor:
-    """Draw uniform numbers on [0, 1) in float32; arguments are those of `normals`."""
+    """Draw uniform numbers on [0, 1) in float32."""
     return torch.rand(*shape, generator=rng, device=rng.device).to(device or rng.device)
 
 
@@ -182,8 +161,8 @@ def gamma_ball(rng: torch.Generator, *shape: int, device: torch.device | None = 
 def integers(rng: torch.Generator, n: int, *shape: int) -> Tensor:
     """Draw uniform numbers of ``{0..n-1}``.
 
-    torch draws words of 32 bits modulo n.  This makes low values too likely, by up to n/2^32.  The function
-    accepts this for n up to 2^16, where the error is at most 2^-16.  For larger n it uses words of 62 bits.
+    torch draws words of 32 bits modulo n, which makes low values too likely, by up to n/2^32.  That is accepted for n
+    up to 2^16, where the error is at most 2^-16; for larger n words have 62 bits.
     """
     if n <= 2**16:
         return torch.randint(n, shape, generator=rng, device=rng.device)
@@ -226,7 +205,6 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
 
 
 def _distinct(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> Tensor:
-    """Return what `subsets` describes, on the generator's device."""
     out = integers(rng, n, math.prod(shape), size)
     rows = torch.arange(len(out), device=out.device)
     while len(rows):
@@ -241,12 +219,10 @@ def _distinct(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -
 def stream_seed(rng: torch.Generator, secret: bool) -> int:
     """Draw the seed of the orders of `epochs` or `allocations`.
 
-    The price of random allocation assumes that nobody knows the places.  Who knows all other rows can test a seed
+    The price of random allocation assumes that the places are `secret`.  Who knows all other rows can test a seed
     on the outputs of an epoch.  So a secret seed has 124 bits beside a leading one, and `generator` takes the whole
     state of a stream from it.  On a GPU, whose generators hold 64 bits, it has 62.  The price of shuffled epochs
     holds for known orders, so their seed has 31 bits.
-
-    - `secret`: whether the price assumes that the places are secret.
     """
     if not secret:
         return int(integers(rng, 2**31, 1))
@@ -259,15 +235,7 @@ def epochs(
 ) -> Iterator[Tensor]:
     """Yield the rows ``(seeds, size)`` of step `first` and of all later steps of shuffled epochs.
 
-    The scheme is "shuffled" of `problems.sampling`.  Each order comes from a stream of its own, so that a run
-    can be resumed within an epoch.
-
-    - `seed`: int, of the orders.
-    - `seeds`: S.
-    - `n`: rows of the data set.
-    - `size`: rows of a minibatch.
-    - `first`: number of steps done before.
-    - `device`: whose generators draw the orders.
+    Each order comes from a stream of its own, so that a run can be resumed within an epoch.
     """
     epoch, done = divmod(first, n // size)
     while True:
@@ -282,8 +250,7 @@ def allocations(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the rows ``(seeds, longest)`` of step `first` and later steps, and their numbers ``(seeds,)``.
 
-    The scheme is "random_allocation" of `problems.sampling`.  Only the first rows of a seed, as many as its
-    number says, are in the minibatch.  Arguments are those of `epochs`.
+    Only the first rows of a seed, as many as its number says, are in the minibatch.
     """
     steps = n // size
     epoch, done = divmod(first, steps)
@@ -320,18 +287,8 @@ def batches(
     * the start of a random order, long enough for all chains;
     * normals.
 
-    The first `size` rows are a uniform subset, and the first `sizes` rows are a Poisson sample.
-
-    - `rng`: generator of all draws.
-    - `schemes`: the sampling schemes of the chains, see `problems.sampling`.
-    - `seeds`: S.
-    - `n`: rows of the data set.
-    - `size`: (expected) rows of a minibatch.
-    - `d`: normals for each seed.
-    - `block`: steps whose random numbers are drawn together.
-    - `by_epoch`: iterator from `epochs` or `allocations`, the rows of the schemes "shuffled" and "random_allocation".
-      No other scheme can share them.
-    - `drawn_in`: precision of the normals, see `noise`.
+    The first `size` rows are a uniform subset, and the first `sizes` rows are a Poisson sample.  `by_epoch`, of
+    `epochs` or `allocations`, has the rows of "shuffled" or "random_allocation", which no other scheme can share.
     """
     if by_epoch is not None:
         for drawn in islice(by_epoch, steps):

@@ -93,14 +93,6 @@ def test_trunk_last_block_and_tail_make_up_the_features(backbone: Backbone, rng:
     )
 
 
-def test_resnet20_has_no_relu_after_a_sum_within_a_stage(entry: Entry) -> None:
-    """With convolutions of 0, a block without a shortcut of its own is the identity, negative values included."""
-    block = network(entry("resnet20_cifar100")).get_submodule("layer3.1")
-    assert isinstance(block, resnet20.Block)
-    x = torch.linspace(-1, 1, 64 * 64).view(1, 64, 8, 8)
-    assert torch.equal(block.eval()(x), x)
-
-
 def test_resnet20_by_formula(entry: Entry, rng: np.random.Generator) -> None:
     """The network written out from the description of its weights, with functions only."""
     module = network(entry("resnet20_cifar100"))
@@ -127,19 +119,7 @@ def test_resnet20_by_formula(entry: Entry, rng: np.random.Generator) -> None:
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def sizes(module: nn.Module, names: tuple[str, ...], x: torch.Tensor) -> dict[str, tuple[int, ...]]:
-    """The shapes that come out of these parts of a network, without the axis of images."""
-    found: dict[str, tuple[int, ...]] = {}
-    for name in names:
-        module.get_submodule(name).register_forward_hook(
-            lambda _, given, out, name=name: found.update({name: tuple(out.shape[1:])})
-        )
-    with torch.no_grad():
-        module(x)
-    return found
-
-
-def test_the_layout_of_alexnet(entry: Entry, rng: np.random.Generator) -> None:
+def test_the_layout_of_alexnet(entry: Entry) -> None:
     """Parameters counted by hand from the table of ryffel2022's code, and the network by formula."""
     module = network(entry("alexnet_cifar100"))
     counted = {
@@ -153,14 +133,7 @@ def test_the_layout_of_alexnet(entry: Entry, rng: np.random.Generator) -> None:
     found = {name: sum(p.numel() for p in module.get_submodule(name).parameters()) for name in counted}
     assert found == counted
     assert sum(p.numel() for p in module.parameters()) == sum(counted.values()) == 2_495_396
-    initialise(module, random.generator(2, "layout"))
-    x = module.eval().inputs(pixels(rng, 2))
-    assert sizes(module, ("convolutions.0", "convolutions.5", "convolutions.10", "convolutions.12"), x) == {
-        "convolutions.0": (64, 8, 8),
-        "convolutions.5": (192, 2, 2),
-        "convolutions.10": (256, 2, 2),
-        "convolutions.12": (256, 1, 1),
-    }
+    initialise(module.eval(), random.generator(2, "layout"))
     f, w = nn.functional, dict(module.named_parameters())
     image = pixels(np.random.default_rng(1), 2)
     x = standardised(image, MEAN, STD)
@@ -207,21 +180,11 @@ def test_resnet18_by_formula_with_weights_of_torchvision(
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_layout_of_resnet18(entry: Entry, rng: np.random.Generator) -> None:
+def test_the_layout_of_resnet18(entry: Entry) -> None:
     module = network(entry("resnet18_cifar100"))
     assert sum(p.numel() for p in module.parameters()) == 11_227_812
     official = network(entry("resnet18_imagenet"))
     assert sum(p.numel() for p in official.parameters()) == 11_689_512  # as torchvision states
-    x = module.eval().inputs(pixels(rng, 1))
-    assert sizes(module, ("conv1", "pool", "layer1", "layer2", "layer3", "layer4", "tail"), x) == {
-        "conv1": (64, 16, 16),
-        "pool": (64, 8, 8),
-        "layer1": (64, 8, 8),
-        "layer2": (128, 4, 4),
-        "layer3": (256, 2, 2),
-        "layer4": (512, 1, 1),
-        "tail": (512,),
-    }
 
 
 class Malicious:

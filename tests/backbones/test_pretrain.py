@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from quick import sample
 
 from dplangevin import random
-from dplangevin.backbones import Backbone, alexnet, load, network, resnet18
+from dplangevin.backbones import Backbone, alexnet, load, resnet18
 from dplangevin.backbones.augmentation import shifted
 from dplangevin.backbones.pretrain import Pretraining, Session, accuracy, initialise, pretrain
 from dplangevin.data import Dataset
@@ -266,12 +265,3 @@ def test_an_entry_to_its_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     made, _ = load(cfg.backbone.resnet18_cifar100, Path("weights.npz"))
     data = toy().arrays()
     assert accuracy(made, data.x_test, data.y_test, CPU) == told["accuracy"]
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "conf/pretrain").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_entry_trains_a_backbone_that_is_there(path: Path) -> None:
-    assert isinstance(instantiate(OmegaConf.load(path).training), Pretraining)
-    cfg = OmegaConf.load(ROOT / f"conf/backbone/{path.stem}.yaml")
-    assert isinstance(cfg, DictConfig)
-    module = network(cfg)
-    assert module.linear.out_features == 100

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 from loading import entry
-from omegaconf import OmegaConf
 from web import closed_port, served
 
 from dplangevin.data import DataError
-from dplangevin.data.fetch import DataUnavailable, fetch, raw_files
+from dplangevin.data.fetch import DataUnavailable, fetch
 
-ROOT = Path(__file__).parents[2]
 CONTENT = {"first": b"one " * 5000, "second": b"two " * 3000}
 
 
@@ -72,14 +70,6 @@ def test_members_in_a_mirror_need_no_archive(tmp_path: Path, raw: Path, place: s
         put(tmp_path / "mirror" / place / name, content)
     fetch("toy", entries(b""), raw, ["nowhere", str(tmp_path / "mirror")])
     assert complete(raw)
-
-
-def test_the_archive_in_a_mirror(tmp_path: Path, raw: Path) -> None:
-    archive = packed(plain())
-    put(tmp_path / "mirror/toy/toy.tar.gz", archive)
-    fetch("toy", entries(archive), raw, ["nowhere", str(tmp_path / "mirror")])
-    assert complete(raw)
-    assert (tmp_path / "mirror/toy/toy.tar.gz").read_bytes() == archive
 
 
 def test_the_archive_from_its_url_once_for_all_members(tmp_path: Path, raw: Path) -> None:
@@ -206,28 +196,3 @@ def test_other_files_of_the_data_set_are_reported_beside_the_archive(raw: Path) 
     assert "toy/alone (several: separated by spaces or commas), then dvc repro prepare@other" in text
     assert text.count("toy.tar.gz, which holds") == 1
     assert text.endswith("Then dvc repro prepare@other")
-
-
-@pytest.mark.parametrize("key", ["cifar10", "cifar100"])
-def test_the_official_archive_would_give_the_files_of_the_config(
-    mirror: Path, tmp_path: Path, key: str
-) -> None:
-    """The miniature packed as the official archive is, with its own checksums put in the config."""
-    cfg: Any = OmegaConf.load(ROOT / f"conf/dataset/{key}.yaml")
-    folder = mirror / key
-    names = [file.name for file in cfg.files]
-    assert sorted(names) == sorted(os.listdir(folder))
-    archive = packed(
-        [(tarfile.TarInfo(f"{cfg.archive.folder}/{name}"), (folder / name).read_bytes()) for name in names]
-    )
-    cfg.archive.sha256, cfg.archive.size = hashlib.sha256(archive).hexdigest(), len(archive)
-    cfg.archive.urls = []
-    for file in cfg.files:
-        content = (folder / file.name).read_bytes()
-        file.sha256, file.size = hashlib.sha256(content).hexdigest(), len(content)
-    OmegaConf.resolve(cfg)
-    put(tmp_path / "mirror" / key / cfg.archive.name, archive)
-    fetch(key, raw_files(cfg), tmp_path / "raw" / key, [str(tmp_path / "mirror")])
-    assert {name: (tmp_path / "raw" / key / name).read_bytes() for name in names} == {
-        name: (folder / name).read_bytes() for name in os.listdir(tmp_path / "raw" / key)
-    }

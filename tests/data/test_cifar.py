@@ -3,7 +3,6 @@
 The real files are read where DATA_MIRROR has them.
 """
 
-import hashlib
 import pickle
 import struct
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from loading import arrays, load, real
-from sklearn.datasets import load_digits
 
 from dplangevin.data import DataError
 from dplangevin.data.loaders import cifar
@@ -21,23 +19,6 @@ from dplangevin.data.miniature import pickled
 from dplangevin.files import sha256
 
 EVIL = "evil.txt"
-# MD5 of the members, as torchvision publishes them.
-OFFICIAL = {
-    "cifar10": {
-        "data_batch_1": "c99cafc152244af753f735de768cd75f",
-        "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
-        "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
-        "data_batch_4": "634d18415352ddfa80567beed471001a",
-        "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
-        "test_batch": "40351d587109b95175f43aff81a1287e",
-        "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
-    },
-    "cifar100": {
-        "train": "16019d7e3df5f24257cddd939b257f8d",
-        "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
-        "meta": "7973b15100ade9c7d40fb424638fde48",
-    },
-}
 # Processed bytes of the real files.
 PROCESSED = {
     "cifar10": "b142e2e0b2b8f773086914fc41d6b3b88266cf2b2da9ddc0042dcdabeb4631a1",
@@ -73,22 +54,6 @@ def test_images_and_labels_in_the_order_of_the_files(mirror: Path) -> None:
     assert meta["labels"][3] == "digit 3"
 
 
-def test_the_miniature_is_the_digits(mirror: Path) -> None:
-    digits = load_digits()
-    ten, hundred = (arrays(key, mirror / key) for key in ("cifar10", "cifar100"))
-    assert np.array_equal(ten.y_train, digits.target[:300])
-    assert np.array_equal(ten.y_test, digits.target[300:400])
-    assert np.array_equal(hundred.y_test // 10, digits.target[300:400])
-    assert np.array_equal(hundred.x_train, ten.x_train)
-    meta = load("cifar100", mirror / "cifar100").meta
-    assert meta["classes"] == len(meta["labels"]) == 100
-    assert len(np.unique(hundred.y_train)) > 60
-    # a pixel is brighter where there is more ink
-    ink = digits.images[:300].repeat(4, axis=1).repeat(4, axis=2)
-    for image, drawn in zip(ten.x_train, ink, strict=True):
-        assert np.corrcoef(image.mean(0).ravel(), drawn.ravel())[0, 1] > 0.99
-
-
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_what_numpy_pickles_today_is_read_too(ten: Path, protocol: int) -> None:
     """Beyond protocol 2 and for bytes as text, Python 3 names other functions: those are refused."""
@@ -104,7 +69,7 @@ def test_what_numpy_pickles_today_is_read_too(ten: Path, protocol: int) -> None:
 
 @pytest.mark.parametrize("limit", [1, 60, 61, 150, 1000])
 def test_limit_keeps_the_first_images(mirror: Path, limit: int) -> None:
-    for key in ("cifar10", "cifar100"):
+    for key in ("cifar10", "cifar100", "mnist"):
         whole, first = arrays(key, mirror / key), arrays(key, mirror / key, limit=limit)
         assert np.array_equal(first.x_train, whole.x_train[:limit])
         assert np.array_equal(first.y_test, whole.y_test[:limit])
@@ -166,10 +131,7 @@ def reduced(module: str, name: str) -> bytes:
     ("module", "name"),
     [
         ("builtins", "open"),
-        ("__builtin__", "file"),
-        ("io", "open"),
         ("os", "system"),
-        ("numpy", "fromfile"),
         ("numpy", "ndarray.tofile"),
         ("numpy.core.multiarray", "fromfile"),
         ("dplangevin.data.loaders.cifar", "pickle.os.system"),
@@ -251,11 +213,8 @@ def test_something_else_than_a_dictionary_is_named(ten: Path) -> None:
     ],
 )
 def test_the_real_files(tmp_path: Path, key: str, mean: tuple[float, ...], std: tuple[float, ...]) -> None:
-    """If a folder of DATA_MIRROR has them: official checksums, classes, moments, processed bytes."""
+    """If a folder of DATA_MIRROR has them: classes, moments, processed bytes."""
     real(key, tmp_path / key)
-    assert {path.name for path in (tmp_path / key).iterdir()} == set(OFFICIAL[key])
-    for name, md5 in OFFICIAL[key].items():
-        assert hashlib.md5((tmp_path / key / name).read_bytes()).hexdigest() == md5
     dataset = load(key, tmp_path / key)
     data = dataset.arrays()
     assert data.x_train.shape == (50000, 3, 32, 32)

@@ -47,11 +47,6 @@ def features() -> Dataset:
 KINDS = pytest.mark.parametrize("make", [table, images, features])
 
 
-def test_sizes() -> None:
-    found = [(d.repeats, d.n, d.shape, d.classes) for d in (table(), images(), features())]
-    assert found == [(2, 50, (7,), 2), (1, 12, (3, 6, 4), 10), (1, 12, (7,), 4)]
-
-
 def test_the_first_repeats_and_what_all_share() -> None:
     one = table().first(1)
     assert (one.repeats, one.n) == (1, 50)
@@ -140,15 +135,6 @@ def test_raw_scaling_only_shortens_rows_beyond_the_public_bound() -> None:
     assert row_norms(raw.x_train.astype(np.float32)).max() <= 9.0
     assert row_norms(raw.x_test).max() <= 9.0
     assert raw.scaled("unit").meta["row_bound"] == 1.0
-
-
-def test_scaling_leaves_labels_meta_and_the_original_alone() -> None:
-    dataset = table()
-    before = dataset.x_train.copy()
-    scaled = dataset.scaled("unit")
-    assert scaled.y_train is dataset.y_train
-    assert scaled.meta == dataset.meta
-    assert np.array_equal(dataset.x_train, before)
 
 
 def test_clipped_rows_are_no_longer_than_the_bound() -> None:
@@ -255,11 +241,6 @@ def test_limited_keeps_the_first_rows_of_each_part() -> None:
         found.limited(0)
 
 
-def test_row_norms_agree_with_numpy() -> None:
-    x = table(d=109).x_train
-    np.testing.assert_allclose(row_norms(x), np.linalg.norm(x.astype(float), axis=-1), rtol=1e-14)
-
-
 def test_majority_accuracy_is_that_of_the_training_majority() -> None:
     x, y_train = np.zeros((2, 4, 1)), np.array([[1.0, 1, 1, -1], [-1, -1, 1, -1]])
     dataset = Dataset(x, y_train, np.zeros((1, 5, 1)), np.array([[1.0, -1, -1, -1, -1]]))
@@ -274,17 +255,12 @@ def test_majority_accuracy_is_that_of_the_training_majority() -> None:
 
 def test_pixels_go_through_one_public_map() -> None:
     given = torch.arange(256, dtype=torch.uint8).reshape(4, 1, 8, 8)
-    kept = given.clone()
     found = pixels.scaled(given)
-    assert found.dtype == torch.float32
-    assert found.shape == given.shape
     expected = np.arange(256, dtype=np.float32) / np.float32(127.5) - np.float32(1)
     assert np.array_equal(found.flatten().numpy(), expected)
-    assert (float(found.min()), float(found.max())) == (-1.0, 1.0)
-    assert torch.equal(given, kept)
-    for dtype in (torch.float32, torch.int64, torch.bool):
-        with pytest.raises(ValueError, match=f"{dtype}: give them as uint8"):
-            pixels.scaled(torch.zeros(2, dtype=dtype))
+    assert torch.equal(given.flatten(), torch.arange(256, dtype=torch.uint8))
+    with pytest.raises(ValueError, match=r"torch\.int64: give them as uint8"):
+        pixels.scaled(torch.zeros(2, dtype=torch.int64))
 
 
 @KINDS

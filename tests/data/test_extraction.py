@@ -119,16 +119,3 @@ def test_grey_images_of_another_size(backbone: Backbone) -> None:
         extraction().features(backbone, coloured[:, :2], CPU)
     with pytest.raises(ValueError, match="batch = 0"):
         extraction(batch=0)
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "conf/features").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_entry_names_a_backbone_and_settings_that_are_there(path: Path) -> None:
-    cfg = OmegaConf.load(path)
-    found = OmegaConf.create(
-        {"features": {path.stem: cfg}, "backbone": {cfg.backbone: entry("backbone", cfg.backbone)}}
-    )
-    chosen = found.features[path.stem]
-    Extraction(chosen.resize, chosen.batch, chosen.public_images, chosen.padding, chosen.flip)
-    made_by = found.backbone[chosen.backbone].made_by
-    if made_by.startswith("pretrain@"):
-        assert (ROOT / f"conf/pretrain/{made_by.removeprefix('pretrain@')}.yaml").exists()

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from loading import arrays, load, real
-from sklearn.datasets import load_digits
 
 from dplangevin.data import DataError, miniature
 from dplangevin.files import sha256
@@ -23,8 +22,9 @@ PROCESSED = "0de39fcbe616856fd0ad8da142cde07c7f31a890de2bb02f1347bf99e975ce15"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Files of 30 images to train on and 20 to test on."""
-    miniature.write(tmp_path, {"train": slice(0, 30), "test": slice(30, 50)})
-    return tmp_path / "mnist"
+    for name, content in miniature.mnist({"train": slice(0, 30), "test": slice(30, 50)}).items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
 
 
 def idx(magic: int, lengths: list[int], values: list[int] | bytes) -> bytes:
@@ -46,23 +46,6 @@ def test_images_and_labels_of_small_files(tmp_path: Path) -> None:
     assert data.x_train[1, 0, row, column] == (28 * 28 + 28 * row + column) % 256
     assert np.array_equal(data.x_train, data.x_test)
     assert data.x_train.flags.writeable
-
-
-def test_the_miniature_is_the_digits(folder: Path) -> None:
-    data, digits = arrays("mnist", folder), load_digits()
-    assert data.x_train.shape == (30, 1, 28, 28)
-    assert np.array_equal(data.y_train, digits.target[:30])
-    assert np.array_equal(data.y_test, digits.target[30:50])
-    centres = data.x_test[:, 0, 3:27:3, 3:27:3]
-    assert np.array_equal(centres, (digits.images[30:50] * 255 / 16).astype(np.uint8))
-    assert not data.x_train[..., :2].any()
-
-
-def test_limit_keeps_the_first_images(folder: Path) -> None:
-    whole, first = arrays("mnist", folder), arrays("mnist", folder, limit=4)
-    assert np.array_equal(first.x_train, whole.x_train[:4])
-    assert np.array_equal(first.y_test, whole.y_test[:4])
-    assert arrays("mnist", folder, limit=100).x_train.shape == whole.x_train.shape
 
 
 @pytest.mark.parametrize(

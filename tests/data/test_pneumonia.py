@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from loading import arrays, config, load, real
 from PIL import Image
-from sklearn.datasets import load_digits
 
 from dplangevin.data import DataError
 from dplangevin.data.miniature import npz
@@ -43,20 +42,6 @@ def encoded(grey: np.ndarray, kind: str, **options: Any) -> bytes:
     file = io.BytesIO()
     Image.fromarray(grey).save(file, kind, **options)
     return file.getvalue()
-
-
-def test_the_miniature_is_the_digits(folder: Path) -> None:
-    data, digits = arrays("pneumonia", folder), load_digits()
-    meta = {"name": "pneumonia", "classes": 3, "labels": ["normal", "bacteria", "virus"]}
-    assert load("pneumonia", folder).meta == meta
-    assert data.x_train.shape == (120, 1, 112, 112)
-    assert data.x_test.shape == (60, 1, 112, 112)
-    assert np.array_equal(data.y_train, digits.target[:120] % 3)
-    assert np.array_equal(data.y_test, digits.target[126:186] % 3)
-    assert np.array_equal(
-        data.x_test[:, 0, 7::14, 7::14], (digits.images[126:186] * 255 / 16).astype(np.uint8)
-    )
-    assert data.x_train.flags.writeable
 
 
 def test_webp_pictures_decode_to_the_greys_that_were_encoded(folder: Path, rng: np.random.Generator) -> None:

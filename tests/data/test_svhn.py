@@ -6,24 +6,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loading import arrays, config, entry, load
-from omegaconf import OmegaConf
+from loading import arrays, load
 from scipy.io import savemat
-from sklearn.datasets import load_digits
 
-from dplangevin.data import DataError, Dataset, miniature
-from dplangevin.data.fetch import DataUnavailable
+from dplangevin.data import DataError, miniature
 from dplangevin.data.loaders.svhn import images_in
-from dplangevin.pipeline import manifest
 
-PARTS = {"train": slice(0, 30), "test": slice(30, 50), "extra": slice(50, 65)}
 OFFICIAL = {"train_32x32.mat": 73257, "extra_32x32.mat": 531131, "test_32x32.mat": 26032}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Files of 30, 15 (extra) and 20 (test) images."""
-    miniature.write(tmp_path, PARTS)
+    (tmp_path / "svhn").mkdir()
+    parts = {"train": slice(0, 30), "test": slice(30, 50), "extra": slice(50, 65)}
+    for name, content in miniature.svhn(parts).items():
+        (tmp_path / "svhn" / name).write_bytes(content)
     return tmp_path / "svhn"
 
 
@@ -65,30 +63,17 @@ def test_labels_may_be_doubles(tmp_path: Path) -> None:
     assert arrays("svhn", tmp_path).y_test.tolist() == [0, 1, 9]
 
 
-def test_the_miniature_is_the_digits(folder: Path) -> None:
-    data, target = arrays("svhn", folder), load_digits().target
-    assert np.array_equal(data.y_train, np.concatenate([target[:30], target[50:65]]))
-    assert np.array_equal(data.y_test, target[30:50])
-    ink = load_digits().images[:30]
-    squares = data.x_train[:30, :, ::4, ::4]
-    for image, drawn in zip(squares, ink, strict=True):
-        for colour in image:  # brighter where there is more ink
-            assert colour[drawn == 16].min(initial=255) > colour[drawn == 0].max()
-            assert np.array_equal(np.unique(colour).size, np.unique(drawn).size)
-
-
 def test_extra_and_limit(folder: Path) -> None:
     whole, without = arrays("svhn", folder), arrays("svhn", folder, loader={"extra": False})
     assert whole.x_train.shape[0] == 45
     assert np.array_equal(without.x_train, whole.x_train[:30])
     assert np.array_equal(without.y_train, whole.y_train[:30])
-    (folder / "extra_32x32.mat").unlink()
-    load("svhn", folder, loader={"extra": False})
-    miniature.write(folder.parent, PARTS)
     first = arrays("svhn", folder, limit=18)
     assert np.array_equal(first.x_train, whole.x_train[[*range(18), *range(30, 45)]])
     assert np.array_equal(first.y_train, whole.y_train[[*range(18), *range(30, 45)]])
     assert np.array_equal(first.x_test, whole.x_test[:18])
+    (folder / "extra_32x32.mat").unlink()
+    load("svhn", folder, loader={"extra": False})
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -125,15 +110,6 @@ def test_variables_of_another_kind_are_named(
         load("svhn", folder)
 
 
-def test_a_file_without_the_variables_is_named(folder: Path) -> None:
-    savemat(folder / "test_32x32.mat", {"X": np.zeros((32, 32, 3, 2), np.uint8)})
-    with pytest.raises(DataError, match=r"test_32x32\.mat has {'X': \(32, 32, 3, 2\)}, expected X"):
-        load("svhn", folder)
-    savemat(folder / "test_32x32.mat", {"z": np.zeros(2)})
-    with pytest.raises(DataError, match=r"test_32x32\.mat has {'z': \(1, 2\)}, expected X"):
-        load("svhn", folder)
-
-
 @pytest.mark.parametrize("compressed", [False, True])
 def test_a_file_cut_short_is_named(folder: Path, compressed: bool) -> None:
     path = folder / "train_32x32.mat"
@@ -145,15 +121,6 @@ def test_a_file_cut_short_is_named(folder: Path, compressed: bool) -> None:
             load("svhn", folder)
 
 
-def test_a_changed_byte_of_a_compressed_file_is_found(folder: Path) -> None:
-    path = folder / "test_32x32.mat"
-    random_file(path, 4, compressed=True)
-    content = path.read_bytes()
-    path.write_bytes(content[:6000] + bytes([content[6000] ^ 1]) + content[6001:])
-    with pytest.raises(DataError, match=r"test_32x32\.mat is not a whole MATLAB 5 file"):
-        load("svhn", folder)
-
-
 @pytest.mark.parametrize(
     "change", [lambda b: b"<html>moved</html>" * 20, lambda b: b"\x89HDF\r\n\x1a\n" * 99]
 )
@@ -162,27 +129,3 @@ def test_a_file_that_is_not_matlab_5_is_named(folder: Path, change: Callable[[by
     path.write_bytes(change(path.read_bytes()))
     with pytest.raises(DataError, match=r"extra_32x32\.mat is not a whole MATLAB 5 file"):
         load("svhn", folder)
-
-
-def test_without_the_files_and_with_a_mirror(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = [entry(name, (folder / name).read_bytes()) for name in OFFICIAL]
-    cfg = OmegaConf.create({"dataset": {"svhn": config("svhn", files=files)}})
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DATA_MIRROR", raising=False)
-    with pytest.raises(DataUnavailable) as caught:
-        manifest.state(cfg, "dataset", "svhn")
-    assert all(f"data/raw/svhn/{name} is not available" in str(caught.value) for name in OFFICIAL)
-    monkeypatch.setenv("DATA_MIRROR", str(tmp_path))
-    assert manifest.state(cfg, "dataset", "svhn")
-    prepared = Dataset.load(manifest.ensure(cfg, "dataset", "svhn"))
-    assert np.array_equal(prepared.x_train, load("svhn", folder).x_train)
-
-
-def test_official_files_are_smaller_than_their_images() -> None:
-    """The sizes of the config belong to compressed files of the published numbers of images."""
-    sizes = {file.name: file.size for file in config("svhn").files}
-    for name, n in OFFICIAL.items():
-        assert 0.7 < sizes[name] / (n * 32 * 32 * 3) < 1
-    assert OFFICIAL["train_32x32.mat"] + OFFICIAL["extra_32x32.mat"] == 604388

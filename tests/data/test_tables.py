@@ -99,19 +99,6 @@ def test_abalone_features_of_a_small_file(tmp_path: Path) -> None:
         assert x[8] == 1
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (ABALONE[0].replace("M", "X"), r"line 2, column sex: 'X' is not one of M, F, I"),
-        (ABALONE[0].replace("0.455", ""), r"line 2, column length: '' is not a number"),
-        ("M,0.455", r"line 2: 2 values, expected 9"),
-    ],
-)
-def test_abalone_errors_name_line_and_value(tmp_path: Path, row: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
-        load("abalone", write_abalone(tmp_path, [ABALONE[0], row]))
-
-
 @pytest.mark.parametrize("key", KEYS)
 def test_an_empty_file_is_named(tmp_path: Path, key: str) -> None:
     (tmp_path / f"{key}.data").write_text("\n")

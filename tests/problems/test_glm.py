@@ -182,20 +182,6 @@ def test_softmax_constants_are_attained(classes: int) -> None:
     assert float(torch.linalg.eigvalsh(loss.curvature(m, y)[..., 0]).max()) == pytest.approx(loss.smoothness)
 
 
-def test_two_classes_are_logistic_regression_on_the_difference_of_the_weights() -> None:
-    problem = logistic(shared=True).to(torch.float64)
-    labels = softmax(2).labels(problem.y)
-    assert labels.unique().tolist() == [0, 1]
-    two = Glm(problem.x, labels, softmax(2))
-    assert two.d == 2 * problem.d
-    theta = torch.randn(3, 4, two.d, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    no, yes = theta[..., : problem.d], theta[..., problem.d :]
-    value, grad = two.value_and_grad(theta)
-    other, slope = problem.value_and_grad(yes - no)
-    assert torch.allclose(value, other, rtol=1e-12)
-    assert torch.allclose(grad, torch.cat([-slope, slope], -1), atol=1e-10)
-
-
 @pytest.mark.parametrize(
     "loss",
     [softmax(2), softmax(6), huber(0.5, 1.0)],

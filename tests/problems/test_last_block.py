@@ -24,7 +24,6 @@ from dplangevin.problems.last_block import (
     Head,
     LastBlock,
     Projection,
-    Shortcut,
     activations,
     frozen,
     of_images,
@@ -85,13 +84,6 @@ def test_frozen_is_batch_norm_in_evaluation_mode() -> None:
     before = made(x)
     norm.weight.data.zero_()
     assert torch.equal(made(x), before)  # constants of its own
-
-
-def test_only_norms_with_statistics_can_be_frozen() -> None:
-    with pytest.raises(ValueError, match=r"cannot be frozen: it needs running statistics"):
-        frozen(nn.BatchNorm2d(2, track_running_stats=False))
-    with pytest.raises(ValueError, match=r"weight and bias"):
-        frozen(nn.BatchNorm2d(2, affine=False))
 
 
 def test_block_starts_as_the_public_network(backbone: ResNet20) -> None:
@@ -188,11 +180,6 @@ def test_the_branch_of_a_projection_stands_before_all_that_is_trained() -> None:
     theta, x, y, mask = problem(network, torch.float32)
     with pytest.raises(ValueError, match="a Branch with a Projection must come before every layer"):
         clipped_sum(network, theta, x, y, mask, 1.0)
-
-
-def test_shortcut_needs_its_branch() -> None:
-    with pytest.raises(ValueError, match="put the branch before it"):
-        Shortcut(Branch())(torch.zeros(1))
 
 
 # From images

@@ -22,11 +22,7 @@ class Backbone(nn.Module):
     """A network ``logits = linear(features(x))`` for images x, (B, 3, H, W) float32, as `inputs` gives them.
 
     A subclass defines `features`, (B, p), and `linear`. In every module, a batch normalisation is registered
-    right after its convolution. `fused` relies on this order.
-
-    - `inputs`: The map from pixels to x.
-    - `linear`: The layer from the features (B, p) to the classes of the public set.
-    - `layer`: What the features are, in words.
+    right after its convolution: `fused` relies on this order. `layer` says what the features are, in words.
     """
 
     inputs: Inputs
@@ -42,10 +38,7 @@ class Backbone(nn.Module):
 
 
 def empty(make: Callable[[], Kind]) -> Kind:
-    """Return a module whose parameters and statistics are 0 and will be set later.
-
-    No number is drawn from a global generator.
-    """
+    """Return a module whose parameters and statistics are 0; no number is drawn from a global generator."""
     with torch.device("meta"):
         module = make()
     module = module.to_empty(device="cpu")
@@ -55,11 +48,7 @@ def empty(make: Callable[[], Kind]) -> Kind:
 
 
 def load(cfg: Mapping[str, Any], path: Path) -> tuple[Backbone, str]:
-    """Load a network in evaluation mode with its weights, and return it with the sha256 of its weights.
-
-    - `cfg`: An entry of conf/backbone/: `_target_`, its arguments, and `made_by`, the stage that makes the weights.
-    - `path`: The file of the weights.
-    """
+    """Return a network of conf/backbone in evaluation mode, and the sha256 of its weights in the file `path`."""
     stage = cfg["made_by"]
     module = network(cfg)
     try:

@@ -1,7 +1,5 @@
 """AlexNet (Krizhevsky et al. 2012) for images of 32x32, as ryffel2022 uses it.
 
-It has five convolutions and one linear layer. It differs from Krizhevsky et al. (2012):
-
 Differs: torchvision's channels.
 Differs: 2x2 pooling.
 Differs: the first convolution is padded by 5.
@@ -26,9 +24,7 @@ REDUCED = 32  # pixels of the image's side for each pixel of the features' side
 class AlexNet(Backbone):
     """The network; its features (B, 4 width (H/32)^2) are the output of the last pooling.
 
-    - `classes`: Classes of the public set.
-    - `width`: Channels of the first convolution; 64 in ryffel2022.
-    - `inputs`: The map from pixels to the network's input; its size is a multiple of 32.
+    `width` is the number of channels of the first convolution, 64 in ryffel2022; `inputs.size` is a multiple of 32.
     """
 
     layer = "max pooling after the fifth convolution, before the linear layer"
@@ -53,9 +49,5 @@ class AlexNet(Backbone):
 
 
 def build(classes: int, width: int, size: int, mean: Sequence[float], std: Sequence[float]) -> AlexNet:
-    """Return the network with parameters of 0.
-
-    - `size`: See `Inputs`; a multiple of 32.
-    - `mean`, `std`: sequence of 3 floats
-    """
+    """Return the network with parameters of 0; `size` is a multiple of 32."""
     return empty(lambda: AlexNet(classes, width, Inputs(size, list(mean), list(std))))

@@ -6,12 +6,9 @@ from torch.nn import functional as F
 
 
 def shifted(images: Tensor, padding: int, flip: bool, rng: torch.Generator) -> Tensor:
-    """Return each image randomly shifted: padded with zeros, then cut to its size at a uniform place.
+    """Return images (B, C, H, W), padded with zeros and cut to their size at random; `flip` mirrors half of them.
 
-    - `images`: (B, C, H, W). Any type, on any device.
-    - `padding`: Pixels of 0 on each side.
-    - `flip`: Whether each image is mirrored with probability 1/2.
-    - `rng`: On the CPU, so that the draws do not depend on the device.
+    `rng` is on the CPU, so that the draws do not depend on the device.
     """
     count, _, height, width = images.shape
     places = torch.randint(2 * padding + 1, (2, count, 1), generator=rng)

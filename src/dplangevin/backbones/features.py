@@ -29,12 +29,10 @@ SHIFTED = 1000  # images that are cropped together; the random draws depend on t
 class Extraction:
     """The settings by which images become features: an entry of conf/features/ except the names in it.
 
-    - `resize`: How images are resized if their size differs from the backbone's, see `backbones.inputs`.
+    - `resize`: See `backbones.inputs`.
     - `batch`: >= 1. Images that are computed at once. It changes only speed and rounding.
-    - `public_images`: >= 1. Number of images, from the start of the public training set, whose feature norms are kept
-      (at most all).
-    - `padding`, `flip`: >= 0, bool. Arguments of `shifted`, applied once to each training image before it is resized.
-      Test images and public images are not shifted.
+    - `public_images`: >= 1. How many of the first public training images have their feature norms kept.
+    - `padding`, `flip`: Arguments of `shifted`, applied once to each training image before it is resized.
     """
 
     resize: str
@@ -55,14 +53,8 @@ class Extraction:
     ) -> np.ndarray:
         """Return the features ``(n, p)`` float32 of images ``(n, C, H, W)`` uint8, in order.
 
-        Batch normalisations are merged into the convolutions (`fused`). Tensors are channels-last, in full
-        float32. On a CPU there are as many batches at the same time as cores, one thread each. Such threads
-        wait less than threads that share a batch, and the bytes do not depend on their number.
-
-        - `backbone`: The network, in evaluation mode.
-        - `images`: (n, C, H, W), uint8. The images.
-        - `device`: Where the features are computed.
-        - `label`: Text of the progress bar.
+        Batch normalisations are merged into the convolutions (`fused`). On a CPU there are as many batches at the
+        same time as cores, one thread each. So the bytes do not depend on the number of cores.
         """
         network = fused(backbone).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         found = np.empty((len(images), backbone.linear.in_features), np.float32)
@@ -100,11 +92,8 @@ class Extraction:
     ) -> Dataset:
         """Return the features of both parts of `images`, x (1, n, p) float32, with their labels.
 
-        - `backbone`: The network, with p features.
-        - `images`: The images, shared by all repeats.
-        - `public`: The public set of the backbone.
-        - `meta`: `name`, `dataset`, `backbone` and `weights_sha256`. The result adds what was done to the images:
-          `classes`, `layer`, `preprocessing`, `augmentation` (if there was any) and `public` (see `norms`).
+        `meta` (`name`, `dataset`, `backbone`, `weights_sha256`) gets what was done to the images: `classes`, `layer`,
+        `preprocessing`, `augmentation` (if there was any) and `public` (see `norms`).
         """
         own = images.arrays()
         augmentation = {"padding": self.padding, "flip": self.flip} if self.padding or self.flip else {}
@@ -133,14 +122,7 @@ class Extraction:
         return torch.cat([shifted(part, self.padding, self.flip, rng) for part in parts]).numpy()
 
     def norms(self, backbone: Backbone, public: Dataset, device: torch.device) -> dict[str, Any]:
-        """Return mean, 99 % quantile and maximum of ``||f(x)||`` over the first public training images.
-
-        - `backbone`: The network f, in evaluation mode.
-        - `public`: The public set, shared by all repeats.
-        - `device`: Where the features are computed.
-        - returns: `norm_mean`, `norm_q99` and `norm_max`, with the name (`set`) and the number (`images`) of the
-          images.
-        """
+        """Return mean, 99 % quantile and maximum of ``||f(x)||`` over the first public training images."""
         first = public.arrays().x_train[: self.public_images]
         norms = row_norms(self.features(backbone, first, device, "public"))
         return {
@@ -156,7 +138,7 @@ def fused(backbone: Backbone) -> Backbone:
     """Return a copy in evaluation mode whose batch normalisations are part of the convolutions before them.
 
     ``gamma (W x - mu) / s + beta = (gamma W / s) x + (beta - gamma mu / s)``, s = sqrt(var + eps). The
-    function is the same except for rounding, and passes over memory are fewer.
+    function is the same except for rounding.
     """
     if backbone.training:
         raise ValueError("the backbone is in training mode, where statistics change: call .eval()")

@@ -18,10 +18,7 @@ RESIZE = ("none", "antialias", "area")
 class Inputs:
     """The map ``(resized(x / 255) - mean_c) / std_c`` in channel c of three.
 
-    - `size`: Height and width that the network takes.
-    - `mean`, `std`: sequence of 3 floats. Mean and standard deviation (> 0) of each channel, for pixels in [0, 1].
-      They belong to the weights: they are constants of the public set on which these were trained. They are read off
-      no other images.
+    Mean and std belong to the weights: they are constants of the public set on which these were trained.
     """
 
     size: int
@@ -35,12 +32,10 @@ class Inputs:
             )
 
     def __call__(self, pixels: Tensor, resize: str = "none") -> Tensor:
-        """Map images ``(B, C, H, W)`` uint8 to ``(B, 3, size, size)`` float32.
+        """Map images ``(B, 1 or 3, H, W)`` uint8 to ``(B, 3, size, size)`` float32; grey is repeated.
 
-        - `pixels`: (B, C, H, W), uint8. C = 1 (grey, repeated) or 3.
-        - `resize`: {"none", "antialias", "area"}. For images of another size. "antialias": bilinear, with a triangle
-          filter as wide as the reduction. "area": the mean over the pixels that a new pixel touches. "none": only
-          images of the right size are accepted.
+        `resize` is for images of another size. "antialias": bilinear, with a triangle filter as wide as the reduction.
+        "area": the mean over the pixels that a new pixel touches. "none": only images of the right size are accepted.
         """
         if resize not in RESIZE:
             raise ValueError(f"resize = {resize!r} must be one of {', '.join(RESIZE)}")

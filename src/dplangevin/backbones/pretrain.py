@@ -1,7 +1,4 @@
-"""Training of a backbone on the public set.
-
-Nothing here is private, and nothing needs to be.
-"""
+"""Training of a backbone on the public set; nothing here is private."""
 
 import json
 import math
@@ -39,16 +36,9 @@ class Pretraining:
     cross entropy. Images that are left over after the last whole minibatch of an epoch are not used in this
     epoch.
 
-    - `epochs`, `batch`: >= 1. Passes over the data; images in a minibatch.
-    - `step_size`: > 0
-    - `momentum`: in [0, 1)
-    - `weight_decay`: >= 0
-    - `label_smoothing`: in [0, 1). Label smoothing of the cross entropy.
-    - `padding`, `flip`: >= 0, bool
-    - `bfloat16`: True: convolutions and matrix products are in bfloat16, parameters in float32. False: all is in
-      float32.
-    - `held_out`: >= 0. Number of training images, the last ones, that replace the test images, for choosing among
-      settings. They are not used for training.
+    - `bfloat16`: Convolutions and matrix products are in bfloat16, parameters in float32. False: all is in float32.
+    - `held_out`: Number of training images, the last ones, that replace the test images, for choosing among settings.
+      They are not used for training.
     """
 
     epochs: int
@@ -78,17 +68,10 @@ class Pretraining:
         device: torch.device,
         checkpoint: Checkpoint,
     ) -> "Trained":
-        """Train the backbone and return its weights after the last epoch.
+        """Train the backbone and return its weights after the last epoch; the test images do not choose the epoch.
 
-        The test images do not choose the epoch. The state is saved on disk at intervals. A run that finds a
-        saved state continues from it. On a CPU with the same number of threads the result then has the same
-        bytes.
-
-        - `backbone`: The network; its earlier weights are replaced.
-        - `images`: The public set, shared by all repeats.
-        - `rng`: The generator of all random draws, on the CPU.
-        - `device`: Where the network is trained.
-        - `checkpoint`: The file of the state.
+        A run that finds a saved state continues from it. On a CPU with the same number of threads the result then has
+        the same bytes.
         """
         classes, n = backbone.linear.out_features, images.n - self.held_out
         require(images.classes == classes, f"{images.classes} classes, but the backbone has {classes}")
@@ -111,12 +94,9 @@ class Pretraining:
 
 
 class Trained(NamedTuple):
-    """The result of a training run.
+    """Parameters and statistics by name, in float16, their test accuracy, and a curve with one number for each epoch.
 
-    - `arrays`: Parameters and statistics by name, in float16.
-    - `accuracy`: Accuracy of these weights on the test images.
-    - `curve`: One number for each epoch: `loss` and `train` are mean loss and accuracy of its minibatches, `test` is
-      the accuracy on the test images.
+    In the curve, `loss` and `train` are mean loss and accuracy of the minibatches, `test` is the test accuracy.
     """
 
     arrays: dict[str, np.ndarray]
@@ -125,16 +105,12 @@ class Trained(NamedTuple):
 
 
 def _half(value: Tensor) -> np.ndarray:
-    """Return a tensor as an array, in float16 if it has floating-point numbers."""
     array: np.ndarray = (value.half() if value.is_floating_point() else value).cpu().contiguous().numpy()
     return array
 
 
 class Session:
-    """A network in training, with everything on which its next step depends.
-
-    - `train`, `test`: (n, C, H, W) uint8, ndarray (n,). Images and their classes.
-    """
+    """A network in training, with everything on which its next step depends; images are (n, C, H, W) uint8."""
 
     def __init__(
         self,
@@ -160,7 +136,6 @@ class Session:
         self.right = torch.zeros((), dtype=torch.int64, device=device)
 
     def start(self, saved: dict[str, Any] | None) -> None:
-        """Begin with random weights, or continue from a snapshot."""
         if saved is None:
             initialise(self.backbone, self.rng)
             return
@@ -184,7 +159,6 @@ class Session:
 
     @property
     def shown(self) -> str:
-        """The results of the last epoch, for the progress bar."""
         if not (done := len(self.curve["loss"])):
             return ""
         loss, train, test = (self.curve[name][-1] for name in ("loss", "train", "test"))
@@ -213,7 +187,6 @@ class Session:
             self.measure()
 
     def measure(self) -> None:
-        """Record the loss and the accuracies at the end of an epoch."""
         mean, right = float(self.loss) / self.per_epoch, int(self.right) / (self.per_epoch * self.plan.batch)
         epoch = self.step // self.per_epoch
         require(math.isfinite(mean), f"epoch {epoch}: the loss is {mean}; lower step_size")
@@ -251,15 +224,7 @@ def initialise(module: nn.Module, rng: torch.Generator) -> None:
 
 @torch.inference_mode()
 def accuracy(backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.device) -> float:
-    """Return the share of images whose largest logit is that of the label.
-
-    The backbone is then in evaluation mode, on `device`.
-
-    - `backbone`: The network.
-    - `x`: (m, C, H, W), uint8. The images.
-    - `y`: (m,). The labels 0, ..., K - 1.
-    - `device`: Where the logits are computed.
-    """
+    """Return the share of images (m, C, H, W) whose largest logit is that of the label; it sets evaluation mode."""
     network = backbone.to(device).eval()
     right = 0
     for start in range(0, len(x), AT_ONCE):
@@ -270,13 +235,9 @@ def accuracy(backbone: Backbone, x: np.ndarray, y: np.ndarray, device: torch.dev
 
 
 def pretrain(cfg: DictConfig, name: str, data: Path, target: Path, inputs: str, code: str = "") -> None:
-    """Train the backbone of an entry of conf/pretrain/ on the prepared public set, and write its weights.
+    """Train the backbone of an entry of conf/pretrain/ on the prepared public set, and write its weights to `target`.
 
-    - `cfg`: The whole configuration.
-    - `name`: The entry of conf/pretrain/ and of conf/backbone/.
-    - `data`, `target`: The prepared public set; the file of the weights.
-    - `inputs`: Hash of everything from which the weights are made, for the header of the file.
-    - `code`: Hash of the code that trains.  A checkpoint of other code is not continued.
+    `inputs` is the hash of everything from which the weights are made. A checkpoint of other `code` is not continued.
     """
     entry, backbone, device = cfg.pretrain[name], cfg.backbone[name], pick()
     settings = {"pretrain": OmegaConf.to_container(entry), "backbone": OmegaConf.to_container(backbone)}

@@ -6,10 +6,7 @@ from torch import Tensor, nn
 
 
 class Residual(nn.Module):
-    """Two 3x3 convolutions beside a shortcut.
-
-    The shortcut is a 1x1 convolution where the shape changes, otherwise the identity.
-    """
+    """Two 3x3 convolutions beside a shortcut: a 1x1 convolution where the shape changes, otherwise the identity."""
 
     def __init__(self, before: int, channels: int, stride: int) -> None:
         super().__init__()
@@ -32,12 +29,6 @@ class Residual(nn.Module):
 def stage(
     block: Callable[[int, int, int], Residual], blocks: int, before: int, channels: int, stride: int
 ) -> nn.Sequential:
-    """Return blocks one after the other; the first block changes the channels and has the stride.
-
-    - `block`: Makes a block from the channels of its input, the channels of its output, and its stride.
-    - `blocks`: >= 1. Number of blocks.
-    - `before`, `channels`: Channels of the input and of the output.
-    - `stride`: Stride of the first block; that of the others is 1.
-    """
+    """Return blocks one after the other; the first changes the channels and has the stride."""
     first = block(before, channels, stride)
     return nn.Sequential(first, *(block(channels, channels, 1) for _ in range(blocks - 1)))

@@ -23,11 +23,9 @@ RENAMED = {"downsample": "shortcut", "fc": "linear"}  # torchvision's names -> o
 
 
 class Convolution(nn.Conv2d):
-    """A 3x3 convolution with padding 1.
+    """A 3x3 convolution with padding 1; where the output is a single pixel, a linear map of the image.
 
-    Where the output is a single pixel, it is a linear map of the image. The matrix is the kernel without the
-    entries that meet only padding. The function is the same. For 1x1 images it needs only a ninth of the
-    multiplications.
+    The matrix is the kernel without the entries that meet only padding: the same function, with fewer multiplications.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -51,17 +49,12 @@ class Block(Residual):
 
 
 class ResNet18(Backbone):
-    """A network ``features(x) = tail(last_block(trunk(x)))`` for images x as `inputs` gives them.
-
-    x is (B, 3, H, W), where H and W are multiples of 32.
+    """A network ``features(x) = tail(last_block(trunk(x)))`` for x (B, 3, H, W) with H and W multiples of 32.
 
     - last_block: the fourth stage, five convolutions, which ryffel2022 fine-tunes. It maps (B, 4 width, H/16,
       W/16) to (B, 8 width, H/32, W/32).
     - tail: means over all pixels, (B, 8 width), without parameters.
-
-    - `classes`: Classes of the public set.
-    - `width`: Channels of the first of the four stages; 64 in the paper. The channels double from stage to stage.
-    - `inputs`: The map from pixels to x.
+    - `width`: Channels of the first of the four stages, 64 in the paper, which double from stage to stage.
     """
 
     layer = "means over the pixels of the fourth stage, before the linear layer"
@@ -94,18 +87,14 @@ class ResNet18(Backbone):
 
 
 def build(classes: int, width: int, size: int, mean: Sequence[float], std: Sequence[float]) -> ResNet18:
-    """Return the network with parameters of 0.
-
-    - `mean`, `std`: sequence of 3 floats
-    """
+    """Return the network with parameters of 0."""
     return empty(lambda: ResNet18(classes, width, Inputs(size, list(mean), list(std))))
 
 
 def from_torchvision(folder: Path, file: str) -> dict[str, np.ndarray]:
     """Return parameters and statistics under our names, from torchvision's state_dict in `folder`.
 
-    Only tensors are unpickled. Files of early versions do not count batches. These counts are then 0; no
-    output depends on them.
+    Only tensors are unpickled. Counts of batches, which early versions do not have, are 0; no output depends on them.
     """
     path = folder / file
     try:

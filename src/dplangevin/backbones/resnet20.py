@@ -28,9 +28,7 @@ class Block(Residual):
 
 
 class ResNet20(Backbone):
-    """A network ``features(x) = tail(last_block(trunk(x)))`` for images x as `inputs` gives them.
-
-    x is (B, 3, 32, 32).
+    """A network ``features(x) = tail(last_block(trunk(x)))`` for x (B, 3, 32, 32).
 
     - trunk: everything before the last of the nine blocks, to (B, 64, 8, 8).
     - last_block: to (B, 64, 8, 8), without the final ReLU.
@@ -67,12 +65,7 @@ class ResNet20(Backbone):
 
 
 def build(classes: int, size: int, mean: Sequence[float], std: Sequence[float]) -> ResNet20:
-    """Return the network with parameters of 0.
-
-    - `classes`: Classes of the public set.
-    - `size`: See `Inputs`; only 32 is accepted.
-    - `mean`, `std`: sequence of 3 floats
-    """
+    """Return the network with parameters of 0; only size 32 is accepted."""
     if size != 32:
         raise ValueError(f"size = {size}: this network takes images of 32x32, for its 256 features")
     return empty(lambda: ResNet20(classes, Inputs(size, list(mean), list(std))))

@@ -1,8 +1,4 @@
-"""What the rows of a table contain, column by column.
-
-For each column a `Reading` records its numbers or texts, its range, its missing values, and the first value
-that does not fit.
-"""
+"""What the rows of a table contain, column by column: numbers or texts, range, missing values, what does not fit."""
 
 import unicodedata
 from collections import Counter
@@ -41,12 +37,9 @@ MANY = 100  # a column with more different texts has no categories
 
 @dataclass
 class Numbers:
-    """The values of a column that are numbers in one format.
+    """The values of a column that are numbers, their range, and how many `others` are not.
 
-    - `count`: Number of rows whose value is a number.
-    - `low`, `high`: Smallest and largest number.
-    - `others`: Number of rows whose value is not a number.
-    - `texts`: The texts that are not numbers -> line; at most MANY different texts.
+    `texts` maps at most MANY different texts that are not numbers to their lines.
     """
 
     form: Format
@@ -70,7 +63,6 @@ class Numbers:
 
     @property
     def first(self) -> tuple[str, int]:
-        """The first text that is not a number, and its line."""
         return next(iter(self.texts.items()))
 
 
@@ -78,15 +70,11 @@ class Numbers:
 class Column:
     """What the rows read so far contain in one column.
 
-    - `numbers`: The values that are numbers.
-    - `rows`: Number of rows.
-    - `missing`: Number of rows whose value is missing.
-    - `first_missing`: Line of the first missing value.
     - `texts`: Different values -> line, in the order of the file; at most MANY + 1 values.
     - `counts`: Number of rows that have each value in `texts`.
     - `marks_seen`: The marks of missing values that occur in the column.
     - `points`: Number of values whose point may be a mark between thousands. -1: one value shows that it is not.
-    - `starts`: set of {0, 1}. Each start for which every value so far is start + its row index.
+    - `starts`: Each start in {0, 1} for which every value so far is start + its row index.
     """
 
     name: str
@@ -136,7 +124,6 @@ class Column:
 
     @property
     def numeric(self) -> bool:
-        """Whether every value that is not missing is a number."""
         return self.numbers.count == self.present > 0
 
     @property
@@ -161,12 +148,7 @@ def _first_lines(values: Sequence[str], lines: Sequence[int]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Reading:
-    """A table that was read once.
-
-    - `lines`: Number of the last line.
-    - `marks`: The texts that stand for missing values.
-    - `notes`: The decisions that were made by looking at the rows; each note is a sentence.
-    """
+    """A table that was read once; each note is a decision that was made by looking at the rows."""
 
     path: Path
     form: Format
@@ -177,7 +159,6 @@ class Reading:
     notes: tuple[str, ...] = ()
 
     def at(self, line: int, column: str) -> str:
-        """Return file, line and column for a message."""
         return f"{self.path}, line {line}, column {shown(column)}"
 
 
@@ -302,10 +283,7 @@ def why_useless(column: Column, categories: bool) -> str:
 
 
 def mixed(column: Column, labels: bool = False) -> list[str]:
-    """Return what may be wrong with the texts of a column of categories or, with `labels`, of classes.
-
-    The list has at most SHOWN sentences.
-    """
+    """Return at most SHOWN sentences on what may be wrong with the texts of categories or, if `labels`, classes."""
     sentences, name = [], shown(column.name)
     if not column.numeric and column.numbers.count:
         sentences.append(

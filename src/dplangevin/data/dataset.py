@@ -1,14 +1,7 @@
 """Prepared data: one frozen `Dataset` per data set, with the public bounds of its rows.
 
-A prepared file holds rows of one of three kinds:
-
-- tables: rows after one-hot coding, z-scores and bias, in float32;
-- images: pixels, as the bytes of the raw files;
-- features: the outputs of a network.
-
 Rows are scaled or clipped after loading, so that one file serves every scaling. A file has the same bytes on
-any machine: its numbers come from elementwise IEEE operations only, and the archive contains no dates. Files
-of features are the exception, because a network computes them.
+any machine, except of features, because a network computes them.
 
 >>> x = np.array([[[3.0, 4.0], [0.0, 0.5]]])
 >>> data = Dataset(x, np.array([[1.0, -1.0]]), x, np.array([[1.0, -1.0]]), {"row_norm_bound": 2.0})
@@ -37,11 +30,7 @@ FLOATS = (np.float32, np.float64)
 
 
 class Arrays(NamedTuple):
-    """One data set without the axis of repeats.
-
-    - `x_train`, `x_test`: (n, *shape) and (m, *shape)
-    - `y_train`, `y_test`: (n,) and (m,)
-    """
+    """One data set without the axis of repeats: x (n, *shape) and (m, *shape), y (n,) and (m,)."""
 
     x_train: np.ndarray
     y_train: np.ndarray
@@ -51,10 +40,7 @@ class Arrays(NamedTuple):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training and test examples of every repeat.
-
-    A leading axis of length 1 means that all repeats share the array (it broadcasts). The training arrays and
-    the test arrays have leading axes of their own.
+    """Training and test examples of every repeat; a leading axis of length 1 means that all repeats share the array.
 
     - `x_train`, `x_test`: (R, n, *shape) and (R, m, *shape). Images: uint8, shape (C, H, W). Tables and features: d
       numbers, float32 (float64 after `scaled`).
@@ -111,19 +97,15 @@ class Dataset:
 
     @property
     def repeats(self) -> int:
-        """R, the number of repeats that have rows of their own; 1 if all repeats share the rows."""
+        """R, the number of repeats that have rows of their own; 1 if all share the rows."""
         return max(len(self.x_train), len(self.x_test))
 
     def first(self, repeats: int) -> "Dataset":
-        """Return the data set with its first `repeats` repeats.
-
-        Arrays that all repeats share stay as they are. If there are fewer repeats, all are returned.
-        """
+        """Return the data set with at most its first `repeats` repeats."""
         return replace(self, **{name: getattr(self, name)[:repeats] for name in ARRAYS})
 
     @property
     def n(self) -> int:
-        """Number of training rows in one repeat."""
         return int(self.x_train.shape[1])
 
     @property
@@ -133,7 +115,6 @@ class Dataset:
 
     @property
     def classes(self) -> int:
-        """K, the number of classes; 2 for labels -1 and +1."""
         return int(self.meta.get("classes", 2))
 
     @property
@@ -143,10 +124,9 @@ class Dataset:
         return None if limits is None else (limits["low"], limits["high"])
 
     def constant(self) -> dict[str, np.ndarray]:
-        """Return the test score (R,) of the best constant prediction.
+        """Return the test score (R,) of the best constant prediction, by its name.
 
-        The key is `majority_accuracy` for classes and `constant_absolute_error` for regression. The constant
-        of regression is the median of the training targets. Its error is in the units of the target.
+        The constant of regression is the median of the training targets; its error is in the units of the target.
         """
         if self.target is None:
             return {"majority_accuracy": self.majority_accuracy}
@@ -156,10 +136,7 @@ class Dataset:
 
     @property
     def majority_accuracy(self) -> np.ndarray:
-        """Test accuracy (R,) of always predicting the largest class of the training set.
-
-        If classes are equally large, the prediction is +1 (labels -1 and +1) or the first class.
-        """
+        """Test accuracy (R,) of the largest class of the training set; of equally large ones, +1 or the first."""
         if self.y_train.dtype == np.int64:
             answer = np.array([np.bincount(y).argmax() for y in self.y_train])
         else:
@@ -175,10 +152,7 @@ class Dataset:
         y_test: np.ndarray,
         meta: dict[str, Any],
     ) -> "Dataset":
-        """Return a data set that all repeats share, from arrays as in `Arrays`.
-
-        - `x_train`, `y_train`, `x_test`, `y_test`: See `Arrays`; they have no axis of repeats.
-        """
+        """Return a data set that all repeats share."""
         return cls(x_train[None], y_train[None], x_test[None], y_test[None], meta)
 
     def arrays(self) -> Arrays:
@@ -189,15 +163,13 @@ class Dataset:
         return Arrays(self.x_train[0], self.y_train[0], self.x_test[0], self.y_test[0])
 
     def scaled(self, how: str) -> "Dataset":
-        """Return a copy in float64 whose rows have a norm of at most 1, or of at most B for "raw".
+        """Return a copy in float64 whose rows have a norm of at most 1, or for "raw" B = meta["row_norm_bound"].
+
+        "unit": x / ||x||; zero rows stay as they are. "global": x / max(B, ||x||), which is x / B clipped to norm 1.
+        "raw": x / max(1, ||x|| / B), which is x clipped to norm B, and meta["row_bound"] = B.
 
         An assertion checks the bound. Rows are shortened by a further factor 1 + 2^-22, for "raw" only those
         that are clipped. Rounding in float64 or float32 then never takes a row over the bound.
-
-        - `how`: {"unit", "global", "raw"}. The map of a row x, with the public constant B = meta["row_norm_bound"].
-          "unit": x / ||x||; zero rows stay as they are. "global": x / max(B, ||x||), which is x / B clipped to norm
-          1. "raw": x / max(1, ||x|| / B), which is x clipped to norm B. "raw" also sets meta["row_bound"] = B, from
-          which a `Problem` learns the bound.
         """
         if how not in ("unit", "global", "raw"):
             raise ValueError(f'scaling must be "unit", "global" or "raw", not {how!r}')
@@ -210,12 +182,9 @@ class Dataset:
         return replace(self, x_train=x_train, x_test=x_test, meta=meta)
 
     def clipped(self, norm: float | str | None, bound: float | None) -> "Dataset":
-        """Return a copy in float32 with rows clipped to `norm`, then multiplied by bound/norm.
+        """Return a copy in float32 with rows clipped to `norm` (or its name in meta["public"]), then times bound/norm.
 
-        `clip_rows` gives the formula. meta["row_bound"] becomes the bound, or inf if the rows are unchanged.
-
-        - `norm`: > 0, str or None. The norm, or its name in meta["public"]. None: the rows are not clipped.
-        - `bound`: > 0 or None. Largest norm of a row after the multiplication. None: `norm`.
+        `clip_rows` gives the formula. meta["row_bound"] becomes the bound (None: `norm`), or inf if no norm is given.
         """
         self._need_vectors()
         longest = math.inf if norm is None else float(self.meta.get("public", {}).get(norm, norm))
@@ -224,7 +193,7 @@ class Dataset:
         return replace(self, x_train=x_train, x_test=x_test, meta={**self.meta, "row_bound": bound})
 
     def with_bias(self) -> "Dataset":
-        """Return a copy whose rows have one more feature, which is always 1; raise DataError for images."""
+        """Return a copy whose rows have one more feature, which is always 1."""
         self._need_vectors()
         x_train, x_test = (
             np.concatenate([x, np.ones((*x.shape[:-1], 1), x.dtype)], -1) for x in (self.x_train, self.x_test)
@@ -239,7 +208,6 @@ class Dataset:
             )
 
     def limited(self, limit: int | None) -> "Dataset":
-        """Return the first `limit` >= 1 training rows and test rows; None means all."""
         if limit is None:
             return self
         if limit < 1:
@@ -247,10 +215,7 @@ class Dataset:
         return replace(self, **{name: getattr(self, name)[:, :limit] for name in ARRAYS})
 
     def save(self, path: str | Path) -> None:
-        """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all.
-
-        If labels are 0, ..., K - 1 and all repeats share the part, it is stored without the leading axis.
-        """
+        """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all."""
         header = json.dumps(self.meta, sort_keys=True).encode()
         members: dict[str, np.ndarray] = {}
         for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):

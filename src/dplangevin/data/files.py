@@ -24,11 +24,7 @@ def raw_file(path: str | Path) -> Path:
 
 
 def stage(kind: str, name: str) -> str:
-    """Return the name of the DVC stage that makes a prepared file.
-
-    - `kind`: A key of `pipeline.manifest.PLACES`.
-    - `name`: Name of the file without its ending.
-    """
+    """Return the DVC stage that makes a prepared file, for a key of `pipeline.manifest.PLACES` and its name."""
     if kind == "features":  # data set and network, as DVC names a matrix
         name = "-".join(name.rsplit("_", 1))
     return f"{'prepare' if kind == 'dataset' else kind}@{name}"

@@ -11,10 +11,7 @@ SMALLEST = 1e-140  # the square of this norm still has full precision in float64
 
 
 def row_norms(x: np.ndarray) -> np.ndarray:
-    """Return ||x||_2 over the last axis in float64: (..., d) to (...).
-
-    Columns are added one after the other. The order, hence every bit, is the same on any machine.
-    """
+    """Return ||x||_2 over the last axis in float64: (..., d) to (...), with the same bits on any machine."""
     total = np.zeros(x.shape[:-1])
     for j in range(x.shape[-1]):
         total += np.square(x[..., j].astype(np.float64))
@@ -22,14 +19,7 @@ def row_norms(x: np.ndarray) -> np.ndarray:
 
 
 def scale_rows(x: np.ndarray, how: str, public: float) -> np.ndarray:
-    """Return rows (..., d) in float64, scaled by the public constant as `Dataset.scaled` says.
-
-    An assertion checks the bound.
-
-    - `x`: (..., d). The rows.
-    - `how`: {"unit", "global", "raw"}
-    - `public`: > 0. The public constant B. "unit" does not use it.
-    """
+    """Return rows (..., d) in float64, scaled by the public constant B as `Dataset.scaled` says, and checked."""
     bound = public if how == "raw" else 1.0
     wide = x.astype(np.float64)
     with np.errstate(over="ignore"):
@@ -53,13 +43,10 @@ def scale_rows(x: np.ndarray, how: str, public: float) -> np.ndarray:
 
 
 def clip_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
-    """Return the rows ``x bound/max(norm, ||x||)`` in float32.
+    """Return the rows ``x bound/max(norm, ||x||)`` (..., d) in float32; norm and bound are public constants.
 
-    Rows are shortened by a further factor 1 + 2^-22, so that no row exceeds `bound`.
-
-    - `x`: (..., d). Finite numbers; their squares may overflow.
-    - `norm`, `bound`: > 0. Public constants. If both are inf, rows stay as they are. Otherwise bound is in [1e-18,
-      1e18], because float32 can hold the squares of numbers in this range.
+    Rows are shortened by a further factor 1 + 2^-22, so that no row exceeds `bound`. If both are inf, rows stay as
+    they are. Otherwise bound is in [1e-18, 1e18], because float32 can hold the squares of numbers in this range.
     """
     if not (norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)):
         raise ValueError(

@@ -1,7 +1,6 @@
-"""`schema.yaml`: what the owner of a table states in public about its columns.
+"""`schema.yaml`: what the owner of a table states in public about its columns, without looking at the rows.
 
-A schema gives, for every column, what is known
-without looking at the rows::
+An example::
 
     target: diagnosis
     classes: [benign, malignant]       # or range: {low: 0, high: 350}, of a target that is a number
@@ -58,11 +57,8 @@ RANGE, MOMENTS, VALUES = {"low", "high"}, {"mean", "sd"}, {"values"}  # what the
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema in which no entry is open.
+    """A schema in which no entry is open; blanks around its texts do not count.
 
-    Texts stand for what a file writes; blanks around them do not count.
-
-    - `target`: The column of the labels.
     - `columns`: Name -> entry, in the order of the features. The name pixel{1..64} stands for pixel1 to pixel64.
       {low, high} clips a number to [low, high] and maps it to [-1, 1]. {mean, sd} gives (number - mean)/sd. {values}
       gives an indicator, 0 or 1, of each value; any other value is an error. "drop" leaves the column out, as if it
@@ -154,18 +150,15 @@ class Schema:
 
     @property
     def form(self) -> Format:
-        """How the file is written."""
         return Format(*(getattr(self, word) for word in FORMAT))
 
     @property
     def marks(self) -> list[str]:
-        """The texts that stand for missing values."""
         marks: list[str] = self.missing["marks"]
         return marks
 
     @property
     def assumptions(self) -> list[str]:
-        """The assumptions that every result from this schema must repeat."""
         read = [text for name, text in FLAGS.items() if getattr(self, name)]
         return [*read, *[LEFT_OUT] * (self.unlabelled == "drop")]
 
@@ -175,7 +168,6 @@ class Schema:
         return {name: entry for name, entry in self.columns.items() if entry != "drop"}
 
     def given(self) -> dict[str, Any]:
-        """Return the schema as a mapping, in the form that `to_yaml` takes."""
         return {word: value for word, value in vars(self).items() if value is not None}
 
 
@@ -207,7 +199,6 @@ def _numbered(name: str) -> list[str]:
 
 
 def _entry(entry: Any, missing_as: MissingAs, what: str) -> Any:
-    """Return the checked entry of a column, with its `missing`."""
     if entry == "drop":
         return entry
     words = set(entry) - {"missing"} if isinstance(entry, Mapping) else set()
@@ -222,7 +213,6 @@ def _entry(entry: Any, missing_as: MissingAs, what: str) -> Any:
 
 
 def _missing_as(word: Any, what: str) -> MissingAs:
-    """Return what a missing value becomes."""
     for known in get_args(MissingAs):
         if word == known:
             return known
@@ -275,12 +265,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | None = None) -> str:
-    """Return the schema as the text of a commented file.
-
-    - `given`: A schema, for example from `Schema.given` or `template`.
-    - `source`: Name of the table, for the first comment.
-    - `reasons`: Column -> why it is dropped.
-    """
+    """Return the schema as a commented file: `source` is the table, `reasons` say why columns are dropped."""
     how = (
         "# Ranges and categories were READ OFF THE DATA, which no guarantee covers: replace them by public knowledge."
         if given["ranges_from_data"]
@@ -315,7 +300,6 @@ def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | 
 
 
 def _flow(value: Any) -> str:
-    """Return a value as YAML on one line."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{name}: {_flow(each)}" for name, each in value.items()) + "}"
     if isinstance(value, (list, tuple)):

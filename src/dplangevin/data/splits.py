@@ -11,23 +11,16 @@ from dplangevin.data.dataset import ARRAYS, Dataset
 
 
 def generator(seed: int, name: str) -> np.random.Generator:
-    """Return the random stream of a name: PCG64 seeded with SeedSequence([seed, crc32(name)]).
-
-    Streams of different names are independent.
-    """
+    """Return the random stream of a name: PCG64 seeded with SeedSequence([seed, crc32(name)])."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(name.encode())])))
 
 
 def split(
     n: int, repeats: int, train_share: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw random splits of n rows into n_train = floor(train_share * n) training rows and the other rows.
+    """Draw `repeats` splits of n rows into floor(train_share * n) training rows and the others: (repeats, rows) each.
 
     Each split sorts n uniform draws. So the first splits do not depend on the number of later splits.
-
-    - `repeats`: Number of splits.
-    - `train_share`: in (0, 1). Share of the rows to train on.
-    - returns: (repeats, n_train), ndarray (repeats, n - n_train): Indices of the training rows and of the other rows.
     """
     n_train = int(train_share * n)
     if not 0 < n_train < n:
@@ -37,12 +30,9 @@ def split(
 
 
 def cross_validation(n: int, folds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the folds of a cross-validation, with m = floor(n / folds) test rows each, in random order.
+    """Draw the folds of a cross-validation in random order: training rows (folds, n - m), test rows (folds, m).
 
-    Every row is a test row once, except the last n mod folds rows, which are training rows in every fold.
-
-    - `folds`: in [2, n]. Number of folds.
-    - returns: (folds, n - m), ndarray (folds, m): Indices of the training rows and of the test rows.
+    With m = floor(n / folds), every row is a test row once, except n mod folds rows that are always training rows.
     """
     if not 2 <= folds <= n:
         raise ValueError(f"folds = {folds} of {n} rows: need at least 2, and a row for each")
@@ -53,13 +43,9 @@ def cross_validation(n: int, folds: int, rng: np.random.Generator) -> tuple[np.n
 
 @dataclass(frozen=True)
 class Split:
-    """The training rows and the test rows of a table.
+    """The training rows and the test rows of a table: a random share, folds, or files of their own.
 
-    - `train_share`: in (0, 1) or None. Share of rows to train on, drawn at random. The others are test rows.
-    - `folds`: >= 2 or None. R, the number of folds of a cross-validation, see `cross_validation`.
-    - `test_file`: The files of the test rows. Then R = 1.
-    - `repeats`: R, the number of random splits by `train_share`.
-    - `seed`: Seed of the random stream (seed, "<name of the data set>/split").
+    The random stream is (seed, "<name of the data set>/split").
     """
 
     train_share: float | None = None
@@ -86,14 +72,10 @@ class Split:
 def subset(
     data: Dataset, train_rows: int | None, held_out: float | None, rng: np.random.Generator
 ) -> Dataset:
-    """Return a random subset of the training rows; with `held_out`, take the test rows from them, too.
+    """Return a random subset of the training rows; the share `held_out` of them replaces the test rows.
 
     If repeats have rows of their own, rows are drawn in each repeat. A smaller subset is contained in a
     larger one. The held-out rows do not depend on `train_rows`.
-
-    - `train_rows`: Number of training rows. None: all.
-    - `held_out`: in (0, 1) or None. Share of the training rows that replace the test rows. The original test rows are
-      then not used.
     """
     if train_rows is None and held_out is None:
         return data

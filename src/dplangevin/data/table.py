@@ -1,8 +1,8 @@
-"""A table of text: either its rows with their line numbers, or a one-line error.
+"""A table of text: either its rows with their line numbers, or a one-line error with file, line, column and value.
 
-The error names file, line, column and value. The standard library's `csv` splits the rows, because it counts
-lines and refuses a line that it cannot split. In contrast, pandas and polars silently fill a short row, drop
-the end of a long row, or take a first column for an index.
+The standard library's `csv` splits the rows, because it counts lines and refuses a line that it cannot split. In
+contrast, pandas and polars silently fill a short row, drop the end of a long row, or take a first column for an
+index.
 """
 
 import codecs
@@ -56,10 +56,7 @@ NO_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-
 class Format(NamedTuple):
     """How a file writes a table.
 
-    - `delimiter`: The character between values.
-    - `encoding`: The encoding of the bytes.
-    - `decimal`: {".", ","}. The decimal mark.
-    - `thousands`: The mark between groups of three digits; "" for none; " " stands for all kinds of blanks.
+    `thousands` is the mark between groups of three digits; "" for none; " " stands for all kinds of blanks.
     """
 
     delimiter: str = ","
@@ -68,7 +65,6 @@ class Format(NamedTuple):
     thousands: str = ""
 
     def check(self) -> "Format":
-        """Return the format, after a check of its domain."""
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum():
             raise ValueError(f"delimiter = {self.delimiter!r} must be one character, such as ; or a tab")
         if self.decimal not in (".", ","):
@@ -207,7 +203,6 @@ def check_text(path: Path, encoding: str) -> str:
 
 
 def _undecoded(path: Path, codec: str) -> str:
-    """Return the message for the first byte that is not valid."""
     from charset_normalizer import from_bytes
 
     content = path.read_bytes()
@@ -244,8 +239,7 @@ def _undecoded(path: Path, codec: str) -> str:
 def delimiter_of(path: Path, encoding: str = "utf-8") -> str:
     """Return the character that splits the first 50 lines into the most values.
 
-    A character that splits all these lines into equally many values takes precedence. The last line may
-    differ.
+    One that splits all of them, except perhaps the last, into equally many values goes before.
     """
     with open(raw_file(path), newline="", encoding=check_text(path, encoding)) as handle:
         lines = [line for line, _ in zip(handle, range(50), strict=False)]
@@ -300,7 +294,7 @@ class Table:
         form: Format = PLAIN,
         size: int | None = CHUNK,
     ) -> Iterator["Table"]:
-        """Read as `read` does, but yield `size` rows at a time, so that a large file is never held as text."""
+        """Read as `read` does, but yield `size` rows at a time."""
         path = raw_file(path)
         codec = check_text(path, form.encoding)
         rows: list[list[str]] = []
@@ -346,11 +340,9 @@ class Table:
         return Table(self.path, [*compress(self.lines, which)], columns, self.form)
 
     def at(self, row: int, column: str) -> str:
-        """Return file, line and column of a value."""
         return f"{self.path}, line {self.lines[row]}, column {shown(column)}"
 
     def numbers(self, column: str) -> np.ndarray:
-        """Return the values as numbers, (n,) float64; raise DataError for one that `form` cannot read."""
         texts = self.columns[column]
         if self.form.plain:
             try:
@@ -386,7 +378,7 @@ class Table:
         return out
 
     def zscore(self, column: str, mean: float, sd: float) -> np.ndarray:
-        """Return (value - mean) / sd, shape (n, 1)."""
+        """Return (value - mean) / sd, (n, 1)."""
         return ((self.numbers(column) - mean) / sd)[:, None]
 
     def code(self, column: str, codes: Mapping[str, float]) -> np.ndarray:
@@ -422,7 +414,6 @@ def _parsed(reader: Any, path: Path, skip: int) -> Iterator[tuple[int, list[str]
 
 
 def _header(cells: Sequence[str], where: str) -> list[str]:
-    """Return the names in a first row."""
     if (len(cells) == 1 and re.fullmatch(r"(?i)sep=.?", cells[0])) or [*map(str.lower, cells)] == [
         "sep=",
         "",
@@ -443,7 +434,6 @@ def _header(cells: Sequence[str], where: str) -> list[str]:
 
 
 def _wrong_width(where: str, cells: Sequence[str], names: Sequence[str], form: Format, first: bool) -> str:
-    """Return the message for a row whose number of values differs from the number of names."""
     text = f"{where}: {len(cells)} values, expected {len(names)}"
     if len(names) == 1 and len(cells) > 1:
         return f"{text}: is the first line a title? Remove it, so that the header is the first line"

@@ -41,8 +41,8 @@ def template(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return a schema of the table, and why each dropped column is dropped.
 
-    The schema has the names and kinds of the columns. Ranges and categories are open, or with `fill` read off
-    the rows. `categories` are columns of numbers that are codes.
+    Ranges and categories are open, or with `fill` read off the rows. `categories` are columns of numbers that are
+    codes.
     """
     path, columns = reading.path, dict(reading.columns)
     for name in (target, *categories, *drop):
@@ -111,10 +111,7 @@ def template(
 
 
 def classes_of(reading: Reading, outcome: Column, task: str | None) -> bool:
-    """Return whether a target has classes; otherwise it is a number.
-
-    Without a task, a target of texts, or of at most FEW different whole numbers, has classes.
-    """
+    """Return whether a target has classes: without a task, if it has texts, or at most FEW different whole numbers."""
     if task is not None:
         if task == "regression" and not outcome.numeric:
             text, line = outcome.numbers.first
@@ -165,7 +162,6 @@ def _useless(column: Column, categories: bool) -> str:
 
 
 def _limits(reading: Reading, column: Column) -> dict[str, float]:
-    """Return the smallest and the largest value; raise DataError, naming a value that is not a number."""
     if not column.numeric:
         if not column.present:
             raise DataError(
@@ -179,11 +175,7 @@ def _limits(reading: Reading, column: Column) -> dict[str, float]:
 
 
 def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the schema with open entries read off the rows, and why each dropped column is dropped.
-
-    Each open entry gets what it asks for (a range, values or classes), whatever the rows look like.
-    `ranges_from_data` of the result is True.
-    """
+    """Return the schema with open entries read off the rows, whatever these are, and why columns are dropped."""
     if not isinstance(columns := given.get("columns"), Mapping) or not columns:
         raise ValueError(
             f"columns = {columns!r} of the schema must be lines of name: what it has, such as age: {OPEN}"
@@ -253,10 +245,7 @@ def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
 
 
 def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> list[str]:
-    """Return sentences about the table, the columns that become features, and the columns that do not.
-
-    `dropped` has the reasons; for any other dropped column, the schema is named as the reason.
-    """
+    """Return sentences about the table, the columns that become features, and why (`dropped`) the others do not."""
     form, columns = reading.form, reading.columns
     where = f"{reading.rows:,} rows"
     if reading.lines != reading.rows + 1:

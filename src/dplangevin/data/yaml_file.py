@@ -15,10 +15,7 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class ConfigError(ValueError):
-    """`conf/`, an override or `params.yaml` cannot be used.
-
-    The message names the key, or the line, and the fix.
-    """
+    """`conf/`, an override or `params.yaml` cannot be used; the message names the key, or the line, and the fix."""
 
 
 class _TextLoader(yaml.BaseLoader):
@@ -36,10 +33,7 @@ class _TextLoader(yaml.BaseLoader):
 
 
 def read(path: str | Path) -> Any:
-    """Return the mapping in a file as an OmegaConf config.
-
-    PyYAML alone takes `1e-5` for a string.
-    """
+    """Return the mapping in a file as an OmegaConf config; PyYAML alone takes `1e-5` for a string."""
     return _mapping(path, _loaded(path, lambda text: OmegaConf.load(io.StringIO(text))))
 
 
@@ -61,7 +55,6 @@ def _mapping(path: str | Path, content: Any) -> Any:
 
 
 def _loaded(path: str | Path, load: Callable[[str], Any]) -> Any:
-    """Return what `load` makes of the text of a file."""
     text = _text(path)
     try:
         return load(text)
@@ -83,10 +76,7 @@ def _text(path: str | Path) -> str:
 
 
 def inexact(text: str) -> str:
-    """Return what is wrong with a number that overflows or underflows as a float.
-
-    Return "" for any other text.
-    """
+    """Return what is wrong with a number that overflows or underflows as a float; "" for any other text."""
     try:
         value = float(text)
     except ValueError:
@@ -99,12 +89,7 @@ def inexact(text: str) -> str:
 
 
 def error_message(error: Exception, path: str | Path | None = None, text: str = "") -> str:
-    """Return file, line and problem.
-
-    - `error`: The error of PyYAML or OmegaConf.
-    - `path`: The file. None: the path is taken from the error, if it is a `MarkedYAMLError` with a place.
-    - `text`: The content of the file. The line of a `ReaderError` is counted in it.
-    """
+    """Return file, line and problem of an error of PyYAML or OmegaConf; `text` is what the file contains."""
     if isinstance(error, yaml.reader.ReaderError):
         line = f", line {text.count(chr(10), 0, error.position) + 1}" if text else ""
         return f"{path or error.name}{line}: {error.reason}"

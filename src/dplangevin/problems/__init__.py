@@ -1,8 +1,4 @@
-"""Problems: private rows and the parameters that are learned from them, behind one interface.
-
-Linear models, networks and the last block of a network all implement `Problem`.  `Facts` holds what a method
-may know about a problem before a run.
-"""
+"""Problems: private rows and the parameters that are learned from them, behind the interface `Problem`."""
 
 from __future__ import annotations
 
@@ -33,22 +29,18 @@ class Descent(Protocol):
     ) -> None:
         """Move theta ``(S, E, d)`` by step sizes ``(E, 1)``; l2 shrinks it by the factors `shrink` ``(E, 1)``.
 
-        `noise` are standard deviations for `Batch.normals` and `random.grid_shift` of them, ``(E, 1)`` in float64.
-        The noise is added to the sum of gradients before theta is rounded.
+        `noise`: standard deviations for `Batch.normals` and `random.grid_shift` of them, ``(E, 1)`` in float64.  It is
+        added to the sum of gradients before theta is rounded.
         """
 
 
 class Facts(NamedTuple):
-    """The facts about a problem that a method may use when it plans.
-
-    They contain no row.  They contain a number that was read off the private rows only if `private` names it.
+    """The facts that a method may use when it plans: no row; what was read off the rows is in `private`.
 
     Attributes
     ----------
-    n : int
-        Number of records.
-    d : int
-        Number of parameters.
+    n, d : int
+        Number of records and of parameters.
     classes : int
         Number of classes of a prediction; 1 for regression.
     lipschitz : float
@@ -62,7 +54,7 @@ class Facts(NamedTuple):
     loss : Loss or None
         Loss of a linear model, with its constants; None for a network.
     private : mapping of str to str
-        Names of the facts that were read off the private rows.  The value is how a guarantee states this.
+        Names of the facts that were read off the private rows, and how a guarantee states this.
     tested : bool
         True if the public rows are the test rows; False if they are separate rows.
     row_quantile : float
@@ -84,13 +76,7 @@ class Facts(NamedTuple):
 
     @property
     def linear(self) -> Loss:
-        """The loss of a linear model.
-
-        Raises
-        ------
-        ValueError
-            For a network: perturbed fits and posterior sampling need a linear model.
-        """
+        """The loss of a linear model; ValueError for a network."""
         if self.loss is None:
             raise ValueError("this method needs a linear model with a convex loss, not a network")
         return self.loss
@@ -114,13 +100,7 @@ class Facts(NamedTuple):
         return tuple(self.private[name] for name in names if name in self.private)
 
     def bounded(self, method: str) -> float:
-        """Return `lipschitz`.
-
-        Raises
-        ------
-        ValueError
-            Where `lipschitz` is not finite; the message names `method` and the fix.
-        """
+        """Return `lipschitz`; raise ValueError where it is not finite."""
         if not self.lipschitz < math.inf:
             what = f"the {self.loss.name} loss on these rows has none" if self.loss else "a network has none"
             raise ValueError(
@@ -130,28 +110,16 @@ class Facts(NamedTuple):
         return self.lipschitz
 
     def on_ball(self, radius: float) -> tuple[float, float]:
-        """Return the largest loss of one row and the largest range of one row's loss on a ball.
-
-        Parameters
-        ----------
-        radius : float
-            The ball is ``||theta|| <= radius``.
-
-        Raises
-        ------
-        ValueError
-            Where the loss has no bound on a ball, and for a network.
-        """
+        """Return the largest loss of a row, and the largest range of one row's loss, where ``||theta|| <= radius``."""
         if self.linear.on_ball is None:
             raise ValueError(f"the {self.linear.name} loss has no bound on a ball: use the huber loss")
         return self.linear.on_ball(radius * self.row_bound)
 
 
 class Sums(NamedTuple):
-    """Sums over the records of a minibatch.
+    """Sums over a minibatch: clipped gradients ``(S, E, d)``, and losses ``(S, E)`` in nats or None.
 
-    - `gradient`: (S, E, d). Sum of the clipped gradients; float64 if there are many, see `engine.long_sums`.
-    - `loss`: (S, E) or None. Sum of the losses, in nats.
+    The gradient is float64 if there are many records, see `engine.long_sums`.
     """
 
     gradient: Tensor
@@ -161,9 +129,8 @@ class Sums(NamedTuple):
 class Problem(Protocol):
     """Private rows and the parameters that are learned from them.
 
-    Shapes: S seeds, E chains on the same rows, d parameters, m test rows, K classes.
-
-    - `y_test`: (1 or S, m). Classes 0, ..., K - 1 of the test rows; for regression (K = 1) their targets.
+    Shapes: S seeds, E chains on the same rows, d parameters, m test rows, K classes.  `y_test` is ``(1 or S, m)``:
+    classes 0, ..., K - 1 of the test rows; for regression (K = 1) their targets.
     """
 
     @property
@@ -188,34 +155,24 @@ class Problem(Protocol):
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
         """Return ``sum_i mask_i min(1, clip_e/||g_i||) g_i`` for the gradients g_i of the records' losses.
 
-        - `theta`: (S, E, d). Parameters at which the gradients are taken.
-        - `rows`: (S, B). Indices of the records of the minibatch.
-        - `mask`: (S, E, B) or None. False for rows that take no part; None where all take part.
-        - `clip`: (E,) or None. Bounds on the norm of a record's gradient, in (0, inf]; None means inf.
+        Shapes: theta ``(S, E, d)``, indices of rows ``(S, B)``, mask ``(S, E, B)`` or None for all rows, clip ``(E,)``
+        in (0, inf] or None for inf.
         """
         ...
 
     def predict(self, theta: Tensor) -> Tensor:
-        """Return the predictions for the test rows, ``(S, E, m, K)`` on the CPU, at theta ``(S, E, d)``.
-
-        They are the probabilities of the classes; for regression they are the predicted targets, with K = 1.
-        """
+        """Return predictions for the test rows, ``(S, E, m, K)`` on the CPU: probabilities, or targets with K = 1."""
         ...
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        """Return a faster step that the problem implements itself, or None.
-
-        The step is for chains without momentum.  In `chains`, those that draw Poisson samples come last.
-        """
+        """Return a faster step for chains without momentum, or None; chains that draw Poisson samples come last."""
         ...
 
     def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
-        """Return the kernel, or a wrapper of it that also takes steps of the problem's own.
+        """Return the kernel, or a wrapper of it that also takes steps of the problem's own, such as a generator's.
 
-        An example of such steps is the training of a generator.  Then theta may have coordinates after the d
-        of `Facts`.  Neither noise nor `clipped_sum` reaches these coordinates.  Their values are
-        post-processing, like everything that a kernel computes.  The state of the kernel or wrapper is part
-        of a checkpoint.
+        Then theta may have coordinates after the d of `Facts`.  Neither noise nor `clipped_sum` reaches them: their
+        values are post-processing.  The wrapper's state is part of a checkpoint.
         """
         ...
 

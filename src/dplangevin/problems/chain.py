@@ -18,12 +18,11 @@ class Chain(NamedTuple):
 
     - `step`: (T,), step sizes eta_t.
     - `noise_std`: (T,), standard deviation of the noise on the sum of clipped gradients.
-    - `sampling`: how minibatches are drawn.
     - `clip`: > 0, bound on the norm of one record's gradient; inf for none.
     - `l2`: weight of ``l2/2 ||theta||^2``, which is added to the mean loss.
     - `momentum`: in [0, 1).
-    - `radius`: float, of the ball that theta is projected onto; inf for no projection.
-    - `start_std`: float; noise N(0, start_std^2 I) is added to the start, and the result is projected.
+    - `radius`: of the ball that theta is projected onto; inf for no projection.
+    - `start_std`: noise N(0, start_std^2 I) is added to the start, and the result is projected.
     - `keep`: steps (1-based) after which theta is kept; if empty, only the last step.
     - `mean_clip`: > 0, bound on the norm of the minibatch's mean gradient ``sum_i g_i/tau`` before the noise; inf for
       none. With it, one record moves the sum by at most 2 tau mean_clip.
@@ -46,26 +45,18 @@ class Chain(NamedTuple):
 
 
 class Observer(Protocol):
-    """A callback that sees every step and changes nothing.
-
-    Its `state` (tensors, numbers, lists) is part of a checkpoint.
-    """
+    """A callback that sees every step and changes nothing; its `state` is part of a checkpoint."""
 
     state: dict[str, Any]
 
     def __call__(self, step: int, theta: Tensor, rows: Tensor, sums: Sums) -> None:
-        """Look at the chains after a step.
+        """Look at the chains after the 1-based `step`, with the sums before `Chain.mean_clip` and noise.
 
-        - `step`: 1-based.
-        - `theta`: (S, E, d), after the step.
-        - `rows`: (S, E), the number of rows in each minibatch.
-        - `sums`: Sums, of the minibatches, before `Chain.mean_clip` and noise.
+        Shapes: theta ``(S, E, d)`` after the step, numbers of rows of the minibatches ``(S, E)``.
         """
         ...
 
-    def shown(self) -> str:
-        """Return a text for the progress bar."""
-        ...
+    def shown(self) -> str: ...
 
 
 class Kernel(Protocol):
@@ -76,11 +67,8 @@ class Kernel(Protocol):
         ...
 
     def step(self, state: Any, noisy: Tensor, t: int, batch: Batch) -> State:
-        """Return the state after step t.
+        """Return the state after step t = 0, 1, ..., from the state before it and the noisy sum G_t ``(S, E, d)``.
 
-        - `state`: the state before the step; theta (S, E, d) is first.
-        - `noisy`: (S, E, d), the noisy sum G_t of the minibatch.
-        - `t`: number of the step: 0, 1, ...
-        - `batch`: the rows and the normals of the step.
+        Theta is the first entry of a state.
         """
         ...

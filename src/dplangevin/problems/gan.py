@@ -53,12 +53,7 @@ BETAS, TINY = (0.5, 0.999), 1e-8
 
 @dataclass(frozen=True)
 class Adversary:
-    """The generator and how it learns.
-
-    - `generator`: Template of the generator.
-    - `step`: Step size of Adam, > 0.
-    - `batch`: Number of images that are generated for one step, > 0.
-    """
+    """The generator's template, the step size of its Adam, and how many images a step generates."""
 
     generator: Generator
     step: float
@@ -76,15 +71,14 @@ class GanProblem(DefaultSteps):
     concern only the first d; the rest is post-processing of these.
 
     - `network`: The discriminator, with K + 1 logits.
-    - `adversary`: The generator and how it learns; None leaves supervised learning.
+    - `adversary`: None leaves supervised learning.
     - `x`: (N, C, H, W) of uint8. Training images.
     - `rows`: (S, n). Indices of the training images that are the records, for each seed.
     - `y`: (S, n). Labels 0, ..., K - 1 of the records; K + 1 for a record without a label.
     - `public`, `y_public`: (S, L) or None. Indices and labels of images that every step sees without noise.  Their
-      mean loss is added to the mean over records.  None where there are none.
+      mean loss is added to the mean over records.
     - `weight`: The weight w >= 0 of the loss of a labelled record.
-    - `every_label`: (N,) or None. Labels of all training images.  This problem learns nothing from them; only the
-      digit classifier does.
+    - `every_label`: (N,) or None. Labels of all training images, for the digit classifier only.
     """
 
     network: Network
@@ -117,13 +111,10 @@ class GanProblem(DefaultSteps):
         batch: int = 32,
         weight: float = 1.0,
     ) -> GanProblem:
-        """Return the problem for an image set.
+        """Return the problem for an image set; each seed draws `labelled` images of each class that have a label.
 
-        - `labels`: {"private", "public", "alone"}. "private": labelled images are records like the others.  "public":
-          they are no records, but every step sees them.  "alone": they are the only records and there is no
-          generator, which is supervised learning.
-        - `seed`: Seed of the random streams that choose the labelled images.
-        - `labelled`: Number of images of each class that have a label, > 0.  Each of the `seeds` has its own draw.
+        `labels`: with "private", labelled images are records like the others.  With "public", they are no records, but
+        every step sees them.  With "alone", they are the only records and there is no generator.
         """
         known = get_args(Labels)
         require(labels in known, f"labels must be one of {', '.join(known)}, not {labels!r}")
@@ -150,7 +141,6 @@ class GanProblem(DefaultSteps):
         return cls(network, adversary, x, rest, unknown, **own, public=chosen, y_public=y[chosen])
 
     def to(self, device: torch.device) -> GanProblem:
-        """Return the problem with its records and the templates' constants on another device."""
         names = ("x", "rows", "y", "public", "y_public", "every_label")
         own = {name: getattr(self, name) for name in names}
         adversary = self.adversary
@@ -161,7 +151,6 @@ class GanProblem(DefaultSteps):
 
     @property
     def classes(self) -> int:
-        """The number K of classes, without the class "generated"."""
         return self.network.classes - 1
 
     @property
@@ -170,7 +159,6 @@ class GanProblem(DefaultSteps):
 
     @property
     def loss(self) -> Loss:
-        """The loss of a record."""
         return Loss(self.classes, self.weight)
 
     @property
@@ -178,14 +166,12 @@ class GanProblem(DefaultSteps):
         return self.x.device
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
-        """Draw the parameters of discriminator and generator, see `problems.networks.initial`."""
         theta = self.network.init(rng, seeds)
         if self.adversary is None:
             return theta
         return torch.cat([theta, self.adversary.generator.init(rng, seeds)], 1)
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
-        """Return the sum over records, in the discriminator's parameters; see `Problem.clipped_sum`."""
         at = self.rows.gather(1, rows)
         x, y = as_inputs(self.x[at]), self.y.gather(1, rows)
         seeds, chains = theta.shape[:2]
@@ -208,10 +194,7 @@ class GanProblem(DefaultSteps):
     def public_mean(self, theta: Tensor, x: Tensor, y: Tensor, clips: Sequence[float]) -> Tensor:
         """Return the mean clipped gradient of images that are not records, ``(S, E, d)``.
 
-        - `theta`: (S, E, at least d). Only the first d coordinates are used.
-        - `x`: (S or S E, B, C, H, W). Images in [-1, 1].
-        - `y`: (S, B). Targets of `Loss`.
-        - `clips`: sequence of E floats. Bound on the norm of each image's gradient, for each chain.
+        Shapes: theta (S, E, at least d), x (S or S E, B, C, H, W) in [-1, 1], targets y of `Loss` (S, B), clips (E,).
         """
         mask = torch.ones_like(y, dtype=torch.bool)
         x = x.unflatten(0, (len(theta), -1)).expand(-1, len(clips), *[-1] * 4)
@@ -220,7 +203,7 @@ class GanProblem(DefaultSteps):
         return torch.stack(each, 1) / y.shape[1]
 
     def predict(self, theta: Tensor) -> Tensor:
-        """Return ``p(y | x, R)`` for the test rows, ``(S, E, m, K)`` on the CPU."""
+        """Return ``p(y | x, R)`` for the test rows, ``(S, E, m, K)``."""
         found = []
         for each in theta[..., : self.network.d].unbind(1):
             parts = (as_inputs(rows.to(theta.device))[None] for rows in self.x_test.split(AT_ONCE))
@@ -229,16 +212,11 @@ class GanProblem(DefaultSteps):
         return torch.stack(found, 1)
 
     def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
-        """Return `Against` around the kernel; without a generator, return the kernel itself."""
         return kernel if self.adversary is None else Against(self, self.adversary, kernel, chains)
 
     @torch.no_grad()
     def generated(self, theta: Tensor, z: Tensor) -> Tensor:
-        """Return generated images g(z) in [-1, 1], ``(S, E, B, C, H, W)``.
-
-        - `theta`: (S, E, d + parameters of the generator). Parameters of discriminator and generator.
-        - `z`: (B, latent). Latent variables.
-        """
+        """Return images g(z) in [-1, 1], ``(S, E, B, C, H, W)``, for z ``(B, latent)``."""
         if self.adversary is None:
             raise ValueError("supervised learning has no generator")
         flat = theta[..., self.network.d :].flatten(0, 1)
@@ -248,16 +226,13 @@ class GanProblem(DefaultSteps):
 
 @dataclass(frozen=True)
 class Loss:
-    r"""The losses of this module for logits z ``(n, K + 1)``, and their gradients; see `engine.passes.Loss`.
+    """The losses of this module for logits z ``(n, K + 1)``, and their gradients; see `engine.passes.Loss`.
 
     The target of an image selects its loss::
 
         0, ..., K - 1, a label:             weight (log sum_(k <= K) e^(z_k) - z_y)
         K, a generated image:               log sum_k e^(z_k) - z_(K+1)
         K + 1, an image without a label:    log sum_k e^(z_k) - log sum_(k <= K) e^(z_k)
-
-    - `classes`: K.
-    - `weight`: Weight >= 0 of the loss of a labelled image.
     """
 
     classes: int
@@ -281,10 +256,9 @@ class Loss:
 class Against:
     """A kernel that alternates steps of the discriminator's kernel with steps of the generator.
 
-    The discriminator's kernel sees only theta's first d coordinates.  It receives the noisy sum of the
-    records' clipped gradients.  To this is added tau times the mean clipped gradient of the generated images,
-    and tau times that of the public labelled images.  Then the generator takes a step of Adam with the same
-    images, at the discriminator's new parameters.
+    The discriminator's kernel sees only theta's first d coordinates, and the noisy sum of the records' clipped
+    gradients.  To this is added tau times the mean clipped gradient of the generated images, and tau times that of the
+    public labelled images.  Then the generator takes a step of Adam with the same images.
 
     The state is theta, the seed of the latent variables, Adam's two means
     ``(S, E, parameters of the generator)``, and the rest of the discriminator kernel's state.  Chains of one
@@ -349,7 +323,6 @@ class Against:
 
 
 def _labelled(y: Tensor, classes: int, each: int, seed: int, s: int) -> Tensor:
-    """Return the indices of `each` labelled images of every class, ``(classes * each,)``."""
     order = torch.randperm(len(y), generator=random.generator(seed, f"labelled images of {s}"))
     found = [order[y[order] == k][:each] for k in range(classes)]
     few = min(map(len, found))

@@ -7,9 +7,8 @@ For a loss ``phi(m, y)`` that is convex in the margins m, the objective is::
 For a loss of one margin theta is a vector and ``theta x = <x, theta>``.  For a loss of K margins theta is a
 matrix ``(K, features)``, stored as a vector, class after class.
 
-Every method works on tensors theta of shape ``(S, E, d)``, for S seeds and E budgets.  Each entry ``[s, e]``
-is one chain or one solve.  Rows have shape ``(1, n, features)`` if all seeds share one data set, and
-``(S, n, features)`` otherwise.  S' in a shape stands for 1 or S.
+Shapes: theta ``(S, E, d)`` for S seeds and E budgets, each one chain or one solve.  Rows ``(1, n, features)`` if all
+seeds share one data set, else ``(S, n, features)``.  S' stands for 1 or S.
 """
 
 from __future__ import annotations
@@ -46,11 +45,10 @@ SLACK = 1e-6  # relative tolerance: rounding may take a norm above its bound
 
 
 class Rows(NamedTuple):
-    r"""The rule that turns a user's rows into the rows of a problem.
+    """The rule that turns a user's rows into the rows of a problem.
 
     - `bound`: The public bound B > 0 on the norm of a row.
-    - `bias`: Add a constant feature within the bound: ``x -> (x, B)/sqrt(2)``.  Its norm is at most B where that of x
-      is.
+    - `bias`: Add a constant feature within the bound: ``x -> (x, B)/sqrt(2)``.
     - `cut`: Replace longer rows by ``x B/||x||``.  Otherwise longer rows are an error.
     """
 
@@ -61,10 +59,7 @@ class Rows(NamedTuple):
     def of(self, x: Any, features: int | None = None, strict: bool = True, name: str = "X") -> Tensor:
         """Return the rows as the problem uses them, ``(1, n, features)`` float32.
 
-        - `x`: data frame or nested lists (n, features). Finite numbers.
-        - `features`: Number of features that the rows must have, without the bias.
-        - `strict`: Longer rows that are not cut are an error; False leaves them as they are.
-        - `name`: Name of the argument, for error messages.
+        `features` excludes the bias.  Without `strict`, longer rows that are not cut stay as they are.
         """
         rows = _floats(x, name)
         require(
@@ -103,11 +98,7 @@ class Rows(NamedTuple):
 
 
 class Space:
-    """Memory that steps reuse.
-
-    ``space(name, *shape)`` returns the memory that the last call with this name returned, and grows it as
-    needed.  The tensor `like` sets the type and the device.
-    """
+    """Memory that steps reuse: ``space(name, *shape)`` returns that of the last call with this name, or more."""
 
     def __init__(self, like: Tensor) -> None:
         self.like, self.buffers = like, dict[str, Tensor]()
@@ -121,10 +112,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Glm(DefaultSteps):
-    """A generalised linear model with rows ``||x_i||_2 <= row_bound``.
-
-    The parameter theta has length ``d = classes * features``, where `classes` is the number of margins of a
-    row.
+    """A generalised linear model with rows ``||x_i||_2 <= row_bound``; theta has length ``d = classes * features``.
 
     The gradient of one row's loss is ``phi' x^T``; its norm is at most `lipschitz`.  The Hessian is the
     Kronecker product of ``phi''`` and ``x x^T``; its norm is at most `smoothness` (Chaudhuri, Monteleoni and
@@ -137,8 +125,6 @@ class Glm(DefaultSteps):
         Private rows.
     y : Tensor (1 or S, n)
         Labels in the form that the loss takes.
-    loss : Loss
-        phi and its constants.
     row_bound : float
         Public bound on the norm of a row.
     row_quantile : float
@@ -155,8 +141,7 @@ class Glm(DefaultSteps):
     notes : tuple of str
         How the rows were prepared, in the words of a result.
     target : (float, float) or None
-        For regression, the public numbers low and high for which the labels -1 and 1 stand.  Predictions are
-        in the same units.
+        For regression, the public numbers for which the labels -1 and 1 stand.  Predictions have the same units.
     names : tuple
         Names of the classes, in order; empty where they have none.
     converter : Rows or None
@@ -207,18 +192,17 @@ class Glm(DefaultSteps):
             "logistic" has two classes, "softmax" two or more.  For "huber" y holds numbers.  None: "logistic"
             for two classes, "softmax" for more.
         classes : sequence, optional
-            All possible classes: public, two or more distinct labels of any type, in order.  None: the labels
-            in y, sorted.  The guarantee then says that the classes were read off the data.
+            All possible classes: public, distinct labels of any type, in order.  None: the labels in y, sorted.  The
+            guarantee then says that the classes were read off the data.
         label_bound : float, optional
             Public Y > 0 with ``|y| <= Y``.  "huber" needs it; other losses do not accept it.  Priors and step
             sizes are made for numbers of about 1, so scale y by a public constant.
         threshold : float, optional
             Size at which "huber" clips residuals; None for Y.
         public : array, tensor, data frame or lists (m, features), optional
-            Rows that need no privacy.  Only PATE uses them, for its queries.  If X and public are data
-            frames, they must have the same columns in the same order.
+            Rows that need no privacy, with the columns of X.  Only PATE uses them, for its queries.
         bias : bool
-            Add a constant feature within the bound: ``x -> (x, B)/sqrt(2)``, see `Rows`.
+            Add a constant feature within the bound: ``x -> (x, B)/sqrt(2)``.
         clip_rows : bool
             Cut a longer row of X to the bound; otherwise it is an error.  The cut looks at each row
             separately and costs no privacy.
@@ -292,10 +276,9 @@ class Glm(DefaultSteps):
         )
 
     def with_test_rows(self, X: Any) -> Glm:
-        """Return the same problem with the rows X ``(m, features)`` to predict.
+        """Return the same problem with the rows X ``(m, features)`` to predict, cut if the private rows are.
 
-        Longer rows are cut if the private rows are.  Margins are float64.  So the other rows of X
-        change a prediction by at most 1e-12.
+        Margins are float64, so the other rows of X change a prediction by at most 1e-12.
         """
         require(
             self.converter is not None,
@@ -311,22 +294,22 @@ class Glm(DefaultSteps):
 
     @classmethod
     def from_dataset(cls, dataset: Dataset, seeds: int, loss: str | Loss | None = "logistic") -> Glm:
-        """Return the problem for the training and test rows of a scaled data set, in float32.
+        """Return the problem for a scaled data set, in float32: one repeat that all S seeds share, or S repeats.
 
         Parameters
         ----------
         dataset : Dataset
-            One repeat, which all seeds share, or as many repeats as seeds.
+            Its labels must fit the loss, and its rows its bound.
         seeds : int
             S.
         loss : Loss, str or None
-            The loss or its name. None: logistic for two classes, softmax for more.
+            None: logistic for two classes, softmax for more.
 
         Raises
         ------
         ValueError
-            For another number of repeats, rows longer than the data set's bound, numbers that float32 does
-            not hold, and a loss for classes where labels are numbers.
+            For another number of repeats, rows longer than the bound, numbers that float32 does not hold, and labels
+            that do not fit the loss.
         """
         loss = classifier(dataset.classes) if loss is None else named(loss)
         if len(dataset.x_train) not in (1, seeds):
@@ -365,21 +348,12 @@ class Glm(DefaultSteps):
         smoothness: Literal["private", "public"],
         bias: bool = False,
     ) -> Glm:
-        """Return softmax regression on features that all seeds share.
+        """Return softmax regression on features that all seeds share, cut by `Dataset.clipped`.
 
-        Parameters
-        ----------
-        row_norm, row_bound
-            See `Dataset.clipped`.
-        smoothness : {"private", "public"}
-            How the smoothness of the mean loss, ``lambda_max(X^T X/n)/2``, is obtained.  "private": computed
-            from the rows.  "public": its bound ``row_bound^2/2``.
-        bias : bool
-            Add a feature 1 to rows that are not cut.
+        `smoothness` is that of the mean loss, ``lambda_max(X^T X/n)/2``: "private" computes it from the rows, "public"
+        takes its bound ``row_bound^2/2``.  The bias is a feature 1 of rows that are not cut.
 
-        References
-        ----------
-        ryffel2022, Lemma of section 5.1, after Boehning 1992: the smoothness.
+        Source: ryffel2022, Lemma of section 5.1, after Boehning 1992: the smoothness.
         """
         if smoothness not in ("private", "public"):
             raise ValueError(f"smoothness = {smoothness!r} must be private or public")
@@ -423,7 +397,6 @@ class Glm(DefaultSteps):
 
     @property
     def shared(self) -> bool:
-        """True if all seeds have the same data set."""
         return self.x.shape[0] == 1
 
     @property
@@ -455,7 +428,6 @@ class Glm(DefaultSteps):
         return self.x.device
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
-        """Return 0; nothing is drawn."""
         return torch.zeros(seeds, self.d, device=self.device)
 
     def to(self, where: torch.dtype | torch.device) -> Glm:
@@ -486,20 +458,12 @@ class Glm(DefaultSteps):
         weight: Tensor | None = None,
         lengths: Tensor | None = None,
     ) -> Sums:
-        """Return the sum in closed form; see `Problem.clipped_sum`.
+        """Return the sum in closed form, because the norm of a record's gradient is ``||phi'|| ||x||``.
 
-        The norm of a record's gradient is ``||phi'|| ||x||``.  A sum over more than `engine.long_sums.LONG`
-        rows is float64.
+        A sum over more than `engine.long_sums.LONG` rows is float64.
 
-        Parameters
-        ----------
-        theta, rows, mask, clip
-            See `Problem.clipped_sum`.
-        weight : Tensor (S, E, d) or None
-            Weights >= 0 of the squared coordinates of the gradient in its norm, for losses of one margin.
-            None means weights of 1.
-        lengths : Tensor (S, E, B) or None
-            Numbers that replace ``||x||``.
+        - `weight`: (S, E, d) >= 0, of the squared coordinates of the gradient in its norm, for losses of one margin.
+        - `lengths`: (S, E, B), numbers that replace ``||x||``.
         """
         slope, x = self._slope(theta, rows)  # (S, E, B) or (S, E, K, B)
         if self.device.type != "cpu" or diverged(theta):  # see `descent`
@@ -522,10 +486,9 @@ class Glm(DefaultSteps):
         return Sums(total.reshape(theta.shape))
 
     def predict(self, theta: Tensor) -> Tensor:
-        """Return the predictions; see `Problem`.
+        """Return the predictions; for a single margin m, sigmoid(m) is the probability of +1, the second class.
 
-        For a single margin m the classes are -1 and +1, and sigmoid(m) is the probability of +1.  With a
-        `target` the predictions are the margins, clipped to [-1, 1], in the units of the target.
+        With a `target` they are the margins, clipped to [-1, 1], in the units of the target.
         """
         if self.target is not None:
             return in_units(self.predict_margins(theta).double().clamp(-1, 1), self.target)
@@ -537,17 +500,11 @@ class Glm(DefaultSteps):
         return torch.cat(probabilities, 1)
 
     def predict_margins(self, theta: Tensor) -> Tensor:
-        """Return the margins of the test rows on the CPU, ``(S, E, m, K)``, with K = 1 for a single margin.
-
-        For a regression the margins are the predictions.
-        """
+        """Return the margins of the test rows on the CPU, ``(S, E, m, K)``; for a regression, the predictions."""
         return torch.cat([margins.mT.cpu() for margins in self._test_margins(theta)], 1)
 
     def _test_margins(self, theta: Tensor) -> Iterator[Tensor]:
-        """Yield the margins of the test rows, ``(S, part of E, K, m)``.
-
-        Each product takes as many budgets at once as `TESTED` allows, to save memory.
-        """
+        """Yield the margins of the test rows, ``(S, part of E, K, m)``: as many budgets at once as `TESTED` allows."""
         if self.x_test is None:
             raise ValueError("there are no test rows to predict: give the problem x_test")
         at_once = max(1, TESTED // (len(theta) * self.classes * self.x_test.shape[1]))
@@ -557,11 +514,11 @@ class Glm(DefaultSteps):
             yield margins.view(*part.shape[:2], self.classes, -1)
 
     def descent(self, chains: Sequence[Chain]) -> Descent | None:
-        """Return ``theta <- keep theta - eta/tau (sum_B min(1, clip/||g_i||) g_i + noise)``.
+        """Return ``theta <- keep theta - eta/tau (sum_B min(1, clip/||g_i||) g_i + noise)``: one gather, two products.
 
-        A step takes one gather and two products.  In `chains`, those whose minibatches differ in size come last.
-        None where each step takes all rows, because `clipped_sum` then needs no gather, and where a minibatch has
-        more than `engine.long_sums.LONG` rows, because the sum of this step is float32.
+        Chains whose minibatches differ in size come last.  None where each step takes all rows, because `clipped_sum`
+        then needs no gather, and where a minibatch has more than `engine.long_sums.LONG` rows, because this sum is
+        float32.
 
         If the loss has ``phi'(m, y) = -y u(-y m)``, as the logistic loss has, the gathered rows are
         ``z = -y x``.  Then ``g = u(<z, theta>) z``, and clipping bounds u by ``clip/||x||``.
@@ -623,24 +580,13 @@ class Glm(DefaultSteps):
             keep: Tensor,
             noise: tuple[Tensor, Tensor, Tensor] | None,
         ) -> None:
-            """Update theta in place, for some of the chains.
+            """Update theta ``(S, E, d)`` in place, for the chains `part`.
 
-            Parameters
-            ----------
-            theta : Tensor (S, E, d)
-                Parameters of these chains.
-            rows : Tensor (S, B, width)
-                The gathered rows, see `_gathered`.
-            sizes : Tensor (S, 1) or None
-                How many rows take part, from the first; None for all.
-            share : Tensor (E, 1)
-                Step sizes divided by the batch size, eta/tau.
-            part : slice
-                Which of the chains they are.
-            keep : Tensor (E, 1)
-                Factors by which l2 shrinks theta.
-            noise : (Tensor (S, 1, d), Tensor (E, 1), Tensor (E, 1)) or None
-                Normals, standard deviations and `random.grid_shift` of these.
+            - `rows`: (S, B, width), see `_gathered`.
+            - `sizes`: (S, 1), how many rows take part, from the first; None for all.
+            - `share`: (E, 1), eta/tau.
+            - `keep`: (E, 1), factors by which l2 shrinks theta.
+            - `noise`: normals (S, 1, d), standard deviations (E, 1) and `random.grid_shift` of these (E, 1).
             """
             x, label, norm = rows[..., :features], rows[:, None, :, -2], rows[:, None, :, -1]
             lost = not here or diverged(theta)
@@ -676,30 +622,23 @@ class Glm(DefaultSteps):
         return descend
 
     def _gathered(self, signed: bool) -> Tensor:
-        """Return the table from which a step gathers rows: x (or -y x if `signed`), label and length.
-
-        A row fills whole cache lines of 16 numbers.
-        """
+        """Return x (or -y x if `signed`), label and length of each row, in whole cache lines of 16 numbers."""
         rows, labels = self.x.flatten(0, 1), self.y.expand(len(self.x), -1).flatten()
         sides = torch.stack([labels, rows.norm(dim=-1)], -1)
         filling = rows.new_zeros(len(rows), -(self.features + 2) % 16)
         return torch.cat([rows * -labels[:, None] if signed else rows, filling, sides], -1)
 
     def example_grads(self, theta: Tensor, rows: Tensor) -> Tensor:
-        """Return the gradient of each row of a minibatch, ``(S, E, tau, d)``.
-
-        Shapes: theta ``(S, E, d)``, rows ``(S, tau)``.
-        """
+        """Return the gradient of each row, ``(S, E, tau, d)``, for theta ``(S, E, d)`` and rows ``(S, tau)``."""
         slope, x = self._slope(theta, rows)
         if self.classes == 1:
             return slope[..., None] * x[:, None]
         return (slope.mT[..., None] * x[:, None, :, None]).flatten(-2)
 
     def hessian(self, theta: Tensor) -> Tensor:
-        """Return the Hessian ``sum_i phi''(theta x_i) (x) x_i x_i^T``, ``(S, E, d, d)``.
+        """Return the Hessian ``sum_i phi''(theta x_i) (x) x_i x_i^T``, ``(S, E, d, d)``; (x) is the Kronecker product.
 
-        Here (x) is the Kronecker product.  The method computes one solve at a time, to save memory.  A row whose
-        curvature is nan, because theta has diverged, adds nothing.
+        A row whose curvature is nan, because theta has diverged, adds nothing.
         """
         flat = self._fold(theta)
         shape = self.classes, self.features
@@ -716,26 +655,23 @@ class Glm(DefaultSteps):
 
     @cached_property
     def gram(self) -> Tensor:
-        """The matrix ``G = sum_i x_i x_i^T``, ``(1 or S, features, features)``.
+        """The matrix ``G = sum_i x_i x_i^T``, ``(S', features, features)``.
 
-        The Kronecker product ``I (x) G``, times ``loss.smoothness``, bounds the Hessian of U.
+        ``loss.smoothness I (x) G``, with the Kronecker product (x), bounds the Hessian of U.
         """
         return self.x.mT @ self.x
 
     def _margins(self, theta: Tensor, x: Tensor) -> Tensor:
-        """Return the margins ``(S', C, n)`` or ``(S', C, K, n)``.
-
-        Shapes: theta ``(S', C, d)``, x ``(S', n, features)``.
-        """
+        """Return the margins ``(S', C, n)`` or ``(S', C, K, n)``, for theta ``(S', C, d)``, x ``(S', n, features)``."""
         if self.classes == 1:
             return theta @ x.mT
         margins = theta.reshape(len(theta), -1, self.features) @ x.mT
         return margins.unflatten(1, (-1, self.classes))
 
     def _slope(self, theta: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return phi' of a minibatch, ``(S, E, tau)`` or ``(S, E, K, tau)``, and the rows.
+        """Return phi' of a minibatch, ``(S, E, tau)`` or ``(S, E, K, tau)``, and the rows ``(S, tau, features)``.
 
-        The rows have shape ``(S, tau, features)``, or that of x if they are all rows in their order.
+        The rows have the shape of x if they are all rows in their order.
         """
         if rows.shape[1] == self.n and bool((rows == torch.arange(self.n, device=self.device)).all()):
             margins = self._margins(self._fold(theta), self.x)
@@ -752,7 +688,6 @@ class Glm(DefaultSteps):
         return torch.cat([self.x, self.y[..., None]], -1).reshape(-1, self.features + 1)
 
     def _lengths(self, x: Tensor) -> Tensor:
-        """Return the norms of rows; those of all rows are computed once."""
         return self._all_lengths if x is self.x else x.norm(dim=-1)
 
     @cached_property
@@ -761,7 +696,6 @@ class Glm(DefaultSteps):
 
     @cached_property
     def _offsets(self) -> Tensor:
-        """Index in `_table` of each seed's first row."""
         return torch.arange(len(self.x), device=self.device)[:, None] * self.n
 
     def _fold(self, theta: Tensor) -> Tensor:
@@ -781,13 +715,7 @@ def in_units(y: Tensor, target: tuple[float, float]) -> Tensor:
 
 
 def linear_facts(loss: Loss, n: int, features: int, row_bound: float, public: int = 0) -> Facts:
-    """Return the facts of a linear model that are public, without its rows.
-
-    - `loss`: phi and its constants.
-    - `n`, `features`: Number of records, >= 0, and of features, >= 1.
-    - `row_bound`: Bound on the norm of a row, > 0.
-    - `public`: Number of public rows, >= 0.
-    """
+    """Return the public facts of a linear model, without its rows."""
     count(0, records=n, public=public)
     count(1, features=features)
     require(
@@ -808,14 +736,12 @@ def linear_facts(loss: Loss, n: int, features: int, row_bound: float, public: in
 
 
 def _flag(**named: Any) -> bool:
-    """Return the keyword's value, True or False."""
     ((name, value),) = named.items()
     require(isinstance(value, bool | np.bool_), f"{name} = {value!r} must be True or False: give one of them")
     return bool(value)
 
 
 def _floats(x: Any, name: str) -> np.ndarray:
-    """Return the numbers as a float64 array."""
     try:
         given = np.asarray(x)
         if (odd := _no_number(given)) is not None:
@@ -834,7 +760,7 @@ def _no_number(given: np.ndarray) -> Any:
 
 
 def _lengths(rows: np.ndarray) -> np.ndarray:
-    """Return the norms ``(n,)`` of rows; a norm is inf only if float64 does not hold it."""
+    """Return the norms ``(n,)``; a norm is inf only if float64 does not hold it."""
     with np.errstate(over="ignore"):
         norms = np.linalg.norm(rows, axis=1)
         large = np.isinf(norms)
@@ -843,7 +769,6 @@ def _lengths(rows: np.ndarray) -> np.ndarray:
 
 
 def _public_rows(public: Any, X: Any, converter: Rows) -> Tensor:
-    """Return the public rows ``(1, m, features)``; they must have the columns of X."""
     columns = [list(frame.columns) for frame in (public, X) if hasattr(frame, "columns")]
     if len(columns) == 2 and columns[0] != columns[1]:
         order = " in another order" if sorted(map(str, columns[0])) == sorted(map(str, columns[1])) else ""
@@ -863,7 +788,6 @@ def _one_type(labels: Any, name: str) -> None:
 
 
 def _classes(y: np.ndarray, classes: Sequence[Any] | None) -> tuple[Any, ...]:
-    """Return the names of the classes, in order."""
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(f"y[{int(np.isfinite(y).argmin())}] is nan or infinite: every row needs a label")
     if classes is not None:
@@ -890,7 +814,6 @@ def _classes(y: np.ndarray, classes: Sequence[Any] | None) -> tuple[Any, ...]:
 
 
 def _encoded(y: np.ndarray, names: tuple[Any, ...]) -> Tensor:
-    """Return the labels as 0, ..., K - 1, ``(n,)`` float32."""
     place = {name: k for k, name in enumerate(names)}
     labels = y.tolist()
     if unknown := [label for label in labels if label not in place]:
@@ -899,7 +822,6 @@ def _encoded(y: np.ndarray, names: tuple[Any, ...]) -> Tensor:
 
 
 def _numbers(y: np.ndarray) -> Tensor:
-    """Return the labels of a regression, ``(n,)`` float32."""
     try:
         if (odd := _no_number(y)) is not None:
             raise TypeError(odd)
@@ -921,7 +843,6 @@ def _times(slope: Tensor, x: Tensor) -> Tensor:
 
 
 def _rows_note(features: Dataset, norm: float | str | None) -> str:
-    """Return a sentence on where the bound on the rows of features comes from."""
     if norm is None:
         return "rows as they are"
     public, source = features.meta.get("public", {}), f"norm {norm}, chosen without accounting"

@@ -1,8 +1,7 @@
 """The last block of a public network, or a new head for it, as a problem (ryffel2022, Table 3).
 
 The inputs of the last block are computed once and stored.  The block is a chain of layers, in which a
-`Branch` remembers the tensor that a `Shortcut` or a `Projection` adds later.  So the engine's own forward and
-backward passes give the gradients of single examples, in a fraction of the time that torch.func takes.
+`Branch` remembers the tensor that a `Shortcut` or a `Projection` adds later.
 """
 
 from collections.abc import Mapping
@@ -45,17 +44,13 @@ def of_images(
     flip: bool = False,
     code: str = "",
 ) -> NetworkProblem:
-    """Return the problem of training a part of a public network on an image set.
+    """Return the problem of training a part of a public network; all seeds share the images and the start.
 
-    - `images`: Training and test images.
-    - `seeds`: Not used: all seeds share the images and the start.
-    - `part`: `LastBlock` or `Head`.
     - `backbone`: The network's entry in conf/backbone.
-    - `limit`: Number of training images, and of test images, to use; None for all.
+    - `limit`: Number of training images, and of test images; None for all.
     - `inputs`: The files "weights" and "data" (the images).  Their hashes are part of the name of the stored file.
-    - `folder`: Where the inputs of the last block are stored.
     - `padding`, `flip`: Arguments of `shifted`, which is applied once to each training image.
-    - `code`: Hash of the code that computes these inputs.  It is part of the name of the stored file.
+    - `code`: Hash of the code that computes the stored inputs, which is part of their file's name.
     """
     network, _ = load(dict(backbone), inputs["weights"].get())
     if not isinstance(network, ResNet):
@@ -79,10 +74,7 @@ def of_images(
 
 
 class Part(Protocol):
-    """The part of a network that is trained.
-
-    - `name`: "block" or "head".
-    """
+    """The part of a network that is trained; its `name` is "block" or "head"."""
 
     name: ClassVar[str]
 
@@ -147,7 +139,7 @@ class LastBlock:
 def fourth_stage(backbone: ResNet18, classes: int) -> Network:
     """Return the fourth stage of a ResNet-18 for images of 32x32, with matrices instead of convolutions.
 
-    At this image size 2x2 pixels enter the stage and one pixel leaves it, so each convolution is a matrix.
+    2x2 pixels enter the stage and one pixel leaves it, so each convolution is a matrix.
     """
     blocks: list[Any] = list(backbone.layer4)
     first, second = blocks
@@ -185,7 +177,6 @@ class Head:
 
 
 def _copied(conv: nn.Conv2d) -> nn.Conv2d:
-    """Return a separate convolution with the same weights."""
     with torch.device("meta"):  # otherwise PyTorch would draw values from its global generator
         layer = nn.Conv2d(conv.in_channels, conv.out_channels, 3, padding=1, bias=False)
     layer = layer.to_empty(device="cpu")
@@ -194,7 +185,6 @@ def _copied(conv: nn.Conv2d) -> nn.Conv2d:
 
 
 def _linear(matrix: Tensor) -> nn.Linear:
-    """Return a linear layer without bias that has this matrix as its weights."""
     with torch.device("meta"):
         layer = nn.Linear(matrix.shape[1], matrix.shape[0], bias=False)
     layer = layer.to_empty(device="cpu")
@@ -203,7 +193,6 @@ def _linear(matrix: Tensor) -> nn.Linear:
 
 
 def _zeros(inputs: int, outputs: int) -> nn.Linear:
-    """Return a linear layer whose weights and biases are 0."""
     with torch.device("meta"):
         layer = nn.Linear(inputs, outputs)
     layer = layer.to_empty(device="cpu")
@@ -221,14 +210,10 @@ def activations(
     padding: int = 0,
     flip: bool = False,
 ) -> Tensor:
-    """Return the outputs of `trunk` for n training images, then for m test images.
+    """Return the outputs of `trunk` for n training, then m test images, (n + m, C, H, W) float32, stored in `folder`.
 
-    The result is stored in `folder`, so that other runs and a resumed run can read it.  It takes 4 kB per
-    image for a ResNet-18 and 16 kB for a ResNet-20.  Stored results with another key are deleted.
-
-    - `key`: Hash of everything that determines the outputs.
-    - `padding`, `flip`: Arguments of `shifted`, which is applied once to each training image.
-    - returns: (n + m, C, H, W): Float32, on the CPU.
+    They take 4 kB per image for a ResNet-18 and 16 kB for a ResNet-20.  Stored results with another key, the hash of
+    everything that determines them, are deleted.
     """
     path = folder / f"trunk-{key}.npz"
     made_file(
@@ -245,7 +230,6 @@ def activations(
 def _computed(
     backbone: ResNet, images: Dataset, device: torch.device, padding: int, flip: bool
 ) -> np.ndarray:
-    """Return the array that `activations` stores."""
     backbone = backbone.to(device)
     arrays = images.arrays()
     pixels = [torch.as_tensor(x) for x in (arrays.x_train, arrays.x_test)]
@@ -267,9 +251,9 @@ def _computed(
 
 
 class Affine(nn.Module):
-    """The map ``y_c = scale_c x_c + shift_c`` in channel c, for x ``(B, C, H, W)`` or, if `flat`, ``(B, C)``.
+    """The map ``y_c = scale_c x_c + shift_c`` in channel c; x is ``(B, C, H, W)`` or, if `flat`, ``(B, C)``.
 
-    Scale and shift are constants: they are buffers, which no learner trains.
+    Scale and shift are buffers, which no learner trains.
     """
 
     scale: Tensor
@@ -286,10 +270,7 @@ class Affine(nn.Module):
 
 
 def frozen(norm: nn.BatchNorm2d, flat: bool = False) -> Affine:
-    """Return the map that a batch normalisation computes in evaluation mode.
-
-    It is ``weight (x - mean)/sqrt(var + eps) + bias``.
-    """
+    """Return a batch normalisation in evaluation mode, ``weight (x - mean)/sqrt(var + eps) + bias``."""
     mean, var, weight, bias = norm.running_mean, norm.running_var, norm.weight, norm.bias
     if mean is None or var is None or weight is None or bias is None:
         raise ValueError(f"{norm} cannot be frozen: it needs running statistics, weight and bias")
@@ -298,11 +279,7 @@ def frozen(norm: nn.BatchNorm2d, flat: bool = False) -> Affine:
 
 
 class Branch(nn.Module):
-    """The identity ``y = x``, which remembers x for the `Shortcut` or `Projection` that belongs to it.
-
-    - `x`: The input, from the forward pass until the shortcut has used it.
-    - `passed`: In a backward pass of the engine, the gradient that comes through the shortcut.
-    """
+    """The identity, which remembers x until its `Shortcut` has used it, and then the shortcut's gradient, `passed`."""
 
     x: Tensor | None = None
     passed: Tensor | None = None
@@ -364,10 +341,7 @@ class FrozenAffine(ParameterFree):
 
 
 class Start(ParameterFree):
-    """The engine's layer for `Branch`, in which the gradients of both paths are added.
-
-    A backward pass that ends at the first layer with parameters does not reach a branch before that layer.
-    """
+    """The engine's layer for `Branch`, in which the gradients of both paths are added."""
 
     layer: Branch
 

@@ -19,7 +19,6 @@ class Loss(NamedTuple):
     With one margin per row (classes = 1) m has shape ``(..., n)``; with K margins it has ``(..., K, n)``.  y
     has shape ``(..., n)``.  A loss can be pickled.
 
-    - `name`: Name of the loss.
     - `value`, `slope`, `curvature`: From m and y to phi ``(..., n)``, to its gradient in m, and to its Hessian in m.
       The gradient has m's shape; its computation may overwrite m.  The Hessian has shape ``(..., n)`` or ``(..., K,
       K, n)``.
@@ -57,7 +56,6 @@ class Loss(NamedTuple):
 
     @property
     def classifies(self) -> bool:
-        """True if labels are classes, False if they are real numbers."""
         return self.classes > 1 or self.one_sided
 
     @property
@@ -124,20 +122,15 @@ SQUARED = Loss(
 
 
 def huber(threshold: float, label_bound: float) -> Loss:
-    r"""Return the loss of linear regression with clipped residuals, ``phi' = clip(m - y, -h, h)``.
+    """Return the loss of linear regression with clipped residuals, ``phi' = clip(m - y, -h, h)`` (Huber 1964).
 
-    For the threshold h it is::
+    For the threshold h, and the public bound Y with ``|y| <= Y``, it is::
 
         phi = (m - y)^2/2 where |m - y| <= h, else h |m - y| - h^2/2
 
-    It equals least squares if no residual exceeds h.  Over ``|m| <= t`` phi is at most ``phi(t + Y)``.  For
-    one y, phi has the range ``phi(t + |y|) - phi(max(|y| - t, 0))``, which grows with ``|y|`` because ``phi'``
-    grows.  In these formulas ``phi(r)`` is phi at the residual r.
-
-    - `threshold`: h > 0, finite.
-    - `label_bound`: Public bound Y > 0 with ``|y| <= Y``, finite.
-
-    Source: Huber 1964.
+    Over ``|m| <= t`` phi is at most ``phi(t + Y)``.  For one y, phi has the range
+    ``phi(t + |y|) - phi(max(|y| - t, 0))``, which grows with ``|y|`` because ``phi'`` grows.  Here ``phi(r)`` is phi at
+    the residual r.
     """
     for name, number in (("threshold", threshold), ("label_bound", label_bound)):
         if not (number > 0 and math.isfinite(number)):
@@ -159,8 +152,6 @@ def huber(threshold: float, label_bound: float) -> Loss:
 
 
 class _Huber(NamedTuple):
-    """The functions of `huber` for one threshold and one bound on the labels."""
-
     threshold: float
     label_bound: float
 
@@ -196,18 +187,14 @@ class _Huber(NamedTuple):
 
 
 def softmax(classes: int) -> Loss:
-    r"""Return the loss of softmax regression, ``phi = log sum_k e^(m_k) - m_y``, with labels 0, ..., K - 1.
+    """Return the loss of softmax regression, ``phi = log sum_k e^(m_k) - m_y``, with labels 0, ..., K - 1.
 
     Let p be the probabilities.  Then ``phi' = p - e_y``.  Its squared norm
     ``(1 - p_y)^2 + sum_{k != y} p_k^2`` is below 2.  The Hessian ``phi'' = diag(p) - p p^T`` has norm at most
     1/2 (Boehning 1992) and trace ``1 - sum p^2 <= 1 - 1/K``.  Its rank is K - 1, since ``phi'' 1 = 0``.
 
-    For K = 2, ``phi' = (1 - p_y)(e_k - e_y)``, which has one direction for each label.  For K = 2 the labels
-    -1 and +1 are read as 0 and 1.
-
-    - `classes`: K >= 2.
-
-    Source: Boehning 1992: the norm of the Hessian.
+    For K = 2, ``phi' = (1 - p_y)(e_k - e_y)``, which has one direction for each label.  Labels -1 and +1 are read as 0
+    and 1.
     """
     if classes < 2:
         raise ValueError(f"classes must be at least 2, not {classes}")
@@ -230,8 +217,6 @@ def softmax(classes: int) -> Loss:
 
 
 class _Softmax(NamedTuple):
-    """The functions of `softmax` for one number of classes."""
-
     classes: int
 
     def value(self, m: Tensor, y: Tensor) -> Tensor:
@@ -266,7 +251,7 @@ class _Softmax(NamedTuple):
 
 
 def largest_cross_entropy(classes: int, t: float) -> float:
-    r"""Return an upper bound on the cross entropy phi over ``||m|| <= t``, with relative error below 1e-4.
+    """Return an upper bound on the cross entropy phi over ``||m|| <= t``, with relative error below 1e-4.
 
     With ``phi = log(1 + sum_{k != y} e^(m_k - m_y))`` the proof has these steps.
 
@@ -282,9 +267,6 @@ def largest_cross_entropy(classes: int, t: float) -> float:
        grows.  So the values at the ends of each cell of a grid of v bound phi in the cell.
 
     For K = 2 the maximum is ``log(1 + e^(sqrt(2) t))``.
-
-    - `classes`: K >= 2.
-    - `t`: Radius of the ball of margins, >= 0.
     """
     r = classes - 2
     v = np.linspace(0.0, t / math.sqrt(classes * (classes - 1)), CELLS + 1)

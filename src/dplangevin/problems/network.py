@@ -1,7 +1,4 @@
-"""Networks as a problem.
-
-A network minimises the cross entropy of images, or of the inputs of the part of it that is trained.
-"""
+"""Networks as a problem: they minimise the cross entropy of images, or of the inputs of the part that is trained."""
 
 from __future__ import annotations
 
@@ -23,14 +20,11 @@ AT_ONCE = 1000  # test rows whose logits are computed together
 
 @dataclass(frozen=True)
 class NetworkProblem(DefaultSteps):
-    """The parameters of `network`, learned from labelled examples.
+    """The parameters of the template `network`, learned from labelled examples.
 
-    - `network`: The template, with K classes.
-    - `x`: (n, C, H, W). Examples, on the device of theta.  Float32 examples are used as they are.  The public map
-      `data.pixels.scaled` takes uint8 pixels to [-1, 1].
+    - `x`: (n, C, H, W), float32, or uint8 that `data.pixels.scaled` takes to [-1, 1]; on the device of theta.
     - `y`: (n,). Labels 0, ..., K - 1, on the device of theta.
-    - `x_test`: (m, C, H, W). Test examples like x, on the CPU.
-    - `y_test`: (1, m). Labels of the test examples, on the CPU.
+    - `x_test`, `y_test`: (m, C, H, W) and (1, m), on the CPU.
     - `pretrained`: Chains start from the template's parameters instead of random ones.
     """
 
@@ -43,12 +37,7 @@ class NetworkProblem(DefaultSteps):
 
     @classmethod
     def of_images(cls, images: Dataset, seeds: int, network: Network) -> NetworkProblem:
-        """Return the problem of training a network from scratch, on the CPU.
-
-        - `images`: Training and test images.
-        - `seeds`: Not used: all seeds share the images.
-        - `network`: The template.
-        """
+        """Return the problem of training a network from scratch, on the CPU; all seeds share the images."""
         arrays = images.arrays()
         x, y = torch.as_tensor(arrays.x_train), torch.as_tensor(arrays.y_train)
         return cls(network, x, y, torch.as_tensor(arrays.x_test), torch.as_tensor(arrays.y_test)[None])
@@ -59,7 +48,6 @@ class NetworkProblem(DefaultSteps):
 
     @property
     def loss(self) -> passes.Loss:
-        """The cross entropy of logits."""
         return passes.cross_entropy
 
     @property
@@ -67,24 +55,17 @@ class NetworkProblem(DefaultSteps):
         return self.x.device
 
     def to(self, device: torch.device) -> NetworkProblem:
-        """Return the problem with its records and the template's constants on another device."""
         return replace(self, network=self.network.to(device), x=self.x.to(device), y=self.y.to(device))
 
     def init(self, seeds: int, rng: torch.Generator) -> Tensor:
-        """Draw the start by `Network.init`, or return the template's parameters if `pretrained`.
-
-        With `pretrained` nothing is drawn, so seeds differ only in their minibatches and noise.
-        """
+        """Draw the start by `Network.init`; if `pretrained`, draw nothing and return the template's parameters."""
         if not self.pretrained:
             return self.network.init(rng, seeds)
         theta = torch.nn.utils.parameters_to_vector(self.network.module.parameters()).detach()
         return theta.cpu().expand(seeds, -1).clone()
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
-        """Return the sum by `engine.clipped.clipped_sum`; see `Problem.clipped_sum`.
-
-        An example whose loss or gradient is not finite contributes nothing.
-        """
+        """Return the sum; an example whose loss or gradient is not finite contributes nothing."""
         x, y = as_inputs(self.x[rows]), self.y[rows]
         if mask is None:
             mask = torch.ones(len(theta), 1, rows.shape[1], dtype=torch.bool, device=theta.device)
@@ -98,7 +79,6 @@ class NetworkProblem(DefaultSteps):
         )
 
     def predict(self, theta: Tensor) -> Tensor:
-        """Return the softmax of the logits of the test rows, ``(S, E, m, K)`` on the CPU."""
         found = []
         for each in theta.unbind(1):
             parts = (as_inputs(rows.to(theta.device))[None] for rows in self.x_test.split(AT_ONCE))

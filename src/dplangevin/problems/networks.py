@@ -1,8 +1,4 @@
-"""Image classifiers and generators that a configuration describes.
-
-A template module gives the shapes of the parameters.  Many networks of one template are stacked in one
-tensor.
-"""
+"""Image classifiers and generators that a configuration describes; many of one template are stacked in one tensor."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -27,70 +23,47 @@ ENTRIES = ("conv", "linear", "max_pool", "avg_pool", "activation", "flatten", "u
 
 @dataclass(frozen=True)
 class Template:
-    """What a `Network` and a `Generator` share.
-
-    - `module`: Template.  Theta has the shapes and the order of its parameters, but not their values.
-    """
+    """A `Network` or `Generator`: theta has the shapes and order of the parameters of `module`, not their values."""
 
     module: nn.Module
 
     @property
     def d(self) -> int:
-        """Number of parameters."""
         return sum(p.numel() for p in self.module.parameters())
 
     def to(self, device: torch.device) -> Self:
-        """Return the network with its template's constants on another device."""
         return replace(self, module=deepcopy(self.module).to(device))
 
     def init(self, rng: torch.Generator, seeds: int) -> Tensor:
         """Draw parameters from PyTorch's default law for Conv2d and Linear, (seeds, d) float32.
 
-        This law is ``kaiming_uniform_`` with a = sqrt 5.  Weights and biases are uniform on ``+- 1/sqrt(n)``,
-        where each output of the layer has n inputs.  The parameters of any other layer start at the
-        template's values.
+        Weights and biases are uniform on ``+- 1/sqrt(n)``, where each output of the layer has n inputs.  The
+        parameters of any other layer start at the template's values.
         """
         return initial(self.module, rng, seeds)
 
 
 @dataclass(frozen=True)
 class Network(Template):
-    """A network f(x; theta) from images to logits.
-
-    Stacked networks share one template.  Their theta is (S, d), with one row for each network.  A row holds
-    the parameters one after another, in the template's order.
-
-    - `shape`: (int, int, int). Channels, height and width of one example.
-    - `classes`: K.
-    """
+    """A network f(x; theta) from images of `shape` to logits; stacked networks have theta (S, d), one row for each."""
 
     shape: tuple[int, int, int]
     classes: int
 
     def logits(self, theta: Tensor, x: Tensor) -> Tensor:
-        """Return the logits f(x; theta_s), (S, B, K), without a graph.
-
-        Shapes: theta (S, d), x (S or 1, B, C, H, W).
-        """
+        """Return the logits f(x; theta_s), (S, B, K), without a graph, for theta (S, d) and x (S or 1, B, C, H, W)."""
         return forward(self, theta, x)
 
 
 @dataclass(frozen=True)
 class Generator(Template):
-    """A network g(z; theta) from latent variables to images.
-
-    - `latent`: Number of entries of z.
-    - `shape`: (int, int, int). Channels, height and width of an image.
-    """
+    """A network g(z; theta) from `latent` variables to images of `shape`."""
 
     latent: int
     shape: tuple[int, int, int]
 
     def images(self, theta: Tensor, z: Tensor) -> Tensor:
-        """Return images g(z; theta) ``(B, C, H, W)`` of one network; autograd goes through them.
-
-        Shapes: theta ``(d,)``, z ``(B, latent)``.
-        """
+        """Return images ``(B, C, H, W)`` of one theta ``(d,)`` for z ``(B, latent)``; autograd goes through them."""
         return functional_call(self.module, named(self.module, theta), (z,))
 
 
@@ -104,12 +77,9 @@ def named(module: nn.Module, theta: Tensor) -> dict[str, Tensor]:
 
 
 def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
-    """Draw parameters (seeds, d); see `Template.init`.
+    """Draw parameters (seeds, d) on the device of `rng`; see `Template.init`.
 
     A transposed convolution is treated like a convolution whose weight has its inputs on the first axis.
-
-    - `rng`: Generator of the draws.  The parameters are on its device.
-    - `seeds`: Number of independent draws.
     """
     theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()), device=rng.device)
     start = 0
@@ -126,12 +96,7 @@ def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
 
 
 def generator(layers: Iterable[Mapping[str, Any]], latent: int, shape: Iterable[int]) -> Generator:
-    """Return the generator that a file of conf/problem/ describes.
-
-    - `layers`: iterable of mappings
-    - `latent`: Number of inputs.
-    - `shape`: Channels, height and width of an image.
-    """
+    """Return the generator that a file of conf/problem/ describes."""
     size = _image_shape(shape)
     module, made = _sequence(layers, (latent,))
     if made != size:
@@ -150,11 +115,7 @@ def build(layers: Iterable[Mapping[str, Any]], shape: Iterable[int], classes: in
         {max_pool: side, stride: side}   {avg_pool: side, stride: side}
         {activation: relu | leaky_relu | tanh}   {flatten: true}   {unflatten: [channels, height, width]}
 
-    The numbers of inputs of the layers follow from `shape`.
-
-    - `layers`: iterable of mappings. Layers as above, in order.
-    - `shape`: Channels, height and width of one example.
-    - `classes`: Number of logits that the last layer must give.
+    The numbers of inputs of the layers follow from `shape`.  The last layer must give `classes` logits.
     """
     size = _image_shape(shape)
     template, made = _sequence(layers, size)
@@ -171,11 +132,6 @@ def adversaries(
     They have no batch normalisation, because it mixes examples.  The discriminator has convolutions with 4x4
     kernels, each of which halves the side of an image, then a linear layer; its activation is leaky ReLU.
     The generator is its mirror image, with ReLU and a final tanh.
-
-    - `shape`: Channels, height and width of an image.
-    - `classes`: Number of logits of the discriminator.
-    - `channels`: Channels of each convolution of the discriminator.
-    - `latent`: Number of latent variables.
     """
     (colours, height, width), widths = tuple(shape), list(channels)
     halved: dict[str, Any] = {"kernel": 4, "stride": 2, "padding": 1}
@@ -196,7 +152,6 @@ def adversaries(
 
 
 def _image_shape(shape: Iterable[int]) -> tuple[int, int, int]:
-    """Return channels, height and width."""
     size = tuple(shape)
     if len(size) != 3:
         raise ValueError(f"shape must be channels, height, width, not {list(size)}")
@@ -206,7 +161,6 @@ def _image_shape(shape: Iterable[int]) -> tuple[int, int, int]:
 def _sequence(
     layers: Iterable[Mapping[str, Any]], size: tuple[int, ...]
 ) -> tuple[nn.Sequential, tuple[int, ...]]:
-    """Return a template of these layers, and the shape of its output for one example of shape `size`."""
     x = torch.zeros(1, *size, device="meta")  # a tensor without data, for its shape
     modules: list[nn.Module] = []
     for entry in layers:
@@ -228,7 +182,6 @@ def _sequence(
 
 
 def _modules(entry: dict[str, Any], x: Tensor) -> list[nn.Module]:
-    """Return the modules of one entry, for the output x of the layers before it."""
     kind = next(iter(entry), "")
     if kind not in ENTRIES:
         raise ValueError(f"unknown layer {entry}: its first word must be one of {', '.join(ENTRIES)}")

@@ -1,7 +1,4 @@
-"""Sampling schemes, which decide the rows that a step uses.
-
-There are five: Poisson samples, uniform subsets, random allocation, parts of shuffled epochs, and all rows.
-"""
+"""Sampling schemes: Poisson samples, uniform subsets, random allocation, parts of shuffled epochs, and all rows."""
 
 import math
 from dataclasses import dataclass
@@ -70,7 +67,6 @@ class Sampling:
         return self.size(n) / n
 
     def passes(self, n: int) -> float:
-        """Return the number of epochs for n rows."""
         return math.sqrt(n) if self.epochs is None else self.epochs
 
     def steps(self, n: int) -> int:
@@ -84,15 +80,12 @@ class Sampling:
         return steps
 
     def ends(self, n: int) -> tuple[int, ...]:
-        """Return the last step (1-based) of every epoch.
-
-        The last step of the run also ends the last epoch, whether that epoch is complete or not.
-        """
+        """Return the last step (1-based) of every epoch; that of the run also ends the last epoch, complete or not."""
         steps, each = self.steps(n), self.per_epoch(n) if self.scheme in BY_EPOCH else n / self.size(n)
         return tuple(min(steps, math.floor(each * (k + 1))) for k in range(math.ceil(self.passes(n))))
 
     def per_epoch(self, n: int) -> int:
-        """Return the number of whole minibatches in an epoch, floor(n/tau)."""
+        """Return floor(n/tau), the number of whole minibatches in an epoch."""
         return n // self.size(n)
 
 

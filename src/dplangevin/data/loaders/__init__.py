@@ -1,4 +1,1 @@
-"""Loaders from raw files (or a random generator) to a `Dataset`.
-
-Each source has one module. `table` loads any table of numbers.
-"""
+"""Loaders from raw files, or a random generator, to a `Dataset`: one module for each source."""

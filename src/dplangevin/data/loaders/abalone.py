@@ -1,7 +1,6 @@
-"""Abalone (Nash et al. 1994): predict whether the shell has more than 9 rings.
+"""Abalone (Nash et al. 1994): predict whether the shell has more than 9 rings, as in wang2015, Figure 1(b).
 
-There are 9 features, as in wang2015, Figure 1(b): sex as one number, seven measurements as z-scores, a bias
-of 1.
+There are 9 features: sex as one number, seven measurements as z-scores, a bias of 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,14 +36,8 @@ def load(
 ) -> Dataset:
     """Load `repeats` random splits of abalone.data: x (R, n, 9), y = +1 for rings > `rings_above`, else -1.
 
-    - `zscore`: Measurement -> (mean, sd).
-    - `sex`: Letter -> number.
-    - `train_share`: in (0, 1). Share of the rows to train on.
-    - `seed`: The splits come from the random stream (seed, "abalone/split").
-    - `row_norm_bound`: Public constant, see `Dataset.scaled`.
-    - `limit`: Rows of the file to keep, from the top, before it is split. None: all.
-
-    Source: wang2015, Figure 1(b).
+    `zscore` maps a measurement to (mean, sd), `sex` a letter to a number.  The splits come from the random stream
+    (seed, "abalone/split").  `limit` keeps the first rows of the file, before it is split.
     """
     table = Table.read(Path(folder) / "abalone.data", ("sex", *MEASUREMENTS, "rings"), limit=limit)
     n = len(table.lines)

@@ -1,8 +1,7 @@
-"""Adult (Becker and Kohavi 1996): predict whether a person's income is above 50,000 dollars.
+"""Adult (Becker and Kohavi 1996): predict whether a person's income is above 50,000 dollars (wang2015, Figure 1(c)).
 
-There are 6 + 102 + 1 = 109 features, as in wang2015, Figure 1(c). They have the order of the file: each
-numeric column as a z-score, each categorical column as indicators (`?` is a category of its own), then a bias
-of 1.
+There are 6 + 102 + 1 = 109 features in the order of the file: each numeric column as a z-score, each categorical
+column as indicators (`?` is a category of its own), then a bias of 1.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,11 +59,7 @@ def load(
 ) -> Dataset:
     """Load adult.data and adult.test as one split that all repeats share: x (1, n, 109), y = +1 for `>50K`.
 
-    - `zscore`: Column -> (mean, sd), for every column that is not in `CATEGORIES`.
-    - `row_norm_bound`: Public constant, see `Dataset.scaled`.
-    - `limit`: Rows of each file to keep, from the top. None: all.
-
-    Source: wang2015, Figure 1(c).
+    `zscore` maps each column that is not in `CATEGORIES` to (mean, sd).  `limit` keeps the first rows of each file.
     """
     features = [
         name

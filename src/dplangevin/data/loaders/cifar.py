@@ -19,10 +19,9 @@ from dplangevin.data.files import raw_file
 
 
 def cifar10(folder: str | Path, limit: int | None = None) -> Dataset:
-    """Load five training batches and one test batch, with 50,000 and 10,000 images in the official order.
+    """Load five training batches and one test batch, 50,000 and 10,000 images x (1, n, 3, 32, 32), y in {0, ..., 9}.
 
-    - `limit`: Images of each part to keep, from the top. None: all.
-    - returns: x (1, n, 3, 32, 32), y in {0, ..., 9}. meta has the names of the 10 classes as `labels`.
+    meta has the names of the classes as `labels`.  `limit` keeps the first images of each part.
     """
     folder = Path(folder)
     labels = names(folder / "batches.meta", "label_names", 10)
@@ -32,10 +31,7 @@ def cifar10(folder: str | Path, limit: int | None = None) -> Dataset:
 
 
 def cifar100(folder: str | Path, limit: int | None = None) -> Dataset:
-    """Load the files train and test: x (1, n, 3, 32, 32), y = the fine label of 100.
-
-    There are 50,000 and 10,000 images. Order, `limit`, meta and errors are as for `cifar10`.
-    """
+    """Load the files train and test, 50,000 and 10,000 images x (1, n, 3, 32, 32), y = the fine label of 100."""
     folder = Path(folder)
     labels = names(folder / "meta", "fine_label_names", 100)
     train = read([folder / "train"], "fine_labels", 100, limit)
@@ -48,11 +44,8 @@ def read(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Read batches one after the other: x (n, 3, 32, 32) uint8, y (n,) int64 in {0, ..., classes - 1}.
 
-    In a file, `data` is (n, 3072) uint8: the red, green and blue planes, row by row.
-
-    - `labels`: Key of the list of n labels in a file.
-    - `limit`: Images to keep, from the top of the first file. None: all. Later files are not read once there are
-      enough.
+    In a file, `data` is (n, 3072) uint8: the red, green and blue planes, row by row. `labels` is the key of its
+    labels. Later files are not read once there are `limit` images.
     """
     images, targets = [np.empty((0, 3072), np.uint8)], [np.empty(0, np.int64)]
     for path in paths:
@@ -76,12 +69,7 @@ def read(
 
 
 def names(path: Path, key: str, classes: int) -> list[str]:
-    """Return the names of the classes, in the order of the labels.
-
-    - `path`: The file that describes the others.
-    - `key`: Key of the list of names in this file.
-    - `classes`: Number of names that the list must have.
-    """
+    """Return the names of the classes, in the order of the labels, from the file that describes the others."""
     names = unpickled(path).get(key.encode())
     if (
         not isinstance(names, list)
@@ -138,7 +126,6 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _shape(value: object) -> str:
-    """Return a short description of a value, for a message."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype} of shape {value.shape}"
     return f"a list of {len(value)}" if isinstance(value, list) else type(value).__name__

@@ -15,12 +15,7 @@ MOST = 60_000 * 28 * 28  # at most this many bytes of data in a file
 
 
 def load(folder: str | Path, limit: int | None = None) -> Dataset:
-    """Load the four idx files: x (1, n, 1, 28, 28), y = the digit.
-
-    There are 60,000 images to train on and 10,000 to test on.
-
-    - `limit`: Images of each part to keep, from the top. None: all.
-    """
+    """Load the four idx files, 60,000 and 10,000 images x (1, n, 1, 28, 28), y = the digit."""
 
     def arrays(part: str) -> tuple[np.ndarray, np.ndarray]:
         x_path = Path(folder) / f"{part}-images-idx3-ubyte.gz"
@@ -39,10 +34,7 @@ def load(folder: str | Path, limit: int | None = None) -> Dataset:
 
 
 def read_idx(path: Path, axes: int) -> np.ndarray:
-    """Read a compressed idx file of bytes with `axes` axes.
-
-    The header is the magic number 0x0800 + axes and the length of each axis, 4 bytes each. The data follow.
-    """
+    """Read a compressed idx file of bytes: magic number 0x0800 + axes, length of each axis (4 bytes each), data."""
     start = 4 * (axes + 1)
     try:
         with gzip.open(raw_file(path)) as file:

@@ -29,11 +29,9 @@ MOST = 2**26  # at most this many bytes in the arrays; the real archive has 8 mi
 def load(folder: str | Path, validation: str = "drop", limit: int | None = None) -> Dataset:
     """Load grey images x (1, n, 1, 112, 112), y = 0 normal, 1 bacteria, 2 virus, in the order of the file.
 
-    There are 624 images to test on.
-
-    - `validation`: {"drop", "train"}. "drop": train on the folder train (5,216 images) and leave out the 16 images of
-      val. "train": train on both (5,232 images).
-    - `limit`: Images of each part to keep, evenly spaced, because the file is sorted by class. None: all.
+    There are 624 images to test on. With "drop", the folder train (5,216 images) is trained on and the 16 images of
+    val are left out; with "train", both are trained on. `limit` keeps images evenly spaced, because the file is
+    sorted by class.
     """
     if validation not in TRAINING:
         raise ValueError(f"validation is {validation!r}: use one of {list(TRAINING)}")
@@ -54,10 +52,10 @@ def load(folder: str | Path, validation: str = "drop", limit: int | None = None)
 
 
 def read(path: Path) -> tuple[list[bytes], np.ndarray, np.ndarray]:
-    """Return the n pictures as encoded bytes, their labels (n,) int64 and their folders (n,).
+    """Return the n pictures as encoded bytes, their labels (n,) int64 and their folders (n,): 0 train, 1 val, 2 test.
 
-    The folders are 0 train, 1 val, 2 test. In the archive, `webp` holds the bytes of all pictures, and
-    `offsets` (n + 1,) holds where each picture begins and where the last one ends.
+    In the archive, `webp` holds the bytes of all pictures, and `offsets` (n + 1,) holds where each begins and the last
+    ends.
     """
     file = raw_file(path)
     try:

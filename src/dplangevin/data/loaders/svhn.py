@@ -17,11 +17,8 @@ MOST = 531_131  # at most this many images in a file: the number in extra_32x32.
 def load(folder: str | Path, extra: bool = True, limit: int | None = None) -> Dataset:
     """Load the MATLAB files of cropped digits: x (1, n, 3, 32, 32), y = the digit.
 
-    There are 26,032 images to test on. At most the result and the largest file are in memory.
-
-    - `extra`: True: train on train_32x32.mat and extra_32x32.mat (604,388 images), as li2019 does. False: train only
-      on train_32x32.mat (73,257 images).
-    - `limit`: Images of each file to keep, from the top. None: all.
+    With `extra`, as li2019 does, train on 604,388 images of two files, else on the 73,257 of one; 26,032 images to
+    test on. At most the result and the largest file are in memory.
     """
     train = ("train_32x32.mat", "extra_32x32.mat") if extra else ("train_32x32.mat",)
     x_train, y_train = read([Path(folder) / name for name in train], limit)
@@ -32,8 +29,7 @@ def load(folder: str | Path, extra: bool = True, limit: int | None = None) -> Da
 def read(paths: Sequence[Path], limit: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Read files one after the other into one array: x (n, 3, 32, 32) uint8, y (n,) int64 in {0, ..., 9}.
 
-    In a file, X is (32, 32, 3, n): row, column, colour, image. y is (n, 1) in {1, ..., 10}, where 10 is the
-    digit 0.
+    In a file, X is (32, 32, 3, n), and y is (n, 1) in {1, ..., 10}, where 10 is the digit 0.
     """
     counts = [min(n, n if limit is None else limit) for n in map(images_in, paths)]
     x, y = np.empty((sum(counts), 3, 32, 32), np.uint8), np.empty(sum(counts), np.int64)
@@ -62,10 +58,7 @@ def images_in(path: Path) -> int:
 
 
 def guarded(function: Callable[..., Any], path: Path, **options: Any) -> Any:
-    """Return function(path, **options) of scipy.io; its errors about damaged files become DataError.
-
-    Some damage crashes scipy. So the sha256 of a file is checked before.
-    """
+    """Return function(path, **options) of scipy.io; its errors about damaged files become DataError."""
     try:
         with warnings.catch_warnings(action="ignore"):  # scipy warns if a variable is not an array
             return function(path, **options)

@@ -26,16 +26,10 @@ def load(
 
     In each set, exactly half of the rows (rounded down) have the label +1, in random order. There is no bias,
     because the best boundary passes through the origin. The stream (seed, "synthetic/data") gives the test
-    points first. So the first repeats do not depend on the number of later repeats.
+    points first. So the first repeats do not depend on the number of later repeats. `mean` is m, and `folder` is not
+    used.
 
     Differs: the paper gives neither means, dimension nor sizes.
-
-    - `folder`: Not used, because there are no files.
-    - `mean`: m of the module docstring: the distance of either centre from the origin.
-    - `row_norm_bound`: Public constant, see `Dataset.scaled`.
-    - `limit`: Largest number of rows in either set. None: no limit.
-
-    Source: wang2015, Figure 1(a).
     """
     rng = generator(seed, "synthetic/data")
 

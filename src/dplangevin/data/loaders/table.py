@@ -35,18 +35,15 @@ def load(
     Nothing is computed from the rows. If you computed a constant from them, say so in `assumptions`. A label is
     -1 or +1 for two classes, 0, ..., K - 1 (int64) for K > 2 classes, in [-1, 1] for a range.
 
-    - `folder`: data/raw/<key>/, which holds the files.
-    - `name`: <key>, the name of the data set.
     - `file`: The table. Several files must have the same columns (in any order); they are read one after the other.
-    - `schema`: The columns, or the name of a schema's file in `folder`.
-    - `row_norm_bound`: > 0 or None. B of `Dataset.scaled`: a public constant for the norm of a row of scaled columns.
-      None: the largest norm that ranges and categories allow, which is the square root of the number of columns and
-      the bias.
-    - `bias`: Whether a last feature is added that is 1 in every row.
+    - `schema`: The columns, or the name of a schema's file in `folder`, data/raw/<name>/.
+    - `row_norm_bound`: B of `Dataset.scaled`: a public constant for the norm of a row of scaled columns. None: the
+      largest norm that ranges and categories allow, the square root of the number of columns and the bias.
     - `limit`: Rows of each file to keep, from the top. None: all.
     - `header`: Whether the first row of a file names the columns. False: a file has the columns of the schema, in its
       order, and then the target.
-    - returns: If values were outside their range, meta has `clipped`: column -> number of these values.
+
+    If values were outside their range, meta has `clipped`: column -> number of these values.
     """
     if isinstance(schema, str):
         schema = Schema.of(read(Path(folder) / schema), schema)
@@ -114,7 +111,6 @@ def _chunk(table: Table, schema: Schema, bias: bool, clipped: Counter[str]) -> t
 
 
 def _labels(table: Table, schema: Schema, clipped: Counter[str]) -> np.ndarray:
-    """Return the labels (n,); raise DataError for a missing label."""
     classes = schema.classes or ()
 
     def check(text: str) -> float:
@@ -133,7 +129,6 @@ def _labels(table: Table, schema: Schema, clipped: Counter[str]) -> np.ndarray:
 
 
 def _names(column: str, entry: Mapping[str, Any]) -> list[str]:
-    """Return the names of the features that a column becomes."""
     names = [f"{column}={value}" for value in entry["values"]] if "values" in entry else [column]
     return names + [f"{column} missing"] * (entry["missing"] == "category")
 
