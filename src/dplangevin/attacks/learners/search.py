@@ -118,10 +118,7 @@ def audited(
     jobs: int | None = None,
     public: Sequence[str] = (),
 ) -> LearnerAudit:
-    """Search for a pair and an event that break a learner's claim; the arguments are those of `library.audit`.
-
-    Raise ValueError if the learner fails on both tables of every pair, and for a claim of epsilon infinity.
-    """
+    """Search for a pair and an event that break a learner's claim; the arguments are those of `library.audit`."""
     count(8, runs=runs)
     count(0, rng=rng)
     check_confidence(confidence)
@@ -208,10 +205,10 @@ def _judged(
 
 
 def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int | None:
-    """Return the fewest runs that would show an epsilon above a claim, where it is easiest to see.
+    """Return the fewest runs that would show an epsilon above a claim, where it is easiest to see; None: over `MOST`.
 
-    The mechanism is randomised response with that epsilon, and the counts are the expected ones.  A learner
-    can need many more.  None stands for more than `MOST` runs, and for an epsilon within the claim.
+    The mechanism is randomised response with that epsilon, and the counts are the expected ones. A learner can need
+    many more.
     """
     if not epsilon > claims.epsilon:
         return None
