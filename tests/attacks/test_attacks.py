@@ -159,13 +159,6 @@ def test_an_epoch_that_is_not_whole_or_not_alike_shows_nothing() -> None:
             sampled.all_iterates(RandomAllocationDpEvent.of(10, noise), 10, rng())
 
 
-@pytest.mark.parametrize("pull", [0, 4, 64])
-def test_posterior_ratios_are_likelihood_ratios(pull: int) -> None:
-    first, second = posterior.sample(PosteriorSampleDpEvent(0.5, 1.0), 100_000, rng(), pull)
-    assert np.exp(-first).mean() == pytest.approx(1, abs=0.02)
-    assert np.exp(second).mean() == pytest.approx(1, abs=0.02)
-
-
 def test_events_without_an_attack_are_refused() -> None:
     with pytest.raises(ValueError, match="keeps the number of records"):
         sampled.all_iterates(without(10, 2, 1.0, 3), 10, rng(), "add_remove")

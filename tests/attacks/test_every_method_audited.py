@@ -7,8 +7,6 @@ every statistic and on every pair that is used here; one with a fault must not.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
-from pathlib import Path
 from typing import Any, get_args
 
 import attacked
@@ -26,8 +24,7 @@ from dplangevin import random
 from dplangevin.attacks import network
 from dplangevin.attacks.audit import audit
 from dplangevin.data.pixels import scaled
-from dplangevin.files import Checkpoint
-from dplangevin.methods import Execution, Workspace
+from dplangevin.methods import Execution
 from dplangevin.methods.registry import METHODS
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.problems import Sums
@@ -383,81 +380,6 @@ def test_half_the_noise_of_a_fit_of_three_classes_shows_in_its_spread(name: str,
     assert spread() == pytest.approx(1.0, abs=0.03)
     half_the_noise(monkeypatch)
     assert spread() == pytest.approx(0.5, abs=0.03)
-
-
-# noise after a resume
-
-
-SEEDS, STEPS, CUT = 3, 5, 2
-RESUMED = [  # hybrids start again
-    (name, kind) for name, kind in CHAINED if "second" not in CHAINS[name].settings and kind != "softmax"
-]
-
-
-def pure_noise(name: str, kind: str, folder: Path) -> Tensor:
-    """The noisy sums ``(S, steps, d)`` of a chain all of whose gradients are 0.
-
-    It goes on from a checkpoint if there is one; then steps before that may be left out.
-    """
-    shape = attacked.shape_of(name, WHOLE)._replace(opposed=False)
-    _, problem = attacked.neighbours(name, kind, shape, "add_remove")
-    method = attacked.made(name, shape, attacked.adjacency_of(name), STEPS)
-    planned = method.plan(problem.facts, Budget(CHAINS[name].epsilon[WHOLE], DELTA))
-    plan, workspace = attacked.spoiled(planned, STEPS), Workspace(folder, "key")
-    return attacked.shown(method, problem, plan, SEEDS, attacked.rng("resume"), workspace)[1]
-
-
-def interrupted(name: str, kind: str, folder: Path, patch: Patch, forgets: bool = False) -> Tensor:
-    """The same with an interrupt after step `CUT` and a new call after it.
-
-    forgets: the generator goes on from where it was after the first step, not from the state in the checkpoint.
-    """
-    save, load, states = Checkpoint.save, Checkpoint.load, []
-
-    def stopping(self: Checkpoint, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
-        states.append(make())
-        save(self, make, True)
-        if len(states) == CUT:
-            raise KeyboardInterrupt
-
-    def forgetful(self: Checkpoint) -> dict[str, Any] | None:
-        state = load(self)
-        return state and {**state, "rng": states[0]["rng"]}
-
-    patch.setattr(Checkpoint, "save", stopping)
-    if forgets:
-        patch.setattr(Checkpoint, "load", forgetful)
-    with pytest.raises(KeyboardInterrupt):
-        pure_noise(name, kind, folder)
-    return pure_noise(name, kind, folder)[:, CUT - STEPS :]
-
-
-def repeated(sums: Tensor) -> bool:
-    """Whether two steps of pure noise are the same, up to rounding."""
-    steps = sums.unbind(1)
-    return any(
-        torch.allclose(one, other, rtol=0, atol=0.05 * float(one.std()))
-        for one, other in combinations(steps, 2)
-    )
-
-
-@pytest.mark.parametrize(("name", "kind"), RESUMED)
-def test_noise_that_is_not_new_after_a_resume_is_caught(
-    name: str, kind: str, tmp_path: Path, monkeypatch: Patch
-) -> None:
-    """A sound run passes the check that others fail, and ends where the unbroken one does."""
-    whole = pure_noise(name, kind, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        after = interrupted(name, kind, tmp_path / "cut", patch)
-    assert not repeated(whole)
-    assert torch.equal(after, whole[:, CUT - STEPS :])
-    with monkeypatch.context() as patch:
-        after = interrupted(name, kind, tmp_path / "forgets", patch, forgets=True)
-    assert repeated(torch.cat([whole[:, :CUT], after], 1))
-    assert not torch.equal(after, whole[:, CUT - STEPS :])
-    with monkeypatch.context() as patch:
-        the_same_noise(patch)
-        assert repeated(pure_noise(name, kind, tmp_path / "same"))
 
 
 # the pair of networks

@@ -72,18 +72,6 @@ def test_the_precision_of_a_perturbed_fit_tells_less_than_its_price(
     assert audit(first, second, 1e-6, CONFIDENCE).epsilon < 0.777 * epsilon
 
 
-def crowd(hard: bool, count: int = 250, size: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of 250 teachers; all but the first have the same.  hard: the first one's fit takes more steps."""
-    rng = np.random.default_rng(3)
-    own, labels = rng.normal(size=(size, 3)), rng.integers(0, 2, size)
-    x = np.repeat(own / np.linalg.norm(own, axis=1, keepdims=True), count, 0).reshape(size, count, 3)
-    y = np.repeat(labels[:, None], count, 1)
-    x[:, 0] = 0.0
-    if hard:
-        x[0, 0] = [1.0, 0.0, 0.0]
-    return x.reshape(-1, 3), y.reshape(-1)
-
-
 def fits_of(x: Tensor, y: Tensor, of: Any, count: int) -> Tensor:
     """All teachers' parameters ``(count, d)``."""
     found, fit = [], Ridge._fit
@@ -102,34 +90,6 @@ def fits_of(x: Tensor, y: Tensor, of: Any, count: int) -> Tensor:
             Workspace(Path(), ""),
         )
     return found[0]
-
-
-@pytest.mark.parametrize(("epsilon", "runs"), [(0.1, 10), trial(0.1, 300), trial(1.0, 500)])
-def test_a_record_of_one_teacher_flips_no_other_vote(epsilon: float, runs: int) -> None:
-    """On a public row at the boundary of all others.  Version 0.7 showed 6.01 where 1 is promised, 3.17 for .1."""
-    fits = [
-        fits_of(
-            torch.tensor(x, dtype=torch.float32),
-            torch.tensor(2.0 * y - 1, dtype=torch.float32),
-            LOGISTIC,
-            250,
-        )[1]
-        for x, y in (crowd(False), crowd(True))
-    ]
-    middle, apart = fits[0] + fits[1], fits[1] - fits[0]
-    apart = apart if bool(apart.abs().sum() > 0) else torch.tensor([1.0, -0.5, 0.25])
-    boundary = apart - (apart @ middle) / (middle @ middle) * middle
-    public = np.repeat((boundary / boundary.norm()).numpy()[None], 1000, 0)
-    seen = []
-    for hard in (False, True):
-        x, y = crowd(hard)
-        model = PrivateClassifier("pate", epsilon, 1e-5, bias=False, classes=[0, 1], public=public)
-        seen.append(
-            np.array(
-                [model.set_params(random_state=run).fit(x, y).predict(public[:1])[0] for run in range(runs)]
-            )
-        )
-    assert audit(seen[0], seen[1], 1e-5, CONFIDENCE).epsilon < 0.742 * epsilon
 
 
 # A fit depends on its own rows alone

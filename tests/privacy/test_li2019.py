@@ -56,16 +56,6 @@ def test_log_moment_refuses() -> None:
         log_moment(0.1, 0.0, [1])
 
 
-def test_epsilon_is_the_best_order() -> None:
-    rate, multiplier, steps = 0.01, 2.0, 1000
-    priced = [
-        (steps * binomial_moment(rate, multiplier, order) + math.log(1 / DELTA)) / order
-        for order in range(1, 33)
-    ]
-    found = Li2019().epsilon(poisson(multiplier, steps, rate), DELTA, "add_remove")
-    assert found == pytest.approx(min(priced), rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("multiplier", "steps"), [(0.5, 10), (4.0, 1000), (30.0, 1000), (300.0, 100), (1e4, 1)]
 )

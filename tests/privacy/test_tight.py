@@ -89,10 +89,6 @@ def test_neither_direction_without_replacement_dominates_the_step(rate, mu):
         assert max(up, down, between) <= both + 1e-9
 
 
-def test_no_delta_no_bound() -> None:
-    assert TIGHT.epsilon(without_replacement(1.0, 1), 0.0) == math.inf
-
-
 def test_many_noise_levels():
     # decreasing step sizes: 2000 multipliers cost more than all at the largest, less than all at the smallest
     levels = np.geomspace(5.0, 50.0, 2000)
