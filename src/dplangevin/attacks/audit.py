@@ -72,7 +72,7 @@ class Audit(NamedTuple):
 
 
 class Event(NamedTuple):
-    """{x >= threshold} of statistic number `which`, {x < threshold} if `below`; `flipped`: P is on the second data."""
+    """{x >= threshold} of statistic number `which`, or {x < threshold}; `flipped`: P belongs to the second data set."""
 
     which: int
     threshold: float
@@ -94,10 +94,10 @@ class Event(NamedTuple):
 
 
 def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float = 0.95) -> Audit:
-    """Compute lower bounds from statistics (runs,) or (runs, k) of independent runs on two neighbouring data sets.
+    """Compute lower bounds from statistics (runs,) or (runs, k) of 8 or more runs on two neighbouring data sets.
 
     Entry i of `first` may depend on entry i of `second` (common random numbers), but on no other entry. Runs with even
-    index choose the event, runs with odd index give the bound; 8 runs at least. Infinite values are allowed.
+    index choose the event, runs with odd index give the bound. Infinite values are allowed.
     """
     check_delta(delta)
     check_confidence(confidence)
@@ -146,8 +146,8 @@ def known_ratio(
     """Compute a lower bound on epsilon >= 0 at delta from exact log-likelihood ratios log P/Q (runs,), 8 at least.
 
     In each direction the k-th largest ``L - X`` is the bound, where at least k of the runs exceed the true epsilon
-    with probability at most (1 - confidence)/2. All runs count. The bound may not hold for a statistic that is not the
-    exact ratio of the two laws: then take `audit`. `rng` draws X.
+    with probability at most (1 - confidence)/2. It may not hold for a statistic that is not the exact ratio: then take
+    `audit`.
     """
     check_delta(delta)
     check_confidence(confidence)

@@ -54,7 +54,6 @@ def _between(b: np.ndarray, gaussian: bool) -> np.ndarray:
     """Return the log probability that b, of scale 1, is between neighbours of decreasing numbers."""
 
     def log_tail(x: np.ndarray) -> np.ndarray:
-        """Return log P(b > x) for x >= 0."""
         return log_ndtr(-x) if gaussian else -x - math.log(2)
 
     low, high = b[1:], b[:-1]

@@ -88,8 +88,7 @@ def chosen_others(event: LangevinDpEvent) -> Others:
     """Choose the other records by a rule of thumb.
 
     "opposite" if batches are sampled, the record is used at most `USES` times on average, and lambda times the sum of
-    the step sizes is at most `DRIFT`; else "flat". The doubled difference of "opposite" helps when uses are few. Of
-    many uses only the sum is visible, and the drift reduces g and with it the sum.
+    the step sizes is at most `DRIFT`; else "flat": of many uses only the sum is visible, and the drift reduces g.
     """
     rare = event.steps * event.batch <= USES * event.records
     short = event.strong_convexity * float(event.step_sizes().sum()) <= DRIFT

@@ -56,11 +56,9 @@ def pair(event: PosteriorSampleDpEvent, pull: int) -> Density:
     """Return the posteriors of D and D' on [-D, D].
 
     The record x = 1 has label +1 under D and -1 under D'. There are `pull` >= 0 further records x = 1 with label -1.
-
     log sigma(theta) - log sigma(-theta) = theta, so the log density ratio is rho theta + constant. Its range is the
-    bounded range 2 rho D of the event, whatever the other records are. The worst case for this range would be
-    concentrated at both ends, but both posteriors are log-concave. The further records concentrate them at -D and move
-    the constant towards that end. So theta = D becomes rarer and tells more.
+    bounded range 2 rho D of the event. The further records concentrate both posteriors at -D and move the constant
+    towards that end. So theta = D becomes rarer and tells more.
     """
     if pull < 0:
         raise ValueError(f"pull = {pull} must be >= 0: it counts records")
@@ -71,11 +69,10 @@ def pair(event: PosteriorSampleDpEvent, pull: int) -> Density:
 
 
 def linear_laws(event: PosteriorSampleDpEvent) -> list[Distributions]:
-    """Return the laws of D and D' for linear losses, for several pulls of the other records.
+    """Return the laws of D and D' for linear losses ``-/+ W theta/(2 D)`` with the event's range W, for several pulls.
 
-    The losses are ``-/+ W theta/(2 D)`` under D and D', with the event's range W on [-D, D]. The other records add up
-    to `pull` times the loss of D'. So the log density is linear in theta. Its ratio has the bounded range 2 rho W. A
-    large pull concentrates both posteriors at -D, so that theta = D is rare and its ratio comes near that range.
+    The other records add up to `pull` times the loss of D'. So the log density is linear in theta, and its ratio has
+    the bounded range 2 rho W. A large pull makes theta = D rare, and its ratio comes near that range.
     """
     u = (np.arange(GRID) + 0.5) / GRID * 2 - 1  # cells of equal width: their masses have the densities' ratio
     slope = event.rho * event.loss_range / 2

@@ -133,7 +133,6 @@ class AmongRecords:
     def __call__(
         self, method: Method, plan: Plan, problem: Problem, delta: float, rng: torch.Generator
     ) -> dict[str, Any]:
-        """Return the columns of the result row that say what the attack shows."""
         neighbours = among_records(problem)  # type: ignore[arg-type]
         first, second = statistics(method, neighbours, plan, self.runs, rng, AT_ONCE, torch.float32)
         result = audit(first, second, delta, self.confidence)

@@ -1,8 +1,4 @@
-"""An attack on the whole visible chain of sampled Gaussian steps, on the worst one-dimensional pair.
-
-It attacks the hypotheses of a price: gradients have any direction up to the clip. `attacks.softmax` attacks a result
-row.
-"""
+"""An attack on the whole visible chain of sampled Gaussian steps, on the worst pair that a price's hypotheses admit."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -95,12 +91,10 @@ class _Step(NamedTuple):
 
 
 def _draws(step: _Step, count: int) -> int:
-    """Return how many numbers a run draws."""
     return min(count, FEW) if step.places == 1 else count * min(step.places, FEW)
 
 
 def _step(leaf: DpEvent, adjacency: Adjacency) -> _Step:
-    """Return what a leaf shows of the record."""
     if isinstance(leaf, RandomAllocationDpEvent):
         inside = PoissonSampledDpEvent(1.0, leaf.event)
         return _step(inside, adjacency)._replace(places=leaf.steps)

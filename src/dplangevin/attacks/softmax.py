@@ -1,25 +1,20 @@
 """An attack on the problem of a result row: neighbours that softmax regression admits, trained the same way.
 
-The attack uses no record of the row's data set. All records except one are x = 0, which the problem admits, with
-gradient 0. The differing record is (x, y) under D and (x', y') under D', with ``|x|, |x'| <= row_bound``. One feature
-is enough: all other coordinates of theta are noise that does not depend on the data. So theta has length K. With b =
-row_bound and without a clip, the gradients ``(p - e_y) x`` differ by
+All records except one are x = 0, which the problem admits, with gradient 0. The differing record is (x, y) under D and
+(x', y') under D', with ``|x|, |x'| <= row_bound``. One feature is enough: all other coordinates of theta are noise
+that does not depend on the data. So theta has length K. With b = row_bound and without a clip, the gradients ``(p -
+e_y) x`` differ by
 
     flipped label, (b, 0) and (b, 1)    sqrt(2) b, for every theta
     x to -x, (b, 0) and (-b, 0)         2 b ||p - e_0||, which is 2 b sqrt(1 - 1/K) at theta = 0
 
-The hypotheses of a theorem may allow 2 L = 2 sqrt(2) b, see `attacks.langevin`. A pilot run tries x and x' of length b
-or b/2 and selects the pair that it separates best. The runs of the audit are drawn after it.
+A pilot run tries x and x' of length b or b/2 and selects the pair that it separates best. The runs of the audit are
+drawn after it. A bias (a feature 1) on rows without a bound is left out: the others may lie along an axis of their
+own, where their clipped gradients do not move it. The attack is the limit of such pairs.
 
-We leave out a bias (a feature 1) on rows without a bound. Such a problem admits records of any length. The differing
-record is at most as long as 99 % of the public rows, if these are known. The other records may lie along an axis of
-their own. Then their clipped gradients do not contribute to the bias, and the bias does not contribute to what the
-differing record shows. The attack is the limit of such pairs.
-
-The release is the last iterate (`last_iterate`) or all iterates (`all_iterates`). A use of the record is a step of
-`Glm.descent`, as in training. For uniform subsets and for Poisson samples, each step uses it independently with
-probability batch/records. With shuffled epochs, one uniform step of each epoch uses it, or none if it is in the
-remainder of the epoch.
+A use of the record is a step of `Glm.descent`, as in training. For uniform subsets and for Poisson samples, each step
+uses it independently with probability batch/records. With shuffled epochs, one uniform step of each epoch uses it, or
+none if it is in the remainder of the epoch.
 """
 
 import math
@@ -93,17 +88,15 @@ class Training:
 
     @property
     def rate(self) -> float:
-        """The probability that a record is in the minibatch of a step."""
         return self.chain.sampling.rate(self.records)
 
     @property
     def per_epoch(self) -> int:
-        """The number of steps of an epoch, for schemes that have epochs."""
         return self.chain.sampling.per_epoch(self.records)
 
     @property
     def places(self) -> tuple[int, int]:
-        """The number of places of a record in an epoch, and how many of them make one step."""
+        """Places of a record in an epoch, and how many of them make one step."""
         if self.chain.sampling.scheme == "random_allocation":
             return self.per_epoch, 1
         return self.records, self.chain.sampling.size(self.records)
@@ -245,7 +238,6 @@ def end_points(training: Training, record: Record, runs: int, rng: torch.Generat
 
 
 def _check(training: Training, runs: int) -> None:
-    """Raise ValueError for too few runs, or for a chain that cannot be attacked."""
     if runs < 8:
         raise ValueError(f"runs = {runs} must be at least 8, as an audit needs")
     if training.chain.mean_clip < math.inf:
@@ -377,7 +369,6 @@ def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend
 
 
 def _projected(theta: Tensor, radius: float) -> Tensor:
-    """Return theta, projected on the ball ``||theta|| <= radius``."""
     if radius == math.inf:
         return theta
     return theta * (radius / theta.norm(dim=-1, keepdim=True)).clamp_(max=1.0)
@@ -421,7 +412,6 @@ class _Watched:
         self.step += 1
 
     def see(self, theta: Tensor) -> None:
-        """Add the share of the ratio that the iterate after a step contributes."""
         eta, std = self.etas[self.step - 1], self.stds[self.step - 1]
         along = torch.bmm(theta - self.kept, self.by)[:, 0]  # (R, 2)
         hit = along.mul_(eta / std**2).sub_(self.squares, alpha=eta**2 / (2 * std**2))
@@ -462,7 +452,6 @@ class OnRow:
     def __call__(
         self, method: Method, plan: Plan, problem: Problem, delta: float, rng: torch.Generator
     ) -> dict[str, Any]:
-        """Return the columns of the result row that say what the attack shows."""
         facts = problem.facts
         classes = facts.linear.classes
         training = Training(

@@ -130,7 +130,6 @@ def shown(
 
 
 def _need(leaf: DpEvent, adjacency: Adjacency, adjacencies: tuple[str, ...]) -> None:
-    """Raise ValueError if the pair is not one of such neighbours."""
     if adjacency not in adjacencies:
         raise refuse(WHO, leaf, "the attack replaces a record")
 

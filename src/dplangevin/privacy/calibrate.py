@@ -111,7 +111,6 @@ def _out_of_reach(
     high: float,
     make_event: Callable[[float], DpEvent],
 ) -> ValueError:
-    """Return the error that says why no noise up to `high` fits the budget."""
     wanted = f"epsilon = {budget.epsilon} at delta = {budget.delta} is out of reach: "
     floor = getattr(accountant, "least", None)
     if floor is not None and floor(budget.delta) > budget.epsilon:

@@ -67,10 +67,7 @@ class Curve:
 
     @cached_property
     def advantage(self) -> float:
-        """The largest TPR - FPR of an attack, which is the delta at epsilon 0.
-
-        Both bounds of `power` mirror each other at TPR = 1 - FPR, so the largest difference is there.
-        """
+        """The largest TPR - FPR of an attack: the delta at epsilon 0, where the bounds of `power` mirror each other."""
         least = (1 - self.delta) / (1 + np.exp(np.minimum(self.epsilon, 700.0)))
         return min(1.0, 1 - 2 * float(least.max()) + 2 * ROUNDING)
 
@@ -84,8 +81,7 @@ class Curve:
     def delta_at(self, epsilon: np.ndarray | float) -> np.ndarray:
         """Return a delta at which the release is (epsilon, delta)-DP, for any real epsilon.
 
-        delta is convex in e^epsilon, so the chord between two points is above it. At -epsilon it is
-        1 - e^-epsilon (1 - delta(epsilon)), with the two data sets exchanged.
+        delta is convex in e^epsilon, so the chord between two points is above it; delta(-e) = 1 - e^-e (1 - delta(e)).
         """
         points, known = self._table
         size = np.minimum(np.abs(epsilon), points[-1])

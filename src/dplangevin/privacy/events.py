@@ -87,7 +87,6 @@ def check_adjacency(
 
 
 def _checked(check: Callable[..., None]) -> Callable[[object, attr.Attribute, Any], None]:
-    """Return an attrs validator that calls a check of `dplangevin.checks`."""
     return lambda event, attribute, value: check(**{attribute.name: value})
 
 
@@ -132,10 +131,7 @@ class PosteriorSampleDpEvent(DpEvent):
 
     @property
     def range(self) -> float:
-        """How far log p(theta|X) - log p(theta|X') can vary over theta (replace-one): 2 rho loss_range.
-
-        A loss that is only known to be 1-Lipschitz in the margin has a loss_range of 2 D.
-        """
+        """The replace-one bounded range, 2 rho loss_range; a loss that is only 1-Lipschitz has a loss_range of 2 D."""
         return 2.0 * self.rho * self.loss_range
 
 
@@ -209,7 +205,6 @@ class PureObjectivePerturbationDpEvent(DpEvent):
 
     @property
     def log_determinant(self) -> float:
-        """The same as `ObjectivePerturbationDpEvent.log_determinant`."""
         return self.rank * math.log1p(self.smoothness / self.ridge)
 
     @property
@@ -285,7 +280,6 @@ class LangevinDpEvent(DpEvent):
         )
 
     def step_sizes(self) -> np.ndarray:
-        """Return the step sizes eta_k, (steps,)."""
         return self.step_size / (1 + self.decay * self.step_size * np.arange(self.steps))
 
     def multipliers(self) -> np.ndarray:
@@ -397,7 +391,6 @@ class ShuffledEpochsDpEvent(DpEvent):
 
 
 def _epochs(per_epoch: int, multipliers: np.ndarray) -> DpEvent:
-    """Return a Gaussian mechanism for each epoch, with the least noise of its steps."""
     starts = np.arange(0, len(multipliers), per_epoch)
     return composed_steps(1, 1, np.minimum.reduceat(multipliers, starts))
 
@@ -533,11 +526,9 @@ class SufficientStatisticsDpEvent(DpEvent):
 class OneOfDpEvent(DpEvent):
     """One of several mechanisms, `events`, sees the record that differs.
 
-    Which one depends on a draw with a law that is the same on all data sets, or on the place of the record. Places can
-    depend on the number of records, so the event has no price under add_remove.
-
-    At each delta the price is the largest epsilon of the mechanisms: the hockey-stick divergence of a mixture is at
-    most the mean of the mechanisms' divergences, whether or not the draw is released.
+    Which one depends on a draw with a law that is the same on all data sets, or on the place of the record, which can
+    depend on the number of records (no price under add_remove). At each delta the price is the largest epsilon of the
+    mechanisms: the hockey-stick divergence of a mixture is at most the mean, whether or not the draw is released.
     """
 
     events: tuple[DpEvent, ...] = attr.ib(converter=tuple)

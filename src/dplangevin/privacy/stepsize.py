@@ -39,7 +39,7 @@ def multiplier_of(step: float, *, records: int, batch: float, lipschitz: float) 
 
 
 def step_of(multiplier: float, *, records: int, batch: float, lipschitz: float) -> float:
-    """Return the step size eta = tau^2/(N L^2 sigma^2), the inverse of `multiplier_of`."""
+    """Return the step size eta = tau^2/(N L^2 sigma^2)."""
     positive(multiplier=multiplier, records=records, batch=batch, lipschitz=lipschitz)
     return batch**2 / (records * (lipschitz * multiplier) ** 2)
 

@@ -176,7 +176,6 @@ def event_for(key: str, event: DpEvent, paper: DpEvent | None = None) -> DpEvent
 
 
 def _asked(event: DpEvent, paper: DpEvent | None) -> Iterator[tuple[str, Scope, DpEvent]]:
-    """Yield each accountant's key, a scope, and the event that the accountant prices in this scope."""
     for key, entry in ACCOUNTANTS.items():
         if key == "ryffel2022" and paper is not None:
             yield key, "last iterate", paper

@@ -208,7 +208,6 @@ class Run:
 
     @cached_property
     def _groups(self) -> list[Group]:
-        """Return the votes of the tests and of the answers, as two groups."""
         teachers, threshold, threshold_std, answer_std = self.settings
         away = np.abs(self.counts.max(-1) - threshold)
         test_std = math.sqrt(2) * threshold_std  # a test is a vote of two classes, see the module docstring

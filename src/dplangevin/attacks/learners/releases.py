@@ -52,7 +52,6 @@ class Fitted:
         return next((name for name in SEEDS if name in parameters(self.estimator)), "")
 
     def fitted(self, table: Table, seed: int) -> Any:
-        """Return a fitted copy of the estimator."""
         model = deepcopy(self.estimator)
         if self.seed:
             set_parameter(model, self.seed, seed)
@@ -85,11 +84,9 @@ class Trained:
     seed: ClassVar[str] = "seed"
 
     def fitted(self, table: Table, seed: int) -> Any:
-        """Train and return the parameters."""
         return self.function(table, seed)
 
     def released(self, model: Any) -> Release:
-        """Return the parameters as named numbers."""
         return flat("parameters", model)
 
 
@@ -152,7 +149,6 @@ def _words(array: np.ndarray) -> bool:
 
 
 def _numbers(name: str, array: np.ndarray) -> Release:
-    """Return the numbers of an array, its shape and its dtype."""
     found = {f"{name}.shape == {array.shape}": 1.0} if array.ndim else {}
     found[f"{name}.dtype == {array.dtype}"] = 1.0
     values = array.astype(float).ravel()[:MOST]

@@ -26,11 +26,9 @@ class Table(NamedTuple):
     y: np.ndarray
 
     def without(self) -> "Table":
-        """Return the table without record 0."""
         return Table(self.X[1:], self.y[1:])
 
     def replaced(self, row: np.ndarray, label: Any) -> "Table":
-        """Return the table with another record 0."""
         x, y = self.X.copy(), self.y.copy()
         x[0] = row
         y = np.concatenate([np.asarray([label]), y[1:]])
@@ -129,7 +127,6 @@ def _ends(y: np.ndarray, regression: bool) -> tuple[Any, Any]:
 
 
 def _unseen(y: np.ndarray) -> Any:
-    """Return a label that y does not have."""
     return "never seen" if y.dtype.kind in "US" else y.max() + 1
 
 

@@ -141,7 +141,6 @@ def _event(statistic: Any, threshold: float, below: bool) -> str:
 
 
 def _number(name: str) -> str:
-    """Return the expression of a number."""
     if name == SECONDS:
         return "seconds"
     if name.startswith(LOWEST):

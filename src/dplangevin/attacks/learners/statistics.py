@@ -29,14 +29,12 @@ class Statistic:
 
     @property
     def text(self) -> str:
-        """Return what the statistic looks at."""
         if len(self.names) == 1:
             return self.names[0] if self.center is None else f"|{self.names[0]} - {self.center:.6g}|"
         heaviest = self.names[int(np.argmax(np.abs(self.a) + np.abs(self.b)))]
         return f"a score of {len(self.names)} numbers such as {heaviest}"
 
     def __call__(self, releases: Sequence[Release]) -> np.ndarray:
-        """Return the statistic of each release."""
         x = matrix(releases, self.names)
         if self.center is not None:
             return np.abs(x[:, 0] - self.center)

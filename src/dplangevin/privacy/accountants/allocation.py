@@ -77,10 +77,10 @@ SPLITS = 2000  # values of a, see `_through_neither`
 
 
 class _Sum(NamedTuple):
-    """A law that is at least the sum of m = `terms` terms W_i in the convex order.
+    """A law that is at least the sum of m = `terms` terms W_i in the convex order, at exp(step * power), (n,).
 
-    `mass` (n,) are the probabilities at exp(step * power), increasing; `zero` is that of 0, `missing` the mean that
-    lies at infinity, `error` bounds the relative error of the masses.
+    `zero` is the probability of 0, `missing` the mean that lies at infinity, `error` bounds the masses' relative
+    error.
     """
 
     step: float
@@ -110,10 +110,7 @@ class _Limits(NamedTuple):
         return max(needed, (high - low) / POINTS)
 
     def lowest(self, value: np.ndarray, mass: np.ndarray, mean: np.ndarray, terms: int) -> int:
-        """Return how many values (n,) may be spread between 0 and the next one: they are rare or do not matter.
-
-        `mass` and `mean` (n,) are the probability and the partial mean up to each value.
-        """
+        """Return how many values (n,) are so rare or so small that they may be spread between 0 and the next one."""
         variance = min(self.variance, 1.0)
         small = value * mean <= LITTLE * variance * terms
         small &= value <= math.sqrt(variance * self.terms) / (2 * FINE)
@@ -162,7 +159,6 @@ def _mean(noise_multiplier: float, steps: int, share: float) -> tuple[_Sum, np.n
 
 
 def _one(limits: _Limits) -> _Sum:
-    """Return the law of W on a grid."""
     mu = limits.mu
     normal: np.ndarray = np.linspace(-REACH, REACH, 4001)
     # the upper end: E W above it is at most the share
@@ -188,7 +184,6 @@ def _one(limits: _Limits) -> _Sum:
 
 
 def _added(a: _Sum, b: _Sum, limits: _Limits) -> _Sum:
-    """Return the law of the sum of two independent sums."""
     terms = a.terms + b.terms
     missing, error = a.missing + b.missing, a.error + b.error
     mass, value = np.multiply.outer(a.mass, b.mass), np.add.outer(a.value, b.value)
@@ -280,7 +275,6 @@ def _through_neither(
 
 
 def _profile(pair: Atoms) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a bound on delta(e) of a pair, as a function of e."""
     sums = [np.append(x[::-1].cumsum()[::-1], 0.0) for x in (pair.mass, pair.mass * np.exp(-pair.loss))]
     error = 4 * UNIT * (len(pair.mass) + 700)  # of the sums, and of exponentials of up to 700
 

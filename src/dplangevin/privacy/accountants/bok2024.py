@@ -167,14 +167,12 @@ def _appended(corners: list[Corner], x: float, y: float) -> tuple[int, Corner]:
 
 
 def _log_weights(event: LangevinDpEvent) -> np.ndarray:
-    """Return log w_k, (steps,); see `Bok2024`."""
     logs = np.log(np.maximum(contractions(event), 1e-12))
     return np.concatenate([np.cumsum(logs[:0:-1])[::-1], [0.0]])
 
 
 @lru_cache(maxsize=4096)
 def _sampled(event: LangevinDpEvent, delta: float) -> tuple[float, str]:
-    """Return epsilon with sampled batches, and which argument gave it."""
     last, estimate, visible = _candidate(event, delta)
     best = (math.inf, "last iterate")
     if last is not None:

@@ -59,8 +59,7 @@ LARGEST_LOSS = 1e11  # quadrature fails to find the spread of larger losses
 class Pmf(NamedTuple):
     """The masses (n,) of a loss on whole multiples of h, (n,) increasing, and at infinity.
 
-    `split` (n,) is E (L - a) (b - L) of the losses L between a multiple, a, and the next, b: the variance that
-    connecting the dots adds.
+    `split` (n,) is E (L - a) (b - L) of the losses between a multiple, a, and the next, b: the variance that is added.
     """
 
     multiples: np.ndarray
@@ -125,7 +124,6 @@ def grid_step(parts: Parts, delta: float) -> float:
 
 
 def _fits(parts: Parts, step: float, delta: float) -> bool:
-    """Return whether the grids of the steps and of the sum have room at this grid step."""
     reaches = [pair.reach(*_cuts(parts, count, delta)) for pair, count in parts]
     if max(high - low for low, high in reaches) > LARGEST_PMF * step:
         return False
@@ -182,7 +180,6 @@ def connected(pair: Pair | Atoms, step: float, flat: int, below: float, above: f
 
 
 def _placed(pair: Atoms, step: float, index: np.ndarray) -> Pmf:
-    """Return the losses of finitely many values on multiples of `step`; see `connected`."""
     grid = step * index
     at = np.searchsorted(grid, pair.loss, "right") - 1
     floor, inside = np.clip(at, 0, len(grid) - 2), at < len(grid) - 1
@@ -293,7 +290,6 @@ class LossSum:
         return math.exp(float(brentq(missing, low, high, xtol=1e-3)))
 
     def composed(self) -> Composed:
-        """Return the epsilon of the composition, from the convolution or from the Renyi bound."""
         epsilon, charged = self._convolved()
         grid = self._grid_variance() * (1 + self.tilt) / 2  # adding a law N(v/2, v) to the sum would add this
         result = Composed(epsilon, grid + charged / (self.delta * self.tilt) if epsilon > 0 else 0.0)
@@ -346,10 +342,7 @@ class LossSum:
         return math.inf, 0.0
 
     def _on_grid(self, value: float, low: int, high: int, above: float) -> tuple[float, float]:
-        """Return the same as `_convolved`, with the sum on h (low, ..., high); `value` is K, `above` bounds P beyond.
-
-        A part computes only the Fourier coefficients that the earlier parts have not made negligible.
-        """
+        """Return the same as `_convolved`, with the sum on h (low, ..., high); value: K; above: a bound on P beyond."""
         tilt, size = self.tilt, next_fast_len(max(high - low + 1, 16), real=True)
         logs = np.zeros(size // 2 + 1, dtype=complex)
         live = np.arange(len(logs))

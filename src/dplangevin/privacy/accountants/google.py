@@ -49,7 +49,6 @@ class DpAccounting:
         return float(accountant.get_epsilon(delta))
 
     def _check(self, leaf: DpEvent) -> None:
-        """Raise ValueError for a step that the accountant is not asked about."""
         if not isinstance(leaf.event if is_subsampled(leaf) else leaf, GaussianDpEvent):
             raise refuse(self.name, leaf, "it is asked about Gaussian steps only")
         if rate_and_multiplier(leaf)[1] < FAINTEST:

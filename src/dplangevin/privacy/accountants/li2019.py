@@ -81,7 +81,6 @@ def _integrated(q: float, s: float, powers: np.ndarray) -> np.ndarray:
 
 
 def _exp_less_line(x: np.ndarray) -> np.ndarray:
-    """Return exp(x) - 1 - x without cancellation."""
     series = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
     return np.where(np.abs(x) < 1e-2, series, np.expm1(x) - x)
 
@@ -97,7 +96,6 @@ def _less_log(t: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=8192)
 def _moments(bound: Bound, rate: float, noise_multiplier: float, first: int, last: int) -> np.ndarray:
-    """Return alpha of the orders first, ..., last."""
     orders = np.arange(first, last + 1)
     if bound == "numerical":
         return log_moment(rate, noise_multiplier, orders)
@@ -182,7 +180,6 @@ class Li2019:
         return found
 
     def _step(self, leaf: DpEvent) -> tuple[float, float]:
-        """Return the sampling rate and the noise multiplier of a step."""
         if isinstance(leaf, PoissonSampledDpEvent) and isinstance(leaf.event, GaussianDpEvent):
             return leaf.sampling_probability, leaf.event.noise_multiplier
         if isinstance(leaf, GaussianDpEvent):

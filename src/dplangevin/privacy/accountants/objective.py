@@ -73,7 +73,6 @@ def delta_of(freedom: int, shift: float, epsilon: float) -> float:
 
 
 def _inverse(freedom: int, shift: float, delta: float) -> float:
-    """Return the epsilon >= 0 at which `delta_of` falls to delta."""
     if delta_of(freedom, shift, 0.0) <= delta:
         return 0.0
     most = shift * float(chi.isf(delta / 2, freedom)) + shift**2 / 2  # Z exceeds it with probability delta/2

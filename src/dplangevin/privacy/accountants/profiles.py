@@ -46,9 +46,7 @@ class Pair(Protocol):
 
     def loss(self, x: np.ndarray) -> np.ndarray: ...
 
-    def density(self, x: np.ndarray) -> np.ndarray:
-        """Return the density of x under P."""
-        ...
+    def density(self, x: np.ndarray) -> np.ndarray: ...
 
     def mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the probabilities under P and Q between neighbours in x, (n - 1,), with small relative errors."""
@@ -212,7 +210,6 @@ class Atoms:
 
     @cached_property
     def spread(self) -> float:
-        """The standard deviation of the finite losses under P."""
         weight = self.mass / self.mass.sum()
         return math.sqrt(float(weight @ (self.loss - float(weight @ self.loss)) ** 2))
 
@@ -291,7 +288,6 @@ def replaced_epsilon(rate: float, mu: float, delta: float) -> float:
     wanted = math.log(delta / rate)
 
     def loss(x: float) -> float:
-        """Return the privacy loss e at x."""
         power = mu * (x - mu / 2)
         others = 1 - rate + rate * math.exp(-mu * (x + mu / 2))
         if power > 700:

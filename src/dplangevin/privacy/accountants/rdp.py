@@ -45,7 +45,6 @@ class Rdp:
         return float(compute_epsilon(ORDERS, self._divergences(event, adjacency), delta)[0])
 
     def _divergences(self, event: DpEvent, adjacency: Adjacency) -> np.ndarray:
-        """Return the Renyi divergences of the event, at ORDERS."""
         steps: defaultdict[tuple[float, float], int] = defaultdict(int)
         total = np.zeros(len(ORDERS))
         for leaf, count in leaves(event):
@@ -97,7 +96,6 @@ def repeated(renyi: np.ndarray, mean: float, shape: float) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def _poisson(rate: float, multiplier: float) -> np.ndarray:
-    """Return the Renyi divergences of a Poisson-sampled step, at ORDERS."""
     if rate == 1:
         return ORDERS / (2 * multiplier**2)
     return log_moment(rate, multiplier, ORDERS - 1) / (ORDERS - 1)

@@ -42,7 +42,6 @@ class Ryffel2022:
         return f"Ryffel et al. 2022 ({self.orders} orders)"
 
     def renyi(self, event: LangevinDpEvent, alpha: float) -> float:
-        """Return R_alpha of Theorem 3.1, for alpha > 1."""
         if not alpha > 1:
             raise ValueError(f"alpha = {alpha} must be greater than 1")
         return alpha * self._slope(event)
@@ -75,7 +74,6 @@ class Ryffel2022:
         )
 
     def _slope(self, event: DpEvent) -> float:
-        """Return a of Theorem 3.1."""
         if not isinstance(event, LangevinDpEvent):
             raise refuse(self.name, event, "it prices the last iterate of DP-SGLD (LangevinDpEvent)")
         if event.strong_convexity == 0:

@@ -68,32 +68,16 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True)
 class Tight:
-    """Accountant that gives the smallest epsilon that we can prove.
+    """Accountant that gives the smallest epsilon that we can prove (docs/privacy.md lists closed forms and PLD).
 
-    It uses closed forms for single mechanisms and PLD (privacy loss distributions) for compositions.
-
-    - Gaussian mechanisms, and steps that sample at rate 1: exact.
-    - One posterior sample, or one sampled step: its exact delta(epsilon), see `profiles`.
-    - Compositions of Gaussian steps (full, Poisson, without replacement), posterior samples and epochs of random
-      allocation: PLD.
-    - DP-SGFS, PATE, sufficient statistics and matrices of second moments: the price of their Gaussian steps.
-    - The last iterate of DP-Langevin: the smaller of PLD of all iterates and `Bok2024`. In a composition: all
-      iterates.
-    - Under zero_out: the price of add_remove where the number of records decides nothing, else see `_zeroed`.
-    - The best of a random number of runs (`selection.selected`), and one of several mechanisms (the largest of their
-      prices): priced alone, not in a composition.
-
-    A step without replacement has two directions: (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1), and the reverse.
-    Neighbours can differ in either. So the step is priced by the pointwise larger of the two ("PLD, larger of both
-    directions"), up to 25 % above composing each direction alone.
+    DP-SGFS, PATE, sufficient statistics and second moments cost what their Gaussian steps cost. The last iterate of
+    DP-Langevin costs the smaller of all iterates and `Bok2024`, in a composition all iterates. The best of a random
+    number of runs (`selection.selected`) and one of several mechanisms (the largest price) are priced alone.
 
     Sampling never costs more than no sampling. A sampled step has the laws (1 - q) R + q P and (1 - q) R + q Q. The
     hockey-stick divergence is jointly convex, so theirs is at most (1 - q) max(0, 1 - e^epsilon) + q delta(P, Q) <=
     delta(P, Q). Such a bound on each step's curve holds for adaptive compositions (Zhu, Dong, Wang 2022, Theorem 10).
     Where the grid of PLD costs more, this bound is the price.
-
-    Some losses are too large for a grid. Then at most h steps draw the record, except with probability delta/2. Given
-    which steps these are, h Gaussian steps are priced at delta/2.
 
     Objective perturbation is on the sum scale, with b ~ N(0, s^2 I). The losses depend on the margin and have a
     derivative of one sign, as the logistic loss has. Given theta, the neighbour's b differs by the records' gradients.
@@ -195,19 +179,16 @@ def _without_order(leaf: DpEvent) -> DpEvent:
 
 
 def _whole(leaf: DpEvent) -> bool:
-    """Return whether each step of an event of FIXED_SIZE uses every record."""
     if isinstance(leaf, SampledWithoutReplacementDpEvent):
         return leaf.sample_size == leaf.source_dataset_size
     return isinstance(leaf, LangevinDpEvent) and leaf.batch == leaf.records
 
 
 def _of(parts: list[tuple[DpEvent, int]]) -> DpEvent:
-    """Return the composition of events with their counts."""
     return ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts])
 
 
 def _last_iterate(event: LangevinDpEvent, delta: float, adjacency: Adjacency) -> Price:
-    """Return the price of the last iterate of DP-Langevin."""
     epsilon, source = Bok2024().price(event, delta, adjacency)
     return Price(epsilon, PLD_BOTH if source == "all iterates" else f"{Bok2024().name}, {source}")
 
@@ -240,7 +221,6 @@ def _unsampled(leaf: DpEvent) -> bool:
 
 
 def _check(leaf: DpEvent, adjacency: Adjacency) -> None:
-    """Raise ValueError if there is no argument for this leaf under this neighbour relation."""
     if is_subsampled(leaf) or isinstance(leaf, RandomAllocationDpEvent):
         if not isinstance(leaf.event, GaussianDpEvent):
             raise refuse("tight", leaf, "sampling is priced for Gaussian steps only")
@@ -257,12 +237,10 @@ def _check(leaf: DpEvent, adjacency: Adjacency) -> None:
 
 
 def _range(event: PosteriorSampleDpEvent, adjacency: Adjacency) -> float:
-    """Return the bounded range of a posterior sample under this neighbour relation."""
     return event.range if adjacency == "replace_one" else event.range / 2
 
 
 def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
-    """Return the price of a single mechanism in closed form, or None if there is none."""
     if isinstance(leaf, PosteriorSampleDpEvent):
         return Price(profiles.bounded_range_epsilon(_range(leaf, adjacency), delta), "bounded range")
     if is_subsampled(leaf) and rate_and_multiplier(leaf)[0] > 0:
@@ -289,7 +267,6 @@ def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
 
 @lru_cache(maxsize=4096)
 def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
-    """Return the price of a composition."""
     pairs: list[
         tuple[list[profiles.Pair | profiles.Atoms], int]
     ] = []  # a part has one pair, or one a direction
