@@ -25,7 +25,7 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.attacks import network
 from dplangevin.attacks.audit import audit
-from dplangevin.methods import Execution, Plan, Workspace
+from dplangevin.methods import Execution, Plan
 from dplangevin.methods.dp_sgfs import _Scoring
 from dplangevin.methods.dpvi import Dpvi, _MeanField
 from dplangevin.methods.hybrid import Hybrid
@@ -257,12 +257,7 @@ def chain_of(plan: Plan) -> Chain:
 
 
 def shown(
-    method: Any,
-    problem: Problem,
-    plan: Plan,
-    runs: int,
-    generator: torch.Generator,
-    workspace: Workspace | None = None,
+    method: Any, problem: Problem, plan: Plan, runs: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Where each step is, and the noisy sums, both ``(runs, steps, d)``: of descent from its iterates, else as the
     kernel is given them."""
@@ -279,8 +274,7 @@ def shown(
 
             patch.setattr(kernel, "step", watched)
         last = plan if method.__class__ is not Dpvi else plan._replace(work=plan.work._replace(keep=()))
-        how = Execution(runs, generator, workspace=workspace)
-        theta = method.release(problem, [last], how).theta[:, 0]
+        theta = method.release(problem, [last], Execution(runs, generator)).theta[:, 0]
     if noisy:
         return torch.stack(at, 1), torch.stack(noisy, 1)
     if not isinstance(method, Hybrid):  # the first sample of which is where its chain starts

@@ -331,11 +331,6 @@ def test_the_losses_of_pairs_are_the_far_ends_of_their_models() -> None:
         assert float(found.reshape(-1, 2).norm(dim=0)[0]) == pytest.approx(ends.lipschitz)
 
 
-def test_pairs_of_no_record_are_refused() -> None:
-    with pytest.raises(ValueError, match="records = 0 must be at least 1"):
-        pairs.neighbours(pairs.LINEAR, 0)
-
-
 def test_the_chosen_pair_is_the_stronger_one() -> None:
     rare = LangevinDpEvent(5163, 1, 6000, 0.0014, 0.0082, 18.0, 0.005, 354.0)
     for event in (rare, attr.evolve(rare, steps=60_000)):

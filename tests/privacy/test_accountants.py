@@ -22,10 +22,11 @@ from dplangevin.privacy import (
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
+from dplangevin.privacy.accountants.rdp import Rdp
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 
-ALL = [Wang2015("paper"), Wang2015("range"), Kifer2012(), Chaudhuri2011(), AnalyticGaussian(), Tight()]
+ALL = [Wang2015("paper"), Wang2015("range"), Kifer2012(), Chaudhuri2011(), AnalyticGaussian(), Rdp(), Tight()]
 
 
 @pytest.mark.parametrize("accountant", ALL, ids=lambda accountant: accountant.name)

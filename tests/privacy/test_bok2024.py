@@ -22,14 +22,8 @@ DELTA = 1e-5
 
 
 def full(steps: int, decay: float, **changed: Any) -> LangevinDpEvent:
-    given: dict[str, Any] = {
-        "step_size": 0.3,
-        "noise_std": 0.05,
-        "lipschitz": 2.0,
-        "strong_convexity": 0.7,
-        "smoothness": 0.7,
-    }
-    return LangevinDpEvent(100, 100, steps, **(given | changed), decay=decay)
+    event = LangevinDpEvent(100, 100, steps, 0.3, 0.05, 2.0, 0.7, 0.7, decay)
+    return attr.evolve(event, **changed)
 
 
 def test_full_batch_closed_form_for_constant_steps() -> None:
@@ -91,14 +85,7 @@ def test_long_chains_are_covered_cheaper_than_by_all_iterates(decay: float) -> N
 
 
 def sampled(steps: int, **changed: Any) -> LangevinDpEvent:
-    given: dict[str, Any] = {
-        "step_size": 0.05,
-        "noise_std": 0.2,
-        "lipschitz": 1.0,
-        "strong_convexity": 1.0,
-        "smoothness": 10.0,
-    }
-    return LangevinDpEvent(1000, 10, steps, **(given | changed))
+    return attr.evolve(LangevinDpEvent(1000, 10, steps, 0.05, 0.2, 1.0, 1.0, 10.0), **changed)
 
 
 def test_sampled_price_saturates() -> None:
@@ -163,17 +150,8 @@ def test_refuses() -> None:
 
 
 def in_ball(steps: int, **changed: Any) -> LangevinDpEvent:
-    given: dict[str, Any] = {
-        "step_size": 0.2,
-        "noise_std": 0.8,
-        "lipschitz": 2.0,
-        "strong_convexity": 0.1,
-        "smoothness": 1.1,
-        "radius": 1.0,
-        "convex": False,
-    }
-    given |= changed
-    return LangevinDpEvent(given.pop("records", 10), given.pop("batch", 10), steps, **given)
+    event = LangevinDpEvent(10, 10, steps, 0.2, 0.8, 2.0, 0.1, 1.1, radius=1.0, convex=False)
+    return attr.evolve(event, **changed)
 
 
 DRIFTS = {  # g(theta), without the ridge and the record; 1-Lipschitz

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+import attr
 import pytest
 from dp_accounting import ComposedDpEvent, GaussianDpEvent
 
@@ -17,14 +18,8 @@ REAL, INTEGER = Ryffel2022("real"), Ryffel2022("integer")
 
 
 def event(steps: int, **changed: Any) -> LangevinDpEvent:
-    resnet: dict[str, Any] = {
-        "step_size": 0.018,
-        "noise_std": 0.0022,
-        "lipschitz": 15.0,
-        "strong_convexity": 0.001,
-        "smoothness": 20.0,
-    }
-    return LangevinDpEvent(50_000, 128, steps, **(resnet | changed))
+    resnet = LangevinDpEvent(50_000, 128, steps, 0.018, 0.0022, 15.0, 0.001, 20.0)
+    return attr.evolve(resnet, **changed)
 
 
 @pytest.mark.parametrize(

@@ -119,25 +119,6 @@ def test_bounded_range_epsilon(eta, delta, expected):
     assert TIGHT.epsilon(event, 0.0) == pytest.approx(eta)
 
 
-@pytest.mark.parametrize(("rho", "radius"), [(0.1, 3.0), (1.0, 1.0), (0.02, 10.0)])
-def test_posterior_sample_bounds_exact_one_dimensional_posteriors(rho, radius):
-    theta = np.linspace(-radius, radius, 40_001)
-    cell = theta[1] - theta[0]
-
-    def posterior(margins):
-        log_density = -rho * sum(np.logaddexp(0.0, -margin * theta) for margin in margins) - theta**2 / 8
-        density = np.exp(log_density - log_density.max())
-        return density / (density.sum() * cell)
-
-    others = [0.5, -0.2, 0.9]
-    one, two = posterior([*others, 1.0]), posterior([*others, -1.0])
-    for delta in (0.0, 1e-3, 1e-2):
-        epsilon = TIGHT.epsilon(PosteriorSampleDpEvent(rho, radius), delta)
-        assert np.maximum(0.0, one - np.exp(epsilon) * two).sum() * cell <= delta + 1e-9
-    worst = np.abs(np.log(one / two)).max()
-    assert 0.3 * 2 * rho * radius < worst <= 2 * rho * radius
-
-
 def test_composed_posterior_samples():
     event = PosteriorSampleDpEvent(0.1, 5.0)
     three = SelfComposedDpEvent(event, 3)

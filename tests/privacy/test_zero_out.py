@@ -17,7 +17,6 @@ from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dplangevin import random
 from dplangevin.attacks.audit import audit
 from dplangevin.attacks.sampled import all_iterates
-from dplangevin.papers.analyses import promises
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
 from dplangevin.privacy.accountants.bok2024 import full_batch
 from dplangevin.privacy.accountants.google import DpAccounting
@@ -25,7 +24,6 @@ from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.rdp import Rdp
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import (
-    CHANGED,
     Adjacency,
     FisherScoringDpEvent,
     LangevinDpEvent,
@@ -133,9 +131,3 @@ def test_a_refusal_of_zero_out_is_kept_beside_the_same_one_of_add_remove() -> No
         for kind in {type(entry.accountant) for entry in ACCOUNTANTS.values()} - priced:
             of_kind = {e.accountant.name for e in ACCOUNTANTS.values() if type(e.accountant) is kind}
             assert of_kind & refused, (adjacency, kind)
-
-
-def test_results_are_priced_for_the_two_relations_that_they_were_priced_for() -> None:
-    others: set[Adjacency] = set(get_args(Adjacency)) - set(CHANGED)
-    assert others == {"zero_out"}
-    assert CHANGED in [each.default for each in vars(promises.Promise)["__dataclass_fields__"].values()]
