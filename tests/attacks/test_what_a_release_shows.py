@@ -220,12 +220,13 @@ def test_nothing_tells_random_neighbours_apart_better_than_the_price(
     assert found <= price
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["objpert", "objpert_pure"])
-def test_a_fit_in_single_precision_on_some_data_sets_is_caught(
+def test_a_fit_in_single_precision_on_some_data_sets_is_caught_and_a_sound_one_is_not(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The fault of version 0.7, planted: of some data sets a fit in float32 is given out, of others one in float64."""
+    found, price = compared(name, "logistic", 1_000, lopsided)
+    assert found <= price
     real = perturbed_fits.fitted
 
     def early(problem: Glm, *given: Any) -> Tensor:
@@ -235,8 +236,7 @@ def test_a_fit_in_single_precision_on_some_data_sets_is_caught(
 
     monkeypatch.setattr(f"dplangevin.methods.{name}.fitted", early)
     monkeypatch.setattr(perturbed_fits, "on_grid", lambda theta, scale: theta)
-    found, price = compared(name, "logistic", 10_000, lopsided)
-    assert found > price
+    assert compared(name, "logistic", 1_000, lopsided)[0] > price
 
 
 def lopsided(kind: str, records: int, count: int) -> tuple[Glm, Glm]:
