@@ -6,14 +6,14 @@ every statistic and on every pair that is used here; one with a fault must not.
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import attacked
 import numpy as np
 import pytest
 import torch
-from attacked import ALLOCATED, CHAINS, CLIP, DELTA, KINDS, NETWORKS, RARE, TABLE, WHOLE, Seen, Spoil
+from attacked import ALLOCATED, CHAINS, CLIP, DELTA, KINDS, NETWORKS, RARE, TABLE, WHOLE, Seen
 from quick import sample
 from scipy.special import logsumexp
 from torch import Tensor
@@ -174,17 +174,11 @@ the_same_noise = drawn_again(lambda first, drawn: drawn._replace(normals=first.n
 
 @dataclass(frozen=True)
 class Fault:
-    """A change of the chain's plan, or of the code; where it shows, by which statistic.
-
-    fewer, times, share: see `attacked.attacked`.  where: the pairs of the table that it is for.
-    """
+    """A change of the code, or of the chain (`attacked.attacked` takes it); its pairs of the table; where it shows."""
 
     where: Callable[[str, str], bool]
     plant: Callable[[Patch], None] = lambda patch: None
-    spoil: Spoil | None = None
-    fewer: int = 0
-    times: float = 1.0
-    share: int = 1
+    change: dict[str, Any] = field(default_factory=dict)
     which: str = WHOLE
     statistic: Callable[[Seen, int], np.ndarray] = total
 
@@ -201,36 +195,40 @@ def clips(name: str, kind: str) -> bool:
     return CHAINS[name].clip == CLIP
 
 
-LARGE = 5  # a fault that a fifth of the runs shows
+def sampled(other: Callable[[Sampling], Sampling]) -> dict[str, Any]:
+    return {"spoil": lambda chain: chain._replace(sampling=other(chain.sampling))}
+
+
+LARGE = {"share": 5}  # a fault that a fifth of the runs shows
 FAULTS = {
-    "half the noise": Fault(everywhere, half_the_noise, share=LARGE),
-    "no clip": Fault(clips, spoil=lambda chain: chain._replace(clip=math.inf), share=LARGE),
+    "half the noise": Fault(everywhere, half_the_noise, LARGE),
+    "no clip": Fault(clips, change={"spoil": lambda chain: chain._replace(clip=math.inf), **LARGE}),
     # where nothing is clipped the rows are bounded
-    "a row beyond its bound": Fault(lambda name, kind: not clips(name, kind), times=3.0, share=LARGE),
+    "a row beyond its bound": Fault(lambda name, kind: not clips(name, kind), change={"times": 3.0, **LARGE}),
     "clip per layer": Fault(lambda name, kind: kind in NETWORKS, clip_per_layer),
     # a block's clipped sum moves by two clips at most, which is what replacing a record may do
     "clip of a block's sum": Fault(
         lambda name, kind: attacked.adjacency_of(name) == "add_remove",
         clip_per_block(lambda gradient, size, clip: cut(gradient, clip)),
-        share=2,
+        {"share": 2},
     ),
     "clip of a block's mean": Fault(
-        clips, clip_per_block(lambda gradient, size, clip: size * cut(gradient / size, clip)), share=LARGE
+        clips, clip_per_block(lambda gradient, size, clip: size * cut(gradient / size, clip)), LARGE
     ),
     "one fixed batch": Fault(
         everywhere, drawn_again(lambda first, drawn: first._replace(normals=drawn.normals)), which=RARE
     ),
     "the same noise": Fault(everywhere, the_same_noise, which=RARE, statistic=lean),
-    "one step fewer": Fault(everywhere, fewer=1),
+    "one step fewer": Fault(everywhere, change={"fewer": 1}),
     "half the noise of allocated steps": Fault(allocates, half_the_noise, which=RARE, statistic=allotted),
     "the price of allocated steps for all rows in every step": Fault(
         allocates,
-        spoil=lambda chain: chain._replace(sampling=Sampling("full", epochs=chain.sampling.epochs)),
+        change=sampled(lambda own: Sampling("full", epochs=own.epochs)),
         which=RARE,
     ),
     "the price of allocated steps for Poisson samples of twice the size": Fault(
         allocates,
-        spoil=lambda chain: chain._replace(sampling=replace(chain.sampling, scheme="poisson", batch=2)),
+        change=sampled(lambda own: replace(own, scheme="poisson", batch=2)),
         which=RARE,
     ),
 }
@@ -303,15 +301,7 @@ def test_a_planted_fault_is_caught_and_a_sound_chain_is_not(
     sound = attacked.sound(name, kind, planted.which)
     assert bound(sound, planted.statistic) <= sound.price
     planted.plant(monkeypatch)
-    seen = attacked.attacked(
-        name,
-        kind,
-        planted.which,
-        spoil=planted.spoil,
-        fewer=planted.fewer,
-        times=planted.times,
-        share=planted.share,
-    )
+    seen = attacked.attacked(name, kind, planted.which, **planted.change)
     assert bound(seen, planted.statistic) > seen.price
 
 

@@ -119,11 +119,6 @@ def test_distance_covers_a_binomial() -> None:
     assert bok2024._distances(small, np.array([5000]), 1e-6) == [pytest.approx(0.1)]
 
 
-def test_renyi_estimate_without_sampling_is_gaussian() -> None:
-    expected = bok2024.ORDERS * 0.5**2 / 2
-    assert bok2024._renyi(1 - 1e-12, np.array([0.5]))[0] == pytest.approx(expected, rel=1e-6)
-
-
 def test_tight_takes_the_smaller_and_names_it() -> None:
     assert TIGHT.price(full(3000, 0.0), DELTA).accountant == "Bok et al. 2024, last iterate"
     assert TIGHT.price(sampled(2000), DELTA).epsilon == BOK.epsilon(sampled(2000), DELTA)

@@ -1,12 +1,11 @@
 """Worst-case pairs of examples for a small network, run through the code that trains.
 
 The network has two layers, a tanh and two classes. The adversary knows all examples except one and chooses where
-training starts. For all parameters, the gradients of an image with labels 0 and 1 have opposite directions. They are
-far longer than the clips meant here, about 2. So are those of each layer: a sum that is clipped layer by layer moves
-by up to sqrt(2) clips, not by one.
+training starts. The gradients of an image with labels 0 and 1 have opposite directions, and in each layer are far
+longer than clips of about 2: a sum that is clipped layer by layer moves by up to sqrt(2) clips.
 
-- "add_remove": the last bias makes class 0 certain, so a white image with label 0 has gradient 0. D' contains this
-  image in place of the record, which has label 1. So D' is as if the record had been removed while n stays.
+- "add_remove": the last bias makes class 0 certain, so a white image with label 0 has gradient 0. D' contains it in
+  place of the record, which has label 1. So D' is as if the record had been removed while n stays.
 - "replace_one": both classes are about equally likely, and the record's gradient changes its sign.
 """
 

@@ -1,7 +1,4 @@
-"""Attacks on one exact posterior sample on a ball (OPS), in one dimension.
-
-`sample` and `pair` are of the logistic loss.  `linear_laws` may use any loss of the event's range.
-"""
+"""Attacks on one exact posterior sample on a ball (OPS), in one dimension, of logistic or (`linear_laws`) any loss."""
 
 import math
 from typing import NamedTuple

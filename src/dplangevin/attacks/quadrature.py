@@ -37,9 +37,8 @@ def last_iterate_distributions(
 ) -> Distributions:
     """Compute the exact distribution of theta_K by repeated Gauss-Legendre quadrature, for few steps.
 
-    All terms are positive, so tails are accurate in relative terms. The mass that the projection puts on the two ends
-    of C is two nodes of its own. Without projection the line is cut off at 60 standard deviations beyond the largest
-    shift.
+    All terms are positive, so tails are accurate in relative terms. The two ends of C, with their masses, are two
+    nodes. Without projection the line is cut off at 60 standard deviations beyond the largest shift.
     """
     spread = initial_std(event, init_std)
     pair = pair_for(event, spread, project, others)
@@ -75,13 +74,12 @@ def unprojected_distributions(
     others: Others | None = None,
     project: float | None = None,
 ) -> Distributions:
-    """Compute the exact distribution of theta_K for any number of steps, if the projection has no effect.
+    """Compute the exact distribution of theta_K for any number of steps, if projections are rarer than 1e-40.
 
-    It acts with probability below 1e-40, or never if project = inf. Then ``theta_K = drift + push sum_k s_k b_k + N(0,
-    v)`` with independent uses ``b_k ~ Bernoulli(batch/records)``. ``s_k`` is the share of a shift at step k that
-    remains in theta_K, rounded to 1/1000 of the largest, so that the sum follows a product of binomial laws on a grid.
-    All terms are positive, so tails are accurate in relative terms. Points of theta are 1/20 of a standard deviation
-    apart. Together these roundings move epsilon by less than 1e-3 of its value.
+    ``theta_K = drift + push sum_k s_k b_k + N(0, v)`` with independent uses ``b_k ~ Bernoulli(batch/records)``.
+    ``s_k`` is the share of a shift at step k that remains in theta_K, rounded to 1/1000 of the largest, so that the
+    sum follows a product of binomial laws on a grid. Points of theta are 1/20 of a standard deviation apart. All terms
+    are positive. Together these roundings move epsilon by less than 1e-3 of its value.
     """
     require(
         event.radius == math.inf, f"radius = {event.radius:g} projects: the law of all steps is not known"
@@ -108,10 +106,9 @@ def unprojected_distributions(
 
 
 def _sum_of_uses(sizes: np.ndarray, rate: float, push: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of sum_k s_k b_k and their log probabilities, with b_k ~ Bernoulli(rate) independent.
+    """Return the values of sum_k s_k b_k and their log probabilities; push is in standard deviations of the noise.
 
-    push is what the record adds, in standard deviations of the noise. Values closer than 1/50 of such a deviation are
-    shared between the two nearest values of a coarser grid, which preserves their mean.
+    Values closer than 1/50 of such a deviation are shared between the two nearest of a coarser grid, mean preserved.
     """
     if rate >= 1:
         return np.array([float(sizes.sum())]), np.zeros(1)

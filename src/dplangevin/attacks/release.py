@@ -1,15 +1,11 @@
 """An attack on a whole release: a method's own `plan` and `release` on two neighbouring data sets.
 
 One record differs. It has length `row_bound`, and under D' it has the other label. If labels are numbers, and for the
-second of three classes, x changes its sign as well. The other records are one of two kinds:
+second of three classes, x changes its sign as well. The other records are `zeros`, with gradient 0, or `among_records`
+of a data set, where x points in the direction of their smallest second moment.
 
-* `zeros`: all are x = 0. Every row bound admits them, and their gradient is 0.
-* `among_records`: they are the records of a data set. x points in the direction of their smallest second moment. There
-  the other gradients resist the record least.
-
-Of the last iterate the attacker looks only at theta along x, and at how its numbers are written: see `precision`. The
-result is the attack ε (lower bound) for replacing one record. It is loose if there are many steps: an attack on all
-iterates of a chain sees more (`attacks.softmax`).
+The attacker looks only at theta along x of the last iterate, and at `precision`. The result is the attack ε (lower
+bound) for replacing one record, loose if there are many steps.
 """
 
 from dataclasses import dataclass, replace

@@ -45,11 +45,10 @@ ROUNDED = 1e-3  # relative; quadrature moves the epsilon of a pair by less
 
 
 class Shown(NamedTuple):
-    """What an attack shows: attack epsilon at delta, the pair and the statistic in words, and where it is loose.
+    """What an attack shows: attack epsilon at delta (runs 0 and confidence 1: exact), the pair and the statistic.
 
-    `runs` is 0 and `confidence` 1 if the epsilon of the pair is exact. `gap` says why the price may be above, and
-    which of the two is loose. `by_part`: each released part has a worst pair of its own, so no one pair may show this
-    epsilon.
+    `gap` says why the price may be above, and which of the two is loose. `by_part`: each released part has a worst
+    pair of its own, so no one pair may show this epsilon.
     """
 
     epsilon: float

@@ -183,12 +183,10 @@ class ObjectivePerturbationDpEvent(DpEvent):
 class PureObjectivePerturbationDpEvent(DpEvent):
     """`ObjectivePerturbationDpEvent` with other laws of the two noises; the other attributes are the same.
 
-    The density of b is proportional to exp(-rate ||b||), that of the noise on theta~ to exp(-||eta||/output_scale).
-
     Attributes
     ----------
-    rate : float > 0
-    output_scale : float >= 0
+    rate : float > 0; the density of b is proportional to exp(-rate ||b||).
+    output_scale : float >= 0; that of the noise on theta~ is proportional to exp(-||eta||/output_scale).
 
     References
     ----------
@@ -293,17 +291,15 @@ class LangevinDpEvent(DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FisherScoringDpEvent(DpEvent):
-    """All iterates of DP-SGFS (wang2015, Algorithm 4).
+    """All iterates of DP-SGFS (wang2015, Algorithm 4), on `batch` of `records` without replacement.
 
-    Each step draws `batch` (tau) of `records` without replacement. It releases the mean gradient plus F Z, with Z ~
-    N(0, sigma^2 I), and the sample covariance of the gradients plus W, with W_ij ~ N(0, 49 ||F||^4 sigma^2). Every
-    gradient lies in F times the unit ball.
+    A step releases the mean gradient plus F Z, with Z ~ N(0, sigma^2 I), and the sample covariance of the gradients
+    plus W, with W_ij ~ N(0, 49 ||F||^4 sigma^2). Every gradient lies in F times the unit ball.
 
     Attributes
     ----------
-    records : int
+    records, steps : int >= 1
     batch : int, tau, 2 <= tau <= records.
-    steps : int >= 1
     noise_std : float > 0, sigma, unitless.
     """
 
@@ -355,7 +351,7 @@ class SecondMomentDpEvent(DpEvent):
 class HalfReplacedDpEvent(DpEvent):
     """The vector f(D) + s Z with ||f(D) - f(D')|| <= B where a record is added, removed or replaced; Z ~ N(0, I).
 
-    So mu = B/s for all neighbours, as for a sum of psi(x_i) whose values lie in a ball of diameter B that contains 0.
+    So mu = B/s for all neighbours, as for a sum of psi(x_i) in a ball of diameter B that contains 0.
 
     Attributes
     ----------
@@ -373,13 +369,9 @@ class HalfReplacedDpEvent(DpEvent):
 class ShuffledEpochsDpEvent(DpEvent):
     """Gaussian steps on shuffled epochs with every result visible, for replace-one neighbours only.
 
-    Given the orders, a replaced record is in at most one minibatch of an epoch, so an epoch is one Gaussian mechanism.
-    A mixture over orders reveals no more than the worst order. Privacy that shuffling may add is not counted. Under
-    add_remove an added record also moves others between minibatches, which is not covered.
-
-    Attributes
-    ----------
-    epochs : DpEvent, the Gaussian mechanisms, one for each epoch.
+    Given the orders, a replaced record is in at most one minibatch of an epoch, so `epochs` has one Gaussian mechanism
+    for each. A mixture over orders reveals no more than the worst order. Privacy that shuffling may add is not
+    counted. Under add_remove an added record also moves others between minibatches, which is not covered.
     """
 
     epochs: DpEvent

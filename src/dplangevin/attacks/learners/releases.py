@@ -33,11 +33,9 @@ DEPTH = 3  # of nested lists and dicts
 
 @dataclass(frozen=True)
 class Fitted:
-    """A learner with `fit(X, y)`, copied for every fit.
+    """A learner with `fit(X, y)`, copied for every fit, and public rows, (m, features), on which fits are compared.
 
-    - `probes`: (m, features), public rows on which fits are compared.
-    - `ignore`: names of attributes and methods that are not released.
-    - `floats`, `time`: whether the side channels are released, too.
+    `ignore`: attributes and methods that are not released. `floats`, `time`: whether the side channels are released.
     """
 
     estimator: Any

@@ -54,8 +54,7 @@ def built(classes: Sequence[Any] | None, row_bound: float) -> Table:
 def long_pairs(classes: Sequence[Any] | None, row_bound: float, adjacency: Adjacency) -> list[Pair]:
     """Return pairs of built tables of 60 rows, each the worst case of a fault that grows with the number of rows.
 
-    The rows of a class point in about one direction. Their length is the bound. Record 0 lies in the direction of the
-    last class.
+    The rows of a class point in about one direction, as long as the bound; record 0 in that of the last class.
     """
     ends = [-1.0, 1.0] if classes is None else [*classes]
     at = np.arange(LONG) % len(ends)

@@ -200,10 +200,9 @@ def _judged(
 
 
 def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int | None:
-    """Return the fewest runs that would show an epsilon above a claim, where it is easiest to see; None: over `MOST`.
+    """Return the fewest runs that show an epsilon above a claim for randomised response; None: more than `MOST`.
 
-    The mechanism is randomised response with that epsilon, and the counts are the expected ones. A learner can need
-    many more.
+    The counts are the expected ones. A learner can need many more.
     """
     if not epsilon > claims.epsilon:
         return None

@@ -1,8 +1,7 @@
 """Statistics that tell the releases on two tables apart, learned from a first part of the runs.
 
 Each is a linear score of the numbers of a release, one number, or the distance of one from its median. The scores are
-regularised least squares, which point in the direction of linear discriminant analysis and find noise that several
-numbers share. Side channels (lowest bits, time) are a group of their own, and in no score.
+regularised least squares, and find noise that several numbers share. Side channels are in no score.
 """
 
 from collections.abc import Sequence
