@@ -101,16 +101,6 @@ def test_cells_hold_the_whole_mass_and_nearly_all_of_the_divergence(
         assert float(np.sum(mass[0] * np.log(mass[0] / mass[1]))) == pytest.approx(exact, rel=5e-3)
 
 
-def test_the_pair_without_replacement_attains_theorem_11() -> None:
-    """delta(epsilon) of (1 - q) N(0, z^2) + q N(2, z^2) against N(0, z^2) by quadrature."""
-    rate, z, epsilon = 0.2, 1.5, 0.7
-    x = np.linspace(-20, 25, 2_000_001)
-    p = (1 - rate) * norm.pdf(x, 0, z) + rate * norm.pdf(x, 2, z)
-    gap = np.maximum(p - math.exp(epsilon) * norm.pdf(x, 0, z), 0).sum() * (x[1] - x[0])
-    inside = math.log1p(math.expm1(epsilon) / rate)  # epsilon before sampling
-    assert gap == pytest.approx(rate * float(delta_of(2 / z, inside)), rel=1e-6)
-
-
 def test_steps_of_several_kinds_add_up() -> None:
     """Two levels of plain noise, raised by `rounding`: the ratio is N(mu^2/2, mu^2) under D, mu^2 = sum of 1/z^2."""
     event = ComposedDpEvent([SelfComposedDpEvent(GaussianDpEvent(5.0), 3), GaussianDpEvent(2.0)])

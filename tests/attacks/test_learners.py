@@ -67,14 +67,6 @@ def made(name: str) -> Any:
     return getattr(faulty_learners, name)()
 
 
-def test_every_fault_is_in_the_list() -> None:
-    kinds = [each for each in vars(faulty_learners).values() if isinstance(each, type)]
-    assert {each.__name__ for each in kinds if issubclass(each, faulty_learners.Learner)} == {
-        *FAULTS,
-        "Learner",
-    }
-
-
 @pytest.mark.parametrize(
     "name", sample(FAULTS, lambda name: name in ("NoiseWithoutClip", "ClassesOffLabels"))
 )

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
 from dplangevin.privacy import (
     Budget,
@@ -38,17 +37,6 @@ from dplangevin.privacy import (
 def test_budgets_and_events_refuse_values_outside_their_domain(make, field):
     with pytest.raises(ValueError, match=field):
         make()
-
-
-def test_all_iterates_of_constant_steps() -> None:
-    event = LangevinDpEvent(1000, 50, 40, 0.02, 0.3, 1.5, 0.1, 1.0)
-    # noise sqrt(2 eta) sigma over one record's share eta L/batch
-    multiplier = math.sqrt(2 * 0.02) * 0.3 / (0.02 * 1.5 / 50)
-    found = event.all_iterates()
-    assert (found.count, found.event.sample_size, found.event.source_dataset_size) == (40, 50, 1000)
-    assert found.event.event.noise_multiplier == pytest.approx(multiplier, rel=1e-12)
-    whole = LangevinDpEvent(50, 50, 40, 0.02, 0.3, 1.5, 0.1, 1.0).all_iterates()
-    assert whole == SelfComposedDpEvent(GaussianDpEvent(found.event.event.noise_multiplier), 40)
 
 
 def test_all_iterates_of_decreasing_steps_round_the_noise_down_by_at_most_2_percent() -> None:

@@ -35,11 +35,6 @@ def test_resnet18_with_epochs_and_with_steps(accountant: Ryffel2022, steps: int,
     assert accountant.epsilon(event(steps), 1e-5) == pytest.approx(expected, rel=1e-9)
 
 
-def test_corollary_32() -> None:
-    expected = 4 * 3.0 * 15**2 / (0.001 * 50_000**2 * 0.0022**2) * (1 - math.exp(-0.001 * 0.018 * 500 / 2))
-    assert REAL.renyi(event(500), 3.0) == pytest.approx(expected, rel=1e-12)
-
-
 def test_corollary_33_lies_between_the_sum_from_0_and_the_sum_from_1() -> None:
     # beta = lambda = 1, K = 10: sums 2.69360 and 2.33646, printed 2 ln(1 + 10/4) = 2.50553
     decreasing = event(10, step_size=0.5, strong_convexity=1.0, smoothness=1.0, decay=0.5)

@@ -66,29 +66,6 @@ def test_without_replacement_needs_replace_one():
         TIGHT.epsilon(without_replacement(1.0, 1), DELTA, "add_remove")
 
 
-@pytest.mark.parametrize(("rate", "mu"), [(0.5, 2.0), (0.1, 1.0), (0.01, 4.0)])
-def test_neither_direction_without_replacement_dominates_the_step(rate, mu):
-    # the hockey-stick divergence E max(0, P - exp(e) Q) of three pairs of neighbours that a step can have
-    x = np.linspace(-12 - mu, 12 + mu, 200_001)
-    bell = [
-        np.exp(-((x - shift) ** 2) / 2) / math.sqrt(2 * math.pi) for shift in (0, mu, -mu, mu / 2, -mu / 2)
-    ]
-
-    def profile(first, second, e):
-        p, q = ((1 - rate) * bell[0] + rate * bell[k] for k in (first, second))
-        return np.trapezoid(np.maximum(p - math.exp(e) * q, 0.0), x)
-
-    edge = -math.log1p(-rate) / 2
-    for e in (-edge, edge):
-        up, down, between = profile(1, 0, e), profile(0, 2, e), profile(3, 4, e)
-        assert min(up, down) < between - 1e-6
-        pair = profiles.without_replacement(rate, mu)
-        both = rate * float(delta_of(mu, math.log1p(math.expm1(abs(e)) / rate)))
-        both = both if e > 0 else 1 - math.exp(e) + math.exp(e) * both
-        assert pair.symmetric
-        assert max(up, down, between) <= both + 1e-9
-
-
 def test_many_noise_levels():
     # decreasing step sizes: 2000 multipliers cost more than all at the largest, less than all at the smallest
     levels = np.geomspace(5.0, 50.0, 2000)
