@@ -28,14 +28,11 @@ from quick import sample
 from sampled_steps import without_replacement
 from scipy.special import ndtr
 
-from dplangevin.methods.ops import Ops
-from dplangevin.privacy import Budget, LangevinDpEvent, PosteriorSampleDpEvent, events
+from dplangevin.privacy import LangevinDpEvent, PosteriorSampleDpEvent, events
 from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent
-from dplangevin.problems import Facts
-from dplangevin.problems.losses import LOGISTIC
 
 TIGHT = Tight()
 random_cases = settings(max_examples=int(os.environ.get("CASES", "60")))
@@ -74,20 +71,6 @@ def test_the_last_iterate_of_a_quadratic(
             variance = kept**2 * variance + 2 * mpf(eta) * mpf(10**noise) ** 2
         mu = mean / mp.sqrt(variance)
     holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power, 1 + 1e-9)
-
-
-@random_cases
-@given(st.floats(0.1, 20.0), st.floats(-2.0, 3.0), powers, st.floats(0.1, 5.0))
-def test_ops_under_a_gaussian_prior(asked: float, precision: float, power: float, bound: float) -> None:
-    method = Ops(bound="gdp", precision=10**precision)
-    rho, event = method.calibrated(
-        Facts(1000, 5, 1, bound, bound**2 / 4, row_bound=bound, loss=LOGISTIC), Budget(asked, 10**power)
-    )
-    price = TIGHT.epsilon(event, 10**power)
-    assert price <= asked * (1 + 1e-9)
-    # linear losses of slope +-bound: the posterior moves by 2 rho bound/precision, of deviation precision^(-1/2)
-    mu = 2 * mpf(rho) * mpf(bound) / mp.sqrt(mpf(10**precision))
-    holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power)
 
 
 def both_steps(parts: list[tuple[float, float]], epsilon: float) -> float:

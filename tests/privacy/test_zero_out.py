@@ -18,7 +18,6 @@ from dplangevin import random
 from dplangevin.attacks.audit import audit
 from dplangevin.attacks.sampled import all_iterates
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
-from dplangevin.privacy.accountants.bok2024 import full_batch
 from dplangevin.privacy.accountants.google import DpAccounting
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.rdp import Rdp
@@ -81,11 +80,6 @@ def test_a_shuffled_epoch_is_one_gaussian_mechanism_of_sensitivity_1() -> None:
     assert Tight().epsilon(event, 1e-5, "zero_out") == pytest.approx(epsilon_of(2 / 3, 1e-5), rel=1e-9)
     with pytest.raises(ValueError, match="add_remove"):
         Tight().epsilon(event, 1e-5, "add_remove")
-
-
-def test_the_last_iterate_of_full_batches_is_its_closed_form() -> None:
-    mu = full_batch(LANGEVIN, "replace_one")[0] / 2
-    assert Tight().epsilon(LANGEVIN, 1e-5, "zero_out") == pytest.approx(epsilon_of(mu, 1e-5), rel=1e-9)
 
 
 @pytest.mark.parametrize("event", [GaussianDpEvent(2.0), POISSON], ids=["full", "poisson"])
