@@ -186,8 +186,8 @@ SPREAD = problem_of(  # records that are longer along the first feature
 
 def descent(scheme: Any, epochs: float) -> DpSgd:
     sampling = Sampling(scheme, BATCH, epochs)
-    how = "mean_smoothness", "constant", "replace_one"
-    return DpSgd(0.5, 1.0, sampling, Tight(), *how, noise_multiplier=1.5, precision=0.0)
+    method = DpSgd(0.5, 1.0, sampling, Tight(), unit="mean_smoothness", noise_multiplier=1.5)
+    return replace(method, schedule="constant", adjacency="replace_one", precision=0.0)
 
 
 @pytest.mark.slow
