@@ -66,7 +66,6 @@ class Bok2024:
     1 it is a_k = max(s_k, m w_k v_k): at t0 = 0 the price of all iterates, at t0 > 0 one that does not grow with K.
     Differs: Chien and Li bound Renyi divergences, also for gradients that are only Hoelder continuous. We use GDP,
     which implies a bound at every order, and only Lipschitz gradients.
-
     Without a ball, some losses that are not convex show in the last iterate what all iterates show (Annamalai 2024).
 
     Sampled batches (in the manner of their section on NoisySGD), replace_one only:
