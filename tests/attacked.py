@@ -25,7 +25,7 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.attacks import network
 from dplangevin.attacks.audit import audit
-from dplangevin.methods import Execution, Plan, Workspace
+from dplangevin.methods import Execution, Plan
 from dplangevin.methods.dp_sgfs import _Scoring
 from dplangevin.methods.dpvi import Dpvi, _MeanField
 from dplangevin.methods.hybrid import Hybrid
@@ -75,11 +75,8 @@ class Spec(NamedTuple):
 
 EVERY = {"clip": CLIP, "step": 1e6, "unit": "absolute", "precision": 0.0, "burn_in": 0.0}
 DYNAMICS = {**EVERY, "friction": FRICTION}
-BALL = {
-    "bound": "range",
-    "radius": 1.0,
-    "sampler": {"warmup": 12, "block": 4, "max_draws": 4, "leapfrogs": 2},
-}
+HMC = {"warmup": 12, "block": 4, "max_draws": 4, "leapfrogs": 2}
+BALL = {"bound": "range", "radius": 1.0, "sampler": HMC}
 # Theorems 4 and 5 promise far more than they cost
 TWO, FOUR, BOTH = {WHOLE: 2.0, RARE: 1.5}, {WHOLE: 18.0, RARE: 19.0}, {WHOLE: 18.5, RARE: 19.5}
 
@@ -91,13 +88,7 @@ def hybrid(**second: Any) -> dict[str, Any]:
 ALLOCATED = "dp_sgd on random allocation"
 CHAINS = {
     "dp_sgd": Spec({**EVERY, "step": 0.01}, KINDS, TWO, poisson=True),
-    ALLOCATED: Spec(
-        {**EVERY, "step": 0.01},
-        ("logistic",),
-        TWO,
-        poisson=True,
-        scheme="random_allocation",
-    ),
+    ALLOCATED: Spec({**EVERY, "step": 0.01}, ("logistic",), TWO, poisson=True, scheme="random_allocation"),
     "dp_sgld_li2019": Spec({**EVERY, "step": None}, KINDS, TWO, poisson=True),
     "dpvi": Spec(
         {"clip": CLIP, "step": 0.25, "precision": 1e4, "spread": 1e-3, "samples": 1},
@@ -141,19 +132,12 @@ FITS = {
     "objpert_tight": Fit({"ridge": 50.0}, 2.0),
     "objpert_pure": Fit({"ridge": 50.0}, 2.0, delta=0.0),
     "ops": Fit(BALL, 2.0, delta=0.0, records=3),
-    "ops_gdp": Fit({"sampler": BALL["sampler"]}, 2.0),
+    "ops_gdp": Fit({"sampler": HMC}, 2.0),
     "dp_gd": Fit({"steps": 8}, 2.0, clips=True),
 }
 QUERIES = 75
-VOTE = {
-    "queries": QUERIES,
-    "fewest": 30,
-    "asked": 2.5,
-    "threshold": 0.5,
-    "answer_std": 1.0,
-    "ratio": 20.0,
-    "adjacency": "replace_one",
-}
+VOTE: dict[str, Any] = {"queries": QUERIES, "fewest": 30, "asked": 2.5, "threshold": 0.5, "answer_std": 1.0}
+VOTE |= {"ratio": 20.0, "adjacency": "replace_one"}
 TEACHERS: dict[str, Any] = {
     **dict.fromkeys(LOSSES, Ridge(1.0)),
     **dict.fromkeys(NETWORKS, Descent(1.0, 0.0, 0.0, QUERIES, 1)),
@@ -209,16 +193,14 @@ def adjacency_of(name: str) -> Adjacency:
 
 def made(name: str, shape: Shape, adjacency: Adjacency, steps: int) -> Any:
     """The method that the first word names, in that many steps; where neighbours are a choice, priced by `Tight`."""
-    sampling: dict[str, Any] = {"batch": shape.batch, "epochs": (steps + 0.5) * shape.batch / shape.records}
-    settings = CHAINS[name].settings
-    if CHAINS[name].scheme:
-        sampling["scheme"] = CHAINS[name].scheme
-    second = {**settings["second"], "sampling": sampling} if "second" in settings else {}
-    changed = {"second": second} if second else {"sampling": sampling}
-    method = configured(name.split()[0], **{**settings, **changed})
-    if CHAINS[name].poisson:
-        return replace(method, adjacency=adjacency, accountant=Tight())
-    return method if second else replace(method, accountant=Tight())
+    spec, epochs = CHAINS[name], (steps + 0.5) * shape.batch / shape.records
+    sampling = {"batch": shape.batch, "epochs": epochs} | ({"scheme": spec.scheme} if spec.scheme else {})
+    if "second" in spec.settings:
+        return configured(
+            name, **spec.settings | {"second": spec.settings["second"] | {"sampling": sampling}}
+        )
+    method = configured(name.split()[0], **spec.settings, sampling=sampling)
+    return replace(method, accountant=Tight(), **({"adjacency": adjacency} if spec.poisson else {}))
 
 
 def neighbours(
@@ -257,12 +239,7 @@ def chain_of(plan: Plan) -> Chain:
 
 
 def shown(
-    method: Any,
-    problem: Problem,
-    plan: Plan,
-    runs: int,
-    generator: torch.Generator,
-    workspace: Workspace | None = None,
+    method: Any, problem: Problem, plan: Plan, runs: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """Where each step is, and the noisy sums, both ``(runs, steps, d)``: of descent from its iterates, else as the
     kernel is given them."""
@@ -279,8 +256,7 @@ def shown(
 
             patch.setattr(kernel, "step", watched)
         last = plan if method.__class__ is not Dpvi else plan._replace(work=plan.work._replace(keep=()))
-        how = Execution(runs, generator, workspace=workspace)
-        theta = method.release(problem, [last], how).theta[:, 0]
+        theta = method.release(problem, [last], Execution(runs, generator)).theta[:, 0]
     if noisy:
         return torch.stack(at, 1), torch.stack(noisy, 1)
     if not isinstance(method, Hybrid):  # the first sample of which is where its chain starts

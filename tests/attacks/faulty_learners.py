@@ -146,38 +146,6 @@ class WarnsOfRows(Learner):
         return self
 
 
-class LargestAsProperty(Learner):
-    """Coefficients have noise; a property shows the exact maximum of each column."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        self.coef_, self._largest = self.noisy_sum(X, y), X.max(0)
-        return self
-
-    @property
-    def largest_(self) -> np.ndarray:
-        return self._largest
-
-
-class ScalesByOwnNorm(Learner):
-    """Rows are divided by the norm of the longest of them, not by a public bound."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        rows = X / max(np.linalg.norm(X, axis=1).max(), 1e-9)
-        total = (rows[:, 0] * (2 * y - 1)).sum()
-        self.coef_ = np.full(X.shape[1], total + self.laplace(2 / self.epsilon))
-        return self
-
-
-class ClassWeightsOffLabels(Learner):
-    """Both classes have the same weight in all; the noise is for a row of weight 3."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        weight = len(y) / (2 * np.maximum(np.bincount(y, minlength=2), 1))
-        total = (cut(X)[:, 0] * weight[y] * (2 * y - 1)).sum()
-        self.coef_ = np.full(X.shape[1], total + self.laplace(6 / self.epsilon))
-        return self
-
-
 class ClipsTheSum(Learner):
     """The sum is cut to 1, not each row; the noise is that for one cut row more, and the sum can move by 2."""
 

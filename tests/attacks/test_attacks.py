@@ -13,11 +13,10 @@ from dp_accounting import (
     DpEvent,
     GaussianDpEvent,
     NoOpDpEvent,
-    PoissonSampledDpEvent,
-    SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
 from quick import sample
+from sampled_steps import poisson, without_replacement
 from scipy.stats import ks_2samp, kstest, norm
 
 from dplangevin.attacks import langevin, posterior, quadrature, sampled
@@ -44,24 +43,15 @@ def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def poisson(rate: float, noise_multiplier: float, steps: int) -> DpEvent:
-    return SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(noise_multiplier)), steps)
-
-
-def without(records: int, batch: int, noise_multiplier: float, steps: int) -> DpEvent:
-    step = SampledWithoutReplacementDpEvent(records, batch, GaussianDpEvent(noise_multiplier))
-    return SelfComposedDpEvent(step, steps)
-
-
 def allocated(steps: int, noise_multiplier: float, epochs: int) -> DpEvent:
     return SelfComposedDpEvent(RandomAllocationDpEvent(steps, GaussianDpEvent(noise_multiplier)), epochs)
 
 
 STRENGTH: list[tuple[DpEvent, Adjacency, float]] = [
-    (poisson(0.01, 1.0, 10_000), "add_remove", 0.8),
-    (poisson(0.1, 4.0, 1_000), "replace_one", 0.7),
-    (without(1000, 100, 8.0, 1_000), "replace_one", 0.75),
-    (without(1000, 100, 2.0, 10), "replace_one", 0.6),
+    (poisson(1.0, 10_000, 0.01), "add_remove", 0.8),
+    (poisson(4.0, 1_000, 0.1), "replace_one", 0.7),
+    (without_replacement(8.0, 1_000, 100, 1000), "replace_one", 0.75),
+    (without_replacement(2.0, 10, 100, 1000), "replace_one", 0.6),
     (SelfComposedDpEvent(GaussianDpEvent(10.0), 25), "add_remove", 0.75),
     (allocated(50, 1.1, 5), "add_remove", 0.6),
     (allocated(50, 1.1, 5), "replace_one", 0.75),
@@ -81,7 +71,7 @@ def test_chains_of_steps_are_found_out_and_not_beyond_their_price(
 
 
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("event", [poisson(0.05, 1.0, 400), allocated(400, 0.5, 2)])
+@pytest.mark.parametrize("event", [poisson(1.0, 400, 0.05), allocated(400, 0.5, 2)])
 def test_counting_cells_gives_the_ratios_of_drawing_every_step(
     monkeypatch: pytest.MonkeyPatch, event: DpEvent, adjacency: Adjacency
 ) -> None:
@@ -109,16 +99,6 @@ def test_cells_hold_the_whole_mass_and_nearly_all_of_the_divergence(
         )
         exact = float(np.sum(p * np.log(p / q)) * (x[1] - x[0]))
         assert float(np.sum(mass[0] * np.log(mass[0] / mass[1]))) == pytest.approx(exact, rel=5e-3)
-
-
-def test_the_pair_without_replacement_attains_theorem_11() -> None:
-    """delta(epsilon) of (1 - q) N(0, z^2) + q N(2, z^2) against N(0, z^2) by quadrature."""
-    rate, z, epsilon = 0.2, 1.5, 0.7
-    x = np.linspace(-20, 25, 2_000_001)
-    p = (1 - rate) * norm.pdf(x, 0, z) + rate * norm.pdf(x, 2, z)
-    gap = np.maximum(p - math.exp(epsilon) * norm.pdf(x, 0, z), 0).sum() * (x[1] - x[0])
-    inside = math.log1p(math.expm1(epsilon) / rate)  # epsilon before sampling
-    assert gap == pytest.approx(rate * float(delta_of(2 / z, inside)), rel=1e-6)
 
 
 def test_steps_of_several_kinds_add_up() -> None:
@@ -159,16 +139,9 @@ def test_an_epoch_that_is_not_whole_or_not_alike_shows_nothing() -> None:
             sampled.all_iterates(RandomAllocationDpEvent.of(10, noise), 10, rng())
 
 
-@pytest.mark.parametrize("pull", [0, 4, 64])
-def test_posterior_ratios_are_likelihood_ratios(pull: int) -> None:
-    first, second = posterior.sample(PosteriorSampleDpEvent(0.5, 1.0), 100_000, rng(), pull)
-    assert np.exp(-first).mean() == pytest.approx(1, abs=0.02)
-    assert np.exp(second).mean() == pytest.approx(1, abs=0.02)
-
-
 def test_events_without_an_attack_are_refused() -> None:
     with pytest.raises(ValueError, match="keeps the number of records"):
-        sampled.all_iterates(without(10, 2, 1.0, 3), 10, rng(), "add_remove")
+        sampled.all_iterates(without_replacement(1.0, 3, 2, 10), 10, rng(), "add_remove")
     with pytest.raises(ValueError, match="it attacks Gaussian steps"):
         sampled.all_iterates(PosteriorSampleDpEvent(0.1, 1.0), 10, rng())
     with pytest.raises(ValueError, match=r"noise multiplier 0\.0 must be positive"):
@@ -234,12 +207,14 @@ def test_drawing_the_noise_at_once_is_algorithm_1(others: langevin.Others, batch
 
 @pytest.mark.slow
 def test_a_projection_that_acts_is_in_the_law() -> None:
-    event = attr.evolve(FIVE, noise_std=0.5)
-    found = quadrature.last_iterate_distributions(event, 0.0, 0.5, "opposite")
-    first, _ = langevin.last_iterate(event, 40_000, rng(), 0.0, 0.5, "opposite")
+    event = attr.evolve(FIVE, noise_std=0.5, radius=0.5)
+    found = quadrature.last_iterate_distributions(event, 0.0, None, "opposite")
+    first, _ = langevin.last_iterate(event, 40_000, rng(), 0.0, None, "opposite")
     at_end = float(np.exp(found.first[0]))
     assert 0.05 < at_end < 0.95
     assert float(np.mean(first == -0.5)) == pytest.approx(at_end, abs=5 * math.sqrt(0.25 / 40_000))
+    with pytest.raises(ValueError, match=r"radius = 0\.5 projects"):
+        quadrature.unprojected_distributions(event, 0.0)
 
 
 def test_full_batches_have_the_gaussian_law() -> None:
@@ -338,11 +313,6 @@ def test_the_losses_of_pairs_are_the_far_ends_of_their_models() -> None:
         assert float(found.reshape(-1, 2).norm(dim=0)[0]) == pytest.approx(ends.lipschitz)
 
 
-def test_pairs_of_no_record_are_refused() -> None:
-    with pytest.raises(ValueError, match="records = 0 must be at least 1"):
-        pairs.neighbours(pairs.LINEAR, 0)
-
-
 def test_the_chosen_pair_is_the_stronger_one() -> None:
     rare = LangevinDpEvent(5163, 1, 6000, 0.0014, 0.0082, 18.0, 0.005, 354.0)
     for event in (rare, attr.evolve(rare, steps=60_000)):
@@ -355,17 +325,6 @@ def test_the_chosen_pair_is_the_stronger_one() -> None:
 
 @pytest.mark.parametrize("steps", [3, 1000])
 def test_a_record_that_is_never_used_leaves_no_trace(steps: int) -> None:
-    first, second = sampled.all_iterates(poisson(0.0, 1.0, steps), 10, rng())
+    first, second = sampled.all_iterates(poisson(1.0, steps, 0.0), 10, rng())
     assert not first.any()
     assert not second.any()
-
-
-@pytest.mark.slow
-def test_an_event_in_a_ball_is_attacked_with_its_projection() -> None:
-    event = attr.evolve(FIVE, radius=0.3)
-    first, second = langevin.last_iterate(event, 500, torch.Generator().manual_seed(0), 0.0)
-    assert max(np.abs(first).max(), np.abs(second).max()) == 0.3
-    given = quadrature.last_iterate_distributions(event, 0.0)
-    assert np.array_equal(given.first, quadrature.last_iterate_distributions(FIVE, 0.0, 0.3).first)
-    with pytest.raises(ValueError, match=r"radius = 0\.3 projects"):
-        quadrature.unprojected_distributions(event, 0.0)

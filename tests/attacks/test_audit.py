@@ -7,34 +7,11 @@ import pytest
 from scipy.stats import binomtest
 
 from dplangevin.attacks.audit import audit
-from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
-
-RUNS = 1_000_000
-SEEDS = 20
-AT_MOST = 3  # of 20 with probability .05 each: more happens once in 60
 
 
 def gaussian(mu: float, runs: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng([seed, round(100 * mu)])
     return rng.normal(mu, 1, runs), rng.normal(0, 1, runs)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mu", [0.5, 2.0])
-def test_a_gaussian_mechanism_is_found_out_to_ten_per_cent_and_not_beyond(mu: float) -> None:
-    """Epsilon of mu = 2 rests on some 50 of 500,000 runs, so a single one of its bounds may be 12 % low."""
-    truth, above, epsilons = epsilon_of(mu, 1e-2), np.zeros(3, int), []
-    for seed in range(SEEDS):
-        first, second = gaussian(mu, RUNS, seed)
-        found, rare = audit(first, second, 1e-2), audit(first[:100_000], second[:100_000], 1e-5)
-        assert found.mu == pytest.approx(mu, rel=0.1)
-        assert found.mu_estimate == pytest.approx(mu, rel=0.02)
-        epsilons.append(found.epsilon)
-        above += [found.mu > mu, found.epsilon > truth, rare.epsilon > epsilon_of(mu, 1e-5)]
-    assert np.mean(epsilons) == pytest.approx(truth, rel=0.1)
-    assert min(epsilons) > (0.9 if mu < 2 else 0.88) * truth
-    assert (above <= AT_MOST).all()
-    assert above[2] == 0
 
 
 def test_the_bound_fails_as_rarely_as_it_says_where_it_is_tight() -> None:

@@ -21,7 +21,7 @@ TRIALS = {
     "bombs for decoders": "sha256 before any decoder; bounded, named",
     "hostile environment": "works, or one clear line",
     "threads": "the same numbers, whatever the environment says of threads",
-    "an unpriced path": "attacks on precision and on others' votes, and random neighbours, show less than the price",
+    "an unpriced path": "attacks on random neighbours, by law and by precision, show less than the price",
     "200 audits of a right learner": "at most 5 % of them accuse it",
     "the sweep of the docs": "the commands of docs/pipeline.md and docs/sweeps.md work in a fresh clone",
     "a worker is lost": "every unit is there, the same bytes, computed once but for those in hand",

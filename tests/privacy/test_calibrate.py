@@ -21,7 +21,6 @@ from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import remembered
 from dplangevin.privacy.events import Adjacency
-from dplangevin.privacy.stepsize import StepSchedule, steps_event
 
 BUDGET = Budget(1.0, 1e-5)
 NOISE = 3.73063163482  # 1/mu at this budget (Balle, Wang 2018), by bisection in mpmath
@@ -131,22 +130,3 @@ def test_errors_are_not_remembered() -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="replace_one"):
             remembered(Li2019(), poisson(1.0, 1, 0.1), 1e-5, "replace_one")
-
-
-@pytest.mark.parametrize("schedule", ["fixed", "decreasing"])
-def test_a_calibration_asked_again_prices_nothing(
-    schedule: StepSchedule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def calibrated() -> float:
-        return calibrate(
-            Li2019(64),
-            lambda z: steps_event(z, rate=RATE, steps=STEPS, schedule=schedule),
-            Budget(0.7, 1e-5),
-            low=1e-2,
-            high=1e6,
-            adjacency="add_remove",
-        )
-
-    first = calibrated()
-    monkeypatch.setattr(Li2019, "epsilon", None)
-    assert calibrated() == first

@@ -5,8 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from exact_steps import normal
-from mpmath import mp, mpf
+from mpmath import mp
 from prv_accountant import PoissonSubsampledGaussianMechanism, PRVAccountant
 from quick import sample
 from sampled_steps import poisson, without_replacement
@@ -16,7 +15,6 @@ from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
 from dplangevin.privacy.accountants.composition import LossSum, Pmf, compose
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import Adjacency
 
 DELTAS = (0.1, 1e-5, 1e-14)
 GRID = [  # every pair of two of the three
@@ -166,53 +164,6 @@ def test_poisson_steps_lie_in_another_accountants_bracket(
         )
         low, _, high = theirs.compute_epsilon(delta=delta, num_self_compositions=[steps])
     assert low <= found <= high
-
-
-# exact by mpmath: one step's profile, integrated over the other's losses; `test_one_step` has one step alone
-
-
-def mixture(q: mpf, shift: mpf, above: mpf) -> mpf:
-    """P(x > above) of (1 - q) N(0, 1) + q N(shift, 1)."""
-    return (1 - q) * normal(-above) + q * normal(shift - above)
-
-
-def log_ratio(q: mpf, first: mpf, second: mpf, x: mpf) -> mpf:
-    one, two = (1 - q + q * mp.exp(s * x - s * s / 2) for s in (first, second))
-    return mp.log(one) - mp.log(two)
-
-
-def one_step(q: mpf, first: mpf, second: mpf, epsilon: mpf) -> mpf:
-    if epsilon >= log_ratio(q, first, second, mpf(60)):
-        return mpf(0)
-    if epsilon <= log_ratio(q, first, second, mpf(-60)):
-        return 1 - mp.exp(epsilon)
-    low, high = mpf(-60), mpf(60)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if log_ratio(q, first, second, middle) < epsilon else (low, middle)
-    return mixture(q, first, low) - mp.exp(epsilon) * mixture(q, second, low)
-
-
-def two_steps(q: mpf, first: mpf, second: mpf, epsilon: mpf) -> mpf:
-    def integrand(x: mpf) -> mpf:
-        density = (1 - q) * mp.npdf(x) + q * mp.npdf(x, first)
-        return density * one_step(q, first, second, epsilon - log_ratio(q, first, second, x))
-
-    return mp.quad(integrand, [-12, -6, -3, 0, 3, 6, 9, 14], maxdegree=6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("rate", "noise", "delta", "adjacency"),
-    [(0.5, 3.0, 1e-9, "replace_one"), (0.5, 3.0, 1e-13, "add_remove")],
-)
-def test_two_sampled_steps_by_mpmath(rate: float, noise: float, delta: float, adjacency: Adjacency) -> None:
-    price = Tight().epsilon(poisson(noise, 2, rate), delta, adjacency)
-    with mp.workdps(20):
-        q, mu = mpf(rate), 1 / mpf(noise)
-        pairs = [(mu, -mu)] if adjacency == "replace_one" else [(mu, mpf(0)), (mpf(0), -mu)]
-        spent = [max(two_steps(q, *pair, mpf(price * factor)) for pair in pairs) for factor in (1, 1 - 1e-3)]
-    assert float(spent[0]) <= delta * (1 + 1e-9) < float(spent[1])
 
 
 def test_without_replacement_is_above_each_direction_and_below_both_added() -> None:

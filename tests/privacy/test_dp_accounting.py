@@ -7,10 +7,8 @@ import pytest
 from dp_accounting import (
     ComposedDpEvent,
     GaussianDpEvent,
-    LaplaceDpEvent,
     NeighboringRelation,
     SampledWithoutReplacementDpEvent,
-    SelfComposedDpEvent,
 )
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
@@ -19,8 +17,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from dplangevin.privacy.accountants import rdp
-from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
-from dplangevin.privacy.accountants.li2019 import Li2019, log_moment
+from dplangevin.privacy.accountants.li2019 import log_moment
 from dplangevin.privacy.accountants.rdp import Rdp
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency
@@ -70,14 +67,6 @@ def test_rdp_takes_our_multiplier() -> None:
     )
 
 
-@EITHER
-def test_rdp_of_a_gaussian_is_above_the_exact_price(adjacency: Adjacency) -> None:
-    sensitivity = 2.0 if adjacency == "replace_one" else 1.0
-    found = Rdp().epsilon(SelfComposedDpEvent(GaussianDpEvent(8.0), 4), DELTA, adjacency)
-    exact = epsilon_of(sensitivity * 2 / 8, DELTA)
-    assert exact < found < 1.15 * exact
-
-
 @pytest.mark.parametrize(
     ("rate", "multiplier", "count"),
     [
@@ -102,19 +91,8 @@ def test_tight_is_just_below_pld_on_a_fine_grid(
     assert ours.epsilon == pytest.approx(theirs, rel=5e-3)
 
 
-@pytest.mark.parametrize(("rate", "multiplier", "count"), [(0.0021, 3.18, 9375), (0.01, 1.5, 1000)])
-def test_prices_are_ordered(rate: float, multiplier: float, count: int) -> None:
-    event = poisson(multiplier, count, rate)
-    tight, renyi = (a.epsilon(event, DELTA, "add_remove") for a in (Tight(), Rdp()))
-    assert tight < renyi < Li2019(256).epsilon(event, DELTA, "add_remove")
-
-
 def test_refusals() -> None:
-    for accountant in (Rdp(), Tight()):
-        with pytest.raises(ValueError, match="cannot price LaplaceDpEvent"):
-            accountant.epsilon(LaplaceDpEvent(1.0), DELTA)
-        assert accountant.epsilon(GaussianDpEvent(0.0), DELTA) == math.inf
-        assert accountant.epsilon(GaussianDpEvent(1.0), 0.0) == math.inf
+    assert Rdp().epsilon(GaussianDpEvent(0.0), DELTA) == Rdp().epsilon(GaussianDpEvent(1.0), 0.0) == math.inf
     with pytest.raises(ValueError, match="Poisson samples need add_remove"):
         Rdp().epsilon(poisson(1.0, 1, 0.1), DELTA)
     with pytest.raises(ValueError, match="subsets need replace_one"):

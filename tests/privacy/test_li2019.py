@@ -56,16 +56,6 @@ def test_log_moment_refuses() -> None:
         log_moment(0.1, 0.0, [1])
 
 
-def test_epsilon_is_the_best_order() -> None:
-    rate, multiplier, steps = 0.01, 2.0, 1000
-    priced = [
-        (steps * binomial_moment(rate, multiplier, order) + math.log(1 / DELTA)) / order
-        for order in range(1, 33)
-    ]
-    found = Li2019().epsilon(poisson(multiplier, steps, rate), DELTA, "add_remove")
-    assert found == pytest.approx(min(priced), rel=1e-12)
-
-
 @pytest.mark.parametrize(
     ("multiplier", "steps"), [(0.5, 10), (4.0, 1000), (30.0, 1000), (300.0, 100), (1e4, 1)]
 )
@@ -103,14 +93,6 @@ def test_printed_moments_hold_where_lemma_2_does() -> None:
     assert log_moment(1e-3, 0.5, [2])[0] > 1e-6 * 6 / 0.25
 
 
-def test_least_epsilon() -> None:
-    quiet = poisson(1e4, 1, 1e-3)
-    for orders in (32, 256):
-        least = Li2019(orders).least(DELTA)
-        assert least == math.log(1e5) / orders
-        assert least < Li2019(orders).epsilon(quiet, DELTA, "add_remove") < least * (1 + 1e-6)
-
-
 def test_li2019_refuses() -> None:
     with pytest.raises(ValueError, match="replace_one"):
         Li2019().epsilon(poisson(1.0, 1, 0.1), DELTA)
@@ -123,16 +105,6 @@ def test_li2019_refuses() -> None:
 
 
 # Step sizes
-
-
-def test_multiplier_of_a_step() -> None:
-    # noise sqrt(eta/N) over eta L/tau, one record's share of (eta/tau) sum of clipped gradients
-    eta, records, batch, lipschitz = 0.3, 60_000, 128, 0.3
-    sigma = multiplier_of(eta, records=records, batch=batch, lipschitz=lipschitz)
-    assert sigma == pytest.approx(math.sqrt(eta / records) / (eta * lipschitz / batch), rel=1e-12)
-    assert step_of(sigma, records=records, batch=batch, lipschitz=lipschitz) == pytest.approx(eta, rel=1e-12)
-    with pytest.raises(ValueError, match="step must be positive and finite, not 0"):
-        multiplier_of(0, records=records, batch=batch, lipschitz=lipschitz)
 
 
 def test_decreasing_schedule_rounds_noise_down() -> None:

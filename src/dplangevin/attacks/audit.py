@@ -1,21 +1,20 @@
 """Empirical audit: lower bounds on epsilon and mu from runs on two neighbouring data sets.
 
-Let P and Q be the distributions of a mechanism's output on the two data sets, in either order.  If the
-mechanism is (epsilon, delta)-DP, then ``P(E) <= e^epsilon Q(E) + delta`` for every event E.  This gives::
+Let P and Q be the distributions of a mechanism's output on the two data sets, in either order. If the mechanism is
+(epsilon, delta)-DP, then ``P(E) <= e^epsilon Q(E) + delta`` for every event E. This gives::
 
     epsilon >= log((p - delta)/q),   p <= P(E), q >= Q(E).
 
-E is a half-line of a statistic.  One half of the runs chooses the order of the data sets, the side of the
-half-line, the threshold and, if there are several, the statistic.  The other half gives Clopper-Pearson
-limits p and q, each of which fails with probability at most (1 - confidence)/2.
+E is a half-line of a statistic. One half of the runs chooses the order of the data sets, the side of the half-line,
+the threshold and, if there are several, the statistic. The other half gives Clopper-Pearson limits p and q, each of
+which fails with probability at most (1 - confidence)/2.
 
-The bound on epsilon holds for any mechanism.  If the mechanism is mu-GDP, then also
-``Phi^-1(P(E)) - Phi^-1(Q(E)) <= mu`` (Dong, Roth and Su 2022, Definition 4).  This gives a lower bound on mu.
-`Audit.epsilon_gdp` is the epsilon of that mu.  It is a statement only about mechanisms that are known to be
-GDP.
+The bound on epsilon holds for any mechanism. If the mechanism is known to be mu-GDP, then also ``Phi^-1(P(E)) -
+Phi^-1(Q(E)) <= mu`` (Dong, Roth and Su 2022, Definition 4), a lower bound on mu. `Audit.epsilon_gdp` is the epsilon of
+that mu.
 
-`known_ratio` needs more and shows more.  The statistic must be the exact log-likelihood ratio L of the two
-laws.  Then the runs bound the whole privacy profile, with no choice of an event::
+`known_ratio` needs the exact log-likelihood ratio L of the two laws, and bounds the whole privacy profile, with no
+choice of an event::
 
     delta(epsilon) = E_P max(0, 1 - e^(epsilon - L)) = P(L - X > epsilon),   X ~ Exp(1) independent.
 
@@ -73,10 +72,7 @@ class Audit(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event {x >= threshold}, or {x < threshold} if `below`, where x is the statistic of index `which`.
-
-    If `flipped`, P is the distribution on the second data set.
-    """
+    """{x >= threshold} of statistic number `which`, or {x < threshold}; `flipped`: P belongs to the second data set."""
 
     which: int
     threshold: float
@@ -91,28 +87,17 @@ class Event(NamedTuple):
         return hits, misses
 
     def epsilon(self, first: np.ndarray, second: np.ndarray, delta: float, error: float) -> float:
-        """Return the bound on epsilon by runs that did not choose the event.
-
-        Both Clopper-Pearson limits hold, except with probability 2 `error`.
-
-        - `first`, `second`: (runs, k), k statistics of each run; as many runs on either data set.
-        - `delta`: in [0, 1).
-        - `error`: in (0, 1). Each limit fails with at most this probability.
-        """
+        """Return the bound on epsilon by runs (runs, k) that did not choose the event; it fails with 2 `error`."""
         hits, misses = self.counts(first, second)
         low, high = lower_rate(hits, len(first), error), upper_rate(misses, len(first), error)
         return max(0.0, float(_epsilon(low, high, delta)))
 
 
 def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float = 0.95) -> Audit:
-    """Compute lower bounds from statistics of independent runs on two neighbouring data sets.
+    """Compute lower bounds from statistics (runs,) or (runs, k) of 8 or more runs on two neighbouring data sets.
 
-    Entry i of `first` may depend on entry i of `second` (common random numbers), but on no other entry.  Runs
-    with even index choose the event, runs with odd index give the bound.
-
-    - `first`, `second`: (runs,) or (runs, k), k statistics of each run, runs >= 8. Infinite values are allowed.
-    - `delta`: in [0, 1).
-    - `confidence`: in (0, 1).
+    Entry i of `first` may depend on entry i of `second` (common random numbers), but on no other entry. Runs with even
+    index choose the event, runs with odd index give the bound. Infinite values are allowed.
     """
     check_delta(delta)
     check_confidence(confidence)
@@ -131,12 +116,9 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
 
 
 def chosen(first: np.ndarray, second: np.ndarray, delta: float, error: float) -> dict[str, Event]:
-    """Return the events with the largest bounds on "epsilon" and on "mu".
+    """Return the events with the largest bounds on "epsilon" and on "mu" from statistics (runs, k).
 
-    - `first`, `second`: (runs, k), k statistics of each run; as many runs on either data set.
-    - `delta`: in [0, 1).
-    - `error`: in (0, 1). Each limit of these bounds fails with probability at most `error`, for an event that is
-      given.
+    For an event that is given, each limit of these bounds fails with probability at most `error`.
     """
     best: dict[str, tuple[float, Event]] = {}
     for which, below in product(range(first.shape[1]), (False, True)):
@@ -161,17 +143,11 @@ def known_ratio(
     rng: torch.Generator,
     confidence: float = 0.95,
 ) -> float:
-    """Compute a lower bound on epsilon at delta from exact log-likelihood ratios log P/Q.
+    """Compute a lower bound on epsilon >= 0 at delta from exact log-likelihood ratios log P/Q (runs,), 8 at least.
 
-    In each direction the k-th largest ``L - X`` is the bound, where at least k of the runs exceed the true
-    epsilon with probability at most (1 - confidence)/2.  All runs count.  The bound may not hold for a
-    statistic that is not the exact ratio of the two laws: then take `audit`.
-
-    - `first`, `second`: (runs,), log P/Q of independent runs under P and under Q, at least 8.
-    - `delta`: in [0, 1).
-    - `rng`: draws X.
-    - `confidence`: in (0, 1).
-    - returns: >= 0, the larger bound of both directions.
+    In each direction the k-th largest ``L - X`` is the bound, where at least k of the runs exceed the true epsilon
+    with probability at most (1 - confidence)/2. It may not hold for a statistic that is not the exact ratio: then take
+    `audit`.
     """
     check_delta(delta)
     check_confidence(confidence)
@@ -211,26 +187,12 @@ def _thresholds(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def lower_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:
-    """Return the lower one-sided Clopper-Pearson limit.
-
-    A rate below the limit gives `count` or more of `of` with probability at most `error`.
-
-    - `count`: array of whole numbers, 0 to `of`.
-    - `of`: >= 1.
-    - `error`: in (0, 1).
-    """
+    """Return the lower Clopper-Pearson limit: a rate below it gives `count` or more with probability <= error."""
     return np.where(count > 0, betaincinv(np.maximum(count, 1), of - count + 1, error), 0.0)
 
 
 def upper_rate(count: np.ndarray, of: int, error: float) -> np.ndarray:
-    """Return the upper one-sided Clopper-Pearson limit.
-
-    A rate above the limit gives `count` or fewer of `of` with probability at most `error`.
-
-    - `count`: array of whole numbers, 0 to `of`.
-    - `of`: >= 1.
-    - `error`: in (0, 1).
-    """
+    """Return the upper Clopper-Pearson limit: a rate above it gives `count` or fewer with probability <= error."""
     return np.where(count < of, betaincinv(count + 1, np.maximum(of - count, 1), 1 - error), 1.0)
 
 

@@ -1,13 +1,12 @@
 """The exact law of objective perturbation on pairs of one-dimensional losses.
 
-The record's loss is, under D, linear with slope -L up to a point t.  From there it bends with curvature beta
-until its slope is 0.  Under D' it is linear with slope L.  All other losses are 0.  So theta is a one-to-one
-function of the perturbation: ``b = -(Lambda theta + phi'(theta))``.  Its density is that of b times
-``Lambda + phi''(theta)``.  The log-ratio at t is the largest that slopes can give there, plus
-log(1 + beta/Lambda).
+The record's loss is, under D, linear with slope -L up to a point t, then bends with curvature beta until its slope is
+0. Under D' it is linear with slope L. All other losses are 0. So theta is a one-to-one function of the perturbation:
+``b = -(Lambda theta + phi'(theta))``. Its density is that of b times ``Lambda + phi''(theta)``. The log-ratio at t is
+the largest that slopes can give there, plus log(1 + beta/Lambda).
 
-The noise that covers the solver's error is left out.  It has less than a thousandth of the width of the
-events that are used, and costs 1 % of epsilon.
+The noise that covers the solver's error is left out. It has less than a thousandth of the width of the events that are
+used, and costs 1 % of epsilon.
 """
 
 import math
@@ -55,7 +54,6 @@ def _between(b: np.ndarray, gaussian: bool) -> np.ndarray:
     """Return the log probability that b, of scale 1, is between neighbours of decreasing numbers."""
 
     def log_tail(x: np.ndarray) -> np.ndarray:
-        """Return log P(b > x) for x >= 0."""
         return log_ndtr(-x) if gaussian else -x - math.log(2)
 
     low, high = b[1:], b[:-1]

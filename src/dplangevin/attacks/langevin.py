@@ -1,20 +1,19 @@
 """An attack on the last iterate of DP-Langevin (ryffel2022, Algorithm 1), in one dimension.
 
-C = [-radius, radius].  Every loss is ``lambda/2 theta^2 + c theta``, so it is lambda-strongly convex and
-lambda-smooth.  The differing record has c = -g under D and c = g under D'.  The other records give two pairs:
+C = [-radius, radius]. Every loss is ``lambda/2 theta^2 + c theta``, so it is lambda-strongly convex and lambda-smooth.
+The differing record has c = -g under D and c = g under D'. The other records give two pairs:
 
     "flat"      c = 0; the paths of D and D' mirror each other
     "opposite"  c = g, like the record under D'; the path of D' is then plain autoregression
 
-In "opposite", under D, a batch with the record differs by 2 g from a batch without it.  All paths drift
-together, by at most g times the sum of the step sizes.
+In "opposite", under D, a batch with the record differs by 2 g from a batch without it. All paths drift together, by at
+most g times the sum of the step sizes.
 
-``g = L - lambda radius`` makes all gradients at most L on C.  With radius = inf, ``g = L``.  Then L bounds
-only the gradient of the linear part, which is the part that differs, as if the ridge did not depend on the
-data.
+``g = L - lambda radius`` makes all gradients at most L on C. With radius = inf, ``g = L``, and L bounds only the
+gradient of the linear part, which differs, as if the ridge did not depend on the data.
 
-A step uses the record with probability batch/records, independently of earlier steps.  Such a step shifts
-theta by eta_k/batch times the difference of the gradients.  Everything else is linear and Gaussian.
+A step uses the record with probability batch/records, independently of earlier steps. Such a step shifts theta by
+eta_k/batch times the difference of the gradients. Everything else is linear and Gaussian.
 """
 
 import math
@@ -37,12 +36,7 @@ CHUNK = 2**20
 
 
 class Pair(NamedTuple):
-    """What moves theta under D and under D'.
-
-    - `drift`: Movement per unit of step size without the record.
-    - `pushes`: What a use of the record adds, per unit of step size, under D and under D'.
-    - `radius`: Radius of C; inf for the whole line.
-    """
+    """Radius of C, and per unit of step size: drift without the record, and what a use adds under D and under D'."""
 
     drift: float
     pushes: tuple[float, float]
@@ -57,17 +51,13 @@ def last_iterate(
     project: float | None = None,
     others: Others | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw theta_K of Algorithm 1 under D and D'; their likelihood ratio grows with theta.
+    """Draw theta_K (runs,) of Algorithm 1 under D and D'; their likelihood ratio grows with theta.
 
-    - `runs`: >= 1.
-    - `init_std`: >= 0, or None. theta_0 ~ Proj_C N(0, init_std^2); 0 for a fixed start; None: the paper's variance
-      ``2 sigma^2/lambda``.
-    - `project`: > 0, or None. Radius of C. With a finite radius the runs go step by step. None: the event's, or if
-      that is inf a radius so large that the projection acts in a run with probability below 1e-12. Without an effect
-      of the projection, the noise of all steps is drawn as one Gaussian, and the steps that use the record are drawn
-      one by one.
-    - `others`: The other records; None takes `chosen_others`.
-    - returns `first, second`: (runs,), theta_K under D and under D'.
+    - `init_std`: theta_0 ~ Proj_C N(0, init_std^2); None: the paper's variance ``2 sigma^2/lambda``.
+    - `project`: radius of C; finite: the runs go step by step. None: the event's, or if that is inf a radius so large
+      that the projection acts in a run with probability below 1e-12. Then the noise of all steps is drawn as one
+      Gaussian, and the steps that use the record one by one.
+    - `others`: None takes `chosen_others`.
 
     Source: ryffel2022, Algorithm 1.
     """
@@ -97,11 +87,8 @@ def last_iterate(
 def chosen_others(event: LangevinDpEvent) -> Others:
     """Choose the other records by a rule of thumb.
 
-    Return "opposite" for sampled batches if the record is used at most `USES` times on average, and lambda
-    times the sum of the step sizes is at most `DRIFT`.  Return "flat" otherwise.
-
-    The doubled difference of "opposite" helps when uses are few.  Of many uses, only the sum is visible.
-    There the drift reduces g, and with it the sum.
+    "opposite" if batches are sampled, the record is used at most `USES` times on average, and lambda times the sum of
+    the step sizes is at most `DRIFT`; else "flat": of many uses only the sum is visible, and the drift reduces g.
     """
     rare = event.steps * event.batch <= USES * event.records
     short = event.strong_convexity * float(event.step_sizes().sum()) <= DRIFT
@@ -115,11 +102,7 @@ def pair_for(
     others: Others | None = None,
     negligible: float = NEGLIGIBLE,
 ) -> Pair:
-    """Return the pair of data sets, with its radius and the largest g that this radius allows.
-
-    - `init_std`, `project`, `others`: As in `last_iterate`; init_std is a number.
-    - `negligible`: If project is None: the probability that some iterate leaves C.
-    """
+    """Return the pair of data sets, with its radius and the largest g that this radius allows; see `last_iterate`."""
     project = in_ball(event, project)
     others = chosen_others(event) if others is None else others
     if others not in get_args(Others):
@@ -169,10 +152,7 @@ def kept_shares(event: LangevinDpEvent) -> tuple[float, np.ndarray]:
 
 
 def _radius(event: LangevinDpEvent, init_std: float, others: Others, negligible: float) -> float:
-    """Return a radius that some iterate exceeds with probability at most `negligible`.
-
-    It solves radius = noise + g reach with g = L - lambda radius.
-    """
+    """Return radius = noise + g reach, g = L - lambda radius, which iterates exceed with probability `negligible`."""
     ridge, eta = event.strong_convexity, float(event.step_sizes()[0])
     total = float(event.step_sizes().sum())
     grown = init_std**2 + 2 * event.noise_std**2 * total
@@ -188,12 +168,7 @@ def _radius(event: LangevinDpEvent, init_std: float, others: Others, negligible:
 
 
 def most_uses(steps: int, rate: float, negligible: float) -> int:
-    """Return the largest number of uses, of Binomial(steps, rate), with probability above `negligible`.
-
-    - `steps`: >= 1.
-    - `rate`: in [0, 1], probability that a step uses the record.
-    - `negligible`: in (0, 1). It is compared with the probability of each number, not of a tail.
-    """
+    """Return the largest number of uses, of Binomial(steps, rate), with probability above `negligible` by itself."""
     if rate >= 1:
         return steps
     likely = binom.logpmf(np.arange(steps + 1), steps, rate) > math.log(negligible)

@@ -1,16 +1,12 @@
 """Worst-case pairs of examples for a small network, run through the code that trains.
 
-The network has two layers, a tanh and two classes.  The adversary knows all examples except one and chooses
-where training starts.  For all parameters, the gradients of an image with labels 0 and 1 have opposite
-directions.  They are far longer than the clips meant here, about 2.
+The network has two layers, a tanh and two classes. The adversary knows all examples except one and chooses where
+training starts. The gradients of an image with labels 0 and 1 have opposite directions, and in each layer are far
+longer than clips of about 2: a sum that is clipped layer by layer moves by up to sqrt(2) clips.
 
-- "add_remove": the last bias makes class 0 certain, so a white image with label 0 has gradient 0.  D'
-  contains this image in place of the record, which has label 1.  So D' is as if the record had been removed
-  while n stays.
+- "add_remove": the last bias makes class 0 certain, so a white image with label 0 has gradient 0. D' contains it in
+  place of the record, which has label 1. So D' is as if the record had been removed while n stays.
 - "replace_one": both classes are about equally likely, and the record's gradient changes its sign.
-
-Both layers' gradients are longer than the clip.  So a sum that is clipped layer by layer moves by up to
-sqrt(2) clips, not by one.
 """
 
 import math
@@ -43,10 +39,7 @@ class Chosen(Network):
 
 
 def chosen(adjacency: Adjacency) -> Chosen:
-    """Return the network with the adversary's start.
-
-    Every unit sees 1 in a white image.  Half of the units speak for class 0, half for class 1.
-    """
+    """Return the network with the adversary's start: half of the units speak for class 0, half for class 1."""
     network = build(
         [{"linear": HIDDEN, "bias": False}, {"activation": "tanh"}, {"linear": 2}], SHAPE, classes=2
     )
@@ -63,10 +56,10 @@ def neighbours(
 ) -> tuple[NetworkProblem, NetworkProblem]:
     """Return D and D', which differ in record 0.
 
-    - `opposed`: True: the gradients of the other records oppose the record's and are shorter. False: they are like
-      the record's under D'.
-    - `pretrained`: True: inputs are numbers, and training starts from the parameters of the template, as when a last
-      block is trained. False: inputs are pixels, and training starts where `Chosen` says.
+    - `opposed`: the gradients of the other records oppose the record's and are shorter; else they are like it under
+      D'.
+    - `pretrained`: inputs are numbers, and training starts from the template's parameters, as for a last block; else
+      inputs are pixels, and training starts where `Chosen` says.
     """
     network, problems = chosen(adjacency), []
     for label in (1, 0):

@@ -1,7 +1,4 @@
-"""Attacks on one exact posterior sample on a ball (OPS), in one dimension.
-
-`sample` and `pair` are of the logistic loss.  `linear_laws` may use any loss of the event's range.
-"""
+"""Attacks on one exact posterior sample on a ball (OPS), in one dimension, of logistic or (`linear_laws`) any loss."""
 
 import math
 from typing import NamedTuple
@@ -19,11 +16,7 @@ MARGIN = 2.5  # standard errors that the audit is expected to lose on each data 
 
 
 class Density(NamedTuple):
-    """Posterior densities on a grid, each up to a factor.
-
-    - `theta` (GRID,).
-    - `first`, `second`: (GRID,). Densities at theta under D and under D'.
-    """
+    """Posterior densities under D and under D' on a grid of theta, (GRID,) each, up to a factor."""
 
     theta: np.ndarray
     first: np.ndarray
@@ -37,13 +30,9 @@ def sample(
     pull: int | None = None,
     delta: float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return log-likelihood ratios of one draw from the posteriors of D and D' of `pair`, by inverse CDF.
+    """Return log-likelihood ratios (runs,) of one draw under D and under D' of `pair`, by inverse CDF.
 
-    The density is taken as constant between neighbours on a grid of 20,001 points.
-
-    - `runs`: >= 1.
-    - `pull`: >= 0, or None. As in `pair`; None takes `best_pull` at delta.
-    - returns `first, second`: (runs,), under D and under D'.
+    The density is constant between neighbours on a grid of 20,001 points. pull = None takes `best_pull` at delta.
     """
     if runs < 1:
         raise ValueError(f"runs = {runs} must be at least 1")
@@ -63,14 +52,10 @@ def sample(
 def pair(event: PosteriorSampleDpEvent, pull: int) -> Density:
     """Return the posteriors of D and D' on [-D, D].
 
-    The record x = 1 has label +1 under D and -1 under D'.  There are `pull` >= 0 further records x = 1 with
-    label -1.
-
-    log sigma(theta) - log sigma(-theta) = theta, so the log density ratio is rho theta + constant.  Its range
-    is the bounded range 2 rho D of the event, whatever the other records are.  In the worst case for this
-    range, a posterior would be concentrated at both ends.  Both posteriors are log-concave, so this is
-    impossible.  The further records concentrate them at -D.  This moves the constant of the ratio towards
-    that end.  So theta = D becomes rarer and tells more.
+    The record x = 1 has label +1 under D and -1 under D'. There are `pull` >= 0 further records x = 1 with label -1.
+    log sigma(theta) - log sigma(-theta) = theta, so the log density ratio is rho theta + constant. Its range is the
+    bounded range 2 rho D of the event. The further records concentrate both posteriors at -D and move the constant
+    towards that end. So theta = D becomes rarer and tells more.
     """
     if pull < 0:
         raise ValueError(f"pull = {pull} must be >= 0: it counts records")
@@ -81,12 +66,10 @@ def pair(event: PosteriorSampleDpEvent, pull: int) -> Density:
 
 
 def linear_laws(event: PosteriorSampleDpEvent) -> list[Distributions]:
-    """Return the laws of D and D' for linear losses, for several pulls of the other records.
+    """Return the laws of D and D' for linear losses ``-/+ W theta/(2 D)`` with the event's range W, for several pulls.
 
-    The losses are ``-/+ W theta/(2 D)`` under D and D', with the event's range W on [-D, D].  The other
-    records add up to `pull` times the loss of D'.  So the log density is linear in theta.  Its ratio has the
-    bounded range 2 rho W.  A large pull concentrates both posteriors at -D, so that theta = D becomes rare and
-    its ratio comes near that range.
+    The other records add up to `pull` times the loss of D'. So the log density is linear in theta, and its ratio has
+    the bounded range 2 rho W. A large pull makes theta = D rare, and its ratio comes near that range.
     """
     u = (np.arange(GRID) + 0.5) / GRID * 2 - 1  # cells of equal width: their masses have the densities' ratio
     slope = event.rho * event.loss_range / 2
@@ -99,11 +82,7 @@ def linear_laws(event: PosteriorSampleDpEvent) -> list[Distributions]:
 
 
 def best_pull(event: PosteriorSampleDpEvent, runs: int, delta: float = 0.0) -> int:
-    """Return the number of further records for which an audit should find the largest epsilon.
-
-    - `runs`: >= 1, on each data set.
-    - `delta`: in [0, 1), of the audit.
-    """
+    """Return the number of further records for which an audit at delta should find the largest epsilon."""
     found = []
     for pull in PULLS:
         _, first, second = pair(event, pull)

@@ -21,11 +21,7 @@ CHUNK = 2**24  # points times values that are in memory together
 
 
 class Distributions(NamedTuple):
-    """The distributions of theta_K under D and D' on the same quadrature nodes.
-
-    - `points`: (nodes,). Values of theta.
-    - `first`, `second`: (nodes,). Logarithms of the masses under D and under D'.
-    """
+    """Log masses of theta_K under D and under D' on the same quadrature points, (nodes,) each."""
 
     points: np.ndarray
     first: np.ndarray
@@ -41,11 +37,8 @@ def last_iterate_distributions(
 ) -> Distributions:
     """Compute the exact distribution of theta_K by repeated Gauss-Legendre quadrature, for few steps.
 
-    All terms are positive, so tails are accurate in relative terms.  The mass that the projection puts on the
-    two ends of C is two nodes of its own.  Without projection the line is cut off at 60 standard deviations
-    beyond the largest shift.
-
-    - `nodes`: Number of quadrature nodes inside C.
+    All terms are positive, so tails are accurate in relative terms. The two ends of C, with their masses, are two
+    nodes. Without projection the line is cut off at 60 standard deviations beyond the largest shift.
     """
     spread = initial_std(event, init_std)
     pair = pair_for(event, spread, project, others)
@@ -81,16 +74,12 @@ def unprojected_distributions(
     others: Others | None = None,
     project: float | None = None,
 ) -> Distributions:
-    """Compute the exact distribution of theta_K for any number of steps, if the projection has no effect.
+    """Compute the exact distribution of theta_K for any number of steps, if projections are rarer than 1e-40.
 
-    The projection acts with probability below 1e-40.  Then ``theta_K = drift + push sum_k s_k b_k + N(0, v)``
-    with independent uses ``b_k ~ Bernoulli(batch/records)``.  ``s_k`` is the share of a shift at step k that
-    remains in theta_K.  The s_k are rounded to 1/1000 of the largest, so that the sum follows a product of
-    binomial laws on a grid.  All terms are positive, so tails are accurate in relative terms.  Points of
-    theta are 1/20 of a standard deviation apart.  Together these roundings move epsilon by less than 1e-3 of
-    its value.
-
-    - `project`: None for such a radius, inf for no projection.
+    ``theta_K = drift + push sum_k s_k b_k + N(0, v)`` with independent uses ``b_k ~ Bernoulli(batch/records)``.
+    ``s_k`` is the share of a shift at step k that remains in theta_K, rounded to 1/1000 of the largest, so that the
+    sum follows a product of binomial laws on a grid. Points of theta are 1/20 of a standard deviation apart. All terms
+    are positive. Together these roundings move epsilon by less than 1e-3 of its value.
     """
     require(
         event.radius == math.inf, f"radius = {event.radius:g} projects: the law of all steps is not known"
@@ -117,10 +106,9 @@ def unprojected_distributions(
 
 
 def _sum_of_uses(sizes: np.ndarray, rate: float, push: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of sum_k s_k b_k and their log probabilities, with b_k ~ Bernoulli(rate) independent.
+    """Return the values of sum_k s_k b_k and their log probabilities; push is in standard deviations of the noise.
 
-    push is what the record adds, in standard deviations of the noise.  Values closer than 1/50 of such a
-    deviation are shared between the two nearest values of a coarser grid, which preserves their mean.
+    Values closer than 1/50 of such a deviation are shared between the two nearest of a coarser grid, mean preserved.
     """
     if rate >= 1:
         return np.array([float(sizes.sum())]), np.zeros(1)
@@ -146,13 +134,9 @@ def _sum_of_uses(sizes: np.ndarray, rate: float, push: float) -> tuple[np.ndarra
 
 
 def worst_epsilon(event: LangevinDpEvent, delta: float, init_std: float | None = None) -> float:
-    """Return the exact epsilon at delta of the last iterate, for the worse pair of `attacks.langevin`.
+    """Return the exact epsilon of the last iterate (infinite radius) for the worse pair of `attacks.langevin`.
 
-    It is a lower bound on what a theorem may promise if its hypotheses admit the pair.  It has no sampling
-    error.
-
-    - `event`: LangevinDpEvent, of infinite radius.
-    - `delta`: in (0, 1).
+    It is a lower bound, without sampling error, on what a theorem may promise if its hypotheses admit the pair.
     """
     return max(
         epsilon_of(unprojected_distributions(event, init_std, others), delta) for others in get_args(Others)
@@ -170,11 +154,7 @@ def epsilon_of(pair: Distributions, delta: float) -> float:
 
 
 def drawn(pair: Distributions, runs: int, rng: torch.Generator) -> np.ndarray:
-    """Return log-likelihood ratios of runs ``(2, runs)``, drawn under D and under D'.
-
-    - `runs`: on each data set.
-    - `rng`: generator of the draws.
-    """
+    """Return log-likelihood ratios of runs ``(2, runs)``, drawn under D and under D'."""
     with np.errstate(invalid="ignore"):
         ratio = pair.first - pair.second
     out = []
@@ -194,10 +174,7 @@ def renyi(found: Distributions, alpha: float) -> float:
 
 
 def hockey_stick(found: Distributions, epsilon: float) -> float:
-    """Return the larger delta(epsilon) of the two directions.
-
-    The relative error is about 1e-4, because the integrand has a kink.
-    """
+    """Return the larger delta(epsilon) of the two directions, up to 1e-4 of it (the integrand has a kink)."""
     pairs = (found.first, found.second), (found.second, found.first)
     return max(float(np.maximum(np.exp(p) - np.exp(epsilon + q), 0).sum()) for p, q in pairs)
 

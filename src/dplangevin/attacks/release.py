@@ -1,17 +1,11 @@
 """An attack on a whole release: a method's own `plan` and `release` on two neighbouring data sets.
 
-One record differs.  It has length `row_bound`, and under D' it has the other label.  If labels are numbers,
-and for the second of three classes, x changes its sign as well.  The other records are one of two kinds:
+One record differs. It has length `row_bound`, and under D' it has the other label. If labels are numbers, and for the
+second of three classes, x changes its sign as well. The other records are `zeros`, with gradient 0, or `among_records`
+of a data set, where x points in the direction of their smallest second moment.
 
-* `zeros`: all are x = 0.  Every row bound admits them, and their gradient is 0.
-* `among_records`: they are the records of a data set.  x points in the direction of their smallest second
-  moment.  There the other gradients resist the record least.
-
-Of the last iterate the attacker looks only at theta along x, and at how its numbers are written: see
-`precision`.
-
-The result is the attack ε (lower bound) for replacing one record.  It is loose if there are many steps: an
-attack on all iterates of a chain sees more (`attacks.softmax`).
+The attacker looks only at theta along x of the last iterate, and at `precision`. The result is the attack ε (lower
+bound) for replacing one record, loose if there are many steps.
 """
 
 from dataclasses import dataclass, replace
@@ -31,10 +25,7 @@ AT_ONCE = 50  # runs of `among_records` whose random numbers are in memory toget
 
 
 class Neighbours(NamedTuple):
-    """Two data sets that all runs share.
-
-    - `along`: (features,), of length 1. Direction of the differing record.
-    """
+    """Two data sets that all runs share, and the direction (features,), of length 1, of the differing record."""
 
     first: Glm
     second: Glm
@@ -60,8 +51,8 @@ def zeros(facts: Facts) -> Neighbours:
 def among_records(problem: Glm) -> Neighbours:
     """Return neighbours whose other records are those of a softmax problem, without its record 0.
 
-    The differing record is ``(b v, 0)`` under D and ``(b v, 1)`` under D'.  b is the row bound.  v is the
-    eigenvector of the smallest eigenvalue of ``sum_i x_i x_i^T``.
+    The differing record is ``(b v, 0)`` under D and ``(b v, 1)`` under D'. b is the row bound, v the eigenvector of
+    the smallest eigenvalue of ``sum_i x_i x_i^T``.
     """
     softmax = isinstance(problem, Glm) and problem.classes > 1
     require(softmax, "this attack is for softmax regression: leave out attack, or take attacks.softmax.OnRow")
@@ -87,16 +78,11 @@ def statistics(
     at_once: int | None = None,
     drawn_in: torch.dtype = torch.float64,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run the method on both data sets and return three statistics for every run, as `audit` takes them.
+    """Run the method on both data sets and return three statistics (runs, 3) under D and under D', for `audit`.
 
-    The first statistic is theta along the differing record, projected on the direction of the classes in
-    which the means differ.  That direction comes from the runs with which `audit` chooses its event.  The
-    other two are those of `precision`.
-
-    - `runs`: Runs on each data set.
-    - `at_once`: Runs in one tensor program; None for all.
-    - `drawn_in`: Precision of the noise, as in `random.noise`.
-    - returns `first, second`: (runs, 3), under D and under D'.
+    The first is theta along the differing record, projected on the direction of the classes in which the means of the
+    runs differ with which `audit` chooses its event. The other two are those of `precision`. `at_once` runs are in one
+    tensor program; None for all. `drawn_in` is the precision of the noise.
     """
     sizes = [min(at_once or runs, runs - done) for done in range(0, runs, at_once or runs)]
     released = [
@@ -123,9 +109,8 @@ def statistics(
 def precision(theta: Tensor) -> np.ndarray:
     """Return two statistics ``(runs, 2)`` of how the numbers of theta ``(runs, d)`` are written.
 
-    They are the share of the numbers that single precision holds, and the mean number of last bits that are
-    0.  No likelihood depends on them.  Each can separate the data sets if a solver's path depends on the
-    rows.
+    They are the share of the numbers that single precision holds, and the mean number of last bits that are 0. No
+    likelihood depends on them. Each can separate the data sets if a solver's path depends on the rows.
     """
     exact = theta.double()
     single = (exact.float().double() == exact).double().mean(-1)
@@ -136,11 +121,7 @@ def precision(theta: Tensor) -> np.ndarray:
 
 @dataclass(frozen=True)
 class AmongRecords:
-    """The attack of `among_records` on a result row, as `methods.prices.priced` takes it.
-
-    - `runs`: Runs on each data set; each is a whole training.
-    - `confidence`: in (0, 1). Confidence of the bound.
-    """
+    """The attack of `among_records` on a result row, as `methods.prices.priced` takes it; each run is a training."""
 
     runs: int
     confidence: float = 0.95
@@ -148,7 +129,6 @@ class AmongRecords:
     def __call__(
         self, method: Method, plan: Plan, problem: Problem, delta: float, rng: torch.Generator
     ) -> dict[str, Any]:
-        """Return the columns of the result row that say what the attack shows."""
         neighbours = among_records(problem)  # type: ignore[arg-type]
         first, second = statistics(method, neighbours, plan, self.runs, rng, AT_ONCE, torch.float32)
         result = audit(first, second, delta, self.confidence)

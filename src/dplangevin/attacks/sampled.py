@@ -1,9 +1,4 @@
-"""An attack on the whole visible chain of sampled Gaussian steps, on the worst one-dimensional pair.
-
-It attacks the hypotheses of a price.  Gradients have any direction up to the clip, as they do for some loss.
-They are not those of the softmax regression or network that a paper trains.  `attacks.softmax` attacks such a
-result row.
-"""
+"""An attack on the whole visible chain of sampled Gaussian steps, on the worst pair that a price's hypotheses admit."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -32,32 +27,26 @@ def all_iterates(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the log-likelihood ratio of all steps' outputs, ``(runs,)`` under D and ``(runs,)`` under D'.
 
-    A step releases a sum plus N(0, z^2), in units of one record's bound.  The record is in the batch with
-    probability q.  The sum is 0 without the record and s with it.  The other records are chosen so that s is:
+    A step releases a sum plus N(0, z^2), in units of one record's bound. The record is in the batch with probability
+    q. The sum is 0 without the record and s with it. The other records are chosen so that s is:
 
         any, add_remove or zero_out     D: s = 1    D': no such record, or one that contributes nothing
         Poisson, replace_one            D: s = 1    D': s = -1
         others, replace_one             D: s = 2    D': s = 0    (all others, and the record under D', are -1)
 
-    The output is the mixture (1 - q) N(0, z^2) + q N(s, z^2).  The last pair attains the profile of Balle,
-    Barthe and Gaboardi (2018), Theorem 11, in one of its two directions.
+    The output is the mixture (1 - q) N(0, z^2) + q N(s, z^2). The last pair attains the profile of Balle, Barthe and
+    Gaboardi (2018), Theorem 11, in one of its two directions. There is none without replacement under add_remove.
 
-    An epoch of random allocation has t outputs.  The record is in one of them, and s is that of Poisson
-    samples.  The density under D, over that of t outputs N(0, z^2), is the mean of exp((x_i s - s^2/2)/z^2).
-    An event has the least noise of each epoch.  So the attack leaves out epochs that end early, or whose steps
-    differ in noise (`RandomAllocationDpEvent.whole`).
+    An epoch of random allocation has t outputs. The record is in one of them, and s is that of Poisson samples. The
+    density under D, over that of t outputs N(0, z^2), is the mean of exp((x_i s - s^2/2)/z^2). An event has the least
+    noise of each epoch. So the attack leaves out epochs that end early, or whose steps differ in noise.
 
-    For many equal steps, or steps of an epoch, it is enough to count how often the output fell into each of 96
-    cells.  The counts are drawn from their multinomial distribution, and the ratio is that of the cells.  It is
-    a function of the outputs, so the audit stays valid.  The cells are narrow where the ratio changes.  They
-    lose well below 1 % of the ratio's divergence.
+    For many equal steps, or steps of an epoch, the counts of outputs in 96 cells are drawn from their multinomial
+    distribution, and the ratio is that of the cells: a function of the outputs, so the audit stays valid. The cells
+    are narrow where the ratio changes. They lose well below 1 % of the ratio's divergence.
 
-    If the steps differ in noise, all steps get more noise, by `subsampled_gaussian.rounding`.  The noise of
-    an event may have been rounded down.  This overstates what a mechanism costs, and would overstate what an
-    attack shows.
-
-    - `event`: sampled, allocated or not, in any composition; without replacement not under add_remove.
-    - `runs`: >= 1.
+    If the steps differ in noise, the event may have rounded it down (`subsampled_gaussian.rounding`), which would
+    overstate what an attack shows. So all steps get more noise by that factor.
 
     Source: balle2018subsampling, Theorem 11.
     """
@@ -102,12 +91,10 @@ class _Step(NamedTuple):
 
 
 def _draws(step: _Step, count: int) -> int:
-    """Return how many numbers a run draws."""
     return min(count, FEW) if step.places == 1 else count * min(step.places, FEW)
 
 
 def _step(leaf: DpEvent, adjacency: Adjacency) -> _Step:
-    """Return what a leaf shows of the record."""
     if isinstance(leaf, RandomAllocationDpEvent):
         inside = PoissonSampledDpEvent(1.0, leaf.event)
         return _step(inside, adjacency)._replace(places=leaf.steps)
@@ -136,12 +123,7 @@ def _parts(runs: int, draws: int) -> Iterator[slice]:
 
 
 def log_density(x: Tensor, mixture: Mixture, noise_std: float) -> Tensor:
-    """Return the log of the mixture's density divided by that of N(0, z^2), in the shape of x.
-
-    - `x`: outputs of steps.
-    - `mixture`: (float, float), q in [0, 1] and s of the mixture (1 - q) N(0, z^2) + q N(s, z^2).
-    - `noise_std`: > 0, z.
-    """
+    """Return the log of the density of (1 - q) N(0, z^2) + q N(s, z^2) over that of N(0, z^2); mixture = (q, s)."""
     rate, shift = mixture
     if rate == 0:
         return torch.zeros_like(x)
@@ -194,9 +176,8 @@ def _in_cells(runs: int, count: int, mass: np.ndarray, values: np.ndarray, rng: 
 def cells(noise_std: float, mixtures: Sequence[Mixture]) -> np.ndarray:
     """Return the probabilities ``(mixtures, BINS)`` of the cells of the line, under D, under D' and of others.
 
-    Let p be the mean of both densities and r their log ratio.  The density of the cells is proportional to
-    the cube root of p r'^2.  This loses least of r for a given number of cells.  The outer two cells are
-    unbounded.
+    With the mean p of both densities and their log ratio r, the density of the cells is proportional to the cube root
+    of p r'^2. This loses least of r for a given number of cells. The outer two cells are unbounded.
     """
     shifts = [0.0, *(shift for _, shift in mixtures)]
     low, high = min(shifts) - REACH * noise_std, max(shifts) + REACH * noise_std

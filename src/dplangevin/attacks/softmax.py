@@ -1,26 +1,20 @@
 """An attack on the problem of a result row: neighbours that softmax regression admits, trained the same way.
 
-The attack uses no record of the row's data set.  All records except one are x = 0, which the problem admits,
-with gradient 0.  The differing record is (x, y) under D and (x', y') under D', with
-``|x|, |x'| <= row_bound``.  One feature is enough: all other coordinates of theta are noise that does not
-depend on the data.  So theta has length K.  With b = row_bound and without a clip, the gradients
-``(p - e_y) x`` differ by
+All records except one are x = 0, which the problem admits, with gradient 0. The differing record is (x, y) under D and
+(x', y') under D', with ``|x|, |x'| <= row_bound``. One feature is enough: all other coordinates of theta are noise
+that does not depend on the data. So theta has length K. With b = row_bound and without a clip, the gradients ``(p -
+e_y) x`` differ by
 
     flipped label, (b, 0) and (b, 1)    sqrt(2) b, for every theta
     x to -x, (b, 0) and (-b, 0)         2 b ||p - e_0||, which is 2 b sqrt(1 - 1/K) at theta = 0
 
-The hypotheses of a theorem may allow 2 L = 2 sqrt(2) b, see `attacks.langevin`.  A pilot run tries x and x'
-of length b or b/2 and selects the pair that it separates best.  The runs of the audit are drawn after it.
+A pilot run tries x and x' of length b or b/2 and selects the pair that it separates best. The runs of the audit are
+drawn after it. A bias (a feature 1) on rows without a bound is left out: the others may lie along an axis of their
+own, where their clipped gradients do not move it. The attack is the limit of such pairs.
 
-We leave out a bias (a feature 1) on rows without a bound.  Such a problem admits records of any length.  The
-differing record is at most as long as 99 % of the public rows, if these are known.  The other records may lie
-along an axis of their own.  Then their clipped gradients do not contribute to the bias, and the bias does not
-contribute to what the differing record shows.  The attack is the limit of such pairs.
-
-The release is the last iterate (`last_iterate`) or all iterates (`all_iterates`).  A use of the record is a
-step of `Glm.descent`, as in training.  For uniform subsets and for Poisson samples, each step uses it
-independently with probability batch/records.  With shuffled epochs, one step of each epoch uses it.  That
-step is uniform and independent; no step uses the record if it is in the remainder of the epoch.
+A use of the record is a step of `Glm.descent`, as in training. For uniform subsets and for Poisson samples, each step
+uses it independently with probability batch/records. With shuffled epochs, one uniform step of each epoch uses it, or
+none if it is in the remainder of the epoch.
 """
 
 import math
@@ -69,11 +63,7 @@ class Pair(NamedTuple):
 
 
 class Attack(NamedTuple):
-    """The result of an attack: one statistic for every run, as `audit` takes them.
-
-    - `pair`: The pair that the runs used.
-    - `first`, `second`: (runs,), under D and under D'.
-    """
+    """The pair that the runs used, and one statistic for every run, (runs,), under D and under D'."""
 
     pair: Pair
     first: np.ndarray
@@ -82,14 +72,11 @@ class Attack(NamedTuple):
 
 @dataclass(frozen=True)
 class Training:
-    """The training that is attacked.
+    """The training that is attacked: the chain of a result row, and its problem.
 
-    - `chain`: The chain of the result row.
-    - `records`: Number of records.
-    - `classes`: K; the labels are 0, ..., K - 1.
-    - `features`: Features of theta; they matter only if the chain is projected on a ball.
-    - `row_bound`: Bound on ||x||; inf for none.
-    - `row_quantile`: A length that 99 % of public rows do not exceed. It limits a pair if rows have no bound.
+    - `features`: of theta; they matter only if the chain is projected on a ball.
+    - `row_bound`: bound on ||x||; inf for none.
+    - `row_quantile`: a length that 99 % of public rows do not exceed. It limits a pair if rows have no bound.
     """
 
     chain: Chain
@@ -101,17 +88,15 @@ class Training:
 
     @property
     def rate(self) -> float:
-        """The probability that a record is in the minibatch of a step."""
         return self.chain.sampling.rate(self.records)
 
     @property
     def per_epoch(self) -> int:
-        """The number of steps of an epoch, for schemes that have epochs."""
         return self.chain.sampling.per_epoch(self.records)
 
     @property
     def places(self) -> tuple[int, int]:
-        """The number of places of a record in an epoch, and how many of them make one step."""
+        """Places of a record in an epoch, and how many of them make one step."""
         if self.chain.sampling.scheme == "random_allocation":
             return self.per_epoch, 1
         return self.records, self.chain.sampling.size(self.records)
@@ -128,11 +113,7 @@ class Training:
         return self.chain.step.double().numpy()
 
     def descent(self, problem: Glm) -> Step:
-        """Return a step of training.
-
-        At most one row of its minibatch is not zero.  So here the minibatch is a Poisson sample of 0 or 1
-        rows.
-        """
+        """Return a step of training; its minibatch is a Poisson sample of the 0 or 1 rows that are not zero."""
         size = self.chain.sampling.size(self.records)
         step = problem.descent([self.chain._replace(sampling=Sampling("poisson", 1, 1))])
         assert step is not None  # only chains on all rows have none
@@ -144,10 +125,9 @@ class Training:
 
     @property
     def reach(self) -> float:
-        """The length of the longest x of a pair.
+        """The length of the longest x of a pair: the row bound.
 
-        It is the row bound.  If there is none, it is a length at which gradients are clipped, and at most the
-        length that 99 % of the public rows do not exceed.
+        Without one, a length at which gradients are clipped, at most that which 99 % of the public rows do not exceed.
         """
         free = min(UNBOUNDED * self.chain.clip, self.row_quantile)
         reach = self.row_bound if self.row_bound < math.inf else free
@@ -167,11 +147,7 @@ def opposite(reach: float) -> Pair:
 
 
 def pairs(reach: float) -> list[Pair]:
-    """Return every pair that a pilot tries.
-
-    These are `flipped`, `opposite`, and then pairs of lengths in `LENGTHS`, whose first record has x > 0 and
-    label 0.
-    """
+    """Return what a pilot tries: `flipped`, `opposite`, and pairs of `LENGTHS` with x > 0 and label 0 at first."""
     found = [flipped(reach), opposite(reach)]
     sides = [sign * length for length in LENGTHS for sign in (1, -1)]
     for length, side, label in product(LENGTHS, sides, (0, 1)):
@@ -190,16 +166,11 @@ def last_iterate(
     pair: Pair | None = None,
     pilot: int = PILOT_LAST,
 ) -> Attack:
-    """Return theta_K, projected on the direction in which its means under D and D' differ.
+    """Return theta_K, projected on the direction in which its means under D and D' differ, for runs >= 8.
 
-    The direction comes from a pilot with common random numbers, whose noise cancels.  If pair is None, the
-    pair also comes from the pilot.  It is the one of `pairs` with the largest epsilon at delta.  If no pair
-    shows an epsilon, it is the one whose means are most standard deviations apart.  A pair whose gradients
-    differ more at first may show less in the tails, where one of its records is already learned.
-
-    - `runs`: >= 8. Runs on each data set.
-    - `delta`: in [0, 1). For the choice of the pair.
-    - `pilot`: Runs of the pilot for each record, at most `runs`.
+    The direction comes from a pilot with common random numbers, whose noise cancels. pair = None takes the one of
+    `pairs` whose pilot shows the largest epsilon at delta, or else whose means are most standard deviations apart. A
+    pair whose gradients differ more at first may show less in the tails, where one of its records is already learned.
     """
     pilot = min(pilot, runs)
     _check(training, runs)
@@ -225,21 +196,16 @@ def all_iterates(
     pilot: int = PILOT_ALL,
     looks: int = LOOKS,
 ) -> Attack:
-    """Return the log-likelihood ratio of all iterates.
+    """Return the log-likelihood ratio of all iterates, for runs >= 8.
 
     With the noise N(0, s_k^2 I) of each step and the rate q = batch/records it is::
 
         r = sum_k log((1 - q) + q e^(<m_k, a_k>/s_k^2 - |a_k|^2/(2 s_k^2))) - the same with b_k,
         m_k = theta_(k+1) - (1 - eta_k lambda) theta_k
 
-    a_k and b_k are the displacements by the record under D and D' at theta_k.  In runs of more than `looks`
-    steps they are computed once and used for a few steps.  The ratio is still a function of all iterates, so
-    the audit stays valid.
-
-    - `runs`: >= 8. Runs on each data set.
-    - `pair`: None: the one of `pairs` whose ratio separates D and D' best in a pilot.
-    - `pilot`: Runs of the pilot for each pair and data set, at most `runs`.
-    - `looks`: About how often a run computes the displacements.
+    a_k and b_k are the displacements by the record under D and D' at theta_k. In runs of more than `looks` steps they
+    are computed about `looks` times. The ratio is still a function of all iterates, so the audit stays valid. pair =
+    None takes the one of `pairs` whose ratio separates D and D' best in a pilot.
     """
     pilot = min(pilot, runs)
     _check(training, runs)
@@ -262,12 +228,9 @@ def all_iterates(
 
 
 def end_points(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
-    """Return theta_K ``(runs, d)`` of training on `record` among zeros.
+    """Return theta_K (runs, d) of training on `record` among zeros; d = K, or K features if projected on a ball.
 
-    d = K; if the chain is projected on a ball, d = K features.
-
-    - `runs`: >= 1.
-    - `rng`: The steps that use the record and all normals depend only on its state, not on the record.
+    The steps that use the record and all normals depend only on the state of `rng`, not on the record.
     """
     each = _stepwise if training.chain.radius < math.inf else _jumped
     parts = [min(CHUNK, runs - at) for at in range(0, runs, CHUNK)]
@@ -275,7 +238,6 @@ def end_points(training: Training, record: Record, runs: int, rng: torch.Generat
 
 
 def _check(training: Training, runs: int) -> None:
-    """Raise ValueError for too few runs, or for a chain that cannot be attacked."""
     if runs < 8:
         raise ValueError(f"runs = {runs} must be at least 8, as an audit needs")
     if training.chain.mean_clip < math.inf:
@@ -285,11 +247,7 @@ def _check(training: Training, runs: int) -> None:
 
 
 class _Separation(NamedTuple):
-    """What a pilot shows of a pair.
-
-    score is (epsilon, distance of the means in standard deviations).  direction is a direction of theta, of
-    length 1.
-    """
+    """What a pilot shows of a pair: (epsilon, distance of the means in standard deviations), and a unit direction."""
 
     score: tuple[float, float]
     direction: Tensor
@@ -320,10 +278,7 @@ def _problem(training: Training, records: Sequence[Record]) -> Glm:
 
 
 def _displaced(descend: Step, theta: Tensor, rows: Tensor) -> Tensor:
-    """Return how far one use of a record moves theta ``(R, 1, K)``, per unit of step size.
-
-    `rows` ``(R,)`` are the rows of the records.
-    """
+    """Return how far one use of the records in `rows` (R,) moves theta (R, 1, K), per unit of step size."""
     moved, one = theta.clone(), torch.ones(1, 1)
     descend(moved, Batch(rows[:, None], torch.ones(len(rows), dtype=torch.long), one), one, one)
     return moved.sub_(theta)
@@ -332,10 +287,10 @@ def _displaced(descend: Step, theta: Tensor, rows: Tensor) -> Tensor:
 def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
     """Return theta_K, computing one by one only the steps that use the record.
 
-    The steps between them are linear, and their noise is drawn as one Gaussian.  After `done` steps theta
-    contains these steps except the noise of the last one.  Let P_k be the product of the first k factors 1 -
-    eta lambda, and C_k = sum_(m < k) s_m^2/P_(m+1)^2.  After step k - 1 the noise of steps m to k - 1 has
-    variance ``P_k^2 (C_k - C_m)``.  P_k and C_k are stored as logarithms.
+    The steps between them are linear, and their noise is drawn as one Gaussian. After `done` steps theta contains
+    these steps except the noise of the last one. Let P_k be the product of the first k factors 1 - eta lambda, and C_k
+    = sum_(m < k) s_m^2/P_(m+1)^2. After step k - 1 the noise of steps m to k - 1 has variance ``P_k^2 (C_k - C_m)``.
+    P_k and C_k are stored as logarithms.
     """
     chain = training.chain
     sizes, std = training.step_sizes, training.noise_std
@@ -367,10 +322,7 @@ def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator)
 
 
 def _next_use(training: Training, done: Tensor, rng: torch.Generator) -> Tensor:
-    """Return the first step >= done that uses the record, ``(R,)``, or the number of steps if there is none.
-
-    done is one more than the step of the last use.
-    """
+    """Return the first step >= done (one more than the last use) that uses the record, (R,), or the number of steps."""
     rate, steps = training.rate, len(training.chain.step)
     if training.chain.sampling.scheme not in BY_EPOCH:
         uniform = 1 - torch.rand(len(done), generator=rng, dtype=torch.float64)  # in (0, 1]
@@ -391,10 +343,7 @@ def _next_use(training: Training, done: Tensor, rng: torch.Generator) -> Tensor:
 
 
 def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Generator) -> Iterator[Batch]:
-    """Yield minibatches of one row: the record's row `own` ``(R,)`` or the row `zeros`.
-
-    In a Poisson sample the size is 1 with the record and 0 without it.
-    """
+    """Yield minibatches of one row: the record's `own` (R,) or `zeros`; the size in a Poisson sample is 1 or 0."""
     place = torch.empty(0)
     for t in range(len(training.chain.step)):
         if training.chain.sampling.scheme in BY_EPOCH:
@@ -409,10 +358,7 @@ def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Ge
 
 
 def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend: Step) -> Tensor:
-    """Return theta_K ``(R, 1, d)``, with every step in law as in `samplers.chains.loop`.
-
-    `start` ``(R, 1, d)`` are standard normals.
-    """
+    """Return theta_K (R, 1, d) from normals of that shape, every step in law as in `samplers.chains.loop`."""
     chain = training.chain
     theta = _projected(chain.start_std * start, chain.radius)
     sizes, stds = training.step_sizes.tolist(), training.noise_std.tolist()
@@ -423,17 +369,13 @@ def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend
 
 
 def _projected(theta: Tensor, radius: float) -> Tensor:
-    """Return theta, projected on the ball ``||theta|| <= radius``."""
     if radius == math.inf:
         return theta
     return theta * (radius / theta.norm(dim=-1, keepdim=True)).clamp_(max=1.0)
 
 
 def _stepwise(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
-    """Return theta_K with every step as in training, in full width.
-
-    A projection on a ball depends on all features.
-    """
+    """Return theta_K with every step as in training, in full width, on which a projection on a ball depends."""
     problem = _problem(training, [record])
     start = torch.randn(runs, 1, problem.d, generator=rng)
     stream = _uses(training, torch.zeros(runs, dtype=torch.long), 1, problem.d, rng)
@@ -441,10 +383,7 @@ def _stepwise(training: Training, record: Record, runs: int, rng: torch.Generato
 
 
 class _Watched:
-    """A `Step` that sums the log-likelihood ratio of all iterates during training; see `all_iterates`.
-
-    `rows` are two tensors ``(R,)``: the rows of the records under D and under D'.
-    """
+    """A `Step` that sums `all_iterates`' ratio; `rows` are the records' rows, (R,), under D and under D'."""
 
     def __init__(self, training: Training, descend: Step, rows: tuple[Tensor, Tensor], looks: int) -> None:
         self.descend, self.rows, self.rate = descend, rows, training.rate
@@ -473,7 +412,6 @@ class _Watched:
         self.step += 1
 
     def see(self, theta: Tensor) -> None:
-        """Add the share of the ratio that the iterate after a step contributes."""
         eta, std = self.etas[self.step - 1], self.stds[self.step - 1]
         along = torch.bmm(theta - self.kept, self.by)[:, 0]  # (R, 2)
         hit = along.mul_(eta / std**2).sub_(self.squares, alpha=eta**2 / (2 * std**2))
@@ -504,9 +442,7 @@ def _ratios(
 class OnRow:
     """The attack on the problem of a result row, as `methods.prices.priced` takes it.
 
-    - `single`: Runs on each data set if the last iterate is released.
-    - `chain`: Runs on each data set if all iterates are released.
-    - `confidence`: in (0, 1). Confidence of the bound.
+    `single` and `chain` are the runs on each data set if the last iterate, or all iterates, are released.
     """
 
     single: int
@@ -516,7 +452,6 @@ class OnRow:
     def __call__(
         self, method: Method, plan: Plan, problem: Problem, delta: float, rng: torch.Generator
     ) -> dict[str, Any]:
-        """Return the columns of the result row that say what the attack shows."""
         facts = problem.facts
         classes = facts.linear.classes
         training = Training(

@@ -1,8 +1,8 @@
 """The attack on the price of an event: the pair of data sets that it finds, and the epsilon that the pair shows.
 
-Every pair meets the hypotheses of the price, and so may use any loss that they admit.  It need not be a pair
-of a paper's own problem.  Where the release is one number, or has a one-dimensional law, the epsilon of the
-pair is exact.  Else runs are drawn, and the statistic is their exact log-likelihood ratio.
+A pair may use any loss that the hypotheses of the price admit, not only a paper's own problem. Where the release is
+one number, or has a one-dimensional law, its epsilon is exact. Else runs are drawn, and the statistic is their exact
+log-likelihood ratio.
 """
 
 import math
@@ -45,15 +45,10 @@ ROUNDED = 1e-3  # relative; quadrature moves the epsilon of a pair by less
 
 
 class Shown(NamedTuple):
-    """What an attack shows.
+    """What an attack shows: attack epsilon at delta (runs 0 and confidence 1: exact), the pair and the statistic.
 
-    - `epsilon`: >= 0, attack epsilon at delta.
-    - `pair`: The two data sets, in words.
-    - `statistic`: What the attacker computes from a release.
-    - `runs`: on each data set; 0 if the epsilon of the pair is exact.
-    - `confidence`: float; 1 if the epsilon is exact.
-    - `gap`: Why the price may be above this epsilon, and which of the two is loose.
-    - `by_part`: whether each released part has a worst pair of its own. Then no one pair may show this epsilon.
+    `gap` says why the price may be above, and which of the two is loose. `by_part`: each released part has a worst
+    pair of its own, so no one pair may show this epsilon.
     """
 
     epsilon: float
@@ -66,11 +61,7 @@ class Shown(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A release whose law is known on some pairs.
-
-    - `laws`: Function of the event and the neighbours -> the laws on every pair that is tried.
-    - `adjacencies`: Neighbours that it attacks.
-    """
+    """A release whose laws on every pair that is tried are known, for these neighbours."""
 
     pair: str
     gap: str
@@ -86,14 +77,7 @@ def shown(
     rng: torch.Generator,
     confidence: float = 0.95,
 ) -> Shown:
-    """Attack an event.
-
-    - `event`: Any composition of Gaussian steps, sampled, allocated or not, posterior samples, sufficient statistics
-      and DP-SGFS; or one fit, vote or last iterate.
-    - `delta`: in (0, 1).
-    - `runs`: on each data set, if runs are needed.
-    - `confidence`: in (0, 1), if runs are needed.
-    """
+    """Attack any composition of Gaussian steps, posterior samples, statistics and DP-SGFS, or a fit, vote or chain."""
     check_adjacency(adjacency, who=WHO)
     parts = list(leaves(event))
     if len(parts) == 1 and parts[0][1] == 1 and (kind := KINDS.get(type(parts[0][0]))):
@@ -145,7 +129,6 @@ def shown(
 
 
 def _need(leaf: DpEvent, adjacency: Adjacency, adjacencies: tuple[str, ...]) -> None:
-    """Raise ValueError if the pair is not one of such neighbours."""
     if adjacency not in adjacencies:
         raise refuse(WHO, leaf, "the attack replaces a record")
 
@@ -156,10 +139,10 @@ def _last_iterate(event: LangevinDpEvent, adjacency: Adjacency) -> list[Distribu
 
 
 def _votes(event: PateDpEvent, adjacency: Adjacency) -> list[Distributions]:
-    """Return the law of the number of answers for the first of two classes.
+    """Return the law of the number of answers for the first of two classes, if all tests pass.
 
-    All tests pass.  The record's teacher votes for the first class under D.  Under D' he votes for the second,
-    or not at all.  Without him the votes are even, so each answer is one bit about him.
+    The record's teacher votes for the first class under D, for the second or not at all under D'. Without him the
+    votes are even, so each answer is one bit about him.
     """
     answers, spread = np.arange(event.answers + 1), math.sqrt(2) * event.answer_std
     shifts = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)

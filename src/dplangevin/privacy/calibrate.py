@@ -1,7 +1,4 @@
-"""Search for the smallest noise that fits a privacy budget.
-
-The search inverts any accountant. An accountant's answer is cached by content (`remembered`).
-"""
+"""Search for the smallest noise that fits a privacy budget, by any accountant."""
 
 import math
 from collections.abc import Callable
@@ -31,19 +28,12 @@ def calibrate(
 ) -> float:
     """Return the smallest noise in [low, high] whose event fits the budget.
 
-    The search keeps a bracket around the answer in log(noise). It narrows the bracket by secants of
-    log(cost), or by halving where secants are slow. Small noise can be slow to price, so it is tried last.
-    Prices are cached (`remembered`).
+    The search keeps a bracket in log(noise) and narrows it by secants of log(cost), or by halving where secants are
+    slow. Small noise can be slow to price, so it is tried last. The cost must not increase with the noise.
 
-    - `accountant`: accountant.epsilon(make_event(noise), budget.delta) must not increase with the noise.
-    - `make_event`: Maps a noise to the DpEvent of the mechanism with this noise.
-    - `budget`: The epsilon and delta that the event must not exceed.
-    - `low`, `high`: Ends of the search, 0 < low < high < inf.
-    - `adjacency`: {"replace_one", "add_remove", "zero_out"}. Neighbour relation.
-    - `rtol`: Relative tolerance of the noise, at least 1e-12.
-    - returns: A noise that fits the budget, larger than the smallest noise that fits by a factor of at most ``(1 +
-      rtol)(1 + 1e-9)``. It has ten digits, unless it is `low` or `high`. `low` if that already fits, as it always
-      does at epsilon = inf.
+    The result fits the budget and exceeds the smallest noise that does by a factor of at most ``(1 + rtol)(1 +
+    1e-9)``, rtol >= 1e-12. It has ten digits, unless it is `low` (where that fits, as always at epsilon = inf) or
+    `high`.
     """
     if not 0 < low < high < math.inf:
         raise ValueError(f"low = {low}, high = {high}: need 0 < low < high < inf")
@@ -92,10 +82,7 @@ def rounded_up(noise: float) -> float:
 def _narrowed(
     excess: Callable[[float], float], outside: tuple[float, float], inside: tuple[float, float], width: float
 ) -> float:
-    """Return the end that fits the budget, once log(inside / outside) <= width.
-
-    Each end is a pair (noise, excess). The excess is above 0 at `outside` and at most 0 at `inside`.
-    """
+    """Return the end that fits the budget, once log(inside / outside) <= width; an end is (noise, excess)."""
     (left, above), (right, below) = outside, inside
     last, slow, span = 0, 0, math.log(right / left)
     while span > width:
@@ -124,7 +111,6 @@ def _out_of_reach(
     high: float,
     make_event: Callable[[float], DpEvent],
 ) -> ValueError:
-    """Return the error that says why no noise up to `high` fits the budget."""
     wanted = f"epsilon = {budget.epsilon} at delta = {budget.delta} is out of reach: "
     floor = getattr(accountant, "least", None)
     if floor is not None and floor(budget.delta) > budget.epsilon:
@@ -141,10 +127,7 @@ def _out_of_reach(
 
 @dataclass(frozen=True)
 class _Question:
-    """A question to an accountant, comparable by content.
-
-    Two questions are equal if accountant, steps (leaves and counts), delta and adjacency are equal.
-    """
+    """A question to an accountant; two are equal if accountant, leaves with counts, delta and adjacency are."""
 
     accountant: Accountant
     content: tuple[tuple[DpEvent, int], ...]
@@ -159,12 +142,7 @@ def _answer(question: _Question) -> float:
 
 
 def remembered(accountant: Accountant, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
-    """Return accountant.epsilon(event, delta, adjacency), cached by content.
-
-    Errors are not cached. A question that cannot be hashed is computed each time.
-
-    - `accountant`: The accountant. It must be a value (a frozen dataclass).
-    """
+    """Return accountant.epsilon(event, delta, adjacency), cached by content, except errors and unhashable events."""
     question = _Question(accountant, tuple(leaves(event)), delta, adjacency, event)
     try:
         hash(question)

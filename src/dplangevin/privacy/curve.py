@@ -1,8 +1,5 @@
 """The whole curve epsilon(delta) of a release, and what any attack can reach under it.
 
-A `Curve` holds proven points (epsilon, delta). It interpolates between them from above, so nothing that it returns
-is below the truth.
-
 >>> curve = Curve.of(lambda delta: 1.0)  # pure epsilon 1
 >>> round(float(curve.power(0.1)), 4), round(curve.advantage, 4)
 (0.2718, 0.4621)
@@ -23,10 +20,9 @@ ROUNDING = 1e-9  # relative; covers the rounding of everything here
 
 @dataclass(frozen=True)
 class Curve:
-    """Proven points of epsilon(delta), for both directions of a pair of neighbours.
+    """Points (n,) at which a release is (epsilon_i, delta_i)-DP in both directions; between them, bounds from above.
 
-    - `epsilon`, `delta`: shape (n,). The release is (epsilon_i, delta_i)-DP. epsilon does not increase, delta
-      increases.
+    epsilon does not increase, delta increases.
     """
 
     epsilon: np.ndarray
@@ -34,12 +30,9 @@ class Curve:
 
     @classmethod
     def of(cls, price: Callable[[float], float], least: float = LEAST) -> "Curve":
-        """Return the curve of a release.
+        """Return the curve of a release whose `price` at a delta in [0, 1) is an epsilon that it has.
 
-        It asks for prices at the same deltas whatever `least` is, so an accountant that remembers them is fast.
-
-        - `price`: Maps a delta in [0, 1) to an epsilon at which the release is (epsilon, delta)-DP.
-        - `least`: Smallest delta besides 0, in (0, 0.1).
+        It asks at the same deltas whatever `least`, the smallest besides 0, is: an accountant that remembers is fast.
         """
         low, high = np.log(LEAST), 0.0
         starts = price(LEAST) > 0
@@ -58,12 +51,10 @@ class Curve:
         return cls(np.minimum.accumulate(epsilon[finite]), delta[finite] * (1 + ROUNDING))
 
     def power(self, fpr: np.ndarray | float) -> np.ndarray:
-        """Return the largest true positive rate that an attack can have at a false positive rate.
+        """Return the largest true positive rate that an attack can have at a false positive rate, in [0, 1].
 
-        Either data set may be the null hypothesis. The bounds are TPR <= e^epsilon FPR + delta and
-        1 - FPR <= e^epsilon (1 - TPR) + delta.
-
-        - `fpr`: In [0, 1].
+        Either data set may be the null hypothesis: TPR <= e^epsilon FPR + delta and 1 - FPR <= e^epsilon (1 - TPR) +
+        delta.
 
         Source: Kairouz, Oh, Viswanath (2015), Theorem 2.1.
         """
@@ -76,10 +67,7 @@ class Curve:
 
     @cached_property
     def advantage(self) -> float:
-        """The largest TPR - FPR of an attack, which is the delta at epsilon 0.
-
-        Both bounds of `power` mirror each other at TPR = 1 - FPR, so the largest difference is there.
-        """
+        """The largest TPR - FPR of an attack: the delta at epsilon 0, where the bounds of `power` mirror each other."""
         least = (1 - self.delta) / (1 + np.exp(np.minimum(self.epsilon, 700.0)))
         return min(1.0, 1 - 2 * float(least.max()) + 2 * ROUNDING)
 
@@ -93,8 +81,7 @@ class Curve:
     def delta_at(self, epsilon: np.ndarray | float) -> np.ndarray:
         """Return a delta at which the release is (epsilon, delta)-DP, for any real epsilon.
 
-        delta is convex in e^epsilon, so the chord between two points is above it. At -epsilon it is
-        1 - e^-epsilon (1 - delta(epsilon)), with the two data sets exchanged.
+        delta is convex in e^epsilon, so the chord between two points is above it; delta(-e) = 1 - e^-e (1 - delta(e)).
         """
         points, known = self._table
         size = np.minimum(np.abs(epsilon), points[-1])

@@ -1,7 +1,7 @@
 """Step sizes that Li, Chen, Liu, Carin (2019) print, with the constants and the range of their proofs.
 
-The module computes the constants of Theorems 3 and 4, the range in which their proofs hold, and wang2015's
-bound.
+The keywords records, batch, steps, lipschitz and rate are N, tau = q N, T, L (the bound on one record's gradient) and
+q.
 
 >>> f"{wang_step(Budget(0.1, 1e-5), records=50_000, steps=10_000, lipschitz=1.0):.3e}"
 '1.479e-06'
@@ -26,26 +26,18 @@ def wang_step(budget: Budget, *, records: int, steps: int, lipschitz: float) -> 
         eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta))
 
     Differs: the paper's worked example, 1.54e-6, is this formula without the 2.5.
-
-    - `budget`: eps and delta.
-    - `records`, `steps`, `lipschitz`: N, T, and L, the bound on one record's gradient.
     """
     logs = math.log(2.5 * steps / budget.delta) * math.log(2 / budget.delta)
     return budget.epsilon**2 * records / (128 * lipschitz**2 * steps * logs)
 
 
 def printed_constant(budget: Budget, *, steps: int, schedule: StepSchedule) -> float:
-    """Return c of Theorem 4 (fixed step) or c_2 of Theorem 3 (decreasing step) in closed form.
+    """Return c of Theorem 4 (fixed step) or c_2 of Theorem 3 (decreasing step) in closed form, for delta > 0.
 
-    The constant follows from conditions (2) of the printed proof with Remark 1's moments.
-    exp(-lambda eps/2) <= delta gives lambda = 2 ln(1/delta)/eps. Then sum_t q^2 lambda
-    (lambda + 1)/sigma_t^2 <= lambda eps/2 gives c^2 = 2 (S/T') (2 + eps/ln(1/delta)). The fixed step has
-    S = T' = T. The decreasing step has T' = T^(2/3) and S = sum_t t^(-1/3) < 1.5 T'.
+    Conditions (2) of the printed proof with Remark 1's moments: exp(-lambda eps/2) <= delta gives lambda = 2
+    ln(1/delta)/eps. Then sum_t q^2 lambda (lambda + 1)/sigma_t^2 <= lambda eps/2 gives c^2 = 2 (S/T') (2 +
+    eps/ln(1/delta)). The fixed step has S = T' = T, the decreasing step T' = T^(2/3) and S = sum_t t^(-1/3) < 1.5 T'.
     Differs: the proof of Theorem 4 writes lambda^2 for lambda (lambda + 1), which would give c = 2.
-
-    - `budget`: eps, and delta > 0.
-    - `steps`: T >= 1.
-    - `schedule`: {"fixed", "decreasing"}. Schedule of the step sizes.
     """
     total = float((np.arange(1, steps + 1) ** (-1 / 3)).sum()) if schedule == "decreasing" else float(steps)
     return math.sqrt(
@@ -54,12 +46,7 @@ def printed_constant(budget: Budget, *, steps: int, schedule: StepSchedule) -> f
 
 
 class Reach(NamedTuple):
-    """The range of epsilon in which the printed proof holds.
-
-    - `c_1`: The constant c_1; 0 where Lemma 2's conditions hold for no epsilon.
-    - `smallest`, `largest`: The proof holds for smallest < epsilon < largest. largest is c_1 q^2 T^(2/3) for the
-      decreasing step and c_1 q^2 T for the fixed one. Both are nan where c_1 is 0.
-    """
+    """The printed proof holds for smallest < epsilon < largest; nan where Lemma 2 holds for no epsilon and c_1 is 0."""
 
     c_1: float
     smallest: float
@@ -67,15 +54,12 @@ class Reach(NamedTuple):
 
 
 def printed_reach(delta: float, *, rate: float, steps: int, schedule: StepSchedule) -> Reach:
-    """Return c_1 and the range of epsilon in which Lemma 2 holds as the printed proof uses it.
+    """Return c_1 and the range of epsilon in which Lemma 2 holds as the printed proof uses it, delta in (0, 1).
 
-    c_1 is the largest such eps/(q^2 T^(2/3)) (decreasing step) or eps/(q^2 T) (fixed step). The proof uses
-    lambda = 2 ln(1/delta)/eps and sigma_1 = c q sqrt(T' ln(1/delta))/eps, with c from `printed_constant`.
-    sigma_1 >= 1 and lambda <= sigma_1^2 ln(1/(q sigma_1)) bound eps from above. q < 1/(16 sigma_T) bounds it
-    from below, which the theorems do not mention.
-
-    - `delta`: In (0, 1).
-    - `rate`, `steps`: Sampling rate q, and T.
+    c_1 is the largest such eps/(q^2 T^(2/3)) (decreasing step) or eps/(q^2 T) (fixed step). The proof uses lambda = 2
+    ln(1/delta)/eps and sigma_1 = c q sqrt(T' ln(1/delta))/eps, with c from `printed_constant`. sigma_1 >= 1 and lambda
+    <= sigma_1^2 ln(1/(q sigma_1)) bound eps from above. q < 1/(16 sigma_T) bounds it from below, which the theorems do
+    not mention.
     """
     scale, log = steps ** POWERS[schedule], math.log(1 / delta)
     growth = steps ** (1 / 6) if schedule == "decreasing" else 1.0
@@ -103,11 +87,7 @@ def printed_reach(delta: float, *, rate: float, steps: int, schedule: StepSchedu
 
 
 class Conditions(NamedTuple):
-    """Bounds on eta: conditions 1 and 2 of Theorem 3, and what Lemma 2 requires.
-
-    - `printed_low`, `printed_high`: The bounds as printed.
-    - `needed_low`, `needed_high`: The bounds that follow from 1 <= sigma < 1/(16 q).
-    """
+    """Bounds on eta: conditions 1 and 2 of Theorem 3 as printed, and what follows from 1 <= sigma < 1/(16 q)."""
 
     printed_low: float
     printed_high: float
@@ -118,12 +98,10 @@ class Conditions(NamedTuple):
 def conditions(*, records: int, batch: int, lipschitz: float) -> Conditions:
     """Return the bounds on eta that Theorem 3 prints, and those that its proof needs.
 
-    The printed bounds are q^2 N/(256 L^2) < eta <= N/L^2. The needed ones follow from Lemma 2. With
-    sigma^2 = q^2 N/(L^2 eta), sigma >= 1 is eta <= q^2 N/L^2 = tau^2/(N L^2), and q < 1/(16 sigma) is
-    eta > 256 q^4 N/L^2. At the printed limit eta = N/L^2 the multiplier is q. The printed proof writes
-    sigma^2 = N/(L^2 eta), without q^2. It has 256 as a divisor, where its own sigma gives 256 as a factor.
-
-    - `records`, `batch`, `lipschitz`: N, tau = q N, and L, the bound on one record's gradient.
+    The printed bounds are q^2 N/(256 L^2) < eta <= N/L^2. With sigma^2 = q^2 N/(L^2 eta), Lemma 2's sigma >= 1 is eta
+    <= q^2 N/L^2 = tau^2/(N L^2), and its q < 1/(16 sigma) is eta > 256 q^4 N/L^2. At the printed limit eta = N/L^2 the
+    multiplier is q. The printed proof writes sigma^2 = N/(L^2 eta), without q^2. It has 256 as a divisor, where its
+    own sigma gives 256 as a factor.
     """
     rate, scale = batch / records, records / lipschitz**2
     return Conditions(

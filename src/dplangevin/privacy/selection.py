@@ -34,8 +34,8 @@ def check_runs(mean: float, shape: float) -> None:
 def gamma(mean: float, shape: float) -> float:
     """Return the parameter gamma in (0, 1] of the truncated negative binomial law with this mean.
 
-    P(K = k) is proportional to (1 - gamma)^k Gamma(k + eta)/k! for k >= 1, with eta the shape. The mean is
-    eta (1 - gamma)/(gamma (1 - gamma^eta)), and (1/gamma - 1)/log(1/gamma) at eta = 0.
+    P(K = k) is proportional to (1 - gamma)^k Gamma(k + eta)/k! for k >= 1. The mean is eta (1 - gamma)/(gamma (1 -
+    gamma^eta)), and (1/gamma - 1)/log(1/gamma) at eta = 0.
     """
     check_runs(mean, shape)
     if shape == 1 or mean == 1:
@@ -55,13 +55,8 @@ def gamma(mean: float, shape: float) -> float:
 def weight(p: np.ndarray, mean: float, shape: float) -> np.ndarray:
     """Return f'(1 - p)/f'(1), where f is the probability generating function of K and f'(1) its mean.
 
-    The released result has density f'(1 - p) with respect to one run's, where p is the probability of a better
-    result of one run.
-
-    - `p`: Probabilities, in [0, 1].
-    - `mean`: Mean of K, in [1, inf).
-    - `shape`: eta in [0, inf], see the module docstring.
-    - returns: In the shape of `p`.
+    The released result has density f'(1 - p) with respect to one run's, where p in [0, 1] is the probability of a
+    better result of one run.
     """
     if shape == math.inf:
         return np.exp(-mean * p)
@@ -70,10 +65,7 @@ def weight(p: np.ndarray, mean: float, shape: float) -> np.ndarray:
 
 
 def probabilities(mean: float, shape: float) -> tuple[int, np.ndarray]:
-    """Return the least number of runs, and the probabilities of this number and of the following ones.
-
-    The numbers that are left out have a probability of 1e-17 at most, which no uniform number in float64 shows.
-    """
+    """Return the least number of runs, and the probabilities of it and of the following ones, down to 1e-17."""
     if shape == math.inf:
         check_runs(mean, shape)
         last = math.ceil(
@@ -97,24 +89,19 @@ def probabilities(mean: float, shape: float) -> tuple[int, np.ndarray]:
 def selected(event: RepeatAndSelectDpEvent, delta: float, price: Callable[[DpEvent, float], float]) -> float:
     """Return an epsilon of the best of a random number of runs at delta, from the whole curve of one run.
 
-    Let q, q' be the densities of one run on neighbours, and p, p' the probabilities of a better result. The
-    release has the densities f'(1 - p) q and f'(1 - p') q'. With `Curve.power` G, p' <= G(p), and f' does not
-    decrease. With w(p) = f'(1 - p)/E K and t = q/q',
+    Let q, q' be the densities of one run on neighbours, and p, p' the probabilities of a better result. The release
+    has the densities f'(1 - p) q and f'(1 - p') q'. With `Curve.power` G, p' <= G(p), and f' does not decrease. With
+    w(p) = f'(1 - p)/E K and t = q/q',
 
         delta(epsilon) <= E K integral q' H(t),   H(t) = sup_p max(0, w(p) t - e^epsilon w(G(p))).
 
-    H is convex, increasing and 0 at 0, so it is a sum of terms m_j max(0, t - t_j) with m_j > 0. The integral is
-    the sum of m_j delta_1(log t_j), with delta_1 the curve of one run. p runs over a grid. Between two of its
-    points w(p) is taken at the lower and w(G(p)) at the upper one, so H is never understated. Ties of the order
-    are broken at random. A Poisson K of 0 releases nothing, with the same probability on neighbours.
+    H is convex, increasing and 0 at 0, so it is a sum of terms m_j max(0, t - t_j) with m_j > 0. The integral is the
+    sum of m_j delta_1(log t_j), with delta_1 the curve of one run. p runs over a grid, between whose points w(p) is
+    taken at the lower and w(G(p)) at the upper one, so H is never understated. Ties of the order are broken at random.
+    A Poisson K of 0 releases nothing, with the same probability on neighbours.
 
-    This is below Theorems 2 and 6 of Papernot and Steinke, which `Rdp` has. At delta = 0 and for a negative
-    binomial it is epsilon_1 + (1 + eta) log((gamma + e^epsilon_1)/(1 + gamma e^epsilon_1)), which is at most
-    their (2 + eta) epsilon_1.
-
-    - `event`: What is repeated, and the law of the number of runs.
-    - `delta`: In [0, 1).
-    - `price`: Maps an event and a delta to an epsilon.
+    This is below Theorems 2 and 6 of Papernot and Steinke, which `Rdp` has. At delta = 0 and for a negative binomial
+    it is epsilon_1 + (1 + eta) log((gamma + e^epsilon_1)/(1 + gamma e^epsilon_1)), at most their (2 + eta) epsilon_1.
     """
     mean, shape = event.mean, event.shape
     check_runs(mean, shape)

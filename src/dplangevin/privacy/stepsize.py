@@ -1,11 +1,9 @@
 """Conversion between step size and noise multiplier for DP-SGLD (li2019, Algorithm 1).
 
-A step moves by (eta/tau) times the minibatch sum of clipped gradients and adds N(0, (eta/N) I). So its noise
-is sqrt(eta/N), and one record moves it by at most eta L/tau. The noise multiplier is
+A step moves by (eta/tau) times the minibatch sum of clipped gradients and adds N(0, (eta/N) I). One record moves it by
+at most eta L/tau (L: the bound on one record's gradient, or the clip). The noise multiplier is
 
     sigma = sqrt(eta/N) / (eta L/tau) = tau / (L sqrt(eta N)).
-
-Source: Li, Chen, Liu, Carin (2019), Algorithm 1.
 
 >>> round(multiplier_of(0.3, records=60_000, batch=128, lipschitz=0.3), 3)
 3.18
@@ -35,34 +33,22 @@ SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers searched by `smallest_multipl
 
 
 def multiplier_of(step: float, *, records: int, batch: float, lipschitz: float) -> float:
-    """Return the noise multiplier sigma = tau/(L sqrt(eta N)) of a step size.
-
-    - `step`: Step size eta > 0.
-    - `records`, `batch`, `lipschitz`: N, tau, and L (the bound on one record's gradient, or the clip).
-    """
+    """Return the noise multiplier sigma = tau/(L sqrt(eta N)) of a step size."""
     positive(step=step, records=records, batch=batch, lipschitz=lipschitz)
     return batch / (lipschitz * math.sqrt(step * records))
 
 
 def step_of(multiplier: float, *, records: int, batch: float, lipschitz: float) -> float:
-    """Return the step size eta = tau^2/(N L^2 sigma^2), the inverse of `multiplier_of`.
-
-    - `multiplier`: Noise multiplier sigma > 0.
-    """
+    """Return the step size eta = tau^2/(N L^2 sigma^2)."""
     positive(multiplier=multiplier, records=records, batch=batch, lipschitz=lipschitz)
     return batch**2 / (records * (lipschitz * multiplier) ** 2)
 
 
 def steps_event(multiplier: float, *, rate: float, steps: int, schedule: StepSchedule) -> DpEvent:
-    """Return the event of T Poisson-sampled Gaussian steps.
+    """Return the event of T Poisson-sampled Gaussian steps at rate q = tau/N in (0, 1].
 
-    The "fixed" schedule has sigma_t = sigma_1. The "decreasing" schedule has eta_t = eta_1 t^(-1/3), so
-    sigma_t = sigma_1 t^(1/6). Here sigma_t is rounded down to sigma_1 CLOSEST^k, so the event never claims
-    more noise than there is.
-
-    - `multiplier`: Noise multiplier sigma_1 of the first step, > 0.
-    - `rate`: Sampling rate q = tau/N in (0, 1].
-    - `steps`: T >= 1.
+    The "fixed" schedule has sigma_t = sigma_1. The "decreasing" schedule has eta_t = eta_1 t^(-1/3), so sigma_t =
+    sigma_1 t^(1/6), rounded down to sigma_1 CLOSEST^k: the event never claims more noise than there is.
     """
     positive(multiplier=multiplier, rate=rate, steps=steps)
     if schedule not in get_args(StepSchedule):
@@ -93,12 +79,7 @@ def smallest_multiplier(
     high: float = LARGEST,
     rtol: float = 1e-4,
 ) -> float:
-    """Return the smallest noise multiplier of the first step in [low, high] whose T steps fit the budget.
-
-    - `low`, `high`: Ends of the search, 0 < low < high < inf.
-    - `rtol`: Relative tolerance. The result is never below the smallest multiplier.
-    - returns: The noise multiplier; `low` if that already fits.
-    """
+    """Return the smallest sigma_1 in [low, high] whose T steps fit the budget, up to `rtol` and never below it."""
 
     def event(sigma: float) -> DpEvent:
         return steps_event(sigma, rate=rate, steps=steps, schedule=schedule)

@@ -21,17 +21,14 @@ EQUAL = 1e-9  # multipliers that differ by less, relative to the least, differ b
 
 
 def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: bool = False) -> DpEvent:
-    """Return the event of Gaussian steps on random batches, with every result visible.
+    """Return the event of Gaussian steps on random batches with these multipliers, (steps,), every result visible.
 
-    Different multipliers are rounded down to at most MAX_LEVELS + 1 levels, which overstates the cost.
-    Neighbouring levels differ by a factor of at least CLOSEST, with one exception: if all multipliers differ by
-    less, the levels are the least and the largest. Multipliers that differ by rounding errors alone have one level.
+    Different multipliers are rounded down to at most MAX_LEVELS + 1 levels, which overstates the cost. Neighbouring
+    levels differ by a factor of at least CLOSEST, with one exception: if all multipliers differ by less, the levels
+    are the least and the largest. Multipliers that differ by rounding errors alone have one level.
 
-    - `records`: Number of records.
-    - `batch`: Size of a uniform batch, or mean size of a Poisson sample. There is no sampling if batch == records,
-      except with `poisson`.
-    - `multipliers`: shape (steps,). Noise divided by sensitivity, > 0.
-    - `poisson`: Draw Poisson samples. Otherwise draw uniform batches without replacement, afresh in each step.
+    `batch` is the size of a uniform batch, drawn without replacement afresh in each step, or with `poisson` the mean
+    size of a Poisson sample. Only Poisson samples are drawn if batch == records.
     """
     levels = multipliers
     spread = multipliers.max() / multipliers.min()
@@ -55,12 +52,9 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
 
 
 def rounding(multipliers: Collection[float]) -> float:
-    """Return a bound on the factor by which `composed_steps` and `stepsize.steps_event` rounded noise down.
+    """Return a bound on the factor by which `composed_steps` and `stepsize.steps_event` rounded these levels down.
 
     It is 1 if there is a single level: then all noise is equal, up to rounding errors.
-
-    - `multipliers`: collection of float. The levels of an event, > 0. Their spread is up to one level less than that
-      of the noise itself.
     """
     spread = max(multipliers, default=1.0) / min(multipliers, default=1.0)
     return max(CLOSEST, spread ** (1 / (MAX_LEVELS - 1))) if spread > 1 else 1.0
@@ -81,13 +75,7 @@ def rate_and_multiplier(leaf: DpEvent) -> tuple[float, float]:
 
 
 def coarsened(parts: Counter[DpEvent]) -> Counter[DpEvent]:
-    """Return the same events with at most about MAX_LEVELS noise levels.
-
-    If there are more than MAX_LEVELS events, the noise of the subsampled ones is rounded down, which
-    overstates the cost. Neighbouring levels differ by a factor of at least CLOSEST.
-
-    - `parts`: How often each event happens.
-    """
+    """Return the same events with at most about MAX_LEVELS noise levels; rounding noise down overstates the cost."""
     if len(parts) <= MAX_LEVELS:
         return parts
     levels = sorted({rate_and_multiplier(leaf)[1] for leaf in parts if is_subsampled(leaf)})

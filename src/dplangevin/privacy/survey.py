@@ -1,7 +1,4 @@
-"""Comparison of all accountants on one mechanism.
-
-For each accountant the comparison says which neighbours its epsilon holds for, by what argument, and how
-loose it is.
+"""Comparison of all accountants on one mechanism: for which neighbours, by what argument, how loose.
 
 >>> from dp_accounting import GaussianDpEvent
 >>> found = survey(GaussianDpEvent(4.0), 1e-5)
@@ -12,7 +9,7 @@ loose it is.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, get_args
 
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
@@ -42,14 +39,7 @@ Scope = Literal["last iterate", "all iterates"]
 
 
 class Entry(NamedTuple):
-    """An accountant with its hyperparameters, and the argument that it rests on.
-
-    - `accountant`: The accountant.
-    - `argument`: The theorem or method, in words.
-    - `status`: {"tight", "proven", "claim", "reference"}. Certainty of its epsilon, see `Row`.
-    - `scopes`: tuple of {"last iterate", "all iterates"}. For a `LangevinDpEvent`: whether the accountant prices the
-      last iterate alone, all iterates, or both.
-    """
+    """An accountant, its theorem in words, and what it prices of a `LangevinDpEvent`; `status` as in `Row`."""
 
     accountant: Accountant
     argument: str
@@ -114,17 +104,9 @@ ACCOUNTANTS: Mapping[str, Entry] = {
 class Row(NamedTuple):
     """The epsilon that one accountant reports for the mechanism.
 
-    - `key`: Key in ACCOUNTANTS.
-    - `name`: Name of the accountant. It includes the argument that gave the number, if the accountant has several.
-    - `adjacency`: {"replace_one", "add_remove", "zero_out"}. Neighbour relation.
-    - `epsilon`: The reported epsilon.
-    - `ratio`: epsilon divided by the smallest proven epsilon for the same neighbours; nan where that is 0 or
-      infinite.
-    - `status`: {"tight", "proven", "claim", "reference"}. "tight": the smallest epsilon that we can prove. "proven":
-      an upper bound. "claim": a formula with a condition that fails here (`violated`). "reference": an upper bound by
-      other people's code.
-    - `scope`: {"last iterate", "all iterates"}. What is released.
-    - `violated`: The conditions that fail.
+    - `ratio`: epsilon over the smallest proven epsilon for the same neighbours; nan where that is 0 or infinite.
+    - `status`: "tight": the smallest epsilon that we can prove. "proven": an upper bound. "claim": a formula with a
+      condition that fails here (`violated`). "reference": an upper bound by other people's code.
     """
 
     key: str
@@ -142,25 +124,15 @@ class Row(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """The reason why an accountant reports no epsilon.
-
-    - `name`: Name of the accountant.
-    - `adjacency`: {"replace_one", "add_remove", "zero_out", ""}. The neighbour relation that is refused; "" for all.
-    - `reason`: The reason.
-    """
+    """The reason why an accountant reports no epsilon; adjacency "" stands for all."""
 
     name: str
     adjacency: Adjacency | Literal[""]
     reason: str
 
 
-@dataclass(frozen=True)
-class Survey:
-    """The epsilons and the refusals of all accountants.
-
-    - `prices`: For each neighbour relation, the smallest proven epsilon first, then the others in increasing order.
-    - `refusals`: One for each accountant, reason and neighbour relation; one for a reason that covers all relations.
-    """
+class Survey(NamedTuple):
+    """For each neighbour relation, the smallest proven epsilon first, then the others; and the refusals."""
 
     prices: list[Row]
     refusals: list[Refusal]
@@ -173,49 +145,37 @@ def survey(
     neighbours: Sequence[Adjacency] = ("add_remove", "replace_one"),
     violated: Sequence[str] = (),
 ) -> Survey:
-    """Price the event by all of ACCOUNTANTS, for these neighbour relations.
+    """Price the event by all of ACCOUNTANTS; a `LangevinDpEvent` also with all its iterates visible.
 
-    Two variants of one accountant with the same epsilon give one row. An accountant whose grids would take
-    more than MOST_BYTES is skipped, and a `Refusal` says so.
+    Two variants of one accountant with the same epsilon give one row.
 
-    - `event`: The mechanism. A `LangevinDpEvent` is also priced with all its iterates visible.
-    - `delta`: In (0, 1).
     - `paper`: The event that ryffel2022's Theorem 3.1 prices, if it differs from `event`.
-    - `neighbours`: sequence of {"replace_one", "add_remove", "zero_out"}. The neighbour relations.
-    - `violated`: Conditions of the theorem for `paper` that the run fails and that `paper` does not show, for example
-      a clip. They make that row a claim.
+    - `violated`: Conditions of that theorem that the run fails and `paper` does not show, for example a clip. They
+      make that row a claim.
     """
     check_delta(delta)
     rows: list[Row] = []
     refused: dict[tuple[str, Adjacency], ValueError] = {}
     for adjacency in neighbours:
-        found: list[Row] = []
+        found: dict[tuple[type, float, Scope], Row] = {}
         for key, scope, priced in _asked(event, paper):
             try:
-                row = _row(key, scope, priced, delta, adjacency)
-                if violated and paper is not None and priced is paper:
-                    row = row._replace(
-                        status="claim", violated=tuple(dict.fromkeys((*row.violated, *violated)))
-                    )
-                found.append(row)
+                row = _row(key, scope, priced, delta, adjacency, violated if priced is paper else ())
+                found.setdefault((type(ACCOUNTANTS[key].accountant), row.epsilon, scope), row)
             except ValueError as error:
                 refused[key, adjacency] = error
-        tight = min((row.epsilon for row in found if row.status == "tight"), default=math.nan)
-        found = [row._replace(ratio=_ratio(row.epsilon, tight)) for row in found]
-        rows += sorted(_distinct(found), key=lambda row: (row.status != "tight", row.epsilon))
+        tight = min((row.epsilon for row in found.values() if row.status == "tight"), default=math.nan)
+        for row in sorted(found.values(), key=lambda row: (row.status != "tight", row.epsilon)):
+            rows.append(row._replace(ratio=row.epsilon / tight if 0 < tight < math.inf else math.nan))
     return Survey(rows, _refusals(refused, neighbours))
 
 
 def event_for(key: str, event: DpEvent, paper: DpEvent | None = None) -> DpEvent:
-    """Return the event that ACCOUNTANTS[key] prices: the last iterate alone if it has a theorem for that.
-
-    - `key`: Key in ACCOUNTANTS.
-    """
+    """Return the event that ACCOUNTANTS[key] prices: the last iterate alone if it has a theorem for that."""
     return next(priced for name, _, priced in _asked(event, paper) if name == key)
 
 
 def _asked(event: DpEvent, paper: DpEvent | None) -> Iterator[tuple[str, Scope, DpEvent]]:
-    """Yield each accountant's key, a scope, and the event that the accountant prices in this scope."""
     for key, entry in ACCOUNTANTS.items():
         if key == "ryffel2022" and paper is not None:
             yield key, "last iterate", paper
@@ -226,34 +186,29 @@ def _asked(event: DpEvent, paper: DpEvent | None) -> Iterator[tuple[str, Scope, 
                 yield key, scope, event if scope == "last iterate" else event.all_iterates()
 
 
-def _row(key: str, scope: Scope, event: DpEvent, delta: float, adjacency: Adjacency) -> Row:
+def _row(
+    key: str, scope: Scope, event: DpEvent, delta: float, adjacency: Adjacency, violated: Sequence[str]
+) -> Row:
     """Return the accountant's epsilon as a row, or raise ValueError if its grids would be too large."""
     accountant, _, status, _ = ACCOUNTANTS[key]
     size = grid_bytes(accountant, event, adjacency)
     if size > MOST_BYTES:
         reason = f"skipped, since its grids add up to about {short(size / 1e9)} GB, more than {MOST_BYTES / 1e9:g} GB"
         raise refuse(accountant.name, event, reason)
-    name, violated = accountant.name, conditions(accountant, event, delta)
+    name, failed = accountant.name, tuple(dict.fromkeys((*_failed(accountant, event, delta), *violated)))
     if isinstance(accountant, Tight):
-        price = accountant.price(event, delta, adjacency)
-        epsilon, name = price.epsilon, f"{name} ({price.accountant})"
+        epsilon, argument = accountant.price(event, delta, adjacency)
+        name = f"{name} ({argument})"
     else:
         epsilon = accountant.epsilon(event, delta, adjacency)
-    return Row(key, name, adjacency, epsilon, math.nan, "claim" if violated else status, scope, violated)
+    return Row(key, name, adjacency, epsilon, math.nan, "claim" if failed else status, scope, failed)
 
 
 def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> float:
-    """Return about how many bytes the accountant's grids take, summed over distinct Gaussian steps.
+    """Return about how many bytes the accountant's grids take, as measured, summed over distinct Gaussian steps.
 
-    The sizes were measured and include intermediate arrays. The result is 0 for an accountant without grids
-    and for steps that it refuses itself. `Tight` and `Bok2024` limit their own grids.
-
-    - `accountant`: The accountant.
-    - `event`: The mechanism.
-    - `adjacency`: {"replace_one", "add_remove", "zero_out"}. Neighbour relation.
+    It is 0 for steps that the accountant refuses itself. `Tight` and `Bok2024` limit their own grids.
     """
-    if not isinstance(accountant, Li2019 | Rdp | DpAccounting):
-        return 0.0
     steps = Counter[DpEvent]()
     for leaf, count in leaves(event):
         steps[leaf] += count
@@ -271,16 +226,13 @@ def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> 
             total += 1e5 / multiplier
         elif isinstance(accountant, Rdp) and rate < 1 and subset is (adjacency == "replace_one"):
             total += 7e6 / multiplier if subset else 1.1e5 / min(multiplier, 1.0) ** 2
-        elif accountant == DpAccounting() and not subset and multiplier >= FAINTEST:
+        elif isinstance(accountant, DpAccounting) and not subset and multiplier >= FAINTEST:
             total += _pld_bytes(leaf, count, adjacency)
     return total
 
 
 def _pld_bytes(leaf: DpEvent, count: int, adjacency: Adjacency) -> float:
-    """Return the bytes of `PLDAccountant`'s grid, whose spacing is 1e-4.
-
-    A step takes 430 bytes for each grid point that its loss spans. The sum takes 100 bytes for each point.
-    """
+    """Return the bytes of `PLDAccountant`'s grid of spacing 1e-4: 430 a point for a step, 100 for the sum."""
     rate, multiplier = rate_and_multiplier(leaf)
     if isinstance(leaf, PoissonSampledDpEvent):
         pair = profiles.poisson(rate, multiplier, adjacency)[0]
@@ -292,37 +244,18 @@ def _pld_bytes(leaf: DpEvent, count: int, adjacency: Adjacency) -> float:
     return (430 * one + 100 * total) / 1e-4
 
 
-def conditions(accountant: Accountant, event: DpEvent, delta: float) -> tuple[str, ...]:
-    """Return the conditions of the accountant's theorem that the event fails, as text with the values.
-
-    - `accountant`: The accountant.
-    - `event`: The mechanism.
-    - `delta`: In [0, 1).
-    """
-    check = getattr(accountant, "violated", None)
-    try:
-        found = tuple(check(event, delta)) if check else ()
-    except ValueError:  # the accountant refuses the event, and its `epsilon` says why
-        found = ()
+def _failed(accountant: Accountant, event: DpEvent, delta: float) -> Iterator[str]:
+    """Yield the conditions of the accountant's theorem that the event fails, as text with the values."""
+    if hasattr(accountant, "violated"):
+        with suppress(ValueError):  # the accountant refuses the event, and its `epsilon` says why
+            yield from accountant.violated(event, delta)
     if isinstance(accountant, Ryffel2022):
         runs = [leaf for leaf, _ in leaves(event) if isinstance(leaf, LangevinDpEvent)]
-        found += tuple(
-            f"proved for full batches: batch {run.batch} of {run.records}"
-            for run in runs
-            if run.batch < run.records
-        )
-        found += tuple("proved for convex losses" for run in runs if not run.convex)
-    return found
-
-
-def _ratio(epsilon: float, tight: float) -> float:
-    return epsilon / tight if 0 < tight < math.inf else math.nan
-
-
-def _distinct(rows: list[Row]) -> list[Row]:
-    """Return the rows without repetitions of the same kind of accountant, epsilon and scope."""
-    seen = {(type(ACCOUNTANTS[row.key].accountant), row.epsilon, row.scope): row for row in reversed(rows)}
-    return [row for row in rows if row in seen.values()]
+        for run in runs:
+            if run.batch < run.records:
+                yield f"proved for full batches: batch {run.batch} of {run.records}"
+        if not all(run.convex for run in runs):
+            yield "proved for convex losses"
 
 
 def _refusals(
@@ -342,10 +275,7 @@ def _refusals(
 
 
 def records_public(mechanism: Callable[[int], Any], n: int) -> tuple[str, ...]:
-    """Return N_PUBLIC if the mechanism for n records differs from that for n + 1, else nothing.
-
-    - `mechanism`: Maps a number of records to what is done with them: an event, and settings.
-    """
+    """Return N_PUBLIC if the mechanism, event and settings, for n records differs from that for n + 1."""
     try:
         return () if repr(mechanism(n)) == repr(mechanism(n + 1)) else (N_PUBLIC,)
     except ValueError:  # only one of the two numbers can be planned for

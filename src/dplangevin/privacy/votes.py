@@ -1,18 +1,17 @@
 """Data-dependent Renyi privacy of noisy votes, and its publication by smooth sensitivity.
 
-The noisy vote is argmax_j (n_j + N(0, s^2)), where n_j teachers vote for class j. Its Renyi divergence of
-order lambda is at most lambda/s^2 (Proposition 8). The divergence is smaller where the teachers agree.
-`renyi` computes it from a bound q >= Pr[the noisy winner is not the true winner].
+The noisy vote is argmax_j (n_j + N(0, s^2)), where n_j of K teachers vote for class j of m. Its Renyi divergence of
+order lambda is at most lambda/s^2 (Proposition 8), and less where the teachers agree: `renyi` computes it from a bound
+q >= Pr[the noisy winner is not the true winner]. All standard deviations are in votes.
 
-A threshold test at T adds N(0, s1^2) to a count. It is the vote between two classes whose counts differ by 2
-``|count - T|``, with s = sqrt(2) s1. Both have the same Renyi divergence lambda/(2 s1^2), the same q, and the
-same change of q with one vote. So one function prices tests and votes.
+A threshold test at T adds N(0, s1^2) to a count. It is priced as the vote between two classes whose counts differ by 2
+``|count - T|``, with s = sqrt(2) s1: divergence, q, and its change with one vote are the same.
 
-The sum over all queries depends on the private votes. To publish it, noise is scaled to its smooth
-sensitivity (Nissim, Raskhodnikova and Smith 2007). The coordinate z is defined by q = (m - 1) erfc(z)/2. One
-vote moves z by at most 1/s, because erfc(erfc^-1(p) - 1/s) is concave in p. These are the paper's B_U and
-B_L. The line of z is cut into cells of width 1/(CELLS s). Each cell costs what its left end costs, which is
-an upper bound. Sensitivities are then maxima over windows of cells.
+The sum over all queries depends on the private votes. To publish it, noise is scaled to its smooth sensitivity
+(Nissim, Raskhodnikova and Smith 2007). The coordinate z is defined by q = (m - 1) erfc(z)/2. One vote moves z by at
+most 1/s, because erfc(erfc^-1(p) - 1/s) is concave in p (the paper's B_U and B_L). The line of z is cut into cells of
+width 1/(CELLS s). Each cell costs what its left end costs, an upper bound. Sensitivities are maxima over windows of
+cells.
 
 Source: Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson (2018). All propositions and theorems are theirs.
 """
@@ -35,35 +34,26 @@ ORDERS = np.geomspace(1.5, 4096, 30)  # tried by `Run.epsilon`
 
 
 def log_error(counts: np.ndarray, noise_std: float) -> np.ndarray:
-    """Return log q of Proposition 7, where q bounds the probability of a wrong noisy winner.
+    """Return log q (...) of Proposition 7 from the votes, (..., m); q may exceed 1 for m > 2.
 
-        q = sum_{j != j*} erfc((n_j* - n_j)/(2 s))/2 >= Pr[the noisy winner is not j*]
-
-    - `counts`: shape (..., m). Votes for each class, m >= 2.
-    - `noise_std`: s, in votes.
-    - returns: shape (...): log q. q may exceed 1 for m > 2.
+    ``q = sum_{j != j*} erfc((n_j* - n_j)/(2 s))/2 >= Pr[the noisy winner is not j*]``
     """
     ordered = np.sort(counts, axis=-1)
     return logsumexp(log_ndtr((ordered[..., :-1] - ordered[..., -1:]) / (math.sqrt(2) * noise_std)), axis=-1)
 
 
 def renyi(log_q: np.ndarray, noise_std: float, order: np.ndarray | float) -> np.ndarray:
-    """Return a bound on the Renyi divergence D_lambda(M(D) || M(D')) of one noisy vote.
+    """Return a bound on the Renyi divergence D_lambda(M(D) || M(D')) of one noisy vote, lambda > 1.
 
     The bound is Theorem 6 with Proposition 10's mu_2 = s sqrt(-log q) and mu_1 = mu_2 + 1::
 
         1/(lambda - 1) log((1 - q) A^(lambda - 1) + q B^(lambda - 1)),
         A = (1 - q)/(1 - (q e^(mu_2/s^2))^((mu_2 - 1)/mu_2)),      B = e^(mu_1/s^2)/q^(1/mu_2).
 
-    It applies where 1 < lambda <= mu_1, mu_2 > 1 and q <= e^((mu_2 - 1) mu_2/s^2) (mu_1/(mu_1 - 1)
-    mu_2/(mu_2 - 1))^(-mu_2). Elsewhere, and wherever it is smaller, the bound is lambda/s^2.
+    It applies where 1 < lambda <= mu_1, mu_2 > 1 and q <= e^((mu_2 - 1) mu_2/s^2) (mu_1/(mu_1 - 1) mu_2/(mu_2 -
+    1))^(-mu_2). Elsewhere, and wherever it is smaller, the bound is lambda/s^2.
 
     The bound holds only with the votes of D as the first argument. D_lambda(M(D') || M(D)) may exceed it.
-
-    - `log_q`: log q of the votes of D, see `log_error`. It broadcasts with `order`.
-    - `noise_std`: s, in votes.
-    - `order`: lambda > 1.
-    - returns: The bound, in the common shape of log_q and order.
     """
     log_q, order = np.broadcast_arrays(np.asarray(log_q, float), np.asarray(order, float))
     variance = noise_std**2
@@ -85,26 +75,13 @@ def renyi(log_q: np.ndarray, noise_std: float, order: np.ndarray | float) -> np.
 
 
 def cell(log_q: np.ndarray, noise_std: float, classes: int) -> np.ndarray:
-    """Return the cell of z >= 0, where q = (m - 1) erfc(z)/2: integers of the shape of log_q.
-
-    - `log_q`: log q of the votes, see `log_error`.
-    - `noise_std`: s, in votes, > 0.
-    - `classes`: m >= 2.
-    """
+    """Return the cell of z >= 0, where q = (m - 1) erfc(z)/2: integers of the shape of log_q."""
     z = -ndtri_exp(np.minimum(log_q - math.log(classes - 1), -math.log(2))) / math.sqrt(2)
     return np.floor(np.maximum(z, 0) * noise_std * CELLS + 1e-6).astype(int)  # rounding must not lower it
 
 
 def cell_costs(cells: int, noise_std: float, classes: int, order: float) -> np.ndarray:
-    """Return the Renyi divergence in each of the first `cells` cells, (cells,).
-
-    The costs do not increase with the cell. They are upper bounds on `renyi` in the cell.
-
-    - `cells`: Number of cells, from z = 0 on.
-    - `noise_std`: s, in votes, > 0.
-    - `classes`: m >= 2.
-    - `order`: lambda > 1.
-    """
+    """Return upper bounds on `renyi` in each of the first `cells` cells, (cells,), not increasing."""
     z = np.arange(cells) / (CELLS * noise_std)
     log_q = np.minimum(math.log(classes - 1) + log_ndtr(-math.sqrt(2) * z), 0.0)
     return np.maximum.accumulate(renyi(log_q, noise_std, order)[::-1])[::-1]
@@ -113,17 +90,11 @@ def cell_costs(cells: int, noise_std: float, classes: int, order: float) -> np.n
 def smooth_sensitivity(
     groups: Sequence[tuple[np.ndarray, np.ndarray]], decay: float, distances: int
 ) -> np.ndarray:
-    """Return max_d e^(-decay d) LS_d, the smooth sensitivity of a sum of costs.
+    """Return max_d e^(-decay d) LS_d (R,), the smooth sensitivity of a sum of costs, for d up to `distances` teachers.
 
-    A change of one teacher moves every query by at most CELLS cells. LS_d adds up, over the queries, the
-    largest change of cost by one vote within d votes. So LS_d bounds the local sensitivity of every data set
-    at distance d. The bound is smooth because LS_d at a neighbour is at most LS_(d + 1) here.
-
-    - `groups`: sequence of (ndarray, ndarray). Pairs of the costs, (cells,), and the number of queries in each cell,
-      (R, cells).
-    - `decay`: The logarithm of the smooth sensitivity changes by at most this much between neighbours.
-    - `distances`: Largest d, the number of teachers.
-    - returns: shape (R,): Smooth sensitivity for each repeat.
+    A group has the costs, (cells,), and the number of queries in each cell, (R, cells). One teacher moves every query
+    by at most CELLS cells. LS_d adds up, over the queries, the largest change of cost by one vote within d votes. So
+    LS_d bounds the local sensitivity at distance d, and LS_d at a neighbour is at most LS_(d + 1) here.
     """
     spans = [_steps(costs) for costs, _ in groups]
     best = np.zeros(len(groups[0][1]))
@@ -144,19 +115,15 @@ def _steps(costs: np.ndarray) -> np.ndarray:
 def release_cost(order: float, decay: float, multiplier: float) -> float:
     """Return the Renyi divergence of publishing f(D) + multiplier SS(D) N(0, 1), where SS is e^decay-smooth.
 
-    Let r be the other data set's standard deviation divided by this one's: e^-decay <= r <= e^decay. The
-    means differ by at most min(1, r) SS. Gaussians of unequal variance then have the divergence
+    Let r be the other data set's standard deviation divided by this one's: e^-decay <= r <= e^decay. The means differ
+    by at most min(1, r) SS. Gaussians of unequal variance then have the divergence
 
         (lambda log r - log(v)/2)/(lambda - 1) + lambda min(1, r)^2/(2 multiplier^2 v),
 
     with v = 1 - lambda + lambda r^2, which is inf where v <= 0. The first term grows with ``|log r|``, the second
     falls with r. So the worst r is one of the two ends.
-    Differs: this is exact. The paper (GNSS) bounds it by lambda e^(2 decay)/multiplier^2 + (decay
-    lambda - log(1 - 2 lambda decay)/2)/(lambda - 1).
-
-    - `order`: lambda > 1.
-    - `decay`: Logarithm of the smoothness of SS.
-    - `multiplier`: Standard deviation of the noise divided by SS(D).
+    Differs: this is exact. The paper (GNSS) bounds it by lambda e^(2 decay)/multiplier^2 + (decay lambda - log(1 - 2
+    lambda decay)/2)/(lambda - 1).
     """
     found = []
     for r, largest in ((math.exp(-decay), math.exp(-decay)), (math.exp(decay), 1.0)):
@@ -170,13 +137,7 @@ def release_cost(order: float, decay: float, multiplier: float) -> float:
 
 
 class Settings(NamedTuple):
-    """Settings of PATE's threshold tests and noisy votes.
-
-    - `teachers`: Number of teachers, K.
-    - `threshold`: T, in votes, at most K.
-    - `threshold_std`: Standard deviation of the noise of a test, in votes, > 0.
-    - `answer_std`: Standard deviation of the noise of a vote, in votes, > 0.
-    """
+    """K, T, and the standard deviations of the noise of a threshold test and of a vote, all in votes."""
 
     teachers: int
     threshold: float
@@ -185,12 +146,7 @@ class Settings(NamedTuple):
 
 
 class Release(NamedTuple):
-    """The published price of a run, including the cost of publishing it.
-
-    - `order`: Order lambda of the Renyi divergence.
-    - `rdp`: shape (R,). Renyi divergence of this order.
-    - `epsilon`: shape (R,). The same divergence, converted to epsilon.
-    """
+    """The published price of a run, including the cost of publishing it: Renyi divergence (R,) and epsilon (R,)."""
 
     order: float
     rdp: np.ndarray
@@ -198,12 +154,7 @@ class Release(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The votes of one kind (tests or answers), counted by cell.
-
-    - `noise_std`: s of these votes, see the module docstring.
-    - `classes`: m, the number of classes.
-    - `tally`: shape (R, cells). Number of a repeat's votes in each cell.
-    """
+    """The votes of one kind (tests or answers), with their s, counted by cell: `tally` (R, cells)."""
 
     noise_std: float
     classes: int
@@ -215,15 +166,9 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """The queries of R repeats, with the tests that were made and the answers that were given.
+    """The queries of R repeats: votes (R, Q, m), which were tested, (R, Q), and which were answered, (R, Q).
 
-    The price covers these tests and answers, as in the published experiments. It is a statement about this
-    run. It is not a bound that held before the run.
-
-    - `settings`: Settings of the tests and votes.
-    - `counts`: shape (R, Q, m). Votes for each class, for each repeat and query.
-    - `asked`: shape (R, Q). Whether the query's threshold test was made.
-    - `answered`: shape (R, Q). Whether the query was answered.
+    The price is a statement about these tests and answers. It is not a bound that held before the run.
     """
 
     settings: Settings
@@ -244,17 +189,12 @@ class Run:
         return np.min([self.divergence(order) + log / (order - 1) for order in (*ORDERS, best)], axis=0)
 
     def release(self, budget: Budget, normals: np.ndarray, decay: float, share: float) -> Release:
-        """Return the epsilon that may be published, with the cost of publishing it.
+        """Return the epsilon that may be published, with the cost of publishing it; `normals` (R,) are standard normal.
 
-        Noise is scaled to the smooth sensitivity. The order is lambda = 1 + 2 ln(1/delta)/epsilon, which
-        leaves half of the budget to the divergence. The sensitivity is e^(decay/lambda)-smooth. The noise
-        costs about share * epsilon/(1 - 2 decay). None of these choices depends on the votes.
+        The order is lambda = 1 + 2 ln(1/delta)/epsilon, which leaves half of the budget to the divergence. The
+        sensitivity is e^(decay/lambda)-smooth, decay < 1/2. The noise costs about share * epsilon/(1 - 2 decay). None
+        of these choices depends on the votes.
         Differs: as in the paper, the published number is an unbiased estimate of a bound. It is not a bound.
-
-        - `budget`: Sets the order and the noise.
-        - `normals`: shape (R,). Standard normal draws.
-        - `decay`: lambda times the logarithm of the smoothness, < 1/2.
-        - `share`: About the share of epsilon that the noise costs, see above.
         """
         log = math.log(1 / budget.delta)
         order = 1 + 2 * log / budget.epsilon
@@ -268,7 +208,6 @@ class Run:
 
     @cached_property
     def _groups(self) -> list[Group]:
-        """Return the votes of the tests and of the answers, as two groups."""
         teachers, threshold, threshold_std, answer_std = self.settings
         away = np.abs(self.counts.max(-1) - threshold)
         test_std = math.sqrt(2) * threshold_std  # a test is a vote of two classes, see the module docstring

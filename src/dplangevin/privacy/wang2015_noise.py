@@ -16,14 +16,9 @@ if TYPE_CHECKING:
 
 
 def gradient_variance(steps: int, lipschitz: float, budget: Budget) -> float:
-    """Return the variance of the noise that Algorithm 2 adds to ``(N/tau) sum_S grad``.
+    """Return the variance C of the noise that Algorithm 2 adds to ``(N/tau) sum_S grad``, rounded up to ten digits.
 
-    ``C = 128 N T L^2/(tau eps^2) ln(2.5 N T/(tau delta)) ln(2/delta)``, and 0 for eps = inf.
-
-    - `steps`: N T/tau, the number of minibatch steps, a whole number.
-    - `lipschitz`: L, the bound on the norm of one record's gradient.
-    - `budget`: eps and delta.
-    - returns: C, rounded up to ten digits.
+    ``C = 128 N T L^2/(tau eps^2) ln(2.5 N T/(tau delta)) ln(2/delta)``, and 0 for eps = inf; steps = N T/tau.
 
     Source: wang2015, Theorem 4 and Algorithm 2.
     """
@@ -36,9 +31,5 @@ def gradient_variance(steps: int, lipschitz: float, budget: Budget) -> float:
 
 
 def subset_event(records: int, batch: int, multipliers: Tensor) -> DpEvent:
-    """Return the event of the steps.
-
-    - `records`, `batch`: Number of records, and size of each uniform subset.
-    - `multipliers`: shape (steps,). Standard deviation of the noise on the minibatch's sum, divided by L.
-    """
+    """Return the event of steps whose noise on the minibatch's sum, over L, is `multipliers` (steps,)."""
     return composed_steps(records, batch, multipliers.double().numpy())

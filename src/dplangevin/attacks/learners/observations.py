@@ -1,9 +1,4 @@
-"""Checks of a learner that need no statistics.
-
-An observation is a fact about some fits, without a confidence level.  Some of them break a claim by
-themselves: a number without noise.  Others are risks for whoever uses the learner: noise that cancels between
-two fits with one seed.
-"""
+"""Checks of a learner without statistics: facts about some fits, without a confidence level."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -116,8 +111,8 @@ def _fails(releases: Sequence[Release]) -> bool:
 class OfN(NamedTuple):
     """What only the number of records decides, as so many `fits` show.
 
-    `values` are names of numbers that are the same in all fits on tables of one size.  `sizes` maps a name to the
-    sizes at which it is always released.  At other sizes it never is.
+    `values` are names of numbers that are the same in all fits on tables of one size. `sizes` maps a name to the sizes
+    at which it is always released; at others it never is.
     """
 
     values: set[str]
@@ -133,8 +128,8 @@ class OfN(NamedTuple):
 def of_n_alone(learner: Learner, pairs: Sequence[Pair], seeds: list[int], jobs: int | None) -> OfN:
     """Fit each table with both seeds, and twice with other rows and another label, so that each size has several.
 
-    Some learners refuse negative features, so one of the other tables has none.  If only some fits of a size raise, the
-    rows decide the error, and the fits that raise do not count.
+    One of the other tables has no negative features, which some learners refuse. Fits that raise do not count if only
+    some of a size do: then the rows decide the error.
     """
     fits: list[tuple[Table, int]] = []
     for table in (each for pair in pairs for each in pair[1:]):

@@ -1,10 +1,8 @@
 """What one fit of a learner releases, as named numbers.
 
-A release is a dict.  ``coef_[0, 1]`` is a number of an array.  ``classes_ == [0, 1]``, ``coef_.shape``, a
-warning and an exception are statements, with value 1.  Private attributes (``_name``) and the seed are left out.
-
-Two side channels are added if the learner asks for them: the lowest bit of each number, and the time of the
-fit.
+``coef_[0, 1]`` is a number of an array. ``classes_ == [0, 1]``, ``coef_.shape``, a warning and an exception are
+statements, with value 1. Private attributes (``_name``) and the seed are left out. The lowest bit of each number and
+the time of the fit are side channels, which a learner may ask for.
 """
 
 import random
@@ -35,12 +33,9 @@ DEPTH = 3  # of nested lists and dicts
 
 @dataclass(frozen=True)
 class Fitted:
-    """A learner with `fit(X, y)`.
+    """A learner with `fit(X, y)`, copied for every fit, and public rows, (m, features), on which fits are compared.
 
-    - `estimator`: copied for every fit.
-    - `probes`: (m, features), public rows on which fits are compared.
-    - `ignore`: names of attributes and methods that are not released.
-    - `floats`, `time`: whether the lowest bits of numbers and the time of the fit are released, too.
+    `ignore`: attributes and methods that are not released. `floats`, `time`: whether the side channels are released.
     """
 
     estimator: Any
@@ -55,7 +50,6 @@ class Fitted:
         return next((name for name in SEEDS if name in parameters(self.estimator)), "")
 
     def fitted(self, table: Table, seed: int) -> Any:
-        """Return a fitted copy of the estimator."""
         model = deepcopy(self.estimator)
         if self.seed:
             set_parameter(model, self.seed, seed)
@@ -88,11 +82,9 @@ class Trained:
     seed: ClassVar[str] = "seed"
 
     def fitted(self, table: Table, seed: int) -> Any:
-        """Train and return the parameters."""
         return self.function(table, seed)
 
     def released(self, model: Any) -> Release:
-        """Return the parameters as named numbers."""
         return flat("parameters", model)
 
 
@@ -155,7 +147,6 @@ def _words(array: np.ndarray) -> bool:
 
 
 def _numbers(name: str, array: np.ndarray) -> Release:
-    """Return the numbers of an array, its shape and its dtype."""
     found = {f"{name}.shape == {array.shape}": 1.0} if array.ndim else {}
     found[f"{name}.dtype == {array.dtype}"] = 1.0
     values = array.astype(float).ravel()[:MOST]
@@ -189,10 +180,7 @@ def release(learner: Learner, table: Table, seed: int) -> Release:
 
 
 def lowest_bit(x: float) -> float:
-    """Return the largest e such that x is a multiple of 2^e.  Return -1 for x = 0.
-
-    A sum of an answer and continuous noise is rounded to a double.  The lowest bits of small sums then show
-    how large the answer is.
+    """Return the largest e such that x is a multiple of 2^e, -1 for 0: of small noisy sums it shows the answer's size.
 
     Source: mironov2012, on the porous outputs of naive Laplace noise.
     """
@@ -212,10 +200,7 @@ def drawn(learner: Learner, table: Table, seeds: Sequence[int], jobs: int | None
 def alternating(
     learner: Learner, tables: Sequence[Table], seeds: Sequence[Sequence[int]], jobs: int | None = None
 ) -> list[list[Release]]:
-    """Return the releases on two tables, as `drawn` does.  Their fits take turns.
-
-    So a machine that becomes slower slows both.  Every other turn begins with the second table.
-    """
+    """Return the releases on two tables, fitted in turns, so that a machine that becomes slower slows both."""
     size = len(seeds[0])
     turns = [(i, side if i % 2 == 0 else 1 - side) for i in range(size) for side in (0, 1)]
     found = drawn_each(learner, [(tables[side], seeds[side][i]) for i, side in turns], jobs)

@@ -1,7 +1,7 @@
 """Pairs of neighbouring tables on which private learners are known to go wrong.
 
-One record differs: record 0.  All features are within the row bound B, and all labels are among the classes.
-The direction of the record is that in which the other rows vary least.  There they resist it least.
+Record 0 differs. Features are within the row bound B, and labels among the classes. The record points in the direction
+in which the other rows vary least. There they resist it least.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,11 +26,9 @@ class Table(NamedTuple):
     y: np.ndarray
 
     def without(self) -> "Table":
-        """Return the table without record 0."""
         return Table(self.X[1:], self.y[1:])
 
     def replaced(self, row: np.ndarray, label: Any) -> "Table":
-        """Return the table with another record 0."""
         x, y = self.X.copy(), self.y.copy()
         x[0] = row
         y = np.concatenate([np.asarray([label]), y[1:]])
@@ -54,10 +52,9 @@ def built(classes: Sequence[Any] | None, row_bound: float) -> Table:
 
 
 def long_pairs(classes: Sequence[Any] | None, row_bound: float, adjacency: Adjacency) -> list[Pair]:
-    """Return pairs of built tables of 60 rows.
+    """Return pairs of built tables of 60 rows, each the worst case of a fault that grows with the number of rows.
 
-    Some faults grow with the number of rows.  Each pair is the worst case of one of them.  The rows of a class point
-    in about one direction.  Their length is the bound.  Record 0 lies in the direction of the last class.
+    The rows of a class point in about one direction, as long as the bound; record 0 in that of the last class.
     """
     ends = [-1.0, 1.0] if classes is None else [*classes]
     at = np.arange(LONG) % len(ends)
@@ -107,10 +104,10 @@ def checked(table: Table, row_bound: float) -> Table:
 def pairs(
     table: Table, row_bound: float, adjacency: Adjacency, regression: bool = False, any_row: bool = False
 ) -> list[Pair]:
-    """Return pairs of neighbouring tables.  Record 0 is replaced or, under add_remove, missing.
+    """Return pairs of neighbouring tables. Record 0 is replaced or, under add_remove, missing.
 
-    `any_row` adds a row beyond the bound, and a label that no other record has.  Some claims are only for rows within
-    bounds or for stated classes.  Their learners may answer such records with an error.
+    `any_row` adds a row beyond the bound, and a label that no other record has, which learners that claim less may
+    refuse.
     """
     x = table.X - table.X.mean(0)
     along = np.linalg.eigh(x[1:].T @ x[1:]).eigenvectors[:, 0]
@@ -129,7 +126,6 @@ def _ends(y: np.ndarray, regression: bool) -> tuple[Any, Any]:
 
 
 def _unseen(y: np.ndarray) -> Any:
-    """Return a label that y does not have."""
     return "never seen" if y.dtype.kind in "US" else y.max() + 1
 
 

@@ -23,11 +23,7 @@ INDEX = re.compile(r"(.*)\[(\d+(?:, \d+)*)\]")
 
 
 def program(found: LearnerAudit, learner: Learner, named: str = "") -> str:
-    """Return the text of the program for the strongest event of an audit.
-
-    - `learner`: the learner that was audited.
-    - `named`: module:function of a `Trained` learner; "": the function's own name.
-    """
+    """Return the program for the strongest event of an audit; `named` is module:function of a `Trained` learner."""
     if not found.judged:
         raise ValueError("all fits were the same: there is no event to show")
     witness = found.confirmed or found.judged[0]
@@ -145,7 +141,6 @@ def _event(statistic: Any, threshold: float, below: bool) -> str:
 
 
 def _number(name: str) -> str:
-    """Return the expression of a number."""
     if name == SECONDS:
         return "seconds"
     if name.startswith(LOWEST):

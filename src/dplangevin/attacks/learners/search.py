@@ -1,13 +1,13 @@
 """The audit of a learner: a search for a pair of tables and an event that break its claim.
 
-The fits are of three parts, and no run is in two of them:
+No run is in two of three parts:
 
-1. Search.  For each pair, some runs teach the statistics (`statistics.learned`), and others choose an event.
-2. Judgement.  The most promising pairs are fitted again.  Clopper-Pearson limits bound epsilon.  They hold for
-   all these pairs together (Bonferroni).
-3. Confirmation.  If a bound exceeds the claim, its pair and event are judged once more by new runs.
+1. Search. For each pair, some runs teach the statistics (`statistics.learned`), and others choose an event.
+2. Judgement. The most promising pairs are fitted again. Clopper-Pearson limits bound epsilon, for all these pairs
+   together (Bonferroni).
+3. Confirmation. If a bound exceeds the claim, its pair and event are judged once more by new runs.
 
-A claim is violated if both bounds exceed it.  The smaller one is the attack epsilon.
+A claim is violated if both bounds exceed it. The smaller one is the attack epsilon.
 """
 
 import math
@@ -45,7 +45,6 @@ class Witness(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the event in words."""
         name, at = self.statistic.text, self.event.threshold
         if " == " in name or name.startswith(SAID) or " is " in name:
             return f"not: {name}" if self.event.below else name
@@ -66,15 +65,13 @@ class LearnerAudit(NamedTuple):
     claims : Budget
     confidence : float in (0, 1).
     runs : int, fits on each table for one bound.
-    fits : int, all fits of the search, the judgement and the confirmation, and those that show what n decides.
-    judged : list of Witness, the strongest first.  Their bounds hold together.
+    fits : int, all fits.
+    judged : list of Witness, the strongest first. Their bounds hold together.
     confirmed : Witness or None, the strongest one by new runs, if its bound exceeds the claim.
     refused : dict, pair -> why it was not tried: all fits on both tables fail with this error, or only n decides what
         they release.
     observations : list of Observation
-    of_n : list of str or None
-        Names of released numbers that only the number of records decides.  None: the caller did not say that this
-        number is public.
+    of_n : list of str or None, released numbers that only the number of records decides. None: n is not public.
     """
 
     claims: Budget
@@ -89,7 +86,6 @@ class LearnerAudit(NamedTuple):
 
     @property
     def epsilon(self) -> float:
-        """Return the attack epsilon at the claim's delta: a lower bound at `confidence`."""
         bounds = [each.epsilon for each in (*self.judged[:1], self.confirmed) if each]
         return min(bounds, default=0.0)
 
@@ -118,10 +114,7 @@ def audited(
     jobs: int | None = None,
     public: Sequence[str] = (),
 ) -> LearnerAudit:
-    """Search for a pair and an event that break a learner's claim; the arguments are those of `library.audit`.
-
-    Raise ValueError if the learner fails on both tables of every pair, and for a claim of epsilon infinity.
-    """
+    """Search for a pair and an event that break a learner's claim; the arguments are those of `library.audit`."""
     count(8, runs=runs)
     count(0, rng=rng)
     check_confidence(confidence)
@@ -200,7 +193,6 @@ def _seeds(size: int, *key: int) -> list[int]:
 def _judged(
     witness: Witness, first: Sequence[Release], second: Sequence[Release], delta: float, error: float
 ) -> Witness:
-    """Return the witness with the bound and the rates of these runs."""
     x, y = witness.statistic(first)[:, None], witness.statistic(second)[:, None]
     hits, misses = witness.event.counts(x, y)
     epsilon = witness.event.epsilon(x, y, delta, error)
@@ -208,10 +200,9 @@ def _judged(
 
 
 def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int | None:
-    """Return the fewest runs that would show an epsilon above a claim, where it is easiest to see.
+    """Return the fewest runs that show an epsilon above a claim for randomised response; None: more than `MOST`.
 
-    The mechanism is randomised response with that epsilon, and the counts are the expected ones.  A learner
-    can need many more.  None stands for more than `MOST` runs, and for an epsilon within the claim.
+    The counts are the expected ones. A learner can need many more.
     """
     if not epsilon > claims.epsilon:
         return None

@@ -1,9 +1,7 @@
 """Statistics that tell the releases on two tables apart, learned from a first part of the runs.
 
-`learned` returns functions of a release.  Each is a linear score of its numbers, one number, or the distance
-of one number from its median.  The linear scores are regularised least squares, which point in the direction
-of linear discriminant analysis.  They find noise that is shared by several numbers.  Side channels (lowest
-bits, time) are a group of their own, and in no score.
+Each is a linear score of the numbers of a release, one number, or the distance of one from its median. The scores are
+regularised least squares, and find noise that several numbers share. Side channels are in no score.
 """
 
 from collections.abc import Sequence
@@ -21,11 +19,7 @@ TINY = 1e-12  # a weight below this share of the largest is 0
 
 @dataclass(frozen=True)
 class Statistic:
-    """The function ``sum_k a_k x_k + b_k x_k^2`` of named numbers, or ``|x - center|`` of one.
-
-    - `names`: tuple of str, of the numbers x; a number that a release does not have is 0.
-    - `a`, `b`: arrays, weights.
-    """
+    """The function ``sum_k a_k x_k + b_k x_k^2`` of named numbers (0 if absent), or ``|x - center|`` of one."""
 
     names: tuple[str, ...]
     a: np.ndarray
@@ -34,14 +28,12 @@ class Statistic:
 
     @property
     def text(self) -> str:
-        """Return what the statistic looks at."""
         if len(self.names) == 1:
             return self.names[0] if self.center is None else f"|{self.names[0]} - {self.center:.6g}|"
         heaviest = self.names[int(np.argmax(np.abs(self.a) + np.abs(self.b)))]
         return f"a score of {len(self.names)} numbers such as {heaviest}"
 
     def __call__(self, releases: Sequence[Release]) -> np.ndarray:
-        """Return the statistic of each release."""
         x = matrix(releases, self.names)
         if self.center is not None:
             return np.abs(x[:, 0] - self.center)

@@ -1,4 +1,4 @@
-r"""Dominating pairs of Gaussian steps on random allocation: each record is in one random step of an epoch.
+"""Dominating pairs of Gaussian steps on random allocation: each record is in one random step of an epoch.
 
 Let mu = 1/(noise multiplier), and let g_1, ..., g_t be independent standard normals. An epoch has t steps. Let
 
@@ -7,42 +7,41 @@ Let mu = 1/(noise multiplier), and let g_1, ..., g_t be independent standard nor
 R is the law of an epoch's results without the record. P is their law with it.
 
 **add_remove.** For a removal, delta(e) = E max(0, A - exp(e)). For an addition, delta(e) = E max(0, 1 - exp(e) A).
-Proof: given the other records' batches, dP/dR is the mean of exp(<u_i, x_i>/s^2 - ||u_i||^2/(2 s^2)), where x_i is
-the noise N(0, s^2 I) of step i under R. The record's share u_i in step i depends on earlier results, and ||u_i|| <= 1.
-Given earlier results, each term is log-normal with a smaller or equal mu and mean 1. So it is at most W_i in the convex
-order. By induction from the last step to the first, dP/dR is at most A in the convex order. Both delta are expectations
-of convex functions of dP/dR. Steps in which the record takes no part, in an incomplete epoch, have the constant 1
-in place of W_i.
+Proof: given the other records' batches, dP/dR is the mean of exp(<u_i, x_i>/s^2 - ||u_i||^2/(2 s^2)), where x_i is the
+noise N(0, s^2 I) of step i under R. The record's share u_i in step i depends on earlier results, and ||u_i|| <= 1.
+Given earlier results, each term is log-normal with a smaller or equal mu and mean 1. So it is at most W_i in the
+convex order. By induction from the last step to the first, dP/dR is at most A in the convex order. Both delta are
+expectations of convex functions of dP/dR. Steps in which the record takes no part, in an incomplete epoch, have the
+constant 1 in place of W_i.
 
 **replace_one.** delta(e) = E max(0, A - exp(e) B) in both directions, for the shares u and -u of the two records.
 Proof: let the shares be u_i and v_i, and let R be the law with neither record. Then delta(e) is 1/t of E max(0, sum of
 Y_i), with Y_i = W(u_i) - exp(e) V(v_i), where W and V are the density ratios of N(u_i, s^2 I) and N(v_i, s^2 I). All
 Y_i have the mean 1 - exp(e). So the same induction works, if E max(0, Y - k) is largest at v = -u, ||u|| = 1, for
-every k. It equals N_u(E) - exp(e) N_v(E) - k N_0(E), where E is the set on which Y > k. Its derivatives are those at
-a fixed E.
+every k. It equals N_u(E) - exp(e) N_v(E) - k N_0(E), where E is the set on which Y > k. Its derivatives are those at a
+fixed E.
 
 - Turn v on its sphere away from u, in the direction r orthogonal to v with <r, u> < 0. Along r, W(u) falls and V(v) is
   constant, so E is a lower set in <x, r>. So -exp(e) E_(N_v) [<x - v, r> in E] >= 0. So v is opposite to u.
 - On that line E is a half-line x > x*. Longer u and longer v move N_u up and N_v down, so neither lowers the value.
 
 For little noise a second bound is smaller. Let P, R and Q be the laws with one record, with neither, and with the
-other. For every real a, P - exp(e) Q is (P - exp(a) R) + exp(a) (R - exp(e - a) Q). So delta(e) is at most delta(a)
-of a removal, plus exp(a) times delta(e - a) of an addition. The pair has the smaller bound at every e. Both directions
+other. For every real a, P - exp(e) Q is (P - exp(a) R) + exp(a) (R - exp(e - a) Q). So delta(e) is at most delta(a) of
+a removal, plus exp(a) times delta(e - a) of an addition. The pair has the smaller bound at every e. Both directions
 are alike, so delta(0) <= (2 delta(e) + exp(e) - 1)/(exp(e) + 1), and the pair's masses add up to 1. A composition of a
 removal and an addition is no bound: at t = 1 it would be sqrt(2) mu-GDP, and the truth is 2 mu-GDP.
 
 Epochs compose as any dominating pairs do (Zhu, Dong, Wang 2022, Theorem 10). That the pair of add_remove dominates is
 in Chua et al. (2024) and in Feldman and Shenfeld (2025).
 
-**Numbers.** A sum grows in the convex order if a term does. Values on a grid are therefore spread between two
-neighbours on the grid with the mean kept. This never understates any delta(e) above.
+**Numbers.** A sum grows in the convex order if a term does. So values are spread between two neighbours on a grid with
+the mean kept, which never understates any delta(e) above. Rounding is counted: masses are multiplied by 1 + (a bound
+on their relative error), and losses are moved up.
 
-- Sums of W_i are on geometric grids, and are doubled without Fourier transforms. All terms are positive, so that all
-  masses have small relative errors at any delta. The grids are as fine as the spread of the sum needs.
+- Sums of W_i are on geometric grids, as fine as the spread of the sum needs, and are doubled without Fourier
+  transforms. All terms are positive, so all masses have small relative errors at any delta.
 - Sums of Y_i are exponentially tilted and transformed, one law for each of a few e. Between these e the profile is
   replaced by its chord as a function of exp(e), which lies above it.
-
-Rounding is counted: masses are multiplied by 1 + (a bound on their relative error), and losses are moved up.
 """
 
 import math
@@ -78,14 +77,10 @@ SPLITS = 2000  # values of a, see `_through_neither`
 
 
 class _Sum(NamedTuple):
-    """A law that is at least the sum of m terms W_i in the convex order.
+    """A law that is at least the sum of m = `terms` terms W_i in the convex order, at exp(step * power), (n,).
 
-    - `step`: The grid is exp(step * power).
-    - `power`, `mass`: shape (n,). Whole numbers, increasing, and the probabilities there.
-    - `zero`: Probability of 0.
-    - `missing`: The mean that lies at infinity.
-    - `error`: Bound on the relative error of the masses.
-    - `terms`: m.
+    `zero` is the probability of 0, `missing` the mean that lies at infinity, `error` bounds the masses' relative
+    error.
     """
 
     step: float
@@ -115,14 +110,7 @@ class _Limits(NamedTuple):
         return max(needed, (high - low) / POINTS)
 
     def lowest(self, value: np.ndarray, mass: np.ndarray, mean: np.ndarray, terms: int) -> int:
-        """Return how many values may be spread between 0 and the next one.
-
-        They are rare, or they are too small to change the sum of all terms.
-
-        - `value`: shape (n,). Values of a sum, increasing.
-        - `mass`, `mean`: shape (n,). The probability and the partial mean up to each value.
-        - `terms`: m, the number of terms W_i of the sum.
-        """
+        """Return how many values (n,) are so rare or so small that they may be spread between 0 and the next one."""
         variance = min(self.variance, 1.0)
         small = value * mean <= LITTLE * variance * terms
         small &= value <= math.sqrt(variance * self.terms) / (2 * FINE)
@@ -131,10 +119,7 @@ class _Limits(NamedTuple):
 
 
 def pairs(noise_multiplier: float, steps: int, delta: float, adjacency: Adjacency) -> list[Atoms]:
-    """Return the pairs of an epoch, one for each direction; under replace_one both directions are alike.
-
-    The noise multiplier is in [1/LARGEST, 1/SMALLEST]; delta is the share of an epoch.
-    """
+    """Return the pairs of an epoch, one for each direction (one under replace_one), delta being its share."""
     if adjacency == "replace_one":
         return [replacement(noise_multiplier, steps, REPLACED * delta)]
     share = SHARE * delta
@@ -142,10 +127,7 @@ def pairs(noise_multiplier: float, steps: int, delta: float, adjacency: Adjacenc
 
 
 def removal(noise_multiplier: float, steps: int, share: float) -> Atoms:
-    """Return the pair of an epoch with the record against one without it.
-
-    `share` is a probability that may be cut off, such as `SHARE` times delta/epochs.
-    """
+    """Return the pair of an epoch with the record against one without it; the probability `share` may be cut off."""
     total, loss = _mean(noise_multiplier, steps, share)
     grown = 1 + total.error
     return Atoms(loss + _moved(total), np.exp(loss) * total.mass * grown, total.missing / steps * grown)
@@ -177,7 +159,6 @@ def _mean(noise_multiplier: float, steps: int, share: float) -> tuple[_Sum, np.n
 
 
 def _one(limits: _Limits) -> _Sum:
-    """Return the law of W on a grid."""
     mu = limits.mu
     normal: np.ndarray = np.linspace(-REACH, REACH, 4001)
     # the upper end: E W above it is at most the share
@@ -203,7 +184,6 @@ def _one(limits: _Limits) -> _Sum:
 
 
 def _added(a: _Sum, b: _Sum, limits: _Limits) -> _Sum:
-    """Return the law of the sum of two independent sums."""
     terms = a.terms + b.terms
     missing, error = a.missing + b.missing, a.error + b.error
     mass, value = np.multiply.outer(a.mass, b.mass), np.add.outer(a.value, b.value)
@@ -248,11 +228,7 @@ def _added(a: _Sum, b: _Sum, limits: _Limits) -> _Sum:
 
 
 def replacement(noise_multiplier: float, steps: int, share: float) -> Atoms:
-    """Return the pair of two epochs whose records differ, from its profile at a few e.
-
-    The masses of losses -e and e are those of a pair that is alike in both directions. `share` is a probability
-    that may be cut off, such as `REPLACED` times delta/epochs.
-    """
+    """Return the pair of two epochs whose records differ, from its profile at a few e, alike in both directions."""
     mu = 1 / noise_multiplier
     spread = 2 * math.sqrt(math.expm1(min(mu**2, 50.0)) / steps)
     last = epsilon_of(2 * mu, share)  # without sampling, which never costs less
@@ -299,7 +275,6 @@ def _through_neither(
 
 
 def _profile(pair: Atoms) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a bound on delta(e) of a pair, as a function of e."""
     sums = [np.append(x[::-1].cumsum()[::-1], 0.0) for x in (pair.mass, pair.mass * np.exp(-pair.loss))]
     error = 4 * UNIT * (len(pair.mass) + 700)  # of the sums, and of exponentials of up to 700
 
@@ -325,10 +300,7 @@ def _hull(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _replaced(mu: float, steps: int, ratio: float, share: float, tilt: float) -> tuple[float, float]:
-    """Return a bound on E max(0, sum of Y)/t, with Y = W - ratio V, and the tilt that it used.
-
-    `tilt` is where the search for the tilt starts; 0: unknown.
-    """
+    """Return a bound on E max(0, sum of Y)/t, with Y = W - ratio V, and its tilt; `tilt` starts the search."""
     far = mu - float(ndtri_exp(math.log(share)))  # E W beyond it is at most the share
     top = math.exp(mu * far - mu**2 / 2) - ratio * math.exp(-mu * far - mu**2 / 2)
     if top <= 0:

@@ -23,15 +23,11 @@ TAIL = 40.0  # weights below exp(-TAIL) are not integrated
 
 
 def log_delta(mu: float, a: np.ndarray | float) -> np.ndarray:
-    """Return the log of `delta_of` as a function of a = epsilon/mu - mu/2.
+    """Return the log of `delta_of` as a function of a = epsilon/mu - mu/2 >= -mu, up to `error_of_log`.
 
-    This is log(Phi(-a) - exp(mu a + mu^2/2) Phi(-a - mu)). With M(a) = Phi(-a)/phi(a) this is log(phi(a)
-    (M(a) - M(a + mu))). Where both M are nearly equal, their difference is computed as an integral of
-    positive terms: exp(-a t - t^2/2) (1 - exp(-mu t)) over t > 0.
-
-    - `mu`: > 0.
-    - `a`: >= -mu.
-    - returns: In the shape of `a`. The absolute error is at most `error_of_log`.
+    This is log(Phi(-a) - exp(mu a + mu^2/2) Phi(-a - mu)). With M(a) = Phi(-a)/phi(a) this is log(phi(a) (M(a) - M(a +
+    mu))). Where both M are nearly equal, their difference is computed as an integral of positive terms: exp(-a t -
+    t^2/2) (1 - exp(-mu t)) over t > 0.
     """
     a = np.minimum(np.asarray(a, dtype=float), LARGEST)
     with np.errstate(over="ignore"):
@@ -48,29 +44,22 @@ def log_delta(mu: float, a: np.ndarray | float) -> np.ndarray:
 
 
 def error_of_log(a: float, log: float) -> float:
-    """Return a bound on the rounding errors of `log_delta` at a and of the `log` that it is compared with.
-
-    It is 3 times the largest error that we saw.
-    """
+    """Return 3 times the largest rounding error that we saw of `log_delta` at a and of the `log` compared with it."""
     return UNIT * (256 + 4 * (a * a + abs(log)))
 
 
 def delta_of(mu: float, epsilon: np.ndarray | float) -> np.ndarray:
-    """Return delta(epsilon) of the Gaussian mechanism, without cancellation.
+    """Return delta(epsilon >= 0) of the Gaussian mechanism; the relative error is small at any mu > 0.
 
-        delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
-
-    - `mu`: Sensitivity divided by the standard deviation of the noise, > 0.
-    - `epsilon`: >= 0.
-    - returns: In the shape of `epsilon`, with a small relative error at any mu and in the tail.
+    ``delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)``
     """
     return np.exp(log_delta(mu, np.asarray(epsilon, dtype=float) / mu - mu / 2))
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """Return the smallest epsilon >= 0 with delta_of(mu, epsilon) <= delta.
+    """Return the smallest epsilon >= 0 with delta_of(mu, epsilon) <= delta, never below the exact one.
 
-    The result is never below the exact epsilon of these two numbers. It is inf at delta = 0 or mu > 1e150.
+    It is inf at delta = 0 or mu > 1e150.
     """
     check_delta(delta)
     if mu == 0:
@@ -88,10 +77,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def root_from_above(missing: Callable[[float], float], high: float) -> float:
-    """Return the least x >= 0 found with missing(x) <= 0.
-
-    `missing` is a decreasing function. Its root is below about `high`.
-    """
+    """Return the least x >= 0 found with missing(x) <= 0, for a decreasing function with a root below about `high`."""
     if missing(0.0) <= 0:
         return 0.0
     while missing(high) > 0:
@@ -105,10 +91,7 @@ def root_from_above(missing: Callable[[float], float], high: float) -> float:
 
 
 def mu_of(noise_multiplier: float, adjacency: Adjacency) -> float:
-    """Return mu of a Gaussian mechanism with noise multiplier z = noise std / record norm.
-
-    It is 1/z for add_remove and 2/z for replace_one.
-    """
+    """Return mu = 1/z for add_remove and 2/z for replace_one, with z = noise std / record norm."""
     sensitivity = 2.0 if adjacency == "replace_one" else 1.0
     return sensitivity / noise_multiplier if noise_multiplier > 0 else math.inf
 
@@ -120,10 +103,7 @@ class AnalyticGaussian:
     name: str = "analytic Gaussian"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return the exact epsilon of any composition of GaussianDpEvents, or of a NearbyDpEvent of one.
-
-        See `Accountant.epsilon`.
-        """
+        """Return the exact epsilon of any composition of GaussianDpEvents, or of a NearbyDpEvent of one."""
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is None:

@@ -35,95 +35,70 @@ Corner = tuple[float, float, float]  # of `_cheapest`: X, Y, and the cost of the
 
 @dataclass(frozen=True)
 class Bok2024:
-    """Accountant of a LangevinDpEvent whose inner iterates stay hidden.
+    """Accountant of a LangevinDpEvent whose inner iterates stay hidden; never above that of all iterates.
 
-    Its epsilon is never above that of all iterates.
-
-    Notation: a step moves by at most s_k = eta_k 2L/batch when one record changes (add_remove: eta_k
-    L/batch). The noise of the step has variance v_k = 2 eta_k sigma^2. The map x - eta_k grad L_B(x) is
-    c_k-Lipschitz. Projections do not expand. Let w_k = prod_(j > k) c_j.
+    Notation: a step moves by at most s_k = eta_k 2L/batch when one record changes (add_remove: eta_k L/batch). The
+    noise of the step has variance v_k = 2 eta_k sigma^2. The map x - eta_k grad L_B(x) is c_k-Lipschitz. Projections
+    do not expand. Let w_k = prod_(j > k) c_j.
 
     - Convex: ``c_k = max(|1 - eta_k lambda|, |1 - eta_k beta|)``. c_k < 1 for lambda > 0 and eta_k < 2/beta.
-    - Not convex: ``c_k = |1 - eta_k lambda| + eta_k (beta - lambda)``, by the triangle inequality. c_k > 1
-      unless lambda >= beta/2.
+    - Not convex: ``c_k = |1 - eta_k lambda| + eta_k (beta - lambda)``, by the triangle inequality. c_k > 1 unless
+      lambda >= beta/2.
 
     Full batch: mu-GDP, where mu^2 is the least sum_(k >= t0) a_k^2/v_k over t0 and a_k such that
 
         z_t0 = D,  z_(k+1) = c_k z_k + s_k - a_k >= 0,  z_K = 0;  D = 0 for t0 = 0, else D = 2 radius.
 
-    Proof. A_(k+1) = Proj(phi_k(A_k) + Z_k) and A'_(k+1) = Proj(phi'_k(A'_k) + Z'_k) are the chains of the
-    two data sets. Both start at the same law. ||phi_k - phi'_k|| <= s_k, and phi_k is c_k-Lipschitz (under
-    add_remove that of the smaller data set; `records` in the mean is a fixed number). The chain H starts at
-    A'_t0, coupled with A_t0. Both lie in the ball, so ||H_t0 - A_t0|| <= D. For k >= t0 let H_(k+1) =
-    Proj(phi'_k(H_k) + u_k + Z_k), with the noise of A. The shift u_k goes from phi'_k(H_k) towards phi_k(A_k),
-    by a_k or until it is there. By induction ||H_k - A_k|| <= z_k, so H_K = A_K. Z_k is independent of H_k
-    and of u_k, and ||u_k|| <= a_k. So the trade-off function of (u_k + Z_k, Z_k) given H_k is at least that of
-    a_k/sqrt(v_k)-GDP, for each value of u_k, thus for their mixture. Compose over k, starting from two equal
-    laws, and project: T(A_K, A'_K) = T(H_K, A'_K) is at least that of mu-GDP. QED.
+    Proof. A_(k+1) = Proj(phi_k(A_k) + Z_k) and A'_(k+1) = Proj(phi'_k(A'_k) + Z'_k) are the chains of the two data
+    sets. Both start at the same law. ||phi_k - phi'_k|| <= s_k, and phi_k is c_k-Lipschitz (under add_remove that of
+    the smaller data set; `records` in the mean is a fixed number). The chain H starts at A'_t0, coupled with A_t0.
+    Both lie in the ball, so ||H_t0 - A_t0|| <= D. For k >= t0 let H_(k+1) = Proj(phi'_k(H_k) + u_k + Z_k), with the
+    noise of A. The shift u_k goes from phi'_k(H_k) towards phi_k(A_k), by a_k or until it is there. By induction ||H_k
+    - A_k|| <= z_k, so H_K = A_K. Z_k is independent of H_k and of u_k, and ||u_k|| <= a_k. So the trade-off function
+    of (u_k + Z_k, Z_k) given H_k is at least that of a_k/sqrt(v_k)-GDP, for each value of u_k, thus for their mixture.
+    Compose over k, starting from two equal laws, and project: T(A_K, A'_K) = T(H_K, A'_K) is at least that of mu-GDP.
+    QED.
 
-    The least sum is geometry. With T_k = sum_(j >= k) w_j a_j and Y_k = sum_(j >= k) w_j s_j, the condition
-    is T_k >= Y_k, with T_t0 = Y_t0 + D prod_(j >= t0) c_j. A step costs (T_k - T_(k+1))^2/(w_k^2 v_k).
-    So T over X_k = sum_(j >= k) w_j^2 v_j is a taut string: the least concave majorant. For t0 = 0 and c_k
-    <= 1 it is often a straight line: mu = sum_k w_k s_k / sqrt(sum_k w_k^2 v_k), their Theorem for NoisyGD,
-    with equality for a quadratic loss. For c_k >= 1 it is a_k = max(s_k, m w_k v_k): at t0 = 0 the price of
-    all iterates, at t0 > 0 one that does not grow with K.
-    Differs: Chien and Li bound Renyi divergences, also for gradients that are only Hoelder continuous. We use
-    GDP, which implies a bound at every order, and only Lipschitz gradients.
-    Without a ball, some losses that are not convex show in the last iterate what all iterates show (Annamalai
-    2024).
+    The least sum is geometry. With T_k = sum_(j >= k) w_j a_j and Y_k = sum_(j >= k) w_j s_j, the condition is T_k >=
+    Y_k, with T_t0 = Y_t0 + D prod_(j >= t0) c_j. A step costs (T_k - T_(k+1))^2/(w_k^2 v_k). So T over X_k = sum_(j >=
+    k) w_j^2 v_j is a taut string: the least concave majorant. For t0 = 0 and c_k <= 1 it is often a straight line: mu
+    = sum_k w_k s_k / sqrt(sum_k w_k^2 v_k), their Theorem for NoisyGD, with equality for a quadratic loss. For c_k >=
+    1 it is a_k = max(s_k, m w_k v_k): at t0 = 0 the price of all iterates, at t0 > 0 one that does not grow with K.
+    Differs: Chien and Li bound Renyi divergences, also for gradients that are only Hoelder continuous. We use GDP,
+    which implies a bound at every order, and only Lipschitz gradients.
+    Without a ball, some losses that are not convex show in the last iterate what all iterates show (Annamalai 2024).
 
     Sampled batches (in the manner of their section on NoisySGD), replace_one only:
 
-    1. Couple the chains A, A' of the two data sets by the same batches and noise. Let R bound
-       ||A_t0 - A'_t0||. It is at most 2 radius. If a c_k is above 1, the epsilon is that of all iterates.
-    2. From step t0 on, split the noise: v_k = v1_k + v2_k. The chain H starts at A'_t0 and runs with A's data
-       and batches. It adds shifts a_k towards A, with sum_(k >= t0) w_k a_k = R prod_(j >= t0) c_j.
-    3. Given H_k = x, release W = x - eta_k grad L_B(x) + Z2. This costs the sampled Gaussian step of
-       s_k/sqrt(v2_k), because B is fresh.
-    4. Then W + shift + Z1 costs a_k/sqrt(v1_k), because Z1 is independent of the shift and of W, and
-       hockey-stick divergences are jointly convex.
-    5. Hence a Gaussian mechanism composed with K - t0 sampled steps dominates the last iterate. The Gaussian
-       mechanism has mu = R prod_(j >= t0) c_j / sqrt(sum_(k >= t0) w_k^2 v1_k).
+    1. Couple the chains A, A' of the two data sets by the same batches and noise. Let R bound ||A_t0 - A'_t0||. It is
+       at most 2 radius. If a c_k is above 1, the epsilon is that of all iterates.
+    2. From step t0 on, split the noise: v_k = v1_k + v2_k. The chain H starts at A'_t0 and runs with A's data and
+       batches. It adds shifts a_k towards A, with sum_(k >= t0) w_k a_k = R prod_(j >= t0) c_j.
+    3. Given H_k = x, release W = x - eta_k grad L_B(x) + Z2. This costs the sampled Gaussian step of s_k/sqrt(v2_k),
+       because B is fresh.
+    4. Then W + shift + Z1 costs a_k/sqrt(v1_k), because Z1 is independent of the shift and of W, and hockey-stick
+       divergences are jointly convex.
+    5. Hence a Gaussian mechanism composed with K - t0 sampled steps dominates the last iterate. The Gaussian mechanism
+       has mu = R prod_(j >= t0) c_j / sqrt(sum_(k >= t0) w_k^2 v1_k).
 
-    Every t0 and v1/v2 gives a valid bound. A Renyi estimate chooses them, and PLD prices the choice. PLD also
-    prices all iterates (t0 = 0).
-    Differs: R is not the worst case sum_(k < t0) g_k, where g_k = s_k prod_(k < j < t0) c_j. It is the
-    smaller of the worst case and a Chernoff bound of sum_(k < t0) g_k b_k, where the b_k are independent
-    Bernoulli(batch/records) variables (is the record in the batch?). The Chernoff bound fails with
-    probability delta/10, and the rest is priced at 0.9 delta.
+    Every t0 and v1/v2 gives a valid bound. A Renyi estimate chooses them, and PLD prices the choice. PLD also prices
+    all iterates (t0 = 0).
+    Differs: R is not the worst case sum_(k < t0) g_k, where g_k = s_k prod_(k < j < t0) c_j. It is the smaller of the
+    worst case and a Chernoff bound of sum_(k < t0) g_k b_k, where the b_k are independent Bernoulli(batch/records)
+    variables (is the record in the batch?). The Chernoff bound fails with probability delta/10, and the rest is priced
+    at 0.9 delta.
     """
 
     name: str = "Bok et al. 2024"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of one LangevinDpEvent; see `price`.
-
-        See `Accountant.epsilon`.
-        """
         return self.price(event, delta, adjacency)[0]
 
     def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> tuple[float, str]:
-        """Return epsilon at delta, and which argument gave it.
+        """Return epsilon at delta of one LangevinDpEvent, and which argument gave it.
 
-        Parameters
-        ----------
-        event : DpEvent
-            One LangevinDpEvent, or an event that `protocol.trivial` prices.
-        delta, adjacency
-            See `Accountant.epsilon`.
-
-        Returns
-        -------
-        epsilon : float
-            Epsilon of the last iterate.
-        argument : {"last iterate", "last iterate in a ball", "all iterates"}
-            "all iterates" where the price of all iterates is not higher. "in a ball" where the radius lowers
-            the price of full batches.
-
-        Raises
-        ------
-        ValueError
-            For other events, and for sampled batches under relations other than replace_one.
+        The argument is "last iterate", "last iterate in a ball" (the radius lowers the price of full batches), or "all
+        iterates" (their price is not higher). Sampled batches have a price under replace_one only.
         """
         check_adjacency(adjacency, who=self.name)
         known = trivial(event, delta)
@@ -148,10 +123,7 @@ def contractions(event: LangevinDpEvent) -> np.ndarray:
 
 
 def full_batch(event: LangevinDpEvent, adjacency: Adjacency = "replace_one") -> tuple[float, int]:
-    """Return mu of the last iterate with full batches, rounded up, and t0; see `Bok2024`.
-
-    It is exact for a quadratic loss without a ball.
-    """
+    """Return mu of the last iterate with full batches, rounded up, and t0; exact for a quadratic without a ball."""
     cost, first = _cheapest(attr.evolve(event, noise_std=1.0), 2 if adjacency == "replace_one" else 1)
     return math.sqrt(cost) / event.noise_std * (1 + 8 * event.steps * UNIT), first
 
@@ -194,14 +166,12 @@ def _appended(corners: list[Corner], x: float, y: float) -> tuple[int, Corner]:
 
 
 def _log_weights(event: LangevinDpEvent) -> np.ndarray:
-    """Return log w_k, (steps,); see `Bok2024`."""
     logs = np.log(np.maximum(contractions(event), 1e-12))
     return np.concatenate([np.cumsum(logs[:0:-1])[::-1], [0.0]])
 
 
 @lru_cache(maxsize=4096)
 def _sampled(event: LangevinDpEvent, delta: float) -> tuple[float, str]:
-    """Return epsilon with sampled batches, and which argument gave it."""
     last, estimate, visible = _candidate(event, delta)
     best = (math.inf, "last iterate")
     if last is not None:
@@ -239,10 +209,7 @@ def _candidate(event: LangevinDpEvent, delta: float) -> tuple[DpEvent | None, fl
 
 
 def _distances(event: LangevinDpEvent, firsts: np.ndarray, failure: float) -> list[float]:
-    """Return R prod_(j >= t0) c_j for each t0 of `firsts` (decreasing).
-
-    Each distance is exceeded with probability at most `failure`.
-    """
+    """Return R prod_(j >= t0) c_j for each t0 of `firsts`, decreasing; each fails with at most this probability."""
     rate = event.batch / event.records
     weight = np.exp(_log_weights(event))
     ball = 2 * event.radius * np.maximum(weight, 1e-300)
@@ -264,11 +231,7 @@ def _distances(event: LangevinDpEvent, firsts: np.ndarray, failure: float) -> li
 
 
 def _renyi(rate: float, mu: np.ndarray) -> np.ndarray:
-    """Return Renyi divergences of a sampled Gaussian step by quadrature, (mu, ORDERS).
-
-    They are R_alpha((1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1)), or 1e300 where alpha mu is very
-    large.
-    """
+    """Return R_alpha of (1 - rate) N(0, 1) + rate N(mu, 1) against N(0, 1), (mu, ORDERS); 1e300 if very large."""
     found = np.full((len(mu), len(ORDERS)), 1e300)
     for i, j in itertools.product(range(len(mu)), range(len(ORDERS))):
         far, order = ORDERS[j] * mu[i], ORDERS[j]
@@ -287,12 +250,11 @@ def _estimate(renyi: np.ndarray, delta: float) -> float:
 
 
 def _compose(event: DpEvent, delta: float) -> float:
-    """Return epsilon of Gaussian steps, full or without replacement, under replace_one, by PLD.
+    """Return epsilon of Gaussian steps, full or without replacement, under replace_one; never above unsampled steps.
 
-    A single sampled step has its exact epsilon. The result is never above that of the steps on all records,
-    see `Tight`. Where a sampled step has mu > LARGEST_MU, the batches are taken as known. Then at most h of
-    the k sampled steps meet the record, except with probability delta/2. So mu^2 is at most h times the
-    largest mu^2.
+    A single sampled step has its exact epsilon, others PLD. Where a sampled step has mu > LARGEST_MU, the batches are
+    taken as known: at most h of the k sampled steps meet the record, except with probability delta/2. So mu^2 is at
+    most h times the largest mu^2.
     """
     steps = [(*rate_and_multiplier(leaf), count) for leaf, count in leaves(event)]
     rate, noise = min((rate, noise) for rate, noise, _ in steps)

@@ -12,23 +12,20 @@ from dplangevin.privacy.events import Adjacency, PureObjectivePerturbationDpEven
 class Chaudhuri2011:
     """Accountant of pure objective perturbation.
 
-    epsilon = eps' + r log(1 + 2c/(n Lambda) + c^2/(n Lambda)^2), with r = 1 in the paper. Here eps' = 2 L
-    rate, c = smoothness and n Lambda = ridge.
+    epsilon = eps' + r log(1 + 2c/(n Lambda) + c^2/(n Lambda)^2), with r = 1 in the paper, eps' = 2 L rate, c =
+    smoothness and n Lambda = ridge.
 
-    The paper's Algorithm 2 draws b with a density proportional to exp(-eps' ||b|| / 2) for a 1-Lipschitz
-    loss. The proof is for replace_one (the paper's neighbours differ in one entry) and for one margin.
-    Differs: for K margins r = rank. Each of the two records changes the determinant by a factor of at most
-    (1 + c/(n Lambda))^r, see `objective`. The theorem is about the exact minimiser. The noise that covers the
-    solver's error adds its own pure epsilon.
+    The paper's Algorithm 2 draws b with a density proportional to exp(-eps' ||b|| / 2) for a 1-Lipschitz loss. The
+    proof is for replace_one (the paper's neighbours differ in one entry) and for one margin.
+    Differs: for K margins r = rank. Each of the two records changes the determinant by a factor of at most (1 + c/(n
+    Lambda))^r, see `objective`. The theorem is about the exact minimiser. The noise that covers the solver's error
+    adds its own pure epsilon.
     """
 
     name: str = "Chaudhuri et al. 2011"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return the pure epsilon of a PureObjectivePerturbationDpEvent, for any delta.
-
-        See `Accountant.epsilon`.
-        """
+        """Return the pure epsilon of a PureObjectivePerturbationDpEvent, for any delta."""
         check_adjacency(adjacency, ("replace_one",), self.name)
         price = trivial(event, delta)
         if price is not None:

@@ -1,25 +1,24 @@
 """Numerical composition of privacy losses by PLD, from above, with every rounding error charged.
 
-The losses of a step are put on multiples of h by "connect the dots" (Doroshenko et al. 2022). Mass between
-two multiples is split between both, so that its likelihood ratio keeps its mean under Q. This never
-understates delta(epsilon). Large losses are rare, so they use fewer multiples. These are never farther apart
-than 2/FLAT of the loss.
+The losses of a step are put on multiples of h by "connect the dots" (Doroshenko et al. 2022): mass between two
+multiples is split so that its likelihood ratio keeps its mean under Q, which never understates delta(epsilon). Large
+losses use fewer multiples, never farther apart than 2/FLAT of the loss.
 
-Let K be the log moment generating function of the sum S of all losses. The sum is convolved after exponential
-tilting, ``P'(s) = exp(lambda s - K(lambda)) P(s)``. The tilt lambda solves lambda
-K'(lambda) - K(lambda) = log(1/delta), which moves the mean of S to where delta is decided (Gopi, Lee,
-Wutschitz 2021, section 5, name this saddle point). Tails of any size are then as accurate as the centre.
+Let K be the log moment generating function of the sum S of all losses. The sum is convolved after exponential tilting,
+``P'(s) = exp(lambda s - K(lambda)) P(s)``, where lambda K'(lambda) - K(lambda) = log(1/delta). This moves the mean of
+S to where delta is decided (Gopi, Lee, Wutschitz 2021, section 5). Tails of any size are then as accurate as the
+centre.
 
 The errors of float64 arithmetic are bounded and counted as delta, with u = 2^-53:
 
-- Entry k of a step's pmf has a relative error ``u (64 + |log p_k| + |tilt_k|)``. The errors are summed over the
-  tilted pmf, times its count.
+- Entry k of a step's pmf has a relative error ``u (64 + |log p_k| + |tilt_k|)``. The errors are summed over the tilted
+  pmf, times its count.
 - Every loss is moved up by ``u (64 + 16 |loss| + x^2)`` before it is split between two multiples of h.
-- A Fourier transform of n numbers has an error of at most 4 u log2(n) of its L2 norm (Higham 2002, section
-  24.1, has less for radix 2). A coefficient that is summed up directly, in runs of r, has an error of u
-  (4 r + 2 n/r + 64). Powers and products propagate these errors. We count this to first order and double it.
-- What is cut off above counts as infinite loss. What is cut off below counts as the lowest loss. What wraps
-  around in the convolution only adds mass.
+- A Fourier transform of n numbers has an error of at most 4 u log2(n) of its L2 norm (Higham 2002, section 24.1, has
+  less for radix 2). A coefficient that is summed up directly, in runs of r, has an error of u (4 r + 2 n/r + 64).
+  Powers and products propagate these errors. We count this to first order and double it.
+- What is cut off above counts as infinite loss. What is cut off below counts as the lowest loss. What wraps around in
+  the convolution only adds mass.
 
 Where these errors would weigh as much as delta itself, the Renyi bound of the same losses is the answer.
 """
@@ -58,13 +57,9 @@ LARGEST_LOSS = 1e11  # quadrature fails to find the spread of larger losses
 
 
 class Pmf(NamedTuple):
-    """The distribution of a loss on whole multiples of h.
+    """The masses (n,) of a loss on whole multiples of h, (n,) increasing, and at infinity.
 
-    - `multiples`: shape (n,). The multiples, increasing.
-    - `mass`: shape (n,). Their masses.
-    - `infinity`: The mass at infinite loss.
-    - `split`: shape (n,). E (L - a) (b - L) of the losses L between a multiple, a, and the next, b. This is the
-      variance that connecting the dots adds.
+    `split` (n,) is E (L - a) (b - L) of the losses between a multiple, a, and the next, b: the variance that is added.
     """
 
     multiples: np.ndarray
@@ -74,26 +69,18 @@ class Pmf(NamedTuple):
 
 
 class Composed(NamedTuple):
-    """The epsilon of a composition, and an estimate of its numerical error.
-
-    - `epsilon`: Never below the exact epsilon.
-    - `estimate`: What grid and rounding may have added to epsilon, to first order in the gaps between the multiples
-      in use. It decides whether to refine the grid. It is not a bound, because large losses have large gaps.
-    """
+    """An epsilon, never below the exact one, and a first-order estimate (no bound) of what grid and rounding added."""
 
     epsilon: float
     estimate: float
 
 
 def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
-    """Return the smallest epsilon at delta that can be proved for the composition of `parts`.
+    """Return the smallest epsilon at delta, in (1e-200, 1), that can be proved for the composition of `parts`.
 
-    Epsilon is never understated. It is within 1e-3 of the exact epsilon for Gaussian steps that are together
-    10-GDP or less, for up to 1e8 steps and delta from 1e-14 to .1.
-
-    - `parts`: sequence of (Pair, int). Dominating pairs, and how often each is composed.
-    - `delta`: In (1e-200, 1).
-    - `enough`: An epsilon that the caller charges in any case. Below it the grid is not refined.
+    Epsilon is never understated. It is within 1e-3 of the exact epsilon for Gaussian steps that are together 10-GDP or
+    less, for up to 1e8 steps and delta from 1e-14 to .1. Below `enough`, an epsilon that the caller charges in any
+    case, the grid is not refined.
     """
     _check(delta)
     if not all(on_a_grid(pair) for pair, _ in parts):
@@ -123,10 +110,9 @@ def on_a_grid(pair: Pair | Atoms) -> bool:
 
 
 def grid_step(parts: Parts, delta: float) -> float:
-    """Return h, a power of two, as fine as the grids have room for.
+    """Return h, a power of two, as fine as the grids have room for: 1/16 to 1/64 of the spread of a step.
 
-    It is 1/16 to 1/64 of the root mean square spread of a step. A finer grid divides a coarser one. More
-    noise or fewer steps never make it coarser. So neither can raise epsilon.
+    A finer grid divides a coarser one, and more noise or fewer steps never make it coarser. So neither raises epsilon.
     """
     count = sum(n for _, n in parts)
     spread = math.sqrt(sum(n * pair.spread**2 for pair, n in parts) / count)
@@ -138,7 +124,6 @@ def grid_step(parts: Parts, delta: float) -> float:
 
 
 def _fits(parts: Parts, step: float, delta: float) -> bool:
-    """Return whether the grids of the steps and of the sum have room at this grid step."""
     reaches = [pair.reach(*_cuts(parts, count, delta)) for pair, count in parts]
     if max(high - low for low, high in reaches) > LARGEST_PMF * step:
         return False
@@ -155,13 +140,7 @@ def _cuts(parts: Parts, count: int, delta: float) -> tuple[float, float]:
 
 
 def multiples(low: float, high: float, flat: int) -> np.ndarray:
-    """Return whole numbers from at most `low` to at least `high`, sparser where they are large.
-
-    They are all numbers up to `flat`, then every 2nd up to 2 flat, every 4th up to 4 flat, and so on.
-
-    - `low`, `high`: The range to cover.
-    - `flat`: Even.
-    """
+    """Return whole numbers covering low to high: all up to `flat` (even), every 2nd up to 2 flat, and so on."""
     far = max(-low, high, 1.0)
     octaves = max(0, math.ceil(math.log2(far / flat)))
     scaled = [2**k * np.arange(flat, 2 * flat, 2) for k in range(octaves)]
@@ -175,13 +154,8 @@ def multiples(low: float, high: float, flat: int) -> np.ndarray:
 def connected(pair: Pair | Atoms, step: float, flat: int, below: float, above: float) -> Pmf:
     """Return P of a dominating pair with its losses put on multiples of `step` by "connect the dots".
 
-    `multiples` chooses the multiples. Of the mass in [a, b], where a and b are neighbouring losses, the share
-    ``E (1 - exp(a - L))/(1 - exp(a - b))`` goes up and the rest goes down.
-
-    - `pair`: The dominating pair.
-    - `step`: h.
-    - `flat`: Number of multiples on either side of 0 that are all used.
-    - `below`, `above`: Probabilities that may be moved at the lower and the upper end.
+    Of the mass in [a, b], where a and b are neighbouring losses, the share ``E (1 - exp(a - L))/(1 - exp(a - b))``
+    goes up and the rest goes down. `below` and `above` are probabilities that may be moved at the two ends.
     """
     low, high = pair.reach(below, above)
     if isinstance(pair, Atoms):
@@ -206,7 +180,6 @@ def connected(pair: Pair | Atoms, step: float, flat: int, below: float, above: f
 
 
 def _placed(pair: Atoms, step: float, index: np.ndarray) -> Pmf:
-    """Return the losses of finitely many values on multiples of `step`; see `connected`."""
     grid = step * index
     at = np.searchsorted(grid, pair.loss, "right") - 1
     floor, inside = np.clip(at, 0, len(grid) - 2), at < len(grid) - 1
@@ -223,10 +196,7 @@ def _placed(pair: Atoms, step: float, index: np.ndarray) -> Pmf:
 
 
 def _split(pair: Pair, loss: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return P between neighbouring losses, the part of it that goes up, and `split`: (n - 1,) each.
-
-    The part that goes up is rounded up. See `Pmf` for `split`.
-    """
+    """Return P between neighbouring losses, the part that goes up, rounded up, and `Pmf.split`: (n - 1,) each."""
     gap = np.diff(loss)
     with np.errstate(invalid="ignore"):
         width = np.diff(x)
@@ -258,11 +228,7 @@ def _split(pair: Pair, loss: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.
 
 @dataclass(frozen=True)
 class _Part:
-    """A pmf composed `count` times.
-
-    `keep` are the indices of the multiples that have a mass. Their losses and log masses are `loss` and
-    `log_mass`, (n,).
-    """
+    """A pmf composed `count` times; `keep` (n,) are the indices of the multiples that have a mass."""
 
     pmf: Pmf
     count: int
@@ -278,11 +244,7 @@ class _Part:
 
 
 class LossSum:
-    """The composition of pmfs on one grid, near the epsilon that belongs to delta.
-
-    - `parts`: sequence of (Pmf, int). The pmfs, and how often each is composed.
-    - `step`: h.
-    """
+    """The composition of (pmf, count) on one grid of step h, near the epsilon that belongs to delta."""
 
     def __init__(self, parts: Sequence[tuple[Pmf, int]], step: float, delta: float) -> None:
         self.step, self.delta = step, delta
@@ -328,7 +290,6 @@ class LossSum:
         return math.exp(float(brentq(missing, low, high, xtol=1e-3)))
 
     def composed(self) -> Composed:
-        """Return the epsilon of the composition, from the convolution or from the Renyi bound."""
         epsilon, charged = self._convolved()
         grid = self._grid_variance() * (1 + self.tilt) / 2  # adding a law N(v/2, v) to the sum would add this
         result = Composed(epsilon, grid + charged / (self.delta * self.tilt) if epsilon > 0 else 0.0)
@@ -346,10 +307,9 @@ class LossSum:
         return added
 
     def _room(self, mean: float, sigma: float) -> tuple[int, int, float]:
-        """Return the grid of the sum, (low, high), and a bound on P above it.
+        """Return the grid of the sum, (low, high), and a bound, by Chernoff at most CUT delta, on P above it.
 
-        By Chernoff's bounds P(S > high) is at most CUT delta. The masses that wrap around, P'(S < low) and
-        P'(S > high), are at most WRAPPED each. They would only raise the price.
+        The masses that wrap around, P'(S < low) and P'(S > high), are at most WRAPPED each and only raise the price.
         """
         value, share = self.cumulants(self.tilt)[0], CUT * self.delta
         most = sum(part.count * int(part.pmf.multiples[-1]) for part in self.parts)
@@ -382,11 +342,7 @@ class LossSum:
         return math.inf, 0.0
 
     def _on_grid(self, value: float, low: int, high: int, above: float) -> tuple[float, float]:
-        """Return the same as `_convolved`, with the sum on h (low, ..., high).
-
-        `value` is K. `above` bounds P beyond the grid. A part computes only the Fourier coefficients that the
-        earlier parts have not made negligible. So parts that leave few coefficients should come first.
-        """
+        """Return the same as `_convolved`, with the sum on h (low, ..., high); value: K; above: a bound on P beyond."""
         tilt, size = self.tilt, next_fast_len(max(high - low + 1, 16), real=True)
         logs = np.zeros(size // 2 + 1, dtype=complex)
         live = np.arange(len(logs))
@@ -424,10 +380,7 @@ class LossSum:
     def _inverted(
         self, mass: np.ndarray, low: int, value: float, error: float, l1: float, above: float
     ) -> tuple[float, float]:
-        """Return epsilon from the tilted masses on low, low + 1, ..., and the part of delta that it spends.
-
-        It uses delta(jh) = sum_(k > j) P_k (1 - exp((j - k) h)).
-        """
+        """Return epsilon from the tilted masses on low, low + 1, ..., and the part of delta that it spends."""
         step, tilt, fixed = self.step, self.tilt, self.infinity + above
         if fixed >= self.delta:
             return math.inf, fixed
@@ -463,12 +416,10 @@ class LossSum:
         return float(step * (first + j - 1) + min(max(between, 0.0), step) * (1 + 1e-12)), charged
 
     def _renyi(self) -> float:
-        """Return the Renyi bound on epsilon.
+        """Return the Renyi bound on epsilon (Canonne, Kamath, Steinke 2020, Proposition 12, of order 1 + tilt).
 
-        It is the minimum over tilts of (K + log(1/delta) + tilt log(tilt/(1 + tilt)) - log(1 + tilt))/tilt.
-        It follows from E max(0, 1 - exp(epsilon - S)) <= peak exp(K - tilt epsilon), where peak is the
-        largest value of exp(-tilt s)(1 - exp(-s)) (Canonne, Kamath, Steinke 2020, Proposition 12, whose order
-        is 1 + tilt).
+        It is the minimum over tilts of (K + log(1/delta) + tilt log(tilt/(1 + tilt)) - log(1 + tilt))/tilt, by E
+        max(0, 1 - exp(epsilon - S)) <= peak exp(K - tilt epsilon), with peak = max_s exp(-tilt s)(1 - exp(-s)).
         """
         spare = self.delta - self.infinity
         if spare <= 0:
@@ -486,12 +437,11 @@ class LossSum:
 def _transformed(
     index: np.ndarray, weight: np.ndarray, wanted: np.ndarray, size: int
 ) -> tuple[np.ndarray, float]:
-    """Return the Fourier coefficients `wanted`, and a bound on their error.
+    """Return the Fourier coefficients `wanted` of weights (n,) at index (n,) in [0, size), and a bound on their error.
 
-    The coefficients are those of the weights, (n,), at index, (n,) in [0, size). The bound is the L2 norm of
-    the errors of these coefficients and of their conjugates, divided by sqrt(size). Few coefficients of few
-    weights (>= 0, of sum 1) are summed up directly, in runs of RUN. Then exp(-2 pi i j k/size) is a product
-    of two factors, with k = ROOT a + b.
+    The bound is the L2 norm of the errors of these coefficients and of their conjugates, over sqrt(size). Few
+    coefficients of few weights (>= 0, of sum 1) are summed up directly, in runs of RUN, with exp(-2 pi i j k/size) as
+    a product of two factors, k = ROOT a + b.
     """
     blocks, place = np.unique(wanted // ROOT, return_inverse=True)
     if 16 * len(wanted) > size or len(index) * (ROOT + len(blocks)) > size:
@@ -514,8 +464,7 @@ def _log_peak(tilt: float) -> float:
 def _hockey_stick(mass: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
     """Return, for masses (..., n) on consecutive multiples of h, the mass from each multiple on, and delta_j.
 
-    delta_j = sum_(k > j) m_k (1 - exp((j - k) h)). It is computed by delta_j = exp(-h)
-    delta_(j+1) + (1 - exp(-h)) (mass from j + 1 on), a sum of positive terms.
+    delta_j = sum_(k > j) m_k (1 - exp((j - k) h)) = exp(-h) delta_(j+1) + (1 - exp(-h)) (mass from j + 1 on).
     """
     tails = np.cumsum(mass[..., ::-1], -1)
     sticks = lfilter([-math.expm1(-step)], [1.0, -math.exp(-step)], tails, axis=-1)

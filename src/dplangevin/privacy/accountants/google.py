@@ -27,23 +27,11 @@ FAINTEST = 0.2  # below this noise multiplier the grid of PLDAccountant takes gi
 
 @dataclass(frozen=True)
 class DpAccounting:
-    """Accountant of Gaussian steps, sampled or not, by dp-accounting's `PLDAccountant`.
-
-    It covers noise multipliers of at least 0.2 and at most 1e7 steps.
-    """
+    """dp-accounting's `PLDAccountant` for at most 1e7 Gaussian steps of multiplier 0.2 or more, sampled or not."""
 
     name = "dp-accounting (PLD)"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta.
-
-        See `Accountant.epsilon`.
-
-        Raises
-        ------
-        ValueError
-            For events that dp-accounting cannot price, and beyond the limits that the class states.
-        """
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:
@@ -61,7 +49,6 @@ class DpAccounting:
         return float(accountant.get_epsilon(delta))
 
     def _check(self, leaf: DpEvent) -> None:
-        """Raise ValueError for a step that the accountant is not asked about."""
         if not isinstance(leaf.event if is_subsampled(leaf) else leaf, GaussianDpEvent):
             raise refuse(self.name, leaf, "it is asked about Gaussian steps only")
         if rate_and_multiplier(leaf)[1] < FAINTEST:

@@ -14,40 +14,33 @@ from dplangevin.privacy.events import Adjacency, ObjectivePerturbationDpEvent, c
 class Kifer2012:
     """Accountant of objective perturbation with Gaussian noise.
 
-    Its epsilon is the smallest that satisfies both conditions of the theorem. On the sum scale, with
-    ridge = Lambda, the conditions are
+    Its epsilon is the smallest that satisfies both conditions of the theorem. On the sum scale, with ridge = Lambda:
 
         noise_std^2 >= L^2 (8 ln(2/delta) + 4 epsilon) / epsilon^2   and   Lambda >= 2 beta / epsilon.
 
-    They are for one margin (a Hessian of rank 1). With K margins a record's gradient moves within a space of
-    dimension r = rank. Then the proof needs the tail of a chi variable, not of one Gaussian. ln(2/delta)
-    becomes `log_tail`, which is larger from r = 3 on. The log-determinant becomes r log(1 + beta/Lambda), so
-    Lambda >= 2 r beta / epsilon (`objective` has the argument). The rest of the proof does not change.
+    They are for one margin (a Hessian of rank 1). With K margins a record's gradient moves within a space of dimension
+    r = rank: ln(2/delta) becomes `log_tail`, the tail of a chi variable, which is larger from r = 3 on. The
+    log-determinant becomes r log(1 + beta/Lambda), so Lambda >= 2 r beta / epsilon (`objective` has the argument).
 
-    The theorem is for add_remove. Replace_one costs 1.5 times that, for losses of the margin, by the
-    following argument. Write l = ln(2/delta) and eps' for the add_remove epsilon.
+    The theorem is for add_remove. Replace_one costs 1.5 times that, for losses of the margin, by the following
+    argument. Write l = ln(2/delta) and eps' for the add_remove epsilon.
 
-    Log-determinants: both Hessians are A plus a rank-one term of size at most beta, with a shared A >= Lambda
-    I. So both determinants lie in [det A, (1 + beta/Lambda) det A]. Their log-ratio is at most
-    log(1 + beta/Lambda) <= eps'/2, as for add_remove.
+    Log-determinants: both Hessians are a shared A >= Lambda I plus a rank-one term of size at most beta. So the
+    log-ratio of the determinants is at most log(1 + beta/Lambda) <= eps'/2, as for add_remove.
 
-    Gaussian part: the shift is c u - c' u' with ||u||, ||u'|| <= 1 and ``|c|, |c'| <= L``. With probability at
-    least 1 - delta neither ``|<b, u>|`` nor ``|<b, u'>|`` exceeds noise_std sqrt(2 l). Then this part is at most
-    (2 L/noise_std) sqrt(2 l) + 2 L^2/noise_std^2 = eps' ((1+u)^(-1/2) + u/(2(1+u))) with u = eps'/(2 l). With
-    w = (1+u)^(-1/2) the factor is w + (1 - w^2)/2 = 1 - (1 - w)^2/2 <= 1. Together the parts cost at most 1.5
-    eps'.
+    Gaussian part: the shift is c u - c' u' with ||u||, ||u'|| <= 1 and ``|c|, |c'| <= L``. With probability at least 1
+    - delta neither ``|<b, u>|`` nor ``|<b, u'>|`` exceeds noise_std sqrt(2 l). Then this part is at most (2
+    L/noise_std) sqrt(2 l) + 2 L^2/noise_std^2 = eps' ((1+u)^(-1/2) + u/(2(1+u))) with u = eps'/(2 l). With w =
+    (1+u)^(-1/2) the factor is w + (1 - w^2)/2 = 1 - (1 - w)^2/2 <= 1. Together the parts cost at most 1.5 eps'.
 
-    Differs: the theorem has no replace_one statement and none for a rank above 1. It is about the exact
-    minimiser. The noise that covers the solver's error costs extra (`objective.with_output`).
+    Differs: the theorem has no replace_one statement and none for a rank above 1. It is about the exact minimiser. The
+    noise that covers the solver's error costs extra (`objective.with_output`).
     """
 
     name: str = "Kifer et al. 2012"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of an ObjectivePerturbationDpEvent; inf at delta = 0.
-
-        See `Accountant.epsilon`.
-        """
+        """Return epsilon at delta of an ObjectivePerturbationDpEvent; inf at delta = 0."""
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:

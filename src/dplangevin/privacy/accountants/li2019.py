@@ -21,25 +21,19 @@ BLOCK, WIDEST = 32, 64  # orders that share a grid: their number, and their rati
 
 
 def log_moment(rate: float, noise_multiplier: float, orders: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Return alpha(lambda) = log max(E1, E2) of one Poisson-sampled Gaussian step, under add_remove.
+    """Return alpha(lambda) = log max(E1, E2) (K,) of one Poisson-sampled Gaussian step, under add_remove.
 
-    With mu0 = N(0, s^2) and mu = (1 - q) N(0, s^2) + q N(1, s^2), E1 = E_mu0[(mu0/mu)^lambda] and
-    E2 = E_mu[(mu/mu0)^lambda]. E2 is the larger (Mironov, Talwar, Zhang 2019, Theorem 5), so only E2 is
-    integrated. With a = lambda + 1, v = (2 x - 1)/(2 s^2) and t = mu/mu0 - 1 = q (exp(v) - 1),
+    With mu0 = N(0, s^2) and mu = (1 - q) N(0, s^2) + q N(1, s^2), E1 = E_mu0[(mu0/mu)^lambda] and E2 =
+    E_mu[(mu/mu0)^lambda]. E2 is the larger (Mironov, Talwar, Zhang 2019, Theorem 5), so only E2 is integrated. With a
+    = lambda + 1, v = (2 x - 1)/(2 s^2) and t = mu/mu0 - 1 = q (exp(v) - 1),
 
         E2 - 1 = E_mu0[(1 + t)^a - 1 - a t],
 
     because E_mu0[t] = 0. The integrand is >= 0, and no digits are lost where E2 is close to 1.
 
-    For an integer a the integrand is a sum of Gaussians in x/s of width 1, centred at k/s, k <= a. The
-    trapezoid rule at spacing 1/2 then has an error of exp(-8 pi^2). For any other a the integrand is analytic
-    within pi s of the real line (where 1 + t = 0). The rule at spacing h then has an error of
-    exp(-2 pi^2 s/h).
-
-    - `rate`: Sampling rate q in [0, 1].
-    - `noise_multiplier`: s > 0.
-    - `orders`: length K. Numbers lambda > 0.
-    - returns: shape (K,): alpha of each order.
+    For an integer a the integrand is a sum of Gaussians in x/s of width 1, centred at k/s, k <= a. The trapezoid rule
+    at spacing 1/2 then has an error of exp(-8 pi^2). For any other a the integrand is analytic within pi s of the real
+    line (where 1 + t = 0). The rule at spacing h then has an error of exp(-2 pi^2 s/h).
     """
     powers = np.asarray(orders, dtype=float) + 1
     if powers.ndim != 1 or not np.all(powers > 1):
@@ -61,10 +55,7 @@ def log_moment(rate: float, noise_multiplier: float, orders: Sequence[float] | n
 
 
 def _integrated(q: float, s: float, powers: np.ndarray) -> np.ndarray:
-    """Return log E2 for powers a = lambda + 1, on one grid for all.
-
-    The largest power is less than WIDEST times the smallest.
-    """
+    """Return log E2 for powers a = lambda + 1, on one grid; the largest is less than WIDEST times the smallest."""
     whole = np.all(powers == np.floor(powers))
     spacing = SPACING if whole else min(SPACING, s / 2)
     u = np.arange(-TAIL, powers.max() / s + TAIL, spacing)  # x/s, (points,)
@@ -90,7 +81,6 @@ def _integrated(q: float, s: float, powers: np.ndarray) -> np.ndarray:
 
 
 def _exp_less_line(x: np.ndarray) -> np.ndarray:
-    """Return exp(x) - 1 - x without cancellation."""
     series = x * x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5 * (1 + x / 6))))
     return np.where(np.abs(x) < 1e-2, series, np.expm1(x) - x)
 
@@ -106,7 +96,6 @@ def _less_log(t: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=8192)
 def _moments(bound: Bound, rate: float, noise_multiplier: float, first: int, last: int) -> np.ndarray:
-    """Return alpha of the orders first, ..., last."""
     orders = np.arange(first, last + 1)
     if bound == "numerical":
         return log_moment(rate, noise_multiplier, orders)
@@ -121,14 +110,13 @@ class Li2019:
 
         epsilon = min over lambda = 1..max_order of (sum of alpha(lambda) + ln(1/delta)) / lambda.
 
-    Differs: the paper defines neighbours as differing in one record. Its Lemma 2 and the code price the
-    addition or removal of one record. With replace_one the sensitivity would be 2. So this accountant
-    supports add_remove, and zero_out, which has the same pair of laws.
+    Differs: the paper defines neighbours as differing in one record. Its Lemma 2 and the code price the addition or
+    removal of one record. With replace_one the sensitivity would be 2. So this accountant supports add_remove, and
+    zero_out, which has the same pair of laws.
 
     Attributes
     ----------
-    max_order : int
-        Largest lambda, >= 1. It is 32 in the code of Abadi et al. (2016) that the paper refers to.
+    max_order : int >= 1, largest lambda; 32 in the code of Abadi et al. (2016) that the paper refers to.
     bound : {"numerical", "printed"}
         "numerical" integrates the moments (`log_moment`). "printed" takes alpha = q^2 lambda (lambda + 1)/s^2
         (Remark 1) and drops its O(q^3). This formula holds only under Lemma 2's conditions (`violated`).
@@ -152,17 +140,11 @@ class Li2019:
         return math.inf if delta == 0 else math.log(1 / delta) / self.max_order
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of Gaussian steps, Poisson-sampled or full; inf at delta = 0.
-
-        See `Accountant.epsilon`.
-        """
+        """Return epsilon at delta of Gaussian steps, Poisson-sampled or full; inf at delta = 0."""
         return self._best(event, delta, adjacency)[0]
 
     def violated(self, event: DpEvent, delta: float) -> tuple[str, ...]:
-        """Return the conditions of Lemma 2 that the steps fail at the minimising lambda.
-
-        The result is () if none fails, or if the bound is "numerical" and needs none.
-        """
+        """Return the conditions of Lemma 2 that the steps fail at the best lambda; none for a "numerical" bound."""
         epsilon, order = self._best(event, delta, "add_remove")
         if self.bound == "numerical" or order == 0 or math.isinf(epsilon):
             return ()
@@ -172,8 +154,7 @@ class Li2019:
     def _best(self, event: DpEvent, delta: float, adjacency: Adjacency) -> tuple[float, int]:
         """Return epsilon and its order (0 where no order is needed).
 
-        alpha is convex in lambda, because it is a cumulant generating function. So
-        (alpha + ln(1/delta))/lambda is quasi-convex, and the search ends where it rises.
+        alpha is convex in lambda, so (alpha + ln(1/delta))/lambda is quasi-convex, and the search ends where it rises.
         """
         check_adjacency(adjacency, ("add_remove", "zero_out"), self.name)
         price = trivial(event, delta)
@@ -199,7 +180,6 @@ class Li2019:
         return found
 
     def _step(self, leaf: DpEvent) -> tuple[float, float]:
-        """Return the sampling rate and the noise multiplier of a step."""
         if isinstance(leaf, PoissonSampledDpEvent) and isinstance(leaf.event, GaussianDpEvent):
             return leaf.sampling_probability, leaf.event.noise_multiplier
         if isinstance(leaf, GaussianDpEvent):
@@ -208,14 +188,9 @@ class Li2019:
 
 
 def lemma_2(rate: float, noise_multipliers: Sequence[float], order: float) -> tuple[str, ...]:
-    """Return the conditions of Lemma 2 that fail, as text with the values.
+    """Return the conditions of Lemma 2 that fail for the worst s, as text with the values.
 
-    The conditions are s >= 1, q < 1/(16 s), and lambda <= s^2 ln(1/(q s)), each for its worst noise
-    multiplier s.
-
-    - `rate`: Sampling rate q.
-    - `noise_multipliers`: s of all steps.
-    - `order`: lambda.
+    The conditions are s >= 1, q < 1/(16 s), and lambda <= s^2 ln(1/(q s)).
     """
     least, most = min(noise_multipliers), max(noise_multipliers)
     failed = []

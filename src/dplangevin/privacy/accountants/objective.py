@@ -1,28 +1,25 @@
 """Objective perturbation with Gaussian noise for any convex loss; its slope may have both signs.
 
-On the sum scale, b ~ N(0, s^2 I) with s = noise_std. The minimiser is a one-to-one function of b. So given
-theta the two data sets differ in b by a shift Delta. The log-ratio of their densities at theta is at most
+On the sum scale, b ~ N(0, s^2 I) with s = noise_std. The minimiser is a one-to-one function of b. So given theta the
+two data sets differ in b by a shift Delta. The log-ratio of their densities at theta is at most
 
     <b, Delta>/s^2 + ||Delta||^2/(2 s^2) + rank log(1 + beta/Lambda).
 
-Determinants: one record adds a Hessian E of that rank to A >= Lambda I. The eigenvalues of A^(-1/2)
-E A^(-1/2) sum to at most tr E/Lambda <= rank beta/Lambda. So log det(A + E) - log det A <= rank
-log(1 + beta/Lambda), because log is concave. For replace_one both determinants lie in that interval above the
-determinant of the common records.
+Determinants: one record adds a Hessian E of that rank to A >= Lambda I. The eigenvalues of A^(-1/2) E A^(-1/2) sum to
+at most tr E/Lambda <= rank beta/Lambda. So log det(A + E) - log det A <= rank log(1 + beta/Lambda), because log is
+concave. For replace_one both determinants lie in that interval above the determinant of the common records.
 
-Shift: one record's gradient phi' x^T depends on theta, hence on b. But it lies in a space V of dimension
-`rank` that the record alone determines, and its norm is at most L. So <b, Delta> <= L ||P_V b|| for
-add_remove, and ||P_V b||/s has the chi distribution with `rank` degrees of freedom. Let m = L/s and
-Z(k, m) = m chi_k + m^2/2. Then the privacy loss is below Z(rank, m) plus the determinants' part.
+Shift: one record's gradient phi' x^T depends on theta, hence on b. But it lies in a space V of dimension `rank` that
+the record alone determines, and its norm is at most L. So <b, Delta> <= L ||P_V b|| for add_remove, and ||P_V b||/s
+has the chi distribution with `rank` degrees of freedom. Let m = L/s and Z(k, m) = m chi_k + m^2/2. Then the privacy
+loss is below Z(rank, m) plus the determinants' part.
 
-For replace_one Delta is in V + V' and has norm at most 2 L, so the loss is below Z(2 rank, 2 m). The loss is
-also below the mean of Z(rank, 2 m) for V and the same for V', so below the larger of them. Then delta is at
-most the sum of both deltas. delta(epsilon) <= E max(0, 1 - exp(epsilon - Z)), whichever data set comes first.
+For replace_one Delta is in V + V' and has norm at most 2 L, so the loss is below Z(2 rank, 2 m). The loss is also
+below the mean of Z(rank, 2 m) for V and the same for V', so below the larger of them. Then delta is at most the sum of
+both deltas. delta(epsilon) <= E max(0, 1 - exp(epsilon - Z)), whichever data set comes first.
 
-Redberg, Koskela and Wang (2023) bound add_remove at rank 1. Their Gaussian part is the same function of
-epsilon as Z(1, m). Their curvature costs -log(1 - beta/Lambda), which is more than log(1 + beta/Lambda). For a
-loss of one sign, such as the logistic loss, `Tight` needs about half of this delta. So their bound is never
-the smaller one, and it is no accountant here (`redberg` of the tests).
+Redberg, Koskela and Wang (2023) have the same Gaussian part for add_remove at rank 1, and a curvature of -log(1 -
+beta/Lambda), which is more. So their bound is never the smaller one (`redberg` of the tests).
 """
 
 import math
@@ -43,26 +40,14 @@ REACH = 14.0  # standard deviations to integrate; the rest has a probability bel
 
 
 def with_output(event: ObjectivePerturbationDpEvent, delta: float, price: Callable[[float], float]) -> float:
-    """Return the total epsilon of the minimiser and of the noise on it, by basic composition.
-
-    The noise is a Gaussian mechanism given the minimiser. It is charged `SHARE` of delta.
-
-    - `event`: The event.
-    - `delta`: Total delta.
-    - `price`: Maps a delta to the epsilon of the minimiser.
-    """
+    """Return epsilon of the minimiser and of the noise on it, which is charged `SHARE` of delta (basic composition)."""
     if event.output_mu == 0:
         return price(delta)
     return price((1 - SHARE) * delta) + epsilon_of(event.output_mu, SHARE * delta)
 
 
 def epsilon(event: ObjectivePerturbationDpEvent, delta: float, adjacency: Adjacency) -> float:
-    """Return the smallest epsilon that the module's argument proves at delta; inf at delta = 0.
-
-    - `event`: The event. The price leaves out the noise on the minimiser, see `with_output`.
-    - `delta`: In [0, 1).
-    - `adjacency`: {"replace_one", "add_remove", "zero_out"}. Neighbour relation.
-    """
+    """Return the epsilon of the minimiser that the module's argument proves at delta; inf at delta = 0."""
     if delta == 0:
         return math.inf
     share = event.lipschitz / event.noise_std
@@ -75,14 +60,7 @@ def epsilon(event: ObjectivePerturbationDpEvent, delta: float, adjacency: Adjace
 
 
 def delta_of(freedom: int, shift: float, epsilon: float) -> float:
-    """Return ``E max(0, 1 - exp(epsilon - Z))`` for ``Z = shift chi_freedom + shift^2/2``.
-
-    The integral is computed by Gauss-Legendre quadrature.
-
-    - `freedom`: Degrees of freedom of the chi variable, >= 1.
-    - `shift`: m of the module's Z(k, m), > 0.
-    - `epsilon`: The epsilon at which delta is wanted.
-    """
+    """Return ``E max(0, 1 - exp(epsilon - Z))`` for ``Z = shift chi_freedom + shift^2/2``, by quadrature."""
     start = max(0.0, (epsilon - shift**2 / 2) / shift)
     half = (max(start, math.sqrt(freedom)) + REACH - start) / 2
     nodes, weights = _quadrature()
@@ -95,7 +73,6 @@ def delta_of(freedom: int, shift: float, epsilon: float) -> float:
 
 
 def _inverse(freedom: int, shift: float, delta: float) -> float:
-    """Return the epsilon >= 0 at which `delta_of` falls to delta."""
     if delta_of(freedom, shift, 0.0) <= delta:
         return 0.0
     most = shift * float(chi.isf(delta / 2, freedom)) + shift**2 / 2  # Z exceeds it with probability delta/2
@@ -105,10 +82,7 @@ def _inverse(freedom: int, shift: float, delta: float) -> float:
 
 
 def log_tail(delta: float, rank: int) -> float:
-    """Return l with ``P(chi_rank > sqrt(2 l)) <= delta/2``.
-
-    Up to rank 2 it is ``ln(2/delta)``, as in Kifer et al.
-    """
+    """Return l with ``P(chi_rank > sqrt(2 l)) <= delta/2``: up to rank 2 ``ln(2/delta)``, as in Kifer et al."""
     return math.log(2 / delta) if rank <= 2 else float(chi2.isf(delta / 2, rank)) / 2
 
 

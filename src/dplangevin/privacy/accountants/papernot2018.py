@@ -13,19 +13,16 @@ from dplangevin.privacy.events import Adjacency, PateDpEvent, check_adjacency
 class Papernot2018:
     """Accountant of Confident-GNMax by Renyi privacy.
 
-    The conversion is epsilon = rdp(lambda) + ln(1/delta)/(lambda - 1). Data-independent: rdp = rho lambda
-    (Proposition 8), so epsilon = rho + 2 sqrt(rho ln(1/delta)) at the best real order. An event may carry a
-    published data-dependent value (`PateDpEvent.released_rdp`). Then epsilon is the smaller of the two. Both
-    neighbour relations give the same epsilon, because a record reaches one teacher.
+    epsilon = rdp(lambda) + ln(1/delta)/(lambda - 1). Data-independent: rdp = rho lambda (Proposition 8), so epsilon =
+    rho + 2 sqrt(rho ln(1/delta)) at the best real order. If an event carries a published data-dependent value
+    (`PateDpEvent.released_rdp`), the smaller epsilon is taken. A record reaches one teacher, so all relations cost the
+    same.
     """
 
     name: str = "Papernot et al. 2018"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of one PateDpEvent; inf at delta = 0.
-
-        See `Accountant.epsilon`.
-        """
+        """Return epsilon at delta of one PateDpEvent; inf at delta = 0."""
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:

@@ -1,9 +1,9 @@
 """Dominating pairs of distributions, whose privacy losses `composition` adds up.
 
-The privacy loss is L = log dP/dQ. A pair (P, Q) dominates a mechanism if its hockey-stick divergence,
-``delta(e) = E_P max(0, 1 - exp(e - L))``, is at least that of the mechanism on neighbouring data sets, for
-every e. Compositions of dominating pairs dominate compositions of mechanisms, adaptive ones too (Zhu, Dong,
-Wang 2022, Theorem 10). A pair is described by a coordinate x. L grows with x.
+The privacy loss is L = log dP/dQ. A pair (P, Q) dominates a mechanism if its hockey-stick divergence, ``delta(e) = E_P
+max(0, 1 - exp(e - L))``, is at least that of the mechanism on neighbouring data sets, for every e. Compositions of
+dominating pairs dominate compositions of mechanisms, adaptive ones too (Zhu, Dong, Wang 2022, Theorem 10). A pair is
+described by a coordinate x. L grows with x.
 """
 
 import math
@@ -26,10 +26,7 @@ from dplangevin.privacy.events import Adjacency
 
 
 class Pair(Protocol):
-    """A dominating pair (P, Q), described by a coordinate x.
-
-    - `symmetric`: If True, only losses above 0 are those of the pair; see `GaussianMixtures`.
-    """
+    """A dominating pair (P, Q); if `symmetric`, only losses above 0 are those of the pair, see `GaussianMixtures`."""
 
     @property
     def symmetric(self) -> bool: ...
@@ -40,11 +37,7 @@ class Pair(Protocol):
         ...
 
     def reach(self, below: float, above: float) -> tuple[float, float]:
-        """Return the losses (lowest, highest) between which L lies with high probability.
-
-        Under P, L is lower than `lowest` with probability at most `below`, and higher than `highest` with
-        probability at most `above`.
-        """
+        """Return losses below, above which L lies under P with probability at most `below`, `above`."""
         ...
 
     def place(self, loss: np.ndarray) -> np.ndarray:
@@ -53,15 +46,10 @@ class Pair(Protocol):
 
     def loss(self, x: np.ndarray) -> np.ndarray: ...
 
-    def density(self, x: np.ndarray) -> np.ndarray:
-        """Return the density of x under P."""
-        ...
+    def density(self, x: np.ndarray) -> np.ndarray: ...
 
     def mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the probabilities under P and Q of the intervals between neighbours in x, (n - 1,).
-
-        Each probability has a small relative error.
-        """
+        """Return the probabilities under P and Q between neighbours in x, (n - 1,), with small relative errors."""
         ...
 
     def above(self, x: float) -> float:
@@ -75,18 +63,13 @@ class GaussianMixtures:
 
     first > second. Moreover one of the shifts is 0, or they are opposite numbers, or rate is 1.
 
-    With mu = 1/(noise multiplier) this is the Poisson-sampled Gaussian mechanism. The pairs (first, second)
-    are (mu, 0) for removal, (0, -mu) for addition, and (mu, -mu) for replace_one.
+    With mu = 1/(noise multiplier) this is the Poisson-sampled Gaussian mechanism: (first, second) is (mu, 0) for
+    removal, (0, -mu) for addition, and (mu, -mu) for replace_one.
 
-    With symmetric, the profile is that of (P, Q) where L > 0. Where L < 0 it is mirrored:
-    ``delta(-e) = 1 - exp(-e) + exp(-e) delta(e)``. The rest of the mass lies at L = 0. With (mu, 0) and
-    mu = 2/(noise multiplier), this is sampling without replacement under replace_one. It is the pointwise
-    larger of both directions, because rate delta_mu(log(1 + (exp(e) - 1)/rate)) bounds either (Balle, Barthe,
-    Gaboardi 2018, Theorem 11).
-
-    - `rate`: Sampling rate in (0, 1].
-    - `first`, `second`: Means of the shifted components of P and of Q.
-    - `symmetric`: Whether the profile is mirrored, see above.
+    With symmetric, the profile is that of (P, Q) where L > 0. Where L < 0 it is mirrored: ``delta(-e) = 1 - exp(-e) +
+    exp(-e) delta(e)``. The rest of the mass lies at L = 0. With (mu, 0) and mu = 2/(noise multiplier), this is
+    sampling without replacement under replace_one. It is the pointwise larger of both directions, because rate
+    delta_mu(log(1 + (exp(e) - 1)/rate)) bounds either (Balle, Barthe, Gaboardi 2018, Theorem 11).
     """
 
     rate: float
@@ -176,15 +159,11 @@ class GaussianMixtures:
 class BoundedRange:
     """The exact pair of an eta-bounded range; x is L.
 
-    P(L > e) = (1 - exp((e - eta)/2))/(1 - exp(-eta)) for -eta <= e <= eta. The profile is
-    (1 - exp((e - eta)/2))^2/(1 - exp(-eta)).
+    P(L > e) = (1 - exp((e - eta)/2))/(1 - exp(-eta)) for -eta <= e <= eta. The profile is (1 - exp((e - eta)/2))^2/(1
+    - exp(-eta)).
 
-    Dong, Durfee, Rogers (2020): the worst pair has losses t and t - eta, the first with probability
-    p_t = (1 - exp(t - eta))/(1 - exp(-eta)). Then delta(e) = sup_t p_t (1 - exp(e - t)), attained at
-    t = (eta + e)/2.
-
-    - `eta`: The bounded range.
-    - `symmetric`: False, see `Pair`.
+    Dong, Durfee, Rogers (2020): the worst pair has losses t and t - eta, the first with probability p_t = (1 - exp(t -
+    eta))/(1 - exp(-eta)). Then delta(e) = sup_t p_t (1 - exp(e - t)), attained at t = (eta + e)/2.
     """
 
     eta: float
@@ -222,13 +201,7 @@ class BoundedRange:
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """A pair whose loss takes finitely many values, which `composition` puts on its own grid.
-
-    - `loss`: shape (n,). The values of L, increasing.
-    - `mass`: shape (n,). Their probabilities under P.
-    - `infinity`: Probability under P of an infinite loss.
-    - `symmetric`: False, see `Pair`.
-    """
+    """A pair whose loss takes the values `loss` (n,), increasing, with masses (n,) under P, and inf."""
 
     loss: np.ndarray
     mass: np.ndarray
@@ -237,12 +210,10 @@ class Atoms:
 
     @cached_property
     def spread(self) -> float:
-        """The standard deviation of the finite losses under P."""
         weight = self.mass / self.mass.sum()
         return math.sqrt(float(weight @ (self.loss - float(weight @ self.loss)) ** 2))
 
     def reach(self, below: float, above: float) -> tuple[float, float]:
-        """Return the losses between which all others are with high probability; see `Pair`."""
         first = int(np.searchsorted(np.cumsum(self.mass), below, "right"))
         last = len(self.mass) - int(np.searchsorted(np.cumsum(self.mass[::-1]), above, "right"))
         return float(self.loss[min(first, len(self.loss) - 1)]), float(self.loss[max(last - 1, 0)])
@@ -254,29 +225,18 @@ def gaussian(mu: float) -> GaussianMixtures:
 
 
 def without_replacement(rate: float, mu: float) -> GaussianMixtures:
-    """Return the pair of a Gaussian mechanism on a uniform subset of fixed size, under replace_one.
+    """Return the pair of a Gaussian mechanism on a uniform subset of fixed size, rate = batch/records, replace_one.
 
-    The pairs (mu, 0) and (0, -mu), each composed alone, cost less together: the larger of two epsilons, by up
-    to 25 %. That is not proven. Composition needs pairs that dominate at every e, also below 0. The records
-    u and -u among records 0 have the pair (mu/2, -mu/2). At e < 0 it exceeds the pair (mu, 0), at e > 0 the
-    pair (0, -mu). So neither dominates, and gradients can take either direction in any step. In a random
-    search over compositions of the three pairs none cost more than (mu, 0) alone.
-
-    - `rate`: batch/records in (0, 1].
-    - `mu`: mu of the Gaussian mechanism under replace_one.
+    The pairs (mu, 0) and (0, -mu), each composed alone, cost up to 25 % less (the larger of two epsilons). That is not
+    proven: composition needs pairs that dominate at every e. The records u and -u among records 0 have the pair (mu/2,
+    -mu/2), which exceeds (mu, 0) at e < 0 and (0, -mu) at e > 0. In a random search over compositions of the three
+    pairs none cost more than (mu, 0) alone.
     """
     return GaussianMixtures(rate, mu, 0.0, symmetric=rate < 1)
 
 
 def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> list[GaussianMixtures]:
-    """Return the pairs of the Poisson-sampled Gaussian mechanism, one for each direction.
-
-    Under replace_one there is one pair, because both directions are alike.
-
-    - `rate`: Sampling rate in (0, 1].
-    - `noise_multiplier`: > 0.
-    - `adjacency`: {"replace_one", "add_remove", "zero_out"}. Neighbour relation.
-    """
+    """Return the pairs of the Poisson-sampled Gaussian mechanism, one for each direction; one under replace_one."""
     mu = 1 / noise_multiplier
     if adjacency == "replace_one":
         return [GaussianMixtures(rate, mu, -mu)]
@@ -284,10 +244,9 @@ def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> list[
 
 
 def bounded_range_epsilon(eta: float, delta: float) -> float:
-    """Return epsilon of an eta-bounded range at delta, the inverse of `BoundedRange`'s profile.
+    """Return eta + 2 log(1 - sqrt(delta (1 - exp(-eta)))), at least 0, the inverse of `BoundedRange`'s profile.
 
-    It is eta + 2 log(1 - sqrt(delta (1 - exp(-eta)))), at least 0. The two terms may nearly cancel, so their
-    rounding error is added. The result is never below the exact value.
+    The two terms may nearly cancel, so their rounding error is added: the result is never below the exact value.
     """
     root = math.sqrt(delta * -math.expm1(-eta))
     if root < 0.5:
@@ -298,18 +257,12 @@ def bounded_range_epsilon(eta: float, delta: float) -> float:
 
 
 def sampled_epsilon(rate: float, mu: float, delta: float) -> float:
-    """Return epsilon of one Gaussian step that draws a record with probability `rate`.
+    """Return epsilon, never below the exact one, of a Gaussian step that draws a record with probability `rate`.
 
-    The result is never below the exact value. It inverts
+    It inverts the profile of a Poisson sample under add_remove (a removal costs more than an addition at every e >=
+    0), and of a subset of fixed size under replace_one (Balle, Barthe, Gaboardi 2018, Theorem 11):
 
         delta(e) = rate delta_mu(log(1 + (exp(e) - 1)/rate)).
-
-    This is the profile of a Poisson sample under add_remove: a removal costs more than an addition at every
-    e >= 0. It is also the profile of a subset of fixed size under replace_one (Balle, Barthe, Gaboardi 2018,
-    Theorem 11).
-
-    - `rate`: In (0, 1).
-    - `mu`: mu of the Gaussian mechanism.
     """
     share = delta / rate * (1 - 8 * UNIT)
     inner = epsilon_of(mu, share) if share < 1 else 0.0
@@ -321,18 +274,12 @@ def sampled_epsilon(rate: float, mu: float, delta: float) -> float:
 
 
 def replaced_epsilon(rate: float, mu: float, delta: float) -> float:
-    """Return epsilon of one Poisson-sampled step under replace_one.
+    """Return epsilon, never below the exact one, of a Poisson-sampled step under replace_one, mu = 1/multiplier.
 
-    The result is never below the exact value. P and Q are `GaussianMixtures` (rate, mu, -mu). Let x > 0 be
-    the point at which their densities have the ratio exp(e). Then
+    P and Q are `GaussianMixtures` (rate, mu, -mu). Let x > 0 be the point at which their densities have the ratio
+    exp(e). The root is sought in x, with ``delta_mu[a]`` the delta of `analytic_gaussian.log_delta` at a:
 
-        delta(e) = rate delta_mu[x - mu] + rate exp(e - mu x - mu^2/2) delta_mu[x],
-
-    where delta_mu[a] is `analytic_gaussian.delta_of` as a function of a. The terms are positive. The root is
-    sought in x.
-
-    - `rate`: In (0, 1).
-    - `mu`: 1/(noise multiplier).
+        delta(e) = rate delta_mu[x - mu] + rate exp(e - mu x - mu^2/2) delta_mu[x].
     """
     if not delta / rate < 1:
         return 0.0
@@ -341,7 +288,6 @@ def replaced_epsilon(rate: float, mu: float, delta: float) -> float:
     wanted = math.log(delta / rate)
 
     def loss(x: float) -> float:
-        """Return the privacy loss e at x."""
         power = mu * (x - mu / 2)
         others = 1 - rate + rate * math.exp(-mu * (x + mu / 2))
         if power > 700:

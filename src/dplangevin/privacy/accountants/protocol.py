@@ -1,7 +1,4 @@
-"""The interface of all accountants, and how an accountant refuses an event.
-
-The price of an event is the epsilon that an accountant reports for it.
-"""
+"""The interface of all accountants, and how an accountant refuses an event."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,43 +13,25 @@ ITERATIONS = 100  # fixed-point iterations in `nearby` before it minimises the d
 
 
 class Accountant(Protocol):
-    """An object that computes an epsilon for an event.
-
-    Attributes
-    ----------
-    name : str
-        Name of the accountant in result files.
-    """
+    """An object that computes an epsilon for an event; `name` is its name in result files."""
 
     @property
     def name(self) -> str: ...
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return an epsilon such that `event` is (epsilon, delta)-DP.
+        """Return an epsilon such that `event` is (epsilon, delta)-DP, or raise ValueError where there is no theorem.
 
         Parameters
         ----------
-        event : DpEvent
-            What was done to the data.
-        delta : float
-            In [0, 1).
-        adjacency : {"replace_one", "add_remove", "zero_out"}
-            Neighbour relation.
-
-        Raises
-        ------
-        ValueError
-            If the accountant cannot price the event, or if delta is outside its domain.
+        event : DpEvent, what was done to the data.
+        delta : float in [0, 1).
+        adjacency : {"replace_one", "add_remove", "zero_out"}, the neighbour relation.
         """
         ...
 
 
 def trivial(event: DpEvent, delta: float) -> float | None:
-    """Return the price that every accountant agrees on, or None if there is no such price.
-
-    It is 0 if nothing was done to the data, and inf if a part of the event has no privacy. Raises ValueError
-    if delta is outside [0, 1).
-    """
+    """Return 0 if nothing was done to the data, inf if a part has no privacy, else None; check delta."""
     check_delta(delta)
     parts = [leaf for leaf, _ in leaves(event)]
     if not parts:
@@ -63,21 +42,13 @@ def trivial(event: DpEvent, delta: float) -> float | None:
 
 
 def refuse(name: str, event: DpEvent, reason: str = "") -> ValueError:
-    """Return the error for an event that accountant `name` has no theorem for.
-
-    - `name`: Name of the accountant, or of an attack.
-    - `event`: The event, which the message shows.
-    - `reason`: What the message says after a semicolon; "" for nothing.
-    """
+    """Return the error for an event that accountant or attack `name` has no theorem for."""
     message = f"{name} cannot price {type(event).__name__}: {event!r}"
     return ValueError(f"{message}; {reason}" if reason else message)
 
 
 def leaves(event: DpEvent, count: int = 1) -> Iterator[tuple[DpEvent, int]]:
-    """Yield the events that `event` composes, each with its count.
-
-    A sampled event is one leaf. A NoOpDpEvent has no leaf.
-    """
+    """Yield the events that `event` composes, with counts. A sampled event is one leaf, a NoOpDpEvent has none."""
     if count == 0 or isinstance(event, NoOpDpEvent):
         return
     if isinstance(event, SelfComposedDpEvent):
@@ -90,18 +61,11 @@ def leaves(event: DpEvent, count: int = 1) -> Iterator[tuple[DpEvent, int]]:
 
 
 def nearby(event: DpEvent, delta: float, price: Callable[[DpEvent, float], float]) -> float | None:
-    """Return the price of a `NearbyDpEvent`, or None if `event` is not one.
+    """Return the price of a `NearbyDpEvent`, or None if `event` is not one (also for a composition of such events).
 
-    The price is the least epsilon with epsilon >= price(inner event, delta - (1 + e^epsilon)
-    total_variation). It is inf where delta does not suffice. A composition of such events gives None.
-
-    The right-hand side does not decrease with epsilon, so iteration from below finds the least solution.
-    Where the two sides nearly touch, iteration would take thousands of steps. Their difference is convex. So
-    it is minimised, and Brent's method finds the root below the minimum.
-
-    - `event`: The event.
-    - `delta`: In [0, 1).
-    - `price`: Maps the inner event and a delta to an epsilon.
+    The price is the least epsilon with epsilon >= price(inner event, delta - (1 + e^epsilon) total_variation), or inf
+    where delta does not suffice. The right-hand side does not decrease with epsilon, so iteration from below finds it.
+    Where the sides nearly touch, their convex difference is minimised and Brent's method finds the root below.
     """
     if not isinstance(event, NearbyDpEvent):
         return None

@@ -1,7 +1,4 @@
-"""Renyi accountant at dp_accounting's default orders.
-
-Noise multipliers follow this project's convention.
-"""
+"""Renyi accountant at dp_accounting's default orders."""
 
 import math
 from collections import defaultdict
@@ -30,27 +27,17 @@ class Rdp:
     """Accountant of Gaussian steps by Renyi differential privacy (Mironov 2017).
 
     add_remove and zero_out cover full steps and Poisson sampling (Mironov, Talwar, Zhang 2019), by `log_moment`.
-    replace_one covers full steps and sampling without replacement, by `without_replacement`. All orders are
-    computed at once. `dp_accounting.rdp.compute_epsilon` converts them to epsilon. The best of a random number of
-    runs has the divergences of `repeated`.
-    Differs: dp_accounting's own divergences of Poisson sampling are too large at orders that are not integers
-    (18 % at q = .05, multiplier 1, order 1.5), because its series stops early. Its divergences of sampling
-    without replacement lose their digits where the noise is large. Elsewhere its divergences equal ours.
+    replace_one covers full steps and sampling without replacement. `dp_accounting.rdp.compute_epsilon` converts the
+    divergences at all orders to epsilon. The best of a random number of runs has those of `repeated`.
+    Differs: dp_accounting's own divergences of Poisson sampling are too large at orders that are not integers (18 % at
+    q = .05, multiplier 1, order 1.5), because its series stops early. Its divergences of sampling without replacement
+    lose their digits where the noise is large. Elsewhere its divergences equal ours.
     """
 
     name: str = "RDP"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta; inf at delta = 0.
-
-        See `Accountant.epsilon`.
-
-        Raises
-        ------
-        ValueError
-            For events that the class does not cover, also where the sampling scheme does not fit the neighbour
-            relation.
-        """
+        """Return epsilon at delta, inf at delta = 0; the sampling scheme must fit the neighbour relation."""
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:
@@ -58,7 +45,6 @@ class Rdp:
         return float(compute_epsilon(ORDERS, self._divergences(event, adjacency), delta)[0])
 
     def _divergences(self, event: DpEvent, adjacency: Adjacency) -> np.ndarray:
-        """Return the Renyi divergences of the event, at ORDERS."""
         steps: defaultdict[tuple[float, float], int] = defaultdict(int)
         total = np.zeros(len(ORDERS))
         for leaf, count in leaves(event):
@@ -88,14 +74,11 @@ class Rdp:
 
 
 def repeated(renyi: np.ndarray, mean: float, shape: float) -> np.ndarray:
-    """Return the Renyi divergences of the best of a random number of runs, at ORDERS.
+    """Return the Renyi divergences (K,) of the best of a random number of runs from those of one, r, at ORDERS.
 
-    Negative binomial (Theorem 2): r(a) + (1 + eta) ((1 - 1/b) r(b) + log(1/gamma)/b) + log(mean)/(a - 1), for the
-    best order b. Poisson (Theorem 6): r(a) + mean d + log(mean)/(a - 1), where one run is (e, d)-DP with
-    exp(e) = 1 + 1/(a - 1).
-
-    - `renyi`: shape (K,). r of one run, at ORDERS.
-    - `mean`, `shape`: Law of the number of runs, see `selection`.
+    Negative binomial (Theorem 2): r(a) + (1 + eta) ((1 - 1/b) r(b) + log(1/gamma)/b) + log(mean)/(a - 1), for the best
+    order b. Poisson (Theorem 6): r(a) + mean d + log(mean)/(a - 1), where one run is (e, d)-DP with exp(e) = 1 + 1/(a
+    - 1).
 
     Source: Papernot, Steinke (2022), Theorems 2 and 6.
     """
@@ -113,7 +96,6 @@ def repeated(renyi: np.ndarray, mean: float, shape: float) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def _poisson(rate: float, multiplier: float) -> np.ndarray:
-    """Return the Renyi divergences of a Poisson-sampled step, at ORDERS."""
     if rate == 1:
         return ORDERS / (2 * multiplier**2)
     return log_moment(rate, multiplier, ORDERS - 1) / (ORDERS - 1)
@@ -133,19 +115,14 @@ def _without_replacement(rate: float, multiplier: float) -> np.ndarray:
 
 
 def without_replacement(rate: float, multiplier: float, orders: np.ndarray) -> np.ndarray:
-    """Return (alpha - 1) times the Renyi divergence of a Gaussian step sampled without replacement.
+    """Return (alpha - 1) times the Renyi divergence of a Gaussian step sampled without replacement, (K,), replace_one.
 
-    It is for replace_one. With r(i) = i (i - 1)/(2 s^2) and B(i) = E (mu/mu0 - 1)^i it is
+    With r(i) = i (i - 1)/(2 s^2), B(i) = E (mu/mu0 - 1)^i, and s the multiplier relative to the sensitivity, it is
 
         log(1 + sum over i = 2..alpha of C(alpha, i) q^i m(i)),
         m(i) = min(4 sqrt(B(2 floor(i/2)) B(2 ceil(i/2))), 2 exp r(i)).
 
     Above order 256 the minimum is its second argument, as in dp_accounting.
-
-    - `rate`: Sampling rate q.
-    - `multiplier`: Noise multiplier s, relative to the sensitivity.
-    - `orders`: shape (K,). alpha >= 2.
-    - returns: shape (K,): (alpha - 1) times the divergence.
 
     Source: Wang, Balle, Kasiviswanathan (2019), Theorem 27.
     """
@@ -169,8 +146,7 @@ def without_replacement(rate: float, multiplier: float, orders: np.ndarray) -> n
 def _central_moments(s: float, powers: np.ndarray) -> np.ndarray:
     """Return log E_mu0 (mu/mu0 - 1)^i for even i, with mu0 = N(0, s^2) and mu = N(1, s^2).
 
-    The integrand is a sum of Gaussians in x/s of width 1, so the trapezoid rule at spacing 1/2 has an error
-    of exp(-8 pi^2).
+    The trapezoid rule at spacing 1/2 in x/s has an error of exp(-8 pi^2), see `li2019.log_moment`.
     """
     u = np.arange(-9, powers.max() / s + 9, 0.5)
     v = u / s - 1 / (2 * s * s)

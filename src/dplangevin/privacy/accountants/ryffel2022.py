@@ -16,20 +16,19 @@ Orders = Literal["real", "integer"]
 class Ryffel2022:
     """Accountant of ryffel2022 for the last iterate of DP-Langevin; replace_one.
 
-    Theorem 3.1: R_alpha = a alpha, with a = 4 L^2/(lambda n^2 sigma^2) (1 - exp(-lambda/2 sum_k eta_k)). Runs
-    in sequence add up. Proposition 2.1: eps = min over alpha > 1 of a alpha + ln(1/delta)/(alpha - 1).
+    Theorem 3.1: R_alpha = a alpha, with a = 4 L^2/(lambda n^2 sigma^2) (1 - exp(-lambda/2 sum_k eta_k)). Runs in
+    sequence add up. Proposition 2.1: eps = min over alpha > 1 of a alpha + ln(1/delta)/(alpha - 1).
 
-    The batch size does not enter, because the proof averages a step's sensitivity over batches to 2L/n. That
-    average does not bound the Renyi divergence of the mixture over batches. So with sampled batches the
-    result is the paper's claim and no guarantee.
-    Differs: sum_k eta_k is summed exactly over k = 0, ..., K - 1. Corollary 3.3 replaces it by an integral,
-    (2/lambda) ln(1 + lambda K/(4 beta)), which is smaller (it is above the sum over k = 1, ..., K).
+    The batch size does not enter, because the proof averages a step's sensitivity over batches to 2L/n. That average
+    does not bound the Renyi divergence of the mixture over batches. So with sampled batches the result is the paper's
+    claim and no guarantee.
+    Differs: sum_k eta_k is summed exactly over k = 0, ..., K - 1. Corollary 3.3 replaces it by an integral, (2/lambda)
+    ln(1 + lambda K/(4 beta)), which is smaller (it is above the sum over k = 1, ..., K).
 
     Attributes
     ----------
     orders : {"real", "integer"}
-        "real" takes alpha = 1 + sqrt(ln(1/delta)/a), so eps = a + 2 sqrt(a ln(1/delta)). "integer" takes the
-        best of alpha = 2, 3, ...
+        "real": alpha = 1 + sqrt(ln(1/delta)/a), so eps = a + 2 sqrt(a ln(1/delta)). "integer": the best of 2, 3, ...
     """
 
     orders: Orders = "real"
@@ -43,16 +42,12 @@ class Ryffel2022:
         return f"Ryffel et al. 2022 ({self.orders} orders)"
 
     def renyi(self, event: LangevinDpEvent, alpha: float) -> float:
-        """Return R_alpha of Theorem 3.1, for alpha > 1."""
         if not alpha > 1:
             raise ValueError(f"alpha = {alpha} must be greater than 1")
         return alpha * self._slope(event)
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of one LangevinDpEvent, or of several in sequence.
-
-        See `Accountant.epsilon`.
-        """
+        """Return epsilon at delta of one LangevinDpEvent, or of several in sequence."""
         check_adjacency(adjacency, ("replace_one",), self.name)
         price = trivial(event, delta)
         if price is not None:
@@ -79,7 +74,6 @@ class Ryffel2022:
         )
 
     def _slope(self, event: DpEvent) -> float:
-        """Return a of Theorem 3.1."""
         if not isinstance(event, LangevinDpEvent):
             raise refuse(self.name, event, "it prices the last iterate of DP-SGLD (LangevinDpEvent)")
         if event.strong_convexity == 0:

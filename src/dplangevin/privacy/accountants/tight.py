@@ -60,11 +60,7 @@ BEST = "curve of one run"
 
 
 class Price(NamedTuple):
-    """An epsilon, and the argument that gave it.
-
-    - `epsilon`: The proven epsilon.
-    - `accountant`: Name of the argument.
-    """
+    """The proven epsilon, and the name of the argument that gave it."""
 
     epsilon: float
     accountant: str
@@ -72,77 +68,41 @@ class Price(NamedTuple):
 
 @dataclass(frozen=True)
 class Tight:
-    """Accountant that gives the smallest epsilon that we can prove.
+    """Accountant that gives the smallest epsilon that we can prove (docs/privacy.md lists closed forms and PLD).
 
-    It uses closed forms for single mechanisms and PLD (privacy loss distributions) for compositions.
+    DP-SGFS, PATE, sufficient statistics and second moments cost what their Gaussian steps cost. The last iterate of
+    DP-Langevin costs the smaller of all iterates and `Bok2024`, in a composition all iterates. The best of a random
+    number of runs (`selection.selected`) and one of several mechanisms (the largest price) are priced alone.
 
-    - Gaussian mechanisms, and steps that sample at rate 1: exact.
-    - One posterior sample: the exact delta(epsilon) of its bounded range.
-    - One sampled step: its exact delta(epsilon), see `profiles.sampled_epsilon`.
-    - Compositions of Gaussian steps (full, Poisson, without replacement) and posterior samples: PLD, see
-      `composition`.
-    - Epochs of random allocation, alone or with other parts: PLD of the pairs in `allocation`.
-    - DP-SGFS, PATE, sufficient statistics and matrices of second moments: the price of their Gaussian steps.
-    - The last iterate of DP-Langevin: the smaller of PLD of all iterates and `Bok2024`. In a composition: all
-      iterates.
-    - Under zero_out: the price of add_remove where the number of records decides nothing, else see `_zeroed`.
-    - The best of a random number of runs: `selection.selected`. It is priced alone, not in a composition.
-    - One of several mechanisms (`OneOfDpEvent`): the largest of their prices. It is priced alone, too.
+    Sampling never costs more than no sampling. A sampled step has the laws (1 - q) R + q P and (1 - q) R + q Q. The
+    hockey-stick divergence is jointly convex, so theirs is at most (1 - q) max(0, 1 - e^epsilon) + q delta(P, Q) <=
+    delta(P, Q). Such a bound on each step's curve holds for adaptive compositions (Zhu, Dong, Wang 2022, Theorem 10).
+    Where the grid of PLD costs more, this bound is the price.
 
-    A step without replacement has two directions: (1 - q) N(0, 1) + q N(mu, 1) against N(0, 1), and the
-    reverse. Neighbours can differ in either. So the step is priced by the pointwise larger of the two. This
-    costs up to 25 % more than composing each direction alone. Such prices are named "PLD, larger of both
-    directions".
+    Objective perturbation is on the sum scale, with b ~ N(0, s^2 I). The losses depend on the margin and have a
+    derivative of one sign, as the logistic loss has. Given theta, the neighbour's b differs by the records' gradients.
 
-    Sampling never costs more than no sampling. A sampled step has the laws (1 - q) R + q P and (1 - q)
-    R + q Q. The hockey-stick divergence is jointly convex, so theirs is at most (1 - q)
-    max(0, 1 - e^epsilon) + q delta(P, Q). This is at most delta(P, Q), the divergence of the step on all
-    records. Such a bound on each step's curve holds for adaptive compositions (Zhu, Dong, Wang 2022, Theorem
-    10). Where the grid of PLD costs more, this bound is the price.
+    add_remove: b differs by a u, with a in [0, L] and ||u|| = 1. The densities of b have the log-ratio a <b, u>/s^2 +
+    a^2/(2 s^2), which is convex in a. So it is at most max(0, G), where G is the privacy loss of a Gaussian mechanism
+    with mu = L/s. Kifer's log-determinant adds at most log(1 + beta/Lambda). So delta(epsilon) <= delta_mu(epsilon -
+    log(1 + beta/Lambda)) for epsilon >= log(1 + beta/Lambda).
 
-    Some losses are too large for a grid. Then at most h steps draw the record, except with probability
-    delta/2. Given which steps these are, h Gaussian steps are priced at delta/2.
+    replace_one: b differs by a u + a' u'. The log-ratio is convex in (a, a'), so it is at most the largest of 0, G_u,
+    G_u' and G_(u+u'). For u = u' (one direction, opposite labels) this is max(0, G) with mu = 2L/s, and the same
+    formula follows. The tests check numerically over mu, epsilon and the angle that this angle is the worst. This is
+    not proved.
 
-    Objective perturbation is on the sum scale, with b ~ N(0, s^2 I). The losses depend on the margin and have
-    a derivative of one sign, as the logistic loss has. Given theta, the neighbour's b differs by the records'
-    gradients.
-
-    add_remove: b differs by a u, with a in [0, L] and ||u|| = 1. The densities of b have the log-ratio a
-    <b, u>/s^2 + a^2/(2 s^2), which is convex in a. So it is at most max(0, G), where G is the privacy loss of
-    a Gaussian mechanism with mu = L/s. Kifer's log-determinant adds at most log(1 + beta/Lambda). So
-    delta(epsilon) <= delta_mu(epsilon - log(1 + beta/Lambda)) for epsilon >= log(1 + beta/Lambda).
-
-    replace_one: b differs by a u + a' u'. The log-ratio is convex in (a, a'), so it is at most the largest of
-    0, G_u, G_u' and G_(u+u'). For u = u' (one direction, opposite labels) this is max(0, G) with mu = 2L/s,
-    and the same formula follows. The tests check numerically over mu, epsilon and the angle that this angle
-    is the worst. This is not proved.
-
-    Other losses (two-sided, or of several margins): `objective`, which is proved for both neighbour
-    relations. The noise that covers the solver's error costs extra: `objective.with_output`.
+    Other losses (two-sided, or of several margins): `objective`, which is proved for both neighbour relations. The
+    noise that covers the solver's error costs extra: `objective.with_output`.
     """
 
     name: str = "tight"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta; see `price`.
-
-        See `Accountant.epsilon`.
-        """
         return self.price(event, delta, adjacency).epsilon
 
     def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> Price:
-        """Return the proven epsilon at delta, and the argument that gave it.
-
-        Parameters
-        ----------
-        event, delta, adjacency
-            See `Accountant.epsilon`.
-
-        Raises
-        ------
-        ValueError
-            If there is no argument for the event.
-        """
+        """Return the proven epsilon at delta, and the argument that gave it; ValueError if there is none."""
         check_adjacency(adjacency, who=self.name)
         known = trivial(event, delta)
         if known is not None:
@@ -184,11 +144,11 @@ class Tight:
     def _zeroed(self, event: DpEvent, delta: float) -> Price:
         """Return the price under zero_out, where one record is replaced by one that contributes nothing.
 
-        Gaussian sums, Poisson samples, posterior samples, objective perturbation and votes have the pairs of laws
-        of add_remove. In shuffled epochs no other record moves, so given the orders an epoch is one Gaussian
-        mechanism of sensitivity 1. A batch of fixed size that misses the record has another one in its place. There
-        the price is the smaller of two: that of replace_one, of which this is a case, and that of the steps on all
-        records with sensitivity 1, by joint convexity over the batches.
+        Gaussian sums, Poisson samples, posterior samples, objective perturbation and votes have the pairs of laws of
+        add_remove. In shuffled epochs no other record moves, so given the orders an epoch is one Gaussian mechanism of
+        sensitivity 1. A batch of fixed size that misses the record has another one in its place: the smaller of the
+        price of replace_one, of which this is a case, and of the steps on all records with sensitivity 1, by joint
+        convexity over the batches.
         """
         parts = [(_without_order(leaf), count) for leaf, count in leaves(event)]
         if not any(isinstance(leaf, FIXED_SIZE) and not _whole(leaf) for leaf, _ in parts):
@@ -219,19 +179,16 @@ def _without_order(leaf: DpEvent) -> DpEvent:
 
 
 def _whole(leaf: DpEvent) -> bool:
-    """Return whether each step of an event of FIXED_SIZE uses every record."""
     if isinstance(leaf, SampledWithoutReplacementDpEvent):
         return leaf.sample_size == leaf.source_dataset_size
     return isinstance(leaf, LangevinDpEvent) and leaf.batch == leaf.records
 
 
 def _of(parts: list[tuple[DpEvent, int]]) -> DpEvent:
-    """Return the composition of events with their counts."""
     return ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts])
 
 
 def _last_iterate(event: LangevinDpEvent, delta: float, adjacency: Adjacency) -> Price:
-    """Return the price of the last iterate of DP-Langevin."""
     epsilon, source = Bok2024().price(event, delta, adjacency)
     return Price(epsilon, PLD_BOTH if source == "all iterates" else f"{Bok2024().name}, {source}")
 
@@ -264,7 +221,6 @@ def _unsampled(leaf: DpEvent) -> bool:
 
 
 def _check(leaf: DpEvent, adjacency: Adjacency) -> None:
-    """Raise ValueError if there is no argument for this leaf under this neighbour relation."""
     if is_subsampled(leaf) or isinstance(leaf, RandomAllocationDpEvent):
         if not isinstance(leaf.event, GaussianDpEvent):
             raise refuse("tight", leaf, "sampling is priced for Gaussian steps only")
@@ -281,12 +237,10 @@ def _check(leaf: DpEvent, adjacency: Adjacency) -> None:
 
 
 def _range(event: PosteriorSampleDpEvent, adjacency: Adjacency) -> float:
-    """Return the bounded range of a posterior sample under this neighbour relation."""
     return event.range if adjacency == "replace_one" else event.range / 2
 
 
 def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
-    """Return the price of a single mechanism in closed form, or None if there is none."""
     if isinstance(leaf, PosteriorSampleDpEvent):
         return Price(profiles.bounded_range_epsilon(_range(leaf, adjacency), delta), "bounded range")
     if is_subsampled(leaf) and rate_and_multiplier(leaf)[0] > 0:
@@ -313,7 +267,6 @@ def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
 
 @lru_cache(maxsize=4096)
 def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
-    """Return the price of a composition."""
     pairs: list[
         tuple[list[profiles.Pair | profiles.Atoms], int]
     ] = []  # a part has one pair, or one a direction

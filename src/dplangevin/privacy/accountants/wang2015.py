@@ -16,35 +16,33 @@ Bound = Literal["paper", "range"]
 class Wang2015:
     """Accountant of wang2015 for OPS, DP-SGLD, DP-SGFS and their compositions; replace_one.
 
-    Posterior sample (pure epsilon): `bound="paper"` gives 4 rho B (Theorem 1). Algorithm 1's B is
-    log(1 + e^D), the largest logistic loss on the ball. `bound="range"` gives 2 rho D, where D stands for the
-    range of one record's loss on the ball.
+    Posterior sample (pure epsilon): `bound="paper"` gives 4 rho B (Theorem 1) with Algorithm 1's B = log(1 + e^D), the
+    largest logistic loss on the ball. `bound="range"` gives 2 rho D, where D is the range of one record's loss.
 
-    k steps on minibatches of tau out of N, with noise multiplier z (Theorem 4, Algorithm 2): the algorithm's
-    noise variance is 128 N T L^2/(tau eps^2) ln(2.5 N T/(tau delta)) ln(2/delta) eta^2 on (N/tau) times the
-    minibatch sum. This equals (z L)^2 (N/tau)^2 eta^2, and k = N T/tau, so
+    k = N T/tau steps on minibatches of tau out of N (Theorem 4, Algorithm 2): the noise variance is 128 N T L^2/(tau
+    eps^2) ln(2.5 N T/(tau delta)) ln(2/delta) eta^2 on (N/tau) times the minibatch sum, and equals (z L)^2 (N/tau)^2
+    eta^2. So
 
         eps = (tau/N) sqrt(128 k ln(2.5 k/delta) ln(2/delta)) / z.
 
-    Steps with different z cost as much as if all had the smallest z. In a composition of samples and steps
-    the epsilons add up, and the steps receive all of delta.
+    Steps with different z cost as much as if all had the smallest z. In a composition of samples and steps the
+    epsilons add up, and the steps receive all of delta.
 
-    k steps of DP-SGFS (Theorem 5, Algorithm 4): sigma^2 = 32 T ln(2.5 N T/(tau d)) ln(2/d)/(N tau e^2) is
-    (2 e, 2 d)-DP. So with d = delta/2
+    k steps of DP-SGFS (Theorem 5, Algorithm 4): sigma^2 = 32 T ln(2.5 N T/(tau d)) ln(2/d)/(N tau e^2) is (2 e, 2
+    d)-DP. So with d = delta/2
 
         eps = 2 sqrt(32 k ln(2.5 k/d) ln(2/d))/(N sigma).
 
-    Differs: on this scale (mean gradient, F for L) Theorem 4's variance has 128 where Algorithm 4 has 32.
-    This corresponds to a sensitivity of L instead of 2L, and to half of Theorem 4's multiplier for the same
-    e. By Theorem 4 the gradients alone would cost 2 e, and both parts 3 e. The formula here is as printed.
-    Differs: the printed proof bounds a step's loss by eps sqrt(N)/sqrt(32 tau T ln(2/delta)). With the
-    proof's own sensitivity 2L and this noise, the Gaussian mechanism gives 16 for the 32. Formula and
-    condition here are as printed.
+    Differs: on this scale (mean gradient, F for L) Theorem 4's variance has 128 where Algorithm 4 has 32. This
+    corresponds to a sensitivity of L instead of 2L, and to half of Theorem 4's multiplier for the same e. By Theorem 4
+    the gradients alone would cost 2 e, and both parts 3 e. The formula here is as printed.
+    Differs: the printed proof bounds a step's loss by eps sqrt(N)/sqrt(32 tau T ln(2/delta)). With the proof's own
+    sensitivity 2L and this noise, the Gaussian mechanism gives 16 for the 32. Formula and condition here are as
+    printed.
 
     Attributes
     ----------
     bound : {"paper", "range"}
-        The bound for a posterior sample.
     """
 
     bound: Bound = "paper"
@@ -58,10 +56,7 @@ class Wang2015:
         return f"Wang et al. 2015 ({self.bound})"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon of posterior samples, with at most one run of Gaussian steps or of DP-SGFS.
-
-        See `Accountant.epsilon`.
-        """
+        """Return epsilon of posterior samples, with at most one run of Gaussian steps or of DP-SGFS."""
         check_adjacency(adjacency, ("replace_one",), self.name)
         price = trivial(event, delta)
         if price is not None:
