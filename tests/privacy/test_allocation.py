@@ -183,6 +183,30 @@ def test_it_costs_less_than_no_sampling(
 
 
 @pytest.mark.slow
+@settings(max_examples=8, deadline=None)
+@given(
+    noise=st.floats(0.3, 30.0),
+    steps=st.integers(1, 300),
+    epochs=st.integers(1, 300),
+    log_delta=st.floats(-12, -2),
+    adjacency=st.sampled_from(["add_remove", "replace_one"]),
+)
+def test_more_work_never_costs_less(
+    noise: float, steps: int, epochs: int, log_delta: float, adjacency: Adjacency
+) -> None:
+    def price(noise: float, steps: int, epochs: int) -> float:
+        return TIGHT.epsilon(allocated(noise, steps, epochs), 10**log_delta, adjacency)
+
+    found = price(noise, steps, epochs)
+    mu = (2 if adjacency == "replace_one" else 1) / noise
+    assert found <= epsilon_of(mu * math.sqrt(epochs), 10**log_delta) * (1 + 1e-9)
+    slack = 1.03 if adjacency == "replace_one" else 1.005  # grids differ
+    assert price(2 * noise, steps, epochs) <= found * slack
+    assert found <= price(noise, steps, 2 * epochs) * slack
+    assert found <= price(noise, max(1, steps // 2), epochs) * slack
+
+
+@pytest.mark.slow
 def test_extreme_noise_has_a_price() -> None:
     assert TIGHT.epsilon(allocated(1e12, 50, 5), 1e-5, "add_remove") == 0
     assert TIGHT.epsilon(allocated(1e12, 50, 5), 1e-5) == 0
@@ -208,3 +232,28 @@ def test_the_least_noise_of_an_epoch_counts_and_an_incomplete_epoch_is_whole() -
     event = RandomAllocationDpEvent.of(3, noise)
     wanted = TIGHT.epsilon(allocated(2.0, 3, 3), 1e-5)
     assert TIGHT.epsilon(event, 1e-5) == pytest.approx(wanted)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    first=st.floats(0.0, 1.0),
+    second=st.floats(0.0, 1.0),
+    angle=st.floats(0.0, math.pi),
+    mu=st.floats(0.1, 2.0),
+    ratio=st.floats(0.2, 5.0),
+    k=st.floats(-3.0, 3.0),
+)
+def test_opposite_records_are_the_worst(
+    first: float, second: float, angle: float, mu: float, ratio: float, k: float
+) -> None:
+    """The lemma of the proof for replace_one: E max(0, W(u) - ratio V(v) - k) is largest at v = -u, ||u|| = 1."""
+    x = np.linspace(-9, 9, 361)
+    weight = np.exp(-(x**2) / 2) * (x[1] - x[0]) / math.sqrt(2 * math.pi)
+    a, b = x[:, None], x[None]
+
+    def value(u: tuple[float, float], v: tuple[float, float]) -> float:
+        w, y = (np.exp(mu * (p * a + q * b) - mu**2 * (p * p + q * q) / 2) for p, q in (u, v))
+        return float(weight @ np.maximum(w - ratio * y - k, 0.0) @ weight)
+
+    some = value((first, 0.0), (second * math.cos(angle), second * math.sin(angle)))
+    assert some <= value((1.0, 0.0), (-1.0, 0.0)) + 2e-3

@@ -20,19 +20,23 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
-from exact_steps import gaussian
+from exact_steps import addition, gaussian, removal, replacement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from quick import sample
-from sampled_steps import without_replacement
-from scipy.special import ndtr
+from sampled_steps import poisson, without_replacement
+from scipy.special import log_ndtr, ndtr
 
-from dplangevin.privacy import LangevinDpEvent, PosteriorSampleDpEvent, events
+from dplangevin.methods.ops import Ops
+from dplangevin.privacy import Budget, LangevinDpEvent, PosteriorSampleDpEvent, events
 from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent
+from dplangevin.privacy.selection import weight
+from dplangevin.problems import Facts
+from dplangevin.problems.losses import LOGISTIC
 
 TIGHT = Tight()
 random_cases = settings(max_examples=int(os.environ.get("CASES", "60")))
@@ -50,10 +54,50 @@ def holds(delta_of: Callable[[mpf], mpf], price: float, delta: float, above: flo
             assert delta_of(mpf(price) / above) > delta
 
 
+@random_cases
+@given(st.floats(-2.0, 2.0), st.integers(1, 10**5), powers, kinds)
+def test_gaussian_steps(noise: float, count: int, power: float, adjacency: Adjacency) -> None:
+    z = 10**noise * math.sqrt(count)
+    price = TIGHT.epsilon(SelfComposedDpEvent(GaussianDpEvent(z), count), 10**power, adjacency)
+    mu = mp.sqrt(count) * (2 if adjacency == "replace_one" else 1) / mpf(z)
+    holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power, 1 + 1e-9)
+
+
+@random_cases
+@given(st.floats(-1.0, 1.5), rates, powers, st.sampled_from(["add_remove", "replace_one", "zero_out"]))
+def test_a_poisson_sample(noise: float, rate: float, power: float, adjacency: Adjacency) -> None:
+    price = TIGHT.epsilon(poisson(10**noise, 1, rate), 10**power, adjacency)
+    mu, q = 1 / mpf(10**noise), mpf(rate)
+    if adjacency == "replace_one":
+        holds(lambda epsilon: replacement(q, mu, epsilon), price, 10**power)
+    else:
+        holds(lambda epsilon: max(removal(q, mu, epsilon), addition(q, mu, epsilon)), price, 10**power)
+
+
 def normal_line(reach: float) -> tuple[np.ndarray, np.ndarray]:
     """Return points of a line and the masses of N(0, 1) around them."""
     x = np.linspace(-12.0, 12.0 + reach, 24_001)
     return x, np.exp(-(x**2) / 2) * (x[1] - x[0]) / math.sqrt(2 * math.pi)
+
+
+def allocated(noise: float, epsilon: float) -> float:
+    """Return delta for removing a record from one epoch of two steps, by a sum over the noise of the first step."""
+    mu, ratio = 1 / noise, math.exp(epsilon)
+    g, mass = normal_line(mu)
+    rest = np.exp(mu * g - mu**2 / 2) - 2 * ratio
+    # the mean of max(0, W + rest) over the noise G of the second step, W = exp(mu G - mu^2/2), is in closed form
+    at = (np.log(np.maximum(-rest, 1e-300)) + mu**2 / 2) / mu
+    inside = np.exp(log_ndtr(mu - at)) + rest * np.exp(log_ndtr(-at))
+    return float(mass @ np.where(rest >= 0, 1 + rest, np.maximum(inside, 0.0))) / 2
+
+
+@random_cases
+@given(st.floats(-0.3, 1.0), st.floats(-8.0, -1.0))
+def test_random_allocation(noise: float, power: float) -> None:
+    z, delta = 10**noise, 10**power
+    price = TIGHT.epsilon(RandomAllocationDpEvent(2, GaussianDpEvent(z)), delta, "add_remove")
+    assert allocated(z, price) <= delta * (1 + 1e-4)
+    assert price < 1e-2 or allocated(z, price / ABOVE) > delta
 
 
 @random_cases
@@ -71,6 +115,20 @@ def test_the_last_iterate_of_a_quadratic(
             variance = kept**2 * variance + 2 * mpf(eta) * mpf(10**noise) ** 2
         mu = mean / mp.sqrt(variance)
     holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power, 1 + 1e-9)
+
+
+@random_cases
+@given(st.floats(0.1, 20.0), st.floats(-2.0, 3.0), powers, st.floats(0.1, 5.0))
+def test_ops_under_a_gaussian_prior(asked: float, precision: float, power: float, bound: float) -> None:
+    method = Ops(bound="gdp", precision=10**precision)
+    rho, event = method.calibrated(
+        Facts(1000, 5, 1, bound, bound**2 / 4, row_bound=bound, loss=LOGISTIC), Budget(asked, 10**power)
+    )
+    price = TIGHT.epsilon(event, 10**power)
+    assert price <= asked * (1 + 1e-9)
+    # linear losses of slope +-bound: the posterior moves by 2 rho bound/precision, of deviation precision^(-1/2)
+    mu = 2 * mpf(rho) * mpf(bound) / mp.sqrt(mpf(10**precision))
+    holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power)
 
 
 def both_steps(parts: list[tuple[float, float]], epsilon: float) -> float:
@@ -108,6 +166,31 @@ def test_composed_gaussians_on_the_grid(parts: list[tuple[float, int]], power: f
     exact = epsilon_of(math.sqrt(sum(mu**2 * count for mu, count in shifts)), 10**power)
     found = composition.compose([(profiles.gaussian(mu), count) for mu, count in shifts], 10**power)
     assert exact <= found.epsilon <= exact * ABOVE + 1e-9
+
+
+@pytest.mark.slow
+@random_cases
+@given(
+    st.floats(0.05, 3.0),
+    st.floats(1.1, 60.0),
+    st.sampled_from([0.0, 0.3, 1.0, 3.0, math.inf]),
+    st.floats(-8.0, -1.0),
+    st.sampled_from([1, -1]),
+)
+def test_the_best_of_a_random_number_of_runs(
+    mu: float, mean: float, shape: float, power: float, sign: int
+) -> None:
+    """Either order of the line is one of the orders that the price covers; it may be above both."""
+    price = TIGHT.epsilon(
+        RepeatAndSelectDpEvent(GaussianDpEvent(1 / mu), mean, shape), 10**power, "add_remove"
+    )
+    x = np.linspace(-12.0, 12.0 + mu, 20_001)
+    first, second = (
+        mean * weight(ndtr(-sign * (x - m)), mean, shape) * np.exp(-((x - m) ** 2) / 2) for m in (mu, 0.0)
+    )
+    scale = (x[1] - x[0]) / math.sqrt(2 * math.pi)
+    for p, q in ((first, second), (second, first)):
+        assert float(np.maximum(p - math.exp(price) * q, 0.0).sum() * scale) <= 10**power * (1 + 1e-4)
 
 
 @random_cases
