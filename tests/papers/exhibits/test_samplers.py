@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import CONF, call, captions, exhibit, legend_texts
+from drawing import CONF, call, exhibit, legend_texts
 from fake_results import run_at
 from hydra.utils import instantiate
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from dplangevin.papers.exhibits import samplers, style
+from dplangevin.papers.exhibits import samplers
 from dplangevin.text import short
 
 
@@ -25,42 +25,6 @@ def points(figure: Figure, panel: int) -> set[tuple[float, float]]:
     """Every vertex of the lines of one panel."""
     lines = [np.column_stack(line.get_data()) for line in figure.axes[panel].lines]
     return {tuple(point) for line in lines for point in line.tolist()}
-
-
-def test_errors() -> None:
-    short = {"steps": [40, 80], "budgets": [1.0, 2.0], "budget_steps": 50, "optimum_steps": [50, 100]}
-    frame = run("li2019_mse", chains=30, grid=21, **short)
-    frame = frame.replace({"steps": {40: 2000, 80: 4000}})  # past the first fitted T
-    figure = call(exhibit("li2019_mse"), "draw", frame)
-    assert len(figure.axes) == 6
-    steps = frame[frame.panel.eq("steps")]
-    for panel, heat, function in (
-        (0, "proper", "theta"),
-        (1, "proper", "theta squared"),
-        (3, "printed", "theta"),
-        (4, "printed", "theta squared"),
-    ):
-        rows = steps[steps.temperature.eq(heat) & steps.function.eq(function)]
-        assert set(zip(rows.steps, rows.value, strict=True)) <= points(figure, panel)
-    assert "fitted exponents" in figure.axes[0].texts[0].get_text()
-    assert figure.axes[0].texts[0].get_text().count("±") == 2
-
-
-def test_efficiency() -> None:
-    frame = pd.DataFrame(
-        [
-            {"kind": kind, "records": n, "epsilon": e, "rho": e / 10, "tempered": n * e / 10, "repeats": 5}
-            | {"value": value, "low": value - 0.1, "high": value + 0.1}
-            for e in (0.1, 1.0)
-            for n, value in ((100, 0.5), (1000, 1.2), (10000, 1.01))
-            for kind in ("exact", "sample", "hmc", "mean", "spread")
-        ]
-    )
-    figure = call(exhibit("wang2015_are"), "draw", frame)
-    rows = frame[frame.kind.eq("sample")]
-    assert set(zip(rows.records, rows.value, strict=True)) <= points(figure, 0)
-    assert "0.1: 100, 1: 1000" in captions(figure).replace("\n", " ")
-    assert math.isnan(samplers.asymptotic_from(frame[frame.epsilon.eq(0.1)], 1e-3))
 
 
 def test_trajectories() -> None:
@@ -122,7 +86,6 @@ def test_the_exhibit_in_conf_names_samplers_of_the_analysis(temperature_rows: pd
 
 
 METHODS = ["dp_sgld", "dp_sgfs"]
-POSTERIOR_PANELS = {"accuracy": "accuracy", "covariance_distance": "distance"}
 
 
 @pytest.mark.slow
@@ -139,25 +102,8 @@ def test_scores_leave_diverged_chains_out_and_count_them(family_runs: pd.DataFra
         samplers.posterior_summary(family_runs.assign(metric="seconds"))
 
 
-def test_curves_by_temperature_on_log_axes(family_runs: pd.DataFrame) -> None:
-    figure = samplers.against_posterior(family_runs, methods=METHODS, panels=POSTERIOR_PANELS, proven=True)
-    accuracy, distance = figure.axes
-    assert (accuracy.get_yscale(), distance.get_yscale()) == ("linear", "log")
-    orange = [line for line in distance.lines if line.get_color() == style.look("dp_sgld").colour]
-    assert {"-", "--"} <= {line.get_linestyle() for line in orange}
-    x = np.asarray(orange[0].get_xdata(), dtype=float)
-    assert x == pytest.approx(np.log([0.005, 0.05, 0.5, 5.0]))
-    levels = [line for line in distance.lines if line.get_color() == "black"]
-    assert sorted(str(line.get_linestyle()) for line in levels) == ["-", "--"]
-    assert "left out: DP-SGFS 2" in figure.texts[0].get_text()
-    labels = legend_texts(figure)
-    assert {"noise as printed", "noise that targets the posterior", style.HOLLOW} <= set(labels)
-    with pytest.raises(ValueError, match=r"pate.*conf/exhibit"):
-        samplers.against_posterior(family_runs, methods=["pate"], panels=POSTERIOR_PANELS)
-
-
 def test_page_reads_diagnostics_at_their_worst(family_runs: pd.DataFrame) -> None:
-    text = samplers.against_posterior_page(family_runs, methods=["sgld", *METHODS], title="t")
+    text = samplers.against_posterior_page(family_runs, methods=["sgld", *METHODS], notes="n", title="t")
     lines = [line for line in text.splitlines() if line.startswith("| DP-SGLD | proper | 1 | 0.05 |")]
     assert len(lines) == 1
     mine = family_runs[family_runs.method.eq("dp_sgld") & family_runs.epsilon.eq(1.0)]
