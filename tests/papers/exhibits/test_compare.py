@@ -1,13 +1,11 @@
 """Methods at equal tight epsilon: what is read off, against what, and what the page and the figure say."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from dplangevin.papers.exhibits import compare, read
+from dplangevin.papers.exhibits import compare
 from dplangevin.papers.statistics import curve, paired_p, read_off
 
 EPSILONS = [0.1, 1.0]
@@ -126,30 +124,6 @@ def test_better_but_hollow_is_not_drawn_as_worse(compare_runs: pd.DataFrame) -> 
     (ax,) = compare.dot_plot(failed, epsilons=[1.0], datasets={"adult": "Adult"}).axes
     (ops,) = [line for line in ax.lines if line.get_marker() == "o"]
     assert (ops.get_color(), ops.get_markerfacecolor()) == (compare.KINDS["equal"].colour, "white")
-
-
-@pytest.mark.slow
-def test_page_marks_the_best_and_shows_seconds(compare_runs: pd.DataFrame, tmp_path: Path) -> None:
-    path = tmp_path / "methods.csv"
-    assert read.read_timings("compare", path).empty
-    row = {"experiment": "compare", "dataset": "adult", "method": "ops", "seconds": 12.3, "runs": 3}
-    others = {**row, "experiment": "leaderboard", "seconds": 99.0}
-    pd.DataFrame([row, others]).to_csv(path, index=False)
-    both = pd.concat([compare_runs, read.read_timings("compare", path)], ignore_index=True)
-    text = compare.page(both, epsilons=EPSILONS, datasets=DATASETS, notes=NOTES, title="t")
-    overview = text.split("## ")[1]
-    rows = [line.split("|") for line in overview.splitlines() if line.startswith("|")]
-    sgld = [row[rows[0].index(" DP-SGLD ")] for row in rows]
-    assert sum("ends at 0.5: " in cell for cell in sgld) == 2
-    (ops, *_) = [
-        line for line in text.split("## Adult")[1].splitlines() if "One-posterior sample (OPS)" in line
-    ]
-    assert ops.endswith("| 12.3 |")
-    assert overview.count("**") == 2 * len(EPSILONS) * len(DATASETS)
-    assert "≈" in overview
-    assert text.count("\n## ") == 1 + len(EPSILONS) * len(DATASETS)
-    assert "replace-one, δ = 1e-5" in text
-    assert "Mean over 10 repeats" in text
 
 
 def test_the_heat_table_writes_points_below_no_privacy(compare_runs: pd.DataFrame) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import CONF, call, captions, exhibit, legend_texts, outside
+from drawing import captions, legend_texts
 from matplotlib.axes import Axes
 
-from dplangevin.papers.exhibits import read, style, tables
+from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.figures import dots, lines
 
 FRAME = pd.DataFrame(
@@ -134,24 +134,3 @@ def test_a_page_fills_its_cells_and_leaves_nan_empty() -> None:
         "| kind | ε | share | value |", "| --- | ---: | ---: | ---: |",
         "| first | 1 |  % |  |", "| first | ∞ | 90.0 % | 9.0e-1 |", "| b | 1 | 12.3 % | 1.2e-1 |",
     ]  # fmt: skip
-
-
-ANALYSES = [
-    path.stem for path in sorted(CONF.glob("exhibit/*.yaml")) if exhibit(path.stem).source.endswith(".csv")
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ANALYSES)
-def test_every_exhibit_of_an_analysis_draws_its_committed_rows(name: str) -> None:
-    """Also that no title, caption or legend is cut off. A mark without rows is an error."""
-    cfg = exhibit(name)
-    source = CONF.parent / cfg.source
-    names = [source.stem, *cfg.get("beside", ())]
-    frame = pd.concat([read.read_analysis(each, source.parent) for each in names], ignore_index=True)
-    figure = call(cfg, "draw", frame)
-    assert figure._suptitle.get_text() == cfg.title
-    figure.draw_without_rendering()
-    assert outside(figure) == []
-    if "table" in cfg:
-        assert "nan" not in call(cfg, "table", frame).replace("nance", "")

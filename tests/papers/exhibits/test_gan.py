@@ -57,20 +57,6 @@ def test_the_summary_has_a_row_for_every_learner_and_kind_of_labels(rows: pd.Dat
     assert set(table[table.run.eq("dp_sgd_moments")].label) == {"DP-SGD, moments"}
 
 
-def test_the_page_has_a_table_for_each_problem(rows: pd.DataFrame) -> None:
-    problems = {**PROBLEMS, "gan_labels": "Alone"}
-    text = gan.page(
-        rows, published=PUBLISHED, networks=problems, notes="n", names={"labels": "Labels"}, title="t"
-    )
-    for heading in problems.values():
-        assert f"## {heading}\n" in text
-    line = next(each for each in text.splitlines() if each.startswith("| DP-SGD, proven ε 0.2 |"))
-    assert "| 90.80 | 20.00 | 17.52 to 22.48 |" in line
-    assert "| 50.00 | 8.0 | 2.00 | 3 |" in line
-    assert "steps 1875, " in line  # whole numbers are not rounded
-    assert next(each for each in text.splitlines() if each.startswith("| Labels |"))
-
-
 def test_pictures_stand_in_the_row_of_their_learner() -> None:
     columns = ["problem", "block", "method", "run", "variant", "epsilon", *COVERAGE, "image", "pixels"]
     frame = pd.DataFrame(

@@ -21,7 +21,8 @@ def test_looks_differ_in_colour_and_marker() -> None:
     assert len({(look.colour, look.marker) for look in private}) == len(private)
     drawn = [OmegaConf.load(path).draw for path in CONF.glob("exhibit/*.yaml")]
     panels = [draw.methods for draw in drawn if "methods" in draw]
-    panels += OmegaConf.load(CONF / "exhibit/li2019_fig3.yaml").draw.panels.values()
+    for panel in OmegaConf.load(CONF / "exhibit/li2019_fig3.yaml").draw.panels:
+        panels.append([mark.method for mark in panel.marks if not mark.get("level")])
     for panel in panels:
         looks = [style.look(method) for method in panel]
         assert len({look.colour for look in looks}) == len({look.marker for look in looks}) == len(panel)

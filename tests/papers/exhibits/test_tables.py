@@ -23,21 +23,12 @@ FEATURES = {
     "cifar10_resnet20": {"task": "Pictures", "network": "Small", "source": "Public."},
     "pneumonia_resnet20": {"task": "Lungs", "network": "Small", "source": "In 112 pixels."},
 }
-NAMED = {
-    "cifar10_resnet18": {"task": "Pictures", "network": "Large", "source": "Ours."},
-    "cifar10_alexnet": {"task": "Pictures", "network": "Alex", "source": "Ours."},
-}
 
 
 def numbers(name: str, key: str = "published") -> list[dict[str, Any]]:
     """The printed numbers that the exhibit's numbers are put beside."""
     entries: Any = OmegaConf.to_container(exhibit(name).numbers[key])
     return entries
-
-
-def notes(name: str, key: str = "notes") -> str:
-    """The notes of an exhibit's page."""
-    return str(exhibit(name).table[key])
 
 
 def cells(page: str, *starts: str) -> list[str]:
@@ -85,21 +76,6 @@ def test_published_numbers_stand_beside_their_rows(trained: pd.DataFrame) -> Non
     assert len(beside) == 4 + 4 + 1 + 4 + 2  # not private, at .99, reference, DP-SGD, PATE
 
 
-@pytest.mark.parametrize("name", ["li2019_tab1", "li2019_tab1_svhn", "li2019_curves", "li2019_reliability"])
-def test_exhibits_name_runs_that_there_are(name: str) -> None:
-    cfg = exhibit(name)
-    experiment: Any = OmegaConf.load(ROOT / f"conf/experiment/{Path(cfg.source).name}.yaml")
-    runs = [str(run) for run in experiment.runs]
-    assert set(cfg.runs) <= set(runs)
-    if cfg.part == "seeds":
-        assert sorted(cfg.runs) == sorted(runs)
-        networks = {run.get("problem", experiment.get("problem")) for run in experiment.runs.values()}
-        assert networks == set(cfg.table.networks)
-        for number in numbers(name):
-            wanted = number["where"].get("run", [])
-            assert set(wanted if isinstance(wanted, list) else [wanted]) <= set(runs)
-
-
 @pytest.mark.parametrize(("name", "dataset"), [("li2019_tab1", "mnist"), ("li2019_tab1_svhn", "svhn")])
 def test_published_numbers_are_those_of_the_paper(name: str, dataset: str) -> None:
     """Accuracy and budget of every number in the configuration, except that of another paper."""
@@ -113,34 +89,6 @@ def test_published_numbers_are_those_of_the_paper(name: str, dataset: str) -> No
     for number in of_paper:
         where = number["where"]
         assert where.get("epsilon", number.get("epsilon")) == number.get("epsilon")
-
-
-def test_page(trained: pd.DataFrame) -> None:
-    names = {"tanh_dp_sgld_printed": "As printed"}
-    page = tables.training_page(
-        trained,
-        published=numbers("li2019_tab1"),
-        networks=NETWORKS,
-        names=names,
-        notes=notes("li2019_tab1"),
-        title="Title",
-    )
-    assert page.startswith("# Title\n")
-    assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == list(
-        tables.TRAINING_BLOCKS.values()
-    )
-    row = cells(page, "Small", "As printed")
-    assert row[2] == "η 0.3, batch 128, epochs 20, clip 0.3, σ 3.18"
-    assert row[3:] == ["99.21", "90.20", "0.10", "3", "0.99", "0.36", "0.22", "0.41"]
-    row = cells(page, "Paper's", "SGD, not private")
-    assert row[3:] == ["99.34", "99.31", "", "1 seed", "", "∞", "∞", "∞"]
-    assert cells(page, "Small", "0.5")[2:] == ["94.00 ± 0.10", "95.00 ± 0.10 [90.00]", "70.00 ± 0.10"]
-    assert cells(page, "Paper's", "1.97")[2:] == ["", "", "95.50 (1 seed) [98.51]"]
-    assert "answered 250, ε that depends on the data 0.4" in page
-    assert "Papernot" in page
-    assert "δ = 1e-5" in page
-    assert "nan" not in page
-    assert "†" not in page
 
 
 def test_failed_condition_is_marked(trained: pd.DataFrame) -> None:
@@ -223,52 +171,6 @@ def test_table3_numbers_are_those_of_the_paper(printed: pd.DataFrame) -> None:
         ("head_dp_sgd", "Table 1", "accuracy_dp_sgd"),
     ):
         assert found[run] == pytest.approx(value[where, "cifar10_resnet18", quantity])
-
-
-def test_heads_page(frame: pd.DataFrame) -> None:
-    page = tables.heads_page(
-        frame,
-        schedule="constant",
-        published=numbers("ryffel2022_tab1"),
-        features=FEATURES,
-        title="Title",
-        introduction=notes("ryffel2022_tab1", "introduction"),
-        notes=notes("ryffel2022_tab1"),
-    )
-    assert page.startswith("# Title\n")
-    assert "constant step size" in page
-    assert "Lungs: Small. In 112 pixels." in page
-    assert "best epoch |" not in page  # of no row here
-    assert "| proven ε, last iterate | attack ε |" in page
-    titles = [tables.HEAD_BLOCKS[block] for block in ("published", "equal")]
-    assert [line[3:] for line in page.splitlines() if line.startswith("## ")] == titles
-    row = cells(page, "Pictures", "Small", "DP-Langevin", "the authors'")
-    assert row[4] == "η 0.018, λ 0.001, clip 15, σ 0.0022, batch 128, epochs 30"
-    assert row[5:10] == ["70.30", "57.50", "65.00", "64.79 to 65.21", "4"]
-    assert row[10:] == ["1e-5", "1", "0.98", "26", "11", "10.5", "3", ""]
-    free = cells(page, "Lungs", "Small", "No privacy", "")
-    assert free[5:8] == ["59.30", "", "76.00"]
-    assert free[10:] == [""] * 8
-    rule = next(line for line in page.splitlines() if line.startswith("| ---"))
-    assert rule.split(" | ")[5:] == ["---:"] * 12 + ["---: |"]
-    assert "nan" not in page
-    assert "†" not in page
-
-
-def test_a_network_of_the_paper_stands_beside_its_own_numbers() -> None:
-    """And beside the best epoch; one that the paper does not have beside those of all."""
-    frame = by_seed(pd.concat([fake_results.code(), fake_results.heads()], ignore_index=True))
-    given: Any = {
-        "schedule": "constant",
-        "published": numbers("ryffel2022_tab1"),
-        "introduction": "",
-        "notes": "",
-    }
-    page = tables.heads_page(frame, features=FEATURES | NAMED, **given)
-    large = cells(page, "Pictures", "Large", "DP-Langevin", "the authors'")
-    assert large[5:9] == ["70.30", "", "70.30", "69.90"]
-    assert cells(page, "Pictures", "Alex", "DP-SGD", "the authors'")[5:9] == ["", "56.40", "56.40", "56.00"]
-    assert cells(page, "Pictures", "Small", "DP-SGD", "the authors'")[5:7] == ["68.00", "56.40"]
 
 
 def test_failed_condition_of_a_head_is_marked(frame: pd.DataFrame) -> None:

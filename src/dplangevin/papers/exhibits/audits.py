@@ -1,7 +1,4 @@
-"""A figure and a page of what `dplangevin audit` shows of learners of published packages.
-
-Both are pure functions of the rows that benchmarks/audits.py writes.
-"""
+"""A page of what `dplangevin audit` shows of learners of published packages, from the rows of benchmarks/audits.py."""
 
 from __future__ import annotations
 

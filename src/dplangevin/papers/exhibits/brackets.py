@@ -1,7 +1,4 @@
-"""A figure and a page of attack ε over proven ε, for every private method.
-
-Both are pure functions of the rows of `papers.analyses.brackets`.
-"""
+"""A page of attack ε over proven ε, from the rows of `papers.analyses.brackets`."""
 
 from __future__ import annotations
 

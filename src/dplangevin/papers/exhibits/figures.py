@@ -41,8 +41,8 @@ GUIDE = {"color": style.GREY, "lw": 1.1, "zorder": 1}
 def lines(
     frame: pd.DataFrame,
     *,
-    marks: Sequence[Mark],
     text: str,
+    marks: Sequence[Mark] = (),
     panels: Sequence[Mapping[str, Any]] = ({},),
     axes: Mapping[str, Any] | None = None,
     dashes: Sequence[Mark] = ({},),

@@ -1,7 +1,7 @@
 """Exhibits of the semi-supervised GAN of li2019, section 4.3.
 
-They show accuracy beside privacy prices, scores and pictures of the generated images, and the privacy of the
-noise that SGHMC adds by itself. All functions are pure functions of the frames of `papers.exhibits.read`.
+They show accuracy beside privacy prices, and scores and pictures of the generated images. All functions are pure
+functions of the frames of `papers.exhibits.read`.
 """
 
 from __future__ import annotations
@@ -162,9 +162,6 @@ def pictures(
                 first = f"{heading}\n" if ax is column[0] else ""
                 ax.set_title(f"{first}{_with_budget(row)}: {scores}", fontsize=7.5, pad=2)
         return lay_out(figure, title, PICTURES_TEXT, [])
-
-
-# The noise that SGHMC adds by itself
 
 
 def image(pixels: str) -> np.ndarray:

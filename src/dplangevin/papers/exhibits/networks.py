@@ -1,4 +1,4 @@
-"""Figures of trained networks: accuracy beside privacy prices, learning curves and calibration.
+"""Numbers of learning curves and of heads against ε, and the figure of calibration.
 
 The networks are those of li2019 (Table 1), and the heads and blocks on features of ryffel2022 (section 5).
 All functions are pure functions of the frames of `papers.exhibits.read`.

@@ -1,7 +1,4 @@
-"""Figures and a page about privacy alone: promises, the last iterate of ryffel2022, and step sizes of li2019.
-
-All functions are pure functions of the rows of an analysis.
-"""
+"""The figure and the page of the papers' promises, beside proven ε and attack ε."""
 
 from __future__ import annotations
 
@@ -21,8 +18,6 @@ from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.text import epsilon, number
-
-# The papers' promises beside proven ε and attack ε
 
 PRICES = {  # in the order of drawing
     "epsilon_formula": Look("ε by the paper's formula", PRICE_COLOURS["formula"], "s", "", 4.0),
@@ -146,12 +141,3 @@ def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
         heading = words.PAPERS.get(str(paper), str(paper))
         sections[heading] = [*tables.rows_table(group, columns), "", *reasons]
     return tables.page(title, [notes], sections)
-
-
-# The ε of the last iterate against the number of steps: Theorem 3.1 of ryffel2022
-
-
-# The pair of data sets that contradicts Theorem 3.1 of ryffel2022
-
-
-# The largest step size that a budget allows: Figures 1 and 2 of li2019

@@ -1,4 +1,4 @@
-"""Figures and pages about samplers: pure functions of runs, or of the rows of the analysis with the exhibit's name."""
+"""Figures, numbers and pages about samplers: pure functions of runs, or of the rows of an analysis."""
 
 from __future__ import annotations
 
@@ -217,18 +217,6 @@ def _ratios(rows: pd.DataFrame) -> str:
     of_one = ", ".join(f"{value:.2f}" for value in within.value)
     distance = rows[rows.kind.eq("distance")].value.iloc[0]
     return f"sd / exact: {of_all}\nwithin one chain: {of_one}\ndistance of means: {distance:.2f} sd"
-
-
-# Error of a posterior average: Propositions 5 and 6 of li2019
-
-
-# Error of one posterior sample: Propositions 2 and 4 of wang2015
-
-
-# Draws that OPS releases, against the exact posterior
-
-
-# Coverage of intervals from released posteriors
 
 
 # One posterior sample by HMC and by a sampler whose distance to the posterior is proven

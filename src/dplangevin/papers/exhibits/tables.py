@@ -495,6 +495,3 @@ def finetune_page(
         **_accuracies_and_prices(summary, FINETUNE_PRICES),
     }
     return page(title, [*lines, *rows_table(summary, columns, left=4)])
-
-
-# Smoothness and condition numbers: Table 4 of ryffel2022
