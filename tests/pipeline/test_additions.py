@@ -129,7 +129,7 @@ def test_a_method_from_outside_the_package_is_priced_and_shown(project: Path) ->
     shown = compare.at_epsilon(frame, epsilons=[1.0, 10.0])
     assert shown[shown.method.eq("noisy_mean")].reach.tolist() == [compare.REACHED] * 2
     datasets = {"wine": "Wine"}
-    assert "| noisy_mean |" in compare.page(frame, epsilons=[1.0], datasets=datasets)
+    assert "| noisy_mean |" in compare.page(frame, epsilons=[1.0], datasets=datasets, notes="")
     (panel, *_) = compare.dot_plot(frame, epsilons=[1.0], datasets=datasets).axes
     assert "noisy_mean" in [label.get_text() for label in panel.get_yticklabels()]
     assert style.look("noisy_mean").colour in style.FALLBACK_COLOURS

@@ -2,13 +2,11 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from drawing import call, exhibit
 from scipy.stats import norm
 
 from dplangevin.methods.dpvi import Dpvi
@@ -82,18 +80,3 @@ def test_rows(frame: pd.DataFrame) -> None:
     noise = frame.drop_duplicates(["method", "epsilon"]).set_index(["method", "epsilon"]).noise
     assert noise["ops_gdp", 0.1] > noise["ops_gdp", math.inf] > 0
     assert noise["dpvi", 0.1] > 0  # two releases do not share their noise
-
-
-@pytest.mark.slow
-def test_the_exhibit(frame: pd.DataFrame) -> None:
-    cfg: Any = exhibit("coverage")
-    figure = call(cfg, "draw", frame)
-    panels = [len(ax.lines) for ax in figure.axes]
-    assert panels == [1 + 4 * 2] * 2
-    for ax, method in zip(figure.axes, cfg.draw.methods, strict=True):
-        own = frame[frame.method.eq(method) & frame.interval.eq("released") & frame.epsilon.eq(1.0)]
-        drawn = [line.get_ydata().tolist() for line in ax.lines if line.get_linestyle() == "-"]
-        assert own.coverage.tolist() in drawn
-    page = call(cfg, "table", frame)
-    assert page.count("| 95 % |") == 2 * 4 * 3
-    assert f"{100 * frame[np.isclose(frame.level, 0.95)].coverage.iloc[0]:.1f} %" in page

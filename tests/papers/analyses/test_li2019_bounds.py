@@ -167,7 +167,7 @@ def test_rows_share_their_columns_and_are_drawn(frame: pd.DataFrame) -> None:
     assert len(ax.get_yticks()) == len(cfg.draw.lines)
     with pytest.raises(ValueError, match="no ratio for the statement 'none'"):
         exhibit.strips(frame, lines=[{"label": "none", "where": {"case": "-"}}], smallest=0.1, text="")
-    assert exhibit.li2019_page(frame, title="t").count("\n| lemma") == 4
+    assert exhibit.li2019_page(frame, notes="n", title="t").count("\n| lemma") == 4
 
 
 CHANNELS = [[0.6, 0.4], [0.8, 0.5], [0.3, 0.7]]

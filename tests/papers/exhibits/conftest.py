@@ -1,10 +1,8 @@
 """Fake runs for figures, in the columns of the run files: shapes and magnitudes, no result of anything."""
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import fake_results
 import numpy as np
 import pandas as pd
 import pytest
@@ -59,37 +57,6 @@ def runs() -> pd.DataFrame:
 
 
 @pytest.fixture(scope="session")
-def baseline_runs() -> pd.DataFrame:
-    """Figure 3 of li2019: DP-SGLD is SGLD from .1 on, where it costs .09; PATE is worst."""
-    half = {
-        "dp_sgld_li2019": 0.02, "dp_sgd": 0.015, "ops": 0.3, "ops_gdp": 0.05, "objpert": 0.1, "dpvi": 0.08,
-        "pate": 0.9, "hybrid_sgld": 0.6,
-    }  # fmt: skip
-    cases: list[Case] = [("nonprivate", "adult", np.inf, 0.8525, {}), ("sgld", "adult", np.inf, 0.85, {})]
-    cases.append(("nonprivate", "adult", np.inf, 0.76, {"metric": "majority_accuracy"}))
-    for (method, h), e in product(half.items(), (0.01, 0.08, 0.1, 2.0)):
-        capped = method == "dp_sgld_li2019" and e >= 0.1
-        cost: dict[str, Any] = {"epsilon_promised": 0.09, "epsilon_proven": 0.05} if capped else {}
-        cases.append((method, "adult", e, 0.85 if capped else 0.85 - 0.35 * h / (h + e), cost))
-    return made_up("li2019_fig3", 3, cases, 0.002, delta=1e-4)
-
-
-@pytest.fixture(scope="session")
-def clipping_runs() -> pd.DataFrame:
-    """The sensitivity experiment of li2019."""
-    cases: list[Case] = []
-    for scaling, adjacency in product(("unit", "global", "raw"), ("replace_one", "add_remove")):
-        for method, clip, e in product(("dp_sgld_li2019", "dp_sgd"), (0.1, 1.0), (0.05, 2.0)):
-            other = {
-                "variant": f"clip={clip};adjacency={adjacency}",
-                "adjacency": adjacency,
-                "scaling": scaling,
-            }
-            cases.append((method, "adult", e, 0.84 - 0.02 / e**0.5, other))
-    return made_up("li2019_sensitivity", 4, cases, delta=1e-4)
-
-
-@pytest.fixture(scope="session")
 def step_runs() -> pd.DataFrame:
     """SGLD, DP-SGLD and DP-SGD under three standard step sizes."""
     cases: list[Case] = []
@@ -139,25 +106,3 @@ def compare_runs() -> pd.DataFrame:
             mean = best + sign * 0.3 * h / (h + e)
             cases.append((method, dataset, e, mean, {"metric": metric, "epsilon_proven": tight}))
     return made_up("compare", 6, cases, 0.002)
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """results/runs of the heads on features and of fine-tuning, with made-up rows."""
-    folder = tmp_path_factory.mktemp("tree") / "results"
-    networks = "cifar10_resnet18", "cifar10_alexnet"
-    heads = pd.concat([fake_results.heads(), fake_results.pneumonia()])
-    public = heads[heads.calibration.isin(["", "tight"])]
-    public = public.assign(experiment=public.experiment + "_public", block="public")
-    tuned = [fake_results.finetune(network) for network in ("resnet18", "resnet20")]
-    frames = [
-        heads,
-        *map(fake_results.heads, networks),
-        fake_results.code(),
-        fake_results.records(),
-        public,
-        fake_results.head_curve(),
-        *tuned,
-    ]
-    fake_results.write_runs(folder / "runs", pd.concat(frames, ignore_index=True))
-    return folder

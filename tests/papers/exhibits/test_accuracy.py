@@ -8,14 +8,11 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import CONF, call, captions, exhibit, legend_texts, outside
-from hydra.utils import instantiate
+from drawing import captions, legend_texts
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from omegaconf import OmegaConf
 
-from dplangevin.papers.exhibits import accuracy, read, style
-from dplangevin.text import number
+from dplangevin.papers.exhibits import accuracy, style
 
 FIGURE1 = ["ops", "objpert", "outpert", "hybrid"]
 PLAIN = ["dp_sgld", "dp_sgnht", "outpert"]
@@ -33,49 +30,6 @@ def hollow_x(figure: Figure) -> list[float]:
     ]
 
 
-@pytest.fixture(scope="module")
-def everything(
-    runs: pd.DataFrame,
-    sensitivity_runs: pd.DataFrame,
-    baseline_runs: pd.DataFrame,
-    clipping_runs: pd.DataFrame,
-    step_runs: pd.DataFrame,
-    family_runs: pd.DataFrame,
-    compare_runs: pd.DataFrame,
-) -> pd.DataFrame:
-    decreasing = step_runs[step_runs.run.eq("dp_sgld_li2019")].assign(experiment="li2019_decreasing")
-    others = [clipping_runs, step_runs, decreasing, family_runs, compare_runs]
-    return pd.concat([runs, sensitivity_runs, baseline_runs, *others])
-
-
-@pytest.mark.slow
-def test_every_exhibit_of_runs_in_the_configuration_draws(everything: pd.DataFrame) -> None:
-    datasets = {str(name): list(rows.dataset.unique()) for name, rows in everything.groupby("experiment")}
-    cfg_all = OmegaConf.create({"experiment": {name: {"datasets": of} for name, of in datasets.items()}})
-    for path in sorted(CONF.glob("exhibit/*.yaml")):
-        cfg = exhibit(path.stem)
-        if "runs" not in cfg or "part" in cfg or path.stem == "ops_proven":  # that one: test_samplers.py
-            continue
-        draw = instantiate(cfg.draw, _partial_=True, _convert_="all", title=cfg.title)
-        folders = everything.experiment + "/" + everything.dataset
-        here = everything[folders.isin(read.folders(cfg, cfg_all))]
-        assert set(cfg.runs) <= set(here.run)
-        frame = here[here.run.isin(list(cfg.runs))]
-        for proven in (False, True) if cfg.proven else (False,):
-            figure = draw(frame, proven=True, title=cfg.proven) if proven else draw(frame)
-            assert figure._suptitle.get_text() == (cfg.proven if proven else cfg.title)
-            figure.draw_without_rendering()  # no warning from the layout
-            assert outside(figure) == []
-            if path.stem.startswith(("wang2015_fig", "wang2015_family", "li2019_fig")):
-                assert f"δ = {number(frame.delta.iloc[0])}" in captions(figure)
-                assert "replace-one" in captions(figure)
-        if "table" in cfg:
-            page = call(cfg, "table", frame)
-            assert page.startswith(f"# {cfg.title}\n")
-            assert "nan" not in page
-
-
-@pytest.mark.slow
 def test_violating_points_are_hollow_and_the_legend_says_so(runs: pd.DataFrame) -> None:
     figure = accuracy.over_epsilon(runs, panels=PANELS, methods=PLAIN)
     expected = np.log([5.0, 10.0, 20.0] * 6)
@@ -189,57 +143,6 @@ def test_one_budget_repeat_and_setting_still_draw(runs: pd.DataFrame, sensitivit
     sensitivity(adult(few)).draw_without_rendering()
 
 
-BASELINE_PANELS = {"theirs": ["dp_sgld_li2019", "pate"], "others": ["dp_sgld_li2019", "dp_sgd"]}
-
-
-def figure3(runs: pd.DataFrame, proven: bool = False) -> Figure:
-    return accuracy.against_baseline(
-        runs, panels=BASELINE_PANELS, mark=0.08, mark_label="the mark", proven=proven
-    )
-
-
-def colours(ax: Axes) -> set[str]:
-    return {str(line.get_color()) for line in ax.lines}
-
-
-def test_bars_are_one_standard_deviation(baseline_runs: pd.DataFrame) -> None:
-    figure = figure3(baseline_runs)
-    assert "standard deviation (not an interval) over 10 repeats" in figure.texts[0].get_text()
-    mine = baseline_runs[baseline_runs.method.eq("pate") & baseline_runs.metric.eq("accuracy")]
-    sd = mine.groupby("epsilon").value.std()
-    paths = figure.axes[0].collections[1].get_paths()
-    lengths = [float(np.ptp(np.asarray(path.vertices)[:, 1])) for path in paths]
-    assert lengths == pytest.approx(2 * sd.to_numpy())
-
-
-@pytest.mark.parametrize("proven", [False, True])
-def test_panels_show_their_methods_and_the_mark(baseline_runs: pd.DataFrame, proven: bool) -> None:
-    figure = figure3(baseline_runs, proven)
-    left, right = figure.axes
-    assert [ax.get_title() for ax in (left, right)] == ["theirs", "others"]
-    pate, sgd = style.look("pate").colour, style.look("dp_sgd").colour
-    assert pate in colours(left) - colours(right)
-    assert sgd in colours(right) - colours(left)
-    for ax in (left, right):
-        (mark,) = [line for line in ax.lines if line.get_color() == accuracy.VERTICAL["color"]]
-        assert np.asarray(mark.get_xdata()) == pytest.approx(np.log(0.08))
-    labels = legend_texts(figure)
-    assert {"the mark", "SGLD, not private", "DP-SGD"} <= set(labels)
-    x = np.asarray(left.lines[0].get_xdata(), dtype=float)
-    assert x.max() == pytest.approx(np.log(0.08 if proven else 2.0))  # the cap costs less: .05
-
-
-@pytest.mark.slow
-def test_legend_says_which_method_has_which_neighbours(baseline_runs: pd.DataFrame) -> None:
-    other = baseline_runs.assign(
-        adjacency=baseline_runs.adjacency.mask(baseline_runs.method.eq("dp_sgd"), "add_remove")
-    )
-    figure = figure3(other)
-    assert {"DP-SGD, add/remove", "SGLD, not private"} <= set(legend_texts(figure))
-    assert "DP-SGLD (li2019), replace-one" in legend_texts(figure)
-    assert "(the legend says which)" in captions(figure)
-
-
 OF_GDP = '{"bound":"gdp","precision":30.0,"radius":10.0}'
 
 
@@ -252,21 +155,6 @@ def test_caption_names_radius_ridge_and_scaling(runs: pd.DataFrame) -> None:
     without_ball = frame.assign(settings=frame.settings.replace(settings["ops"], OF_GDP))
     text = captions(accuracy.over_epsilon(without_ball, methods=FIGURE1)).replace("\n", " ")
     assert "Our choices: Gaussian prior of precision 30 for One-posterior sample (OPS); ridge" in text
-
-
-def test_clipping_has_a_panel_per_scaling_and_budget(clipping_runs: pd.DataFrame) -> None:
-    scalings = {"unit": "norm 1", "raw": "as they are"}
-    methods = ["dp_sgld_li2019", "dp_sgd"]
-    figure = accuracy.clipping(clipping_runs, methods=methods, scalings=scalings)
-    titles = [ax.get_title() for ax in figure.axes]
-    assert titles == [f"{name}, ε = {e}" for name in scalings.values() for e in ("0.05", "2")]
-    curves = [line for line in figure.axes[0].lines if line.get_linestyle() != "None"]
-    assert {(line.get_color(), line.get_linestyle()) for line in curves} == {
-        (style.look(method).colour, line) for method in methods for line in ("-", "--")
-    }
-    one = clipping_runs[clipping_runs.variant.eq("clip=1.0;adjacency=add_remove")]
-    with pytest.raises(ValueError, match=r"clip and adjacency: \['clip=1'\]"):
-        accuracy.clipping(one.assign(variant="clip=1"), methods=["dp_sgd"], scalings=scalings)
 
 
 def test_one_curve_for_each_value_of_a_setting(sensitivity_runs: pd.DataFrame) -> None:

@@ -1,16 +1,15 @@
-"""The exhibit of audits of published learners: its figure, its page, and the committed rows behind it."""
+"""The exhibit of audits of published learners: its page, and the committed rows behind it."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 import audits as script
-import numpy as np
 import pandas as pd
 import pytest
-from drawing import captions, exhibit, legend_texts, outside
+from drawing import exhibit
 
-from dplangevin.papers.exhibits.audits import audits, audits_page
+from dplangevin.papers.exhibits.audits import audits_page
 from dplangevin.pipeline.config import content, load
 
 ROOT = Path(__file__).parents[3]
@@ -26,18 +25,6 @@ ROW = {
 @pytest.fixture
 def frame() -> pd.DataFrame:
     return pd.DataFrame([ROW, ROW | {"id": "b", "label": "B", "epsilon_attack": 3.0, "violated": 1}])
-
-
-def test_a_line_for_each_learner_with_promise_attack_and_power(frame: pd.DataFrame) -> None:
-    figure = audits(frame, title="t")
-    (ax,) = figure.axes
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["p: A", "p: B"]
-    drawn = {(line.get_marker(), *np.asarray(line.get_xdata(), float).tolist()) for line in ax.lines}
-    assert {("o", 0.4), ("o", 3.0), ("|", 1.5)} <= drawn
-    assert len(legend_texts(figure)) == 4
-    assert "95 % confidence" in captions(figure).replace("\n", " ")
-    figure.draw_without_rendering()
-    assert outside(figure) == []
 
 
 def test_the_page_states_power_and_explains_each_violation(frame: pd.DataFrame) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from fake_results import scored
 
-from dplangevin.papers.exhibits import gan, networks
+from dplangevin.papers.exhibits import gan
 from dplangevin.papers.exhibits.read import by_seed
 
 PUBLISHED = [{"where": {"method": "dp_sgd", "epsilon": 0.2}, "epsilon": 0.2, "accuracy": 0.908}]
@@ -57,29 +57,6 @@ def test_the_summary_has_a_row_for_every_learner_and_kind_of_labels(rows: pd.Dat
     assert set(table[table.run.eq("dp_sgd_moments")].label) == {"DP-SGD, moments"}
 
 
-def test_the_figure_has_a_panel_for_each_kind_of_labels(rows: pd.DataFrame) -> None:
-    figure = networks.training(rows, published=PUBLISHED, networks=PROBLEMS, chance=0.1, title="t")
-    assert [ax.get_title() for ax in figure.axes] == ["Private", "Public"]
-    for ax, lift in zip(figure.axes, (0.0, 0.5), strict=True):
-        points = {
-            tuple(np.round(point, 3)) for line in ax.lines for point in np.column_stack(line.get_data())
-        }
-        assert {(0.198, 0.2 + lift), (0.99, 0.2 + lift), (0.198, 0.25 + lift), (0.198, 0.15 + lift)} <= points
-        assert (0.2, 0.908) in points
-
-
-def test_the_page_has_a_table_for_each_problem(rows: pd.DataFrame) -> None:
-    problems = {**PROBLEMS, "gan_labels": "Alone"}
-    text = gan.page(rows, published=PUBLISHED, networks=problems, names={"labels": "Labels"}, title="t")
-    for heading in problems.values():
-        assert f"## {heading}\n" in text
-    line = next(each for each in text.splitlines() if each.startswith("| DP-SGD, proven ε 0.2 |"))
-    assert "| 90.80 | 20.00 | 17.52 to 22.48 |" in line
-    assert "| 50.00 | 8.0 | 2.00 | 3 |" in line
-    assert "steps 1875, " in line  # whole numbers are not rounded
-    assert next(each for each in text.splitlines() if each.startswith("| Labels |"))
-
-
 def test_pictures_stand_in_the_row_of_their_learner() -> None:
     columns = ["problem", "block", "method", "run", "variant", "epsilon", *COVERAGE, "image", "pixels"]
     frame = pd.DataFrame(
@@ -99,16 +76,3 @@ def test_pictures_stand_in_the_row_of_their_learner() -> None:
     assert first.shape == (2, 20)
     assert first[0, :2].tolist() == [1.0, 0.0]
     assert len(gan.pictures_summary(frame, problems=PROBLEMS)) == 4
-
-
-def test_the_noise_of_sghmc_is_drawn_and_listed() -> None:
-    prices = {name: [0.1, 5.0] for name in gan.NOISE_LINES}
-    same = {"steps": 1875, "batch": 128, "records": 60000, "step_size": 0.002, "friction": 0.1, "delta": 1e-5}
-    frame = pd.DataFrame(
-        {"norm": [1.0, 10.0], "noise_multiplier": [4.0, 0.4], "confidence": 0.95, **same, **prices}
-    )
-    figure = gan.noise(frame, title="t")
-    assert len(figure.axes[0].lines) == len(gan.NOISE_LINES)
-    text = gan.noise_page(frame, title="t")
-    assert "95 % confidence" in text
-    assert "| 10 | 0.4 | 5 | 5 | 5 | 5 | 5 |" in text

@@ -1,18 +1,14 @@
 """Figures and pages about samplers: errors, trajectories, temperatures, distances to the exact posterior."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
-from drawing import CONF, call, captions, exhibit, legend_texts
-from fake_results import run_at
+from drawing import CONF
 from hydra.utils import instantiate
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from dplangevin.papers.exhibits import samplers, style
-from dplangevin.text import short
+from dplangevin.papers.exhibits import samplers
 
 
 def run(name: str, **short: object) -> pd.DataFrame:
@@ -25,51 +21,6 @@ def points(figure: Figure, panel: int) -> set[tuple[float, float]]:
     """Every vertex of the lines of one panel."""
     lines = [np.column_stack(line.get_data()) for line in figure.axes[panel].lines]
     return {tuple(point) for line in lines for point in line.tolist()}
-
-
-def test_errors() -> None:
-    short = {"steps": [40, 80], "budgets": [1.0, 2.0], "budget_steps": 50, "optimum_steps": [50, 100]}
-    frame = run("li2019_mse", chains=30, grid=21, **short)
-    frame = frame.replace({"steps": {40: 2000, 80: 4000}})  # past the first fitted T
-    figure = call(exhibit("li2019_mse"), "draw", frame)
-    assert len(figure.axes) == 6
-    steps = frame[frame.panel.eq("steps")]
-    for panel, heat, function in (
-        (0, "proper", "theta"),
-        (1, "proper", "theta squared"),
-        (3, "printed", "theta"),
-        (4, "printed", "theta squared"),
-    ):
-        rows = steps[steps.temperature.eq(heat) & steps.function.eq(function)]
-        assert set(zip(rows.steps, rows.value, strict=True)) <= points(figure, panel)
-    assert "fitted exponents" in figure.axes[0].texts[0].get_text()
-    assert figure.axes[0].texts[0].get_text().count("±") == 2
-
-
-def test_efficiency() -> None:
-    frame = pd.DataFrame(
-        [
-            {"kind": kind, "records": n, "epsilon": e, "rho": e / 10, "tempered": n * e / 10, "repeats": 5}
-            | {"value": value, "low": value - 0.1, "high": value + 0.1}
-            for e in (0.1, 1.0)
-            for n, value in ((100, 0.5), (1000, 1.2), (10000, 1.01))
-            for kind in ("exact", "sample", "hmc", "mean", "spread")
-        ]
-    )
-    figure = call(exhibit("wang2015_are"), "draw", frame)
-    rows = frame[frame.kind.eq("sample")]
-    assert set(zip(rows.records, rows.value, strict=True)) <= points(figure, 0)
-    assert "0.1: 100, 1: 1000" in captions(figure).replace("\n", " ")
-    assert math.isnan(samplers.asymptotic_from(frame[frame.epsilon.eq(0.1)], 1e-3))
-
-
-def test_trajectories() -> None:
-    frame = run("wang2015_fig2", records=400, threshold=2.0, chains=4, samples=50, shown=20)
-    figure = call(exhibit("wang2015_fig2"), "draw", frame)
-    titles = [ax.get_title() for ax in figure.axes[:4]]
-    assert titles == ["SGLD", "DP-SGLD, ε = 10", "SGNHT", "DP-SGNHT, ε = 10"]
-    path = frame[frame.variant.eq("sgnht") & np.isfinite(frame.epsilon) & frame.kind.eq("path")]
-    assert set(zip(path.theta_1, path.theta_2, strict=True)) <= points(figure, 3)
 
 
 def test_an_ellipse_is_where_the_normal_law_is_that_far() -> None:
@@ -113,16 +64,7 @@ def test_every_sampler_has_a_row_and_a_density(temperature_rows: pd.DataFrame) -
     assert any("exp(−2U)\neq. 4.1" in text.get_text() for text in left.texts)
 
 
-def test_the_exhibit_in_conf_names_samplers_of_the_analysis(temperature_rows: pd.DataFrame) -> None:
-    cfg = exhibit("temperature")
-    assert set(cfg.draw.labels) == set(temperature_rows.sampler)
-    call(cfg, "draw", temperature_rows)
-    with pytest.raises(ValueError, match=r"no temperature rows for \['sgd'\]"):
-        samplers.temperatures(temperature_rows, labels={"sgd": "SGD"}, densities={})
-
-
 METHODS = ["dp_sgld", "dp_sgfs"]
-POSTERIOR_PANELS = {"accuracy": "accuracy", "covariance_distance": "distance"}
 
 
 @pytest.mark.slow
@@ -137,57 +79,3 @@ def test_scores_leave_diverged_chains_out_and_count_them(family_runs: pd.DataFra
     assert table[table.method.eq("dp_sghmc")].temperature.eq("printed").all()
     with pytest.raises(ValueError, match="conf/exhibit"):
         samplers.posterior_summary(family_runs.assign(metric="seconds"))
-
-
-def test_curves_by_temperature_on_log_axes(family_runs: pd.DataFrame) -> None:
-    figure = samplers.against_posterior(family_runs, methods=METHODS, panels=POSTERIOR_PANELS, proven=True)
-    accuracy, distance = figure.axes
-    assert (accuracy.get_yscale(), distance.get_yscale()) == ("linear", "log")
-    orange = [line for line in distance.lines if line.get_color() == style.look("dp_sgld").colour]
-    assert {"-", "--"} <= {line.get_linestyle() for line in orange}
-    x = np.asarray(orange[0].get_xdata(), dtype=float)
-    assert x == pytest.approx(np.log([0.005, 0.05, 0.5, 5.0]))
-    levels = [line for line in distance.lines if line.get_color() == "black"]
-    assert sorted(str(line.get_linestyle()) for line in levels) == ["-", "--"]
-    assert "left out: DP-SGFS 2" in figure.texts[0].get_text()
-    labels = legend_texts(figure)
-    assert {"noise as printed", "noise that targets the posterior", style.HOLLOW} <= set(labels)
-    with pytest.raises(ValueError, match=r"pate.*conf/exhibit"):
-        samplers.against_posterior(family_runs, methods=["pate"], panels=POSTERIOR_PANELS)
-
-
-def test_page_reads_diagnostics_at_their_worst(family_runs: pd.DataFrame) -> None:
-    text = samplers.against_posterior_page(family_runs, methods=["sgld", *METHODS], title="t")
-    lines = [line for line in text.splitlines() if line.startswith("| DP-SGLD | proper | 1 | 0.05 |")]
-    assert len(lines) == 1
-    mine = family_runs[family_runs.method.eq("dp_sgld") & family_runs.epsilon.eq(1.0)]
-    mine = mine[mine.variant.eq("temperature=proper")]
-    cells = [cell.strip() for cell in lines[0].strip("|").split("|")]
-    assert cells[8] == short(mine[mine.metric.eq("r_hat")].value.max())
-    assert cells[9] == short(mine[mine.metric.eq("ess")].value.min())
-    assert cells[4] == f"{mine[mine.metric.eq('accuracy')].value.mean():.4f}"
-    assert any(line.startswith("| DP-SGFS† |") and " /2 |" in line for line in text.splitlines())
-    assert "| SGLD, not private | printed | none | none |" in text
-
-
-def test_two_samplers_of_one_method_are_told_apart_by_their_runs() -> None:
-    accuracy = np.linspace(0.79, 0.81, 10)
-    frame = pd.concat(
-        [
-            run_at("ops_gdp", dataset, epsilon, accuracy + gain, run=name, steps=steps)
-            for dataset in ("abalone", "adult")
-            for epsilon in (0.1, 1.0)
-            for name, gain, steps in (("hmc", 0.0, math.nan), ("proximal", 0.05, 1200 * epsilon))
-        ],
-        ignore_index=True,
-    )
-    cfg = exhibit("ops_proven")
-    names = {"OPS by HMC", "OPS by the proximal sampler"}
-    assert names <= set(legend_texts(call(cfg, "draw", frame)))
-    lines = [line.strip("| ").split(" | ") for line in call(cfg, "table", frame).splitlines()]
-    cells = {line[1]: line for line in lines if line[0] == "Adult" and line[2] == "1"}
-    assert set(cells) == names
-    hmc, proximal = (cells[name] for name in sorted(names))
-    assert [hmc[4], proximal[4]] == ["until R-hat < 1.05", "1,200"]
-    assert [hmc[6], proximal[6]] == ["0.8000", "0.8500"]
-    assert list(call(cfg, "numbers", frame).method.unique()) == ["ops_gdp:hmc", "ops_gdp:proximal"]

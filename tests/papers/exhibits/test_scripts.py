@@ -13,17 +13,16 @@ import pandas as pd
 import pytest
 import render
 import report
-from drawing import CONF, call, exhibit
+from drawing import CONF, exhibit, outside
 from fake_results import INF, final, finals, write_runs
+from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
 from dplangevin.papers.exhibits import read
 from dplangevin.pipeline import manifest
-from dplangevin.pipeline.config import content, load
+from dplangevin.pipeline.config import load
 
 TOP = CONF.parent
-HEADS = ("ryffel2022_tab1", "ryffel2022_tab2", "ryffel2022_tab3", "ryffel2022_tab4", "ryffel2022_curve")
-TRAINING = ("li2019_tab1", "li2019_curves", "li2019_reliability")
 DATASETS = {
     path.stem: {"datasets": OmegaConf.load(path).datasets} for path in (CONF / "experiment").glob("*.yaml")
 }
@@ -154,29 +153,6 @@ def test_the_rows_of_the_analyses_that_an_exhibit_names_beside_its_own(tree: Pat
     pd.testing.assert_frame_equal(shown, numbers)
 
 
-@pytest.mark.slow
-def test_render_adds_timings_and_the_exhibits_own_numbers(
-    compare_runs: pd.DataFrame, tree: Path, run: Run
-) -> None:
-    adult = compare_runs[compare_runs.dataset.eq("adult")]
-    cfg = exhibit("compare")
-    cfg.draw.datasets = cfg.table.datasets = {"adult": "Adult"}
-    own = adult[adult.method.eq("outpert")].assign(run="mine", method="mine")  # not named by the exhibit
-    write_runs(tree / "results/runs", pd.concat([own, adult]))
-    OmegaConf.save({"experiment": {"compare": {"datasets": ["adult"]}}}, "params.yaml")
-    write_content(tree, exhibit={"compare": cfg})
-    assert pd.concat([compare_runs, read.read_timings("compare")]).value.dtype == float  # nothing timed
-    read.TIMINGS.parent.mkdir()
-    timed = {"experiment": "compare", "dataset": "adult", "method": "ops", "seconds": 12.5}
-    pd.DataFrame([timed]).to_csv(read.TIMINGS, index=False)
-    assert run(render, "compare") == (0, "")
-    folder = tree / "results/exhibits/compare"
-    numbers = pd.read_csv(folder / "compare.csv")
-    assert numbers.seconds.dropna().unique().tolist() == [12.5]
-    assert list(numbers.method.unique()) == [*cfg.methods, "mine"]
-    assert "| 12.5 |" in (folder / "compare.md").read_text()
-
-
 @pytest.fixture
 def trained(tree: Path) -> Path:
     """The results of li2019_tab1, with parameters about them alone."""
@@ -187,56 +163,8 @@ def trained(tree: Path) -> Path:
     params = {"experiment": DATASETS, "pipeline": {"papers": ["li2019"]}}
     OmegaConf.save(OmegaConf.create(params), "params.yaml")
     claim = {"li2019": {"paper": "li2019", "runs": wanted, "claims": claims}}
-    write_content(tree, exhibit={name: exhibit(name) for name in TRAINING}, claim=claim)
+    write_content(tree, exhibit={"li2019_tab1": exhibit("li2019_tab1")}, claim=claim)
     return tree / "results"
-
-
-@pytest.fixture
-def on_features(results: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The results of ryffel2022, with parameters about them alone."""
-    paper: Any = OmegaConf.to_container(OmegaConf.load(CONF / "claim/ryffel2022.yaml"))
-    on_runs = {name: entry for name, entry in paper["claims"].items() if "analysis" not in entry}
-    claims = {n: e for n, e in on_runs.items() if not e["test"]["_target_"].endswith("runs.count")}
-    params: dict[str, Any] = {"experiment": DATASETS, "pipeline": {"papers": ["ryffel2022"]}}
-    params["dataset"] = {"pneumonia": {"source": "all X-rays, 112 x 112"}}
-    OmegaConf.save(OmegaConf.create(params), results.parent / "params.yaml")
-    del paper["data"]
-    claim = {"ryffel2022": {**paper, "analyses": [], "claims": claims}}
-    write_content(results.parent, exhibit={name: exhibit(name) for name in HEADS}, claim=claim)
-    monkeypatch.chdir(results.parent)
-    return results
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["li2019_tab1", "ryffel2022_tab1"])
-def test_render_networks(name: str, request: pytest.FixtureRequest, run: Run) -> None:
-    folder = request.getfixturevalue("trained" if name in TRAINING else "on_features") / "exhibits" / name
-    assert run(render, name) == (0, "")
-    kinds = ["png", "pdf", "csv", "md"]
-    assert {path.name for path in folder.iterdir()} == {f"{name}.{kind}" for kind in kinds}
-    assert len(pd.read_csv(folder / f"{name}.csv"))
-    page = (folder / f"{name}.md").read_text()
-    assert ("all X-rays, 112 x 112" in page) == (name == "ryffel2022_tab1")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("others", ["trained", "on_features"])
-def test_every_other_exhibit_reads_its_rows_and_draws(others: str, request: pytest.FixtureRequest) -> None:
-    request.getfixturevalue(others)
-    cfg = load()
-    for name in TRAINING[1:] if others == "trained" else HEADS[1:]:
-        exhibit = content("exhibit", name, cfg)
-        frame, numbers = render.read(exhibit, cfg)
-        assert len(numbers)
-        assert call(OmegaConf.create(exhibit), "draw", frame)._suptitle.get_text() == exhibit["title"]
-
-
-@pytest.mark.slow
-def test_claims_on_features(on_features: Path, run: Run) -> None:
-    assert run(report, "claims") == (0, "")
-    claims = claims_in(on_features)
-    assert claims.verdict["ryffel2022_budget_dp_langevin_pneumonia_constant"] == "open"
-    assert not claims.reason.str.contains("was read").any()
 
 
 @pytest.mark.slow
@@ -261,3 +189,36 @@ def test_an_experiment_that_may_be_missing(trained: Path, run: Run) -> None:
         assert claims.reason["li2019_svhn_pate"].startswith("no run with" if there else "no run on SVHN")
         assert claims.verdict["li2019_tab1_nonprivate"] == "holds in part"
     assert verdicts == ["open", "holds in part"]
+
+
+MADE = sorted(path.name for path in (TOP / "results/exhibits").iterdir())
+SLOW = [
+    name for name in MADE if "part" not in exhibit(name) and exhibit(name).source.startswith("results/runs")
+]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in MADE]
+)
+def test_an_exhibit_is_what_the_committed_results_give(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers and page by bytes. No title, caption or legend of a figure is cut off."""
+    figures: list[Figure] = []
+
+    def image_bytes(figure: Figure, _: str) -> bytes:
+        figures.append(figure)
+        return b""
+
+    monkeypatch.chdir(TOP)
+    monkeypatch.setattr(render, "EXHIBITS", tmp_path)
+    monkeypatch.setattr(render, "image_bytes", image_bytes)
+    render.render(name, load())
+    committed = [
+        path for path in (TOP / "results/exhibits" / name).iterdir() if path.suffix in (".csv", ".md")
+    ]
+    for path in committed:
+        assert (tmp_path / name / path.name).read_bytes() == path.read_bytes()
+    for figure in figures[::2]:
+        figure.draw_without_rendering()
+        assert outside(figure) == []

@@ -16,18 +16,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import style
 from dplangevin.papers.exhibits.style import entry, hollow_entries, lay_out, look
 from dplangevin.papers.statistics import compare, difference, matches, summary, trusted, variant_settings
-from dplangevin.text import number, numbers, span
+from dplangevin.text import number, span
 
 REFERENCES = ("nonprivate", "sgld", "majority")
 TICKS = [m * 10.0**k for k in range(-6, 5) for m in (1, 3)]
-VERTICAL: dict[str, Any] = {"color": "#AAAAAA", "ls": "-", "lw": 3.0, "zorder": 0.5}
 
 # Against epsilon
 
@@ -61,33 +59,21 @@ def over_epsilon(
         runs = runs.assign(variant="")
     if panels is None:
         panels = {_one_dataset(runs): ""}
-    table = require(summary(runs), methods)
-    drawn = [(name, table[table.dataset.eq(dataset)], methods) for dataset, name in panels.items()]
-    size = (7.2 if len(panels) == 1 else 10.5, 4.3)
-    return _draw(runs, drawn, size, title, note, proven, shared=bool(panel_setting))
-
-
-def against_baseline(
-    runs: pd.DataFrame,
-    *,
-    panels: Mapping[str, Sequence[str]],
-    mark: float,
-    mark_label: str,
-    note: str = "",
-    title: str = "",
-    proven: bool = False,
-) -> Figure:
-    """Draw test accuracy against epsilon on one data set, with a panel for each title and group of methods.
-
-    Bars, and the bands of the references, are one standard deviation over repeats, as li2019 reports them. A vertical
-    line marks the ε `mark`, on the axis of promised ε and on that of proven ε.
-    """
-    _one_dataset(runs)
-    table = require(summary(runs), [method for group in panels.values() for method in group])
-    table = table.assign(low=table["mean"] - table.sd, high=table["mean"] + table.sd)
-    drawn = [(name, table, group) for name, group in panels.items()]
-    spread = "standard deviation (not an interval)"
-    return _draw(runs, drawn, (10.5, 4.9), title, note, proven, True, spread, (mark, mark_label))
+    table, x = require(summary(runs), methods), "ln_epsilon_proven" if proven else "ln_epsilon"
+    table = table[table.dataset.isin(list(panels))]
+    with style.settings():
+        figure = Figure(figsize=(7.2 if len(panels) == 1 else 10.5, 4.3), layout="constrained")
+        shared: dict[str, Any] = {"sharex": bool(panel_setting), "sharey": bool(panel_setting)}
+        axes = figure.subplots(1, len(panels), squeeze=False, **shared)[0]
+        for ax, (dataset, name) in zip(axes, panels.items(), strict=True):
+            _curves(ax, table[table.dataset.eq(dataset)], methods, x)
+            ax.set(title=name, xlabel=epsilon_label(runs, proven))
+        axes[0].set_ylabel("test accuracy")
+        present = [method for method in [*methods, *REFERENCES] if method in set(table.method)]
+        private = table[table.method.isin(methods)]
+        handles = [*(entry(look(method)) for method in present), *hollow_entries(private.violated)]
+        text = caption(runs, table) + chosen(runs, methods) + not_drawn(private, x)
+        return lay_out(figure, title, text + (f"\n{note}" if note else ""), handles, side=len(panels) == 1)
 
 
 def _values(runs: pd.DataFrame, setting: str) -> pd.Series:
@@ -99,53 +85,6 @@ def _one_dataset(runs: pd.DataFrame) -> str:
     if len(names := runs.dataset.unique()) != 1:
         raise ValueError(f"the figure shows one data set, found {list(names)}: give `panels`")
     return str(names[0])
-
-
-def _draw(
-    runs: pd.DataFrame,
-    panels: Sequence[tuple[str, pd.DataFrame, Sequence[str]]],
-    size: tuple[float, float],
-    title: str,
-    note: str,
-    proven: bool,
-    shared: bool,
-    spread: str = "95 % t-interval",
-    mark: tuple[float, str] | None = None,
-) -> Figure:
-    """Return the figure with a panel for each title, summary and methods; `mark` is an ε and its label.
-
-    Panels of one data set have the same axes: `shared`.
-    """
-    x = "ln_epsilon_proven" if proven else "ln_epsilon"
-    methods = list(dict.fromkeys(method for _, _, group in panels for method in group))
-    with style.settings():
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(1, len(panels), squeeze=False, sharex=shared, sharey=shared)[0]
-        for ax, (name, table, group) in zip(axes, panels, strict=True):
-            _curves(ax, table, group, x)
-            if mark:
-                ax.axvline(np.log(mark[0]), **VERTICAL)
-            ax.set(title=name, xlabel=epsilon_label(runs, proven))
-        axes[0].set_ylabel("test accuracy")
-        table = pd.concat([table for _, table, _ in panels]).drop_duplicates()
-        present = [method for method in [*methods, *REFERENCES] if method in set(table.method)]
-        labels = [look(method).label + _neighbours(runs, method) for method in present]
-        handles = [entry(look(method), label=label) for method, label in zip(present, labels, strict=True)]
-        if mark:
-            handles.append(Line2D([], [], **VERTICAL, label=mark[1]))
-        private = table[table.method.isin(methods)]
-        handles += hollow_entries(private.violated)
-        text = caption(runs, table, spread) + chosen(runs, methods) + not_drawn(private, x)
-        return lay_out(figure, title, text + (f"\n{note}" if note else ""), handles, side=len(panels) == 1)
-
-
-def _neighbours(runs: pd.DataFrame, method: str) -> str:
-    """Return the neighbours of a private method's promised ε, "" if all private methods have the same."""
-    private = runs[np.isfinite(runs.epsilon)]
-    own = private[private.method.eq(method)].adjacency.unique()
-    if private.adjacency.nunique() == 1 or len(own) != 1:
-        return ""
-    return f", {ADJACENCIES[own[0]][1]}"
 
 
 def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
@@ -180,64 +119,6 @@ def epsilon_axis(ax: Axes) -> None:
 
 
 # Against hyperparameters
-
-ADJACENCIES = {"replace_one": ("-", "replace-one"), "add_remove": ("--", "add/remove")}
-CLIPPED_REFERENCES = ("sgld", "majority")
-CLIP_SHIFT = 0.06  # between methods in ln(clip), so that their intervals do not overlap
-
-
-def clipping(
-    runs: pd.DataFrame, *, methods: Sequence[str], scalings: Mapping[str, str], title: str = ""
-) -> Figure:
-    """Draw test accuracy against the clip norm, as a grid of scalings (rows) and promised ε (columns).
-
-    There is one curve for each method (colour) and each adjacency that the budget is meant for (line style). Variants
-    of the methods are "clip=...;adjacency=...". `scalings` maps a scaling to what it does.
-    """
-    table = require(summary(runs[runs.method.isin(methods)]), methods)
-    if not table.variant.str.contains("clip=.*adjacency=|adjacency=.*clip=").all():
-        raise ValueError(f"variants must name clip and adjacency: {sorted(set(table.variant))}")
-    table = table.assign(clip=_values(table, "clip").astype(float), adjacency=_values(table, "adjacency"))
-    references = summary(runs)
-    references = references[references.method.isin(CLIPPED_REFERENCES)]
-    budgets = sorted(table.epsilon.unique())
-    with style.settings():
-        figure = Figure(figsize=(2.7 * len(budgets) + 0.8, 2.1 * len(scalings) + 1.2), layout="constrained")
-        axes = figure.subplots(len(scalings), len(budgets), squeeze=False, sharex=True, sharey="row")
-        for row, (scaling, name) in zip(axes, scalings.items(), strict=True):
-            for ax, epsilon in zip(row, budgets, strict=True):
-                panel = table[table.scaling.eq(scaling) & table.epsilon.eq(epsilon)]
-                _over_clip(ax, panel, methods)
-                here = references[references.scaling.eq(scaling)]
-                for method, mean in zip(here.method, here["mean"].astype(float), strict=True):
-                    style.reference_line(ax, (mean, mean, mean), look(method))
-                ax.set_title(f"{name}, ε = {number(epsilon)}", fontsize=8.5)
-            row[0].set_ylabel("test accuracy")
-        for ax in axes[-1]:
-            ax.set_xlabel("clip norm L")
-        values = sorted(table["clip"].unique())
-        axes[0][0].set_xticks(values, [number(clip) for clip in values])
-        axes[0][0].xaxis.set_minor_locator(NullLocator())
-        handles = [entry(look(method), ls="-", ms=4) for method in methods]
-        handles += [
-            Line2D([], [], color="#777777", ls=line, label=f"budget for {name} neighbours")
-            for adjacency, (line, name) in ADJACENCIES.items()
-            if table.adjacency.eq(adjacency).any()
-        ]
-        handles += [entry(look(name)) for name in CLIPPED_REFERENCES if references.method.eq(name).any()]
-        text = f"Mean and 95 % t-interval over {numbers(table.repeats)} repeats, δ = {numbers(runs.delta)}. "
-        text += "The budget is the promised ε."
-        return lay_out(figure, title, text, [*handles, *hollow_entries(table.violated)])
-
-
-def _over_clip(ax: Axes, panel: pd.DataFrame, methods: Sequence[str]) -> None:
-    """Draw one panel of `clipping`."""
-    ax.set_xscale("log")
-    for (method, adjacency), rows in panel.groupby(["method", "adjacency"], sort=False):
-        rows = rows.sort_values("clip")
-        x = rows["clip"] * np.exp(CLIP_SHIFT * (2 * methods.index(str(method)) - len(methods) + 1) / 2)
-        line, _ = ADJACENCIES[str(adjacency)]
-        style.curve(ax, x, rows, look(str(method))._replace(line=line, size=4))
 
 
 GAP_LIMIT = 5.0  # percentage points at which the colours of a heat map end
@@ -382,13 +263,13 @@ def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
     return f"proven ε ({adjacency}, δ = {of_private(runs, 'delta')})"
 
 
-def caption(runs: pd.DataFrame, table: pd.DataFrame, spread: str = "95 % t-interval") -> str:
+def caption(runs: pd.DataFrame, table: pd.DataFrame) -> str:
     """Return the caption of a figure: repeats, meaning of the bars, δ, neighbours."""
     neighbours = relations(of_private(runs, "adjacency")).replace(" / ", " or ")
-    each = " (the legend says which)" if " or " in neighbours else ""
+    delta = of_private(runs, "delta")
     return (
-        f"Mean and {spread} over {span(table.repeats)} repeats. δ = {of_private(runs, 'delta')} where the method uses "
-        f"one. Neighbours: {neighbours}{each}."
+        f"Mean and 95 % t-interval over {span(table.repeats)} repeats. δ = {delta} where the method uses one. "
+        f"Neighbours: {neighbours}."
     )
 
 

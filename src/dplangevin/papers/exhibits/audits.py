@@ -1,7 +1,4 @@
-"""A figure and a page of what `dplangevin audit` shows of learners of published packages.
-
-Both are pure functions of the rows that benchmarks/audits.py writes.
-"""
+"""A page of what `dplangevin audit` shows of learners of published packages, from the rows of benchmarks/audits.py."""
 
 from __future__ import annotations
 
@@ -9,24 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from dplangevin.papers.claims import words
 from dplangevin.papers.claims.words import at_least
-from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import Look, entry, lay_out
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.text import epsilon, number
 
-EXCEEDS = Look("attack ε exceeds the promised ε", "#D55E00", "o", "", 6.0)
-WITHIN = Look("attack ε is within the promised ε", "#0072B2", "o", "", 6.0)
-VISIBLE = Look("true ε needed: the least that so many runs can detect", "#888888", "|", "", 9.0)
-TEXT = (
-    "Attack ε is a lower bound with {confidence} confidence. A dot left of the black line is no evidence for or "
-    "against the promise. New fits confirm each attack ε that exceeds its promise. Grey mark: for a learner whose "
-    "violation is the easiest to see. Each package was given all public facts that it asks for."
-)
 NOTES = (
     "The attack ε is a lower bound with {confidence} confidence, from two small tables that differ in one record. "
     "`dplangevin audit` searches for the pair and the event ([how](../../../docs/audit.md)). New fits confirm an "
@@ -37,26 +23,6 @@ NOTES = (
     "neighbours, the table has those that its noise is for, or both."
 )
 Notes = Mapping[str, Mapping[str, str]]
-
-
-def audits(frame: pd.DataFrame, *, title: str) -> Figure:
-    """Draw promised ε, attack ε and the least ε that the runs would show, a line for each learner.
-
-    - `frame`: Rows of benchmarks/audits.csv.
-    """
-    with style.settings():
-        figure = Figure(figsize=(9.4, 1.6 + 0.24 * len(frame)), layout="constrained")
-        ax = figure.subplots()
-        for y, (_, row) in enumerate(frame.iterrows()):
-            ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
-            ax.plot([row.epsilon_promised] * 2, [y - 0.4, y + 0.4], color="#000000", lw=2.0, zorder=2)
-            ax.plot([row.epsilon_visible], [y], **VISIBLE.shape, zorder=1)
-            ax.plot([row.epsilon_attack], [y], **(EXCEEDS if row.violated else WITHIN).shape, zorder=3)
-        ax.set(xlim=(-0.1, None), ylim=(len(frame) - 0.4, -0.6), xlabel="ε")
-        ax.set_yticks(range(len(frame)), [_named(row) for _, row in frame.iterrows()])
-        promised = Line2D([], [], color="#000000", lw=2.0, label="promised ε")
-        handles = [promised, *map(entry, (EXCEEDS, WITHIN, VISIBLE))]
-        return lay_out(figure, title, TEXT.format(confidence=_confidence(frame)), handles)
 
 
 def audits_page(frame: pd.DataFrame, *, notes: Notes, title: str) -> str:

@@ -1,30 +1,17 @@
-"""A figure and a page of attack ε over proven ε, for every private method.
-
-Both are pure functions of the rows of `papers.analyses.brackets`.
-"""
+"""A page of attack ε over proven ε, from the rows of `papers.analyses.brackets`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from dplangevin.papers.claims import words
 from dplangevin.papers.claims.words import at_least, at_most
-from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import Look, entry, lay_out, look
-from dplangevin.papers.exhibits.tables import Cell, cell
+from dplangevin.papers.exhibits import tables
+from dplangevin.papers.exhibits.tables import Cell, cell, method_label
 from dplangevin.text import epsilon, number, short
 
-COLOURS = ("#0072B2", "#009E73", "#E69F00", "#D55E00")  # of the proven ε, in increasing order
-MARKERS = ("o", "s", "^", "D")
-TEXT = (
-    "100 % means that attack and proof meet. All ε are at δ = {delta}. A linear model has 1,000 rows, and its "
-    "attacks may choose any loss that the price admits. "
-    "{exact} of {all} attacks are exact for their pair of data sets; the others have {confidence} confidence.{parts}"
-)
 PARTS = (
     " For {methods} the attack takes the worst pair of each released part separately. Their attack ε is a lower bound "
     "on the price of these parts. A single pair need not reach it."
@@ -37,36 +24,6 @@ NOTES = (
     "{parts} The median share is {median} % over the methods whose worst case is a pair of "
     "one-dimensional laws in each step; the smallest is {least} %."
 )
-
-
-def brackets(frame: pd.DataFrame, *, title: str) -> Figure:
-    """Draw the share of the proven ε that an attack shows, one line for each method."""
-    names, asked = list(dict.fromkeys(frame.method)), sorted(frame.epsilon_asked.unique())
-    looks = [
-        Look(
-            f"proven ε at most {number(value)}", COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)], "", 6.0
-        )
-        for i, value in enumerate(asked)
-    ]
-    with style.settings():
-        figure = Figure(figsize=(8.4, 1.6 + 0.26 * len(names)), layout="constrained")
-        ax = figure.subplots()
-        for y, name in enumerate(names):
-            ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
-            for of, value in zip(looks, asked, strict=True):
-                shares = frame.ratio[frame.method.eq(name) & frame.epsilon_asked.eq(value)]
-                ax.plot(shares, [y] * len(shares), **of.shape, zorder=3)
-        ax.axvline(1.0, color="#000000", lw=1.0, zorder=1)
-        ax.set(xlim=(-0.02, 1.04), ylim=(len(names) - 0.4, -0.6), xlabel="attack ε, in % of the proven ε")
-        ax.set_yticks(range(len(names)), [label(name) for name in names])
-        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        return lay_out(figure, title, TEXT.format(**_facts(frame)), [*map(entry, looks)])
-
-
-def label(name: str) -> str:
-    """Return the label of a method, with what its name says after the first word."""
-    method, _, rest = name.partition(" ")
-    return f"{look(method).label}, {rest}" if rest else look(method).label
 
 
 def _facts(frame: pd.DataFrame) -> dict[str, Any]:
@@ -88,7 +45,7 @@ def _facts(frame: pd.DataFrame) -> dict[str, Any]:
 def brackets_page(frame: pd.DataFrame, *, title: str) -> str:
     """Return a Markdown page with a row for each method and ε, and then how each method is attacked."""
     columns: dict[str, Cell] = {
-        "method": lambda row: label(row.method),
+        "method": lambda row: method_label(row.method),
         "neighbours": lambda row: words.NEIGHBOURS[row.neighbours],
         "promised ε": cell("epsilon_promised", epsilon),
         "proven ε": cell("epsilon_proven", at_most),
@@ -104,6 +61,6 @@ def brackets_page(frame: pd.DataFrame, *, title: str) -> str:
         first = rows.iloc[0]
         shares = f"{short(100 * rows.ratio.min())} to {short(100 * rows.ratio.max())} %"
         lines.append(
-            f"- {label(str(name))} ({shares}). Pair: {first.pair}. Statistic: {first.statistic}. {first.gap}"
+            f"- {method_label(str(name))} ({shares}). Pair: {first.pair}. Statistic: {first.statistic}. {first.gap}"
         )
     return tables.page(title, lines)

@@ -104,21 +104,6 @@ HEAT = (
     "its budgets do not reach this proven ε."
 )
 FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
-NOTES = """\
-Each repeat is read off at the proven ε (PLD accountant, {adjacency}, δ = {delta}), linearly in ln ε between the
-method's neighbouring budgets. Steps without replacement, which wang2015's samplers take, cost the larger of both
-directions, up to 25 % above each alone. Mean over {repeats} repeats. **Bold**: the best private method. ≈: its
-difference to the best is not significant. Differences are paired by repeat, and their 95 % Student intervals are those
-of one comparison. Significance is stricter: Holm's method adjusts the p-values over all pairs of methods that reach
-this ε on the data set, at a family-wise error of 5 %. It therefore allows for the choice of the best by the same
-repeats. "ends at x" or "begins at x": the method's budgets do not reach the ε. The numbers are those at its nearest
-proven ε, and it is not compared. †: a condition of its guarantee fails there, or chains have diverged, and those
-repeats are left out. Repeats share the test rows of a data set that has its own split, such as Adult. Random splits of
-one table, such as Abalone, overlap. So intervals are about the randomness of the methods, not about other data."""
-SCORES = """\
- Log
-score in nats per row, Brier score and expected calibration error (ECE): smaller is better. Seconds: wall time of all
-repeats at three budgets, benchmarks/methods.csv; blank where not measured."""
 MAJORITY_LOOK = look("majority")
 KINDS = {
     "best": style.Look("best private method", "#D55E00", "*", "-", 9.0),
@@ -220,7 +205,7 @@ def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
 
 
 def page(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
+    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], notes: str, title: str = ""
 ) -> str:
     """Return a Markdown page: accuracy of all methods; with at most SIDE_BY_SIDE data sets also all scores."""
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
@@ -229,20 +214,16 @@ def page(
         for epsilon in epsilons:
             block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
             sections[f"{name}, proven ε = {number(epsilon)}"] = _block(block)
-    scores = SCORES if len(datasets) <= SIDE_BY_SIDE else ""
-    return tables.page(title, [_notes(runs) + scores], sections)
+    private = runs[np.isfinite(runs.epsilon)]
+    deltas = " to ".join(map(short, sorted({private.delta.min(), private.delta.max()})))
+    adjacency = relations(of_private(runs, "adjacency_proven"))
+    notes = notes.format(adjacency=adjacency, delta=deltas, repeats=private.seed.nunique())
+    return tables.page(title, [notes], sections)
 
 
 def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
     """Return those of `datasets` that the runs have."""
     return {dataset: name for dataset, name in datasets.items() if runs.dataset.eq(dataset).any()}
-
-
-def _notes(runs: pd.DataFrame) -> str:
-    private = runs[np.isfinite(runs.epsilon)]
-    deltas = " to ".join(map(short, sorted({private.delta.min(), private.delta.max()})))
-    adjacency = relations(of_private(runs, "adjacency_proven"))
-    return NOTES.format(adjacency=adjacency, delta=deltas, repeats=private.seed.nunique())
 
 
 def _overview(table: pd.DataFrame, datasets: Mapping[str, str]) -> list[str]:
@@ -280,7 +261,7 @@ def _block(block: pd.DataFrame) -> list[str]:
 
 
 def _accuracy(row: Any) -> str:
-    """Return the accuracy of a row as text, marked as explained in NOTES."""
+    """Return the accuracy of a row as text, marked as the notes of the page explain."""
     if np.isnan(row.accuracy):
         return row.reach
     text = f"{row.accuracy:.4f}" + ("†" if row.violated else "")

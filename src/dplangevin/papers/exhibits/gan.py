@@ -1,7 +1,7 @@
 """Exhibits of the semi-supervised GAN of li2019, section 4.3.
 
-They show accuracy beside privacy prices, scores and pictures of the generated images, and the privacy of the
-noise that SGHMC adds by itself. All functions are pure functions of the frames of `papers.exhibits.read`.
+They show accuracy beside privacy prices, and scores and pictures of the generated images. All functions are pure
+functions of the frames of `papers.exhibits.read`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import lay_out, look
 from dplangevin.papers.exhibits.tables import Cell, Published, cell
 from dplangevin.papers.statistics import finite_interval, sort_by
-from dplangevin.text import distinct, epsilon, fixed, number, numbers, percent, short
+from dplangevin.text import distinct, epsilon, fixed, numbers, percent, short
 
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", proven ε {}"}  # block -> text of the budget
 COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `digit_classifier.DigitClassifier`
@@ -29,19 +29,6 @@ COLUMNS = [
     "accuracy_single", *(f"{name}{end}" for name in COVERAGE for end in ("", "_low", "_high")), *tables.TRAINING_PRICES,
     "accountant_promised", "delta", *SETTINGS, "violated",
 ]  # fmt: skip
-NOTES = """\
-Accuracy is that of the discriminator on the test images in %: the mean over seeds with its 95 % t-interval. A guess has
-10 %. Each seed has its own 100 labels and its own start. Samplers predict with the average of their posterior samples;
-"one sample" is the last one. Published: 98.3 % by SGHMC and 90.8 % by DP-SGD, both at (0.2, 1e-5). The paper names no
-networks, steps or accountant.
-
-All ε are at δ = {delta}. The promised ε is that of the accountant that calibrated the noise. The proven ε is the
-smallest that our accountants prove, for both kinds of neighbours. Generators see records only through the
-discriminator, so they cost no further privacy.
-
-The last scores are of 1,000 generated images. "Recognised": the share of which a classifier trained on MNIST is 90 %
-sure. "Digits": those that it recognises in at least 1 % of all images. "Entropy": that of the recognised digits,
-in nats. Ten equally frequent digits have 2.30."""
 
 
 def summary(
@@ -71,6 +58,7 @@ def page(
     *,
     published: Published,
     networks: Mapping[str, str],
+    notes: str,
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> str:
@@ -80,7 +68,7 @@ def page(
     - `networks`: Name of a problem as `tables.with_problem_variants` writes it -> its heading.
     """
     table = summary(frame, published=published, names=names)
-    lines = [NOTES.format(delta=numbers(table.delta[np.isfinite(table.epsilon_add_remove)]))]
+    lines = [notes.format(delta=numbers(table.delta[np.isfinite(table.epsilon_add_remove)]))]
     for problem, heading in networks.items():
         rows = table[table.problem.eq(problem)]
         lines += ["", f"## {heading}", "", *tables.rows_table(rows, PAGE_COLUMNS, left=2)]
@@ -174,63 +162,6 @@ def pictures(
                 first = f"{heading}\n" if ax is column[0] else ""
                 ax.set_title(f"{first}{_with_budget(row)}: {scores}", fontsize=7.5, pad=2)
         return lay_out(figure, title, PICTURES_TEXT, [])
-
-
-# The noise that SGHMC adds by itself
-
-NOISE_LINES = {
-    "epsilon_add_remove": ("add_remove", "o", "-", "proven, add/remove"),
-    "epsilon_replace_one": ("replace_one", "s", "-", "proven, replace-one"),
-    "epsilon_moments": ("formula", "v", "--", "moments accountant"),
-    "attack_add_remove": ("attack", "<", "--", "attack, add/remove, at least"),
-    "attack_replace_one": ("attack", "^", ":", "attack, replace-one, at least"),
-}
-NOISE_TEXT = (
-    "{steps} steps of SGHMC on Poisson samples of {batch} of {records} records, η = {step}, friction {friction}, "
-    "δ = {delta}; nothing is clipped. "
-    "A network does not bound the gradients of records: no ε holds for all records."
-)
-
-
-def noise(frame: pd.DataFrame, *, title: str = "") -> Figure:
-    """Draw the proven and attack ε of SGHMC's own noise against the norm of a record's gradient.
-
-    `frame` has the rows of the analysis `sghmc_noise`.
-    """
-    rows, first = frame.sort_values("norm"), frame.iloc[0]
-    with style.settings():
-        figure = Figure(figsize=(8.4, 4.9), layout="constrained")
-        ax, handles = figure.subplots(), []
-        for column, (kind, marker, line, label) in NOISE_LINES.items():
-            shown = rows[rows[column].gt(0)]
-            colour = style.PRICE_COLOURS[kind]
-            drawn: dict[str, Any] = {"color": colour, "marker": marker, "ls": line, "ms": 5, "label": label}
-            handles += ax.plot(shown.norm, shown[column], **drawn)
-        ax.set(xscale="log", yscale="log", xlabel="norm L of one record's gradient")
-        ax.set_ylabel(f"ε (δ = {number(first.delta)})")
-        ax.set_xticks(rows.norm, [number(value) for value in rows.norm])
-        ax.set_xticks([], minor=True)
-        text = NOISE_TEXT.format(
-            steps=int(first.steps),
-            batch=int(first.batch),
-            records=f"{int(first.records):,}",
-            step=number(first.step_size),
-            friction=number(first.friction),
-            delta=number(first.delta),
-        )
-        return lay_out(figure, title, text, handles)
-
-
-def noise_page(frame: pd.DataFrame, *, title: str = "") -> str:
-    """Return a Markdown page with a row for each gradient norm of the analysis `sghmc_noise`."""
-    columns: dict[str, Cell] = {"L": cell("norm", number), "σ": cell("noise_multiplier", short)}
-    columns |= {label: cell(column, epsilon) for column, (*_, label) in NOISE_LINES.items()}
-    lines = [
-        "ε of the noise that SGHMC adds by itself, for a record whose gradient has norm L at every step. The settings",
-        "are those of the GAN's runs without privacy; nothing is clipped. Attacks have "
-        f"{100 * frame.confidence.iloc[0]:g} % confidence.",
-    ]
-    return tables.page(title, [*lines, "", *tables.rows_table(frame.sort_values("norm"), columns, left=0)])
 
 
 def image(pixels: str) -> np.ndarray:

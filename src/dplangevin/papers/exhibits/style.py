@@ -24,8 +24,6 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dplangevin.text import number
-
 
 class Look(NamedTuple):
     """Label, colour, matplotlib marker and line style, and marker size in points; "" draws no marker or line."""
@@ -92,7 +90,6 @@ PRICE_COLOURS = {
 HOLLOW = "hollow: a condition of the guarantee fails, or chains diverged"
 GREY = "#888888"
 EPSILON_TICKS = [m * 10.0**k for k in range(-3, 5) for m in (1, 2, 5)]
-BAND_ALPHA = 0.18
 CAPTION_LETTERS = 18  # of a caption in an inch
 BELOW = 0.45  # share of a figure's height, at most, for its legend and caption
 CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
@@ -165,9 +162,9 @@ def hollow_entry(label: str = HOLLOW) -> Line2D:
     return Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=label)
 
 
-def hollow_entries(violated: pd.Series, label: str = HOLLOW) -> list[Line2D]:
+def hollow_entries(violated: pd.Series) -> list[Line2D]:
     """Return a list with the legend entry for hollow markers, empty if all texts `violated` are empty."""
-    return [hollow_entry(label)] if violated.ne("").any() else []
+    return [hollow_entry()] if violated.ne("").any() else []
 
 
 # Points and lines
@@ -176,10 +173,8 @@ def hollow_entries(violated: pd.Series, label: str = HOLLOW) -> list[Line2D]:
 def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2.0) -> None:
     """Draw a line through means, with their intervals as bars and with markers (see `markers`).
 
-    - `ax`: Axes to draw on.
     - `x`: Positions of the rows.
     - `rows`: Columns mean, low, high and violated.
-    - `of`: Look of the line.
     - `width`: Width of the bars in points.
     """
     ax.plot(x, rows["mean"], color=of.colour, ls=of.line, zorder=3)
@@ -190,10 +185,8 @@ def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2
 def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look) -> None:
     """Draw markers without a line.
 
-    - `ax`: Axes to draw on.
     - `x`, `y`: Positions.
     - `violated`: A marker is hollow where this text is not empty.
-    - `of`: Look of the markers.
     """
     for hollow in sorted(set(violated.ne(""))):
         at = violated.ne("").eq(hollow)
@@ -201,27 +194,15 @@ def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look)
         ax.plot(x[at], y[at], **(of.shape | {"ls": ""}), mfc=face, zorder=4)
 
 
-def reference_line(ax: Axes, interval: Iterable[float], of: Look, **other: Any) -> Line2D:
-    """Draw a horizontal line at a mean, with a band for its interval if low < high. Return the line.
+def reference_line(ax: Axes, interval: Iterable[float], of: Look) -> None:
+    """Draw a horizontal line at a mean, with a band for its interval if low < high.
 
-    - `ax`: Axes to draw on.
     - `interval`: Mean, low and high. A low or high of nan draws no band.
-    - `of`: Look of the line.
-    - `**other`: Arguments of `Axes.axhline`.
     """
     mean, low, high = interval
-    line = ax.axhline(mean, color=of.colour, ls=of.line, **{"lw": 1.1, "zorder": 1, **other})
+    ax.axhline(mean, color=of.colour, ls=of.line, lw=1.1, zorder=1)
     if high > low:
-        ax.axhspan(low, high, color=of.colour, alpha=0.1, lw=0, zorder=line.get_zorder() - 1)
-    return line
-
-
-def epsilon_ticks(ax: Axes) -> None:
-    """Set the ticks of the x axis to the values of EPSILON_TICKS inside its limits, written as numbers."""
-    low, high = ax.get_xlim()
-    inside = [value for value in EPSILON_TICKS if low <= value <= high]
-    ax.set_xticks(inside, [number(value) for value in inside])
-    ax.set_xticks([], minor=True)
+        ax.axhspan(low, high, color=of.colour, alpha=0.1, lw=0, zorder=0)
 
 
 def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:
@@ -241,10 +222,7 @@ def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], si
     Title and caption wrap at the figure's width. A figure that legend and caption would fill by more than
     `BELOW` becomes taller.
 
-    - `figure`: Figure with its panels.
-    - `title`: Title above the panels.
     - `text`: Caption. A line break in it starts a new line only after a full stop.
-    - `handles`: Sequence of Line2D. Entries of the legend.
     - `side`: If True, the legend is to the right of the panels, otherwise below them.
     """
     columns = _legend_columns(figure, handles)

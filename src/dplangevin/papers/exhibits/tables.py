@@ -7,22 +7,68 @@ The summaries are also the numbers behind the figures. All functions are pure fu
 from __future__ import annotations
 
 import math
+import re
+import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dplangevin.papers.claims.ryffel2022 import growth_ratios
-from dplangevin.papers.claims.words import at_most
+from dplangevin.papers.claims.words import NEIGHBOURS, at_least, at_most
 from dplangevin.papers.exhibits.style import look
 from dplangevin.papers.statistics import matches, seed_summaries, sort_by
-from dplangevin.text import distinct, epsilon, number, numbers, percent, setting
+from dplangevin.text import distinct, epsilon, number, numbers, percent, setting, short, span
 
 Published = Sequence[Mapping[str, Any]]
 Names = Mapping[str, str]  # name in a frame -> name that readers see
 Features = Mapping[str, Mapping[str, str]]  # set of features -> {task, network, source}
 Cell = Callable[[Any], str]  # a row of a frame -> text
+
+
+def _empty_if_nan(text: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: "" if isinstance(value, float) and math.isnan(value) else text(value)
+
+
+def method_label(name: str) -> str:
+    """Return the label of a method, with what its name says after the first word."""
+    method, _, rest = name.partition(" ")
+    return f"{look(method).label}, {rest}" if rest else look(method).label
+
+
+FORMATS: dict[str, Callable[[Any], str]] = {
+    "number": number,
+    "short": short,
+    "percent": percent,
+    "percent_0": lambda share: f"{100 * share:.0f}",
+    "percent_1": lambda share: f"{100 * share:.1f}",
+    "power": lambda value: re.sub(r"e([+-])0*", r"e\1", f"{value:.1e}").replace("e+", "e"),
+    "epsilon": epsilon,
+    "at_least": at_least,
+    "at_most": at_most,
+    "neighbours": lambda name: NEIGHBOURS[name],
+    "method": method_label,
+    "span": span,
+    "features": lambda name: look(name, "features").label,
+}
+
+
+class _Text(string.Formatter):
+    """`str.format` that also knows FORMATS, as in {epsilon:number}; a nan is an empty text.
+
+    Of a column it writes the first value, or with {seeds:span} the smallest and the largest.
+    """
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, pd.Series):
+            value = value if format_spec == "span" else value.iloc[0]
+        return _empty_if_nan(FORMATS.get(format_spec, lambda value: format(value, format_spec)))(value)
+
+
+def fill(text: str, of: Any) -> str:
+    """Return a text of `conf/exhibit` with its fields filled from a row (Series), or from the columns of a frame."""
+    return _Text().vformat(text, (), of)
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[str]], left: int | None = None) -> list[str]:
@@ -54,6 +100,50 @@ def page(title: str, lines: Iterable[str], sections: Mapping[str, Iterable[str]]
     for heading, section in (sections or {}).items():
         text += ["", f"## {heading}", "", *section]
     return "\n".join(text) + "\n"
+
+
+def table_page(
+    frame: pd.DataFrame,
+    *,
+    notes: str,
+    columns: Mapping[str, str],
+    left: int = 1,
+    where: Mapping[str, Any] | None = None,
+    title: str = "",
+    **made: Any,
+) -> str:
+    """Return a Markdown page with notes and a line for each row of the frame.
+
+    - `notes`, `columns`: Text, filled from the frame. Heading -> text of a cell, filled from a row.
+    - `where`: Rows of the table, as in `statistics.matches`; `made`: arguments of `prepared`.
+    """
+    frame = prepared(frame, **made)
+    rows = frame[matches(frame, where or {})]
+    return page(title, [fill(notes, frame), "", *rows_table(rows, cells(columns), left)])
+
+
+def cells(columns: Mapping[str, str]) -> dict[str, Cell]:
+    """Return the cells whose texts `fill` fills."""
+    return {heading: partial(fill, text) for heading, text in columns.items()}
+
+
+def prepared(
+    frame: pd.DataFrame,
+    *,
+    numbers: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
+    assign: Mapping[str, str] | None = None,
+    names: Mapping[str, Mapping[Any, str]] | None = None,
+) -> pd.DataFrame:
+    """Return the rows that an exhibit shows.
+
+    - `numbers`: Makes them from the frame.
+    - `assign`: New column -> formula, as in `DataFrame.eval`.
+    - `names`: Column -> value -> what stands for it; other values stay.
+    """
+    frame = numbers(frame) if numbers else frame
+    formulas: dict[str, Any] = {name: frame.eval(formula) for name, formula in (assign or {}).items()}
+    frame = frame.assign(**formulas)
+    return frame.replace({name: dict(texts) for name, texts in (names or {}).items()})
 
 
 def blocks(table: pd.DataFrame, names: Mapping[str, str]) -> dict[str, pd.DataFrame]:
@@ -117,14 +207,6 @@ TRAINING_BLOCKS = {
     "readings": "Printed settings, with the mean gradient of a minibatch clipped in place of each record's",
     "reference": "A published number for the small network",
 }
-TRAINING_NOTES = """\
-Accuracy on the test set in %: mean over seeds, with their standard deviation (sd). One seed has no standard deviation.
-Samplers predict with the average of their posterior samples. All ε are at δ = {delta}. Paper's ε: the one that the
-paper prints. Formula ε: the price by the paper's accountant, or by the method's own where the paper's has none. Proven
-ε: the smallest ε that our accountants prove, for both kinds of neighbours. At equal proven ε the noise is chosen so
-that the proven ε under add/remove is at most that of the row. η: step size. σ: noise multiplier. PATE learns from the
-even test images and is scored on the odd ones. Published numbers are of the network of PATE's public code, which we
-did not train. Accountant of the formula: {accountants}."""
 
 
 def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
@@ -160,7 +242,13 @@ def training_summary(
 
 
 def training_page(
-    frame: pd.DataFrame, *, published: Published, networks: Names, names: Names | None = None, title: str = ""
+    frame: pd.DataFrame,
+    *,
+    published: Published,
+    networks: Names,
+    notes: str,
+    names: Names | None = None,
+    title: str = "",
 ) -> str:
     """Return a Markdown page with a table for each block of runs.
 
@@ -175,17 +263,17 @@ def training_page(
         lines = [f"Published: {'; '.join(sources)}.", ""] if sources else []
         lines += [*_side_by_side(rows), ""] if rows.block.eq("equal").all() else []
         sections[heading] = [*lines, *rows_table(rows, TRAINING_CELLS, left=3)]
-    return page(title, _training_notes(table), sections)
+    return page(title, _training_notes(table, notes), sections)
 
 
-def _training_notes(table: pd.DataFrame) -> list[str]:
+def _training_notes(table: pd.DataFrame, notes: str) -> list[str]:
     private = table[np.isfinite(table.epsilon_add_remove) & table.accountant_promised.ne("")]
     names = private.groupby("method", sort=False).accountant_promised.unique()
     accountants = ", ".join(
         f"{look(str(method), 'network').label}: {'/'.join(sorted(of))}" for method, of in names.items()
     )
     failed = ["†: a condition of the guarantee is not met."] if table.violated.ne("").any() else []
-    return [TRAINING_NOTES.format(accountants=accountants, delta=numbers(private.delta)), *failed]
+    return [notes.format(accountants=accountants, delta=numbers(private.delta)), *failed]
 
 
 def _side_by_side(rows: pd.DataFrame) -> list[str]:
@@ -263,49 +351,6 @@ NOISE = {
     "tight": "proven ε = 1",
     "": "",
 }
-HEAD_INTRODUCTION = """\
-A network that was trained on public images computes features. Logistic regression on them has a {schedule}. DP-Langevin
-(the paper calls it DP-SGLD) stands beside DP-SGD and beside training without privacy. Compare accuracies only between
-rows of equal proven ε.
-
-- The first block has the settings of the authors' public code and commands, on the paper's networks.
-- The next blocks have the authors' noise and clips, and the steps and minibatches of the paper's text. Their rows are
-  cut to a bound.
-- The other blocks have noise that we calibrated.
-
-As in the paper, step sizes follow from the largest eigenvalue of the private features. No ε here pays for it. Two
-blocks differ: the first has the authors' step sizes, and the last has step sizes from the public bound on the rows."""
-HEAD_NOTES = """\
-Accuracy on the test set is in %. "Ours" is the accuracy after the last epoch: the mean over seeds, with its 95 %
-t-interval. "Best epoch" is the best epoch on the test set, which the authors' code reports. The paper's numbers are of
-the best epoch, too. The paper prints them for ε = 1.0, and they stand in every block. The weights of its networks are
-not public: we trained ours on the same images. A network that the paper does not have stands beside the paper's numbers
-for its own networks.
-
-All ε are at the δ of the row. They are for replace-one neighbours, except the last column.
-
-- Promised ε: the ε that the paper prints.
-- Formula ε, K = epochs: the paper's Theorem 3.1, with K counted as in the authors' code. The step sizes are those of
-  our features, so this ε is not exactly 1.
-- Formula ε, K = steps: the same theorem, with K as the theorem states it. Its proof covers full batches only, so this ε
-  is no bound for minibatches.
-- Proven ε, all iterates: the smallest ε that our accountants prove if all iterates are visible. For DP-Langevin's
-  subsets it is the larger of both directions of a step, up to 25 % above each alone. For shuffled epochs (the authors'
-  code) it does not count what shuffling hides. The true ε then lies between the attack ε and this ε.
-- Proven ε, last iterate: a bound for the last iterate alone (Bok, Su, Altschuler 2024), where it applies.
-- Attack ε: a lower bound ({confidence} confidence) by an attack on a pair of records that this problem admits.
-    - The attack goes through the step that trains. It is the best of a flipped label, of x and -x, and of pairs of
-      other lengths. All other records are zero; the data have no such record.
-    - The authors' code does not bound the rows. There the pair is at most as long as 99 % of the public rows, and the
-      bias is left out.
-    - In the block "attacked among the records" all other records are those of the data set. The pair is then x and -x
-      along the direction in which the records have the smallest second moment. Each run of the attack is a whole
-      training.
-    - An attack on the theorem's hypotheses admits any loss with gradients of this length. It shows a larger ε for the
-      same start, steps and noise. The authors' code starts closer to a known point than the theorem does.
-- Proven ε, add/remove: for add/remove neighbours with Poisson batches. The authors' accountant for DP-SGD computes this
-  ε.
-"""
 
 
 def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = ()) -> pd.DataFrame:
@@ -347,7 +392,14 @@ def of_features(features: Features, name: str) -> Mapping[str, str]:
 
 
 def heads_page(
-    frame: pd.DataFrame, *, schedule: str, published: Published, features: Features, title: str = ""
+    frame: pd.DataFrame,
+    *,
+    schedule: str,
+    published: Published,
+    features: Features,
+    introduction: str,
+    notes: str,
+    title: str = "",
 ) -> str:
     """Return a Markdown page with a table for each block of runs.
 
@@ -357,13 +409,13 @@ def heads_page(
     table = heads_summary(frame, schedule=schedule, published=published)
     steps = {"constant": "constant step size", "decreasing": "decreasing step size"}[schedule]
     confidence = "/".join(f"{100 * value:g} %" for value in sorted(frame.attack_confidence.dropna().unique()))
-    lines = [HEAD_INTRODUCTION.format(schedule=steps), ""]
+    lines = [introduction.format(schedule=steps), ""]
     for name in table.dataset.unique():
         of = of_features(features, name)
         lines.append(f"- {of['task']}: {of['network']}. {of['source']}".rstrip())
         here = frame.dataset.eq(name) & frame.schedule.eq(schedule)
         lines += _listed(frame.assumptions[here], f"  {ASSUMED}")
-    lines += ["", HEAD_NOTES.format(confidence=confidence or "95 %"), *_listed(table.violated, NOT_MET)]
+    lines += ["", notes.format(confidence=confidence or "95 %"), *_listed(table.violated, NOT_MET)]
     sections = {name: _heads_block(rows, features) for name, rows in blocks(table, HEAD_BLOCKS).items()}
     return page(title, lines, sections)
 
@@ -414,13 +466,6 @@ TRAINED_PARTS = {
     "head": "The head alone",
     "block": "Last block and head",
 }
-FINETUNE_NOTES = """\
-CIFAR-10. The last block of a network that was trained on CIFAR-100 is trained together with a new head, by DP-SGD and
-without privacy. For comparison the same loop trains the head alone. Accuracy on the test set is in %. "Ours" is the
-last iterate: the mean over seeds, with its 95 % t-interval. "Best epoch" is the best epoch on the test set, which the
-authors' code reports. The paper's numbers are of a ResNet-18 whose weights are not public: of its "last and fourth
-block", and for the head those of Table 1. The ResNet-18 has the authors' settings. The paper has no ResNet-20: we
-chose its step and clip on held-out images."""
 
 
 def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.DataFrame:
@@ -435,10 +480,12 @@ def finetune_summary(frame: pd.DataFrame, *, published: Published = ()) -> pd.Da
     return sort_by(pd.DataFrame(rows)[columns], problem=[*TRAINED_PARTS])
 
 
-def finetune_page(frame: pd.DataFrame, *, published: Published, networks: Names, title: str = "") -> str:
+def finetune_page(
+    frame: pd.DataFrame, *, published: Published, networks: Names, notes: str, title: str = ""
+) -> str:
     """Return a Markdown page with one table; `networks` has the name of the network of each problem."""
     summary = finetune_summary(frame, published=published)
-    notes = [FINETUNE_NOTES, *_listed(frame.assumptions, ASSUMED), *_listed(summary.violated, NOT_MET), ""]
+    lines = [notes, *_listed(frame.assumptions, ASSUMED), *_listed(summary.violated, NOT_MET), ""]
     columns: dict[str, Cell] = {
         "trained": cell("problem", TRAINED_PARTS.__getitem__),
         "network": cell("problem", networks.__getitem__),
@@ -447,44 +494,4 @@ def finetune_page(frame: pd.DataFrame, *, published: Published, networks: Names,
         "parameters": cell("parameters", "{:.0f}".format),
         **_accuracies_and_prices(summary, FINETUNE_PRICES),
     }
-    return page(title, [*notes, *rows_table(summary, columns, left=4)])
-
-
-# Smoothness and condition numbers: Table 4 of ryffel2022
-
-RATIO_NOTES = """\
-The ratio (ε n²/(α d))/(β/λ)² of Theorem 4.2: K grows as n² where it is below 1. Rows of the paper are computed from
-its printed β, the λ of its commands and n. Our rows are computed from the features. The printed ratios result from d =
-classes, ε = 1 and the integer order α that the authors' code reports for the best epoch on the test set. The theorem's
-d is the number of parameters, which is classes × features (the number of features is that of the authors' public
-code). The last column also has the values of the proof of the (ε, δ) version: α = 1 + 2 ln(1/δ)/ε and half of ε, at δ
-= 1e-5. Our α is the best order of the formula at K = epochs. λ is the strong convexity: the regulariser is (λ/2)‖W‖².
-Our β is that of the lemma, ½ λ_max(XᵀX/n) + λ, read off the private features. The authors' code averages ½ λ_max over
-minibatches, which is at least as large. β grows with the square of the scale of the features, which is a choice
-(`conf/problem`)."""
-
-
-def ratios_page(frame: pd.DataFrame, *, paper: Published, features: Features, title: str = "") -> str:
-    """Return a Markdown page with the ratios of Theorem 4.2 (see `papers.claims.ryffel2022.growth_ratios`)."""
-    columns: dict[str, Cell] = {
-        **{name: cell(name) for name in ("source", "task", "network")},
-        "n": cell("records", "{:.0f}".format),
-        "classes": cell("classes", "{:.0f}".format),
-        "features": lambda row: f"{row.parameters / row.classes:.0f}",
-        "β": cell("smoothness", "{:.4g}".format),
-        "λ": cell("l2", number),
-        "β/λ": cell("condition", _power),
-        "α": cell("order", "{:.3g}".format),
-        "printed": cell("ratio_published", _power),
-        "d = classes": cell("ratio_classes", _power),
-        "d = classes × features": cell("ratio_theorem", _power),
-        "and the proof's α, ε": cell("ratio_proof", _power),
-    }
-    rows = growth_ratios(frame, paper=paper, features=features)
-    return page(title, [RATIO_NOTES, "", *rows_table(rows, columns, left=3)])
-
-
-def _power(value: float) -> str:
-    """Return a number with two digits, as the paper prints it (5.5e4); "" for nan."""
-    mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return "" if math.isnan(value) else f"{mantissa}e{int(exponent)}"
+    return page(title, [*lines, *rows_table(summary, columns, left=4)])

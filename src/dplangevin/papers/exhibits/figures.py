@@ -1,0 +1,234 @@
+"""Kinds of figure that `conf/exhibit` draws from any tidy frame: `lines` and `dots`.
+
+Both draw marks. A mark is a mapping of
+
+- `where`: column -> value or list of values of the rows that it shows (default: all), or `query` for `DataFrame.query`;
+- `label`: its entry in the legend (none without a label);
+- `method` (name in `style.LOOKS`), or any of `colour` (a name of `style.PRICE_COLOURS` or a colour), `marker`, `line`,
+  `size`, `width`, `hollow`;
+- `x`, `y`, `low`, `high`: columns, where they differ from those of the panel;
+- `write`: offset in points at which the value is written;
+- `level`: if True, each y is a line across the panel.
+
+Panels are mappings, too. What `lines` and `dots` do not read themselves are arguments of `Axes.set`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullFormatter
+from pandas.api.types import is_numeric_dtype
+
+from dplangevin.papers.exhibits import style
+from dplangevin.papers.exhibits.style import Look, lay_out, look
+from dplangevin.papers.exhibits.tables import fill, prepared
+from dplangevin.papers.statistics import matches
+from dplangevin.text import number, short
+
+Mark = Mapping[str, Any]
+ROWS = ("where", "query", "x", "y", "low", "high")  # keys of a panel or mark that say what is drawn
+GUIDE = {"color": style.GREY, "lw": 1.1, "zorder": 1}
+
+
+def lines(
+    frame: pd.DataFrame,
+    *,
+    text: str,
+    marks: Sequence[Mark] = (),
+    panels: Sequence[Mapping[str, Any]] = ({},),
+    axes: Mapping[str, Any] | None = None,
+    dashes: Sequence[Mark] = ({},),
+    guides: Sequence[Mapping[str, Any]] = (),
+    size: tuple[float, float] = (8.4, 4.9),
+    columns: int = 3,
+    proven: bool = False,
+    title: str = "",
+    **made: Any,
+) -> Figure:
+    """Draw y against x: in each panel a line for each pair of `marks` and `dashes`, which replace keys of the mark.
+
+    - `text`: Caption, filled from the frame (`tables.fill`).
+    - `axes`: What all panels share. A panel may have its own `marks`, `dashes` and `guides`.
+    - `guides`: {power, at: [x, y], label, line}, the curve y = at_y (x/at_x)^power; {x, label, line}, a vertical line.
+    - `columns`: Most panels in a row.
+    - `made`: Arguments of `tables.prepared`.
+    - `proven`: If True, x is the proven ε where it is else the promised ε.
+    """
+    frame = prepared(frame, **made)
+    if proven:
+        frame = frame.assign(epsilon=frame.epsilon_proven)
+    shape = -(-len(panels) // columns), min(columns, len(panels))
+    handles: dict[str, Line2D | None] = {}
+    with style.settings():
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(*shape, squeeze=False).flat
+        for ax, own in zip(grid, panels, strict=True):
+            panel = {"marks": marks, "dashes": dashes, "guides": guides, **(axes or {}), **own}
+            here = {key: panel.pop(key) for key in ROWS if key in panel}
+            mine, dashed, guided = (panel.pop(key) for key in ("marks", "dashes", "guides"))
+            ax.set(**panel)
+            if proven and here.get("x") == "epsilon":
+                ax.set_xlabel("proven ε")
+            for mark, dash in product(mine, dashed):
+                rows = _rows(_rows(_rows(frame, here), mark), dash)
+                shown = _line(ax, rows, {**here, **mark, **dash})
+                _explain(handles, mark, shown)
+            handles |= _guides(ax, guided)
+            _plain_numbers(ax)
+        for dash in dashes:
+            if dash.get("label"):
+                marker = "" if dash.get("line") else "o"
+                handles[dash["label"]] = _entry({"colour": "#555555", "marker": marker, **dash})
+        return _finished(figure, title, fill(text, frame), handles, frame)
+
+
+def _finished(
+    figure: Figure, title: str, text: str, handles: Mapping[str, Line2D | None], frame: pd.DataFrame
+) -> Figure:
+    """Return the figure with its legend; a label without a handle is that of a mark without rows."""
+    if absent := [label for label, handle in handles.items() if handle is None]:
+        raise ValueError(f"no row for the marks {absent}: check `where` and `query` in conf/exhibit")
+    entries = [handle for handle in handles.values() if handle]
+    return lay_out(figure, title, text, [*entries, *style.hollow_entries(_violated(frame))])
+
+
+def _rows(frame: pd.DataFrame, of: Mark) -> pd.DataFrame:
+    rows = frame[matches(frame, of.get("where", {}))]
+    return rows.query(of["query"]) if "query" in of else rows
+
+
+def _violated(rows: pd.DataFrame) -> pd.Series:
+    """Return the conditions of a guarantee that fail, "" for none; a number in the column says something else."""
+    texts = rows.get("violated", pd.Series(0, index=rows.index))
+    return pd.Series("", index=rows.index) if is_numeric_dtype(texts) else texts.fillna("")
+
+
+def _look(mark: Mark) -> Look:
+    """Return the look of a mark; `on` is as in `style.look`."""
+    of = look(mark["method"], mark.get("on", "")) if "method" in mark else Look("", "#000000", "")
+    of = of._replace(**{key: mark[key] for key in ("label", "marker", "line", "size") if key in mark})
+    if "colour" in mark:
+        of = of._replace(colour=str(style.PRICE_COLOURS.get(mark["colour"], mark["colour"])))
+    return of
+
+
+def _explain(handles: dict[str, Line2D | None], mark: Mark, shown: bool) -> None:
+    """Add the legend entry of a mark that has a label: None until some panel shows the mark."""
+    if label := mark.get("label"):
+        handles[label] = handles.get(label) or (_entry(mark) if shown else None)
+
+
+def _entry(mark: Mark) -> Line2D:
+    of = _look(mark)
+    return style.entry(of, mfc="white" if mark.get("hollow") else of.colour, lw=mark.get("width", 1.3))
+
+
+def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
+    """Draw one mark, with bars from `low` to `high`; return whether there is anything to draw."""
+    x: str = mark["x"]
+    y: str = mark["y"]
+    of = _look(mark)
+    if mark.get("level"):
+        for value in rows[y].to_numpy(float):
+            style.reference_line(ax, (value, value, value), of)
+        return len(rows) > 0
+    shown = np.isfinite(rows[x]) & np.isfinite(rows[y])
+    shown &= (rows[x].gt(0) | (ax.get_xscale() != "log")) & (rows[y].gt(0) | (ax.get_yscale() != "log"))
+    rows = rows[shown].sort_values(x, kind="stable")
+    ax.plot(rows[x], rows[y], color=of.colour, ls=of.line or "none", lw=mark.get("width", 1.3), zorder=3)
+    if "low" in mark:
+        ax.vlines(
+            rows[x], rows[mark["low"]], rows[mark["high"]], color=style.tint(of.colour), lw=2.0, zorder=2
+        )
+    _points(ax, rows[x], rows[y], rows[y], rows, mark)
+    return len(rows) > 0
+
+
+def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.DataFrame, mark: Mark) -> None:
+    """Draw markers, and write the values beside them if the mark says where."""
+    of, hollow = _look(mark), "hollow" if mark.get("hollow") else ""
+    style.markers(ax, x, y, _violated(rows) + hollow, of)
+    at: dict[str, Any] = {"textcoords": "offset points", "color": of.colour, "fontsize": 8, "clip_on": True}
+    for right, up, value in zip(x, y, values, strict=True) if "write" in mark else ():
+        if np.isfinite([right, up]).all():
+            ax.annotate(short(value), (right, up), mark["write"], **at)
+
+
+def _guides(ax: Axes, guides: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Line2D]]:
+    """Draw the guides of a panel within its limits; yield legend entries by label."""
+    limits, heights = ax.get_xlim(), ax.get_ylim()
+    spaced = np.geomspace if ax.get_xscale() == "log" else np.linspace
+    for guide in guides:
+        drawn: Any = {**GUIDE, "ls": guide.get("line", "--"), "label": guide.get("label", "")}
+        if "at" in guide:
+            x = spaced(*limits, 101)
+            ax.plot(x, guide["at"][1] * (x / guide["at"][0]) ** guide["power"], **drawn)
+        else:
+            ax.axvline(guide["x"], **drawn)
+        if drawn["label"]:
+            yield drawn["label"], Line2D([], [], **drawn)
+    ax.set(xlim=limits, ylim=heights)
+
+
+def _plain_numbers(ax: Axes) -> None:
+    """Write the ticks of log axes as numbers."""
+    for axis in (ax.xaxis, ax.yaxis):
+        if axis.get_scale() == "log":
+            axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+            axis.set_minor_formatter(NullFormatter())
+
+
+def dots(
+    frame: pd.DataFrame,
+    *,
+    label: str,
+    text: str,
+    panels: Sequence[Mapping[str, Any]] = ({},),
+    axes: Mapping[str, Any] | None = None,
+    by: Sequence[str] = (),
+    sort: Sequence[str] = (),
+    width: float = 9.5,
+    title: str = "",
+    **made: Any,
+) -> Figure:
+    """Draw rows of dots from top to bottom, one for each row of the frame, or for each group of its columns `by`.
+
+    - `label`: Text at the left of a row, filled from the first of its rows in the frame; `text` is the caption.
+    - `panels`: Each has `marks`, whose `low` and `high` are the ends of a bar, and perhaps `guides` {x, label, line}.
+    - `made`: Arguments of `tables.prepared`.
+    """
+    axes = axes or {}
+    frame = _rows(prepared(frame, **made), axes)
+    frame = (frame.sort_values([*sort], kind="stable") if sort else frame).reset_index(drop=True)
+    frame["row"] = frame.groupby([*by], sort=False, dropna=False).ngroup() if by else frame.index
+    heads = frame.drop_duplicates("row")
+    handles: dict[str, Line2D | None] = {}
+    with style.settings():
+        figure = Figure(figsize=(width, 2.0 + 0.25 * len(heads)), layout="constrained")
+        grid = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        for ax, own in zip(grid, panels, strict=True):
+            panel = {"guides": (), **axes, **own}
+            here = {key: panel.pop(key) for key in ROWS if key in panel}
+            marks, guides = panel.pop("marks"), panel.pop("guides")
+            ax.set(**panel, ylim=(len(heads) - 0.4, -0.6))
+            for y in heads.row:
+                ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
+            for mark in ({**here, "line": "", **mark} for mark in marks):
+                rows = _rows(frame, mark)
+                if "low" in mark:
+                    bar: dict[str, Any] = {"color": _look(mark).colour, "lw": 1.6, "zorder": 2}
+                    ax.hlines(rows.row, rows[mark["low"]], rows[mark["high"]], **bar)
+                _points(ax, rows[mark["x"]], rows.row, rows[mark["x"]], rows, mark)
+                _explain(handles, mark, len(rows) > 0)
+            handles |= _guides(ax, guides)
+            _plain_numbers(ax)
+        grid[0].set_yticks(heads.row, [fill(label, row) for _, row in heads.iterrows()])
+        return _finished(figure, title, fill(text, frame), handles, frame)
