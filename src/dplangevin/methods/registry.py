@@ -1,7 +1,7 @@
-"""The methods by name, with the settings of their classes.
+"""The methods by name.
 
-The first method of a module has the name of the module, and any other the name of its class: `DpSghmcLi2019`
-is `dp_sghmc_li2019`.  So a new module needs no entry here.
+The first method of a module has the name of the module, and any other the name of its class: `DpSghmcLi2019` is
+`dp_sghmc_li2019`.  So a new module needs no entry here.
 """
 
 import re
