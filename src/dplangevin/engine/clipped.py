@@ -98,7 +98,6 @@ def clipped_sum(
 
 
 def _blank(x: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return examples and labels, with zeros where an example takes no part."""
     if bool(mask.all()):
         return x, y
     shape = (*mask.shape, 1, 1, 1)
@@ -127,7 +126,6 @@ def _sums(
     loss_of: passes.Loss,
     micro_batch: int | None,
 ) -> Sums:
-    """Return what `clipped_sum` returns if all losses and gradients are finite."""
     seeds, batch = mask.shape
     x, y = x.expand(seeds, *x.shape[1:]), y.expand(seeds, batch)
     layers = plan(network.module)

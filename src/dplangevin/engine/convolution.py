@@ -139,7 +139,6 @@ class Conv2d:
     def _gradients(
         self, weight: Tensor, x: Tensor, g: Tensor, which: tuple[bool, bool, bool]
     ) -> Iterator[Sequence[Tensor]]:
-        """Yield PyTorch's gradients in input and weight, network by network."""
         if self.skips:
             x, g = (of.contiguous(memory_format=layout(of.device)) for of in (x, g))
         for part, w, out in zip(x.chunk(len(weight)), weight, g.chunk(len(weight)), strict=True):

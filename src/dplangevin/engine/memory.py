@@ -26,10 +26,7 @@ def keep_heap() -> None:
 
 
 def bound(device: torch.device) -> int:
-    """Return how many bytes the tensors of one micro-batch may take.
-
-    Without DPL_MEMORY, in MB, the bound on a GPU is `GPU` MB, and at most half of the memory that is free there.
-    """
+    """Return how many bytes the tensors of one micro-batch may take; on a GPU at most half of the free memory."""
     text = os.environ.get(NAME, "").strip()
     if not text:
         if device.type == "cpu":
@@ -48,17 +45,13 @@ def bound(device: torch.device) -> int:
 
 
 def micro_batch(module: nn.Module, shape: tuple[int, int, int], written: int, theta: Tensor) -> int:
-    """Return the number of examples whose tensors fit into the bound, at least 1.
-
-    `written` numbers of an example's gradient are written out.
-    """
+    """Return the number of examples that fit into the bound; `written` numbers of a gradient are written out."""
     numbers = 2 * _activations(module, shape) + written  # activations and their gradients
     return max(1, bound(theta.device) // (numbers * theta.element_size()))
 
 
 @functools.lru_cache(maxsize=32)
 def _activations(module: nn.Module, shape: tuple[int, int, int]) -> int:
-    """Return how many numbers a forward pass computes from one example."""
     module = copy.deepcopy(module).cpu()
     kind = next(module.parameters()).dtype
     with torch.no_grad(), _Counter() as counter:
@@ -67,8 +60,6 @@ def _activations(module: nn.Module, shape: tuple[int, int, int]) -> int:
 
 
 class _Counter(TorchDispatchMode):
-    """A counter of the numbers in the results of all operations."""
-
     def __init__(self) -> None:
         super().__init__()
         self.numbers = 0

@@ -98,7 +98,6 @@ def _untouched(layer: nn.Module, who: str) -> None:
 
 
 def _layer(layer: nn.Module, who: str) -> Layer:
-    """Return the engine's layer for a layer of PyTorch; `who` names it in errors."""
     _untouched(layer, who)
     kind = type(layer)
     if isinstance(layer, nn.Linear) and kind is nn.Linear:
@@ -117,7 +116,6 @@ def _layer(layer: nn.Module, who: str) -> Layer:
 
 
 def _padding(layer: nn.Conv2d, who: str) -> tuple[int, int]:
-    """Return how many rows and columns a convolution adds on each side."""
     if layer.padding_mode != "zeros":
         raise UnsupportedLayer(f"{who} pads with something other than zeros")
     if not isinstance(layer.padding, str):

@@ -144,7 +144,6 @@ class DpSgldRyffel2022(ChainMethod):
         return limit
 
     def clips(self, facts: Facts) -> bool:
-        """Return True if a gradient can be longer than the clip."""
         return facts.lipschitz > self.limit(facts) * (1 + 1e-9)
 
     def event(self, facts: Facts, noise: float) -> LangevinDpEvent:

@@ -36,5 +36,4 @@ class DpSgnht(DpSghmc):
         return sgnht()
 
     def rest(self, theta: Tensor) -> State:
-        """Return the thermostat's start, ``(S, E, 1)``."""
         return (torch.full((*theta.shape[:2], 1), self.friction, device=theta.device),)

@@ -124,10 +124,9 @@ class Dpvi:
 
 
 class _Elbo(DefaultSteps):
-    """The parameters m and s of q for a linear model, ``(S, E, 2 d)``, as a problem.
+    """The parameters m and s of q as a problem, ``(S, E, 2 d)``; `clipped_sum` draws the eps of its minibatch.
 
     A record's gradient is its gradient in m, followed by its gradient in s divided by `scale` = u/kappa.
-    `clipped_sum` draws the eps of its minibatch.
     """
 
     def __init__(self, model: Glm, scale: float, low: float, rng: torch.Generator) -> None:

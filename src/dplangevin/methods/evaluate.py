@@ -10,10 +10,7 @@ BINS = 15
 
 
 def predictive(problem: Problem, theta: Tensor) -> Tensor:
-    """Return ``mean_s p(. | x, theta_s)`` of the test rows, ``(S, E, m, K)``, for theta ``(S, E, samples, d)``.
-
-    For regression, K = 1 and it is the mean of the predicted targets.
-    """
+    """Return ``mean_s p(. | x, theta_s)`` of the test rows ``(S, E, m, K)``, or the mean target, K = 1."""
     samples = theta.unbind(2)
     total = problem.predict(samples[0])
     for each in samples[1:]:
@@ -118,10 +115,7 @@ def _judged(probability: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def rightness(probability: Tensor, y: Tensor) -> Tensor:
-    """Return what each row counts for the accuracy, ``(..., m)`` in float64: 0, 1 or 1/t, see `scores`.
-
-    Shapes: probability ``(..., m, K)`` of any numbers that are not nan, y ``(1 or more, m)``.
-    """
+    """Return what each row counts for the accuracy, ``(..., m)`` in float64: 0, 1 or 1/t, see `scores`."""
     most = probability.amax(-1)
     given = probability.gather(-1, y.long().expand(probability.shape[:-1])[..., None])[..., 0]
     return (given == most) / (probability == most[..., None]).sum(-1).double()

@@ -111,7 +111,6 @@ class Confident:
 
     @property
     def most(self) -> int:
-        """The largest A."""
         return int(self.queries / self.asked)
 
     @property
@@ -170,7 +169,6 @@ class Confident:
         return Labels(asked, asked & passed, winner)
 
     def run(self, votes: Votes, caps: Caps, labels: Labels, e: int) -> Run:
-        """Return what happened with the e-th of the caps that `label` was given, so that it can be priced."""
         counts, (asked, answered, _) = votes.counts[:, : caps.queries], (part[:, e] for part in labels)
         teachers = round(float(counts[0, 0].sum()))
         limits = Settings(teachers, self.threshold, self.ratio * caps.answer_std, caps.answer_std)
@@ -241,8 +239,8 @@ class Pate:
         """Return the students.
 
         `not_private` has the number of labels, the shares of correct labels and of correct votes, and the
-        data-dependent epsilon of this run with its released value.  That epsilon comes from a Renyi divergence, so
-        a proven epsilon that holds for any votes can be smaller.
+        data-dependent epsilon with its released value.  That comes from a Renyi divergence, so a proven epsilon can
+        be smaller.
         """
         vote = self._vote(problem.facts)
         seed, queries, normals = self._draws(problem, how.seeds, how.rng, vote.queries)
@@ -294,7 +292,6 @@ class Pate:
     def _caps_and_guarantees(
         self, facts: Facts, vote: Confident, votes: Votes, plans: Sequence[Plan]
     ) -> tuple[list[Caps], list[Guarantee]]:
-        """Return each plan's caps and guarantee: as planned, or as the votes allow."""
         caps, guarantees = [], []
         for plan in plans:
             cap, guarantee = plan.work, plan.guarantee

@@ -103,10 +103,7 @@ def violated(method: Method, plan: Plan) -> list[str]:
 
 
 def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int], Any]:
-    """Return the mechanism as a function of the number of records, for `survey.records_public`.
-
-    The function returns the event of the method's guarantee, and the settings of what is done.
-    """
+    """Return n -> (event of the method's guarantee, settings of what is done), for `survey.records_public`."""
 
     def mechanism(n: int) -> Any:
         plan = method.plan(facts._replace(n=n), budget)
@@ -123,7 +120,6 @@ def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int]
 
 
 def _chains(work: Any) -> list[Chain]:
-    """Return the chains in what a plan has to compute, those of plans within it, too."""
     if isinstance(work, Chain):
         return [work]
     if isinstance(work, Plan):
@@ -188,10 +184,7 @@ def equal_budget(
     accountant: Accountant = TIGHT,
     event: Callable[[Plan], DpEvent] = visible,
 ) -> Budget:
-    """Return the budget to give to a method so that its proven epsilon is `target`, to a relative `rtol`.
-
-    `event` maps a plan to the event that is priced.
-    """
+    """Return the budget to give to a method so that the proven epsilon of `event` is `target`, to a relative rtol."""
     if target.epsilon == math.inf:
         return target
 
@@ -217,7 +210,6 @@ def _epsilon(event: DpEvent, delta: float, adjacency: Adjacency) -> float:
 def _langevin(
     plan: Plan, paper: LangevinDpEvent, facts: Facts, delta: float, names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the columns of DP-Langevin (ryffel2022): its formula, and a last-iterate bound if any."""
     found: dict[str, Any] = {}
     if "ryffel2022" in names:
         epochs = plan.work.sampling.passes(facts.n)

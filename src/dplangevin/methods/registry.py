@@ -31,7 +31,6 @@ NAMED: Mapping[str, Callable[..., Method]] = {
 
 
 def _classes() -> Iterator[tuple[str, Callable[..., Method]]]:
-    """Yield the methods of the package that are not in `NAMED`, by name."""
     for info in iter_modules(methods.__path__):
         module = import_module(f"{methods.__name__}.{info.name}")
         own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]

@@ -109,7 +109,6 @@ class Ridge:
         return self._fit(problem, x.flatten(0, 1), y.flatten(0, 1).to(x.dtype)).view(*here.shape[:2], -1)
 
     def _fit(self, problem: Glm, x: Tensor, y: Tensor) -> Tensor:
-        """Return the fits ``(R, d)`` to rows ``(R, n, features)``."""
         each = Glm(x, y, problem.loss, row_bound=problem.row_bound)
         exact: Any = {"dtype": torch.float64, "device": x.device}
         ridge = torch.tensor([self.ridge], **exact)
@@ -199,10 +198,9 @@ class Descent:
             yield State(t + 1, theta, velocity)
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
-        """Return the votes, as `Learner.votes`, from the workspace if they are there.
+        """Return the votes from the workspace if they are there, under a hash of all that determines them.
 
-        The first ensembles do not depend on how many follow.  Votes are stored under a hash of all that determines
-        them, so one set of teachers serves every budget.  Unfinished training has a checkpoint there.
+        So one set of teachers serves every budget.  The first ensembles do not depend on how many follow.
         """
         assert isinstance(problem, NetworkProblem)
         key = self._key(problem, count, queries, seed, workspace.code)
@@ -219,7 +217,6 @@ class Descent:
     def students(
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
-        """Return the students, as `Learner.students`; those of each budget are trained independently."""
         assert isinstance(problem, NetworkProblem)
         found = []
         for e in range(labels.answered.shape[1]):
@@ -248,7 +245,6 @@ class Descent:
     def _count(
         self, problem: NetworkProblem, count: int, queries: Tensor, seed: int, checkpoint: Checkpoint
     ) -> Tensor:
-        """Return the votes of newly trained teachers, ``(S, Q, K)``."""
         network, n = problem.network, len(problem.x)
         parts = torch.arange(-(-n // count) * count).view(-1, count).T  # (count, size)
         parts = parts.masked_fill(parts >= n, -1)

@@ -194,10 +194,7 @@ def newton(
 
 
 def one_of(problem: Glm, seed: int) -> Glm:
-    """Return the problem with the data set of one seed, and with its exact Hessian.
-
-    The rows of an `Estimated` Hessian may all be zero.
-    """
+    """Return the problem with the data set of one seed, and its exact Hessian: estimated rows may all be zero."""
     row = 0 if problem.shared else seed
     return Glm(problem.x[row : row + 1], problem.y[row : row + 1], problem.loss, row_bound=problem.row_bound)
 
@@ -334,10 +331,7 @@ class Pair(NamedTuple):
 
 
 def _two_loop(grad: Tensor, history: list[Pair], metric: Metric, which: Tensor) -> Tensor:
-    """Return the product of the inverse Hessian's L-BFGS estimate with the gradient, ``(S, A, d)``.
-
-    It is the two-loop recursion (Nocedal and Wright, Algorithm 7.4), with one history for each grid entry.
-    """
+    """Return the inverse Hessian's L-BFGS estimate times the gradient (Nocedal and Wright, Algorithm 7.4)."""
     q, weights = grad, []
     for moved, turned, inverse in reversed(history):
         weight = inverse * (moved * q).sum(-1, keepdim=True)

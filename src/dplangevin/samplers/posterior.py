@@ -35,10 +35,7 @@ R_HAT = 1.05  # chains whose split R-hat is below this count as converged
 
 
 class Posterior(NamedTuple):
-    """Draws ``(draws, S, chains, E, d)`` after warm-up, and their mixing ``(groups, E)`` in the worst coordinate.
-
-    Seeds that share one data set share one posterior, and are one group.
-    """
+    """Draws ``(draws, S, chains, E, d)`` and mixing ``(groups, E)``; seeds that share one data set are one group."""
 
     draws: Tensor
     mixing: Mixing

@@ -19,12 +19,7 @@ NEAR = 0.25  # the tangent point is moved until acceptance is at least e^-0.25 t
 
 
 class Walk(NamedTuple):
-    """The public numbers of a chain.
-
-    - `pull`: eta >= 0, precision of the noise of a step; 0 where one step is an exact draw.
-    - `steps`: K >= 1.
-    - `proposals`: limit on the proposals of all steps together.
-    """
+    """The public numbers of a chain: eta >= 0, 0 for one exact draw; K; and the limit on all proposals together."""
 
     pull: float
     steps: int

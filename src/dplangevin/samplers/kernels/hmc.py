@@ -21,10 +21,7 @@ class HmcState(NamedTuple):
 
 
 def through(root: Tensor, v: Tensor) -> Tensor:
-    """Return the product of root ``(S', E, d, d)`` with each v ``(S, C, d)``.
-
-    S' is 1 or S.  C counts chains and budgets, budgets fastest.
-    """
+    """Return root ``(S', E, d, d)`` times each v ``(S, C, d)``; S' is 1 or S, C has budgets fastest."""
     grid = v.reshape(len(root), -1, *root.shape[1:3])  # (S', chains, E, d)
     return (grid.transpose(1, 2) @ root).transpose(1, 2).reshape(v.shape)
 
@@ -69,10 +66,7 @@ def reflective_hmc(potential: Potential, root: Tensor, radius: float, max_bounce
 
 
 def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) -> HmcState:
-    """Accept or reject a proposal, chain by chain; `new.accepted` holds the log of the acceptance ratio.
-
-    `failed` and `uniform`: (S, C).  A failed proposal is rejected.
-    """
+    """Accept or reject, chain by chain; `new.accepted` holds the log of the acceptance ratio, failed is ``(S, C)``."""
     log_ratio = torch.where(failed | ~new.accepted.isfinite(), -torch.inf, new.accepted)
     take = uniform.to(log_ratio.dtype).log() < log_ratio
     return HmcState(
@@ -86,10 +80,7 @@ def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) ->
 def drift_in_ball(
     theta: Tensor, p: Tensor, root: Tensor, time: Tensor, radius: float, max_bounces: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Move theta ``(S, C, d)`` by ``time root p``, time ``(C, 1)``, with mirror reflection at the sphere.
-
-    The result is theta, p, and ``(S, C)`` True where `max_bounces` reflections did not suffice.
-    """
+    """Move theta ``(S, C, d)`` by ``time root p``, mirrored at the sphere; return where the bounces were too many."""
     if radius == float("inf"):
         return theta + time * through(root, p), p, torch.zeros_like(theta[..., 0], dtype=torch.bool)
     left = time.expand(*theta.shape[:-1], 1)
