@@ -35,13 +35,12 @@ class DpGd(ChainMethod):
     and half of it for add_remove (Dong et al. 2022).  Momentum and the mean are post-processing.
 
     All numbers follow from public facts.  ``C = clip_share L``, with L the problem's bound on one record's
-    gradient.  With beta the smoothness of one record's loss, and beta_m that of the mean loss, eta is the smaller
-    of
+    gradient.  With beta the smoothness of one record's loss, and beta_m that of the mean loss, eta is the lesser of
 
     * ``step (1 + momentum)/beta_m``, which is stable for step < 2, and
-    * ``(1 - momentum) margin_noise n/(sqrt(T) sigma clip_share beta)``: if the loss has no curvature, the noise of
-      all steps moves a margin by a standard deviation of at most ``margin_noise lipschitz/smoothness``, for the
-      logistic loss ``4 margin_noise``.
+    * ``(1 - momentum) margin_noise n/(sqrt(T) sigma clip_share beta)``: without curvature of the loss, the noise
+      moves a margin by a standard deviation of at most ``margin_noise lipschitz/smoothness``, or ``4 margin_noise``
+      for the logistic loss.
 
     Source: bassily2014; dong2022, for the composition.
     Differs: the paper samples one record in each step, and its steps shrink as 1/sqrt(k).

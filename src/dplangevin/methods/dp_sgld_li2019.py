@@ -50,8 +50,7 @@ class DpSgldLi2019(ChainMethod):
         exp(-U), with ``sigma_t = tau/(L sqrt(eta_t n/2))``.  Neither is the target if a gradient is clipped.
     adjacency : The neighbour relation for which the accountant calibrates.
     clipped : What has norm at most `clip`.  "record": each record's gradient.  "minibatch": the mean gradient of a
-        minibatch, as many implementations clip.  Then one record moves the mean by up to 2 L instead of L/tau, and
-        sigma is 2 tau times smaller.
+        minibatch.  Then one record moves the mean by up to 2 L instead of L/tau, and sigma is 2 tau times smaller.
     """
 
     budgeted: ClassVar[bool] = True

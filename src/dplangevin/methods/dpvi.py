@@ -29,16 +29,15 @@ class Dpvi:
 
     The loss is ``-ELBO = KL(q || prior) + E_q U``.  A whole minibatch uses one draw ``theta = m + e^s eps``, ``eps
     ~ N(0, I)``.  A record has a gradient g_i in m and a gradient ``g_i eps e^s`` in s.  The latter is multiplied by
-    kappa/u.  Both are clipped jointly to norm `clip` and summed over a Poisson sample of rate q.  The sum gets
-    noise ``N(0, (clip sigma)^2 I)``.  Prior ``N(0, I/precision)`` and entropy need no data.  With g the clipped sum
-    and z, z' the noise:
+    kappa/u.  Both are clipped jointly to norm `clip` and summed over a Poisson sample, rate q.  The sum gets noise
+    ``N(0, (clip sigma)^2 I)``.  Prior ``N(0, I/precision)`` and entropy need no data.  With g the clipped sum and
+    z, z' the noise:
 
         m <- m - eta_t u^2 ((g + z)/q + precision m)
         s <- s - eta_t ((g eps e^s + (u/kappa) z')/q + precision e^(2s) - 1)
 
     u is the smallest standard deviation that the posterior can have, ``u^2 = 1/(beta n + precision)``, with beta
-    the smoothness.  m starts at 0 and s at log u, restricted to ``[log u, -log(precision)/2]``, which contains its
-    optimum.
+    the smoothness.  m starts at 0, and s at log u.  s stays in ``[log u, -log(precision)/2]``, which has its optimum.
 
     eta_t falls linearly to 0.  It starts at `step`, or at ``sqrt(3/(T precision)) q/(u^2 clip sigma)`` if that is
     less: there the noise alone would move m by the prior's standard deviation.  The last iterate is used.  The

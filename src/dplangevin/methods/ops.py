@@ -30,8 +30,7 @@ class Ops:
     """One draw from the posterior with its log-likelihood times rho: ``exp(-rho U(theta)) prior(theta)``.
 
     With bound "paper" or "range", theta is in the ball ``||theta|| <= D = radius``, and the promise is pure eps.
-    The prior is uniform on the ball, times N(0, I/precision), which is also raised to the power rho, as in the
-    algorithm.
+    The prior is uniform on the ball, times N(0, I/precision), which is also raised to the power rho.
 
     - "paper": ``rho = min(1, eps/4B)``, with B the largest loss of one record on the ball (Theorem 1).  For the
       logistic loss ``B = ln(1 + e^D)`` (Algorithm 1).

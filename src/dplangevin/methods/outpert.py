@@ -28,8 +28,7 @@ class OutPert:
     The minimiser moves by at most ``2L/(n l2)`` when one record is replaced, and by ``L/(n l2)`` when one is
     removed (Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8).  ``s`` comes from the analytic Gaussian mechanism
     (Balle and Wang 2018).  The computed fit leaves a gradient of norm at most gamma (`perturbed_fits`), so it moves
-    by at most ``2(L + gamma)/(n l2)`` or ``(L + 2 gamma)/(n l2)``.  s is larger by the factor ``1 + 2 gamma/L``,
-    which covers both.
+    by at most ``2(L + gamma)/(n l2)`` or ``(L + 2 gamma)/(n l2)``.  A factor ``1 + 2 gamma/L`` on s covers both.
 
     Source: chaudhuri2011, Corollary 8; balle2018gaussian.
     Differs: wang2015 (Theorem 2) quotes the classical ``sqrt(2 ln(1.25/delta))/eps``, which holds only for eps < 1.

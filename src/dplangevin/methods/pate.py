@@ -59,8 +59,7 @@ class Confident:
 
         if max_j n_j + N(0, sigma_1^2) >= threshold:  label argmax_j (n_j + N(0, sigma_2^2)),  else none
 
-    with sigma_1 = `ratio` times sigma_2.  It stops when A labels were given, or A times `asked` queries were
-    tested.
+    with sigma_1 = `ratio` times sigma_2.  It stops after A labels, or after A times `asked` tested queries.
 
     A is the largest number that the budget allows at sigma_2 = `answer_std`, between `fewest` and queries/asked.
     Then sigma_2 is the smallest that the budget allows for A.  Without a budget all `queries` are tested without
@@ -239,8 +238,7 @@ class Pate:
         """Return the students.
 
         `not_private` has the number of labels, the shares of correct labels and of correct votes, and the
-        data-dependent epsilon with its released value.  That comes from a Renyi divergence, so a proven epsilon can
-        be smaller.
+        data-dependent epsilon with its released value.  A proven epsilon can be smaller than it.
         """
         vote = self._vote(problem.facts)
         seed, queries, normals = self._draws(problem, how.seeds, how.rng, vote.queries)

@@ -59,8 +59,7 @@ class Sampler:
     """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` on the ball ``||theta|| <= radius``, inf for none.
 
     Draws come in blocks of `block` after `warmup`, until the worst split R-hat is below 1.05 or `max_draws` is
-    reached.  R-hat below 1.05 does not bound the total variation distance or the largest log-ratio to the
-    posterior.
+    reached.  R-hat bounds neither the total variation distance nor the largest log-ratio.
 
     - `boundary`: "sphere" (`sphere_hmc`) or "reflect" (`reflective_hmc`), with the same target.
     - `chains`: per seed if each seed has its own data set; else in total, and at least one per seed.
@@ -228,9 +227,8 @@ class Rejection:
     def proposals(self, problem: Glm, rho: Tensor, precision: Tensor) -> Tensor:
         """Return the largest number of proposals for a draw, ``w log(1/total_variation)``, ``(E,)``.
 
-        It holds for all rows within their bound and reads none, because a limit that depended on the rows would
-        reveal something about them.  The trace of X^T X is at most n row_bound^2, so w is largest where its d
-        eigenvalues are equal.
+        It holds for all rows within their bound and reads none, because a limit that depended on them would reveal
+        something of them.  The trace of X^T X is at most n row_bound^2, so w is largest where its d eigenvalues are equal.
         """
         each = problem.n * problem.row_bound**2 / problem.d
         scale = rho.double() * problem.loss.smoothness / precision.double()
@@ -289,8 +287,7 @@ class Whitened:
     """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` in whitened coordinates, precision > 0, without a ball.
 
     In these coordinates the posterior's Hessian at its mode is about I.  Chains start at draws from the Gaussian
-    with that mode and that Hessian.  The sampler is for one data set that all seeds share; the seeds are the
-    chains.
+    with that mode and that Hessian.  The seeds share one data set and are the chains.
     """
 
     total_variation: ClassVar[float] = 0.0
