@@ -153,15 +153,6 @@ def test_clips_batches_and_stacks(network, clip, seeds, batch, dtype):
     assert bool(found.norm.isnan().all()) == (clip == math.inf)
 
 
-def test_no_norms_are_computed_without_a_clip(network, monkeypatch):
-    def refused(*given):
-        raise AssertionError
-
-    monkeypatch.setattr(ghost, "squared_norms", refused)
-    monkeypatch.setattr(ghost, "gram_squared_norms", refused)
-    compare(network, clip=math.inf)
-
-
 def test_masked_examples_take_no_part(network):
     theta, x, y, mask = problem(network, seeds=2, batch=6)
     mask[0, 2] = mask[1, 4] = mask[1, 0] = False

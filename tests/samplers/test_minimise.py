@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,14 +70,6 @@ def test_the_direction_that_softmax_does_not_see_is_left_to_the_ridge() -> None:
     assert torch.allclose(found.view(3, 4, -1).mean(1), -push.view(3, 4, -1).mean(1) / 2, atol=1e-4)
     free = minimise(problem, torch.tensor([1e-6]), torch.zeros_like(push))
     assert free.steps < 30
-
-
-def test_rows_in_other_units_have_the_same_fit_in_those_units() -> None:
-    problem = logistic()
-    longer = replace(problem, x=problem.x * 10, row_bound=10.0)
-    fit = minimise(problem, torch.tensor([2.0]), torch.zeros(3, 1, 5)).theta
-    other = minimise(longer, torch.tensor([200.0]), torch.zeros(3, 1, 5)).theta
-    assert torch.allclose(other * 10, fit, atol=1e-6)
 
 
 @pytest.mark.slow

@@ -228,7 +228,7 @@ class Rejection:
         """Return the largest number of proposals for a draw, ``w log(1/total_variation)``, ``(E,)``.
 
         It holds for all rows within their bound and reads none, because a limit that depended on them would reveal
-        something of them.  The trace of X^T X is at most n row_bound^2, so w is largest where its d eigenvalues are equal.
+        something of them.  The trace of X^T X is at most n row_bound^2, so w is largest for d equal eigenvalues.
         """
         each = problem.n * problem.row_bound**2 / problem.d
         scale = rho.double() * problem.loss.smoothness / precision.double()

@@ -435,8 +435,6 @@ def test_shuffled_epochs_share_no_minibatches_with_samples() -> None:
     ):
         run(problem(), [chain("shuffled"), chain("poisson")], SEEDS, random.generator(0, "mixed"))
     assert (Sampling("full", None, 2.5).size(7), Sampling("full", None, 2.5).steps(7)) == (7, 2)
-    with pytest.raises(ValueError, match="batch = 40 is larger than the data set"):
-        Sampling("poisson", 40, 1).rate(39)
     with pytest.raises(ValueError, match="make no step with batch = 40: raise epochs"):
         Sampling("poisson", 40, 0.01).steps(400)
 

@@ -101,26 +101,6 @@ def test_sgnht_with_a_fixed_friction_stays_below_the_posteriors_temperature() ->
     assert limit < 0.82
 
 
-@pytest.mark.slow
-def test_sgnht_targets_the_posterior_in_spite_of_gradient_noise() -> None:
-    """The thermostat settles at the injected friction a = .03 plus eta/2 times the gradient noise's variance, .009."""
-    kernel, eta, rng = sgnht(), torch.tensor([[0.002]]), torch.Generator().manual_seed(0)
-    start = torch.zeros(500, 1, 20)
-    velocity = eta.sqrt() * torch.randn(start.shape, generator=rng)
-    state = SgnhtState(start, velocity, torch.full((500, 1, 1), 0.03))
-    moments: list[float] = []
-    frictions: list[float] = []
-    for t in range(6000):
-        gradient = state.theta + 3 * torch.randn(start.shape, generator=rng)  # noise unknown to the sampler
-        noise = (2 * 0.03 * eta).sqrt() * torch.randn(start.shape, generator=rng)
-        state = kernel.step(state, gradient, noise, eta)
-        if t >= 1500 and t % 10 == 0:
-            moments.append(float(state.theta.square().mean()))
-            frictions.append(float(state.thermostat.mean()))
-    assert abs(sum(moments) / len(moments) - 1) < 0.03
-    assert abs(sum(frictions) / len(frictions) - 0.039) < 0.003
-
-
 def test_one_step_of_sghmc_is_eq_44_and_of_sgnht_eq_45() -> None:
     theta, v, gradient, noise = torch.randn(4, 3, 2, 5, generator=torch.Generator().manual_seed(1))
     eta, alpha = torch.tensor([[0.1], [0.2]]), torch.full((3, 2, 1), 0.25)
