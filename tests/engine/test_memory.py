@@ -89,9 +89,8 @@ def test_micro_batches_follow_from_the_bound(network, monkeypatch):
     assert out == 8 * 25 + 16 * 8 * 9
     monkeypatch.setenv("DPL_MEMORY", "1")
     one = memory.micro_batch(network.module, network.shape, out, theta)
-    activations = (
-        8 * 16**2 + 8 * 16**2 // 4 * 3 + 16 * 36 + 3
-    )  # convolution, ReLU or pool, its places, logits
+    # convolution, ReLU or pool, its places, logits
+    activations = 8 * 16**2 + 8 * 16**2 // 4 * 3 + 16 * 36 + 3
     assert one == pytest.approx(2**18 / (2 * activations + out), rel=0.5)
     assert memory.micro_batch(network.module, network.shape, out, theta.double()) == one // 2
     monkeypatch.setenv("DPL_MEMORY", "1e-3")

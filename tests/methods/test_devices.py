@@ -55,9 +55,8 @@ def test_a_step_copies_the_batch_that_is_drawn_on_the_cpu_and_nothing_else(
     more = copied[1] - copied[0]
     looks = STEPS if of == "network" else 0  # a network reads its clips, and whether its sums are finite
     looks += STEPS if scheme == "random_allocation" else 0  # at most: an epoch reads its longest minibatch
-    looks += (
-        STEPS if scheme == "full" and of != "network" else 0
-    )  # whether the rows are all rows in their order
+    # whether the rows are all rows in their order
+    looks += STEPS if scheme == "full" and of != "network" else 0
     assert more["to the host"] <= looks
     assert more["numbers to the host"] <= 9 * looks
     assert more["to the device"] <= (3 * STEPS if drawn == "cpu" else 0)

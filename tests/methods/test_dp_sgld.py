@@ -45,7 +45,7 @@ def run(
 # wang2015
 
 
-@pytest.mark.parametrize("name", ["dp_sgld", "dp_sghmc", "dp_sgnht"])
+@pytest.mark.parametrize("name", ["dp_sgld", "dp_sghmc", "dp_sgnht", "dp_sghmc_li2019"])
 @pytest.mark.usefixtures("fine_grid")
 def test_chains_without_a_budget_are_their_kernels(name: str) -> None:
     """The noise that the loop adds to the gradient is that of the update, with the other sign."""
@@ -56,15 +56,20 @@ def test_chains_without_a_budget_are_their_kernels(name: str) -> None:
     eta, rng = torch.tensor([[share / (0.25 * n)]]), random.generator(0, "test")
     theta = torch.zeros(3, 1, 5)
     velocity = torch.zeros(0) if name == "dp_sgld" else eta.sqrt() * torch.randn(3, 1, 5, generator=rng)
+    hamiltonian = sghmc(a), SghmcState(theta, velocity), (2 * a * eta).sqrt()
     kernels: dict[str, Any] = {
         "dp_sgld": (sgld(), SgldState(theta), eta.sqrt()),
-        "dp_sghmc": (sghmc(a), SghmcState(theta, velocity), (2 * a * eta).sqrt()),
         "dp_sgnht": (sgnht(), SgnhtState(theta, velocity, torch.full((3, 1, 1), a)), (2 * a * eta).sqrt()),
     }
-    kernel, state, std = kernels[name]
-    kept = []
-    for batch in random.batches(rng, {"subset"}, 3, n, tau, 5, 40, 256):
-        gradient = problem.example_grads(state.theta, batch.rows).sum(2) * (n / tau) + 0.7 * state.theta
+    kernel, state, std = kernels.get(name, hamiltonian)
+    kept, poisson = [], name == "dp_sghmc_li2019"
+    for batch in random.batches(
+        rng, {"poisson" if poisson else "subset"}, 3, n, tau, 5, 40, 64 if poisson else 256
+    ):
+        each = problem.example_grads(state.theta, batch.rows)
+        if batch.sizes is not None:
+            each = each * (torch.arange(batch.rows.shape[1]) < batch.sizes[:, None])[:, None, :, None]
+        gradient = each.sum(2) * (n / tau) + 0.7 * state.theta
         state = kernel.step(state, gradient, -std * batch.normals.float(), eta)
         kept.append(state.theta)
     expected = torch.stack([kept[t - 1] for t in thinned(40, 0.5, 7)], 2)
@@ -128,55 +133,37 @@ def test_dp_sgld_is_dp_sgd_at_the_step_that_it_is_tied_to() -> None:
         assert not torch.allclose(one.theta, doubled.theta, rtol=0.1)
 
 
-@pytest.mark.parametrize("schedule", ["fixed", "decreasing"])
-@pytest.mark.parametrize(("temperature", "heat"), [("printed", 1), ("proper", 2)])
 @pytest.mark.parametrize("given", [{"clip": 0.7, "step": None}, {"clip": None, "step": 0.01}])
-def test_the_noise_of_dp_sgld_is_tied_to_its_step(
-    given: dict[str, Any], temperature: str, heat: int, schedule: str
+@pytest.mark.parametrize(
+    ("name", "more", "heat"),
+    [
+        ("dp_sgld_li2019", {}, 1),
+        ("dp_sgld_li2019", {"schedule": "decreasing", "temperature": "proper"}, 2),
+        ("dp_sgld_li2019", {"clipped": "minibatch"}, 1),
+        ("dp_sghmc_li2019", {"friction": 0.3}, 0.6),
+    ],
+)
+def test_noise_is_tied_to_the_step(
+    name: str, more: dict[str, Any], heat: float, given: dict[str, Any]
 ) -> None:
-    """sigma = tau/(L sqrt(eta n/heat)), whichever of step and clip follows from the budget; theta moves by N(0, heat
-    eta_t/n)."""
-    calibrated = next(name for name, value in given.items() if value is None)
-    kind = {"schedule": schedule, "temperature": temperature, "calibrated": calibrated, "unit": "absolute"}
-    more = {"sampling": {"batch": 40, "epochs": 3}, "accountant": {"max_order": 32}}
-    method = make("dp_sgld_li2019", **given, **kind, **more)
-    plan = method.plan(logistic().facts, Budget(2.0, 1e-3))
-    chain, sigma = plan.work, plan.settings["noise_multiplier"]
-    eta = float(chain.step[0])
-    assert sigma == pytest.approx(40 / (chain.clip * math.sqrt(eta * 400 / heat)), rel=1e-9)
+    """sigma = tau/(moved sqrt(eta n/heat)), whichever of step and clip follows from the budget.
+
+    Theta, or the velocity, moves by N(0, heat eta_t/n); one record moves the sum of a minibatch by `moved`.
+    """
+    calibrated = next(key for key, value in given.items() if value is None)
+    settings = {**given, **more, "calibrated": calibrated, "unit": "absolute"}
+    plan = make(name, **settings, sampling={"batch": 40, "epochs": 3}).plan(
+        logistic().facts, Budget(2.0, 1e-3)
+    )
+    chain, sigma, eta = plan.work, plan.settings["noise_multiplier"], float(plan.work.step[0])
+    moved = min(chain.clip, 2 * 40 * chain.mean_clip)
+    assert sigma == pytest.approx(40 / (moved * math.sqrt(eta * 400 / heat)), rel=1e-9)
     assert 1.99 < plan.guarantee.epsilon <= 2.0
-    assert plan.guarantee.event == steps_event(sigma, rate=0.1, steps=30, schedule=schedule)  # type: ignore[arg-type]
+    schedule: Any = more.get("schedule", "fixed")
+    assert plan.guarantee.event == steps_event(sigma, rate=0.1, steps=30, schedule=schedule)
     t = torch.arange(1, 31).double()
     torch.testing.assert_close(chain.step, eta * (t ** (-1 / 3) if schedule == "decreasing" else t**0))
     torch.testing.assert_close((chain.step * chain.noise_std / 40).square(), heat * chain.step / 400)
-
-
-@pytest.mark.parametrize("given", [{"clip": 0.7, "step": None}, {"clip": None, "step": 0.01}])
-def test_the_noise_of_dp_sghmc_is_tied_to_its_step(given: dict[str, Any]) -> None:
-    """sigma = tau/(L sqrt(eta n/(2 a))): the velocity moves by N(0, 2 a eta/n)."""
-    calibrated = next(name for name, value in given.items() if value is None)
-    more = {"calibrated": calibrated, "unit": "absolute", "friction": 0.3}
-    method = make("dp_sghmc_li2019", **given, **more, sampling={"batch": 40, "epochs": 3})
-    plan = method.plan(logistic().facts, Budget(2.0, 1e-3))
-    chain, sigma, eta = plan.work, plan.settings["noise_multiplier"], float(plan.work.step[0])
-    assert sigma == pytest.approx(40 / (chain.clip * math.sqrt(eta * 400 / 0.6)), rel=1e-9)
-    assert 1.99 < plan.guarantee.epsilon <= 2.0
-    assert plan.guarantee.event == steps_event(sigma, rate=0.1, steps=30, schedule="fixed")
-    torch.testing.assert_close((chain.step * chain.noise_std / 40).square(), 0.6 * chain.step / 400)
-
-
-@pytest.mark.parametrize("clipped", ["record", "minibatch"])
-@pytest.mark.parametrize("calibrated", ["step", "clip"])
-def test_its_noise_is_for_what_one_record_moves(clipped: Any, calibrated: Any) -> None:
-    """Whatever is clipped, noise over sensitivity is the multiplier that is priced."""
-    problem, budget = logistic(), Budget(2.0, 1e-5)
-    method = make(
-        "dp_sgld_li2019", clipped=clipped, calibrated=calibrated, step=0.1, unit="absolute", clip=0.3
-    )
-    plan = method.plan(problem.facts, budget)
-    multiplier = float(plan.work.noise_std[0]) / plan.work.sensitivity(problem.n)
-    assert multiplier == pytest.approx(plan.settings["noise_multiplier"], rel=1e-6)
-    assert plan.guarantee.epsilon <= budget.epsilon
 
 
 def test_a_minibatch_that_is_clipped_moves_by_twice_the_clip() -> None:
@@ -202,44 +189,20 @@ def test_a_minibatch_that_is_clipped_moves_by_twice_the_clip() -> None:
     assert 0.9 * wanted < shown(1.0) <= wanted < shown(0.8)
 
 
-@pytest.mark.usefixtures("fine_grid")
-def test_dp_sghmc_that_feels_no_budget_is_sghmc_on_poisson_samples() -> None:
-    """The kernel of eq. 4.4 in units of the summed loss, the velocity's noise being that of the loop."""
-    problem, a, share, n, tau = logistic(), 0.3, 0.2, 400, 20
-    settings: dict[str, Any] = {
-        "step": share,
-        "unit": "absolute",
-        "samples": 7,
-        "friction": a,
-        "precision": 0.7,
-    }
-    settings |= {"sampling": {"batch": tau, "epochs": 2}}
-    private, plans = run("dp_sghmc_li2019", [INF, 1000.0], problem, **settings)
-    plain, _ = run("sghmc", [INF, INF], problem, **settings)
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        pytest.param("sgld", {"schedule": "fixed"}, marks=pytest.mark.slow),
+        pytest.param("sgld", {"schedule": "decreasing"}, marks=pytest.mark.slow),
+        ("sghmc", {"sampling": {"batch": 20, "epochs": 2}, "step": 0.2, "unit": "absolute"}),
+    ],
+)
+def test_a_chain_that_feels_no_budget_is_the_plain_one(name: str, settings: dict[str, Any]) -> None:
+    """The clip is the Lipschitz constant, which cuts nothing; the public step costs less than the budget."""
+    private, plans = run(f"dp_{name}_li2019", [INF, 1000.0], **settings)
+    plain, _ = run(name, [INF, INF], **settings)
     torch.testing.assert_close(private.theta, plain.theta, rtol=1e-5, atol=1e-6)
     assert plans[1].guarantee.epsilon < 999
-    eta, rng = torch.tensor([[share / n]]), random.generator(0, "test")
-    velocity = eta.sqrt() * torch.randn(3, 1, 5, generator=rng)
-    state, kernel, kept = SghmcState(torch.zeros(3, 1, 5), velocity), sghmc(a), []
-    for batch in random.batches(rng, {"poisson"}, 3, n, tau, 5, 40, 64):
-        assert batch.sizes is not None
-        mask = torch.arange(batch.rows.shape[1]) < batch.sizes[:, None]
-        each = problem.example_grads(state.theta, batch.rows) * mask[:, None, :, None]
-        gradient = each.sum(2) * (n / tau) + 0.7 * state.theta
-        state = kernel.step(state, gradient, -(2 * a * eta).sqrt() * batch.normals.float(), eta)
-        kept.append(state.theta)
-    expected = torch.stack([kept[t - 1] for t in thinned(40, 0.5, 7)], 2)
-    torch.testing.assert_close(plain.theta[:, :1], expected, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_dp_sgld_that_feels_no_budget_is_sgld() -> None:
-    """The clip is the Lipschitz constant, which cuts nothing; 50 is more than the public step costs."""
-    for schedule in ("fixed", "decreasing"):
-        private, plans = run("dp_sgld_li2019", [INF, 50.0], schedule=schedule)
-        plain, _ = run("sgld", [INF, INF], schedule=schedule)
-        torch.testing.assert_close(private.theta, plain.theta, rtol=1e-5, atol=1e-6)
-        assert plans[1].guarantee.epsilon < 49
 
 
 def test_stated_settings_cost_what_they_cost() -> None:
@@ -303,16 +266,10 @@ def test_calibrations_spend_the_budget(schedule: Any) -> None:
 def test_on_poisson_samples_it_is_dp_sgd_step_for_step() -> None:
     samples = Sampling("poisson", 20, 3.0)
     mine = langevin(sampling=samples, clip=0.5, initial="zero").plan(SMALL, Budget(2.0, 1e-3))
-    sgd = DpSgd(
-        step=0.5,
-        unit="mean_smoothness",
-        clip=0.5,
-        sampling=samples,
-        accountant=Tight(),
-        adjacency="replace_one",
-        l2=0.1,
-        precision=0.0,
-    ).plan(SMALL, Budget(2.0, 1e-3))
+    same: dict[str, Any] = {"clip": 0.5, "unit": "mean_smoothness", "l2": 0.1, "precision": 0.0}
+    sgd = DpSgd(**same, sampling=samples, accountant=Tight(), adjacency="replace_one").plan(
+        SMALL, Budget(2.0, 1e-3)
+    )
     assert mine.work.step == pytest.approx(sgd.work.step)
     assert mine.work.noise_std == pytest.approx(sgd.work.noise_std, rel=1e-3)  # to what calibrations leave
     assert mine.work._replace(step=0, noise_std=0) == sgd.work._replace(step=0, noise_std=0)
@@ -329,11 +286,8 @@ def test_its_noise_start_and_steps() -> None:
         chain, eta = plan.work, 1 / (2 * beta + times * np.arange(30))
         np.testing.assert_allclose(chain.step, eta)
         np.testing.assert_allclose(chain.step * chain.noise_std / 20, np.sqrt(2 * eta) * 0.7)
-        assert (chain.start_std, chain.clip, plan.noise_given) == (
-            pytest.approx(0.7 * math.sqrt(20)),
-            INF,
-            True,
-        )
+        assert chain.start_std == pytest.approx(0.7 * math.sqrt(20))
+        assert (chain.clip, plan.noise_given) == (INF, True)
     assert langevin(initial="zero", noise_std=0.7).plan(SMALL, Budget(1.0, 1e-3)).work.start_std == 0
 
 
@@ -354,11 +308,8 @@ def test_clipped_gradients_keep_the_lipschitz_constant_of_the_facts(make_problem
         theta = torch.randn(1, 1, problem.facts.d, generator=rng) * 2
         near = theta + torch.randn(theta.shape, generator=rng) * scale
         here, there = (problem.clipped_sum(at, every, None, clip).gradient for at in (theta, near))
-        moved, most = (
-            float((here - there).norm()) / 50,
-            problem.facts.smoothness * float((near - theta).norm()),
-        )
-        assert 0 < moved <= most * (1 + 1e-4)
+        most = problem.facts.smoothness * float((near - theta).norm())
+        assert 0 < float((here - there).norm()) / 50 <= most * (1 + 1e-4)
 
 
 def test_clipped_gradients_on_all_rows_have_a_bound_in_a_ball() -> None:
@@ -422,32 +373,22 @@ def test_the_theorem_does_not_survive_an_attack_on_the_chain() -> None:
         ("dp_sgld", {"schedule": "linear"}, "schedule must be one of"),
         ("dp_sgld", {"temperature": "hot"}, r"temperature must be one of \('printed', 'proper'\), not 'hot'"),
         ("dp_sgld", {"alpha": 1.0}, r"alpha must be in \(0, 1\), not 1.0"),
-        ("dp_sgld_li2019", {"clip": 0.0}, r"clip must be positive and finite, not 0.0"),
         ("dp_sgld_li2019", {"step": None, "clip": None}, "clip is null"),
         ("dp_sgld_li2019", {"calibrated": "noise"}, "calibrated must be one of"),
         ("dp_sgld_li2019", {"schedule": "constant"}, r"schedule must be one of \('fixed', 'decreasing'\)"),
-        ("dp_sgld_ryffel2022", {"noise_std": -1.0}, "noise_std must be positive"),
         ("dp_sgld_ryffel2022", {"schedule": "cosine"}, "schedule must be constant or ryffel2022"),
         ("dp_sgld_ryffel2022", {"initial": "random"}, "theorem, code, zero"),
-        ("dp_sgd", {"schedule": "harmonic"}, "schedule must be one of"),
         ("dp_sgd", {"step": -1.0}, r"step must be positive and finite, not -1.0"),
         ("dp_sgd", {"unit": "miles"}, "unit must be one of"),
-        ("dp_sgd", {"clip": INF}, "clip must be positive and finite"),
         ("dp_sgd", {"momentum": 1.0}, r"momentum must be in \[0, 1\), not 1.0"),
-        ("dp_sgd", {"full_step_noise": 0.0}, "full_step_noise must be positive"),
         ("sgld", {"burn_in": 1.0}, r"burn_in must be in \[0, 1\), not 1.0"),
-        ("sgd", {"precision": -1.0}, "precision must be finite and >= 0"),
         ("dp_sghmc", {"step": 0.1}, r"step must be in \(0, friction\) = \(0, 0.1\), not 0.1"),
         ("dp_sgnht", {"friction": 2.0}, r"friction must be in \(0, 1\), not 2.0"),
         ("dp_sgfs", {"refresh": 0}, "refresh must be positive and finite, not 0"),
         ("dpvi", {"spread": 0.0}, "spread must be positive"),
-        ("dpvi", {"clip": 0.0}, "clip must be positive"),
         ("ops", {"bound": "tight"}, 'bound must be "paper", "range" or "gdp", not'),
-        ("ops", {"radius": -1.0}, r"radius must be positive and finite, not -1.0"),
         ("ops", {"bound": "gdp"}, 'bound "gdp" needs precision > 0'),
-        ("objpert", {"ridge": -0.1}, r"ridge must be finite and >= 0, not -0.1"),
         ("objpert", {"share": 0.1}, "share belongs to the tight accountant"),
-        ("outpert", {"l2": 0.0}, r"l2 must be positive and finite, not 0.0"),
         ("hybrid", {"share": 0.0}, r"share must be in \(0, 1\), not 0.0"),
         ("hybrid", {"first": {"bound": "gdp", "precision": 1.0}}, "hybrid needs a pure first stage"),
     ],
@@ -457,9 +398,6 @@ def test_wrong_settings_are_named(name: str, overrides: dict[str, Any], message:
         make(name, **overrides)
 
 
-def test_the_papers_accountant_says_what_it_cannot_report() -> None:
-    facts = logistic().facts
+def test_the_papers_accountant_has_no_price_for_a_replaced_record() -> None:
     with pytest.raises(ValueError, match=r"cannot price adjacency 'replace_one'"):
-        make("dp_sgld_li2019", adjacency="replace_one").plan(facts, Budget(1.0, 1e-5))
-    with pytest.raises(ValueError, match=r"cannot report an epsilon below ln\(1/delta\)/max_order = 0.3598"):
-        make("dp_sgld_li2019", accountant={"max_order": 32}).plan(facts, Budget(0.05, 1e-5))
+        make("dp_sgld_li2019", adjacency="replace_one").plan(logistic().facts, Budget(1.0, 1e-5))

@@ -93,13 +93,7 @@ UNBUDGETED = ("nonprivate", "sgd", "sgld", "sghmc")
 CAPPED = ("ops", "ops_gdp", "hybrid", "hybrid_sgld", "dp_sgld_li2019", "dp_sghmc_li2019")
 PURE = ("ops", "objpert_pure")
 HMC = ("ops", "ops_gdp", "hybrid", "hybrid_sgld")
-OWN_NOISE = (
-    *HMC,
-    "objpert",
-    "objpert_tight",
-    "objpert_pure",
-    "outpert",
-)  # of each budget
+OWN_NOISE = (*HMC, "objpert", "objpert_tight", "objpert_pure", "outpert")  # of each budget
 SAME_FOR_ALL = ("nonprivate", "pate")  # on shared rows; a student may have been told nothing
 
 
@@ -180,12 +174,11 @@ def test_releases_are_finite_repeat_to_the_byte_and_differ_between_seeds(name: s
     release, of = first(name, problem), problem_of(problem)
     assert (*release.theta.shape[:2], release.theta.shape[3]) == (SEEDS, len(budgets(name)), of.facts.d)
     assert bool(release.theta.isfinite().all())
-    assert (
-        release.theta.untyped_storage().nbytes() <= release.theta.nbytes
-    )  # a pickle holds the whole storage
+    # a pickle holds the whole storage
+    assert release.theta.untyped_storage().nbytes() <= release.theta.nbytes
     assert len(release.not_reached) == len(budgets(name))
     assert all(value.shape == release.theta.shape[:2] for value in release.not_private.values())
-    probability = predictive(of, release.theta) if release.predicted is None else release.predicted
+    probability = probabilities(of, release)
     assert probability.shape == (SEEDS, len(budgets(name)), of.y_test.shape[1], of.facts.classes)
     torch.testing.assert_close(probability.sum(-1), torch.ones(probability.shape[:-1]))
     again = run(name, problem, budgets(name))
@@ -194,23 +187,17 @@ def test_releases_are_finite_repeat_to_the_byte_and_differ_between_seeds(name: s
         assert all(not torch.equal(release.theta[0], release.theta[s]) for s in (1, 2))
 
 
-def on_device(name: str, problem: str, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
-    """Theta and the probabilities of a release on a device."""
-    of = problem_of(problem).to(device)
-    release = run(name, problem, budgets(name), of)
-    assert release.theta.device.type == device.type
-    return release.theta.cpu(), predictive(
-        of, release.theta
-    ) if release.predicted is None else release.predicted
+def probabilities(of: Any, release: Release) -> torch.Tensor:
+    return predictive(of, release.theta) if release.predicted is None else release.predicted
 
 
 def same_on(name: str, problem: str, device: torch.device) -> bool:
-    wanted = first(name, problem)
-    given = (
-        wanted.predicted if wanted.predicted is not None else predictive(problem_of(problem), wanted.theta)
-    )
-    theta, probability = on_device(name, problem, device)
-    return close(theta, wanted.theta) and torch.allclose(probability, given, atol=1e-3)
+    wanted, here = first(name, problem), problem_of(problem)
+    there = here.to(device)
+    found = run(name, problem, budgets(name), there)
+    assert found.theta.device.type == device.type
+    same = torch.allclose(probabilities(there, found), probabilities(here, wanted), atol=1e-3)
+    return close(found.theta.cpu(), wanted.theta) and same
 
 
 @pytest.mark.parametrize(  # of the posterior samplers that are made of OPS, on one problem
@@ -474,9 +461,8 @@ CUT = ("dp_sgld", "dp_sghmc", "dp_sgnht", "dp_sgld_ryffel2022")  # a curve needs
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        *(
-            (name, SHORT if name in CUT else {}) for name in METHODS if name != "dp_sgfs"
-        ),  # its update reads rows
+        # the update of DP-SGFS reads rows
+        *((name, SHORT if name in CUT else {}) for name in METHODS if name != "dp_sgfs"),
         ("dp_sgld_ryffel2022", FALLING),
     ],
 )

@@ -30,6 +30,21 @@ from dplangevin.samplers.posterior import find_centre
 MADE: dict[str, Callable[..., Glm]] = {"logistic": logistic, "softmax": multinomial, "huber": linear}
 
 
+def left(problem: Glm, theta: torch.Tensor, ridge: torch.Tensor, linear: torch.Tensor) -> torch.Tensor:
+    """Norms ``(S, E)`` of the gradient of the perturbed objective."""
+    return (problem.to(torch.float64).grad(theta) + ridge[:, None] * theta + linear).norm(dim=-1)
+
+
+def reached(problem: Glm, method: Any, *epsilons: float) -> bool:
+    """Whether the solver reaches the bounds of its events, under perturbations of their scales."""
+    works = [method.plan(problem.facts, Budget(epsilon, 1e-6)).work for epsilon in epsilons]
+    ridge, scale, bound, _ = torch.tensor(works, dtype=torch.float64).T
+    draw = random.gamma_ball if isinstance(method, ObjPertPure) else random.noise
+    linear = draw(random.generator(0, "test"), 3, len(works), problem.d) * scale[:, None]
+    theta = private_minimum(estimated(problem), ridge, linear, bound)
+    return bool((left(problem, theta, ridge, linear) <= bound).all())
+
+
 @pytest.mark.parametrize("loss", MADE)
 @pytest.mark.parametrize("shared", [True, False])
 def test_without_privacy_fits_are_the_minimum(loss: str, shared: bool) -> None:
@@ -64,8 +79,7 @@ def test_the_solver_reaches_the_gradient_that_its_event_names(
     problem = logistic(n=n)
     _, plans = run(make(), problem, 0.01, 1.0, 100.0)
     ((of, ridge, linear, bound), theta) = made[0]
-    left = of.to(torch.float64).grad(theta) + ridge[:, None] * theta + linear
-    assert bool((left.norm(dim=-1) <= bound).all())
+    assert bool((left(of, theta, ridge, linear) <= bound).all())
     for plan in plans:
         assert plan.work.gradient_bound < 1e-6 * problem.facts.lipschitz
         event: Any = plan.guarantee.event
@@ -88,14 +102,7 @@ def test_no_data_set_keeps_the_solver_from_its_bound_or_ends_it(data: str, metho
     x = x / x.norm(dim=1, keepdim=True).clamp_min(1.0)
     y = torch.where(torch.rand(n, generator=rng) < 0.5, 1.0, -1.0) if data == "common" else torch.ones(n)
     problem = Glm(x[None], y[None], LOGISTIC, row_bound=1.001)
-    plans = [method.plan(problem.facts, Budget(epsilon, 1e-6)) for epsilon in (1.0, 500.0)]
-    works = [plan.work for plan in plans]
-    linear = random.noise(random.generator(0, data), 3, 2, problem.d)
-    linear = linear * torch.tensor([work.scale for work in works], dtype=torch.float64)[:, None]
-    ridge, bound = (torch.tensor([work[i] for work in works], dtype=torch.float64) for i in (0, 2))
-    theta = private_minimum(problem, ridge, linear, bound)
-    left = problem.to(torch.float64).grad(theta) + ridge[:, None] * theta + linear
-    assert bool((left.norm(dim=-1) <= bound).all())
+    assert reached(problem, method, 1.0, 500.0)
     one = torch.ones(1, dtype=torch.float64)
     find_centre(problem.to(torch.float64), one, 0 * one, 10.0)
 
@@ -111,12 +118,7 @@ def test_rows_that_an_estimated_hessian_does_not_see_do_not_keep_the_solver_from
     x = x / x.norm(dim=1, keepdim=True)
     x[::2] = 0.0
     problem = Glm(x[None], torch.ones(1, 2000), LOGISTIC)
-    work = ObjPert().plan(problem.facts, Budget(8.0, 1e-5)).work
-    linear = random.noise(random.generator(0, "unseen"), 2, 1, 10) * work.scale
-    ridge, bound = torch.tensor([[work.ridge], [work.gradient_bound]], dtype=torch.float64)
-    theta = private_minimum(estimated(problem), ridge, linear, bound)
-    left = problem.to(torch.float64).grad(theta) + ridge[:, None] * theta + linear
-    assert bool((left.norm(dim=-1) <= bound).all())
+    assert reached(problem, ObjPert(), 8.0)
 
 
 @pytest.mark.parametrize(("adjacency", "share"), [("replace_one", 1.5), ("add_remove", 1.0)])
@@ -152,9 +154,9 @@ def test_tight_and_pure_fits_are_stationary_at_the_ridge_and_noise_of_their_even
         assert event.ridge == pytest.approx(max(0.4, beta / math.expm1(exponent)))
         assert (event.rank, event.lipschitz) == (3, pytest.approx(1.5 * math.sqrt(2)))
         scale = 1 / event.rate if pure else event.noise_std
-        left = gradient[:, e] + event.ridge * release.theta[:, e, 0] + scale * b[:, e]
+        rest = gradient[:, e] + event.ridge * release.theta[:, e, 0] + scale * b[:, e]
         noise = 16 * event.ridge * event.output_scale if pure else event.ridge * event.output_std
-        assert float(left.norm(dim=-1).max()) < 1e-8 * problem.n + 50 * noise
+        assert float(rest.norm(dim=-1).max()) < 1e-8 * problem.n + 50 * noise
         if pure:
             assert 2 * event.rate * event.lipschitz == pytest.approx(0.99 * epsilon / 2)
         assert 0.999 * epsilon < Tight().epsilon(event, 1e-5) <= epsilon or pure
@@ -181,13 +183,7 @@ def test_the_solver_reaches_its_bound_around_many_kinks() -> None:
     x *= bound * (1 - 1e-6) / np.linalg.norm(x, axis=1).max()
     y = torch.tensor(rng.choice([-1.0, 1.0], 200)).float()
     problem = Glm(torch.tensor(x)[None].float(), y[None], huber(1e-3, 1.0), row_bound=bound)
-    work = ObjPertPure().plan(problem.facts, Budget(40.0, 1e-5)).work
-    push = rng.normal(size=20)
-    linear = torch.tensor(push / np.linalg.norm(push) * rng.gamma(20) * work.scale)[None, None]
-    ridge, most = (torch.tensor([v], dtype=torch.float64) for v in (work.ridge, work.gradient_bound))
-    theta = private_minimum(problem, ridge, linear, most)
-    left = problem.to(torch.float64).grad(theta) + ridge * theta + linear
-    assert float(left.norm()) <= work.gradient_bound
+    assert reached(problem, ObjPertPure(), 40.0)
 
 
 def test_outpert_noise_has_the_analytic_gaussian_scale() -> None:
@@ -210,11 +206,7 @@ def test_longer_rows_are_paid_for() -> None:
     """4 times the noise, 16 times the curvature."""
     facts = multinomial(n=200).facts
     longer = replace(multinomial(n=200), row_bound=4.0).facts
-    for method in (
-        OutPert(0.01, AnalyticGaussian()),
-        ObjPert(ridge=0.0),
-        ObjPertPure(0.01, Chaudhuri2011()),
-    ):
+    for method in (OutPert(0.01, AnalyticGaussian()), ObjPert(ridge=0.0), ObjPertPure(0.01, Chaudhuri2011())):
         one, four = (method.plan(each, Budget(1.0, 1e-5)) for each in (facts, longer))
         assert "||x|| <= 4" in four.guarantee.assumptions
         scales = [plan.work.scale or plan.work.output_scale for plan in (one, four)]

@@ -57,15 +57,6 @@ def test_a_prior_that_depends_on_n_is_found() -> None:
     assert records_public(what_is_done(HiddenN(method), facts, budget), facts.n) == (N_PUBLIC,)  # type: ignore[arg-type]
 
 
-@pytest.mark.slow
-def test_a_chain_inside_of_a_plan_is_found() -> None:
-    """Steps are divided by n: in a plan that is a chain."""
-    budget, facts = Budget(1.0, 1e-5), public_facts(3000, 5)
-    done = what_is_done(named("dp_gd"), facts, budget)
-    assert any("step_size" in part for part in done(3000)[1])
-    assert records_public(done, 3000) == (N_PUBLIC,)
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [("--batch 128", True), ("--sampling random_allocation --batch 128", True), ("--sampling full", False)],

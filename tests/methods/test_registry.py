@@ -4,12 +4,11 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-import torch
 from composed import parameters
 from hydra.utils import instantiate
 from scenarios import logistic
 
-from dplangevin.methods import Execution, Method
+from dplangevin.methods import Method
 from dplangevin.methods.registry import METHODS, named
 from dplangevin.pipeline.plan import plain
 from dplangevin.privacy import Budget
@@ -47,13 +46,3 @@ def test_random_allocation_is_calibrated_and_needs_an_accountant_that_prices_it(
     assert 0.999 <= guarantee.epsilon <= 1
     with pytest.raises(ValueError, match="cannot price RandomAllocationDpEvent"):
         replace(method, accountant=Li2019(64)).plan(facts, budget)
-
-
-def test_sizes_of_minibatches_fit_few_rows() -> None:
-    problem = logistic(seeds=1, n=40)
-    for name in ("dp_sgd", "sgd", "sgld", "dp_sgld_li2019", "dpvi", "dp_sgld_ryffel2022"):
-        method: Any = named(name)
-        plan = method.plan(problem.facts, Budget(1.0 if method.budgeted else torch.inf, 1e-5))
-        assert plan.work.sampling.size(40) == 6
-        rng = torch.Generator().manual_seed(0)
-        assert bool(method.release(problem, [plan], Execution(1, rng)).theta.isfinite().all())

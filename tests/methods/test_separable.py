@@ -20,7 +20,7 @@ from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import huber
 from dplangevin.samplers.minimise import minimise
-from dplangevin.samplers.posterior import START, Rejection, Sampler, find_centre
+from dplangevin.samplers.posterior import START, Rejection, find_centre
 
 INF = math.inf
 LOSSES = ["logistic", "softmax"]
@@ -68,22 +68,11 @@ def test_the_centre_of_the_posterior_is_its_mode(data: str) -> None:
         assert float(theta.norm()) <= 0.97 * radius * (1 + 1e-6)
         ridge = precision + float(centre.multiplier)
         left = of.to(torch.float64).grad(theta) + ridge * theta
-        grid = (
-            START / 2 * of.d**0.5 * (of.n / 4 + ridge)
-        )  # the Hessian, times what rounding moves the mode by
+        # the Hessian, times what rounding moves the mode by
+        grid = START / 2 * of.d**0.5 * (of.n / 4 + ridge)
         assert float(left.norm()) < 2e-6 * of.n + grid
         if radius < INF:  # the ball, not the grid, ends the path
             assert float(theta.norm()) > 0.4 * radius or ridge <= 1.1e-8 * of.n
-
-
-@pytest.mark.parametrize("data", SEPARABLE)
-def test_the_posterior_is_sampled(data: str) -> None:
-    of = separable(data)
-    for precision, radius in ((1.0, INF), (0.0, 10.0)):
-        sampler, rng = Sampler(block=100, max_draws=100), random.generator(0, data)
-        draws = sampler.sample(of, torch.ones(1), precision * torch.ones(1), radius, 3, rng).draws
-        assert bool(draws.isfinite().all())
-        assert float(draws.norm(dim=-1).max()) <= radius * (1 + 1e-4)
 
 
 def test_rejection_from_a_weak_prior_is_refused_or_exact() -> None:

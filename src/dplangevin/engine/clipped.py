@@ -1,12 +1,8 @@
-"""The sum of the clipped gradients of single examples, for networks.
+"""The sum of the clipped gradients of single examples, for networks; DP-SGD and DP-SGLD add their noise to it.
 
-DP-SGD and DP-SGLD add their noise to this sum.
-
-One forward and one backward pass run the layers by hand.  They keep each layer's inputs and output gradients,
-from which the norms of the examples' gradients follow.  The norms give the clipping weights.  Then the
-weighted sum follows from the same tensors, without a second backward pass (Bu et al. 2022, arXiv 2210.00038).
-For a single linear layer this is the closed form, ``softmax(z) - e_y`` times the input.  Modules that the
-engine does not know go through torch.func, see recognise.py.
+One forward and one backward pass run the layers by hand.  They keep each layer's inputs and output gradients, from
+which the norms of the examples' gradients follow, and then the weighted sum, without a second backward pass (Bu et
+al. 2022, arXiv 2210.00038).  Modules that the engine does not know go through torch.func, see recognise.py.
 """
 
 import math
@@ -24,7 +20,7 @@ memory.keep_heap()
 
 
 class Classifier(Protocol):
-    """The properties of a network that the engine needs; see `problems.networks.Network`."""
+    """The properties of a network that the engine needs."""
 
     @property
     def module(self) -> nn.Module: ...
@@ -47,7 +43,7 @@ class Sums(NamedTuple):
     - `gradient`: (S, d). ``sum_i mask_si min(1, clip/||g_si||) g_si``, in float64 if B is above `long_sums.LONG`.
     - `loss`: (S, B). Losses in nats; 0 where masked out.
     - `norm`: (S, B). ``||g_si||`` before clipping; 0 where masked out, nan if clip is infinite.
-    - `right`: (S, B) of bool. Whether the largest logit is that of the label; False where masked out.
+    - `right`: (S, B). Whether the largest logit is that of the label; False where masked out.
     """
 
     gradient: Tensor
@@ -70,17 +66,16 @@ def clipped_sum(
 ) -> Sums:
     """Return the sum over examples of the gradients of the loss, each scaled to a norm of at most clip.
 
-    An example contributes nothing if its loss or its gradient is not finite.  No error or message reports
-    this: it would reveal that a record is there.
+    An example contributes nothing if its loss or its gradient is not finite.  No error or message reports this: it
+    would reveal that a record is there.
 
-    - `network`: Template of the S networks.
-    - `theta`: (S, d). Parameters of the networks.
-    - `x`: (S or 1, B, C, H, W). Examples, of theta's dtype; with 1, all networks share one set of examples.
+    - `theta`: (S, d).
+    - `x`: (S or 1, B, C, H, W), of theta's dtype; with 1, all networks share one set of examples.
     - `y`: (S or 1, B). Labels 0, ..., K - 1; for a loss other than the cross entropy, its targets.
-    - `mask`: (S, B) of bool. False for examples that take no part.
-    - `clip`: Bound on each norm, in (0, inf].  With inf the sum is not clipped and no norms are computed.
-    - `micro_batch`: Number of examples that go through the network at once, all networks together.  None: as many as
-      the bound on memory allows (DPL_MEMORY, see memory.py).  The result depends on it only by rounding.
+    - `mask`: (S, B). False for examples that take no part.
+    - `clip`: in (0, inf].  With inf the sum is not clipped and no norms are computed.
+    - `micro_batch`: Number of examples that go through the network at once; None: as many as DPL_MEMORY allows.
+      The result depends on it only by rounding.
     """
     known = network.classes if loss_of is passes.cross_entropy else None
     _check(network, theta, x, y, mask, clip, micro_batch, known)
@@ -103,7 +98,6 @@ def clipped_sum(
 
 
 def _blank(x: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return examples and labels, with zeros where an example takes no part."""
     if bool(mask.all()):
         return x, y
     shape = (*mask.shape, 1, 1, 1)
@@ -132,7 +126,6 @@ def _sums(
     loss_of: passes.Loss,
     micro_batch: int | None,
 ) -> Sums:
-    """Return what `clipped_sum` returns if all losses and gradients are finite."""
     seeds, batch = mask.shape
     x, y = x.expand(seeds, *x.shape[1:]), y.expand(seeds, batch)
     layers = plan(network.module)
@@ -170,12 +163,7 @@ def _finite(sums: Sums, clip: float) -> bool:
 
 
 def forward(network: Classifier, theta: Tensor, x: Tensor) -> Tensor:
-    """Return the logits (S, B, K) without a graph; see `problems.networks.Network.logits`.
-
-    - `network`: Template of the S networks.
-    - `theta`: (S, d). Parameters of the networks.
-    - `x`: (S or 1, B, C, H, W). Examples; with 1, all networks share one set of examples.
-    """
+    """Return the logits (S, B, K) without a graph, for theta (S, d) and x (S or 1, B, C, H, W)."""
     with torch.no_grad():
         theta = theta.contiguous()
         seeds, batch = len(theta), x.shape[1]
@@ -194,10 +182,7 @@ def forward(network: Classifier, theta: Tensor, x: Tensor) -> Tensor:
 
 
 def _blocks(seeds: int, batch: int, size: int) -> Iterator[tuple[slice, slice]]:
-    """Yield blocks of S x B with at most `size` examples.
-
-    A block holds examples of one network, or all examples of several networks.
-    """
+    """Yield blocks of S x B with at most `size` examples: of one network, or all of several networks."""
     rows = math.ceil(batch / math.ceil(batch / size)) if batch else 1  # blocks of about equal size
     networks = max(1, size // rows)
     for s in range(0, seeds, networks):
@@ -215,10 +200,7 @@ def _check(
     micro_batch: int | None,
     labels: int | None,
 ) -> None:
-    """Raise ValueError for shapes, types and numbers that do not fit together.
-
-    labels: the number of classes; None accepts any y.
-    """
+    """Raise ValueError for shapes, types and numbers that do not fit together; `labels` None accepts any y."""
     seeds, batch = mask.shape
     if theta.shape != (seeds, network.d):
         raise ValueError(

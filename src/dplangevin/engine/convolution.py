@@ -1,7 +1,4 @@
-"""The layer Conv2d of stacked networks; see layers.py.
-
-As in im2col, the patches of the layer's input are the rows of a matrix.
-"""
+"""The layer Conv2d of stacked networks: as in im2col, the patches of its input are the rows of a matrix."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,8 +15,8 @@ CACHED = 2**18  # numbers in a block of columns: 1 MB, which fits into the cache
 def layout(device: torch.device) -> torch.memory_format:
     """Return the memory format of images that is fast on a device and safe there.
 
-    On processors without AVX-512, torch 2.13 writes outside of its memory in the gradient of 1x1
-    convolutions with stride 2 and fewer than 8 input channels, if channels are last.
+    On processors without AVX-512, torch 2.13 writes outside of its memory in the gradient of 1x1 convolutions with
+    stride 2 and fewer than 8 input channels, if channels are last.
     """
     safe = device.type != "cpu" or torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     return torch.channels_last if safe else torch.contiguous_format
@@ -28,9 +25,8 @@ def layout(device: torch.device) -> torch.memory_format:
 class Columns:
     """Patches of images x (n, C, H, W): T places, each with the D = c kh kw inputs of a filter, c = C/groups.
 
-    Patches overlap, so all of them are one strided view, and `block` copies a part of it.  A copy moves runs
-    of neighbouring numbers.  A run is one row of a patch with all its channels.  If there are few channels
-    (`by_pixel`), a run is one row of output pixels.
+    All of them are one strided view, of which `block` copies a part.  A copy moves runs of neighbouring numbers: a
+    row of a patch with all its channels, or, if there are few (`by_pixel`), a row of output pixels.
     """
 
     def __init__(
@@ -82,9 +78,9 @@ class Columns:
         return parts.reshape(len(view) * self.groups, self.places, self.inputs)
 
     def filters(self, product: Tensor) -> Tensor:
-        """Return gradients in the shape of the filters, (S, p, c, kh, kw).
+        """Return gradients in the shape of the filters, (S, p, c, kh, kw), from (S, groups, p/groups, D).
 
-        product: (S, groups, p/groups, D); if by_pixel, D comes before p/groups.
+        If by_pixel, D comes before p/groups.
         """
         if self.by_pixel:
             return product.mT.flatten(1, 2).unflatten(2, (-1, *self.kernel))
@@ -92,11 +88,7 @@ class Columns:
 
 
 class Conv2d:
-    """A cross-correlation with zero padding.
-
-    - `layer`: nn.Conv2d. The layer of PyTorch.
-    - `padding`: (int, int). Rows and columns that are added on each side.
-    """
+    """A cross-correlation with zero padding."""
 
     def __init__(self, layer: nn.Conv2d, padding: tuple[int, int]) -> None:
         self.sizes: Sequence[tuple[int, ...]] = [tuple(p.shape) for p in layer.parameters()]
@@ -147,7 +139,6 @@ class Conv2d:
     def _gradients(
         self, weight: Tensor, x: Tensor, g: Tensor, which: tuple[bool, bool, bool]
     ) -> Iterator[Sequence[Tensor]]:
-        """Yield PyTorch's gradients in input and weight, network by network."""
         if self.skips:
             x, g = (of.contiguous(memory_format=layout(of.device)) for of in (x, g))
         for part, w, out in zip(x.chunk(len(weight)), weight, g.chunk(len(weight)), strict=True):
@@ -156,10 +147,9 @@ class Conv2d:
             )
 
     def _by_blocks(self, columns: Columns, rows: Tensor, gram: bool) -> tuple[Tensor, Tensor]:
-        """Return ``||dW_i||^2``, (S B,), and dW_i itself.
+        """Return ``||dW_i||^2``, (S B,), and dW_i itself, (S B, groups, p/groups, D); an empty tensor if `gram`.
 
-        dW_i has shape (S B, groups, p/groups, D), or the order of axes that `Columns.filters` takes.  If
-        `gram`, an empty tensor takes its place.
+        If by_pixel, D comes before p/groups.
         """
         (n, places, p), groups, inputs = rows.shape, self.groups, columns.inputs
         squares = rows.new_empty(n)
@@ -182,5 +172,4 @@ class Conv2d:
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
-    """Return the concatenation of the parts, without a copy if there is only one."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)

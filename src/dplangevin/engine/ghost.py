@@ -1,16 +1,13 @@
 """Norms of the gradients of single examples, from the inputs and output gradients of a layer.
 
-A layer computes ``y_t = W a_t + b`` at T places of each example.  For a linear layer on a vector T = 1.  For
-a convolution the places are the pixels of its output, and a_t are the columns of its input.  Let g be the
-gradient in y.  Then the gradient of example i is::
+A layer computes ``y_t = W a_t + b`` at T places of each example, such as the pixels of a convolution's output.  Let
+g be the gradient in y.  Then the gradient of example i is::
 
     dW_i = sum_t g_it a_it^T  (p, D),   db_i = sum_t g_it
 
-There are two ways to get its norm.  One writes dW_i out; then the products of the weight gradient serve the
-norms, too.  The other uses the Gram form ``||dW_i||^2 = sum_{t,t'} (a_it . a_it') (g_it . g_it')`` and never
-writes dW_i out (Goodfellow 2015, arXiv 1510.01799; Li et al. 2022, arXiv 2110.05679).  Then a second product
-computes the weighted sum.  It uses the same tensors again instead of a second backward pass, which is the
-book-keeping of Bu et al. (2022, arXiv 2210.00038).
+Either dW_i is written out, or its norm comes from the Gram form ``||dW_i||^2 = sum_{t,t'} (a_it . a_it') (g_it .
+g_it')`` (Goodfellow 2015, arXiv 1510.01799; Li et al. 2022, arXiv 2110.05679).  Then a second product of the same
+tensors computes the weighted sum (Bu et al. 2022, arXiv 2210.00038).
 """
 
 import torch
@@ -20,14 +17,11 @@ SLACK = 4  # rounding errors by which a norm of the Gram form is raised
 
 
 def gram_is_cheaper(places: int, inputs: int, outputs: int) -> bool:
-    """Return True if the Gram form costs less than writing the gradients out.
+    """Return True if the Gram form costs less than writing the gradients out, for T places, D inputs and p outputs.
 
-    The Gram form takes ``2 T^2 (D + p)`` multiplications, because double precision costs twice.  It also
-    takes ``T D p`` for the library's own weight gradient, which is about twice as fast as batched products.
-    Writing out takes ``T D p`` multiplications in batched products.  It also costs some ten times ``D p``:
-    gradients are written, read for the norm, and read for the sum.
-
-    - `places`, `inputs`, `outputs`: T, D and p.
+    The Gram form takes ``2 T^2 (D + p)`` multiplications, because double precision costs twice, and ``T D p`` for
+    the library's own weight gradient, which is about twice as fast as batched products.  Writing out takes ``T D
+    p`` in batched products, and some ten times ``D p`` for memory.
     """
     return 2 * places**2 * (inputs + outputs) < inputs * outputs * (places / 2 + 10)
 
@@ -38,14 +32,11 @@ def squared_norms(rows: Tensor) -> Tensor:
 
 
 def gram_squared_norms(a: Tensor, g: Tensor) -> Tensor:
-    """Return ``||sum_t g_t a_t^T||^2`` for n examples, ``(n,)``.
+    """Return ``||sum_t g_t a_t^T||^2`` for n examples, ``(n,)``, from a (n, T, D) and g (n, T, p).
 
-    The products are in float64, because terms may cancel.  A sum that is made from the same tensors may have
-    a rounding error of ``eps sum_t ||a_t|| ||g_t||``.  The norm is raised by `SLACK` times this error, so
-    that the contribution of an example stays within the clip.
-
-    - `a`: (n, T, D). Inputs of the layer.
-    - `g`: (n, T, p). Gradients in its outputs.
+    The products are in float64, because terms may cancel.  A sum that is made from the same tensors may have a
+    rounding error of ``eps sum_t ||a_t|| ||g_t||``.  The norm is raised by `SLACK` times this error, so that the
+    contribution of an example stays within the clip.
     """
     wide_a, wide_g = a.double(), g.double()
     aa, gg = wide_a @ wide_a.mT, wide_g @ wide_g.mT

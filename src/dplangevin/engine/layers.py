@@ -1,8 +1,7 @@
 """Layers of stacked networks, run forward and backward by hand to get the gradient of each example.
 
-S networks of one shape are stacked.  Their parameters are ``(S, ...)``.  Activations are folded to
-``(S B, ...)``: the first axis has S times B entries, and the examples of the first network come first.  No
-layer mixes examples.  So the gradient of the summed losses in y contains the gradient of each example.
+Parameters of the S networks are ``(S, ...)``.  Activations are folded to ``(S B, ...)``, the examples of the first
+network first.  No layer mixes examples, so the gradient of the summed losses in y contains the gradient of each.
 `BY_HAND` lists the common layers without parameters that run by hand; the others run under autograd.
 """
 
@@ -22,7 +21,7 @@ Parameters = Sequence[Tensor]
 class PerExampleGradients(NamedTuple):
     """Gradients ``g_si`` of S x B examples in the parameters of one layer.
 
-    - `squares`: (S B,) or None. ``||g_si||^2``; None if no norms were requested.
+    - `squares`: (S B,). ``||g_si||^2``; None if no norms were requested.
     - `weighted`: Takes weights (S, B) and returns ``sum_i w_si g_si``, one tensor (S, ...) for each parameter.
     """
 
@@ -31,11 +30,9 @@ class PerExampleGradients(NamedTuple):
 
 
 class Layer(Protocol):
-    """A layer of stacked networks.
+    """A layer of stacked networks; `sizes` has the shapes of its parameters in one network.
 
     A layer with parameters, Linear or Conv2d, also has ``per_example_gradients(parameters, saved, g, norms)``.
-
-    - `sizes`: sequence of tuples. Shapes of its parameters in one network; empty without parameters.
     """
 
     sizes: Sequence[tuple[int, ...]]
@@ -44,13 +41,7 @@ class Layer(Protocol):
         """Return the outputs y for x (S B, ...), and the tensors that the backward pass needs."""
 
     def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
-        """Return the gradient in x.
-
-        - `parameters`: sequence of Tensor (S, ...). Parameters of the layer in all networks; empty without
-          parameters.
-        - `saved`: What `forward` returned for the backward pass.
-        - `g`: Gradient in the outputs y, of the shape of y.
-        """
+        """Return the gradient in x, from what `forward` saved and the gradient g in y."""
 
 
 class Linear:
@@ -205,5 +196,4 @@ BY_AUTOGRAD = {
 
 
 def _pair(size: int | tuple[int, ...]) -> list[int]:
-    """Return a size as two numbers, for height and width."""
     return [size, size] if isinstance(size, int) else list(size)

@@ -1,8 +1,7 @@
 """Sums over many records, in which rounding moves no record further than its price says.
 
-A float32 sum of n terms is rounded to multiples of about ``n 2^-24`` times the largest term.  With 200,000 rows
-this is a percent of a clipped gradient, and two neighbours can be rounded apart by it.  So a long sum is made of
-float32 products of few rows, which are added in float64.  It stays in float64 until the noise is added.
+A float32 sum of n terms is rounded to multiples of about ``n 2^-24`` times the largest term, by which two
+neighbours can be rounded apart.  So a long sum is made of float32 products of few rows, added in float64.
 """
 
 import torch
@@ -14,10 +13,7 @@ CELLS = 2**22  # numbers of such products that are held at a time
 
 
 def weighted(weight: Tensor, x: Tensor) -> Tensor:
-    """Return ``weight @ x``, ``(S, C, p)``, for weights ``(S, C, n)`` and rows ``(S, n, p)``.
-
-    The result is float64 if n is above `LONG`.
-    """
+    """Return ``weight @ x``, ``(S, C, p)``, for weights ``(S, C, n)`` and rows ``(S, n, p)``; float64 above `LONG`."""
     n, columns = x.shape[1], weight.shape[1] * x.shape[2] * len(x)
     if n <= LONG or x.dtype == torch.float64:
         return weight @ x

@@ -1,7 +1,4 @@
-"""The number of examples that go through a network at once, from a bound on memory.
-
-The environment variable DPL_MEMORY sets the bound.
-"""
+"""The number of examples that go through a network at once, from a bound on memory (DPL_MEMORY)."""
 
 import copy
 import functools
@@ -21,20 +18,15 @@ HEAP = 30 * 2**20  # bytes
 def keep_heap() -> None:
     """Make the C library keep freed memory for the next step, instead of returning it to the system.
 
-    glibc takes a block straight from the system if it is larger than the largest block freed so far.  It
-    returns the top of its heap once the top is twice as large as that block.  Each step would then have its
-    pages cleared again, which takes a quarter of the time of a small network.  The block that is allocated
-    here is never written to, so it takes no memory.
+    glibc takes a block straight from the system if it is larger than the largest block freed so far, and returns
+    the top of its heap once that is twice as large.  Each step would then have its pages cleared again, a quarter
+    of the time of a small network.  The block that is allocated here is never written to, so it takes no memory.
     """
     torch.empty(HEAP, dtype=torch.uint8)
 
 
 def bound(device: torch.device) -> int:
-    """Return how many bytes the tensors of one micro-batch may take.
-
-    The environment variable DPL_MEMORY gives the bound in MB.  Without it, the bound on a GPU is `GPU` MB, and
-    at most half of the memory that is free there.
-    """
+    """Return how many bytes the tensors of one micro-batch may take; on a GPU at most half of the free memory."""
     text = os.environ.get(NAME, "").strip()
     if not text:
         if device.type == "cpu":
@@ -53,20 +45,13 @@ def bound(device: torch.device) -> int:
 
 
 def micro_batch(module: nn.Module, shape: tuple[int, int, int], written: int, theta: Tensor) -> int:
-    """Return the number of examples whose tensors fit into the bound, at least 1.
-
-    - `module`: Template of the network.
-    - `shape`: (int, int, int). Channels, height and width of one example.
-    - `written`: How many numbers of an example's gradient are written out.
-    - `theta`: (S, d). Its dtype and device count.
-    """
+    """Return the number of examples that fit into the bound; `written` numbers of a gradient are written out."""
     numbers = 2 * _activations(module, shape) + written  # activations and their gradients
     return max(1, bound(theta.device) // (numbers * theta.element_size()))
 
 
 @functools.lru_cache(maxsize=32)
 def _activations(module: nn.Module, shape: tuple[int, int, int]) -> int:
-    """Return how many numbers a forward pass computes from one example."""
     module = copy.deepcopy(module).cpu()
     kind = next(module.parameters()).dtype
     with torch.no_grad(), _Counter() as counter:
@@ -75,8 +60,6 @@ def _activations(module: nn.Module, shape: tuple[int, int, int]) -> int:
 
 
 class _Counter(TorchDispatchMode):
-    """A counter of the numbers in the results of all operations."""
-
     def __init__(self) -> None:
         super().__init__()
         self.numbers = 0

@@ -1,8 +1,4 @@
-"""Forward and backward passes of stacked networks, which keep the tensors that give the examples' gradients.
-
-`logits` and `per_example_gradients` use the engine's own layers.  For modules that contain other layers,
-`functional_logits` and `functional_gradients` use torch.func.
-"""
+"""Forward and backward passes of stacked networks, by the engine's own layers or by torch.func."""
 
 import math
 from collections.abc import Callable
@@ -25,9 +21,9 @@ Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 class Block(NamedTuple):
     """Results for some examples of some networks.
 
-    - `logits`: (S, B, K). Logits.
-    - `loss`: (S, B). Losses.
-    - `squares`: (S, B) or None. ``||g_si||^2``; None if no norms were requested.
+    - `logits`: (S, B, K).
+    - `loss`: (S, B).
+    - `squares`: (S, B). ``||g_si||^2``; None if no norms were requested.
     - `add`: Takes weights (S, B) and a tensor (S, d); adds ``sum_i w_si g_si`` to that tensor.
     """
 
@@ -38,12 +34,7 @@ class Block(NamedTuple):
 
 
 def logits(layers: Plan, theta: Tensor, x: Tensor) -> Tensor:
-    """Return the logits (S, B, K), by the engine's layers.
-
-    - `layers`: Layers of the network, see `recognise.plan`.
-    - `theta`: (S, d). Parameters of the networks.
-    - `x`: (S, B, C, H, W). Examples.
-    """
+    """Return the logits (S, B, K) for theta (S, d) and x (S, B, C, H, W), by the engine's layers."""
     h = _folded(x)
     for layer, own in zip(layers, _split(layers, theta), strict=True):
         h, _ = layer.forward(own, h)
@@ -51,10 +42,7 @@ def logits(layers: Plan, theta: Tensor, x: Tensor) -> Tensor:
 
 
 def cross_entropy(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``log sum_k e^(z_k) - z_y`` and its gradient in the logits z; see `Loss`.
-
-    The gradient is ``softmax(z) - e_y``.
-    """
+    """Return ``log sum_k e^(z_k) - z_y`` and its gradient in the logits z, ``softmax(z) - e_y``."""
     log_p, chosen = z.log_softmax(1), y[:, None]
     loss = log_p.gather(1, chosen).neg_()[:, 0]
     return loss, log_p.exp_().scatter_add_(1, chosen, log_p.new_full(chosen.shape, -1.0))
@@ -63,15 +51,9 @@ def cross_entropy(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 def per_example_gradients(
     layers: Plan, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
 ) -> Block:
-    """Return the `Block` of some examples, by the engine's layers.
+    """Return the `Block` of examples x (S, B, C, H, W) with targets y (S, B), by the engine's layers.
 
     The backward pass ends at the first layer with parameters, because its input needs no gradient.
-
-    - `layers`: Layers of the network, see `recognise.plan`.
-    - `theta`: (S, d). Parameters of the networks.
-    - `x`: (S, B, C, H, W). Examples.
-    - `y`: (S, B). Targets of the loss.
-    - `norms`: Whether `Block.squares` is computed.
     """
     h, own = _folded(x), _split(layers, theta)
     saved: list[Any] = []
@@ -101,12 +83,7 @@ def per_example_gradients(
 
 
 def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
-    """Return the logits (S, B, K), each example separately, by torch.func.
-
-    - `module`: Template of the networks.
-    - `theta`: (S, d). Parameters of the networks.
-    - `x`: (S, B, C, H, W). Examples.
-    """
+    """Return the logits (S, B, K), each example separately, by torch.func."""
     each = vmap(partial(_call, module), in_dims=(None, 0))
     return torch.stack([each(t, images) for t, images in zip(theta, x, strict=True)])
 
@@ -114,12 +91,7 @@ def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
 def functional_gradients(
     module: nn.Module, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
 ) -> Block:
-    """Return the `Block` of some examples, by torch.func.
-
-    The gradient of every example is written out, (S, B, d).
-
-    - `module`: Template of the networks.
-    """
+    """Return the `Block` of some examples, by torch.func; the gradient of every example is written out, (S, B, d)."""
 
     def loss(t: Tensor, image: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         z = _call(module, t, image)
@@ -164,8 +136,8 @@ def _folded(x: Tensor) -> Tensor:
 def _call(module: nn.Module, theta: Tensor, image: Tensor) -> Tensor:
     """Return the logits (K,) of one image (C, H, W) by the network with parameters theta (d,).
 
-    Parameters that are shared are one slice of theta.  A module that occurs in two places is replaced in only
-    one of them; otherwise PyTorch would leave it changed.
+    Parameters that are shared are one slice of theta.  A module that occurs in two places is replaced in only one
+    of them; otherwise PyTorch would leave it changed.
     """
     slices, start = {}, 0
     for parameter in module.parameters():

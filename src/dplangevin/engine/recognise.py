@@ -1,7 +1,4 @@
-"""The choice between the engine's own layers and torch.func for a network.
-
-A network whose examples have no gradients of their own is an error.
-"""
+"""The choice between the engine's own layers and torch.func; a network that mixes examples is refused."""
 
 import logging
 import math
@@ -19,10 +16,7 @@ _logged: "weakref.WeakKeyDictionary[nn.Module, str]" = weakref.WeakKeyDictionary
 
 
 def plan(module: nn.Module) -> Plan | None:
-    """Return the engine's layers for a module, or None if torch.func is to differentiate it.
-
-    In the second case one log line gives the reason.
-    """
+    """Return the engine's layers for a module, or None, with one log line, if torch.func is to differentiate it."""
     check_supported(module)
     try:
         return layers_of(module)
@@ -70,10 +64,9 @@ def check_supported(module: nn.Module) -> None:
 def layers_of(module: nn.Module) -> Plan:
     """Return the engine's layers of a module, in order.
 
-    A non-decreasing activation h before max-pooling is applied after it instead, to fewer numbers.  Maximum
-    and h commute, and the gradient goes to the same place.  The place may differ where h rounds different
-    inputs to one value, as beyond the kink of ReLU and in the tails of tanh.  There h' is 0 or of the size of
-    rounding errors.
+    A non-decreasing activation h before max-pooling is applied after it instead, to fewer numbers.  Maximum and h
+    commute.  The place of the gradient may differ where h rounds different inputs to one value, as beyond the kink
+    of ReLU and in the tails of tanh; there h' is 0 or of the size of rounding errors.
     """
     named = _flat(module, "")
     if (shared := len(list(module.parameters()))) != sum(len(list(m.parameters())) for _, m in named):
@@ -85,10 +78,7 @@ def layers_of(module: nn.Module) -> Plan:
 
 
 def _flat(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
-    """Return the layers with their names, in the order in which they run.
-
-    A Sequential inside a Sequential is replaced by its layers.
-    """
+    """Return the layers with their names, in the order in which they run, also those of an inner Sequential."""
     if type(module) is not nn.Sequential:
         return [(name or "itself", module)]
     _untouched(module, f"layer {name or 'itself'} (Sequential)")
@@ -108,7 +98,6 @@ def _untouched(layer: nn.Module, who: str) -> None:
 
 
 def _layer(layer: nn.Module, who: str) -> Layer:
-    """Return the engine's layer for a layer of PyTorch; `who` names it in errors."""
     _untouched(layer, who)
     kind = type(layer)
     if isinstance(layer, nn.Linear) and kind is nn.Linear:
@@ -127,7 +116,6 @@ def _layer(layer: nn.Module, who: str) -> Layer:
 
 
 def _padding(layer: nn.Conv2d, who: str) -> tuple[int, int]:
-    """Return how many rows and columns a convolution adds on each side."""
     if layer.padding_mode != "zeros":
         raise UnsupportedLayer(f"{who} pads with something other than zeros")
     if not isinstance(layer.padding, str):

@@ -1,7 +1,7 @@
 """Private learners: one algorithm a file, for every problem that the algorithm is defined for.
 
-The constructor of a method takes its hyperparameters.  `plan` computes what a budget allows from public facts
-only.  So a plan can be priced, printed and attacked without data.  `release` carries out plans on the data.
+`plan` computes what a budget allows from public facts only, so a plan can be priced, printed and attacked without
+data.  `release` carries out plans on the data.
 
 Shapes: S seeds, E plans (one for each budget), d parameters, m test rows, K classes.
 """
@@ -32,13 +32,11 @@ SLACK = 1e-6  # relative; covers rounding when a claimed epsilon is recomputed f
 class Plan(NamedTuple):
     """What a method does for one budget, computed without data.
 
-    - `guarantee`: The promise, with the event that it prices.
     - `work`: What `release` needs: a `Chain`, or an object of the method's own.
-    - `settings`: Numbers and names for the result row, e.g. noise_multiplier, noise_std, l2, calibration.
-    - `noise_given`: True if the caller gave the noise. Then the budget is what is claimed, and the event may cost
-      more.
+    - `settings`: Columns of the result row.
+    - `noise_given`: The caller gave the noise, so the budget is what is claimed, and the event may cost more.
     - `violated`: Conditions that the guarantee needs and that do not hold for these facts.
-    - `paper`: Event for the paper's theorem if it differs from the event that the guarantee prices, else None.
+    - `paper`: Event for the paper's theorem if it differs from the event that the guarantee prices.
     """
 
     guarantee: Guarantee
@@ -51,17 +49,14 @@ class Plan(NamedTuple):
 
 @dataclass
 class Release:
-    """The output of a method.
+    """The output of a method.  `not_private` and `not_reached` are NOT private: do not publish them.
 
-    `not_private` and `not_reached` are NOT private.  They are no part of what may be published.
-
-    - `theta`: (S, E, kept, d). Parameters; the third axis counts iterates or draws.
-    - `predicted`: (S, E, m, K) or None. Probabilities of the test rows, if they do not follow from theta.
+    - `theta`: (S, E, kept, d); the third axis counts iterates or draws.
+    - `predicted`: (S, E, m, K), probabilities of the test rows, if they do not follow from theta.
     - `rows`: Indices of the test rows that are scored; None for all.
-    - `guarantees`: One for each plan, replacing the plan's own, if what is promised depends on the data; else None.
+    - `guarantees`: One for each plan, in place of the plan's own, if what is promised depends on the data.
     - `not_private`: Diagnostics by name, each ``(S, E)``.
-    - `not_reached`: One text for each plan: what its guarantee needs and this run did not reach. "" if nothing (the
-      default for all plans).
+    - `not_reached`: For each plan, what its guarantee needs and this run did not reach; "" for nothing.
     """
 
     theta: Tensor
@@ -76,30 +71,22 @@ class Release:
 
 
 class Workspace(NamedTuple):
-    """Where unfinished work is stored: checkpoints in `folder`, named by `key`, a hash of all its inputs.
-
-    - `code`: a hash of the code that does the work, for files that several tasks share.
-    """
+    """Checkpoints in `folder`, named by `key`, a hash of all inputs; `code` hashes the code that does the work."""
 
     folder: Path
     key: str
     code: str = ""
 
     def checkpoint(self, name: str = "") -> Checkpoint:
-        """Return the checkpoint for one piece of the work."""
         stem = f"{self.key}-{name}" if name else self.key
         return Checkpoint(self.folder / f"{stem}.pt", stem)
 
 
 class Execution(NamedTuple):
-    """How plans are carried out.
+    """How plans are carried out, in S = `seeds` independent runs of each.
 
-    - `seeds`: S, the number of independent runs of each plan.
-    - `rng`: The generator of all random draws.
     - `observe`: Called after every step of a chain.
-    - `workspace`: Where methods that take long store checkpoints and results.
-    - `start`: (S, E, d). theta_0 of chains; it must be independent of the data, or private itself. None: the
-      problem's start.
+    - `start`: (S, E, d), theta_0 of chains, independent of the data or private itself; None: the problem's start.
     """
 
     seeds: int
@@ -112,7 +99,6 @@ class Execution(NamedTuple):
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """The checkpoint of the work, None without a workspace."""
         return self.workspace.checkpoint() if self.workspace else None
 
 
@@ -131,24 +117,11 @@ class Method(Protocol):
     def accountant(self) -> Accountant: ...
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        """Return what the budget allows for a problem with these facts.
-
-        Raises
-        ------
-        ValueError
-            If the budget is out of reach, or the method is not defined for such a problem.
-        """
+        """Return what the budget allows; raise ValueError if it is out of reach or undefined for such facts."""
         ...
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
-        """Return one result for each seed and plan.
-
-        Parameters
-        ----------
-        problem : Problem.  The private rows.
-        plans : sequence of Plan, E of them.  What `plan` returned for the facts of this problem.
-        how : Execution.  Seeds, generator and storage.
-        """
+        """Return one result for each seed and plan; `plan` returned the plans for the facts of this problem."""
         ...
 
 
@@ -156,10 +129,6 @@ def refuse(name: str, plan: Plan, budget: Budget) -> None:
     """Raise ValueError if a plan costs more than its budget, unless the caller gave the noise.
 
     No other function refuses a plan for its cost.
-
-    - `name`: Name of the method in the error message.
-    - `plan`: The plan, whose guarantee states its cost.
-    - `budget`: The most that the plan may cost.
     """
     guarantee = plan.guarantee
     if plan.noise_given or (
@@ -173,10 +142,7 @@ def refuse(name: str, plan: Plan, budget: Budget) -> None:
 
 
 def planned(method: Method, facts: Facts, budgets: Sequence[Budget], name: str = "") -> list[Plan]:
-    """Return one plan for each budget; refuse plans that cost more.
-
-    - `name`: Name of the method in error messages; by default the name of its class.
-    """
+    """Return one plan for each budget; refuse plans that cost more."""
     plans = [method.plan(facts, budget) for budget in budgets]
     for budget, plan in zip(budgets, plans, strict=True):
         refuse(name or type(method).__name__, plan, budget)
@@ -186,14 +152,7 @@ def planned(method: Method, facts: Facts, budgets: Sequence[Budget], name: str =
 def placed(
     problem: Problem, plans: Sequence[Plan], seeds: int, device: str | torch.device | None = None
 ) -> Problem:
-    """Return the problem on the device for these plans: the given one, or what DPL_DEVICE names.
-
-    See `device.pick`.
-
-    - `plans`: The plans that run together; there is at least one.
-    - `seeds`: S, the number of independent runs of each plan.
-    - `device`: "auto" or a device, in place of DPL_DEVICE.
-    """
+    """Return the problem on the device for these plans: `device`, or what DPL_DEVICE names."""
     cells = math.inf
     if problem.facts.loss is not None:
         n, margins = problem.facts.n, problem.facts.linear.classes
@@ -212,32 +171,17 @@ def with_final_guarantees(release: Release, plans: Sequence[Plan]) -> list[Plan]
 def released(
     method: Method, problem: Problem, budgets: Sequence[Budget], seeds: int, rng: torch.Generator
 ) -> tuple[Release, list[Plan]]:
-    """Plan for every budget and carry out the plans; refuse plans that cost more than their budgets.
-
-    - `problem`: The private rows.
-    - `budgets`: E of them.
-    - `seeds`: S, the number of independent runs of each plan.
-    - `rng`: The generator of all random draws.
-    - returns `plans`: one for each budget, with final guarantees.
-    """
+    """Plan for every budget and carry out the plans; refuse plans that cost more than their budgets."""
     plans = planned(method, problem.facts, budgets)
     release = method.release(problem, plans, Execution(seeds, rng))
     return release, with_final_guarantees(release, plans)
 
 
 class ChainMethod:
-    """A method whose plans are `Chain`s; `samplers.chains.loop.run` runs them.
-
-    A subclass overrides `kernel` if its update is not gradient descent.
-    """
+    """A method whose plans are `Chain`s; a subclass overrides `kernel` if its update is not gradient descent."""
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel | None:
-        """Return the update of the chains; None for gradient descent.
-
-        - `problem`: The problem that the chains run on.
-        - `plans`: The plans; the work of each is a `Chain`.
-        - `rng`: The generator of all random draws.
-        """
+        """Return the update of the chains; None for gradient descent."""
         return None
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
@@ -266,11 +210,9 @@ def guaranteed(
     assumptions: Sequence[str],
     delta: float | None = None,
 ) -> Guarantee:
-    """Return the guarantee with the epsilon that the accountant charges for an event.
+    """Return the guarantee with the epsilon that the accountant charges for an event; None: no privacy.
 
-    - `event`: None for a release without privacy, which needs no assumptions.
-    - `assumptions`: Conditions that the guarantee needs and that the code cannot enforce.
-    - `delta`: in [0, 1). The delta that is spent; by default the budget's.
+    `assumptions` are conditions that the code cannot enforce.  `delta` is what is spent, by default the budget's.
     """
     spent = budget.delta if delta is None else delta
     texts = () if event is None else tuple(assumptions)
@@ -288,20 +230,12 @@ def no_budget(budget: Budget, name: str) -> None:
 def of_works(
     plans: Sequence[Plan], name: str, device: torch.device, dtype: torch.dtype = torch.float64
 ) -> Tensor:
-    """Return one number of every plan's work, ``(E,)``.
-
-    - `plans`: E of them.
-    - `name`: The attribute of `Plan.work` with this number.
-    - `device`, `dtype`: Device and type of the result.
-    """
+    """Return the attribute `name` of every plan's work, ``(E,)``."""
     return torch.tensor([getattr(plan.work, name) for plan in plans], dtype=dtype, device=device)
 
 
 def chain_columns(plan: Plan, n: int) -> dict[str, float]:
-    """Return the columns of a result row that describe a chain; none for other plans.
-
-    - `n`: Number of records.
-    """
+    """Return the columns of a result row that describe a chain on n records; none for other plans."""
     if not isinstance(chain := plan.work, Chain):
         return {}
     return {

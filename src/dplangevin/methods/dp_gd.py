@@ -31,20 +31,18 @@ class DpGd(ChainMethod):
         v     <- momentum v + (sum_i clipped(g_i) + N(0, (sigma C)^2 I))/n
         theta <- theta - eta v
 
-    Every step sees all rows.  So T steps are one Gaussian mechanism with ``mu = 2 sqrt(T)/sigma`` for
-    replace_one, and half of it for add_remove.  Momentum and the mean are post-processing.
+    Every step sees all rows, so T steps are one Gaussian mechanism with ``mu = 2 sqrt(T)/sigma`` for replace_one,
+    and half of it for add_remove (Dong et al. 2022).  Momentum and the mean are post-processing.
 
-    The defaults need no tuning, because all numbers follow from public facts.  ``C = clip_share L``, with L
-    the problem's bound on one record's gradient.  With beta the smoothness of one record's loss, and beta_m
-    that of the mean loss, eta is the smaller of
+    All numbers follow from public facts.  ``C = clip_share L``, with L the problem's bound on one record's
+    gradient.  With beta the smoothness of one record's loss, and beta_m that of the mean loss, eta is the lesser of
 
     * ``step (1 + momentum)/beta_m``, which is stable for step < 2, and
-    * ``(1 - momentum) margin_noise n/(sqrt(T) sigma clip_share beta)``.
+    * ``(1 - momentum) margin_noise n/(sqrt(T) sigma clip_share beta)``: without curvature of the loss, the noise
+      moves a margin by a standard deviation of at most ``margin_noise lipschitz/smoothness``, or ``4 margin_noise``
+      for the logistic loss.
 
-    With the second, the noise of all steps moves a margin by a standard deviation of at most ``margin_noise
-    lipschitz/smoothness`` of the loss, if the loss has no curvature.  For the logistic loss this is
-    ``4 margin_noise``.  So a smaller budget descends less far, as with a larger ridge.
-
+    Source: bassily2014; dong2022, for the composition.
     Differs: the paper samples one record in each step, and its steps shrink as 1/sqrt(k).
 
     Attributes
@@ -52,17 +50,11 @@ class DpGd(ChainMethod):
     steps : int, >= 1.  T.
     momentum : float in [0, 1).
     step : float in (0, 2).  Share of the step that is stable.
-    clip_share : float in (0, 1].  Largest norm of a record's gradient, divided by its bound L.
-    margin_noise : float, > 0.  See above.
-    averaged : float in [0, 1).  Share of the steps, the last ones, whose iterates are averaged; 0 for the last
-        iterate alone.
+    clip_share : float in (0, 1].
+    margin_noise : float, > 0.
+    averaged : float in [0, 1).  Share of the steps, the last ones, that are averaged; 0: only the last iterate.
     adjacency : neighbour relation for which the noise is calibrated.
-    noise_multiplier : float, > 0, or None.  sigma; None: the smallest that fits the budget, and 0 without a
-        budget.
-
-    References
-    ----------
-    bassily2014; dong2022, for the composition.
+    noise_multiplier : float, > 0, or None.  sigma; None: the smallest that fits the budget.
     """
 
     budgeted: ClassVar[bool] = True
@@ -102,24 +94,11 @@ class DpGd(ChainMethod):
     def calibrated(self, budget: Budget) -> float:
         """Return the noise multiplier of one Gaussian mechanism that costs the budget."""
         return calibrate(
-            self.accountant,
-            GaussianDpEvent,
-            budget,
-            low=1e-3,
-            high=1e6,
-            adjacency=self.adjacency,
-            rtol=1e-9,
+            self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, adjacency=self.adjacency, rtol=1e-9
         )
 
     def chain(self, facts: Facts, sigma: float, mean_smoothness: float) -> Chain:
-        """Return the chain for a noise multiplier and a smoothness of the mean loss.
-
-        Parameters
-        ----------
-        facts : Facts.  The facts of a linear model with bounded gradients.
-        sigma : float, >= 0.  Noise multiplier of a step; 0 for no noise.
-        mean_smoothness : float, > 0.  beta_m, which sets the stable step.
-        """
+        """Return the chain for sigma, 0 for no noise, and beta_m."""
         eta = self.stable(mean_smoothness)
         if sigma > 0:
             reach = self.margin_noise * facts.n / (math.sqrt(self.steps) * self.clip_share * sigma)
@@ -135,7 +114,6 @@ class DpGd(ChainMethod):
         )
 
     def stable(self, mean_smoothness: float) -> float:
-        """Return ``step (1 + momentum)/mean_smoothness``."""
         return self.step * (1 + self.momentum) / mean_smoothness
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:

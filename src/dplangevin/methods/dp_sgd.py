@@ -40,36 +40,26 @@ class DpSgd(ChainMethod):
         v     <- momentum v + (sum_S clipped(g_i) + N(0, (sigma C)^2 I))/tau + l2 theta
         theta <- theta - eta_k v
 
-    S is a Poisson sample with rate q = tau/n.  The clipped gradient of one record has norm at most C.
-    Momentum and L2 penalty act on values that are already private.  All iterates are released.
+    S is a Poisson sample with rate q = tau/n.  The clipped gradient of one record has norm at most C.  Momentum and
+    L2 penalty act on values that are already private.  All iterates are released.
 
-    With random allocation (Chua et al. 2024) each record is in one random minibatch of every epoch.
-    `accountant` must be `Tight`, which prices this scheme.
+    With random allocation (Chua et al. 2024) each record is in one random minibatch of every epoch; only `Tight`
+    prices it.  On shuffled epochs `noise_multiplier` must be given, because the accountants are for Poisson
+    samples; their proven epsilon is the price of `ShuffledEpochsDpEvent`.
 
-    On shuffled epochs, which much code uses, `noise_multiplier` must be given, because the accountants are
-    for Poisson samples.  The proven epsilon of shuffled epochs is the price of the event
-    `ShuffledEpochsDpEvent`.
-
+    Source: abadi2016, Algorithm 1.
     Differs: linear models start at 0; the paper starts at random.
 
     Attributes
     ----------
     step, unit, schedule : Step sizes, as in `samplers.chains.steps`.
-    clip : float, > 0.  C, the largest norm of a record's gradient.
-    noise_multiplier : float, > 0, or None.  sigma; None: the smallest that `accountant` allows for the
-        budget, and 0 without a budget.
-    full_step_noise : float, > 0.  All steps are multiplied by ``min(1, full_step_noise/sigma)``: more noise
-        makes shorter steps.
+    clip : float, > 0.  C.
+    noise_multiplier : float, > 0, or None.  sigma; None: the smallest that `accountant` allows for the budget.
+    full_step_noise : float, > 0.  All steps are multiplied by ``min(1, full_step_noise/sigma)``.
     momentum : float in [0, 1).
     l2 : float, >= 0.  Weight of the L2 penalty on the mean loss; chosen without the data.
-    precision : float, >= 0.  Precision of a Gaussian prior, which adds precision/n to l2; chosen without the
-        data.
-    samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps; 1
-        keeps only the last.
-
-    References
-    ----------
-    abadi2016, Algorithm 1.
+    precision : float, >= 0.  Precision of a Gaussian prior, which adds precision/n to l2; chosen without the data.
+    samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
     """
 
     budgeted: ClassVar[bool] = True
@@ -102,7 +92,6 @@ class DpSgd(ChainMethod):
 
     @property
     def steps(self) -> Steps:
-        """The step sizes as one object."""
         return Steps(self.step, self.unit, self.schedule)
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
@@ -180,7 +169,6 @@ class Sgd(ChainMethod):
 
     @property
     def steps(self) -> Steps:
-        """The step sizes as one object."""
         return Steps(self.step, self.unit, self.schedule)
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
@@ -197,12 +185,7 @@ class Sgd(ChainMethod):
 
 
 def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) -> Guarantee:
-    """Return the guarantee of a chain whose gradients are not bounded: it promises nothing.
-
-    - `accountant`: The method's own.
-    - `budget`: Its delta becomes that of the guarantee.
-    - `sampling`: How the chain draws minibatches.
-    """
+    """Return the guarantee of a chain whose gradients are not bounded: it promises nothing."""
     drawn: SamplingScheme = "without_replacement" if sampling.scheme == "subset" else sampling.scheme
     return guaranteed(accountant, None, budget, "replace_one", "all_iterates", drawn, ())
 
@@ -210,10 +193,7 @@ def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) 
 def on_subsets(
     accountant: Accountant, event: DpEvent | None, budget: Budget, facts: Facts, steps: Steps
 ) -> Guarantee:
-    """Return the guarantee of a chain on uniform subsets that releases all iterates (wang2015).
-
-    - `event`: What the chain does to the data; None without privacy.
-    """
+    """Return the guarantee of a chain on uniform subsets that releases all iterates (wang2015)."""
     assumptions = *facts.rows, *steps.read(facts), "step size, prior and scaling chosen without accounting"
     return guaranteed(
         accountant, event, budget, "replace_one", "all_iterates", "without_replacement", assumptions
@@ -221,13 +201,7 @@ def on_subsets(
 
 
 def check_chain(l2: float, precision: float, samples: int = 1, burn_in: float = 0.0) -> None:
-    """Raise ValueError, naming the setting, if a setting of a chain is out of its domain.
-
-    - `l2`: >= 0. Weight of the L2 penalty on the mean loss.
-    - `precision`: >= 0. Precision of the Gaussian prior.
-    - `samples`: > 0. Number of iterates to keep.
-    - `burn_in`: in [0, 1). Share of the steps that is left out at the start.
-    """
+    """Raise ValueError, naming the setting, if a setting of a chain is out of its domain."""
     positive(samples=samples)
     not_negative(l2=l2, precision=precision)
     require(0 <= burn_in < 1, f"burn_in must be in [0, 1), not {burn_in}")
@@ -240,13 +214,7 @@ def check_scheme(method: str, sampling: Sampling, *schemes: str) -> None:
 
 
 def record_bound(facts: Facts, clip: float | None, method: str, budget: Budget) -> float:
-    """Return L, the bound on one record's gradient: the clip, or the problem's own bound if that is smaller.
-
-    Returns 0 at budget.epsilon = inf.
-
-    - `clip`: > 0, or None. Largest norm of a record's gradient; None for no clipping.
-    - `method`: Name of the method in the error message.
-    """
+    """Return L, the bound on one record's gradient, the smaller of clip and the problem's own; 0 without a budget."""
     if budget.epsilon == math.inf:
         return 0.0
     return facts.bounded(method) if clip is None else min(clip, facts.lipschitz)

@@ -40,34 +40,28 @@ class DpSgfs(ChainMethod):
 
     PSD takes the symmetric part and drops its negative eigenvalues.  theta_1 = 0, and I starts at 0.
 
-    By Theorem 5, gradients and covariances cost (eps', delta') each.  So each gets half of the budget,
-    ``eps' = eps/2, delta' = delta/2``:
+    By Theorem 5, gradients and covariances cost (eps', delta') each, so ``eps' = eps/2, delta' = delta/2``:
     ``sigma^2 = 32 T/(N tau eps'^2) ln(2.5 N T/(tau delta')) ln(2/delta')``.
 
-    V is computed at the steps 1, 1 + refresh, 1 + 2 refresh, ... only.  At the j-th of these steps kappa =
-    1/j, so that I is the mean of all V so far.  At all other steps kappa = 0.
+    V is computed at the steps 1, 1 + refresh, 1 + 2 refresh, ... only.  At the j-th of these kappa = 1/j, so that I
+    is the mean of all V so far; at all other steps kappa = 0.
 
-    The step size is ``eta = 2 L^2 step/N``.  While I = 0 the drift is that of DP-SGLD with the same `step`.
-    The chain is stable for every I if `step` is at most 2 in units of 1/smoothness.  Memory grows as
-    ``S E d^2``.
+    The step size is ``eta = 2 L^2 step/N``, with which the drift is that of DP-SGLD while I = 0.  The chain is
+    stable for every I if `step` is at most 2 in units of 1/smoothness.  Memory grows as ``S E d^2``.
 
-    Differs: the paper leaves kappa open; with refresh > 1 fewer covariances are released than the event
-    counts.
-    Differs: Theorem 5 asks that F bounds the loss's curvature.  Its proof needs, and section C.2 says, that F
-    times the unit ball contains all gradients.  F = L I satisfies this.
+    Source: wang2015, Algorithm 4, Theorem 5 and section C.2.
+    Differs: the paper leaves kappa open; with refresh > 1 fewer covariances are released than the event counts.
+    Differs: Theorem 5 asks that F bounds the loss's curvature.  Its proof needs, and section C.2 says, that F times
+    the unit ball contains all gradients.  F = L I satisfies this.
     Differs: the sign of the update is not the printed one, see `samplers.kernels.sgfs`.
 
     Attributes
     ----------
     step, unit : Step size, as in `samplers.chains.steps`.
     refresh : int, >= 1.  Number of steps between two computations of V.
-    temperature : "printed": the noise above, which targets exp(-4U).  "proper": the variance of Z is
-        ``max(sigma^2, 4/(N^2 eta))``, which targets exp(-U).
+    temperature : "printed": the noise above, which targets exp(-4U).  "proper": the variance of Z is ``max(sigma^2,
+        4/(N^2 eta))``, which targets exp(-U).
     precision, samples, burn_in, sampling : As in `DpSgldWang2015`.
-
-    References
-    ----------
-    wang2015, Algorithm 4, Theorem 5 and section C.2.
     """
 
     budgeted: ClassVar[bool] = True
@@ -110,15 +104,7 @@ class DpSgfs(ChainMethod):
         return Plan(guarantee, chain, {"noise_std": sigma})
 
     def noise_std(self, facts: Facts, budget: Budget) -> float:
-        """Return sigma for half of the budget, 0 for eps = inf.
-
-        sigma has no unit, because F carries the unit of the gradients.
-
-        Raises
-        ------
-        ValueError
-            For delta = 0.
-        """
+        """Return sigma for half of the budget, without unit, because F carries that of the gradients."""
         if budget.epsilon == math.inf:
             return 0.0
         require(budget.delta > 0, f"Theorem 5 of wang2015 needs delta > 0, not {budget.delta}")
@@ -134,11 +120,7 @@ class DpSgfs(ChainMethod):
 
 
 class _Scoring:
-    """The kernel `samplers.kernels.sgfs` with the covariances of Algorithm 4.
-
-    Other kernels see only the noisy sum.  This one also receives the rows of the minibatch, from which it
-    computes V.  V has noise of its own, and the event counts it.
-    """
+    """The kernel of `sgfs`, which also reads the rows of the minibatch to compute V; the event counts V's own noise."""
 
     def __init__(
         self, problem: Glm, chains: Sequence[Chain], sigma: Tensor, refresh: int, rng: torch.Generator

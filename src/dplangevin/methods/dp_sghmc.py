@@ -1,9 +1,4 @@
-"""Stochastic gradient Hamiltonian Monte Carlo, twice with differential privacy and once without privacy.
-
-- `DpSghmc`: uniform subsets, noise by Theorem 4 (Wang, Fienberg and Smola 2015, eq. 4.4)
-- `DpSghmcLi2019`: Poisson samples of clipped gradients; step size and friction determine the noise
-- `Sghmc`: no privacy
-"""
+"""Stochastic gradient Hamiltonian Monte Carlo: private as in wang2015 or as in li2019, and without privacy."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -36,27 +31,23 @@ from dplangevin.samplers.kernels.sghmc import sghmc
 class DpSghmc(ChainMethod):
     """DP-SGHMC: eq. 4.4 on uniform subsets, with noise ``N(0, 2 (a - b) eta I)`` on the velocity.
 
-    The gradient of a minibatch S is ``n/tau sum_S grad l + grad r``.  b is a guess of the gradient's own
-    noise; here b = 0.  So all the noise of eq. 4.4 protects the records.
+    The gradient of a minibatch S is ``n/tau sum_S grad l + grad r``.  b is a guess of the gradient's own noise;
+    here b = 0, so all the noise of eq. 4.4 protects the records.
 
-    Theorem 4 makes the chain private if ``2 a eta >= C eta^2``.  So the step size is
-    ``eta = min(2 a/C, step/n)``.  (The paper prints ``2 a >= C eta``, which is the same condition divided by
-    eta.)
+    Theorem 4 makes the chain private if ``2 a eta >= C eta^2`` (the paper prints it divided by eta), so the step
+    size is ``eta = min(2 a/C, step/n)``.
 
-    In units of 1/smoothness the step must be in (0, a).  Then ``eta h < a`` for every curvature h of the
-    data's loss, and the chain is stable.  The noise of the minibatches heats the chain, and no thermostat
-    corrects this.  The effect vanishes with eta.  The velocity starts from N(0, eta I), and theta_1 = 0
-    unless `start` is given.
+    In units of 1/smoothness the step must be in (0, a).  Then ``eta h < a`` for every curvature h of the data's
+    loss, and the chain is stable.  The noise of the minibatches heats the chain, and no thermostat corrects this.
+    The velocity starts from N(0, eta I), and theta_1 = 0 unless `start` is given.
+
+    Source: wang2015, eq. 4.4 and Theorem 4.
 
     Attributes
     ----------
     friction : float in (0, 1).  a.
     step, unit : Step size, as in `samplers.chains.steps`.
     precision, samples, burn_in, clip : As in `DpSgldWang2015`.
-
-    References
-    ----------
-    wang2015, eq. 4.4 and Theorem 4.
     """
 
     budgeted: ClassVar[bool] = True
@@ -78,7 +69,6 @@ class DpSghmc(ChainMethod):
         check_scheme(self.name, self.sampling, "subset")
 
     def check_step(self) -> None:
-        """Raise ValueError for a step at which the chain is unstable on some rows."""
         require(
             self.unit != "smoothness" or self.step < self.friction,
             f"step must be in (0, friction) = (0, {self.friction}), not {self.step}: the chain is unstable above",
@@ -110,7 +100,6 @@ class DpSghmc(ChainMethod):
         return hamiltonian(self.dynamics(), problem, plans, self.rest)
 
     def dynamics(self) -> kernels.Dynamics:
-        """Return the update of theta and velocity."""
         return sghmc(self.friction)
 
     def rest(self, theta: Tensor) -> State:
@@ -127,19 +116,16 @@ class DpSghmcLi2019(DpSgldLi2019):
         theta <- theta + v
         v     <- v - a v - eta_t ((1/tau) sum_S clipped(grad l) + precision/n theta) + z
 
-    They target exp(-U) if no gradient is clipped.  The noise multiplier is
-    ``sigma_t = tau/(L sqrt(eta_t n/(2 a)))``.  The velocity starts from N(0, eta_1/n I).  Everything else is
-    as in `DpSgldLi2019`, including calibration and schedules; `temperature` has no effect.
+    They target exp(-U) if no gradient is clipped.  The noise multiplier is ``sigma_t = tau/(L sqrt(eta_t n/(2
+    a)))``.  The velocity starts from N(0, eta_1/n I).  Everything else is as in `DpSgldLi2019`; `temperature` has
+    no effect.
 
+    Source: li2019, Algorithm 1 and section 4.3; chen2014.
     Differs: li2019 prints no DP-SGHMC; section 4.3 says only that a GAN was trained by SGHMC at a budget.
 
     Attributes
     ----------
     friction : float in (0, 1).  a.
-
-    References
-    ----------
-    li2019, Algorithm 1 and section 4.3; chen2014.
     """
 
     name: ClassVar[str] = "dp_sghmc_li2019"
@@ -152,7 +138,6 @@ class DpSghmcLi2019(DpSgldLi2019):
 
     @property
     def heat(self) -> float:
-        """The variance of a step's noise on the velocity, in units of eta_t/n."""
         return 2 * self.friction
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
@@ -161,10 +146,7 @@ class DpSghmcLi2019(DpSgldLi2019):
 
 @dataclass(frozen=True)
 class Sghmc(ChainMethod):
-    """`DpSghmcLi2019` without a budget and without clipping, with eta = step/unit at every step.
-
-    The samples of the chain are released as they are.
-    """
+    """`DpSghmcLi2019` without a budget and without clipping, with eta = step/unit at every step."""
 
     budgeted: ClassVar[bool] = False
     accountant: ClassVar[Accountant] = Tight()
@@ -203,8 +185,7 @@ def hamiltonian(
 ) -> Langevin:
     """Return a kernel with velocities, in units of U, that start from N(0, eta I).
 
-    - `dynamics`: The update of `kernels`.
-    - `rest`: Returns the initial state beside theta and the velocity, for theta ``(S, E, d)``.
+    `rest` returns the initial state beside theta and the velocity, for theta ``(S, E, d)``.
     """
     chains, n = [plan.work for plan in plans], problem.facts.n
     eta = schedules(chains, "step", problem.device) / n

@@ -8,12 +8,7 @@ import torch
 
 from dplangevin.checks import require
 from dplangevin.methods import ChainMethod, Plan
-from dplangevin.methods.dp_sgd import (
-    check_chain,
-    check_scheme,
-    on_subsets,
-    record_bound,
-)
+from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets, record_bound
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.wang2015 import Wang2015
@@ -36,17 +31,16 @@ class DpSgldWang2015(ChainMethod):
 
         theta <- theta - eta_t (grad r + n/tau sum_S grad l) + z
 
-    C is the gradient noise of Theorem 4 (`wang2015_noise.gradient_variance`).  If eta_t is below 1/C, the
-    Langevin noise alone is enough for privacy.  theta_1 = 0 unless `start` is given.  All iterates are
-    released.
+    C is the gradient noise of Theorem 4 (`wang2015_noise.gradient_variance`).  Below eta_t = 1/C, the Langevin
+    noise alone is enough for privacy.  theta_1 = 0 unless `start` is given.  All iterates are released.
 
     The schedules are those of section 4.1, with ``eta_0 = min(1/C, most)`` and ``most = step/n``:
 
     - "phase": ``eta_t = alpha (n T/tau)/(C t)``; the last (1 - alpha) of the steps are then plain SGLD.
     - "constant": eta_0.
-    - "harmonic": ``max(1/(t + 1), eta_0)`` as printed, which is far from stable for losses summed over n
-      rows.
+    - "harmonic": ``max(1/(t + 1), eta_0)`` as printed, which is far from stable for losses summed over n rows.
 
+    Source: wang2015, Algorithm 2, Theorem 4 and section 4.1.
     Differs: the phase schedule is cut at `most`; without the cut it has no finite value at eps = inf.
 
     Attributes
@@ -56,15 +50,9 @@ class DpSgldWang2015(ChainMethod):
     precision : float, >= 0.  Precision of the Gaussian prior.
     samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
     alpha : float in (0, 1).  Share of the steps in the first phase.
-    temperature : "printed": the noise above; N(0, eta) makes exp(-2U) the target, not the posterior.
-        "proper": the variance is ``max(C eta_t^2, 2 eta_t)``, which targets exp(-U) and costs no more
-        privacy.
-    clip : float, > 0, or None.  Bound on a record's gradient if the problem has none.  L is the smaller of
-        both bounds.
-
-    References
-    ----------
-    wang2015, Algorithm 2, Theorem 4 and section 4.1.
+    temperature : "printed": the noise above; N(0, eta) makes exp(-2U) the target, not the posterior.  "proper": the
+        variance is ``max(C eta_t^2, 2 eta_t)``, which targets exp(-U) and costs no more privacy.
+    clip : float, > 0, or None.  L is the smaller of `clip` and the problem's bound on a record's gradient.
     """
 
     budgeted: ClassVar[bool] = True
@@ -109,13 +97,7 @@ class DpSgldWang2015(ChainMethod):
         return Plan(guarantee, chain, {"schedule": self.schedule, "noise_std": float(noise[0])})
 
     def step_sizes(self, most: float, steps: int, variance: float) -> torch.Tensor:
-        """Return eta_t, ``(steps,)``.
-
-        Parameters
-        ----------
-        most : float.  Largest step size of "phase" and "constant".
-        variance : float.  C, the gradient noise of Theorem 4; 0 without privacy.
-        """
+        """Return eta_t, ``(steps,)``; `variance` is C, 0 without privacy, and `most` bounds "phase" and "constant"."""
         t = torch.arange(1, steps + 1, dtype=torch.float64)
         largest = min(most, 1 / variance) if variance > 0 else most  # eta_0
         if self.schedule == "phase":

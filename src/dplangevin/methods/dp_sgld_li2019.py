@@ -8,12 +8,7 @@ import torch
 
 from dplangevin.checks import positive, require
 from dplangevin.methods import ChainMethod, Plan, guaranteed
-from dplangevin.methods.dp_sgd import (
-    CHOSEN,
-    MOMENTS,
-    check_chain,
-    check_scheme,
-)
+from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS, check_chain, check_scheme
 from dplangevin.methods.dp_sgld import HEAT, Temperature, check_temperature
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -33,14 +28,13 @@ class DpSgldLi2019(ChainMethod):
 
         theta <- theta - eta_t ((1/tau) sum_S clipped(grad l) + precision/n theta) + z,    z ~ N(0, eta_t/n I)
 
-    S is a Poisson sample with rate q = tau/n.  Clipped gradients have norm at most L.  So the noise
-    multiplier is ``sigma_t = tau/(L sqrt(eta_t n))``.  All iterates are released.
+    S is a Poisson sample with rate q = tau/n.  Clipped gradients have norm at most L, so the noise multiplier is
+    ``sigma_t = tau/(L sqrt(eta_t n))``.  All iterates are released.
 
-    Differs: the paper prints ``- eta grad log``; we read it as minus the gradient of the loss and of -log
-    prior.
+    Source: li2019, Algorithm 1.
+    Differs: the paper prints ``- eta grad log``; we read it as minus the gradient of the loss and of -log prior.
     Differs: without a budget (eps = inf) gradients are clipped all the same; `Sgld` does not clip.
-    Differs: clipped = "minibatch" does not follow Algorithm 1, whose privacy needs "record"; we price what it
-    does.
+    Differs: clipped = "minibatch" does not follow Algorithm 1, whose privacy needs "record"; we price what it does.
 
     Attributes
     ----------
@@ -49,21 +43,14 @@ class DpSgldLi2019(ChainMethod):
     clip : float, > 0, or None.  L.
     precision : float, >= 0.  Precision of the Gaussian prior.
     samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
-    calibrated : What is fitted to the smallest sigma_1 that `accountant` allows.  "step": eta_1 is the
-        largest step size that the budget allows, and at most `step`; at this limit the chain is standard SGLD
-        and costs less than the budget.  "clip": L follows from `step`.  None: step and clip are both given.
-        Then the budget is what is claimed, and the event may cost more.
-    temperature : "printed": the noise above, which targets exp(-2U).  "proper": z ~ N(0, 2 eta_t/n), which
-        targets exp(-U), with ``sigma_t = tau/(L sqrt(eta_t n/2))``.  Neither is the target if a gradient is
-        clipped.
+    calibrated : What is fitted to the smallest sigma_1 that `accountant` allows.  "step": eta_1, at most `step`; at
+        this limit the chain is standard SGLD and costs less than the budget.  "clip": L follows from `step`.  None:
+        step and clip are given, the budget is what is claimed, and the event may cost more.
+    temperature : "printed": the noise above, which targets exp(-2U).  "proper": z ~ N(0, 2 eta_t/n), which targets
+        exp(-U), with ``sigma_t = tau/(L sqrt(eta_t n/2))``.  Neither is the target if a gradient is clipped.
     adjacency : The neighbour relation for which the accountant calibrates.
-    clipped : What has norm at most `clip`.  "record": each record's gradient, as in the algorithm.
-        "minibatch": the mean gradient of a minibatch, as many implementations clip.  Then one record moves
-        the mean by up to 2 L instead of L/tau, and sigma is 2 tau times smaller.
-
-    References
-    ----------
-    li2019, Algorithm 1.
+    clipped : What has norm at most `clip`.  "record": each record's gradient.  "minibatch": the mean gradient of a
+        minibatch.  Then one record moves the mean by up to 2 L instead of L/tau, and sigma is 2 tau times smaller.
     """
 
     budgeted: ClassVar[bool] = True
@@ -136,14 +123,7 @@ class DpSgldLi2019(ChainMethod):
         return Plan(guarantee, chain, settings, noise_given)
 
     def step_clip_and_noise(self, facts: Facts, budget: Budget) -> tuple[float, float, float]:
-        """Return the step size eta_1, the clip L and the noise multiplier sigma_1 for a budget.
-
-        Raises
-        ------
-        ValueError
-            Without a budget if step or clip is None or `calibrated` is "clip"; or if no noise multiplier fits
-            the budget.
-        """
+        """Return the step size eta_1, the clip L and the noise multiplier sigma_1 for a budget."""
         n, batch, heat = facts.n, self.sampling.size(facts.n), self.heat
         # one record moves a minibatch's sum by at most `moved` clips
         moved = 1.0 if self.clipped == "record" else 2.0 * batch
@@ -172,12 +152,7 @@ class DpSgldLi2019(ChainMethod):
 
 
 def langevin_steps(first: float, steps: int, schedule: StepSchedule) -> torch.Tensor:
-    """Return the step sizes eta_t, ``(steps,)`` in float64.
-
-    - `first`: > 0. eta_1.
-    - `steps`: >= 1. Number of steps.
-    - `schedule`: "fixed", or "decreasing": ``eta_t = eta_1 t^(-1/3)``.
-    """
+    """Return the step sizes eta_t of a schedule, ``(steps,)`` in float64, with eta_1 = `first`."""
     t = torch.arange(1, steps + 1, dtype=torch.float64)
     return first * t ** (-1 / 3) if schedule == "decreasing" else torch.full_like(t, first)
 

@@ -9,9 +9,7 @@ from dp_accounting import DpEvent
 
 from dplangevin.checks import positive, require
 from dplangevin.methods import ChainMethod, Plan
-from dplangevin.methods.dp_sgd import (
-    check_scheme,
-)
+from dplangevin.methods.dp_sgd import check_scheme
 from dplangevin.privacy import Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -36,34 +34,29 @@ class DpSgldRyffel2022(ChainMethod):
 
         theta <- Proj_C(theta - eta_k (mean of clipped gradients + l2 theta) + sqrt(2 eta_k) sigma N(0, I))
 
-    The mean is over a uniform subset of tau rows, drawn anew at each step, or over the next tau rows of a
-    shuffled epoch.  On Poisson samples it is the sum divided by tau; with a clip and initial = "zero", each
-    step is then one of DP-SGD with an L2 penalty.  `step` = 1/2 in units of the smoothness of the mean loss
-    gives the steps of section 5.2.
+    The mean is over a uniform subset of tau rows, drawn anew at each step, or over the next tau rows of a shuffled
+    epoch.  On Poisson samples it is the sum divided by tau.  `step` = 1/2 in units of the smoothness of the mean
+    loss gives the steps of section 5.2.
 
     The last-iterate bound (Bok2024) holds with smoothness row_bound^2/2 + l2 while no gradient is clipped.  A
-    clipped softmax gradient need not be the gradient of any convex function.  It is still Lipschitz.  For
-    full batches in a ball this is enough for a bound that does not grow with the number of steps.
+    clipped softmax gradient need not be the gradient of any convex function, but it is Lipschitz.  For full batches
+    in a ball this is enough for a bound that does not grow with the number of steps.
 
+    Source: ryffel2022, Algorithm 1, Theorem 3.1 and section 5.2; bok2024.
     Differs: the theorem bounds gradients of the whole loss.  Here only the part that depends on the record is
     clipped.  The L2 penalty needs no data and cancels in the difference of two neighbours.
 
     Attributes
     ----------
     l2 : float, > 0.  Weight of the L2 penalty on the mean loss.
-    accountant : `Ryffel2022`, Theorem 3.1 with K counted in steps; or `Tight`, the smaller of the privacy
-        loss distribution of all iterates and the last-iterate bound.
+    accountant : `Ryffel2022`, Theorem 3.1 with K counted in steps; or `Tight`, the smaller of the privacy loss
+        distribution of all iterates and the last-iterate bound.
     step, unit, schedule : Step sizes, as in `samplers.chains.steps`.
-    clip : float, > 0, or None for no clipping.  L is the smaller of `clip` and the problem's bound on
-        gradients.
+    clip : float, > 0, or None.  L is the smaller of `clip` and the problem's bound on gradients.
     noise_std : float, > 0, or None.  sigma; None: the smallest that `accountant` allows.
     radius : float, > 0, or None.  Radius of the ball C; None for the whole space.
-    initial : "theorem": theta_0 ~ Proj_C N(0, 2 sigma^2/l2 I).  "code": the standard deviation is 2
-        sigma^2/l2, as in the authors' code.  "zero": theta_0 = 0.  The theorem covers only the first.
-
-    References
-    ----------
-    ryffel2022, Algorithm 1, Theorem 3.1 and section 5.2; bok2024.
+    initial : "theorem": theta_0 ~ Proj_C N(0, 2 sigma^2/l2 I).  "code": the standard deviation is 2 sigma^2/l2, as
+        in the authors' code.  "zero": theta_0 = 0.  The theorem covers only the first.
     """
 
     budgeted: ClassVar[bool] = True
@@ -96,7 +89,6 @@ class DpSgldRyffel2022(ChainMethod):
 
     @property
     def steps(self) -> Steps:
-        """The step sizes as one object."""
         return Steps(self.step, self.unit, self.schedule)
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
@@ -146,30 +138,18 @@ class DpSgldRyffel2022(ChainMethod):
         )
 
     def limit(self, facts: Facts) -> float:
-        """Return L, which no gradient exceeds: the clip or the bound from the rows, whichever is smaller.
-
-        Raises
-        ------
-        ValueError
-            If there is neither a clip nor a bound.
-        """
+        """Return L, which no gradient exceeds; raise ValueError if there is neither a clip nor a bound."""
         limit = min(facts.lipschitz, math.inf if self.clip is None else self.clip)
         require(limit < math.inf, "gradients without a bound need a clip: set clip, or bound the rows")
         return limit
 
     def clips(self, facts: Facts) -> bool:
-        """Return True if a gradient can be longer than the clip."""
         return facts.lipschitz > self.limit(facts) * (1 + 1e-9)
 
     def event(self, facts: Facts, noise: float) -> LangevinDpEvent:
-        """Return the event of the last iterate, with the smoothness of the mean loss as in the paper.
+        """Return the event of the last iterate for sigma, with the smoothness of the mean loss as in the paper.
 
-        A network has no known smoothness.  Its event has the smoothness for which `step` is the step of
-        section 5.2.
-
-        Parameters
-        ----------
-        noise : float, > 0.  sigma.
+        A network has no known smoothness; its event has that for which `step` is the step of section 5.2.
         """
         first, beta = self.steps.first(facts, self.l2), facts.mean_smoothness + self.l2
         return LangevinDpEvent(
@@ -187,12 +167,8 @@ class DpSgldRyffel2022(ChainMethod):
     def provable(self, facts: Facts, noise: float) -> DpEvent:
         """Return the event that `Tight` may price: the last iterate if it can have a bound, else all iterates.
 
-        The event of the last iterate has the smoothness of every record's loss, not of the mean loss.  Clipped
-        gradients have a bound in a ball, or if l2 is at least their Lipschitz constant.
-
-        Parameters
-        ----------
-        noise : float, > 0.  sigma.
+        The last iterate's has the smoothness of every record's loss, not of the mean loss.  Clipped gradients have
+        a bound in a ball, or if l2 is at least their Lipschitz constant.
         """
         event = self.event(facts, noise)
         if self.sampling.scheme == "shuffled":
@@ -214,14 +190,7 @@ class DpSgldRyffel2022(ChainMethod):
         return calibrate(self.accountant, lambda sigma: make(facts, sigma), budget, low=low, high=high)
 
     def violated(self, facts: Facts, event: LangevinDpEvent, delta: float) -> list[str]:
-        """Return the conditions of Theorem 3.1 that this run does not satisfy.
-
-        Parameters
-        ----------
-        facts : Facts.  The facts of the problem.
-        event : LangevinDpEvent.  What `DpSgldRyffel2022.event` returns.
-        delta : float in [0, 1).
-        """
+        """Return the conditions of Theorem 3.1 that this run does not satisfy."""
         notes = list(Ryffel2022().violated(event, delta))
         if facts.loss is None:
             notes.append("Theorem 3.1 is proved for convex losses")

@@ -17,29 +17,23 @@ from dplangevin.samplers.kernels.sgnht import sgnht
 class DpSgnht(DpSghmc):
     """DP-SGNHT: eq. 4.5 on uniform subsets, with noise ``N(0, 2 a eta I)`` on the velocity.
 
-    The gradient of a minibatch S is ``n/tau sum_S grad l + grad r``.  The chain is private in the same way as
-    `DpSghmc`.  The thermostat starts at the friction a < 1/2.  It has an equilibrium where 2 a + eta V < 1,
-    with V the variance of a coordinate of the minibatch gradient.  Beyond that it grows, and the chain
-    diverges.
+    Gradient and privacy are those of `DpSghmc`.  The thermostat starts at the friction a < 1/2.  It has an
+    equilibrium where 2 a + eta V < 1, with V the variance of a coordinate of the minibatch gradient; beyond that
+    the chain diverges.
 
-    References
-    ----------
-    wang2015, eq. 4.5.
+    Source: wang2015, eq. 4.5.
     """
 
     name: ClassVar[str] = "dp_sgnht"
     step: float = 0.1
 
     def check_step(self) -> None:
-        """Raise ValueError for a friction at which the thermostat has no equilibrium."""
         require(
             self.friction < 0.5, f"friction must be below 1/2, not {self.friction}: there is no equilibrium"
         )
 
     def dynamics(self) -> kernels.Dynamics:
-        """Return the update of theta, velocity and thermostat."""
         return sgnht()
 
     def rest(self, theta: Tensor) -> State:
-        """Return the thermostat's start, ``(S, E, 1)``."""
         return (torch.full((*theta.shape[:2], 1), self.friction, device=theta.device),)

@@ -27,23 +27,23 @@ from dplangevin.samplers.chains.loop import run, schedules
 class Dpvi:
     """Mean-field Gaussian ``q = N(m, diag e^(2s))``, fitted by DP-SGD; for linear models of one margin.
 
-    The loss is ``-ELBO = KL(q || prior) + E_q U``.  A whole minibatch uses one draw ``theta = m + e^s eps``,
-    ``eps ~ N(0, I)``.  A record has a gradient g_i in m and a gradient ``g_i eps e^s`` in s.  The latter is
-    multiplied by kappa/u.  Both are clipped jointly to norm `clip` and summed over a Poisson sample of rate
-    q.  The sum gets noise ``N(0, (clip sigma)^2 I)``, with sigma from the accountant.  Prior
-    ``N(0, I/precision)`` and entropy need no data.  With g the clipped sum and z, z' the noise:
+    The loss is ``-ELBO = KL(q || prior) + E_q U``.  A whole minibatch uses one draw ``theta = m + e^s eps``, ``eps
+    ~ N(0, I)``.  A record has a gradient g_i in m and a gradient ``g_i eps e^s`` in s.  The latter is multiplied by
+    kappa/u.  Both are clipped jointly to norm `clip` and summed over a Poisson sample, rate q.  The sum gets noise
+    ``N(0, (clip sigma)^2 I)``.  Prior ``N(0, I/precision)`` and entropy need no data.  With g the clipped sum and
+    z, z' the noise:
 
         m <- m - eta_t u^2 ((g + z)/q + precision m)
         s <- s - eta_t ((g eps e^s + (u/kappa) z')/q + precision e^(2s) - 1)
 
-    u is the smallest standard deviation that the posterior can have, ``u^2 = 1/(beta n + precision)``, with
-    beta the smoothness.  m starts at 0 and s at log u.  s is restricted to ``[log u, -log(precision)/2]``,
-    which contains its optimum.
+    u is the smallest standard deviation that the posterior can have, ``u^2 = 1/(beta n + precision)``, with beta
+    the smoothness.  m starts at 0, and s at log u.  s stays in ``[log u, -log(precision)/2]``, which has its optimum.
 
-    eta_t falls linearly to 0.  It starts at `step`, or at ``sqrt(3/(T precision)) q/(u^2 clip sigma)`` if
-    that is less: there the noise alone would move m by the prior's standard deviation.  The last iterate is
-    used.  The release is `samples` draws from q, which cost no further privacy.
+    eta_t falls linearly to 0.  It starts at `step`, or at ``sqrt(3/(T precision)) q/(u^2 clip sigma)`` if that is
+    less: there the noise alone would move m by the prior's standard deviation.  The last iterate is used.  The
+    release is `samples` draws from q, which cost no further privacy.
 
+    Source: jalko2017.
     Differs: the paper optimises with Adagrad.
     Differs: the paper clips with kappa = u.
 
@@ -52,13 +52,8 @@ class Dpvi:
     clip : float, > 0; inf only without privacy.
     step : float, > 0.  First step size; stable up to about 1.
     precision : float, > 0.  Precision of the Gaussian prior.
-    spread : float, > 0.  kappa, the weight of the gradient in s relative to that in m when e^s = u.  Larger
-        values add less noise to s, and clip more gradients once e^s > u.
-    samples : int, >= 1.  Number of draws from q.
-
-    References
-    ----------
-    jalko2017.
+    spread : float, > 0.  kappa.  Larger values add less noise to s, and clip more gradients once e^s > u.
+    samples : int, >= 1.
     """
 
     budgeted: ClassVar[bool] = True
@@ -111,7 +106,6 @@ class Dpvi:
         return Plan(guarantee, chain, {"noise_multiplier": sigma, "noise_std": noise})
 
     def unit(self, facts: Facts) -> float:
-        """Return u, the smallest standard deviation that the posterior can have."""
         return float((facts.smoothness * facts.n + self.precision) ** -0.5)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
@@ -121,13 +115,7 @@ class Dpvi:
         elbo = _Elbo(problem, unit / self.spread, math.log(unit), how.rng)
         kernel = _MeanField(elbo, chains, self.precision, unit)
         fitted = run(
-            elbo,
-            chains,
-            how.seeds,
-            how.rng,
-            kernel=kernel,
-            checkpoint=how.checkpoint,
-            drawn_in=how.drawn_in,
+            elbo, chains, how.seeds, how.rng, kernel=kernel, checkpoint=how.checkpoint, drawn_in=how.drawn_in
         )
         mean, log_std = fitted.split(problem.d, -1)  # (S, E, 1, d)
         normals = random.normals(how.rng, how.seeds, 1, self.samples, problem.d, device=mean.device)
@@ -135,10 +123,9 @@ class Dpvi:
 
 
 class _Elbo(DefaultSteps):
-    """The parameters m and s of q for a linear model, ``(S, E, 2 d)``, as a problem.
+    """The parameters m and s of q as a problem, ``(S, E, 2 d)``; `clipped_sum` draws the eps of its minibatch.
 
     A record's gradient is its gradient in m, followed by its gradient in s divided by `scale` = u/kappa.
-    `clipped_sum` draws the eps of its minibatch.
     """
 
     def __init__(self, model: Glm, scale: float, low: float, rng: torch.Generator) -> None:

@@ -1,7 +1,4 @@
-"""Scores of predictions, and diagnostics of how well released draws have mixed.
-
-Each score is defined once, here.
-"""
+"""Scores of predictions, and diagnostics of how well released draws have mixed."""
 
 import torch
 from torch import Tensor
@@ -13,10 +10,7 @@ BINS = 15
 
 
 def predictive(problem: Problem, theta: Tensor) -> Tensor:
-    """Return the predictive distribution ``mean_s p(. | x, theta_s)`` of the test rows, ``(S, E, m, K)``.
-
-    For regression, K = 1 and it is the mean of the predicted targets.  theta is ``(S, E, samples, d)``.
-    """
+    """Return ``mean_s p(. | x, theta_s)`` of the test rows ``(S, E, m, K)``, or the mean target, K = 1."""
     samples = theta.unbind(2)
     total = problem.predict(samples[0])
     for each in samples[1:]:
@@ -25,23 +19,16 @@ def predictive(problem: Problem, theta: Tensor) -> Tensor:
 
 
 def scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Compute accuracy, log_loss, brier and ece of predicted probabilities.
+    """Compute accuracy, log_loss, brier and ece of probabilities ``(S, m, K)``, each ``(S,)`` in float64.
 
-    * accuracy: share of rows whose label has the largest probability.  Where t classes share the largest
-      probability, each of them counts 1/t.
-    * log_loss: mean of -log p(y), in nats.  A probability below the smallest normal number of its type counts
-      as that number.
-    * brier: mean over rows of ``sum_k (p_k - [y = k])^2``, in [0, 2].  The sum is over all K classes (Brier
-      1950).
-    * ece: expected calibration error ``sum_b |B_b|/m |mean of right in B_b - mean confidence in B_b|``.  The
-      confidence of a row is max_k p_k, and B_b contains the rows with a confidence in ``((b - 1)/15, b/15]``.
-      The value of right is what the row counts for the accuracy: 0, 1 or 1/t.
+    * accuracy: share of rows whose label has the largest probability; of t tied classes each counts 1/t.
+    * log_loss: mean of -log p(y), in nats, with p at least the smallest normal number of its type.
+    * brier: mean over rows of ``sum_k (p_k - [y = k])^2``, in [0, 2], over all K classes (Brier 1950).
+    * ece: expected calibration error ``sum_b |B_b|/m |mean of right in B_b - mean confidence in B_b|`` (Guo et al.
+      2017, eq. 3).  Confidence is max_k p_k, B_b has the rows with a confidence in ``((b - 1)/15, b/15]``, and
+      right is what a row counts for the accuracy.
 
-    - `probability`: (S, m, K), K probabilities of each row.
-    - `y`: (m,) or (1 or S, m), labels in 0..K-1.
-    - returns: dict of Tensor (S,) in float64, by the names above.
-
-    Source: Brier (1950); Guo et al. (2017), eq. 3, for ece.
+    Labels y are ``(m,)`` or ``(1 or S, m)`` in 0..K-1.
     """
     given, confidence, right = _judged(probability, y)
     p = probability.double()
@@ -56,10 +43,7 @@ def scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def all_scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Compute `scores` of probabilities ``(S, E, m, K)``, each ``(S, E)``.
-
-    For K = 1 these are predicted targets, and the scores are those of `errors`.
-    """
+    """Compute `scores`, or `errors` if K = 1, of predictions ``(S, E, m, K)``, each ``(S, E)``."""
     if probability.shape[-1] == 1:
         return errors(probability[..., 0], y)
     each = [scores(part, y) for part in probability.unbind(1)]
@@ -67,13 +51,7 @@ def all_scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Compute scores of predicted targets, in the units of the targets.
-
-    - `predicted` (S, E, m).
-    - `y`: (1 or S, m), targets.
-    - returns `absolute_error, squared_error`: (S, E), means of ``|p - y|`` and of ``(p - y)^2``, as a dict in
-      float64.
-    """
+    """Compute means of ``|p - y|`` and ``(p - y)^2``, ``(S, E)``, of p ``(S, E, m)`` and y ``(1 or S, m)``."""
     if y.ndim != 2 or y.shape[1] != predicted.shape[-1] or len(y) not in (1, len(predicted)):
         raise ValueError(
             f"predicted {tuple(predicted.shape)} and y {tuple(y.shape)}: give (S, E, m) and (1 or S, m)"
@@ -83,11 +61,7 @@ def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def reliability(probability: Tensor, y: Tensor) -> list[dict[str, float]]:
-    """Return the points of a reliability diagram; empty bins are left out.
-
-    A point has seed, bin (1..15), mean confidence, accuracy and count of rows.  Arguments, bins and ties are
-    as in `scores`.
-    """
+    """Return the points of a reliability diagram, with the bins (1..15) and ties of `scores`, without empty bins."""
     _, confidence, right = _judged(probability, y)
     bins = _bins(confidence)
     rows = []
@@ -107,13 +81,10 @@ def reliability(probability: Tensor, y: Tensor) -> list[dict[str, float]]:
 
 
 def mixed(theta: Tensor, shared: bool) -> dict[str, Tensor]:
-    """Compute split R-hat and bulk ESS of the released draws, each ``(S, E)``, for the worst coordinate.
+    """Compute split R-hat and bulk ESS of released draws ``(S, E, samples, d)``, each ``(S, E)``.
 
-    If seeds share one data set, they are the chains of one group, and all of them get the same value.  Else
-    each seed is a group with one chain.  The result is {} for too few draws.
-
-    - `theta`: (S, E, samples, d), draws of a private chain, thinned as they were released.
-    - `shared`: whether the seeds share one data set.
+    Both are of the worst coordinate.  Seeds that share one data set are the chains of one group, and get the same
+    value.  Else each seed is a group with one chain.  The result is {} for too few draws.
     """
     seeds, budgets, samples, _ = theta.shape
     if samples < least_draws(seeds if shared else 1):
@@ -144,10 +115,7 @@ def _judged(probability: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def rightness(probability: Tensor, y: Tensor) -> Tensor:
-    """Return what each row counts for the accuracy, ``(..., m)`` in float64: 0, 1 or 1/t, see `scores`.
-
-    Shapes: probability ``(..., m, K)`` of any numbers that are not nan, y ``(1 or more, m)``.
-    """
+    """Return what each row counts for the accuracy, ``(..., m)`` in float64: 0, 1 or 1/t, see `scores`."""
     most = probability.amax(-1)
     given = probability.gather(-1, y.long().expand(probability.shape[:-1])[..., None])[..., 0]
     return (given == most) / (probability == most[..., None]).sum(-1).double()

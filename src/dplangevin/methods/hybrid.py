@@ -21,18 +21,16 @@ from dplangevin.problems import Facts, Problem
 class Hybrid:
     """One posterior sample at ``share * eps``, then a chain that starts there and spends the rest.
 
-    The chain is, for example, DP-SGNHT or DP-SGLD.  All samples are released.  The event composes both stages
-    and is priced as one event: by basic composition as in the paper, and by the tight accountant.
+    All samples are released.  The event composes both stages and is priced as one event: by basic composition as in
+    the paper, and by the tight accountant.
+
+    Source: wang2015, Algorithm 3.
 
     Attributes
     ----------
     first : `Ops` with bound "paper" or "range".  It is pure, so the second stage gets all of delta.
     second : A `ChainMethod`.
-    share : float in (0, 1).  Share of epsilon for the first stage.
-
-    References
-    ----------
-    wang2015, Algorithm 3.
+    share : float in (0, 1).
     """
 
     budgeted: ClassVar[bool] = True

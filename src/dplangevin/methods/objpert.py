@@ -28,29 +28,25 @@ TAIL = 40.0  # a standard normal vector is longer than sqrt(d) + TAIL with proba
 class ObjPert:
     """Minimise ``sum_i phi(theta x_i, y_i) + Lambda/2 ||theta||^2 + <b, theta>`` with ``b ~ N(0, s^2 I)``.
 
-    With the paper's accountant this is Algorithm 1, multiplied by n:
-    ``s^2 = L^2 (8 ln(2/delta) + 4 eps)/eps^2`` and ``Lambda = max(2 beta/eps, ridge)``.  The paper proves it
-    for adding or removing a record.  Under replace_one we use eps/1.5 for eps.
+    With the paper's accountant this is Algorithm 1, multiplied by n: ``s^2 = L^2 (8 ln(2/delta) + 4 eps)/eps^2``
+    and ``Lambda = max(2 beta/eps, ridge)``.  The paper proves it for adding or removing a record.  Under
+    replace_one we use eps/1.5 for eps.
 
-    With the accountant `Tight`, ``Lambda = max(ridge, beta/(e^(share eps/r) - 1))``.  Then the determinants
-    cost at most that share of epsilon, and s is the smallest value that the accountant allows for the rest.
+    With the accountant `Tight`, ``Lambda = max(ridge, beta/(e^(share eps/r) - 1))``.  Then the determinants cost at
+    most that share of epsilon, and s is the smallest value that the accountant allows for the rest.
 
-    The release is a point near the minimum, with Gaussian noise that covers the distance (approximate-minima
-    perturbation, Iyengar et al. 2019).  `perturbed_fits` has the proof.  This noise is charged 1 % of epsilon
-    and of delta; the formulas above get the rest.
+    The release is a point near the minimum, with Gaussian noise that covers the distance (`perturbed_fits` has the
+    proof).  This noise is charged 1 % of epsilon and of delta; the formulas above get the rest.
 
-    Differs: the paper has one margin.  For K margins, the loss's `rank` r times `mean_curvature` replaces
-    beta, and `log_tail` replaces ``ln(2/delta)`` (see accountants/objective).
+    Source: kifer2012, Algorithm 1; iyengar2019, Algorithm 1.
+    Differs: the paper has one margin.  For K margins, the loss's `rank` r times `mean_curvature` replaces beta, and
+    `log_tail` replaces ``ln(2/delta)`` (see accountants/objective).
 
     Attributes
     ----------
     ridge : float, >= 0.  Smallest Lambda, on the summed loss.
     l2 : float, >= 0.  The same for the mean loss: Lambda is at least n l2.
     share : float in (0, 1), only for the accountant `Tight`; otherwise None.
-
-    References
-    ----------
-    kifer2012, Algorithm 1; iyengar2019, Algorithm 1.
     """
 
     budgeted: ClassVar[bool] = True

@@ -24,26 +24,20 @@ TAIL = 1000.0  # b is longer than 2 d + TAIL scales with probability below e^-75
 class ObjPertPure:
     """Minimise ``sum_i phi + Lambda/2 ||theta||^2 + <b, theta>``, where b is noise.
 
-    This is Algorithm 2 of Chaudhuri et al., multiplied by n.
+    This is Algorithm 2 of Chaudhuri et al., multiplied by n.  Let ``r = ridge`` and ``eps' = eps - k ln(1 + 2
+    beta/r + (beta/r)^2)``.  If ``eps' > 0``, then ``Lambda = r``.  Otherwise ``Lambda = beta/(e^{eps/4k} - 1)`` and
+    ``eps' = eps/2``.  b has density proportional to ``exp(-eps'/(2L) ||b||)``.  Neighbours replace one record.
 
-    Let ``r = ridge`` and ``eps' = eps - k ln(1 + 2 beta/r + (beta/r)^2)``.  If ``eps' > 0``, then
-    ``Lambda = r``.  Otherwise ``Lambda = beta/(e^{eps/4k} - 1)`` and ``eps' = eps/2``.  b has density
-    proportional to ``exp(-eps'/(2L) ||b||)``.  Neighbours differ by replacing one record.
+    The release is a point near the minimum, with noise of density proportional to ``exp(-||eta||/kappa)`` that
+    covers the distance (`perturbed_fits` has the proof).  It costs 1 % of eps; the formulas above get the rest.
 
-    The release is a point near the minimum, with noise of density proportional to ``exp(-||eta||/kappa)``
-    that covers the distance.  `perturbed_fits` has the proof.  This noise costs 1 % of eps; the formulas
-    above get the rest.
-
+    Source: chaudhuri2011, Algorithm 2.
     Differs: k is 1 in the paper.  For a loss of several margins k is the loss's `rank`, and beta its
     `mean_curvature`.
 
     Attributes
     ----------
     ridge : float, > 0.  r, on the summed loss.
-
-    References
-    ----------
-    chaudhuri2011, Algorithm 2.
     """
 
     budgeted: ClassVar[bool] = True

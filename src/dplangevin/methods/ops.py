@@ -29,35 +29,28 @@ class _Tempered(NamedTuple):
 class Ops:
     """One draw from the posterior with its log-likelihood times rho: ``exp(-rho U(theta)) prior(theta)``.
 
-    With bound "paper" or "range", theta is in the ball ``||theta|| <= D = radius``, and the promise is pure
-    eps.  The prior is uniform on the ball, times N(0, I/precision), which is also raised to the power rho, as
-    in the algorithm.
+    With bound "paper" or "range", theta is in the ball ``||theta|| <= D = radius``, and the promise is pure eps.
+    The prior is uniform on the ball, times N(0, I/precision), which is also raised to the power rho.
 
-    - "paper": ``rho = min(1, eps/4B)``, with B the largest loss of one record on the ball (Theorem 1).  For
-      the logistic loss ``B = ln(1 + e^D)`` (Algorithm 1).
-    - "range": ``rho = min(1, eps/2W)``, with W the range of one record's loss on the ball.  For the logistic
-      loss W = D.
-    - "gdp": there is no ball.  The prior ``N(0, I/precision)`` is not raised to a power.  The sample is
-      mu-GDP with ``mu = 2 rho L/sqrt(precision)`` (Gopi, Lee and Liu 2022, Theorem 4).  rho follows from
-      (eps, delta).
+    - "paper": ``rho = min(1, eps/4B)``, with B the largest loss of one record on the ball (Theorem 1).  For the
+      logistic loss ``B = ln(1 + e^D)`` (Algorithm 1).
+    - "range": ``rho = min(1, eps/2W)``, with W the range of one record's loss on the ball, D for the logistic loss.
+    - "gdp": there is no ball.  The prior ``N(0, I/precision)`` is not raised to a power.  The sample is mu-GDP with
+      ``mu = 2 rho L/sqrt(precision)`` (Gopi, Lee and Liu 2022, Theorem 4).  rho follows from (eps, delta).
 
-    The promise is that of an exact sample.  With "gdp" and `samplers.proximal.Proximal` or
-    `samplers.posterior.Rejection`, the law of the sample is within a proven total variation tv of the posterior.
-    delta includes (1 + e^eps) tv for this distance (Proposition 3).  A pure promise has no delta for it.
+    The promise is that of an exact sample.  With "gdp" and `Proximal` or `Rejection`, the law of the sample is
+    within a proven total variation tv of the posterior, and delta includes (1 + e^eps) tv for it (Proposition 3).
+    A pure promise has no delta for it.
 
-    Differs: the paper samples by SGNHT "long enough".  Here HMC runs until split R-hat < 1.05 on all
-    coordinates.  If a run does not reach this, its release says so in `not_reached`, which is not private.
+    Source: wang2015, Theorem 1, Algorithm 1 and Proposition 3; gopi2022, Theorem 4.
+    Differs: the paper samples by SGNHT "long enough".  Here HMC runs until split R-hat < 1.05 on all coordinates.
+    If a run does not reach this, its release says so in `not_reached`, which is not private.
 
     Attributes
     ----------
-    bound : "paper", "range" or "gdp".
     radius : float, > 0.  D; "gdp" ignores it.
     precision : float, >= 0, and > 0 for "gdp".  Precision of the Gaussian prior.
     sampler : How the draw is computed.
-
-    References
-    ----------
-    wang2015, Theorem 1, Algorithm 1 and Proposition 3; gopi2022, Theorem 4.
     """
 
     budgeted: ClassVar[bool] = True
@@ -133,9 +126,6 @@ class Ops:
         return rho, PosteriorSampleDpEvent(rho, self.radius, most, spread)
 
     def _gaussian(self, multiplier: float) -> DpEvent:
-        """Return the event of a sample under the Gaussian prior, with the sampler's total variation.
-
-        An exact sample is mu-GDP with mu = 2/multiplier.
-        """
+        """Return the event of a sample, with the sampler's tv; an exact sample is mu-GDP with mu = 2/multiplier."""
         event, away = GaussianDpEvent(multiplier), self.sampler.total_variation
         return NearbyDpEvent(event, away) if away else event

@@ -25,22 +25,17 @@ from dplangevin.samplers.minimise import minimise, private_minimum, reachable
 class OutPert:
     """Ridge fit plus noise: ``argmin sum_i phi + n l2/2 ||theta||^2 + N(0, s^2 I)``.
 
-    The minimiser moves by at most ``2L/(n l2)`` when one record is replaced; one record's share is
-    ``L/(n l2)`` (Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8).  ``s`` comes from the analytic
-    Gaussian mechanism (Balle and Wang 2018).  The computed fit leaves a gradient of norm at most gamma
-    (`perturbed_fits`).  So it moves by at most ``2(L + gamma)/(n l2)`` if a record is replaced, and by at most
-    ``(L + 2 gamma)/(n l2)`` if one is removed.  s is larger by the factor ``1 + 2 gamma/L``, which covers both.
+    The minimiser moves by at most ``2L/(n l2)`` when one record is replaced, and by ``L/(n l2)`` when one is
+    removed (Chaudhuri, Monteleoni and Sarwate 2011, Corollary 8).  ``s`` comes from the analytic Gaussian mechanism
+    (Balle and Wang 2018).  The computed fit leaves a gradient of norm at most gamma (`perturbed_fits`), so it moves
+    by at most ``2(L + gamma)/(n l2)`` or ``(L + 2 gamma)/(n l2)``.  A factor ``1 + 2 gamma/L`` on s covers both.
 
-    Differs: wang2015 (Theorem 2) quotes the classical ``sqrt(2 ln(1.25/delta))/eps``, which holds only for
-    eps < 1.
+    Source: chaudhuri2011, Corollary 8; balle2018gaussian.
+    Differs: wang2015 (Theorem 2) quotes the classical ``sqrt(2 ln(1.25/delta))/eps``, which holds only for eps < 1.
 
     Attributes
     ----------
     l2 : float, > 0.  Weight of the L2 penalty on the mean loss.
-
-    References
-    ----------
-    chaudhuri2011, Corollary 8; balle2018gaussian.
     """
 
     budgeted: ClassVar[bool] = True
@@ -80,9 +75,7 @@ class OutPert:
 class Ridge:
     """Fit without privacy: ``argmin_theta sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``.
 
-    Attributes
-    ----------
-    ridge : float, >= 0.  On the summed loss; 0 needs a unique minimum.
+    `ridge` is >= 0, on the summed loss; 0 needs a unique minimum.
     """
 
     budgeted: ClassVar[bool] = False

@@ -34,13 +34,7 @@ NOISE = 1e-3, 1e9  # in votes: the interval in which calibration searches the no
 
 
 class Votes(NamedTuple):
-    """The teachers' votes, and the standard normals that all budgets of a run share.
-
-    - `counts`: (S, Q, K), float64. Number of votes for each query and class.
-    - `tests`: (S, Q). Normals of the threshold tests.
-    - `answers`: (S, Q, K). Normals of the answers.
-    - `release`: (S, 1). Normals of the published epsilon.
-    """
+    """The teachers' votes ``(S, Q, K)`` for each query and class, and the standard normals that all budgets share."""
 
     counts: Tensor
     tests: Tensor  # (S, Q)
@@ -49,13 +43,7 @@ class Votes(NamedTuple):
 
 
 class Caps(NamedTuple):
-    """Limits for one budget.
-
-    - `queries`: The largest number of threshold tests.
-    - `answers`: The largest number of answers.
-    - `answer_std`: sigma_2, in votes.
-    - `budget`: The budget of these limits.
-    """
+    """Limits for one budget: threshold tests, answers, and sigma_2 in votes."""
 
     queries: int
     answers: int
@@ -65,37 +53,27 @@ class Caps(NamedTuple):
 
 @dataclass(frozen=True)
 class Confident:
-    """Confident-GNMax, Algorithm 1: a noisy threshold test, then a noisy vote.
+    """Confident-GNMax, Algorithm 1 of Papernot et al. (2018): a noisy threshold test, then a noisy vote.
 
     For a query with n_j votes for class j::
 
         if max_j n_j + N(0, sigma_1^2) >= threshold:  label argmax_j (n_j + N(0, sigma_2^2)),  else none
 
-    with sigma_1 = `ratio` times sigma_2.  It stops when A labels were given, or A times `asked` queries were
-    tested.
+    with sigma_1 = `ratio` times sigma_2.  It stops after A labels, or after A times `asked` tested queries.
 
-    A is the largest number that the budget allows at sigma_2 = `answer_std`, between `fewest` and
-    queries/asked.  Then sigma_2 is the smallest that the budget allows for A.  Without a budget all `queries`
-    are tested without noise, and those that pass are answered.
+    A is the largest number that the budget allows at sigma_2 = `answer_std`, between `fewest` and queries/asked.
+    Then sigma_2 is the smallest that the budget allows for A.  Without a budget all `queries` are tested without
+    noise.
 
-    Attributes
-    ----------
-    queries : int, >= 1.  The largest number of queries that may be tested.
-    fewest : int, >= 1.  The smallest A.
-    asked : float, >= 1.  Number of tested queries for each answer.
-    threshold : float, > 0, in votes.
-    answer_std : float, > 0, in votes.  sigma_2 at which A is chosen.
-    ratio : float, > 0.  sigma_1/sigma_2.
-    bound : "data_independent": the caps on tests and answers are priced, without a look at the votes.
-        "data_dependent": at sigma_2 = answer_std, take the most answers whose released epsilon
-        (`Run.release`), the largest over the seeds, is within the budget, as the published experiments do.
-        This choice looks at the votes and is not accounted for.  It needs an accountant that reads the
-        released epsilon (papernot2018).
-    decay, share : float, > 0.  As in `privacy.votes.Run.release`; decay < 1/2.
-
-    References
-    ----------
-    papernot2018, Algorithm 1.
+    - `queries`: >= 1.  The largest number of queries that may be tested.
+    - `fewest`: >= 1.  The smallest A.
+    - `asked`: >= 1.  Number of tested queries for each answer.
+    - `threshold`, `answer_std`: > 0, in votes.
+    - `bound`: "data_independent": the caps on tests and answers are priced, without a look at the votes.
+      "data_dependent": at sigma_2 = answer_std, take the most answers whose released epsilon (`Run.release`), the
+      largest over the seeds, is within the budget, as the published experiments do.  This choice looks at the votes
+      and is not accounted for.  It needs an accountant that reads the released epsilon (papernot2018).
+    - `decay`, `share`: > 0, as in `privacy.votes.Run.release`; decay < 1/2.
     """
 
     queries: int = 1000
@@ -132,12 +110,10 @@ class Confident:
 
     @property
     def most(self) -> int:
-        """The largest A."""
         return int(self.queries / self.asked)
 
     @property
     def from_votes(self) -> bool:
-        """True if the number of answers is chosen from the votes."""
         return self.bound == "data_dependent"
 
     def among(self, rows: int) -> "Confident":
@@ -182,7 +158,6 @@ class Confident:
         return None
 
     def label(self, votes: Votes, caps: Sequence[Caps]) -> Labels:
-        """Run Algorithm 1 with each of these caps."""
         queries, answers = (torch.tensor([cap[i] for cap in caps])[:, None] for i in (0, 1))
         std = torch.tensor([cap.answer_std for cap in caps], dtype=torch.float64)[:, None]
         counts = votes.counts[:, None]  # (S, 1, Q, K)
@@ -193,15 +168,6 @@ class Confident:
         return Labels(asked, asked & passed, winner)
 
     def run(self, votes: Votes, caps: Caps, labels: Labels, e: int) -> Run:
-        """Return what happened with the e-th caps, so that it can be priced.
-
-        Parameters
-        ----------
-        votes : Votes.  The votes that `label` was given.
-        caps : Caps.  The e-th of the caps that `label` was given.
-        labels : Labels.  What `label` returned.
-        e : int, >= 0.  Index of these caps.
-        """
         counts, (asked, answered, _) = votes.counts[:, : caps.queries], (part[:, e] for part in labels)
         teachers = round(float(counts[0, 0].sum()))
         limits = Settings(teachers, self.threshold, self.ratio * caps.answer_std, caps.answer_std)
@@ -217,25 +183,22 @@ class Confident:
 class Pate:
     """Teachers on disjoint records label public rows by noisy votes; a student learns from these labels only.
 
-    Record i belongs to teacher i mod K.  The public rows are test rows without their labels.  Each seed asks
-    about `vote.queries` of them, or about all if there are fewer, in an order of its own.  All budgets share
-    teachers, queries and standard normals.
+    Record i belongs to teacher i mod K.  The public rows are test rows without their labels.  Each seed asks about
+    `vote.queries` of them, or about all if there are fewer, in an order of its own.  All budgets share teachers,
+    queries and standard normals.
 
-    Differs: Papernot et al. train the student semi-supervised, with virtual adversarial training, on all
-    public rows.  Here it learns supervised, on the labelled rows, and it is a model of the teachers' kind.
+    Source: papernot2018.
+    Differs: Papernot et al. train the student semi-supervised, with virtual adversarial training, on all public
+    rows.  Here it learns supervised, on the labelled rows, and it is a model of the teachers' kind.
     Differs: they halve the test rows in their stored order; in MNIST the second half is the harder one.
 
     Attributes
     ----------
-    teachers : int, >= 1.  Number of teachers, K.
+    teachers : int, >= 1.  K.
     teacher, student : How they learn: `Ridge` for linear models, `Descent` for networks.
     vote : The vote and its noise.
-    scored : "odd": even rows are public and odd rows are scored, so a student is never scored on a row that
-        it has seen.  "all": all rows are public and all are scored.
-
-    References
-    ----------
-    papernot2018.
+    scored : "odd": even rows are public and odd rows are scored, so a student is never scored on a row that it has
+        seen.  "all": all rows are public and all are scored.
     """
 
     budgeted: ClassVar[bool] = True
@@ -258,11 +221,7 @@ class Pate:
         return self.vote.accountant
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        """Return the plan.
-
-        With "data_dependent" its guarantee is what holds without a look at the votes.  A release may improve
-        it.
-        """
+        """Return the plan; with "data_dependent" its guarantee holds without a look at the votes."""
         self.teacher.check(facts)
         self.student.check(facts)
         vote = self._vote(facts)
@@ -276,12 +235,10 @@ class Pate:
         return Plan(self._guarantee(facts, event, budget), caps, settings)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
-        """Return the students; see `Method.release`.
+        """Return the students.
 
-        `not_private` contains the number of labels, the share of correct labels and the share of correct
-        teacher votes.  It also contains the data-dependent epsilon of this run and its released value, and
-        with "data_dependent" sigma_2.  The data-dependent epsilon comes from a Renyi divergence.  So a
-        proven epsilon that holds for any votes can be smaller.
+        `not_private` has the number of labels, the shares of correct labels and of correct votes, and the
+        data-dependent epsilon with its released value.  A proven epsilon can be smaller than it.
         """
         vote = self._vote(problem.facts)
         seed, queries, normals = self._draws(problem, how.seeds, how.rng, vote.queries)
@@ -305,11 +262,9 @@ class Pate:
         )
 
     def _public(self, facts: Facts) -> Tensor:
-        """Return the indices of the test rows that may be queries."""
         return torch.arange(0, facts.public, 1 if self.scored == "all" else 2)
 
     def _vote(self, facts: Facts) -> Confident:
-        """Return the vote for the number of public rows of this problem."""
         require(
             facts.public > 0, "pate needs public rows for its queries: give the problem test rows, `x_test`"
         )
@@ -321,7 +276,6 @@ class Pate:
         """Return the seed of the learners' streams, the queries ``(S, Q)`` and the normals of `Votes`.
 
         For networks, each seed has its own streams, so that the first seeds do not depend on how many follow.
-        Linear models, of which there may be thousands, share the stream of the generator.
         """
         public, shapes = self._public(problem.facts), ((size,), (size, problem.facts.classes), (1,))
         if isinstance(problem, Glm):
@@ -336,7 +290,6 @@ class Pate:
     def _caps_and_guarantees(
         self, facts: Facts, vote: Confident, votes: Votes, plans: Sequence[Plan]
     ) -> tuple[list[Caps], list[Guarantee]]:
-        """Return each plan's caps and guarantee: as planned, or as the votes allow."""
         caps, guarantees = [], []
         for plan in plans:
             cap, guarantee = plan.work, plan.guarantee
@@ -351,16 +304,14 @@ class Pate:
     def _guarantee(
         self, facts: Facts, event: DpEvent | None, budget: Budget, more: tuple[str, ...] = ()
     ) -> Guarantee:
-        """Return the guarantee for an event, with PATE's assumptions and `more`."""
         which = "the test rows" if self.scored == "all" else "the even test rows; the odd ones are scored"
         which = which if facts.tested else f"{len(self._public(facts))} that the problem was given"
         assumptions = (
             "each record's teacher is fixed beforehand",
             f"public unlabelled rows: {which}",
             "teachers, vote, training and scaling chosen without accounting",
-            *(
-                [PUBLIC_RECORDS] if self.vote.adjacency == "add_remove" else []
-            ),  # n sets the rows of a teacher
+            # n sets the rows of a teacher
+            *([PUBLIC_RECORDS] if self.vote.adjacency == "add_remove" else []),
             *more,
         )
         return guaranteed(self.accountant, event, budget, self.vote.adjacency, "final", "full", assumptions)
@@ -381,10 +332,7 @@ class Pate:
 
 
 def _prices(vote: Confident, votes: Votes, labels: Labels, caps: Sequence[Caps]) -> dict[str, Tensor]:
-    """Return the number of labels and the data-dependent epsilon, exact and released, ``(S, E)``.
-
-    Both epsilons are inf without a budget.
-    """
+    """Return the number of labels and the data-dependent epsilon, exact and released, ``(S, E)``."""
     answered = labels.answered.sum(-1).double()
     spent, released = torch.full_like(answered, math.inf), torch.full_like(answered, math.inf)
     for e, cap in enumerate(caps):

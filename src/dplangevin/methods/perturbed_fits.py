@@ -1,18 +1,14 @@
 """Perturbed fits as computed: a point near the minimum, and noise that covers the remaining distance.
 
 A solver stops at a point theta~ near the minimum theta* of an objective that is Lambda-strongly convex.  The
-theorem of the method is about theta*.  It does not price what else theta~ shows: a precision, a number of
-steps, gaps between possible values.  So noise eta is added, and the release is theta~ + eta (Iyengar et al.
-2019, Algorithm 1).
+theorem of the method is about theta*.  So noise eta is added, and the release is theta~ + eta (Iyengar et al. 2019,
+Algorithm 1).
 
-Proof.  The perturbation b is a function of theta* and the data.  The solver draws nothing, so theta~ - theta*
-is such a function, too.  Given theta*, theta~ - theta* has norm at most gamma/Lambda on either data set,
-where gamma bounds the gradient at theta~.  Consider the release of theta*, which its theorem prices, and then
-of theta~ - theta* + eta, whose sensitivity is 2 gamma/Lambda.  The two compose adaptively, whatever path the
-solver took.  Their sum is post-processing.
-
-The proof needs the same gamma on every data set.  So gamma is a bound that float64 reaches on all of them:
-`samplers.minimise.reachable`.
+Proof.  The perturbation b is a function of theta* and the data.  The solver draws nothing, so theta~ - theta* is
+such a function, too.  Given theta*, its norm is at most gamma/Lambda on either data set, where gamma bounds the
+gradient at theta~.  Consider the release of theta*, which its theorem prices, and then of theta~ - theta* + eta,
+whose sensitivity is 2 gamma/Lambda.  The two compose adaptively, and their sum is post-processing.  This needs the
+same gamma on every data set: `samplers.minimise.reachable`.
 
 Differs: Iyengar et al. let the user choose gamma.
 """
@@ -37,7 +33,7 @@ class Fit(NamedTuple):
 
     - `ridge`: on the summed loss; > 0 if there is noise.
     - `scale`: Scale of the perturbation b; 0 without privacy.
-    - `gradient_bound`: gamma, the largest norm of the gradient of the summed objective where the solver stops.
+    - `gradient_bound`: gamma, for the summed objective.
     - `output_scale`: Scale of the noise on the fit, in units of theta; 0 without privacy.
     """
 
@@ -48,10 +44,7 @@ class Fit(NamedTuple):
 
 
 def shares(budget: Budget) -> tuple[Budget, Budget]:
-    """Split a budget: return the part for the objective's noise and the part for the noise on the fit.
-
-    The second part is `SHARE` of epsilon and of delta.
-    """
+    """Split a budget into a part for the objective's noise and a `SHARE` for the noise on the fit."""
     return (
         Budget((1 - SHARE) * budget.epsilon, (1 - SHARE) * budget.delta),
         Budget(SHARE * budget.epsilon, SHARE * budget.delta),
@@ -66,13 +59,7 @@ def output_multiplier(budget: Budget) -> float:
 
 
 def fitted(problem: Glm, works: list[Fit], linear: Tensor, noise: Tensor) -> Tensor:
-    """Return the fits ``(S, E, d)``, with the noise on them.
-
-    - `problem`: Its rows are private.
-    - `works`: one for each budget.
-    - `linear`: (S, E, d). The perturbation b.
-    - `noise`: (S, E, d). Noise of scale 1 for the fits.
-    """
+    """Return the fits ``(S, E, d)`` with noise, for perturbations b and noise of scale 1, both ``(S, E, d)``."""
     numbers = torch.tensor(works, dtype=torch.float64, device=problem.device)
     ridge, scale, bound, output = numbers.unbind(-1)
     theta, private = torch.empty_like(noise), scale > 0

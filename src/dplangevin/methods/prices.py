@@ -1,13 +1,8 @@
-"""The privacy columns of a row of results: promised epsilon, proven epsilon and attack epsilon.
-
-Every row has the promised epsilon (`epsilon_promised`) and the proven epsilon (`epsilon_proven`).  An experiment
-can name more prices, that is, further values of epsilon:
+"""The privacy columns of a row of results: promised epsilon, proven epsilon, and further prices by name.
 
 * "neighbours": the proven epsilon for both kinds of neighbours.
 * "ryffel2022": Theorem 3.1, with K in epochs and in steps.
 * "last_iterate": a bound for the release of the last iterate alone.
-
-An experiment can also name an attack.  An attack gives a lower bound on epsilon for a row of results.
 """
 
 import math
@@ -58,13 +53,10 @@ def priced(
 ) -> dict[str, Any]:
     """Return the columns of a row of results that say what the plan costs and how, and "violated".
 
-    - `method`, `plan`, `facts`: the method, its plan, and the facts of the problem.
-    - `delta`: float, for the proven epsilon.
-    - `adjacency`: neighbour relation of the proven epsilon `epsilon_proven`.
+    - `adjacency`: neighbour relation of the proven epsilon, at `delta`.
     - `names`: further prices, see the module's docstring.
-    - `formula`: Accountant of the paper, if it is not the method's own. It is used for events that it covers.
-    - `attack`: function that returns the columns of an attack. It is called only for a chain with noise in every
-      step.
+    - `formula`: Accountant of the paper for the events that it covers, if it is not the method's own.
+    - `attack`: returns the columns of an attack; called only for a chain with noise in every step.
     """
     if unknown := sorted(set(names) - set(KNOWN)):
         raise ValueError(f"unknown prices {unknown}: an experiment can ask for {', '.join(KNOWN)}")
@@ -101,10 +93,7 @@ def priced(
 
 
 def violated(method: Method, plan: Plan) -> list[str]:
-    """Return what the guarantee needs and does not have, as texts.
-
-    These include the conditions of the paper's theorem.
-    """
+    """Return what the guarantee needs and does not have, with the conditions of the paper's theorem."""
     guarantee = plan.guarantee
     check = getattr(method.accountant, "violated", None)
     notes = list(plan.violated)
@@ -114,14 +103,7 @@ def violated(method: Method, plan: Plan) -> list[str]:
 
 
 def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int], Any]:
-    """Return the mechanism of a method as a function of the number of records, for `survey.records_public`.
-
-    The function returns the event of the method's guarantee, and the settings of what is done.
-
-    - `method`: the method.
-    - `facts`: Facts of the problem; the function replaces their number of records.
-    - `budget`: Budget for which the method plans.
-    """
+    """Return n -> (event of the method's guarantee, settings of what is done), for `survey.records_public`."""
 
     def mechanism(n: int) -> Any:
         plan = method.plan(facts._replace(n=n), budget)
@@ -138,7 +120,6 @@ def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int]
 
 
 def _chains(work: Any) -> list[Chain]:
-    """Return the chains in what a plan has to compute, those of plans within it, too."""
     if isinstance(work, Chain):
         return [work]
     if isinstance(work, Plan):
@@ -147,21 +128,12 @@ def _chains(work: Any) -> list[Chain]:
 
 
 def spent(plan: Plan, facts: Facts, steps: int, delta: float) -> dict[str, float]:
-    """Return the proven epsilon of the first steps of a chain, for both kinds of neighbours.
-
-    Every iterate is visible.
-
-    - `delta`: in [0, 1), for the proven epsilon.
-    """
+    """Return the proven epsilon of the first steps of a chain, every iterate visible, for both kinds of neighbours."""
     return both(first_steps(plan, facts, steps), delta)
 
 
 def both(event: DpEvent, delta: float) -> dict[str, float]:
-    """Return the proven epsilon for both kinds of neighbours.
-
-    It is nan for a kind that has none, such as removal of a record where minibatches are subsets of fixed
-    size.
-    """
+    """Return the proven epsilon for both kinds of neighbours; nan for a kind that has none."""
     found = {}
     for kind in NEIGHBOURS:
         try:
@@ -172,12 +144,7 @@ def both(event: DpEvent, delta: float) -> dict[str, float]:
 
 
 def first_steps(plan: Plan, facts: Facts, steps: int) -> DpEvent:
-    """Return the event of the first steps of a chain with clipped gradients.
-
-    - `plan`: Plan, whose work is a `Chain`.
-    - `facts`: Facts of the problem, for the number of records.
-    - `steps`: the number of steps, >= 1.
-    """
+    """Return the event of the first steps of a chain with clipped gradients."""
     chain, n = plan.work, facts.n
     moved = chain.sensitivity(n)
     if isinstance(plan.guarantee.event, NonPrivateDpEvent) or not moved < math.inf:
@@ -217,15 +184,7 @@ def equal_budget(
     accountant: Accountant = TIGHT,
     event: Callable[[Plan], DpEvent] = visible,
 ) -> Budget:
-    """Return the budget to give to a method so that its proven epsilon is `target`, see `library.calibrate`.
-
-    - `method`: the method.
-    - `target`: Budget that the proven epsilon is to reach; with epsilon = inf it is returned as it is.
-    - `adjacency`: neighbour relation of the proven epsilon.
-    - `rtol`: relative tolerance.
-    - `accountant`: Accountant that computes the proven epsilon.
-    - `event`: function plan -> the event that is priced; by default every iterate is visible.
-    """
+    """Return the budget to give to a method so that the proven epsilon of `event` is `target`, to a relative rtol."""
     if target.epsilon == math.inf:
         return target
 
@@ -251,7 +210,6 @@ def _epsilon(event: DpEvent, delta: float, adjacency: Adjacency) -> float:
 def _langevin(
     plan: Plan, paper: LangevinDpEvent, facts: Facts, delta: float, names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return the columns of DP-Langevin (ryffel2022): its formula, and a last-iterate bound if any."""
     found: dict[str, Any] = {}
     if "ryffel2022" in names:
         epochs = plan.work.sampling.passes(facts.n)

@@ -1,7 +1,7 @@
-"""The methods by name, with the settings of their classes.
+"""The methods by name.
 
-The first method of a module has the name of the module, and any other the name of its class: `DpSghmcLi2019`
-is `dp_sghmc_li2019`.  So a new module needs no entry here.
+The first method of a module has the name of the module, and any other the name of its class: `DpSghmcLi2019` is
+`dp_sghmc_li2019`.  So a new module needs no entry here.
 """
 
 import re
@@ -31,7 +31,6 @@ NAMED: Mapping[str, Callable[..., Method]] = {
 
 
 def _classes() -> Iterator[tuple[str, Callable[..., Method]]]:
-    """Yield the methods of the package that are not in `NAMED`, by name."""
     for info in iter_modules(methods.__path__):
         module = import_module(f"{methods.__name__}.{info.name}")
         own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]

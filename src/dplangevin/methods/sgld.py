@@ -5,10 +5,7 @@ from typing import ClassVar
 
 from dplangevin.checks import positive
 from dplangevin.methods import ChainMethod, Plan, no_budget
-from dplangevin.methods.dp_sgd import (
-    check_chain,
-    without_privacy,
-)
+from dplangevin.methods.dp_sgd import check_chain, without_privacy
 from dplangevin.methods.dp_sgld import HEAT, Temperature, check_temperature
 from dplangevin.methods.dp_sgld_li2019 import check_schedule, langevin_steps
 from dplangevin.privacy import Budget
@@ -26,8 +23,7 @@ from dplangevin.samplers.chains.steps import Steps, Unit
 class Sgld(ChainMethod):
     """`DpSgldLi2019` without a budget and without clipping, with eta_1 = step/unit.
 
-    The samples of the chain are released as they are.  The paper calls its baseline "standard SGLD" and gives
-    neither its step size nor its minibatches.
+    li2019 calls its baseline "standard SGLD" and gives neither its step size nor its minibatches.
     """
 
     budgeted: ClassVar[bool] = False

@@ -29,12 +29,7 @@ AT_ONCE = 200  # number of queries that a stack of networks classifies together
 
 
 class Labels(NamedTuple):
-    """The result of the votes on Q queries, each tensor ``(S, E, Q)``.
-
-    - `asked`: True for queries that were tested.
-    - `answered`: True for queries that were answered.
-    - `winner`: The class that won the noisy vote.
-    """
+    """The votes on Q queries: tested, answered, and the class that won the noisy vote, each ``(S, E, Q)``."""
 
     asked: Tensor
     answered: Tensor
@@ -44,58 +39,36 @@ class Labels(NamedTuple):
 class Learner(Protocol):
     """How a teacher learns from its share of the records, and a student from labelled queries."""
 
-    def check(self, facts: Facts) -> None:
-        """Raise ValueError for a problem for which the learner is not defined."""
-        ...
+    def check(self, facts: Facts) -> None: ...
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
-        """Return how many of `count` teachers vote for each class, ``(S, Q, K)``.
+        """Return how many of `count` teachers vote for each class, ``(S, Q, K)``, on queries ``(S, Q)`` of test rows.
 
         Record i belongs to teacher i mod count.  This is fixed beforehand, as the guarantee needs.
-
-        - `problem`: The records, and the test rows.
-        - `count`: >= 1. Number of teachers.
-        - `queries`: (S, Q). Indices of test rows.
-        - `seed`: Seed of the random streams.
-        - `workspace`: Where votes and checkpoints may be stored.
         """
         ...
 
     def students(
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
-        """Return fits ``(S, E, d)`` to the answered queries only.
+        """Return fits ``(S, E, d)`` to the answered queries only; `problem` gives test rows alone.
 
         Without an answered query, theta stays at its start, except for the effect of a penalty.
-
-        - `problem`: Only its test rows are learned from.
-        - `queries`: (S, Q). Indices of test rows.
-        - `labels`: The result of the votes on these queries.
-        - `seed`: Seed of the random streams.
-        - `workspace`: Where checkpoints may be stored.
         """
         ...
 
 
 def first(answered: Tensor) -> Tensor:
-    """Return the indices of the answered queries in order, then of unanswered ones, ``(..., A)``.
-
-    A is the largest number of answers, and at least 1.
-    """
+    """Return the indices of the answered queries in order, then of unanswered ones, ``(..., A)``, A >= 1."""
     most = max(1, int(answered.sum(-1).max()))
     return (~answered).long().argsort(dim=-1, stable=True)[..., :most]
 
 
 @dataclass(frozen=True)
 class Ridge:
-    """Ridge fits of a linear model: ``argmin sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``.
+    """Ridge fits of a linear model: ``argmin sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``, 0 without records.
 
-    The fit is 0 if there is no record.  A fit depends only on its own rows, bit for bit, whatever is fitted
-    beside it: see `private_minimum`.
-
-    Attributes
-    ----------
-    ridge : float, > 0.
+    A fit depends only on its own rows, bit for bit, whatever is fitted beside it: see `private_minimum`.
     """
 
     ridge: float = 0.1
@@ -136,7 +109,6 @@ class Ridge:
         return self._fit(problem, x.flatten(0, 1), y.flatten(0, 1).to(x.dtype)).view(*here.shape[:2], -1)
 
     def _fit(self, problem: Glm, x: Tensor, y: Tensor) -> Tensor:
-        """Return the fits ``(R, d)`` to rows ``(R, n, features)``."""
         each = Glm(x, y, problem.loss, row_bound=problem.row_bound)
         exact: Any = {"dtype": torch.float64, "device": x.device}
         ridge = torch.tensor([self.ridge], **exact)
@@ -161,11 +133,9 @@ class State(NamedTuple):
 
     @classmethod
     def load(cls, saved: dict[str, Any], device: torch.device) -> "State":
-        """Return the state from a checkpoint."""
         return cls(saved["step"], saved["theta"].to(device), saved["velocity"].to(device))
 
     def saved(self, **more: Any) -> dict[str, Any]:
-        """Return the state and the values `more` in the form that a checkpoint takes."""
         return {"step": self.step, "theta": self.theta.cpu(), "velocity": self.velocity.cpu(), **more}
 
 
@@ -173,15 +143,14 @@ class State(NamedTuple):
 class Descent:
     """SGD with momentum, for a stack of networks.
 
-    One step is ``v <- momentum v + mean of the minibatch's gradients + decay theta``, then
-    ``theta -= eta_t v``, where eta_t falls from `step` to 0 along a cosine.  Every network of the stack makes
-    `steps` steps on its own examples.  Minibatches have `batch` examples, and the order is shuffled anew in
-    each epoch.  The last minibatch of an epoch may be smaller.  It may be empty if other networks have more
+    One step is ``v <- momentum v + mean of the minibatch's gradients + decay theta``, then ``theta -= eta_t v``,
+    where eta_t falls from `step` to 0 along a cosine.  Every network of the stack makes `steps` steps on its own
+    examples, in an order that is shuffled anew in each epoch.  A minibatch is empty where other networks have more
     examples.
 
     - `momentum`: in [0, 1).
     - `decay`: >= 0. Weight of an L2 penalty.
-    - `chunk`: >= 1. Number of teachers trained together, as one stack; it affects the result only by rounding.
+    - `chunk`: >= 1. Number of teachers trained together; it affects the result only by rounding.
     """
 
     step: float
@@ -204,8 +173,8 @@ class Descent:
     ) -> Iterator[State]:
         """Yield the state after each remaining step.
 
-        If a step of a network is not finite, the network stays where it was, with velocity 0.  An error would
-        stop all networks because of the records of one.
+        A network with a step that is not finite stays where it was, with velocity 0.  An error would stop all
+        networks because of the records of one.
 
         - `own`: (S, size). Indices of each network's examples; -1 for none.
         - `keys`: Returns numbers in [0, 1), ``(S, size)``, whose order is the order of the examples in an epoch.
@@ -229,11 +198,9 @@ class Descent:
             yield State(t + 1, theta, velocity)
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
-        """Return the votes, as `Learner.votes`, from the workspace if they are there.
+        """Return the votes from the workspace if they are there, under a hash of all that determines them.
 
-        The first ensembles do not depend on how many follow.  The votes are stored in the workspace under a
-        hash of all that determines them, so one set of teachers serves every budget.  Unfinished training has
-        a checkpoint there.
+        So one set of teachers serves every budget.  The first ensembles do not depend on how many follow.
         """
         assert isinstance(problem, NetworkProblem)
         key = self._key(problem, count, queries, seed, workspace.code)
@@ -250,7 +217,6 @@ class Descent:
     def students(
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
-        """Return the students, as `Learner.students`; those of each budget are trained independently."""
         assert isinstance(problem, NetworkProblem)
         found = []
         for e in range(labels.answered.shape[1]):
@@ -279,7 +245,6 @@ class Descent:
     def _count(
         self, problem: NetworkProblem, count: int, queries: Tensor, seed: int, checkpoint: Checkpoint
     ) -> Tensor:
-        """Return the votes of newly trained teachers, ``(S, Q, K)``."""
         network, n = problem.network, len(problem.x)
         parts = torch.arange(-(-n // count) * count).view(-1, count).T  # (count, size)
         parts = parts.masked_fill(parts >= n, -1)
@@ -315,19 +280,11 @@ class Descent:
         return votes
 
     def _key(self, problem: NetworkProblem, count: int, queries: Tensor, seed: int, code: str) -> str:
-        """Return the hash of all that determines the votes."""
         module = problem.network.module
         template = nn.utils.parameters_to_vector(module.parameters()).detach()
         digest = hashlib.sha256()
         for array in (queries, problem.x, problem.y, problem.x_test, template):
             digest.update(array.cpu().numpy().tobytes())
-        inputs = [
-            code,
-            digest.hexdigest(),
-            count,
-            list(queries.shape),
-            seed,
-            asdict(self),
-        ]
+        inputs = [code, digest.hexdigest(), count, list(queries.shape), seed, asdict(self)]
         inputs += [problem.pretrained, problem.device.type, str(module)]
         return files.key([*inputs, problem.network.shape, problem.network.classes])

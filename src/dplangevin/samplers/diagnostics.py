@@ -12,29 +12,19 @@ if TYPE_CHECKING:
 
 
 class Mixing(NamedTuple):
-    """Diagnostics of each group of chains, for its worst coordinate.
-
-    - `r_hat`: (groups, budgets), split R-hat.
-    - `ess`: (groups, budgets), bulk ESS.
-    """
+    """Split R-hat and bulk ESS of each group of chains, ``(groups, budgets)``, for its worst coordinate."""
 
     r_hat: Tensor
     ess: Tensor
 
 
 def mixing(draws: Tensor) -> Mixing:
-    """Compute rank-normalised split R-hat and bulk ESS.
+    """Compute rank-normalised split R-hat and bulk ESS of draws ``(draws, groups, chains, E, d)``.
 
-    R-hat compares chains.  A single chain is cut into halves, which count as two chains.  Coordinates that
+    Source: Vehtari et al. (2021).  A single chain is cut into halves, which count as two chains.  Coordinates that
     never move are left out.  The result is nan where no coordinate moves, or where a draw is not finite.
-
-    - `draws` (draws, groups, chains, E, d).
-
-    Source: Vehtari et al. (2021).
     """
-    with (
-        warnings.catch_warnings()
-    ):  # imported here because it takes a second; it warns of arviz's next major version
+    with warnings.catch_warnings():  # the import takes a second, and warns of arviz's next major version
         warnings.simplefilter("ignore", FutureWarning)
         import arviz
     draws = draws.cpu()

@@ -17,9 +17,7 @@ MEMORY, LONG = 12, 20  # pairs that L-BFGS keeps, in general and in `private_min
 # A step is halved while the slope at its end is uphill and steeper than this multiple of the start's slope
 OVERSHOOT = 4.0
 OVERSHOOT_KINKED = 0.5  # where the curvature jumps, longer steps can oscillate for ever
-NEWTON = (
-    10_000  # limit on Newton steps at one ridge: a few are enough mostly, the kinks of huber took up to 727
-)
+NEWTON = 10_000  # limit on Newton steps at one ridge: mostly a few are enough, the kinks of huber took 727
 SHARE = 1e-4  # of the gradient, as far as `follow` lowers it before the next ridge
 AWAY = 0.1  # if a Newton step moves a margin by more than this, the point is no minimum
 PRIVATE = 8, 8, 24  # steps of `private_minimum`: two stages in single precision, one in double
@@ -30,12 +28,7 @@ Metric = Callable[[Tensor, Tensor], Tensor]  # gradient (S, A, d), indices of A 
 
 
 class Minimum(NamedTuple):
-    """The result of a minimisation.
-
-    - `theta`: (S, E, d), float64.
-    - `gradient_norm`: (S, E), norm of the gradient at theta, divided by n.
-    - `steps`: steps taken.
-    """
+    """Theta ``(S, E, d)`` in float64, the norm of the gradient there divided by n ``(S, E)``, and the steps taken."""
 
     theta: Tensor
     gradient_norm: Tensor
@@ -45,17 +38,11 @@ class Minimum(NamedTuple):
 def minimise(
     problem: Glm, ridge: Tensor, linear: Tensor, tolerance: float = 1e-8, max_steps: int = 500
 ) -> Minimum:
-    r"""Minimise ``sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2 + <linear, theta>``.
+    """Minimise ``sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2 + <linear, theta>``.
 
-    `descend` does this first, and `follow` continues with the entries that need more than max_steps.  With
-    ridge > 0, this also finds the minimum on rows that a hyperplane separates.
-
-    - `linear` (S, E, d).
-    - `ridge`: (E,), >= 0.
-    - `tolerance`: float; every entry must reach ``||gradient||/n < tolerance``, measured in float64.
-    - `max_steps`: int, for `descend`.
-
-    Source: Albert and Anderson (1984), for separated rows.
+    `descend` does this first, and `follow` continues with the entries that need more than max_steps.  With ridge >
+    0, this also finds the minimum on rows that a hyperplane separates (Albert and Anderson 1984).  Every entry
+    reaches ``||gradient||/n < tolerance``, measured in float64.  linear is ``(S, E, d)``; ridge ``(E,)`` is >= 0.
     """
     linear = linear.double()
     theta, norm, steps = descend(problem, ridge, linear, tolerance, max_steps)
@@ -79,25 +66,18 @@ def minimise(
 
 
 def private_minimum(problem: Glm, ridge: Tensor, linear: Tensor, bound: Tensor) -> Tensor:
-    r"""Return a point ``(S, E, d)`` at which the gradient of `minimise`'s objective has norm `bound` or less.
+    """Return a point ``(S, E, d)`` at which the gradient of `minimise`'s objective has norm `bound` ``(E,)`` or less.
 
-    The numbers of steps and the order of precisions are the same for all data: `PRIVATE` steps, the last of
-    them in float64.  Directions and halvings depend on the rows, and noise covers that, see
+    The numbers of steps and the order of precisions are the same for all data: `PRIVATE` steps, the last of them in
+    float64.  Directions and halvings depend on the private rows, and noise covers that, see
     `methods.perturbed_fits`.
 
-    In each stage every entry makes at least one step.  After that, an entry that has reached its goal stays,
-    while the others continue.  So an entry depends only on its own data set, bit for bit.  An entry that has
-    not reached its goal at the end continues alone, by `follow`.
+    In each stage every entry makes at least one step.  After that, an entry that has reached its goal stays, so it
+    depends only on its own data set, bit for bit.  An entry that misses its goal continues alone, by `follow`.
 
-    Neither a missed goal nor a singular Hessian raises an error, because an error would reveal something
-    about the rows.  The computed norm is at most half of `bound`; the other half is room for its rounding
-    error.  By an estimate of rounding errors, not by a proof, float64 attains the bound of `reachable` on
-    every data set.
-
-    - `linear` (S, E, d).
-    - `problem`: Glm, whose rows are private.
-    - `ridge`: (E,), of the summed loss, > 0.
-    - `bound`: (E,), on the norm of the gradient of the summed objective, > 0.
+    Neither a missed goal nor a singular Hessian raises an error, because an error would reveal something about the
+    rows.  The computed norm is at most half of `bound`; the other half is room for its rounding error.  By an
+    estimate of rounding errors, not by a proof, float64 attains the bound of `reachable` on every data set.
     """
     linear, ridge = linear.double(), ridge.double()
     tolerance = bound.double() / (2 * problem.n)
@@ -112,15 +92,10 @@ def private_minimum(problem: Glm, ridge: Tensor, linear: Tensor, bound: Tensor) 
 def reachable(facts: Facts, ridge: float, push: float) -> float:
     """Return gamma, a norm of the summed gradient that float64 reaches; it depends on public numbers alone.
 
-    Rounding of theta and of the margins moves the gradient.  The distance is a relative error times the
-    gradient's Lipschitz constant times the length of theta.  Summing the gradient moves it by a relative
-    error times n L.  The objective at its minimum is at most that at 0, so the minimum has length at most
-    ``sqrt(2 n phi(0)/Lambda) + 2 ||b||/Lambda``.  The result is at least `LEAST` times the bound on one
-    record's gradient.
-
-    - `facts`: Facts, of a linear model with bounded rows.
-    - `ridge`: Lambda > 0.
-    - `push`: a length that the perturbation b exceeds with a probability far below any delta.
+    Rounding moves the gradient by a relative error times its Lipschitz constant times the length of theta, and
+    summing moves it by a relative error times n L.  The objective at its minimum is at most that at 0, so the
+    minimum has length at most ``sqrt(2 n phi(0)/Lambda) + 2 ||b||/Lambda``.  The result is at least `LEAST` times
+    the bound on one record's gradient.  `push` is a length that b exceeds with a probability far below any delta.
     """
     loss, n = facts.linear, facts.n
     start = loss.on_ball(0.0)[0] if loss.on_ball else loss.label_bound**2 / 2
@@ -138,25 +113,16 @@ def descend(
     max_steps: int,
     fixed: tuple[int, int, int] | None = None,
 ) -> Minimum:
-    """Minimise as `minimise` does, but stop after max_steps without an error.
+    """Minimise as `minimise` does, but stop after max_steps without an error; gradient_norm shows what is missing.
 
-    An entry that needs more steps stays where it is, and its gradient_norm shows this.
+    The method is limited-memory BFGS on the whole ``(S, E)`` grid, in three stages:
 
-    The method is limited-memory BFGS on the whole ``(S, E)`` grid, in three stages.  The stages differ in
-    precision and in the initial Hessian:
-
-    * float32, with the quadratic majoriser ``smoothness X^T X + ridge I`` (Boehning and Lindsay 1988).  With
-      K margins it is the same for each margin.
-    * float32, with the Hessian at the result of the first stage.  For shared data there is one for each
-      budget, at the mean over seeds.
+    * float32, with the quadratic majoriser ``smoothness X^T X + ridge I`` (Boehning and Lindsay 1988).
+    * float32, with the Hessian at the result of the first stage, for shared data at the mean over seeds.
     * float64, with the Hessian at the result of the second stage.
 
-    A budget leaves the computation when all its seeds have reached their goal, and a stage ends when all
-    budgets have.
-
-    - `tolerance`: float or Tensor (E,), as in `minimise`.
-    - `fixed`: three ints, numbers of steps of the stages. Then no budget leaves, every stage makes all its steps, and
-      an entry that has reached its goal stays, see `private_minimum`.
+    A budget leaves the computation when all its seeds have reached their goal.  With `fixed` numbers of steps no
+    budget leaves, and an entry that has reached its goal stays.
     """
     exact, single = problem.to(torch.float64), problem.to(torch.float32)
     ridge, linear = ridge.double()[:, None], linear.double()
@@ -176,19 +142,10 @@ def descend(
 
 
 def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tuple[Tensor, float, int]:
-    """Find the minimum for one data set along a path of decreasing ridges.
+    """Find the minimum for one data set along a path of decreasing ridges, from n row_bound^2 by a factor of 4 each.
 
-    The path starts at the ridge n row_bound^2 and divides it by 4 at a time.  `newton` finds each minimum
-    from the one before.  This is needed where theta is long: the loss then has sharp bends along it, and a
-    descent from far away gets stuck in them.  On the way, `newton` finds each minimum
-    roughly, by `SHARE`.
-
-    - `linear` (d,).
-    - `problem`: Glm, with one data set.
-    - `ridge`: float, of the summed loss, >= 0.
-    - `tolerance`: on the gradient's norm divided by n.
-    - returns `theta, gradient_norm`: as `newton` returns them, at the given ridge.
-    - returns `steps`: along the whole path.
+    `newton` finds each minimum from the one before, roughly on the way (`SHARE`).  This is needed where theta is
+    long: the loss has sharp bends along it, in which a descent from far away gets stuck.
     """
     theta, steps = torch.zeros_like(linear, dtype=torch.float64), 0
     far = float(problem.n * problem.row_bound**2)
@@ -203,20 +160,11 @@ def follow(problem: Glm, ridge: float, linear: Tensor, tolerance: float) -> tupl
 def newton(
     problem: Glm, ridge: float, linear: Tensor, start: Tensor, tolerance: float, share: float = 0.0
 ) -> tuple[Tensor, float, int]:
-    """Find the minimum for one data set by Newton's method with halved steps.
+    """Find the minimum for one data set by Newton's method with halved steps (Armijo 1966), in float64.
 
-    It starts from `start` or from 0, whichever has the lower objective.  It works in float64 and computes a
-    Hessian in each step, so it is slow for many entries.  But it reaches the minimum wherever ridge > 0,
-    because the objective falls with each step.
-
-    - `linear`, `start` (d,).
-    - `tolerance`: on the gradient's norm divided by n.
-    - `share`: It also stops when norm/n is below share times the first norm/n, or times `Glm.lipschitz` if that is
-      less.
-    - returns `theta`: (d,)
-    - returns `gradient_norm`: divided by n.
-
-    Source: Armijo (1966), for the halving of steps.
+    It starts from `start` or from 0, whichever has the lower objective.  It reaches the minimum wherever ridge > 0,
+    because the objective falls with each step.  It also stops when norm/n is below share times the first norm/n, or
+    times `Glm.lipschitz` if that is less.  The result is theta ``(d,)``, the gradient's norm/n and the steps.
     """
     exact, linear = problem.to(torch.float64), linear.double()
 
@@ -246,11 +194,7 @@ def newton(
 
 
 def one_of(problem: Glm, seed: int) -> Glm:
-    """Return the problem with the data set of one seed, and with its exact Hessian.
-
-    `newton` reaches the minimum on every data set only with the exact one: the rows of an `Estimated` Hessian may
-    all be zero.
-    """
+    """Return the problem with the data set of one seed, and its exact Hessian: estimated rows may all be zero."""
     row = 0 if problem.shared else seed
     return Glm(problem.x[row : row + 1], problem.y[row : row + 1], problem.loss, row_bound=problem.row_bound)
 
@@ -311,9 +255,8 @@ def _hessian_metric(problem: Glm, theta: Tensor, ridge: Tensor) -> Metric:
     dtype = torch.float32 if problem.classes == 1 else torch.float64
     hessian = problem.to(dtype).hessian(at.to(dtype)).double()  # (S', E, d, d)
     diagonal = hessian.diagonal(dim1=-2, dim2=-1)
-    diagonal.add_(
-        ridge + 1e-7 * diagonal.amax((-2, -1), keepdim=True)
-    )  # for each data set by itself, as in `majoriser`
+    # for each data set by itself, as in `majoriser`
+    diagonal.add_(ridge + 1e-7 * diagonal.amax((-2, -1), keepdim=True))
     factor = cholesky(hessian)
     if problem.shared:
         return lambda g, which: torch.cholesky_solve(g.permute(1, 2, 0), factor[0, which]).permute(2, 0, 1)
@@ -332,8 +275,8 @@ def _lbfgs(
 ) -> tuple[Tensor, Tensor, int]:
     """Return theta, gradient norms/n and steps of a descent in the problem's precision.
 
-    It ends when all gradient norms/n are below their `goal` ``(E,)``, at the latest after max_steps.  With
-    `fixed` it makes all max_steps steps, and an entry below its goal stays from the second step on.
+    It ends when all gradient norms/n are below their `goal` ``(E,)``.  With `fixed` it makes all max_steps steps,
+    and an entry below its goal stays from the second step on.
     """
     dtype = problem.x.dtype
     overshoot = OVERSHOOT_KINKED if problem.loss.kinked else OVERSHOOT
@@ -380,12 +323,7 @@ def _lbfgs(
 
 
 class Pair(NamedTuple):
-    """A step of L-BFGS and the change of the gradient along it.
-
-    - `moved`: (S, A, d), the step.
-    - `turned`: (S, A, d), the change of the gradient.
-    - `inverse`: (S, A, 1), 1 over their inner product, or 0 if that is not positive.
-    """
+    """A step of L-BFGS, the change of the gradient ``(S, A, d)``, and 1 over their product, 0 if not positive."""
 
     moved: Tensor
     turned: Tensor
@@ -393,10 +331,7 @@ class Pair(NamedTuple):
 
 
 def _two_loop(grad: Tensor, history: list[Pair], metric: Metric, which: Tensor) -> Tensor:
-    """Return the product of the inverse Hessian's L-BFGS estimate with the gradient, ``(S, A, d)``.
-
-    It is the two-loop recursion (Nocedal and Wright, Algorithm 7.4), with one history for each grid entry.
-    """
+    """Return the inverse Hessian's L-BFGS estimate times the gradient (Nocedal and Wright, Algorithm 7.4)."""
     q, weights = grad, []
     for moved, turned, inverse in reversed(history):
         weight = inverse * (moved * q).sum(-1, keepdim=True)
@@ -412,10 +347,7 @@ ROWS, LARGE = 5000, 2.0**34  # rows for an estimated Hessian, and the n d^2 abov
 
 
 class Estimated(Glm):
-    """A problem whose Hessian is estimated from about `ROWS` evenly spaced rows.
-
-    The Hessian only tunes `descend`, so it need not be exact.  `follow` does not use it.
-    """
+    """A problem whose Hessian, which only tunes `descend`, is estimated from about `ROWS` evenly spaced rows."""
 
     def hessian(self, theta: Tensor) -> Tensor:
         every = max(1, self.n // ROWS)
@@ -424,10 +356,7 @@ class Estimated(Glm):
 
 
 def estimated(problem: Glm) -> Glm:
-    """Return the problem for `minimise`, with an estimated Hessian if it is large.
-
-    The minimisation of a large problem then takes seconds instead of minutes.
-    """
+    """Return the problem for `minimise`, with an estimated Hessian if it is large."""
     if problem.n * problem.d**2 <= LARGE:
         return problem
     return Estimated(problem.x, problem.y, problem.loss, row_bound=problem.row_bound)

@@ -1,7 +1,4 @@
-"""Samplers of posteriors: Hamiltonian Monte Carlo (HMC), or exact rejection.
-
-All seeds and budgets run as one batched program.
-"""
+"""Samplers of posteriors: Hamiltonian Monte Carlo (HMC), or exact rejection, with all seeds and budgets batched."""
 
 import math
 from collections.abc import Callable
@@ -38,23 +35,14 @@ R_HAT = 1.05  # chains whose split R-hat is below this count as converged
 
 
 class Posterior(NamedTuple):
-    """Draws from posteriors.
-
-    If seeds share one data set, they share one posterior.  Then there is one group, with the chains of all
-    seeds.
-
-    - `draws`: (draws, S, chains, E, d), after warm-up.
-    - `mixing`: Mixing, whose r_hat and ess are ``(groups, E)``, for the worst coordinate.
-    """
+    """Draws ``(draws, S, chains, E, d)`` and mixing ``(groups, E)``; seeds that share one data set are one group."""
 
     draws: Tensor
     mixing: Mixing
 
 
 class Centre(NamedTuple):
-    """The start of the chains, in float64.
-
-    S' is 1 if all seeds share one data set, else S.
+    """The start of the chains, in float64; S' is 1 if all seeds share one data set, else S.
 
     - `theta`: (S', E, d), mode of the posterior.
     - `hessian`: (S', E, d, d), of U at the mode.
@@ -68,25 +56,15 @@ class Centre(NamedTuple):
 
 @dataclass(frozen=True)
 class Sampler:
-    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` on the ball ``||theta|| <= radius``.
+    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` on the ball ``||theta|| <= radius``, inf for none.
 
-    A radius of inf means no ball.  Draws come in blocks of `block` after `warmup`, until the worst split
-    R-hat is below 1.05 or `max_draws` is reached.
+    Draws come in blocks of `block` after `warmup`, until the worst split R-hat is below 1.05 or `max_draws` is
+    reached.  R-hat bounds neither the total variation distance nor the largest log-ratio.
 
-    There is no bound on the distance between the distribution of a draw and the posterior.  R-hat below 1.05
-    does not bound the total variation distance or the largest log-ratio.
-
-    Attributes
-    ----------
-    boundary : "sphere" (`sphere_hmc`) or "reflect" (`reflective_hmc`).  Both kernels have the same target.
-        Without a ball both are plain HMC.
-    chains : int >= 1, chains per seed if each seed has its own data set; else in total, and at least one per
-        seed.
-    warmup : int >= 1, steps that tune the step size.
-    block : int >= 1, draws in a block.
-    max_draws : int >= 1
-    leapfrogs : int >= 1, mean number of leapfrog steps in a trajectory.
-    target : float, acceptance probability that warm-up tunes for, with one step size for each budget.
+    - `boundary`: "sphere" (`sphere_hmc`) or "reflect" (`reflective_hmc`), with the same target.
+    - `chains`: per seed if each seed has its own data set; else in total, and at least one per seed.
+    - `leapfrogs`: mean number of leapfrog steps in a trajectory.
+    - `target`: acceptance probability that warm-up tunes for, with one step size for each budget.
     """
 
     total_variation: ClassVar[float] = 0.0  # the distance to the posterior that is charged to the budget
@@ -113,17 +91,7 @@ class Sampler:
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """Draw from the posteriors of all seeds and budgets.
-
-        Parameters
-        ----------
-        problem : Glm
-        rho : Tensor (E,), > 0.
-        precision : Tensor (E,), >= 0.
-        radius : float, of the ball; inf for none.
-        seeds : int, S.
-        rng : generator of all draws.
-        """
+        """Draw from the posteriors of all seeds and budgets; rho > 0 and precision >= 0 are ``(E,)``."""
         chains = max(1, math.ceil(self.chains / seeds)) if problem.shared else self.chains
         exact, rho, precision = problem.to(torch.float64), rho.double(), precision.double()
         centre = find_centre(exact, rho, precision, radius)
@@ -135,9 +103,8 @@ class Sampler:
             return value, grad * weights[:, None] + precisions[:, None] * theta
 
         kernel, start = self._kernel(potential, centre, rho, precision, radius, chains, seeds, rng)
-        scale = (
-            1.0 if start.shape[-1] == problem.d else radius
-        )  # points on the sphere are in units of the radius
+        # points on the sphere are in units of the radius
+        scale = 1.0 if start.shape[-1] == problem.d else radius
 
         def to_theta(points: Tensor) -> Tensor:
             theta = points[..., : problem.d] * scale
@@ -156,10 +123,7 @@ class Sampler:
         seeds: int,
         rng: torch.Generator,
     ) -> tuple[Dynamics, Tensor]:
-        """Return the kernel and its starting points.
-
-        The points are spread twice as widely as the posterior's Gaussian approximation.
-        """
+        """Return the kernel and starting points, spread twice as widely as the posterior's Gaussian approximation."""
         d, device = centre.theta.shape[-1], centre.theta.device
         ball = 0.0 if radius == math.inf else (d + 2) / radius**2
         normals = random.noise(rng, seeds, chains * len(rho), d, device=device)
@@ -188,10 +152,7 @@ class Sampler:
         shared: bool,
         rng: torch.Generator,
     ) -> Posterior:
-        """Return draws after warm-up, as many as are needed until all chains have mixed.
-
-        `to_theta` maps states to ``(S, chains, E, d)``.
-        """
+        """Return draws after warm-up; `to_theta` maps states to ``(S, chains, E, d)``."""
         seeds, chains, budgets, _ = to_theta(start).shape
         bar = tqdm(total=self.warmup + self.max_draws, desc="HMC", unit="draw", leave=False, disable=None)
 
@@ -231,28 +192,21 @@ def _inverse_root(hessian: Tensor, ridge: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Rejection:
-    r"""Rejection sampling of ``exp(-f)`` without a ball, exact up to a small total variation distance.
+    """Rejection sampling of ``exp(-f)`` without a ball, exact up to a small total variation distance.
 
-    Here ``f = rho U + precision/2 ||theta||^2`` with precision > 0.  f is precision-strongly convex.  Let r
-    be its gradient at any point theta*.  Then f is at least its tangent paraboloid
-    ``f(theta*) - ||r||^2/(2 precision) + precision/2 ||theta - c||^2``, with ``c = theta* - r/precision``.  A
-    proposal from ``N(c, I/precision)`` is accepted with probability exp(paraboloid - f), which is at most 1.
-    An accepted proposal is an exact draw.
+    Here ``f = rho U + precision/2 ||theta||^2`` is precision-strongly convex.  Let r be its gradient at any point
+    theta*.  Then f is at least its tangent paraboloid ``f(theta*) - ||r||^2/(2 precision) + precision/2 ||theta -
+    c||^2``, with ``c = theta* - r/precision``.  A proposal from ``N(c, I/precision)`` is accepted with probability
+    exp(paraboloid - f) <= 1, and is then an exact draw.
 
-    theta* is the minimiser, up to rounding.  There f(theta) is at most f(theta*) plus half the quadratic form
-    of ``rho beta X^T X + precision I``, where beta is the smoothness of the loss in the margin.  So a
-    proposal is accepted with probability at least 1/w, ``w = det(I + rho beta X^T X/precision)^(1/2)``.
+    theta* is the minimiser, up to rounding.  There f(theta) is at most f(theta*) plus half the quadratic form of
+    ``rho beta X^T X + precision I``, where beta is the smoothness of the loss in the margin.  So a proposal is
+    accepted with probability at least 1/w, ``w = det(I + rho beta X^T X/precision)^(1/2)``.  After ``w
+    log(1/total_variation)`` rejected proposals, theta* is returned, with probability at most `total_variation` in
+    (0, 1).  So the distribution of the result is within `total_variation` of the posterior.
 
-    After ``w log(1/total_variation)`` rejected proposals, theta* is returned.  This happens with probability
-    at most `total_variation`.  So the distribution of the result is within `total_variation` of the
-    posterior.
-
-    The sampler is for losses of one margin, and for few features, few records or a strong prior.  `sample`
-    raises ValueError if a draw may take more than `most` proposals.
-
-    - `total_variation`: in (0, 1), bound on the total variation distance to the posterior.
-    - `most`: largest allowed number of proposals for a draw.
-    - `batch`: largest number of proposals that are computed together.
+    The sampler is for losses of one margin, and for few features, few records or a strong prior: a draw may take
+    `most` proposals, of which `batch` are computed together.
     """
 
     total_variation: float = 1e-9
@@ -273,12 +227,8 @@ class Rejection:
     def proposals(self, problem: Glm, rho: Tensor, precision: Tensor) -> Tensor:
         """Return the largest number of proposals for a draw, ``w log(1/total_variation)``, ``(E,)``.
 
-        It holds for all rows within their bound.  The trace of X^T X is at most n row_bound^2, so w is
-        largest where its d eigenvalues are equal.  The function reads no row.  A limit or a refusal that
-        depended on the rows would reveal something about them.
-
-        - `problem`: Glm, with a loss of one margin.
-        - `rho`, `precision`: (E,), > 0.
+        It holds for all rows within their bound and reads none, because a limit that depended on them would reveal
+        something of them.  The trace of X^T X is at most n row_bound^2, so w is largest for d equal eigenvalues.
         """
         each = problem.n * problem.row_bound**2 / problem.d
         scale = rho.double() * problem.loss.smoothness / precision.double()
@@ -287,12 +237,7 @@ class Rejection:
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """Draw once for each seed and budget, ``(1, S, 1, E, d)``; R-hat and ess are nan.
-
-        - `problem`: Glm, with a loss of one margin.
-        - `rho`, `precision`, `seeds`, `rng`: as in `Sampler.sample`, with precision > 0.
-        - `radius`: inf: there is no ball.
-        """
+        """Draw once for each seed and budget, ``(1, S, 1, E, d)``, from a loss of one margin; R-hat and ess are nan."""
         if radius < math.inf or problem.classes > 1 or not bool((precision > 0).all()):
             raise ValueError("rejection sampling needs a Gaussian prior, no ball, and a loss of one margin")
         limits = self.proposals(problem, rho, precision)
@@ -339,17 +284,10 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Whitened:
-    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` in whitened coordinates.
+    """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` in whitened coordinates, precision > 0, without a ball.
 
-    In these coordinates the posterior's Hessian at its mode is about I.  Chains start at draws from the
-    Gaussian with that mode and that Hessian.  There is no ball, and precision must be > 0.
-
-    The sampler is for many parameters and one data set that all seeds share.  The seeds are the chains.
-
-    - `warmup`: >= 1, steps that tune the step size.
-    - `draws`: >= 1, draws of each chain after warm-up.
-    - `leapfrogs`: >= 1, approximate mean number of leapfrog steps in a trajectory.
-    - `target`: acceptance probability that warm-up tunes for.
+    In these coordinates the posterior's Hessian at its mode is about I.  Chains start at draws from the Gaussian
+    with that mode and that Hessian.  The seeds share one data set and are the chains.
     """
 
     total_variation: ClassVar[float] = 0.0
@@ -367,12 +305,7 @@ class Whitened:
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """Draw from the posteriors, ``(draws, S, 1, E, d)``.
-
-        - `problem`: Glm, with one data set that all seeds share.
-        - `rho`, `precision`, `seeds`, `rng`: as in `Sampler.sample`, with precision > 0.
-        - `radius`: inf: there is no ball.
-        """
+        """Draw from the posteriors, ``(draws, S, 1, E, d)``."""
         if radius < math.inf or not problem.shared or not bool((precision > 0).all()):
             raise ValueError("whitened HMC needs a Gaussian prior, no ball, and rows that all seeds share")
         exact, rho, precision = problem.to(torch.float64), rho.double(), precision.double()
@@ -413,13 +346,7 @@ class Whitened:
 
 
 def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mode and the inverse Cholesky factor of the Hessian of each posterior.
-
-    - `problem`: in float64.
-    - `rho`, `precision`: (E,), as in `Sampler.sample`.
-    - returns `mode`: (1, E, d)
-    - returns `inverse`: (E, d, d), inverse of the lower Cholesky factor of the Hessian at the mode.
-    """
+    """Return the mode ``(1, E, d)`` and the inverse lower Cholesky factor of the Hessian ``(E, d, d)``."""
     single = estimated(problem)
     start = torch.zeros(1, len(rho), problem.d, dtype=torch.float64, device=problem.device)
     mode = descend(single, precision / rho, start, SETTLED * problem.row_bound, MODE).theta
@@ -433,12 +360,9 @@ def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tenso
 def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> Centre:
     """Find the mode of the posterior in the ball, for each budget, and the curvature of U there.
 
-    The mode lies on the path ``theta(r) = argmin U + r/2 ||theta||^2``.  If the point at
-    ``r = precision/rho`` is inside the ball, it is the mode.  Else the mode is where the path meets the
-    surface of the ball, and the excess of r over precision/rho is the Lagrange multiplier.  A logarithmic
-    grid of r is exact enough, because the result only tunes the sampler.
-
-    - `problem`: in float64.
+    The mode is on the path ``theta(r) = argmin U + r/2 ||theta||^2``: at ``r = precision/rho`` if that point is
+    inside the ball, else where the path meets its surface, and the excess of r over precision/rho is the Lagrange
+    multiplier.  A logarithmic grid of r is exact enough, because the result only tunes the sampler.
     """
     ridges = (
         problem.n * problem.row_bound**2 * torch.logspace(-8, 1, 37, dtype=torch.float64).to(problem.device)
@@ -464,17 +388,15 @@ def find_centre(problem: Glm, rho: Tensor, precision: Tensor, radius: float) -> 
 def _ridge_path(problem: Glm, ridges: Tensor, least: float, radius: float) -> Tensor:
     """Return ``theta(r)`` on an increasing grid of r, ``(S', ridges, d)``; inf where no budget needs it.
 
-    L-BFGS runs on the whole grid first.  It can fail, as on rows that a hyperplane separates: there theta(r)
-    grows without bound as r falls.  At such r, Newton's method starts from the minimum at the next larger r.
-    The path ends at r = `least`.  It also ends outside the ball, because all smaller r are outside, too:
-    ``||theta(r)||`` increases as r falls.
+    Where L-BFGS on the whole grid fails, as on rows that a hyperplane separates, Newton's method starts from the
+    minimum at the next larger r.  The path ends at r = `least`, and outside the ball: ``||theta(r)||`` increases as
+    r falls.
     """
     tolerance = 1e-6 * problem.row_bound
     linear = torch.zeros(len(problem.x), len(ridges), problem.d, dtype=torch.float64, device=problem.device)
     path, norm, _ = descend(problem, ridges, linear, tolerance, WALK)
-    for r, e in (
-        (~(norm < tolerance)).nonzero().flip(0).tolist()
-    ):  # from the largest ridge of each data set down
+    # from the largest ridge of each data set down
+    for r, e in (~(norm < tolerance)).nonzero().flip(0).tolist():
         last = path[r, e + 1] if e + 1 < len(ridges) else linear[r, e]
         if float(ridges[e]) < least or float(last.norm()) > radius:
             path[r, e] = math.inf

@@ -19,12 +19,7 @@ NEAR = 0.25  # the tangent point is moved until acceptance is at least e^-0.25 t
 
 
 class Walk(NamedTuple):
-    """The public numbers of a chain.
-
-    - `pull`: eta >= 0, precision of the noise of a step; 0 where one step is an exact draw.
-    - `steps`: K >= 1.
-    - `proposals`: limit on the proposals of all steps together.
-    """
+    """The public numbers of a chain: eta >= 0, 0 for one exact draw; K; and the limit on all proposals together."""
 
     pull: float
     steps: int
@@ -33,39 +28,32 @@ class Walk(NamedTuple):
 
 @dataclass(frozen=True)
 class Proximal:
-    r"""Draws from ``exp(-f)`` within a proven total variation distance, by a fixed number of exact steps.
+    """Draws from ``exp(-f)`` within a proven total variation distance, by a fixed number of exact steps.
 
-    Here ``f = rho U + m/2 ||theta||^2`` with ``m = precision > 0``, without a ball.  A chain starts at 0.  A
-    step leaves exp(-f) invariant::
+    Here ``f = rho U + m/2 ||theta||^2`` with ``m = precision > 0``, without a ball.  A chain starts at 0.  A step
+    leaves exp(-f) invariant::
 
         y      ~ N(theta, I/eta)
         theta' ~ exp(-f(theta') - eta/2 ||theta' - y||^2)
 
-    - **Steps.**  Two chains with the same noise have the same distance at y as at theta.  The second law is
-      (m + eta)-strongly log-concave, and y only tilts it.  So two chains can be coupled such that a step
-      divides their distance by ``1 + m/eta``, with certainty.  Let one chain start at a draw from the
-      posterior.  The start is at mean distance ``D <= rho n L/m + sqrt(d/m)``: the mode is within the first
-      term of 0, and a draw is within the second of the mode.  After k steps and the noise of one more, the
-      total variation distance is at most ``D (1 + m/eta)^-k sqrt(eta/(2 pi))``.
-    - **Proposals.**  theta' is drawn by rejection, from the Gaussian below the tangent of rho U at a point,
-      as in `posterior.Rejection`.  The draw is exact wherever the point is.  The point is moved until the
-      gradient there has norm ``sqrt(2 NEAR (m + eta))`` at most.  Then a proposal is accepted with
-      probability at least ``e^-NEAR/w``, ``w = det(I + rho beta X^T X/(m + eta))^(r/2)``.  beta bounds the
-      Hessian of phi at all margins (Boehning 1992), and r is its rank: the tangent is at one point, and the
-      draw is at another.
-    - **eta** follows from w <= `proposals` for all rows within their bound.  Where eta = 0 is enough, a
-      single step is an exact draw.
+    - **Steps.**  Two chains with the same noise have the same distance at y as at theta.  The second law is (m +
+      eta)-strongly log-concave, and y only tilts it.  So two chains can be coupled such that a step divides their
+      distance by ``1 + m/eta``, with certainty.  Let one chain start at a draw from the posterior.  The start is at
+      mean distance ``D <= rho n L/m + sqrt(d/m)``: the mode is within the first term of 0, and a draw is within the
+      second of the mode.  After k steps and the noise of one more, the total variation distance is at most ``D (1 +
+      m/eta)^-k sqrt(eta/(2 pi))``.
+    - **Proposals.**  theta' is drawn by rejection, from the Gaussian below the tangent of rho U at a point, as in
+      `posterior.Rejection`, exactly wherever the point is.  The point is moved until the gradient there has norm
+      ``sqrt(2 NEAR (m + eta))`` at most.  Then a proposal is accepted with probability at least ``e^-NEAR/w``, ``w
+      = det(I + rho beta X^T X/(m + eta))^(r/2)``.  beta bounds the Hessian of phi at all margins (Boehning 1992),
+      and r is its rank: the tangent is at one point, and the draw is at another.
+    - **eta** follows from w <= `proposals` > 1 for all rows within their bound.
 
-    Half of `total_variation` is for the coupling.  The other half is for a chain that has made
-    ``max(2 K, 8 log(2/total_variation))`` times `proposals` e^NEAR proposals before its step K: it stops
-    there (Chernoff's bound).  No number of a `Walk` depends on the rows.  The time of a draw does depend on
-    them, because the rejected proposals do.
-
-    The proof is for exact real numbers.  The chains are computed in float64.
-
-    - `total_variation`: in (0, 1), bound on the total variation distance to the posterior.
-    - `proposals`: > 1, bound on the mean number of proposals of a step, where the tangent is the best one.
-    - `most`: largest allowed limit on the proposals of a draw.
+    Half of `total_variation` is for the coupling.  The other half is for a chain that has made ``max(2 K, 8
+    log(2/total_variation))`` times `proposals` e^NEAR proposals before its step K: it stops there (Chernoff's
+    bound).  A draw for which this may be more than `most` is refused.  No number of a `Walk` depends on the rows.
+    The time of a draw does depend on them, because the rejected proposals do.  The proof is for exact real numbers.
+    The chains are computed in float64.
 
     Source: lee2021, for the sampler. chen2022, for its rate in other distances. lin2023, for the same purpose.
     Differs: lin2023 runs a Metropolis-adjusted Langevin algorithm, bounds the Wasserstein-infinity distance of its
@@ -91,12 +79,7 @@ class Proximal:
         )
 
     def walk(self, facts: Facts, rho: float, precision: float) -> Walk:
-        """Return the numbers of a chain; they depend on public facts alone.
-
-        - `facts`: Facts, of a linear model.
-        - `rho`: > 0.
-        - `precision`: m > 0.
-        """
+        """Return the numbers of a chain; they depend on public facts alone."""
         # a bound on the trace of the Hessian of rho U
         trace = rho * facts.n * facts.linear.rank * facts.smoothness
         require(
@@ -122,11 +105,7 @@ class Proximal:
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
     ) -> Posterior:
-        """Draw once for each seed and budget, ``(1, S, 1, E, d)``; R-hat and ess are nan.
-
-        - `rho`, `precision`, `seeds`, `rng`: as in `Sampler.sample`, with precision > 0.
-        - `radius`: inf: there is no ball.
-        """
+        """Draw once for each seed and budget, ``(1, S, 1, E, d)``; R-hat and ess are nan."""
         if radius < math.inf:
             raise ValueError("the proximal sampler needs a Gaussian prior, no ball")
         walks = [self.walk(problem.facts, *of) for of in zip(rho.tolist(), precision.tolist(), strict=True)]
@@ -144,16 +123,11 @@ class Proximal:
 
 
 def walked(problem: Glm, weight: Tensor, prior: Tensor, walks: list[Walk], rng: torch.Generator) -> Tensor:
-    """Return where the chains of one data set end, ``(chains, d)``.
+    """Return where the chains of one data set end, ``(chains, d)``, for rho and precision ``(chains,)``.
 
-    Each round computes rho U and its gradient once, at one point of each chain.  The point is a tangent
-    point or a proposal.  A chain with a tangent point that is not near enough moves it by a step of the
-    quadratic majoriser of the loss, which converges on all rows.
-
-    - `problem`: in float64, with one data set.
-    - `weight`, `prior`: (chains,), rho and the precision.
-    - `walks`: of each chain.
-    - `rng`: generator of all draws.
+    Each round computes rho U and its gradient once, at one point of each chain, a tangent point or a proposal.  A
+    tangent point that is not near enough is moved by a step of the quadratic majoriser of the loss, which converges
+    on all rows.
     """
     pull, steps, most = weight.new_tensor(walks).T
     curvature = prior + pull

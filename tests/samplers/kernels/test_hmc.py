@@ -90,13 +90,3 @@ def test_mass_pressed_against_the_surface(boundary: str) -> None:
     cdf = np.cumsum(np.exp(6 * grid) * (1 - grid**2))
     cdf /= cdf[-1]
     assert scipy.stats.kstest(thin, lambda t: np.interp(t, grid, cdf)).pvalue > 1e-3
-
-
-def test_without_a_ball_it_is_plain_hmc() -> None:
-    def normal(theta: Tensor) -> tuple[Tensor, Tensor]:
-        return 0.5 * theta.square().sum(-1), theta
-
-    draws = chain(
-        reflective_hmc(normal, torch.eye(3)[None, None], float("inf")), torch.zeros(300, 1, 3), 220, 0.9, 2
-    )
-    assert scipy.stats.kstest(draws[::20].flatten().numpy(), "norm").pvalue > 1e-3

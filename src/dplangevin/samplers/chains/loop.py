@@ -1,25 +1,23 @@
-r"""The one loop that runs chains of noisy clipped gradient steps on a `Problem`.
+"""The one loop that runs chains of noisy clipped gradient steps on a `Problem`.
 
-Chain (s, e) has seed s and variant e.  Step t uses the minibatch B_t, and g_i is the clipped gradient of the
-loss of record i.  The noisy sum of the step is::
+Chain (s, e) has seed s and variant e.  Step t uses the minibatch B_t, and g_i is the clipped gradient of the loss
+of record i.  The noisy sum of the step is::
 
     G_t = sum_(i in B_t) g_i + N(0, noise_std_t^2 I)
 
 The noise is added in float64, and G_t is rounded to a public grid before theta moves (`random.on_grid`).
-`Chain.mean_clip` optionally clips the sum itself, too, before the noise is added.  A kernel computes the next
-theta from G_t and from its own state.  The default kernel is gradient descent with momentum::
+`Chain.mean_clip` optionally clips the sum itself, too, before the noise is added.  A kernel computes the next theta
+from G_t and its own state.  The default kernel is gradient descent with momentum::
 
     v     <- momentum v + G_t/tau + l2 theta
     theta <- Proj(theta - step_t v)
 
 Proj is the projection onto the ball ||theta|| <= radius, and the loop does it for every kernel.
 
-A kernel uses G_t and its own state, and no records.  The only exceptions are the kernels of DP-SGFS and of
-DP-Newton, and their docstrings say so.  Without records a kernel is post-processing, and so is the update
-that a problem adds around it (`Problem.around`).  The chains of one run share minibatches and normal draws,
-so that variants are compared on the same noise.  The sum is divided by the constant tau, also where a Poisson
-sample has another number of rows.  Only the part of the gradient that depends on a record is clipped; the l2
-term needs no data.
+A kernel uses no records, except those of DP-SGFS and of DP-Newton.  Without records a kernel is post-processing,
+and so is the update that a problem adds around it (`Problem.around`).  The chains of one run share minibatches and
+normal draws.  The sum is divided by the constant tau, also where a Poisson sample has another number of rows.  Only
+the part of the gradient that depends on a record is clipped; the l2 term needs no data.
 """
 
 import math
@@ -40,10 +38,8 @@ from dplangevin.random import NORMALS, Batch, allocations, batches, epochs, grid
 from dplangevin.samplers.kernels import Dynamics
 
 TINY, LARGEST = 2.0**-126, 1e30  # the least normal float32; noise of a step times the minibatch, at most
-AT_ONCE = {
-    True: 64,
-    False: 256,
-}  # steps whose random numbers are drawn together; the key says whether a chain has Poisson samples
+# steps whose random numbers are drawn together; the key says whether a chain has Poisson samples
+AT_ONCE = {True: 64, False: 256}
 
 
 class Descent:
@@ -64,13 +60,12 @@ class Descent:
 
 @dataclass(frozen=True)
 class Langevin:
-    """A kernel of `dplangevin.samplers.kernels`, applied to the potential of the whole data set.
+    """A kernel of `samplers.kernels` on ``U = sum of losses + n l2/2 ||theta||^2``.
 
-    The potential is ``U = sum of losses + n l2/2 ||theta||^2``.  The estimate of its gradient is
-    ``(n/tau) G_t + n l2 theta``.  The noise of the update is already in G_t.
+    The estimate of its gradient is ``(n/tau) G_t + n l2 theta``.  The noise of the update is already in G_t.
 
-    - `start`: function (theta, generator) -> the parts of the first state that follow theta.
-    - `step_size`: (T, E, 1), step sizes for U.
+    - `start`: (theta, generator) -> the parts of the first state that follow theta.
+    - `step_size`: (T, E, 1), for U.
     - `share`: n/tau.
     - `precision`: (E, 1), n l2.
     """
@@ -91,14 +86,14 @@ class Langevin:
 
 
 def columns(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
-    """Return one number of every chain, the attribute `name` of `Chain`, ``(E, 1)`` in float32."""
+    """Return the attribute `name` of every chain, ``(E, 1)`` in float32."""
     return torch.tensor([getattr(c, name) for c in chains], dtype=torch.float32, device=device)[:, None]
 
 
 def schedules(
     chains: Sequence[Chain], name: str, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> Tensor:
-    """Return one number of every step and chain, the attribute `name` of `Chain`, ``(T, E, 1)``."""
+    """Return the attribute `name` of every step and chain, ``(T, E, 1)``."""
     return torch.stack([getattr(c, name).to(dtype) for c in chains], 1)[..., None].to(device)
 
 
@@ -115,21 +110,15 @@ def run(
     checkpoint: Checkpoint | None = None,
     drawn_in: torch.dtype = NORMALS,
 ) -> Tensor:
-    """Run the chains, and return theta after the steps in `Chain.keep`.
+    """Run the chains, and return theta after the steps in `Chain.keep`, ``(S, E, kept, d)``.
 
     - `chains`: E of them, with equal numbers of steps, batch sizes and `keep`.
-    - `seeds`: S.
-    - `rng`: generator of all draws.
-    - `schemes`: the sampling schemes that the random stream is drawn for; by default those of `chains`. With the same
-      `schemes`, a chain sees the same rows and noise, whichever chains run beside it. A given set also draws the
-      noise of a random start.
+    - `schemes`: the sampling schemes that the random stream is drawn for; by default those of `chains`.  With the
+      same `schemes`, a chain sees the same rows and noise, whichever chains run beside it.  A given set also draws
+      the noise of a random start.
     - `start`: (S, E, d), theta_0; by default the problem's.
-    - `kernel`: Kernel; by default gradient descent with momentum (`Descent`).
-    - `observe`: Observer, which sees every step.
-    - `checkpoint`: where the state is saved from time to time. A run that finds a saved state continues from it, and
-      its result is the same to the byte.
+    - `checkpoint`: where the state is saved.  A run that finds a saved state ends in the same bytes.
     - `drawn_in`: precision in which the noise is drawn, see `random.noise`.
-    - returns: (S, E, kept, d)
     """
     full_float32()
     plain = (
@@ -241,12 +230,7 @@ def run(
 
 
 def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
-    """Return at most `samples` step numbers (1-based), evenly spaced after the burn-in, with the last step.
-
-    - `steps`: >= 1, number of steps of the chain.
-    - `burn_in`: in [0, 1), share of the steps that is left out at the start.
-    - `samples`: >= 1
-    """
+    """Return at most `samples` step numbers (1-based), evenly spaced after the burn-in, with the last step."""
     first = math.floor(burn_in * steps)
     return tuple(sorted({first + math.ceil((steps - first) * (i + 1) / samples) for i in range(samples)}))
 

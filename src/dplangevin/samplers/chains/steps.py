@@ -30,10 +30,6 @@ class Steps:
     * "cosine": ``eta_k = eta_0 (1 + cos(pi k/T))/2``.
     * "li2019": ``eta_k = eta_0 (k + 1)^(-1/3)``.
     * "ryffel2022": ``eta_k = 1/(1/eta_0 + l2 k/2)`` (section 5.2, where ``eta_0 = 1/(2 beta)``).
-
-    - `step`: > 0, the first step size times the unit.
-    - `unit`: "absolute", "smoothness" or "mean_smoothness".
-    - `schedule`: "constant", "cosine", "li2019" or "ryffel2022".
     """
 
     step: float
@@ -59,12 +55,7 @@ class Steps:
         return self.step / beta
 
     def sizes(self, facts: Facts, steps: int, l2: float = 0.0, factor: float = 1.0) -> Tensor:
-        """Return the step sizes eta_k, ``(T,)`` in float64.
-
-        - `steps`: T.
-        - `l2`: ridge of the mean loss.
-        - `factor`: float, by which all step sizes are multiplied.
-        """
+        """Return `factor` times eta_k, ``(T,)`` in float64, for T = `steps`."""
         first = self.first(facts, l2) * factor
         k = torch.arange(steps, dtype=torch.float64)
         if self.schedule == "cosine":
@@ -76,20 +67,13 @@ class Steps:
         return torch.full((steps,), first, dtype=torch.float64)
 
     def read(self, facts: Facts) -> tuple[str, ...]:
-        """Return what the step sizes depend on that was read off the private rows, as texts for a guarantee.
-
-        The tuple is empty if nothing was.
-        """
+        """Return what was read off the private rows for the step sizes, as texts for a guarantee."""
         return () if self.unit == "absolute" else facts.read(self.unit)
 
     def settings(self, facts: Facts, l2: float = 0.0) -> dict[str, float]:
-        """Return the columns about the unit in a row of results."""
         return {"smoothness": facts.mean_smoothness + l2} if self.unit == "mean_smoothness" else {}
 
 
 def shown(schedule: Schedule) -> str:
-    """Return the name of a schedule in rows of results.
-
-    "li2019" and "ryffel2022" are both named "decreasing", as each paper names its own schedule.
-    """
+    """Return the name of a schedule in rows of results, where both papers call their own "decreasing"."""
     return "decreasing" if schedule in ("li2019", "ryffel2022") else schedule

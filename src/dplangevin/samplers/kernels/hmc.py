@@ -12,13 +12,7 @@ Potential = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class HmcState(NamedTuple):
-    """The state of HMC.
-
-    - `theta` (S, C, d).
-    - `potential`: (S, C), U(theta).
-    - `gradient`: (S, C, d), of U at theta.
-    - `accepted`: (S, C), acceptance probability of the last step.
-    """
+    """Theta ``(S, C, d)``, U and its gradient there, and the acceptance probability of the last step ``(S, C)``."""
 
     theta: Tensor
     potential: Tensor
@@ -27,28 +21,24 @@ class HmcState(NamedTuple):
 
 
 def through(root: Tensor, v: Tensor) -> Tensor:
-    """Return the product of root ``(S', E, d, d)`` with each v ``(S, C, d)``.
-
-    S' is 1 or S.  C counts chains and budgets, budgets fastest.
-    """
+    """Return root ``(S', E, d, d)`` times each v ``(S, C, d)``; S' is 1 or S, C has budgets fastest."""
     grid = v.reshape(len(root), -1, *root.shape[1:3])  # (S', chains, E, d)
     return (grid.transpose(1, 2) @ root).transpose(1, 2).reshape(v.shape)
 
 
 def reflective_hmc(potential: Potential, root: Tensor, radius: float, max_bounces: int = 100) -> Dynamics:
-    r"""Return an HMC kernel that leaves ``exp(-U(theta))`` on the ball ``||theta|| <= radius`` invariant.
+    """Return an HMC kernel that leaves ``exp(-U(theta))`` on the ball ``||theta|| <= radius`` invariant.
 
-    A leapfrog step is half a kick, a drift, and half a kick.  A drift that meets the sphere is split there,
-    and the momentum is mirrored in the metric of the preconditioner: ``p <- p - 2 <p, m>/<m, m> m`` with
-    ``m = root theta``.  This keeps the kinetic energy.  The Metropolis test uses the exact energy, so any
-    step size is valid.  A drift that bounces more than `max_bounces` times is rejected.  The reverse of that
-    drift is rejected, too, so detailed balance holds.
+    A drift that meets the sphere is split there, and the momentum is mirrored in the metric of the preconditioner:
+    ``p <- p - 2 <p, m>/<m, m> m`` with ``m = root theta``.  This keeps the kinetic energy, and the Metropolis test
+    uses the exact energy.  A drift that bounces more than `max_bounces` times is rejected, and so is its reverse,
+    so detailed balance holds.
 
-    - `potential`: function theta -> (U, grad U).
+    - `potential`: theta -> (U, grad U).
     - `root`: (S', E, d, d), the preconditioner, symmetric: ``theta' = root p``. See `through`.
-    - `radius`: float; inf gives HMC without a ball.
-    - returns: ``init(theta)`` and ``step(state, momentum, uniform, step_size, leapfrogs)``.  momentum is standard
-      normal, ``(S, C, d)``; uniform is ``(S, C)``; step_size is ``(C,)``; leapfrogs is a number of steps.
+    - `radius`: inf for HMC without a ball.
+    - returns: ``init(theta)`` and ``step(state, momentum, uniform, step_size, leapfrogs)``, with standard normal
+      momentum ``(S, C, d)``, uniform ``(S, C)`` and step_size ``(C,)``.
 
     Source: Neal (2011), section 5.2, for HMC; Mohasel Afshar and Domke (2015) for the reflection.
     """
@@ -76,12 +66,7 @@ def reflective_hmc(potential: Potential, root: Tensor, radius: float, max_bounce
 
 
 def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) -> HmcState:
-    """Accept or reject a proposal, chain by chain.
-
-    - `new`: the proposal; its `accepted` holds the log of the acceptance ratio.
-    - `failed`: (S, C), True where the proposal is rejected in any case.
-    - `uniform`: (S, C), uniform on (0, 1).
-    """
+    """Accept or reject, chain by chain; `new.accepted` holds the log of the acceptance ratio, failed is ``(S, C)``."""
     log_ratio = torch.where(failed | ~new.accepted.isfinite(), -torch.inf, new.accepted)
     take = uniform.to(log_ratio.dtype).log() < log_ratio
     return HmcState(
@@ -95,15 +80,7 @@ def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) ->
 def drift_in_ball(
     theta: Tensor, p: Tensor, root: Tensor, time: Tensor, radius: float, max_bounces: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Move theta by ``t root p`` for a given time t, with mirror reflection at the sphere.
-
-    - `theta`, `p`: (S, C, d), position and momentum.
-    - `root`: (S', E, d, d), see `reflective_hmc`.
-    - `time`: (C, 1), t.
-    - `radius`: float, of the ball; inf for none.
-    - returns `theta, p`: (S, C, d)
-    - returns `lost`: (S, C), True where `max_bounces` reflections did not suffice.
-    """
+    """Move theta ``(S, C, d)`` by ``time root p``, mirrored at the sphere; return where the bounces were too many."""
     if radius == float("inf"):
         return theta + time * through(root, p), p, torch.zeros_like(theta[..., 0], dtype=torch.bool)
     left = time.expand(*theta.shape[:-1], 1)

@@ -9,11 +9,9 @@ from dplangevin.samplers.kernels import Dynamics
 
 
 class SgfsState(NamedTuple):
-    """The state of SGFS.
+    """The state of SGFS, theta ``(S, C, d)``.
 
-    - `theta` (S, C, d).
-    - `fisher`: (S, C, d, d), estimated Fisher information of one record, positive semi-definite. S or C is replaced
-      by 1 where chains share it.
+    - `fisher`: (S, C, d, d), estimated Fisher information of one record; S or C is 1 where chains share it.
     - `cholesky`: Cholesky factor of the last step's P, of the shape of `fisher`; None before the first step.
     """
 
@@ -23,7 +21,7 @@ class SgfsState(NamedTuple):
 
 
 def sgfs(factor: Tensor, records: int, batch: int) -> Dynamics:
-    r"""Return the kernel of SGFS, steps 4 and 5 of Algorithm 4 of wang2015.
+    """Return the kernel of SGFS, steps 4 and 5 of Algorithm 4 of wang2015.
 
     The update is::
 
@@ -31,23 +29,20 @@ def sgfs(factor: Tensor, records: int, batch: int) -> Dynamics:
         P           = (tau + N) N/tau I_t + 4 F F^T/eta
         theta_{t+1} = theta_t - 2 P^-1 (grad U(theta_t) + noise)
 
-    F relates to the matrix B of Ahn, Korattikara and Welling (2012) by B = F F^T.  As eta goes to 0, the
-    noise of Ahn et al., N(0, 4 F F^T/eta), targets exp(-U).  Algorithm 4 adds N F Z with
-    ``Z ~ N(0, 1/(N^2 eta))``, that is N(0, F F^T/eta), which targets exp(-4U).  As eta grows, the noise of
-    the minibatch dominates, and both tend to the normal approximation of the posterior.
-
-    Differs: the printed update is ``theta + 2 P^-1 (...)``, which fits the gradient of the log-posterior.
-    Eq. 4.1 defines l and r as minus logarithms.  So the gradient here is that of U, and the sign is minus.
-
-    - `factor`: (d, d), F, of full rank, public. It may have a wider type than theta, like I.
-    - `records`, `batch`: N and tau, with tau in 1..N.
-    - returns: ``init(theta, fisher)`` and ``step(state, gradient, noise, step_size, covariance, rate)``.  gradient is
-      an estimate of grad U, and noise is added to it; both are ``(S, C, d)``.  step_size is eta, ``(C, 1)``.
-      covariance is V, the minibatch's covariance of gradients.  It has the shape of I, is positive semi-definite, and
-      must be private if the chain is to be private.  rate is kappa, ``(C, 1)``, in [0, 1].  Without covariance and
-      rate, kappa is 0 and P stays as it was, which needs an unchanged step size.
+    With B = F F^T in Ahn, Korattikara and Welling (2012), their noise N(0, 4 F F^T/eta) targets exp(-U) as eta goes
+    to 0.  Algorithm 4 adds N F Z with ``Z ~ N(0, 1/(N^2 eta))``, that is N(0, F F^T/eta), which targets exp(-4U).
+    As eta grows, the noise of the minibatch dominates, and both tend to the normal approximation of the posterior.
 
     Source: wang2015, Algorithm 4; Ahn, Korattikara and Welling (2012).
+    Differs: the printed update is ``theta + 2 P^-1 (...)``, which fits the gradient of the log-posterior.  Eq. 4.1
+    defines l and r as minus logarithms.  So the gradient here is that of U, and the sign is minus.
+
+    - `factor`: (d, d), F, of full rank, public.
+    - `records`, `batch`: N and tau, with tau in 1..N.
+    - returns: ``init(theta, fisher)`` and ``step(state, gradient, noise, step_size, covariance, rate)``.  gradient,
+      an estimate of grad U, and noise are ``(S, C, d)``; step_size is eta and rate is kappa in [0, 1], ``(C, 1)``.
+      covariance is V, of the shape of I, positive semi-definite, and private if the chain is to be.  Without
+      covariance and rate, kappa is 0 and P stays as it was, which needs an unchanged step size.
     """
     if not 0 < batch <= records:
         raise ValueError(f"batch must be in 1..{records} (records), not {batch}")

@@ -16,20 +16,19 @@ class SghmcState(NamedTuple):
 
 
 def sghmc(friction: float | Tensor) -> Dynamics:
-    r"""Return the kernel of SGHMC, which targets exp(-U).
+    """Return the kernel of SGHMC, which targets exp(-U).
 
     The update is::
 
         theta_t = theta_{t-1} + v_{t-1}
         v_t     = v_{t-1} - a v_{t-1} - eta grad(theta_{t-1}) + noise,   noise ~ N(0, 2 (a - b) eta I)
 
-    Here b is the caller's estimate of the noise in the gradient itself; b = 0 for an exact gradient.  On a
-    quadratic of curvature h the update is stable while ``eta h < a``.
+    Here b is the caller's estimate of the noise in the gradient itself.  On a quadratic of curvature h the update
+    is stable while ``eta h < a``.
 
-    - `friction`: float or Tensor (C, 1), a in (0, 1).
-    - returns: ``init(theta, velocity)`` and ``step(state, gradient, noise, step_size)``.  gradient is an estimate of
-      grad U, and noise is added to the velocity; both are ``(S, C, d)``.  noise is None if the gradient contains it.
-      step_size is eta, ``(C, 1)``.
+    - `friction`: a in (0, 1), a number or ``(C, 1)``.
+    - returns: ``init(theta, velocity)`` and ``step(state, gradient, noise, step_size)``.  gradient, an estimate of
+      grad U, and noise are ``(S, C, d)``; noise is None if the gradient contains it.  step_size is eta, ``(C, 1)``.
 
     Source: wang2015, eq. 4.4; Chen, Fox and Guestrin (2014).
     """

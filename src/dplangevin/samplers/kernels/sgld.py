@@ -16,11 +16,9 @@ class SgldState(NamedTuple):
 def sgld() -> Dynamics:
     """Return the kernel of SGLD, ``theta <- theta - eta grad + z``.
 
-    With ``z ~ N(0, eta)``, as printed in wang2015, the chain targets exp(-2U).  With ``z ~ N(0, 2 eta)`` it
-    targets exp(-U).
-
-    - returns: ``init(theta)`` and ``step(state, gradient, noise, step_size)``.  gradient is an estimate of grad U,
-      and noise is z; both are ``(S, C, d)``.  step_size is eta, ``(C, 1)``.
+    With ``z ~ N(0, eta)``, as printed in wang2015, the chain targets exp(-2U).  With ``z ~ N(0, 2 eta)`` it targets
+    exp(-U).  `step` is (state, gradient, z, step_size); gradient, an estimate of grad U, and z are ``(S, C, d)``,
+    eta is ``(C, 1)``.
 
     Source: Welling and Teh (2011); wang2015, eq. 4.1 and Algorithm 2.
     """

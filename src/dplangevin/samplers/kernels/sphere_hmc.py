@@ -1,7 +1,4 @@
-"""Hamiltonian Monte Carlo (HMC) on a ball, without a boundary.
-
-The ball is the projection of a sphere in two more dimensions, and the chain moves on that sphere.
-"""
+"""Hamiltonian Monte Carlo (HMC) on a ball, as the projection of a sphere in two more dimensions."""
 
 import torch
 from torch import Tensor
@@ -11,29 +8,20 @@ from dplangevin.samplers.kernels.hmc import HmcState, Potential, metropolis, thr
 
 
 def sphere_hmc(potential: Potential, root: Tensor, radius: float) -> Dynamics:
-    r"""Return an HMC kernel on the unit sphere of R^(d+2).
+    """Return an HMC kernel on the unit sphere of R^(d+2).
 
-    The first d coordinates of its target, times radius, follow ``exp(-U)`` on the ball.
+    The first d coordinates of its target, times radius, follow ``exp(-U)`` on the ball: those of a uniform point on
+    the sphere S^(d+1) are uniform in the unit ball (Archimedes' theorem for d = 1).  The sphere has no boundary.
 
-    The first d coordinates of a uniform point on the sphere S^(d+1) are uniform in the unit ball (Archimedes'
-    theorem for d = 1).  So a density on the ball becomes the density ``exp(-U(radius q[:d]))`` on the sphere,
-    which has no boundary.  Mass close to the ball's surface becomes a smooth Gaussian in the two extra
-    coordinates (compare Lan, Zhou and Shahbaba 2014).
+    The inverse mass matrix is ``S = root^2``, and the integrator is RATTLE (Andersen 1983).  The Lagrange
+    multiplier is the smaller root of a quadratic.  That root makes ``q'^T S q > 0`` in both directions of time, so
+    the map is its own reverse whenever the root exists.  A step without a root is rejected.
 
-    The inverse mass matrix is ``S = root^2``, and the integrator is RATTLE (Andersen 1983).  The
-    update is linear in the Lagrange multiplier and the constraint is quadratic.  So the multiplier is the
-    smaller root of a quadratic.  That root makes ``q'^T S q > 0`` in both directions of time, so the map is
-    its own reverse whenever the root exists.  A step without a root is rejected.
+    Constrained dynamics with mass matrix ``S^-1`` samples with respect to the surface measure of that metric,
+    ``sqrt(q^T S q)`` times the uniform one up to a constant.  So ``log(q^T S q)/2`` is added to the potential.
 
-    Constrained dynamics with mass matrix ``S^-1`` samples with respect to the surface measure of that metric.
-    This measure is ``sqrt(q^T S q)`` times the uniform one, up to a constant.  The kernel adds
-    ``log(q^T S q)/2`` to the potential to correct for it.
-
-    - `potential`: function theta -> (U, grad U), on the ball.
-    - `root`: (S', E, d + 2, d + 2), symmetric, see `reflective_hmc`.
-    - `radius`: float, of the ball, finite.
-    - returns: State and arguments are those of `reflective_hmc`, with two exceptions.  ``theta`` is the point q on
-      the sphere, ``(S, C, d + 2)``.  The momentum has d + 2 coordinates, and `step` projects it to the tangent space.
+    State and arguments are those of `reflective_hmc`, except that ``theta`` is the point q on the sphere, ``(S, C,
+    d + 2)``, the momentum has d + 2 coordinates, root is ``(S', E, d + 2, d + 2)``, and radius is finite.
     """
     d = root.shape[-1] - 2
 
