@@ -115,12 +115,12 @@ def test_claims_on_an_analysis_get_its_rows() -> None:
     quoted = dict.fromkeys(("where", "statement", "published"), "row")
     rows = [{"paper": paper, "id": name, **quoted} for paper, name in (("p", "a"), ("p", "c"), ("q", "b"))]
     own = {key: ENTRY[key] for key in ("fact", "kind", "setting", "unit", "test")}
-    each = {"a": {"title": "A", "statement": "mine", "capped": "why"}, "c": None}
+    each = {"a": {"title": "A", "statement": "mine", "limit": "why"}, "c": None}
     found = expanded({**own, "analysis": "priced", "each": each}, {"priced": pd.DataFrame(rows)})
     assert list(found) == ["a"]
     assert found["a"]["test"] == {"_target_": "f", "id": "a"}
     assert (found["a"]["statement"], found["a"]["where"]) == ("mine", "row")
-    assert (found["a"]["capped"], found["a"]["exhibit"]) == ("why", "priced")
+    assert (found["a"]["limit"], found["a"]["exhibit"]) == ("why", "priced")
     assert found["a"]["evidence"] == "results/analyses/priced.csv"
 
 

@@ -197,7 +197,7 @@ def weighted(frame: pd.DataFrame, **other: Any) -> verdicts.Verdict:
         **SIDES,
         **other,
     }
-    return rules.weighted_methods(frame, schedule="constant", calibration="tight", **test)
+    return rules.weighted_sum(frame, schedule="constant", calibration="tight", **test)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_budget_without_a_price() -> None:
         (-1.0, verdicts.OPEN, -1),
     ],
 )
-def test_more_covered(gap: float, verdict: str, direction: int) -> None:
+def test_above_of_another_metric(gap: float, verdict: str, direction: int) -> None:
     """Digits covered, seed by seed; what our own network shows contradicts nothing."""
     frames = [
         fake_results.scored(
@@ -315,11 +315,11 @@ def test_more_covered(gap: float, verdict: str, direction: int) -> None:
         for e in (0.2, 8.0)
     ]  # fmt: skip
     of: dict[str, Any] = {"variant": "problem.labels=public"}
-    found = rules.more_covered(
+    found = rules.above(
         pd.concat(frames, ignore_index=True), first={"run": "dp_sghmc", **of}, second={"run": "dp_sgd", **of},
         metric="digits_covered", small="gan", by="epsilon",
     )  # fmt: skip
     assert (found["verdict"], found["direction"]) == (verdict, direction)
     assert found["ours"] == pytest.approx(4 * gap)
     assert "with public labels" in found["reason"]
-    assert "averaged over ε 0.2 and 8" in found["reason"]
+    assert f"by ε: {4 * gap:+.2f} at 0.2, {4 * gap:+.2f} at 8" in found["reason"]

@@ -219,9 +219,6 @@ def test_equal_or_slightly_worse(means: list[float], verdict: str) -> None:
         pd.concat([runs, near]), **settings, slight=0.05, sensitivity="s"
     )
     assert rescued["verdict"] == (verdicts.HOLDS if verdict == verdicts.HOLDS else verdicts.IN_PART)
-    apart = pd.concat([run_rows("ops", means, epsilon_proven=0.0), OBJPERT])
-    found = run_rules.equal_or_slightly_worse(apart, **settings, slight=0.05, axis="proven")
-    assert found["verdict"] == verdicts.NOT_TESTABLE
 
 
 def test_one_setting_must_beat_all() -> None:
@@ -449,8 +446,6 @@ def test_chains_are_compared_where_they_have_mixed(values: list[float], verdict:
     assert found["verdict"] == verdict
     ratios = [values[0] / 300, values[1] / 200]
     assert (found["low"], found["high"]) == pytest.approx((min(ratios), max(ratios)), rel=1e-4)
-    smaller = run_rules.better_where_mixed(runs, **settings, larger=False)
-    assert smaller["high"] == pytest.approx(1 / min(ratios), rel=1e-4)
     stuck = run_rules.better_where_mixed(
         runs.assign(value=runs.value.where(runs.metric.ne("r_hat"), 5.0)), **settings
     )
