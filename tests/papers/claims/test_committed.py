@@ -234,24 +234,6 @@ def test_claims_of_ryffel2022(ryffel2022: dict[str, Any]) -> None:
     assert table.asked_low[cells].notna().all()  # asked, though there is nothing to compare
 
 
-def test_cells_are_tested_where_their_network_is_there(ryffel2022: dict[str, Any]) -> None:
-    low = fake_results.code("resnet18")
-    table = evaluate(ryffel2022, {"ryffel2022_code": low.assign(value=low.value - 0.03)}).set_index("id")
-    none = table.loc["ryffel2022_tab1_accuracy_none_cifar10_resnet18"]
-    assert none.verdict == verdicts.OPEN
-    assert none.reason.endswith("this does not count against the claim: the size is our reading of the words")
-    assert table.cause["ryffel2022_tab1_accuracy_none_cifar10_alexnet"] == verdicts.NOT_TESTABLE
-    lungs = table.loc["ryffel2022_tab1_accuracy_none_pneumonia_resnet18"]
-    said = "no run of ryffel2022_pneumonia was read"
-    assert (lungs.verdict, lungs.cause, lungs.reason) == (verdicts.OPEN, verdicts.NOT_TESTABLE, said)
-
-
-def test_reason_for_a_missing_experiment_is_that_of_the_paper(ryffel2022: dict[str, Any]) -> None:
-    missing = {"ryffel2022_pneumonia": "no X-rays here"}
-    table = evaluate({**ryffel2022, "runs": {**ryffel2022["runs"], **missing}}, {}).set_index("id")
-    assert table.reason["ryffel2022_tab1_accuracy_none_pneumonia_resnet18"] == "no X-rays here"
-
-
 def test_numbers_of_ryffel2022_are_published(ryffel2022: dict[str, Any]) -> None:
     printed = pd.read_csv(ROOT / "data/published/ryffel2022.csv")
     value = printed.set_index(["where", "dataset", "quantity"]).value.astype(float)

@@ -20,22 +20,11 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
+from dplangevin.papers import statistics
 from dplangevin.papers.claims import verdicts, words
 from dplangevin.papers.claims.verdicts import AskedRange, Verdict, decide, not_testable, result, single
 from dplangevin.papers.claims.words import at_most
-from dplangevin.papers.statistics import (
-    LEVEL,
-    MAJORITY,
-    Comparison,
-    Interval,
-    NoCommonRange,
-    compare,
-    difference,
-    select,
-    t_interval,
-    trusted,
-    variant_settings,
-)
+from dplangevin.papers.statistics import Comparison, Interval, compare, difference, select
 from dplangevin.text import number, points, short
 
 DIVERGED = "chains diverged"  # a text in the column `violated`
@@ -68,7 +57,7 @@ def beats(
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis, factor)
-    except NoCommonRange as error:
+    except statistics.NoCommonRange as error:
         names = f"{words.method(first)} and {words.method(second)}"
         return not_testable(f"{names} cannot be compared: {error}", asked)
     comparison = compare(gap, asked.low)
@@ -99,7 +88,7 @@ def beats_all(
     """
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=first or name, second=last or name, **where) for name in others}
-    counted = {name for name in others if trusted(select(runs, dataset, name, experiment)).all()}
+    counted = {name for name in others if statistics.trusted(select(runs, dataset, name, experiment)).all()}
     reason = _listed_by_verdict(each, counted)
     those = [one for name, one in each.items() if name in counted]
     nearest, verdict = not_testable(reason, AskedRange.difference(0.0)), verdicts.NOT_TESTABLE
@@ -131,7 +120,7 @@ def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
     """Return the runs without variants in which a setting differs from the value that the paper prints."""
-    settings = {variant: variant_settings(variant) for variant in runs.variant.dropna().unique()}
+    settings = {variant: statistics.variant_settings(variant) for variant in runs.variant.dropna().unique()}
     fitting = [
         variant
         for variant, named in settings.items()
@@ -170,7 +159,7 @@ def equal_or_slightly_worse(
         apart = interval.low > 0 or interval.high < asked.low
         return interval, 1 if often and asked.side(interval) == 1 else -1 if not often and apart else 0
 
-    interval, direction = shown(gap, LEVEL)
+    interval, direction = shown(gap, statistics.LEVEL)
     reason = f"{_mean_gap(first, words.method(second), interval.mean)} on average over {_points('promised', gap)}: "
     reason += f"equal or worse by at most {points(slight)} at {agree}, significantly better at {better}, "
     reason += f"worse by more at {worse}{_violations(pair)}"
@@ -209,7 +198,7 @@ def reaches_baseline(
     """
     pair = [select(runs, dataset, method, experiment) for method in (first, baseline)]
     gap = difference(pair[0], pair[1], "promised")
-    start, low, outside = _equivalence_threshold(gap, margin, by, LEVEL)
+    start, low, outside = _equivalence_threshold(gap, margin, by, statistics.LEVEL)
     reason = f"the accuracy of {words.method(first)} is that of {words.method(baseline)} to ±{points(margin)}, with "
     reached = f"from ε {number(start)} on" if start < math.inf else "not even at the largest budget"
     at = ", ".join(f"{100 * gap[c].mean():+.2f} at ε {short(float(np.exp(c)))}" for c in gap.columns)
@@ -221,7 +210,9 @@ def reaches_baseline(
         if not later:
             return single(math.nan), 0
         start, _, outside = _equivalence_threshold(gap, margin, by, level)
-        return t_interval(gap[later].mean(axis=1), level), 1 if start <= by else -1 if outside else 0
+        return statistics.t_interval(
+            gap[later].mean(axis=1), level
+        ), 1 if start <= by else -1 if outside else 0
 
     ours, verdict = start if start < math.inf else math.nan, decide(start <= by, outside)
     found = result(Interval(ours, low, ours), verdict, reason, verdicts.RANGE, AskedRange(high=by))
@@ -232,7 +223,7 @@ def reaches_baseline(
 
 def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
     """Return a mask of the rows whose settings are on average LEARNED more accurate than the majority class."""
-    share = runs[runs.dataset.eq(dataset) & runs.metric.eq(MAJORITY)].value.max()
+    share = runs[runs.dataset.eq(dataset) & runs.metric.eq(statistics.MAJORITY)].value.max()
     accuracy = runs.value.where(runs.metric.eq("accuracy"))
     keys = [runs[key] for key in ("experiment", "dataset", "method", "variant", "scaling")]
     return accuracy.groupby(keys).transform("mean") >= (0.0 if math.isnan(share) else share) + LEARNED
@@ -248,7 +239,10 @@ def _equivalence_threshold(
     """
     asked, start, low, outside = AskedRange.near(0.0, margin), math.inf, math.nan, False
     for column in sorted(gap.columns, reverse=True):
-        epsilon, side = float(np.exp(column).round(9)), asked.side(t_interval(gap[column].dropna(), level))
+        epsilon, side = (
+            float(np.exp(column).round(9)),
+            asked.side(statistics.t_interval(gap[column].dropna(), level)),
+        )
         outside |= epsilon >= by and side == -1
         if math.isnan(low) and side == 1:
             start = epsilon
@@ -258,8 +252,7 @@ def _equivalence_threshold(
 
 
 def price_of_standard_step(
-    runs: pd.DataFrame, *, dataset: str, method: str, by: float, experiment: str, sensitivity: str = "",
-    baseline: str = "",
+    runs: pd.DataFrame, *, dataset: str, method: str, baseline: str, by: float, experiment: str, sensitivity: str = "",
 ) -> Verdict:  # fmt: skip
     """Test that from budget `by` on, a method takes the step size that it would take without privacy.
 
@@ -267,46 +260,37 @@ def price_of_standard_step(
     ε is at most `by`, and holds in part if it is so in another setting. Nothing here is random.
 
     - `baseline`: The method without privacy. Another setting counts only if the baseline has `learned` in the same
-      variant. If "", all count.
+      variant.
     - returns: ours: the ε of the standard step by the accountant that calibrates; nan if every budget is spent in
       full. If another setting decides, the smallest such ε. low, high: the extremes among the other settings; nan if
       one decides.
     """
     rows = select(runs, dataset, method, experiment)
     ours, asked, name = _price(rows), AskedRange(high=by), words.method(method)
-    interval, verdict = single(ours), verdicts.HOLDS if ours <= by else verdicts.FAILS
+    numbers, verdict = single(ours), decide(ours <= by, True)
     if math.isnan(ours):
         reason = f"{name} takes smaller steps than without privacy at every budget up to {number(rows.epsilon.max())}"
     else:
         reason = f"the step that {name} takes without privacy costs ε {short(ours)} by the accountant that calibrates"
     reason += f"; the claim asks for {asked}"
-    if _covers(runs, dataset, sensitivity, [method]):
-        settings = _settings(runs, dataset, method, (sensitivity, sensitivity))
-        if baseline:
-            there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
-            useful = {key: part for key, part in settings.items() if there.variant.eq(key[0]).any()}
-            if left := len(settings) - len(useful):
-                reason += (
-                    f"; {left} of the settings tried are left out, in which {words.method(baseline)} is not "
-                )
-                reason += f"{points(LEARNED)} above the majority class"
-            settings = useful
-        prices = {key: price for key, part in settings.items() if not math.isnan(price := _price(part))}
-        cheap = [price for price in prices.values() if price <= by]
-        reason += f"; it costs {asked} in {len(cheap)} of the {len(settings)} settings tried"
-        if prices:
-            key = min(prices, key=lambda key: prices[key])
-            interval = Interval(ours, prices[key], max(prices.values()))
-            reason += (
-                f", the least {short(prices[key])} with {words.variant(variant_settings(key[0]), key[1])}"
-            )
-        if cheap and verdict != verdicts.HOLDS:
-            verdict, reason, interval = (
-                verdicts.IN_PART,
-                verdicts.NOT_BY_DEFAULT + reason,
-                single(interval.low),
-            )
-    return result(interval, verdict, reason, verdicts.RANGE, asked)
+    if not _covers(runs, dataset, sensitivity, [method]):
+        return result(numbers, verdict, reason, verdicts.RANGE, asked)
+    there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
+    tried = _settings(runs, dataset, method, (sensitivity, sensitivity))
+    prices = {key: _price(part) for key, part in tried.items() if there.variant.eq(key[0]).any()}
+    if left := len(tried) - len(prices):
+        reason += f"; {left} of the settings tried are left out, in which {words.method(baseline)} is not "
+        reason += f"{points(LEARNED)} above the majority class"
+    cheap = sum(price <= by for price in prices.values())
+    reason += f"; it costs {asked} in {cheap} of the {len(prices)} settings tried"
+    if known := {key: price for key, price in prices.items() if not math.isnan(price)}:
+        (variant, scaling, _), least = min(known.items(), key=lambda item: item[1])
+        numbers = Interval(ours, least, max(known.values()))
+        settings = words.variant(statistics.variant_settings(variant), scaling)
+        reason += f", the least {short(least)} with {settings}"
+    if cheap and verdict != verdicts.HOLDS:
+        verdict, reason, numbers = verdicts.IN_PART, verdicts.NOT_BY_DEFAULT + reason, single(numbers.low)
+    return result(numbers, verdict, reason, verdicts.RANGE, asked)
 
 
 def _price(rows: pd.DataFrame) -> float:
@@ -319,15 +303,8 @@ def _price(rows: pd.DataFrame) -> float:
 
 
 def better_where_mixed(
-    runs: pd.DataFrame,
-    *,
-    dataset: str,
-    first: str,
-    second: str,
-    metric: str,
-    experiment: str,
-    variant: str = "",
-) -> Verdict:
+    runs: pd.DataFrame, *, dataset: str, first: str, second: str, metric: str, experiment: str, variant: str = "",
+) -> Verdict:  # fmt: skip
     """Test that where both methods have mixed, a positive metric of `first` is larger than that of `second`.
 
     Methods have mixed at an asked budget if the largest R-hat over repeats is below MIXED. The claim holds if the
@@ -531,7 +508,7 @@ def search(
     for rows, against, rank, name in trials:
         try:
             each = [shown(difference(rows, other, axis), level) for other in against]
-        except NoCommonRange:
+        except statistics.NoCommonRange:
             continue
         least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
         direction = min(direction for _, direction in each)
@@ -561,7 +538,9 @@ def _pairs(first: str, mine: Settings, second: str, other: Settings) -> list[Tri
     for (a, rows), (b, rival) in itertools.product(mine.items(), other.items()):
         if _comparable(rows, rival):
             each = ((first, a), (second, b))
-            named = [f"{words.method(m)} ({words.variant(variant_settings(key[0]))})" for m, key in each]
+            named = [
+                f"{words.method(m)} ({words.variant(statistics.variant_settings(key[0]))})" for m, key in each
+            ]
             name = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: "
             trials.append((rows, [rival], rival.value.mean(), name))
     return trials
@@ -573,7 +552,7 @@ def _against_all(first: str, mine: Settings, rivals: Sequence[Settings]) -> list
     for (variant, scaling, _), rows in mine.items():
         matched = [[rows for key, rows in each.items() if key[1] == scaling] for each in rivals]
         if all(matched):
-            name = f"{words.method(first)} ({words.variant(variant_settings(variant), scaling)}): at least "
+            name = f"{words.method(first)} ({words.variant(statistics.variant_settings(variant), scaling)}): at least "
             trials.append((rows, [*itertools.chain(*matched)], 0.0, name))
     return trials
 
@@ -591,7 +570,7 @@ def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     """
     one, two = first.iloc[0], second.iloc[0]
     nonprivate = any(np.isinf(rows.epsilon).all() for rows in (first, second))
-    steps = {variant_settings(row.variant).get("step", "") for row in (one, two)} - {""}
+    steps = {statistics.variant_settings(row.variant).get("step", "") for row in (one, two)} - {""}
     neighbours = nonprivate or one.adjacency == two.adjacency
     return bool(one.scaling == two.scaling and neighbours and len(steps) <= 1)
 
@@ -609,6 +588,10 @@ def _settings(runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[
         here = rows[rows.experiment.eq(experiment)]
         if not here.empty:
             keys = ["variant", "scaling", "adjacency"]
-            sound = trusted(here).groupby([*(here[key] for key in keys), here.epsilon]).transform("all")
+            sound = (
+                statistics.trusted(here)
+                .groupby([*(here[key] for key in keys), here.epsilon])
+                .transform("all")
+            )
             return {(str(v), str(s), str(a)): group for (v, s, a), group in here[sound].groupby(keys)}
     return {}
