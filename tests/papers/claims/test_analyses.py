@@ -73,6 +73,7 @@ def test_an_upper_bound_is_no_measurement(
     assert found["verdict"] == verdict
     assert math.isnan(found["ours"])
     assert (found["low"], found["high"]) == pytest.approx(numbers, nan_ok=True)
+    assert found["measure"] == (verdicts.ATTACK if math.isnan(found["low"]) else verdicts.PAIR)
     assert "the proven ε is 2" in found["reason"]
     attack = change.get("epsilon_attack", 0.5)
     assert f"one pair that the theorem's hypotheses admit costs at least {attack}" in found["reason"]

@@ -362,13 +362,3 @@ def test_committed_runs_have_the_scores_that_a_run_has_today() -> None:
         for run, rows in pd.read_csv(path).groupby("run"):
             found = set(rows.metric)
             assert "accuracy" not in found or today <= found, f"{path}: {run} has no {today - found}"
-
-
-def test_a_lower_bound_is_exact_where_its_attack_has_no_runs() -> None:
-    """In the committed table, by the measure alone."""
-    claims = pd.read_csv(RESULTS / "claims.csv").set_index("id")
-    promises = pd.read_csv(RESULTS / "analyses/privacy_claims.csv")
-    exact = promises[promises.epsilon_attack.notna() & promises.attack_runs.eq(0)]
-    assert len(exact) > 0
-    assert set(claims.index[claims.measure.eq(verdicts.PAIR)]) == {*(exact.paper + "_" + exact.id)}
-    assert (claims.low[claims.measure.eq(verdicts.PAIR)] > 0).all()

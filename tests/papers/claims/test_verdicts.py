@@ -247,16 +247,3 @@ def test_a_budget_counts_by_holm_only() -> None:
     assert 0.05 / 4 < p[0] < 0.05 < min(p[1:])
     assert trained(gaps, rolled=True)["verdict"] == HOLDS
     assert trained(gaps, rolled=True, swap=True)["verdict"] == FAILS
-
-
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_stand_in_decides_extensions_only(level: str) -> None:
-    """On the small network alone a paper's claim is never contradicted; a question of ours has two sides."""
-    for sign, holds in ((1, HOLDS), (-1, FAILS)):
-        clear = level == "none on the other side"
-        found = trained(flipped(level, sign), "tanh")
-        success = IN_PART if clear and sign == 1 else OPEN
-        assert found["verdict"] == success
-        paper = verdicts.claim_verdict(found, kind="paper", setting="stand-in")
-        extension = verdicts.claim_verdict(found, kind="extension", setting="stand-in")
-        assert (paper["verdict"], extension["verdict"]) == (success, holds if clear else OPEN)
