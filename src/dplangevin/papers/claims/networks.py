@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dplangevin.papers import statistics
 from dplangevin.papers.claims import verdicts, words
 from dplangevin.papers.claims.verdicts import AskedRange, NetworkEvidence, NoRows, Verdict, Where, result
 from dplangevin.papers.claims.words import at_least, at_most
-from dplangevin.papers.statistics import LEVEL, Interval, holm, t_interval, trusted, welch, welch_p
+from dplangevin.papers.statistics import Comparison, Interval, holm, t_interval, welch, welch_p
 from dplangevin.text import number, numbers, percent, points, short
 
 ADD_REMOVE = "all iterates, add/remove"
@@ -60,7 +61,7 @@ def accuracy(
         for part in parts:
             if evidence := _near(part, asked):
                 tried += f"; {name}, {evidence.text}"
-                if evidence.holds and bool(trusted(part).all()):
+                if evidence.holds and bool(statistics.trusted(part).all()):
                     held = held or evidence.interval
     return verdicts.two_networks(paper, stand_in, text, tried, held, asked_range=asked)
 
@@ -110,15 +111,12 @@ def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) ->
         [_by_seed(rows if value is None else rows[rows[by].eq(value)]) for rows in (one, two)] for value in at
     ]
     means = [pd.concat([pair[side] for pair in pairs], axis=1).mean(axis=1) for side in (0, 1)]
-    interval = _welch(*means)
+    interval, each = _welch(*means), [_welch(*pair).mean for pair in pairs]
     tested = holm([welch_p([(1.0, first), (-1.0, second)], -margin) for first, second in pairs])
-    each = [_welch(*pair).mean for pair in pairs]
-    sure = [mean for mean, p in zip(each, tested, strict=True) if by and p <= 1 - LEVEL]
-    direction = 0
-    if interval.low > -margin and all(mean > -margin for mean in sure):
-        direction = 1
-    elif interval.high < -margin and all(mean < -margin for mean in sure):
-        direction = -1
+    sure = [(value, gap) for value, gap, p in zip(at, each, tested, strict=True) if p <= 1 - statistics.LEVEL]
+    above, below = ([value for value, gap in sure if (gap > -margin) == side] for side in (True, False))
+    comparison = Comparison(interval, above, below, len(at), len(means[0]))
+    direction = verdicts.DIRECTIONS[verdicts.ordering(comparison, -margin)]
     share = one.metric.eq("accuracy").all()
     scale, size = (100, points(interval.mean, "+")) if share else (1, f"{interval.mean:+.2f}")
     seeds = _limits(interval, len(means[0]), len(means[1]), scale=scale)

@@ -38,7 +38,6 @@ Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
 Tried = tuple[str, Interval | None]  # what a search found, and the interval of a setting that shows the claim
 Trial = tuple[pd.DataFrame, list[pd.DataFrame], float, str]  # a setting, its opponents, its rank, its name
 Settings = dict[tuple[str, str, str], pd.DataFrame]  # by variant, scaling and adjacency
-DIRECTIONS = {verdicts.HOLDS: 1, verdicts.FAILS: -1}
 
 
 # Orderings of methods
@@ -134,7 +133,7 @@ def _above(threshold: float) -> Shown:
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         comparison = compare(gap, threshold, level)
-        return comparison.interval, DIRECTIONS.get(verdicts.ordering(comparison, threshold), 0)
+        return comparison.interval, verdicts.DIRECTIONS[verdicts.ordering(comparison, threshold)]
 
     return shown
 

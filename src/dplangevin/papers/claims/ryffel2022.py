@@ -161,7 +161,7 @@ def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
     table, asked = _ours(frame), AskedRange(low=least)
     listed = ", ".join(f"{words.features(row.task)}: {row.condition:.3g}" for row in table.itertuples())
     met = table.condition >= least
-    verdict, smallest = decide(met.all(), not met.any()), extremes(table.condition, "min")
+    verdict, smallest = decide(bool(met.all()), not met.any()), extremes(table.condition, "min")
     return result(smallest, verdict, f"β/λ {asked}: {listed}", verdicts.RANGE, asked)
 
 
@@ -181,7 +181,7 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
         table.ratio_classes,
         table.ratio_theorem,
     )
-    verdict = decide((used <= most).all(), not (wide <= most).any())
+    verdict = decide(bool((used <= most).all()), not (wide <= most).any())
     if verdict != verdicts.HOLDS and (wide <= most).all():
         verdict, reason, used = verdicts.IN_PART, verdicts.NOT_BY_DEFAULT + reason, wide
     return result(extremes(used, "max"), verdict, reason, verdicts.RANGE, asked)
@@ -254,9 +254,8 @@ def lemma(
         f"{what}: {as_printed.agg(worst):.4g} with λ|W|², {of_proof.agg(worst):.4g} with (λ/2)|W|², over "
     )
     reason += f"{len(found)} points"
-    held = [
-        ratios.between(asked.low - ROUNDING, asked.high + ROUNDING).all() for ratios in (as_printed, of_proof)
-    ]
+    low, high = asked.low - ROUNDING, asked.high + ROUNDING
+    held = [bool(ratios.between(low, high).all()) for ratios in (as_printed, of_proof)]
     ratios, verdict = as_printed, decide(held[0], True)
     if verdict == verdicts.FAILS and held[1]:
         ratios, verdict, reason = of_proof, verdicts.IN_PART, verdicts.NOT_BY_DEFAULT + reason

@@ -20,6 +20,7 @@ from dplangevin.text import points, short
 
 HOLDS, IN_PART, FAILS, OPEN = "holds", "holds in part", "fails", "open"
 WORDS = (HOLDS, IN_PART, FAILS, OPEN)
+DIRECTIONS = {HOLDS: 1, FAILS: -1, OPEN: 0}
 DERIVED = "derivation checked"
 ADDED, SETTINGS_OPEN, SETTINGS_CHOSEN = "add/remove only", "other settings", "chosen settings"
 ABSENT, SOME_CASES, IMPRECISE = "shown absent", "in some cases", "too imprecise to tell"
@@ -123,7 +124,13 @@ def result(
     ours, low, high = numbers if isinstance(numbers, Interval) else single(numbers)
     bare = measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(low) and math.isnan(high)
     asked_low, asked_high = asked_range or (math.nan, math.nan)
-    found = {"ours": ours, "low": low, "high": high, "asked_low": asked_low, "asked_high": asked_high}
+    found: Verdict = {
+        "ours": ours,
+        "low": low,
+        "high": high,
+        "asked_low": asked_low,
+        "asked_high": asked_high,
+    }
     found |= {"measure": "" if bare else measure, "verdict": verdict, "reason": reason}
     return {**found, **({"cause": cause} if cause else {})}
 
