@@ -150,6 +150,8 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
                 frame = analyses[claim["analysis"]]
             else:
                 frame = _named(claim["runs"], paper, runs) if "runs" in claim else everything
+                if "dataset" in claim["test"]:
+                    frame = frame[frame.dataset.eq(claim["test"]["dataset"])]
             verdict = test(frame)
         except (NoRows, NoCommonRange) as error:
             verdict = not_testable(str(error))
