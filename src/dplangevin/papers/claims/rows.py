@@ -44,9 +44,8 @@ def inside(
         pairs = rows.merge(rows_where(frame, over), on=list(keys), suffixes=("_top", "_bottom"))
         pairs = pairs.dropna(subset=[f"{column}_top", f"{column}_bottom"])
         if pairs.empty:
-            return verdicts.not_testable(
-                f"no rows of {dict(where)} and {dict(over)} share {', '.join(keys)}", asked
-            )
+            reason = f"no rows of {dict(where)} and {dict(over)} share {', '.join(keys)}"
+            return verdicts.not_testable(reason, asked)
         values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
         largest = words.named(dict(pairs.iloc[int(values.argmax())]), keys)
         name = f"{what or f'ratio of {label}'}, largest at {largest}"
@@ -89,9 +88,8 @@ def exponent(
     rows, asked, exact = rows_where(frame, where), AskedRange.within(bounds), column != "value"
     rows = rows[rows[x].ge(first)].dropna(subset=[column])
     if rows[x].nunique() < 2:
-        return verdicts.not_testable(
-            f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}", asked
-        )
+        reason = f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}"
+        return verdicts.not_testable(reason, asked)
     slope = power_law(rows.assign(**dict.fromkeys(LIMITS, rows[column])) if exact else rows, x)
     limits = "" if exact else f" (95 % interval {slope.low:.3f} to {slope.high:.3f})"
     reason = (
@@ -99,14 +97,8 @@ def exponent(
         f"{words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}; the claim asks for {asked}; the "
         f"{words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to {rows[column].iloc[-1]:.3g}"
     )
-    side = asked.side(slope)
-    return result(
-        slope,
-        decide(side == 1, side == -1),
-        reason,
-        verdicts.EXACT if exact else verdicts.INTERVAL,
-        asked,
-    )
+    verdict = decide(asked.side(slope) == 1, asked.side(slope) == -1)
+    return result(slope, verdict, reason, verdicts.EXACT if exact else verdicts.INTERVAL, asked)
 
 
 def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:

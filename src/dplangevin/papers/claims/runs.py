@@ -209,9 +209,8 @@ def reaches_baseline(
         if not later:
             return single(math.nan), 0
         start, _, outside = _equivalence_threshold(gap, margin, by, level)
-        return statistics.t_interval(
-            gap[later].mean(axis=1), level
-        ), 1 if start <= by else -1 if outside else 0
+        direction = 1 if start <= by else -1 if outside else 0
+        return statistics.t_interval(gap[later].mean(axis=1), level), direction
 
     ours, verdict = start if start < math.inf else math.nan, decide(start <= by, outside)
     found = result(Interval(ours, low, ours), verdict, reason, verdicts.RANGE, AskedRange(high=by))
@@ -238,10 +237,8 @@ def _equivalence_threshold(
     """
     asked, start, low, outside = AskedRange.near(0.0, margin), math.inf, math.nan, False
     for column in sorted(gap.columns, reverse=True):
-        epsilon, side = (
-            float(np.exp(column).round(9)),
-            asked.side(statistics.t_interval(gap[column].dropna(), level)),
-        )
+        epsilon = float(np.exp(column).round(9))
+        side = asked.side(statistics.t_interval(gap[column].dropna(), level))
         outside |= epsilon >= by and side == -1
         if math.isnan(low) and side == 1:
             start = epsilon
@@ -325,10 +322,8 @@ def better_where_mixed(
             f"{short(table.r_hat.min())} to {short(table.r_hat.max())} for {words.method(name)}"
             for name, table in tables.items()
         ]
-        reason = (
-            f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is {words.listed(ranges)}"
-        )
-        return not_testable(reason, asked)
+        reason = f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is "
+        return not_testable(reason + words.listed(ranges), asked)
     ratio = mixed.value_first / mixed.value_second
     verdict = decide(bool((ratio > 1).all()), bool((ratio <= 1).all()))
     each = zip(mixed.index, ratio, strict=True)
@@ -587,10 +582,7 @@ def _settings(runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[
         here = rows[rows.experiment.eq(experiment)]
         if not here.empty:
             keys = ["variant", "scaling", "adjacency"]
-            sound = (
-                statistics.trusted(here)
-                .groupby([*(here[key] for key in keys), here.epsilon])
-                .transform("all")
-            )
+            settings = [here[key] for key in (*keys, "epsilon")]
+            sound = statistics.trusted(here).groupby(settings).transform("all")
             return {(str(v), str(s), str(a)): group for (v, s, a), group in here[sound].groupby(keys)}
     return {}

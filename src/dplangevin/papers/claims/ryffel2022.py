@@ -176,11 +176,8 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
         f"{row.ratio_theorem:.2g} with d = classes x features"
         for row in table.itertuples()
     )
-    reason, used, wide = (
-        f"the claim asks for {asked}; {', '.join(each)}",
-        table.ratio_classes,
-        table.ratio_theorem,
-    )
+    reason = f"the claim asks for {asked}; {', '.join(each)}"
+    used, wide = table.ratio_classes, table.ratio_theorem
     verdict = decide(bool((used <= most).all()), not (wide <= most).any())
     if verdict != verdicts.HOLDS and (wide <= most).all():
         verdict, reason, used = verdicts.IN_PART, verdicts.NOT_BY_DEFAULT + reason, wide
@@ -212,9 +209,8 @@ def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: 
         return printed(float(rows.smoothness.iloc[0]), published, digits, {})
     have = frame[frame.dataset.str.startswith(features.split("_")[0])].groupby("dataset").smoothness.first()
     listed = ", ".join(f"{words.features(name)}: {value:.3g}" for name, value in have.items())
-    reason = (
-        f"there are no {words.features(features)}, and β of other networks says nothing ({listed or 'none'})"
-    )
+    reason = f"there are no {words.features(features)}, and β of other networks says nothing "
+    reason += f"({listed or 'none'})"
     return verdicts.not_testable(reason, AskedRange.near(published))
 
 
@@ -250,10 +246,8 @@ def lemma(
     asked = AskedRange(high=1.0) if top else AskedRange(low=1.0)
     what = "largest eigenvalue of the Hessian over β" if top else "smallest eigenvalue of the Hessian over λ"
     worst = "max" if top else "min"
-    reason = (
-        f"{what}: {as_printed.agg(worst):.4g} with λ|W|², {of_proof.agg(worst):.4g} with (λ/2)|W|², over "
-    )
-    reason += f"{len(found)} points"
+    reason = f"{what}: {as_printed.agg(worst):.4g} with λ|W|², "
+    reason += f"{of_proof.agg(worst):.4g} with (λ/2)|W|², over {len(found)} points"
     low, high = asked.low - ROUNDING, asked.high + ROUNDING
     held = [bool(ratios.between(low, high).all()) for ratios in (as_printed, of_proof)]
     ratios, verdict = as_printed, decide(held[0], True)

@@ -39,9 +39,7 @@ INTERVAL = "interval"  # 95 %, over independent splits
 ONE_SPLIT = "interval, one split"  # 95 %, over seeds, without the sampling error of the test rows
 EXACT = "exact"  # of a proof or an exact computation
 ATTACK = "attack to proof"  # an attack ε (lower bound, 95 % confidence) and a proven ε (upper bound)
-PAIR = (
-    "exact pair to proof"  # the exact ε of one pair of data sets (lower bound) and a proven ε (upper bound)
-)
+PAIR = "exact pair to proof"  # the exact ε of one pair of data sets and a proven ε, likewise
 RANGE = "range"  # the smallest and the largest of several values
 MEASURES = (INTERVAL, ONE_SPLIT, EXACT, ATTACK, PAIR, RANGE, "")
 BRACKETS = (ATTACK, PAIR)
@@ -145,11 +143,8 @@ def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "",
       which is then open. DERIVED if the claim restates the algebra of a printed formula.
     - `limit`: Why the evidence cannot decide the claim, or why our means do not suffice.
     """
-    for name, value, known in (
-        ("kind", kind, KINDS),
-        ("setting", setting, SETTINGS),
-        ("cause", cause, LIMITING),
-    ):
+    words = {"kind": (kind, KINDS), "setting": (setting, SETTINGS), "cause": (cause, LIMITING)}
+    for name, (value, known) in words.items():
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
     if cause == OUTSIDE or outcome["verdict"] == NOT_TESTABLE:
@@ -331,12 +326,8 @@ def two_networks(
     reason = "; ".join([text, *(one.text for one in evidence)]) + others
     if paper is None:
         reason += "; the network that the paper describes was not trained with these settings"
-    direction, interval, cause, decided_by = (
-        0 if paper is None else paper.direction,
-        evidence[0].interval,
-        "",
-        {},
-    )
+    direction = 0 if paper is None else paper.direction
+    interval, cause, decided_by = evidence[0].interval, "", {}
     verdict = decide(direction == 1, direction == -1)
     stands_in = small is not None and (paper is None or paper.holds == (small.direction == 1))
     if not direction and small is not None and stands_in and small.direction:
