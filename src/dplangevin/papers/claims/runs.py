@@ -72,7 +72,7 @@ def beats(
     if np.isinf(pair[1].epsilon).all():  # a baseline that has learned nothing is easy to reach
         there = there[~there.method.eq(second) | learned(there, dataset)]
     experiments, shown = (sensitivity, experiment), _above(asked.low)
-    return _with(found, search(there, dataset, (first, second), axis, experiments, shown, asked.low))
+    return _after_search(found, search(there, dataset, (first, second), axis, experiments, shown, asked.low))
 
 
 def beats_all(
@@ -99,7 +99,7 @@ def beats_all(
         reason += f"; the {'strongest' if first else 'nearest'}: {nearest['reason']}"
     found = {**nearest, "verdict": verdict, "reason": reason}
     there, experiments = _as_printed(runs, printed), (sensitivity, experiment)
-    return _with(found, search(there, dataset, (first, *others), axis, experiments, _above(0.0)))
+    return _after_search(found, search(there, dataset, (first, *others), axis, experiments, _above(0.0)))
 
 
 def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
@@ -164,7 +164,9 @@ def equal_or_slightly_worse(
     reason += f"worse by more at {worse}{_violations(pair)}"
     verdict = decide(direction == 1, direction == -1)
     found = result(interval, verdict, reason, _measure(runs, dataset), asked)
-    return _with(found, search(runs, dataset, (first, second), "promised", (sensitivity, "wang2015"), shown))
+    return _after_search(
+        found, search(runs, dataset, (first, second), "promised", (sensitivity, "wang2015"), shown)
+    )
 
 
 def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
@@ -216,7 +218,7 @@ def reaches_baseline(
     found = result(Interval(ours, low, ours), verdict, reason, verdicts.RANGE, AskedRange(high=by))
     there, experiments = runs[~runs.method.eq(baseline) | learned(runs, dataset)], (sensitivity, experiment)
     text, held = search(there, dataset, (first, baseline), "promised", experiments, shown)
-    return _with(found, (text, single(by) if held else None))
+    return _after_search(found, (text, single(by) if held else None))
 
 
 def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
@@ -451,7 +453,7 @@ def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
 # The settings of a sensitivity run
 
 
-def _with(found: Verdict, tried: Tried) -> Verdict:
+def _after_search(found: Verdict, tried: Tried) -> Verdict:
     """Return the outcome of a rule after a search; success in another setting is "holds in part".
 
     `default` then has what the default settings show, which counts for a question of ours.
