@@ -24,15 +24,18 @@ README = Path("README.md")
 
 def claims(cfg: DictConfig) -> None:
     """Write results/claims.csv from the results and the claims of all papers."""
-    parts = []
-    for name in cfg.pipeline.papers:
-        paper = content("claim", name, cfg)
-        analyses = {name: read.read_analysis(name) for name in paper.get("analyses", ())}
-        runs = runs_of(paper.get("runs", {}), cfg)
-        if paper.get("data"):
-            runs["data"] = pd.concat([facts(cfg, dataset) for dataset in paper["data"]])
-        parts.append(evaluate(paper, runs, analyses))
+    parts = [table(name, cfg) for name in cfg.pipeline.papers]
     files.write(RESULTS, {"claims.csv": cache.csv_bytes(pd.concat(parts))})
+
+
+def table(name: str, cfg: DictConfig) -> pd.DataFrame:
+    """Return the claims of one paper with our numbers and a verdict."""
+    paper = content("claim", name, cfg)
+    analyses = {name: read.read_analysis(name) for name in paper.get("analyses", ())}
+    runs = runs_of(paper.get("runs", {}), cfg)
+    if paper.get("data"):
+        runs["data"] = pd.concat([facts(cfg, dataset) for dataset in paper["data"]])
+    return evaluate(paper, runs, analyses)
 
 
 def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
@@ -77,8 +80,8 @@ def page() -> None:
 def readme() -> None:
     """Write the findings of conf/report/findings.yaml into README.md."""
     findings = content("report", "findings", load())["findings"]
-    table = read.read_claims(RESULTS / "claims.csv").set_index("id")
-    README.write_text(in_readme(README.read_text("utf-8"), findings, table), "utf-8")
+    rows = read.read_claims(RESULTS / "claims.csv").set_index("id")
+    README.write_text(in_readme(README.read_text("utf-8"), findings, rows), "utf-8")
 
 
 @stage

@@ -73,6 +73,7 @@ def test_an_upper_bound_is_no_measurement(
     assert found["verdict"] == verdict
     assert math.isnan(found["ours"])
     assert (found["low"], found["high"]) == pytest.approx(numbers, nan_ok=True)
+    assert found["measure"] == (verdicts.ATTACK if math.isnan(found["low"]) else verdicts.PAIR)
     assert "the proven ε is 2" in found["reason"]
     attack = change.get("epsilon_attack", 0.5)
     assert f"one pair that the theorem's hypotheses admit costs at least {attack}" in found["reason"]
@@ -165,14 +166,10 @@ def test_no_rows_is_an_error_that_names_them() -> None:
 
 
 def test_printed_from_others() -> None:
-    frame = pd.DataFrame()
-    same = ryffel2022.printed(frame, value=0.0179, published=0.018, digits=2, others={})
-    assert same["verdict"] == verdicts.HOLDS
-    found = ryffel2022.printed(frame, value=1.0, published=2.0, digits=1, others={"doubled": 2.1})
+    found = ryffel2022.printed(1.0, 2.0, 1, {"doubled": 2.1})
     assert (found["verdict"], found["ours"]) == (verdicts.IN_PART, 2.1)
-    assert (
-        ryffel2022.printed(frame, value=1.0, published=2.0, digits=1, others={})["verdict"] == verdicts.FAILS
-    )
+    assert ryffel2022.printed(1.0, 2.0, 1, {})["verdict"] == verdicts.FAILS
+    assert ryffel2022.printed(0.0179, 0.018, 2, {})["verdict"] == verdicts.HOLDS
 
 
 def test_smoothness_needs_the_papers_network() -> None:

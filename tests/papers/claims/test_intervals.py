@@ -125,7 +125,7 @@ PROPER = {"kind": "simulated", "temperature": "proper"}
 RECOMPUTED: dict[str, Callable[[str], Numbers]] = {
     "wang2015_ops_beats_objpert_abalone": lambda claim: paired(claim, "ops", "objpert"),
     "wang2015_ops_beats_dp_sgld_adult": lambda claim: paired(claim, "ops", "dp_sgld"),
-    "wang2015_hybrid_second_stage_abalone": lambda claim: paired(claim, "hybrid", "ops", 0.5),
+    "wang2015_hybrid_second_stage_adult": lambda claim: paired(claim, "hybrid", "ops", 0.5),
     "wang2015_ops_beats_objpert_abalone_proven": lambda claim: proven(claim, "ops", "objpert"),
     "li2019_tab1_above_dp_sgd_proven": lambda claim: networks(claim, {"tanh_dp_sgld": 1, "tanh_dp_sgd": -1}),
     "li2019_tab1_constant_step": lambda claim: networks(

@@ -30,12 +30,7 @@ def both(paper: float | None, small: float | None, seeds: int = 1, method: str =
     [
         (0.97, 0.99, 1, verdicts.HOLDS),
         (0.974, None, 1, verdicts.HOLDS),
-        (
-            0.94,
-            0.972,
-            1,
-            verdicts.OPEN,
-        ),  # the stand-in does not speak for a network that says otherwise
+        (0.94, 0.972, 1, verdicts.OPEN),  # a stand-in does not speak for a network that says otherwise
         (None, 0.972, 1, verdicts.IN_PART),
         (0.94, 0.95, 1, verdicts.OPEN),  # shown on the stand-in only
         (0.94, None, 3, verdicts.FAILS),
@@ -120,9 +115,8 @@ def test_above(paper: float | None, small: float | None, seeds: int, verdict: st
 
 def test_above_with_a_margin() -> None:
     frame = pd.concat([both(None, 0.9), both(None, 0.896, method="dp_sgld")], ignore_index=True)
-    assert ordered(frame)["verdict"] == verdicts.OPEN
-    assert ordered(frame, margin=0.01)["verdict"] == verdicts.IN_PART
-    assert ordered(frame, margin=0.002)["verdict"] == verdicts.OPEN
+    found = [ordered(frame, margin=margin)["verdict"] for margin in (0.0, 0.002, 0.01)]
+    assert found == [verdicts.OPEN, verdicts.OPEN, verdicts.IN_PART]
 
 
 def test_above_over_common_budgets() -> None:
@@ -146,9 +140,8 @@ def test_above_over_common_budgets() -> None:
 def test_reason_tells_the_price_and_a_failed_condition() -> None:
     frame = both(0.9, 0.9).assign(violated="T too small")
     reason = rules.accuracy(frame, where=CELL, published=0.9, margin=0.01, small="tanh")["reason"]
-    assert (
-        "at proven ε 0.981 add/remove, 1.79 replace-one, δ 1e-5, a condition of its guarantee fails" in reason
-    )
+    price = "at proven ε 0.981 add/remove, 1.79 replace-one, δ 1e-5, a condition of its guarantee fails"
+    assert price in reason
     free = both(0.9, None).assign(epsilon_add_remove=INF)
     assert "not private" in rules.accuracy(free, where=CELL, published=0.9, margin=0.01)["reason"]
 
@@ -176,28 +169,19 @@ def test_cell_of_a_network_that_we_lack() -> None:
     assert found["verdict"] == verdicts.NOT_TESTABLE
     assert math.isnan(found["ours"])
     assert "no ResNet-18 features of CIFAR-10" in found["reason"]
-    assert (
-        "on ResNet-20 features of CIFAR-10 68.00 % [67.79, 68.21] over 4 seeds at proven ε 1.9"
-        in found["reason"]
-    )
+    shown = "on ResNet-20 features of CIFAR-10 68.00 % [67.79, 68.21] over 4 seeds at proven ε 1.9"
+    assert shown in found["reason"]
 
 
 def pair(features: str, gap: float) -> pd.DataFrame:
-    frames = [
-        head_run(features, "dp_langevin_constant_tight", 0.6 + gap),
-        head_run(features, "dp_sgd_constant_tight", 0.6),
-    ]
-    return pd.concat([*frames, head_run(features, "none_constant", 0.7)], ignore_index=True)
+    means = {"dp_langevin_constant_tight": 0.6 + gap, "dp_sgd_constant_tight": 0.6, "none_constant": 0.7}
+    return pd.concat([head_run(features, run, mean) for run, mean in means.items()], ignore_index=True)
 
 
 def weighted(frame: pd.DataFrame, **other: Any) -> verdicts.Verdict:
-    test: dict[str, Any] = {
-        "weights": {"dp_sgld_ryffel2022": 1.0, "dp_sgd": -1.0},
-        "what": "gap",
-        **SIDES,
-        **other,
-    }
-    return rules.weighted_methods(frame, schedule="constant", calibration="tight", **test)
+    weights = {"dp_sgld_ryffel2022": 1.0, "dp_sgd": -1.0}
+    test: dict[str, Any] = {"weights": weights, "what": "gap", **SIDES, **other}
+    return rules.weighted_sum(frame, schedule="constant", calibration="tight", **test)
 
 
 @pytest.mark.parametrize(
@@ -271,13 +255,10 @@ def test_budget(change: dict[str, float], verdict: str) -> None:
     prices = {"epsilon_proven": 11.0, "epsilon_last": 10.5, **change}
     assert math.isnan(found["ours"])
     assert found["high"] == min(prices["epsilon_proven"], prices["epsilon_last"])
-    assert (
-        "by the paper's formula with K = epochs 0.98; by the paper's formula with K = steps 26"
-        in found["reason"]
-    )
-    assert (
-        "an attack on a pair of records that this problem admits, all others zero, shows" in found["reason"]
-    )
+    formula = "by the paper's formula with K = epochs 0.98; by the paper's formula with K = steps 26"
+    attack = "an attack on a pair of records that this problem admits, all others zero, shows"
+    assert formula in found["reason"]
+    assert attack in found["reason"]
 
 
 def test_a_budget_of_a_tool_holds_for_what_the_tool_counts() -> None:
@@ -303,7 +284,7 @@ def test_budget_without_a_price() -> None:
         (-1.0, verdicts.OPEN, -1),
     ],
 )
-def test_more_covered(gap: float, verdict: str, direction: int) -> None:
+def test_above_of_another_metric(gap: float, verdict: str, direction: int) -> None:
     """Digits covered, seed by seed; what our own network shows contradicts nothing."""
     frames = [
         fake_results.scored(
@@ -315,11 +296,11 @@ def test_more_covered(gap: float, verdict: str, direction: int) -> None:
         for e in (0.2, 8.0)
     ]  # fmt: skip
     of: dict[str, Any] = {"variant": "problem.labels=public"}
-    found = rules.more_covered(
+    found = rules.above(
         pd.concat(frames, ignore_index=True), first={"run": "dp_sghmc", **of}, second={"run": "dp_sgd", **of},
         metric="digits_covered", small="gan", by="epsilon",
     )  # fmt: skip
     assert (found["verdict"], found["direction"]) == (verdict, direction)
     assert found["ours"] == pytest.approx(4 * gap)
     assert "with public labels" in found["reason"]
-    assert "averaged over ε 0.2 and 8" in found["reason"]
+    assert f"by ε: {4 * gap:+.2f} at 0.2, {4 * gap:+.2f} at 8" in found["reason"]

@@ -16,28 +16,13 @@ INF = math.inf
 
 
 def claim(**other: Any) -> pd.Series:
-    quote = {
-        "paper": "a",
-        "where": "Figure 1",
-        "statement": "A beats B.",
-        "published": "A above B",
-        "fact": "f",
-    }
-    judged = {"kind": "paper", "setting": "chosen", "measure": "interval", "unit": "accuracy"}
-    numbers = {"ours": -0.02, "low": -0.03, "high": 0.01, "asked_low": 0.0, "asked_high": INF}
-    judged |= {"verdict": "holds", "cause": "", "reason": "why so"}
-    return pd.Series(
-        {
-            "id": "a_b",
-            "title": "A beats B",
-            **quote,
-            **judged,
-            **numbers,
-            "exhibit": "x; z",
-            "evidence": "results/runs/x",
-            **other,
-        }
-    )
+    row = {
+        "id": "a_b", "title": "A beats B", "paper": "a", "where": "Figure 1", "statement": "A beats B.",
+        "published": "A above B", "fact": "f", "kind": "paper", "setting": "chosen", "measure": "interval",
+        "unit": "accuracy", "verdict": "holds", "cause": "", "reason": "why so", "ours": -0.02, "low": -0.03,
+        "high": 0.01, "asked_low": 0.0, "asked_high": INF, "exhibit": "x; z", "evidence": "results/runs/x",
+    }  # fmt: skip
+    return pd.Series({**row, **other})
 
 
 def test_a_row_has_its_words_links_and_commands() -> None:

@@ -93,26 +93,6 @@ def test_no_result_is_typed(name: str, entry: dict[str, Any], text: str) -> None
     assert re.findall(rf"\d|{WORDS}", re.sub(NAMES, "", " ".join(bare.split()))) == [], bare
 
 
-def test_numbers_of_the_findings_are_those_of_the_claims(claims: pd.DataFrame) -> None:
-    says = re.findall(r"^\* \*\*Measured:\*\* (.*)$", (SITE / "README.md").read_text("utf-8"), re.MULTILINE)
-    assert len(says) == len(FINDINGS)
-    for (name, entry), said in zip(FINDINGS.items(), says, strict=True):
-        numbers = [
-            float(text.replace("−", "-"))
-            for text in re.findall(r"(?<![\w.−-])[+−-]?\d+(?:\.\d+)?(?:e\d+)?", said)
-        ]
-        for claim, column, form in re.findall(r"\{(\w+)\.(ours|low|high):?([^}]*)\}", entry["sentence"]):
-            value = float(claims[column][claim]) * (100 if form in ("points", "percent") else 1)
-            near = 0.051 if form in ("points", "percent") else abs(value) * (0.06 if form else 0.006)
-            assert any(abs(number - value) <= near for number in numbers), (
-                name,
-                claim,
-                column,
-                value,
-                numbers,
-            )
-
-
 def test_the_promises_that_are_said_to_hold_do() -> None:
     """In words, which no template fills."""
     said = EXHIBITS["all"]["privacy_claims"]["finding"]

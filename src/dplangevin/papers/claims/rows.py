@@ -9,36 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dplangevin.papers.claims import words
-from dplangevin.papers.claims.verdicts import (
-    ADDED,
-    ATTACK,
-    EXACT,
-    FAILS,
-    HOLDS,
-    IN_PART,
-    INTERVAL,
-    NOT_BY_DEFAULT,
-    PAIR,
-    RANGE,
-    AskedRange,
-    Bounds,
-    Verdict,
-    Where,
-    decide,
-    equal_as_printed,
-    extremes,
-    not_testable,
-    promise_verdict,
-    result,
-    rows_where,
-    single,
-)
+from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims.verdicts import AskedRange, Bounds, Verdict, Where, decide, result, rows_where
 from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.papers.statistics import Interval, power_law
 from dplangevin.text import short
@@ -49,7 +25,7 @@ ROUNDING = 1e-9  # relative rounding error that is allowed in exact values
 
 def inside(
     frame: pd.DataFrame, *, where: Where, column: str, bounds: Bounds, what: str = "", strict: bool = False,
-    measure: str = RANGE, smallest: str = "", over: Where | None = None, keys: Sequence[str] = (), x: str = "",
+    measure: str = verdicts.RANGE, smallest: str = "", over: Where | None = None, keys: Sequence[str] = (), x: str = "",
     by: Sequence[str] = (), others: Where | None = None, choice: str = "",
 ) -> Verdict:  # fmt: skip
     """Test that all values of a column lie in the bounds; with `over` their ratios, with `x` their exponents.
@@ -62,38 +38,34 @@ def inside(
     - `over`: Rows that the rows `where` are divided by, matched on `keys`.
     - `x`: A positive variable. An exponent is the slope on log scales between neighbouring x in each group `by`.
     """
-    rows, asked, label = (
-        _limit(rows_where(frame, where), smallest),
-        AskedRange.within(bounds),
-        words.column(column),
-    )
-    values = rows[column]
+    rows, asked = _limit(rows_where(frame, where), smallest), AskedRange.within(bounds)
+    values, label = rows[column], words.column(column)
     if over is not None:
         pairs = rows.merge(rows_where(frame, over), on=list(keys), suffixes=("_top", "_bottom"))
         pairs = pairs.dropna(subset=[f"{column}_top", f"{column}_bottom"])
         if pairs.empty:
-            return not_testable(f"no rows of {dict(where)} and {dict(over)} share {', '.join(keys)}", asked)
+            reason = f"no rows of {dict(where)} and {dict(over)} share {', '.join(keys)}"
+            return verdicts.not_testable(reason, asked)
         values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
         largest = words.named(dict(pairs.iloc[int(values.argmax())]), keys)
         name = f"{what or f'ratio of {label}'}, largest at {largest}"
     elif x:
         values = pd.Series(log_slopes(rows.dropna(subset=[column]), x, column, by), dtype=float)
         if values.empty:
-            return not_testable(f"no two values of {x} to compare in {dict(where)}", asked)
+            return verdicts.not_testable(f"no two values of {x} to compare in {dict(where)}", asked)
         name = what or (f"exponent of the {label} in the {words.column(x)}" if label else "exponent")
     else:
         name = what or label or "values"
         name += f" at {words.column(smallest)} {rows[smallest].min():g}" if smallest else ""
     held, n = int(values.between(*asked).sum()), len(values)
-    reason = f"{name}: {_span(values)} in {n} case{'' if n == 1 else 's'}; "
-    reason += f"the claim asks for {asked}; {held} of {n} hold"
+    reason = f"{name}: {_span(values)} in {_cases(n)}; the claim asks for {asked}; {held} of {n} hold"
     verdict = decide(held == n, strict or held == 0)
-    if verdict == FAILS and others is not None:
+    if verdict == verdicts.FAILS and others is not None:
         rest = _limit(rows_where(frame, others), smallest)[column]
         reason += f"; {choice}: {_span(rest)}"
         if rest.between(*asked).all():
-            verdict, values, reason = IN_PART, rest, NOT_BY_DEFAULT + reason
-    return result(extremes(values), verdict, reason, measure, asked_range=asked)
+            verdict, values, reason = verdicts.IN_PART, rest, verdicts.NOT_BY_DEFAULT + reason
+    return result(verdicts.extremes(values), verdict, reason, measure, asked)
 
 
 def log_slopes(frame: pd.DataFrame, x: str, y: str, by: Sequence[str]) -> list[float]:
@@ -116,9 +88,8 @@ def exponent(
     rows, asked, exact = rows_where(frame, where), AskedRange.within(bounds), column != "value"
     rows = rows[rows[x].ge(first)].dropna(subset=[column])
     if rows[x].nunique() < 2:
-        return not_testable(
-            f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}", asked
-        )
+        reason = f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}"
+        return verdicts.not_testable(reason, asked)
     slope = power_law(rows.assign(**dict.fromkeys(LIMITS, rows[column])) if exact else rows, x)
     limits = "" if exact else f" (95 % interval {slope.low:.3f} to {slope.high:.3f})"
     reason = (
@@ -126,16 +97,15 @@ def exponent(
         f"{words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}; the claim asks for {asked}; the "
         f"{words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to {rows[column].iloc[-1]:.3g}"
     )
-    verdict = decide(asked.low <= slope.low and slope.high <= asked.high, _apart(slope, asked))
-    return result(slope, verdict, reason, EXACT if exact else INTERVAL, asked_range=asked)
+    verdict = decide(asked.side(slope) == 1, asked.side(slope) == -1)
+    return result(slope, verdict, reason, verdicts.EXACT if exact else verdicts.INTERVAL, asked)
 
 
 def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
     """Test that no exact value exceeds its bound (columns `exact` and `bound`); ours is the largest of exact/bound."""
     rows = rows_where(frame, where).reset_index(drop=True)
     ratios = rows.exact / rows.bound
-    worst: dict[str, Any] = dict(rows.iloc[int(ratios.argmax())])
-    above, n = int((ratios > 1 + ROUNDING).sum()), len(rows)
+    worst, above = dict(rows.iloc[int(ratios.argmax())]), int((ratios > 1 + ROUNDING).sum())
     texts = {"batch": "batch {}", "schedule": "{} steps", "case": "{}"}
     at = [
         text.format(worst[key]) for key, text in texts.items() if isinstance(worst[key], str) and worst[key]
@@ -143,11 +113,11 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
     sizes = {"condition": "β/λ", "step": "ηβ", "records": "n", "steps": "K"}
     at += [f"{name} {short(worst[key])}" for key, name in sizes.items() if not math.isnan(worst[key])]
     reason = (
-        f"{what}: {ratios.min():.3g} to {ratios.max():.3g} in {n} exact case{'' if n == 1 else 's'}, above 1 in "
+        f"{what}: {ratios.min():.3g} to {ratios.max():.3g} in {_cases(len(rows), 'exact ')}, above 1 in "
         f"{above}; largest at {', '.join(at)}: {short(worst['exact'])} against {short(worst['bound'])}"
     )
-    interval = Interval(float(ratios.max()), float(ratios.min()), float(ratios.max()))
-    return result(interval, decide(above == 0, above > 0), reason, EXACT, asked_range=AskedRange(high=1.0))
+    verdict = decide(above == 0, True)
+    return result(verdicts.extremes(ratios, "max"), verdict, reason, verdicts.EXACT, AskedRange(high=1.0))
 
 
 def best_at(
@@ -156,26 +126,19 @@ def best_at(
     """Test that the largest of the exact values lies within a distance of the printed x."""
     rows, asked = rows_where(frame, where).sort_values(x), AskedRange.near(published, within)
     if len(rows) < 3:
-        return not_testable(f"fewer than three values of {x} to compare", asked)
+        return verdicts.not_testable(f"fewer than three values of {x} to compare", asked)
     best = rows.iloc[int(rows[column].argmax())]
-    each = ", ".join(
-        f"{value:.3g} at {short(float(at))}" for at, value in zip(rows[x], rows[column], strict=True)
-    )
+    pairs = zip(rows[x], rows[column], strict=True)
+    each = ", ".join(f"{value:.3g} at {short(float(at))}" for at, value in pairs)
     ours = float(best[x])
     reason = f"{what} is largest, {best[column]:.4g}, at {short(ours)} of {len(rows)} values; {each}"
     verdict = decide(asked.low <= ours <= asked.high, True)
-    return result(single(ours), verdict, reason, EXACT, asked_range=asked)
+    return result(ours, verdict, reason, verdicts.EXACT, asked)
 
 
 def covered(
-    frame: pd.DataFrame,
-    *,
-    where: Where,
-    bounds: Bounds,
-    what: str,
-    over: Where | None = None,
-    keys: Sequence[str] = (),
-) -> Verdict:
+    frame: pd.DataFrame, *, where: Where, bounds: Bounds, what: str, over: Where | None = None, keys: Sequence[str] = ()
+) -> Verdict:  # fmt: skip
     """Test that the 95 % interval of each row lies in the bounds; the claim fails if every interval lies outside.
 
     With `over`, rows are divided by those rows, matched on `keys`: the lower end by the upper end and the reverse,
@@ -185,23 +148,19 @@ def covered(
     rows, asked = rows_where(frame, where).dropna(subset=LIMITS), AskedRange.within(bounds)
     values = rows[LIMITS].to_numpy(float)
     if over is not None:
-        pairs = rows.merge(
-            rows_where(frame, over).dropna(subset=LIMITS), on=list(keys), suffixes=("", "_over")
-        )
-        values = pairs[LIMITS].to_numpy(float) / pairs[["value_over", "high_over", "low_over"]].to_numpy(
-            float
-        )
+        divisors = rows_where(frame, over).dropna(subset=LIMITS)
+        pairs = rows.merge(divisors, on=list(keys), suffixes=("", "_over"))
+        crossed = pairs[["value_over", "high_over", "low_over"]].to_numpy(float)
+        values = pairs[LIMITS].to_numpy(float) / crossed
     intervals, (low, high) = [Interval(*row) for row in values], asked
-    held = sum(low <= one.low and one.high <= high for one in intervals)
-    outside = sum(_apart(one, asked) for one in intervals)
+    sides = [asked.side(one) for one in intervals]
     middle = (low + high) / 2 if math.isfinite(low + high) else low if math.isfinite(low) else high
     far = max(intervals, key=lambda one: max(abs(one.low - middle), abs(one.high - middle)))
     reason = (
-        f"{what}: 95 % interval within [{low:g}, {high:g}] for {held} of {len(intervals)}, outside it for {outside}; "
-        f"the furthest {far.mean:.3g} [{far.low:.3g}, {far.high:.3g}]"
+        f"{what}: 95 % interval within [{low:g}, {high:g}] for {sides.count(1)} of {len(sides)}, outside it for "
+        f"{sides.count(-1)}; the furthest {far.mean:.3g} [{far.low:.3g}, {far.high:.3g}]"
     )
-    verdict = decide(held == len(intervals), outside == len(intervals))
-    return result(far, verdict, reason, INTERVAL, asked_range=asked)
+    return result(far, decide(set(sides) == {1}, set(sides) == {-1}), reason, verdicts.INTERVAL, asked)
 
 
 def nearer_to_one(
@@ -224,7 +183,7 @@ def nearer_to_one(
         f"{what}: below 1 beyond the 95 % intervals in {shown} of {n} comparisons, above it in {opposite}; the largest "
         f"{ours.mean:.3g} [{ours.low:.3g}, {ours.high:.3g}]"
     )
-    return result(ours, decide(shown == n, opposite == n), reason, INTERVAL, asked_range=AskedRange(high=1.0))
+    return result(ours, decide(shown == n, opposite == n), reason, verdicts.INTERVAL, AskedRange(high=1.0))
 
 
 def _distance(rows: pd.DataFrame) -> Interval:
@@ -238,21 +197,21 @@ def together(frame: pd.DataFrame, *, first: str, second: str, small: float, larg
     """Test that two kinds of values are in each case, at the largest x, both <= `small` or both >= `large`."""
     last = frame[frame.x.eq(rows_where(frame, {"kind": first}).x.max())]
     pairs = rows_where(last, {"kind": first}).merge(rows_where(last, {"kind": second}), on="case")
-    low, high = pairs[["value_x", "value_y"]].min(axis=1), pairs[["value_x", "value_y"]].max(axis=1)
-    verdict = decide(
-        bool((high.le(small) | low.ge(large)).all()), bool((low.le(small) & high.ge(large)).any())
-    )
-    values = zip(pairs.case, pairs.value_x, pairs.value_y, strict=True)
-    named = ", ".join(f"{case} {one:.2g} and {other:.2g}" for case, one, other in values)
-    reason = (
-        f"at n = {last.x.max():g}, the chances that a posterior sample and that the posterior miss: {named}"
-    )
-    return result(single(float((high - low).max())), verdict, reason, EXACT, asked_range=None)
+    values = pairs[["value_x", "value_y"]]
+    low, high = values.min(axis=1), values.max(axis=1)
+    alike, opposite = high.le(small) | low.ge(large), low.le(small) & high.ge(large)
+    verdict = decide(bool(alike.all()), bool(opposite.any()))
+    named = [
+        f"{case} {one:.2g} and {other:.2g}"
+        for case, (one, other) in zip(pairs.case, values.to_numpy(), strict=True)
+    ]
+    reason = f"at n = {last.x.max():g}, the chances that a posterior sample and that the posterior miss: "
+    return result(float((high - low).max()), verdict, reason + ", ".join(named), verdicts.EXACT)
 
 
 def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:
     """Return "not testable" with a reason."""
-    return not_testable(reason)
+    return verdicts.not_testable(reason)
 
 
 # Promised ε and printed numbers
@@ -266,51 +225,48 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     ε; nan where none is known. low: the attack ε (95 % confidence), or the exact ε of one pair. high: the proven ε.
     """
     row = rows_where(frame, {"id": id}).iloc[0]
-    text = {
-        key: "" if pd.isna(row[key]) else str(row[key]) for key in ("mechanism", "chosen", "solved", "note")
-    }
+    named = ("mechanism", "chosen", "solved", "note")
+    mechanism, chosen, solved, note = ("" if pd.isna(row[key]) else str(row[key]) for key in named)
     claimed, replaced, added = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove
-    attack, exact, tool = row.epsilon_attack, bool(row.tight), row.formula_adjacency == "add_remove"
-    asked = AskedRange(high=claimed)
-    if not text["mechanism"]:
-        return not_testable(text["note"], asked)
-    shown = short if exact else at_most
-    reason = f"ε {short(claimed)} is claimed, the {'exact' if exact else 'proven'} ε is {shown(replaced)}"
-    reason += " for replace-one neighbours"
+    attack, attack_added, runs = row.epsilon_attack, row.epsilon_attack_add_remove, row.attack_runs
+    exact, elsewhere, asked = bool(row.tight), bool(row.rescued), AskedRange(high=claimed)
+    if not mechanism:
+        return verdicts.not_testable(note, asked)
+    kind, shown = ("exact", short) if exact else ("proven", at_most)
+    reason = f"ε {short(claimed)} is claimed, the {kind} ε is {shown(replaced)} for replace-one neighbours"
     reason += "" if math.isnan(added) else f" and {shown(added)} for add/remove"
     if not math.isnan(row.epsilon_formula):
         reason += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
     if not math.isnan(attack):
-        if row.attack_runs:
-            reason += f"; an attack on the theorem's hypotheses shows at least {at_least(attack)} "
-            reason += f"(95 % confidence, {short(row.attack_runs)} runs)"
-        else:
-            reason += f"; one pair that the theorem's hypotheses admit costs at least {at_least(attack)}"
-        if row.epsilon_attack_add_remove > 0:
-            reason += f", and {at_least(row.epsilon_attack_add_remove)} for add/remove"
-    elsewhere, known = bool(row.rescued), replaced if exact else attack
-    verdict = promise_verdict(
+        by_attack = f"an attack on the theorem's hypotheses shows at least {at_least(attack)} "
+        by_attack += f"(95 % confidence, {short(runs)} runs)"
+        by_pair = f"one pair that the theorem's hypotheses admit costs at least {at_least(attack)}"
+        reason += f"; {by_attack if runs else by_pair}"
+        reason += f", and {at_least(attack_added)} for add/remove" if attack_added > 0 else ""
+    known, tool = replaced if exact else attack, row.formula_adjacency == "add_remove"
+    verdict = verdicts.promise_verdict(
         claimed, replaced=replaced, added=added, shown=known, tool=tool, elsewhere=elsewhere
     )
     price, low, cause = replaced, attack, ""
-    if verdict == HOLDS:
+    if verdict == verdicts.HOLDS:
         reason += f"; the claim is {claimed / replaced:.2g} times what it costs"
-    elif verdict == IN_PART and not elsewhere:
-        price, low, cause = added, row.epsilon_attack_add_remove, ADDED
-        reason = f"{NOT_BY_DEFAULT}{reason}; it holds for add/remove neighbours only"
-    elif verdict == IN_PART:
-        price, low, reason = row.epsilon_solved, math.nan, NOT_BY_DEFAULT + reason
+    elif verdict == verdicts.IN_PART and elsewhere:
+        price, low, reason = row.epsilon_solved, math.nan, verdicts.NOT_BY_DEFAULT + reason
+    elif verdict == verdicts.IN_PART:
+        price, low, cause = added, attack_added, verdicts.ADDED
+        reason = f"{verdicts.NOT_BY_DEFAULT}{reason}; it holds for add/remove neighbours only"
     elif added <= claimed:
         reason += "; at this ε and δ it holds for add/remove neighbours"
-    elif (added if exact else row.epsilon_attack_add_remove) > claimed:
+    elif (added if exact else attack_added) > claimed:
         reason += "; it fails for add/remove neighbours, too"
-    reason += f"; it would hold for {text['solved']}" if text["solved"] and replaced > claimed else ""
-    reason += f"; priced: {text['mechanism']}"
-    reason += f"; chosen: {text['chosen']}" if text["chosen"] else ""
-    reason += f"; {text['note']}" if text["note"] else ""
-    measure = EXACT if exact else ATTACK if row.attack_runs or math.isnan(low) else PAIR
-    interval = single(price) if exact else Interval(math.nan, low, price)
-    return result(interval, verdict, reason, measure, asked_range=asked, cause=cause)
+    reason += f"; it would hold for {solved}" if solved and replaced > claimed else ""
+    reason += f"; priced: {mechanism}"
+    reason += f"; chosen: {chosen}" if chosen else ""
+    reason += f"; {note}" if note else ""
+    if exact:
+        return result(price, verdict, reason, verdicts.EXACT, asked, cause)
+    measure = verdicts.ATTACK if runs or math.isnan(low) else verdicts.PAIR
+    return result(Interval(math.nan, low, price), verdict, reason, measure, asked, cause)
 
 
 def bracketed(
@@ -333,7 +289,7 @@ def bracketed(
     )
     interval = Interval(float(above.max()), largest, float(above.max()))
     verdict = decide(holding == len(wide), largest > 1)
-    return result(interval, verdict, reason, ATTACK, asked_range=AskedRange(high=1.0))
+    return result(interval, verdict, reason, verdicts.ATTACK, AskedRange(high=1.0))
 
 
 def printed(
@@ -350,20 +306,20 @@ def printed(
         raise ValueError(f"{len(rows)} rows have {dict(where)}: a printed number needs one")
     ours, asked = float(rows[column].iloc[0]), AskedRange.near(published)
     reason = f"{words.column(column) or 'ours'} {ours:.4g} where the paper prints {published:g}"
-    if others is None or equal_as_printed(ours, published, digits):
-        verdict = HOLDS if equal_as_printed(ours, published, digits) else FAILS
-        return result(single(ours), verdict, reason, EXACT, asked_range=asked)
+    if others is None or verdicts.equal_as_printed(ours, published, digits):
+        verdict = verdicts.HOLDS if verdicts.equal_as_printed(ours, published, digits) else verdicts.FAILS
+        return result(ours, verdict, reason, verdicts.EXACT, asked)
     rest = rows_where(frame, others).dropna(subset=[column])
     interval, several = Interval(ours, min(ours, *rest[column]), max(ours, *rest[column])), len(rest) > 1
     choices = f"{len(rest)} other choices give" if several else "another choice gives"
     reason += f"; {choices} {interval.low:.4g}" + (f" to {interval.high:.4g}" if several else "")
-    equal = rest[[equal_as_printed(value, published, digits) for value in rest[column]]]
+    equal = rest[[verdicts.equal_as_printed(value, published, digits) for value in rest[column]]]
     if equal.empty:
         nearest = rest.loc[(np.log(rest[column]) - math.log(published)).abs().idxmin()]
         reason += f", nearest with {words.named(dict(nearest), names)}"
-        return result(interval, FAILS, reason, RANGE, asked_range=asked)
-    reason = f"{NOT_BY_DEFAULT}{reason}; equal with {words.named(dict(equal.iloc[0]), names)}"
-    return result(single(float(equal[column].iloc[0])), IN_PART, reason, EXACT, asked_range=asked)
+        return result(interval, verdicts.FAILS, reason, verdicts.RANGE, asked)
+    reason = f"{verdicts.NOT_BY_DEFAULT}{reason}; equal with {words.named(dict(equal.iloc[0]), names)}"
+    return result(float(equal[column].iloc[0]), verdicts.IN_PART, reason, verdicts.EXACT, asked)
 
 
 def _limit(rows: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -371,11 +327,11 @@ def _limit(rows: pd.DataFrame, column: str) -> pd.DataFrame:
     return rows[rows[column].eq(rows[column].min())] if column else rows
 
 
+def _cases(n: int, kind: str = "") -> str:
+    """Return a number of cases as text, such as "1 exact case"."""
+    return f"{n} {kind}case{'' if n == 1 else 's'}"
+
+
 def _span(values: pd.Series) -> str:
     """Return the smallest and the largest value as text, once if they are equal."""
     return " to ".join(dict.fromkeys(f"{end:.4g}" for end in (values.min(), values.max())))
-
-
-def _apart(interval: Interval, asked: AskedRange) -> bool:
-    """Return whether an interval lies outside of what is asked."""
-    return interval.high < asked.low or interval.low > asked.high

@@ -6,11 +6,11 @@ Methods are compared by their paired difference within each repeat (one value of
   curve is interpolated linearly in ln ε.
 - `sensitivity`: An experiment that runs the methods with other settings, in which the claim is tried, too.
 - `printed`: Settings with the value that the paper prints. Other values of these are not tried.
-- `variant`: The settings to use, for a method that was run with several.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -20,41 +20,11 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from dplangevin.papers.claims import words
-from dplangevin.papers.claims.verdicts import (
-    EXACT,
-    FAILS,
-    HOLDS,
-    IN_PART,
-    INTERVAL,
-    NOT_BY_DEFAULT,
-    NOT_TESTABLE,
-    ONE_SPLIT,
-    OPEN,
-    RANGE,
-    AskedRange,
-    Verdict,
-    all_of,
-    decide,
-    extremes,
-    not_testable,
-    ordering,
-    result,
-    single,
-)
+from dplangevin.papers import statistics
+from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims.verdicts import AskedRange, Verdict, decide, not_testable, result, single
 from dplangevin.papers.claims.words import at_most
-from dplangevin.papers.statistics import (
-    MAJORITY,
-    Comparison,
-    Interval,
-    NoCommonRange,
-    compare,
-    difference,
-    select,
-    t_interval,
-    trusted,
-    variant_settings,
-)
+from dplangevin.papers.statistics import Comparison, Interval, compare, difference, select
 from dplangevin.text import number, points, short
 
 DIVERGED = "chains diverged"  # a text in the column `violated`
@@ -66,11 +36,8 @@ LEARNED = 0.01  # accuracy above the share of the majority class
 # 1 if the difference shows the claim, -1 if it shows the opposite, 0 if neither.
 Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
 Tried = tuple[str, Interval | None]  # what a search found, and the interval of a setting that shows the claim
-Trial = tuple[
-    pd.DataFrame, list[pd.DataFrame], float, str
-]  # a setting, its opponents, its rank, its name in words
+Trial = tuple[pd.DataFrame, list[pd.DataFrame], float, str]  # a setting, its opponents, its rank, its name
 Settings = dict[tuple[str, str, str], pd.DataFrame]  # by variant, scaling and adjacency
-DIRECTIONS = {HOLDS: 1, FAILS: -1}
 
 
 # Orderings of methods
@@ -89,26 +56,23 @@ def beats(
     pair = [select(runs, dataset, method, experiment) for method in (first, second)]
     try:
         gap = difference(pair[0], pair[1], axis, factor)
-    except NoCommonRange as error:
-        return _incomparable(first, second, error, asked)
+    except statistics.NoCommonRange as error:
+        names = f"{words.method(first)} and {words.method(second)}"
+        return not_testable(f"{names} cannot be compared: {error}", asked)
     comparison = compare(gap, asked.low)
     other = words.method(second) + (f" at {number(factor)} ε" if factor != 1 else "")
-    over = f"over {_points(axis, gap)} and {comparison.repeats} repeats"
-    reason = f"{_mean_gap(first, other, comparison.interval.mean)} on average {over}; "
-    reason += f"{_significant(comparison, asked.low)}{_violations(pair)}"
+    reason = f"{_mean_gap(first, other, comparison.interval.mean)} on average over {_points(axis, gap)} and "
+    reason += f"{comparison.repeats} repeats; {_significant(comparison, asked.low)}{_violations(pair)}"
     reason += _adjacencies(pair) if axis == "promised" else ""
-    verdict, interval = ordering(comparison, asked.low), comparison.interval
-    if verdict == OPEN and (interval.low > asked.low or interval.high < asked.low):
+    verdict, interval = verdicts.ordering(comparison, asked.low), comparison.interval
+    if verdict == verdicts.OPEN and (interval.low > asked.low or interval.high < asked.low):
         reason += "; the average alone would decide, the budgets on the other side leave the claim open"
-    found = result(interval, verdict, reason, _measure(runs, dataset), asked_range=asked)
-    if not sensitivity:
-        return found
+    found = result(interval, verdict, reason, _measure(runs, dataset), asked)
     there = _as_printed(runs, printed)
     if np.isinf(pair[1].epsilon).all():  # a baseline that has learned nothing is easy to reach
         there = there[~there.method.eq(second) | learned(there, dataset)]
     experiments, shown = (sensitivity, experiment), _above(asked.low)
-    tried = search_pairs(there, dataset, (first, second), axis, experiments, shown, asked.low)
-    return _with_other_settings(found, tried)
+    return _after_search(found, search(there, dataset, (first, second), axis, experiments, shown, asked.low))
 
 
 def beats_all(
@@ -123,31 +87,28 @@ def beats_all(
     """
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=first or name, second=last or name, **where) for name in others}
-    counted = {name for name in others if trusted(select(runs, dataset, name, experiment)).all()}
+    counted = {name for name in others if statistics.trusted(select(runs, dataset, name, experiment)).all()}
     reason = _listed_by_verdict(each, counted)
     those = [one for name, one in each.items() if name in counted]
-    nearest, verdict = not_testable(reason, AskedRange.difference(0.0)), NOT_TESTABLE
+    nearest, verdict = not_testable(reason, AskedRange.difference(0.0)), verdicts.NOT_TESTABLE
     if those:
-        verdict = all_of([one["verdict"] for one in those])
+        worst_first = (verdicts.FAILS, verdicts.NOT_TESTABLE, verdicts.OPEN, verdicts.HOLDS)
+        verdict = min((one["verdict"] for one in those), key=worst_first.index)
         decisive = [one for one in those if one["verdict"] == verdict]
         nearest = min(decisive, key=lambda one: math.inf if math.isnan(one["ours"]) else one["ours"])
         reason += f"; the {'strongest' if first else 'nearest'}: {nearest['reason']}"
     found = {**nearest, "verdict": verdict, "reason": reason}
-    if not sensitivity:
-        return found
     there, experiments = _as_printed(runs, printed), (sensitivity, experiment)
-    return _with_other_settings(
-        found, search_against_all(there, dataset, first, others, axis, experiments, _above(0.0))
-    )
+    return _after_search(found, search(there, dataset, (first, *others), axis, experiments, _above(0.0)))
 
 
 def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
     """Return in words for which methods the order is shown, for which its opposite, and for which neither."""
     texts = {
-        HOLDS: "the order is shown for",
-        FAILS: "the opposite is shown for",
-        OPEN: "neither is shown for",
-        NOT_TESTABLE: "there is nothing to compare for",
+        verdicts.HOLDS: "the order is shown for",
+        verdicts.FAILS: "the opposite is shown for",
+        verdicts.OPEN: "neither is shown for",
+        verdicts.NOT_TESTABLE: "there is nothing to compare for",
     }
     groups: dict[str, list[str]] = {verdict: [] for verdict in texts}
     for name, one in each.items():
@@ -158,7 +119,7 @@ def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
     """Return the runs without variants in which a setting differs from the value that the paper prints."""
-    settings = {variant: variant_settings(variant) for variant in runs.variant.dropna().unique()}
+    settings = {variant: statistics.variant_settings(variant) for variant in runs.variant.dropna().unique()}
     fitting = [
         variant
         for variant, named in settings.items()
@@ -172,15 +133,14 @@ def _above(threshold: float) -> Shown:
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         comparison = compare(gap, threshold, level)
-        return comparison.interval, DIRECTIONS.get(ordering(comparison, threshold), 0)
+        return comparison.interval, verdicts.DIRECTIONS[verdicts.ordering(comparison, threshold)]
 
     return shown
 
 
 def equal_or_slightly_worse(
-    runs: pd.DataFrame, *, dataset: str, first: str, second: str, slight: float, axis: str = "promised",
-    sensitivity: str = "",
-) -> Verdict:  # fmt: skip
+    runs: pd.DataFrame, *, dataset: str, first: str, second: str, slight: float, sensitivity: str = ""
+) -> Verdict:
     """Test that the first method is "often" equal to or at most `slight` (an accuracy) worse than the second.
 
     A budget agrees if the first method is not significantly better there, and its mean accuracy at most `slight`
@@ -189,32 +149,24 @@ def equal_or_slightly_worse(
     """
     asked = AskedRange.near(0.0, slight)
     pair = [select(runs, dataset, method, "wang2015") for method in (first, second)]
-    try:
-        gap = difference(pair[0], pair[1], axis)
-    except NoCommonRange as error:
-        return _incomparable(first, second, error, asked)
-    interval, (better, agree, worse) = compare(gap).interval, _agreement(gap, slight)
-    reason = f"{_mean_gap(first, words.method(second), interval.mean)} on average over {_points(axis, gap)}: "
-    reason += f"equal or worse by at most {points(slight)} at {agree}, significantly better at {better}, "
-    reason += f"worse by more at {worse}{_violations(pair)}"
+    gap = difference(pair[0], pair[1], "promised")
+    better, agree, worse = _agreement(gap, slight)
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         often = 2 * _agreement(gap, slight)[1] >= gap.shape[1]
-        other = compare(gap, level=level).interval
-        return other, DIRECTIONS.get(_often(other, often, asked), 0)
+        interval = compare(gap, level=level).interval
+        apart = interval.low > 0 or interval.high < asked.low
+        return interval, 1 if often and asked.side(interval) == 1 else -1 if not often and apart else 0
 
-    verdict = _often(interval, 2 * agree >= gap.shape[1], asked)
-    found = result(interval, verdict, reason, _measure(runs, dataset), asked_range=asked)
-    if not sensitivity:
-        return found
-    tried = search_pairs(runs, dataset, (first, second), axis, (sensitivity, "wang2015"), shown)
-    return _with_other_settings(found, tried)
-
-
-def _measure(runs: pd.DataFrame, dataset: str) -> str:
-    """Return what an interval over the repeats of a data set is; those of Adult share one split."""
-    facts = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq("draws")]
-    return ONE_SPLIT if len(facts) and facts.value.eq(1).all() else INTERVAL
+    interval, direction = shown(gap, statistics.LEVEL)
+    reason = f"{_mean_gap(first, words.method(second), interval.mean)} on average over {_points('promised', gap)}: "
+    reason += f"equal or worse by at most {points(slight)} at {agree}, significantly better at {better}, "
+    reason += f"worse by more at {worse}{_violations(pair)}"
+    verdict = decide(direction == 1, direction == -1)
+    found = result(interval, verdict, reason, _measure(runs, dataset), asked)
+    return _after_search(
+        found, search(runs, dataset, (first, second), "promised", (sensitivity, "wang2015"), shown)
+    )
 
 
 def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
@@ -223,10 +175,10 @@ def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
     return better, gap.shape[1] - better - worse, worse
 
 
-def _often(interval: Interval, often: bool, asked: AskedRange) -> str:
-    """Return the verdict of `equal_or_slightly_worse`."""
-    inside = interval.low >= asked.low and interval.high <= asked.high
-    return decide(often and inside, not often and (interval.low > 0 or interval.high < asked.low))
+def _measure(runs: pd.DataFrame, dataset: str) -> str:
+    """Return what an interval over the repeats of a data set is; those of Adult share one split."""
+    facts = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq("draws")]
+    return verdicts.ONE_SPLIT if len(facts) and facts.value.eq(1).all() else verdicts.INTERVAL
 
 
 # Private methods and their non-private baseline
@@ -234,7 +186,7 @@ def _often(interval: Interval, often: bool, asked: AskedRange) -> str:
 
 def reaches_baseline(
     runs: pd.DataFrame, *, dataset: str, first: str, baseline: str, margin: float, by: float, experiment: str,
-    sensitivity: str = "", variant: str = "",
+    sensitivity: str = "",
 ) -> Verdict:  # fmt: skip
     """Test that from budget `by` on, a private method is as accurate as its non-private baseline.
 
@@ -245,9 +197,9 @@ def reaches_baseline(
     - returns: ours: the smallest asked budget from which on the method is as accurate; nan if there is none. low: the
       next smaller budget.
     """
-    pair = [select(runs, dataset, method, experiment, variant=variant) for method in (first, baseline)]
+    pair = [select(runs, dataset, method, experiment) for method in (first, baseline)]
     gap = difference(pair[0], pair[1], "promised")
-    start, low, outside = _equivalence_threshold(gap, margin, by, 0.95)
+    start, low, outside = _equivalence_threshold(gap, margin, by, statistics.LEVEL)
     reason = f"the accuracy of {words.method(first)} is that of {words.method(baseline)} to ±{points(margin)}, with "
     reached = f"from ε {number(start)} on" if start < math.inf else "not even at the largest budget"
     at = ", ".join(f"{100 * gap[c].mean():+.2f} at ε {short(float(np.exp(c)))}" for c in gap.columns)
@@ -257,22 +209,21 @@ def reaches_baseline(
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         later = [column for column in gap.columns if np.exp(column) >= by * (1 - ROUNDING)]
         if not later:
-            return Interval(math.nan, math.nan, math.nan), 0
+            return single(math.nan), 0
         start, _, outside = _equivalence_threshold(gap, margin, by, level)
-        return t_interval(gap[later].mean(axis=1), level), 1 if start <= by else -1 if outside else 0
+        direction = 1 if start <= by else -1 if outside else 0
+        return statistics.t_interval(gap[later].mean(axis=1), level), direction
 
     ours, verdict = start if start < math.inf else math.nan, decide(start <= by, outside)
-    found = result(Interval(ours, low, ours), verdict, reason, RANGE, asked_range=AskedRange(high=by))
-    if not sensitivity:
-        return found
+    found = result(Interval(ours, low, ours), verdict, reason, verdicts.RANGE, AskedRange(high=by))
     there, experiments = runs[~runs.method.eq(baseline) | learned(runs, dataset)], (sensitivity, experiment)
-    text, held = search_pairs(there, dataset, (first, baseline), "promised", experiments, shown)
-    return _with_other_settings(found, (text, single(by) if held else None))
+    text, held = search(there, dataset, (first, baseline), "promised", experiments, shown)
+    return _after_search(found, (text, single(by) if held else None))
 
 
 def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
     """Return a mask of the rows whose settings are on average LEARNED more accurate than the majority class."""
-    share = runs[runs.dataset.eq(dataset) & runs.metric.eq(MAJORITY)].value.max()
+    share = runs[runs.dataset.eq(dataset) & runs.metric.eq(statistics.MAJORITY)].value.max()
     accuracy = runs.value.where(runs.metric.eq("accuracy"))
     keys = [runs[key] for key in ("experiment", "dataset", "method", "variant", "scaling")]
     return accuracy.groupby(keys).transform("mean") >= (0.0 if math.isnan(share) else share) + LEARNED
@@ -281,26 +232,25 @@ def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
 def _equivalence_threshold(
     gap: pd.DataFrame, margin: float, by: float, level: float
 ) -> tuple[float, float, bool]:
-    """Return the first budget of equivalence, the next smaller one, and whether an interval lies outside.
+    """Return the first budget of equivalence, the next smaller one, and whether an interval at >= `by` lies outside.
 
     Equivalence holds from a budget on if there and at all larger ones the interval lies within +-margin. The first
-    result is inf for no such budget, and the second is nan. The third looks only at budgets >= by.
+    result is inf for no such budget, and the second is nan.
     """
-    columns = sorted(gap.columns)
-    each = {float(np.exp(column).round(9)): t_interval(gap[column].dropna(), level) for column in columns}
-    start, low = math.inf, math.nan
-    for epsilon in reversed(each):
-        if not (each[epsilon].low >= -margin and each[epsilon].high <= margin):
+    asked, start, low, outside = AskedRange.near(0.0, margin), math.inf, math.nan, False
+    for column in sorted(gap.columns, reverse=True):
+        epsilon = float(np.exp(column).round(9))
+        side = asked.side(statistics.t_interval(gap[column].dropna(), level))
+        outside |= epsilon >= by and side == -1
+        if math.isnan(low) and side == 1:
+            start = epsilon
+        elif math.isnan(low):
             low = epsilon
-            break
-        start = epsilon
-    later = [interval for epsilon, interval in each.items() if epsilon >= by]
-    return start, low, any(i.high < -margin or i.low > margin for i in later)
+    return start, low, outside
 
 
 def price_of_standard_step(
-    runs: pd.DataFrame, *, dataset: str, method: str, by: float, experiment: str, sensitivity: str = "",
-    baseline: str = "",
+    runs: pd.DataFrame, *, dataset: str, method: str, baseline: str, by: float, experiment: str, sensitivity: str = "",
 ) -> Verdict:  # fmt: skip
     """Test that from budget `by` on, a method takes the step size that it would take without privacy.
 
@@ -308,42 +258,37 @@ def price_of_standard_step(
     ε is at most `by`, and holds in part if it is so in another setting. Nothing here is random.
 
     - `baseline`: The method without privacy. Another setting counts only if the baseline has `learned` in the same
-      variant. If "", all count.
+      variant.
     - returns: ours: the ε of the standard step by the accountant that calibrates; nan if every budget is spent in
       full. If another setting decides, the smallest such ε. low, high: the extremes among the other settings; nan if
       one decides.
     """
     rows = select(runs, dataset, method, experiment)
     ours, asked, name = _price(rows), AskedRange(high=by), words.method(method)
-    verdict = HOLDS if ours <= by else FAILS
+    numbers, verdict = single(ours), decide(ours <= by, True)
     if math.isnan(ours):
         reason = f"{name} takes smaller steps than without privacy at every budget up to {number(rows.epsilon.max())}"
     else:
         reason = f"the step that {name} takes without privacy costs ε {short(ours)} by the accountant that calibrates"
     reason += f"; the claim asks for {asked}"
-    low, high = math.nan, math.nan
-    if sensitivity and _covers(runs, dataset, sensitivity, [method]):
-        settings = _settings(runs, dataset, method, (sensitivity, sensitivity))
-        if baseline:
-            there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
-            useful = {key: part for key, part in settings.items() if there.variant.eq(key[0]).any()}
-            if left := len(settings) - len(useful):
-                reason += (
-                    f"; {left} of the settings tried are left out, in which {words.method(baseline)} is not "
-                )
-                reason += f"{points(LEARNED)} above the majority class"
-            settings = useful
-        prices = {key: price for key, part in settings.items() if not math.isnan(price := _price(part))}
-        cheap = [price for price in prices.values() if price <= by]
-        reason += f"; it costs {asked} in {len(cheap)} of the {len(settings)} settings tried"
-        if prices:
-            low, high = min(prices.values()), max(prices.values())
-            key = min(prices, key=lambda key: prices[key])
-            reason += f", the least {short(low)} with {words.variant(variant_settings(key[0]), key[1])}"
-        if cheap and verdict != HOLDS:
-            verdict, reason, ours = IN_PART, NOT_BY_DEFAULT + reason, low
-    interval = single(ours) if verdict == IN_PART else Interval(ours, low, high)
-    return result(interval, verdict, reason, RANGE, asked_range=asked)
+    if not _covers(runs, dataset, sensitivity, [method]):
+        return result(numbers, verdict, reason, verdicts.RANGE, asked)
+    there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
+    tried = _settings(runs, dataset, method, (sensitivity, sensitivity))
+    prices = {key: _price(part) for key, part in tried.items() if there.variant.eq(key[0]).any()}
+    if left := len(tried) - len(prices):
+        reason += f"; {left} of the settings tried are left out, in which {words.method(baseline)} is not "
+        reason += f"{points(LEARNED)} above the majority class"
+    cheap = sum(price <= by for price in prices.values())
+    reason += f"; it costs {asked} in {cheap} of the {len(prices)} settings tried"
+    if known := {key: price for key, price in prices.items() if not math.isnan(price)}:
+        (variant, scaling, _), least = min(known.items(), key=lambda item: item[1])
+        numbers = Interval(ours, least, max(known.values()))
+        settings = words.variant(statistics.variant_settings(variant), scaling)
+        reason += f", the least {short(least)} with {settings}"
+    if cheap and verdict != verdicts.HOLDS:
+        verdict, reason, numbers = verdicts.IN_PART, verdicts.NOT_BY_DEFAULT + reason, single(numbers.low)
+    return result(numbers, verdict, reason, verdicts.RANGE, asked)
 
 
 def _price(rows: pd.DataFrame) -> float:
@@ -356,15 +301,14 @@ def _price(rows: pd.DataFrame) -> float:
 
 
 def better_where_mixed(
-    runs: pd.DataFrame, *, dataset: str, first: str, second: str, metric: str, experiment: str, larger: bool = True,
-    variant: str = "",
+    runs: pd.DataFrame, *, dataset: str, first: str, second: str, metric: str, experiment: str, variant: str = "",
 ) -> Verdict:  # fmt: skip
     """Test that where both methods have mixed, a positive metric of `first` is larger than that of `second`.
 
     Methods have mixed at an asked budget if the largest R-hat over repeats is below MIXED. The claim holds if the
-    ratio is above 1 at all such budgets, and fails if it is at none. With `larger` False, the metric of `first` is to
-    be smaller.
+    ratio is above 1 at all such budgets, and fails if it is at none.
 
+    - `variant`: The settings to use, for a method that was run with several.
     - returns: ours, low: the smallest ratio of the means over repeats; high: the largest. This is no interval: repeats
       that share data are chains of one estimate.
     """
@@ -380,19 +324,15 @@ def better_where_mixed(
             f"{short(table.r_hat.min())} to {short(table.r_hat.max())} for {words.method(name)}"
             for name, table in tables.items()
         ]
-        reason = (
-            f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is {words.listed(ranges)}"
-        )
-        return not_testable(reason, asked)
+        reason = f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is "
+        return not_testable(reason + words.listed(ranges), asked)
     ratio = mixed.value_first / mixed.value_second
-    ratio = ratio if larger else 1 / ratio
     verdict = decide(bool((ratio > 1).all()), bool((ratio <= 1).all()))
     each = zip(mixed.index, ratio, strict=True)
     at = ", ".join(f"{short(value)} at ε {number(epsilon)}" for epsilon, value in each)
-    top, bottom = (words.method(name) for name in ((first, second) if larger else (second, first)))
-    reason = f"{words.column(metric)} of {top} over that of {bottom}: {at}; there is no interval"
-    interval = Interval(float(ratio.min()), float(ratio.min()), float(ratio.max()))
-    return result(interval, verdict, reason, RANGE, asked_range=asked)
+    names = f"{words.method(first)} over that of {words.method(second)}"
+    reason = f"{words.column(metric)} of {names}: {at}; there is no interval"
+    return result(verdicts.extremes(ratio, "min"), verdict, reason, verdicts.RANGE, asked)
 
 
 # Numbers about theorems and data
@@ -400,21 +340,18 @@ def better_where_mixed(
 
 def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verdict:
     """Test that the theorem's ε exceeds the proven ε at the same delta and neighbours, at every budget."""
-    asked = AskedRange(low=1.0)
-    rows = select(runs, dataset, method, "wang2015").drop_duplicates("epsilon")
-    rows = rows[
-        np.isfinite(rows.epsilon_promised) & (rows.epsilon_proven > 0) & np.isfinite(rows.epsilon_proven)
-    ]
+    rows, asked = select(runs, dataset, method, "wang2015").drop_duplicates("epsilon"), AskedRange(low=1.0)
+    proven = rows.epsilon_proven
+    rows = rows[np.isfinite(rows.epsilon_promised) & (proven > 0) & np.isfinite(proven)]
     if rows.empty:
         return not_testable(f"{words.method(method)} has no finite proven ε", asked)
     ratio = rows.epsilon_promised / rows.epsilon_proven
     reason = (
         f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its "
+        f"proven ε, {short(ratio.median())} times in the median of {len(ratio)} budgets"
     )
-    reason += f"proven ε, {short(ratio.median())} times in the median of {len(ratio)} budgets"
-    return result(
-        extremes(ratio), decide(ratio.min() > 1, ratio.max() <= 1), reason, RANGE, asked_range=asked
-    )
+    verdict = decide(ratio.min() > 1, ratio.max() <= 1)
+    return result(verdicts.extremes(ratio), verdict, reason, verdicts.RANGE, asked)
 
 
 def theorem4_constant(
@@ -433,24 +370,22 @@ def theorem4_constant(
         return 128 * math.log(2.5 * n / at) * math.log(2 / at)
 
     ours, asked = product(delta), AskedRange.within(bounds)
-    verdict = HOLDS if asked.low <= ours <= asked.high else FAILS
+    verdict = verdicts.HOLDS if asked.low <= ours <= asked.high else verdicts.FAILS
     reason = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) is {ours:.0f} at T = τ, N = {n:.0f} and δ = {number(delta)}"
     reason += f"; the words are read as {asked}"
-    if verdict == FAILS and product(1 - ROUNDING) < asked.high < ours:
+    if verdict == verdicts.FAILS and product(1 - ROUNDING) < asked.high < ours:
         smallest = at_most(float(brentq(lambda at: product(at) - asked.high, delta, 1 - ROUNDING)))
-        reason = f"{NOT_BY_DEFAULT}{reason}, which it is from δ = {smallest} on"
-        verdict, ours = IN_PART, product(float(smallest))
-    return result(single(ours), verdict, reason, EXACT, asked_range=asked)
+        reason = f"{verdicts.NOT_BY_DEFAULT}{reason}, which it is from δ = {smallest} on"
+        verdict, ours = verdicts.IN_PART, product(float(smallest))
+    return result(ours, verdict, reason, verdicts.EXACT, asked)
 
 
 def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
     """Test that a count of the prepared data, "features", "rows_train" or "rows", equals the published one."""
-    ours = _fact(runs, dataset, metric)
+    ours, asked = _fact(runs, dataset, metric), AskedRange.near(published)
     reason = f"the {words.features(dataset)} data have {ours:.0f} {words.column(metric)} as prepared here"
     reason += f"; {published} are printed"
-    return result(
-        single(ours), decide(ours == published, True), reason, EXACT, asked_range=AskedRange.near(published)
-    )
+    return result(ours, decide(ours == published, True), reason, verdicts.EXACT, asked)
 
 
 def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
@@ -478,13 +413,6 @@ def _mean_gap(first: str, second: str, mean: float) -> str:
     return f"the accuracy of {words.method(first)} is {points(abs(mean))} {side} that of {second}"
 
 
-def _incomparable(first: str, second: str, error: NoCommonRange, asked: AskedRange) -> Verdict:
-    """Return "not testable", because two methods have no budgets in common."""
-    return not_testable(
-        f"{words.method(first)} and {words.method(second)} cannot be compared: {error}", asked
-    )
-
-
 def _significant(comparison: Comparison, threshold: float) -> str:
     """Return at how many points the difference is significantly above or below the threshold, as text."""
 
@@ -495,10 +423,9 @@ def _significant(comparison: Comparison, threshold: float) -> str:
             return f"{len(budgets)} (ε from {min(budgets):.2g} to {max(budgets):.2g})"
         return f"{len(budgets)} (ε {words.listed([f'{e:.2g}' for e in budgets])})"
 
-    above, below = at(comparison.above), at(comparison.below)
-    if threshold:
-        return f"it is significantly above a loss of {points(-threshold)} at {above}, below it at {below}"
-    return f"it is significantly above at {above}, below at {below}"
+    loss = f" a loss of {points(-threshold)}" if threshold else ""
+    below = "below it" if threshold else "below"
+    return f"it is significantly above{loss} at {at(comparison.above)}, {below} at {at(comparison.below)}"
 
 
 def _violations(pair: Iterable[pd.DataFrame]) -> str:
@@ -526,86 +453,59 @@ def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
 # The settings of a sensitivity run
 
 
-def _with_other_settings(found: Verdict, tried: Tried) -> Verdict:
+def _after_search(found: Verdict, tried: Tried) -> Verdict:
     """Return the outcome of a rule after a search; success in another setting is "holds in part".
 
     `default` then has what the default settings show, which counts for a question of ours.
     """
     text, interval = tried
     reason = found["reason"] + text
-    if interval is None or found["verdict"] == HOLDS:
+    if interval is None or found["verdict"] == verdicts.HOLDS:
         return {**found, "reason": reason}
     shown = {"ours": interval.mean, "low": interval.low, "high": interval.high}
     default = {**{key: found[key] for key in shown}, "reason": reason}
-    return {**found, **shown, "verdict": IN_PART, "reason": NOT_BY_DEFAULT + reason, "default": default}
+    return {
+        **found,
+        **shown,
+        "verdict": verdicts.IN_PART,
+        "reason": verdicts.NOT_BY_DEFAULT + reason,
+        "default": default,
+    }
 
 
-def search_pairs(
-    runs: pd.DataFrame, dataset: str, methods: tuple[str, str], axis: str, experiments: tuple[str, str], shown: Shown,
+def search(
+    runs: pd.DataFrame, dataset: str, methods: Sequence[str], axis: str, experiments: tuple[str, str], shown: Shown,
     threshold: float | None = None,
 ) -> Tried:  # fmt: skip
-    """Try every pair of settings of two methods that share row scaling and neighbour relation.
+    """Return how many settings of the first method show the claim, how many its opposite, and an example.
 
-    The example has the most accurate second method, then the widest margin.
+    A single rival is tried in each of its settings by itself, if both settings share row scaling and neighbour
+    relation; the example has the most accurate rival, then the widest margin. Of several rivals, one setting must beat
+    all settings in its row scaling, whose budgets may be for other neighbours, as in the paper; the example has the
+    widest margin. One opponent that shows the opposite decides, and the same rule decides on both sides. The confidence
+    level is corrected for the number of comparisons (Bonferroni).
 
-    - `experiments`: The sensitivity run, and the run that supplies a method which the sensitivity run lacks.
-    """
-    if not _covers(runs, dataset, experiments[0], methods):
-        return f"; no other settings were tried on {words.features(dataset)}", None
-    first, second = (_settings(runs, dataset, method, experiments) for method in methods)
-    trials: list[Trial] = []
-    for a, mine in first.items():
-        for b, other in second.items():
-            if _comparable(mine, other):
-                settings = [words.variant(variant_settings(key[0])) for key in (a, b)]
-                named = [
-                    f"{words.method(m)} ({setting})" for m, setting in zip(methods, settings, strict=True)
-                ]
-                name = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: "
-                trials.append((mine, [other], other.value.mean(), name))
-    return _searched(trials, "pairs of settings", axis, shown, threshold)
-
-
-def search_against_all(
-    runs: pd.DataFrame, dataset: str, first: str, others: Sequence[str], axis: str, experiments: tuple[str, str],
-    shown: Shown,
-) -> Tried:  # fmt: skip
-    """Try every setting of one method against all settings of several others in the same row scaling.
-
-    Budgets may be for different neighbour relations, as in the paper; the settings name them. The example has the
-    widest margin against its strongest opponent.
-    """
-    if not _covers(runs, dataset, experiments[0], [first]):
-        return f"; no other settings were tried on {words.features(dataset)}", None
-    rivals = [list(_settings(runs, dataset, name, experiments).values()) for name in others]
-    trials: list[Trial] = []
-    for a, mine in _settings(runs, dataset, first, experiments).items():
-        matched = [[rows for rows in each if _scaling(rows) == _scaling(mine)] for each in rivals]
-        if all(matched):
-            name = f"{words.method(first)} ({words.variant(variant_settings(a[0]), a[1])}): at least "
-            trials.append((mine, [rows for each in matched for rows in each], 0.0, name))
-    return _searched(trials, f"settings of {words.method(first)}", axis, shown)
-
-
-def _searched(
-    trials: Sequence[Trial], what: str, axis: str, shown: Shown, threshold: float | None = None
-) -> Tried:
-    """Return how many trials show the claim and how many its opposite, with an example.
-
-    A trial shows the claim if it does so against every opponent, and the opposite if that is shown against one. The
-    same rule decides on both sides. The confidence level is corrected for the number of comparisons (Bonferroni).
-
+    - `experiments`: The sensitivity run ("": there is none), and the run that supplies a method which it lacks.
     - `threshold`: If given, the text also counts the trials whose interval of the mean alone lies above or below it,
       and gives the median half-width of the intervals.
     """
+    first, *others = methods
+    if not experiments[0]:
+        return "", None
+    if not _covers(runs, dataset, experiments[0], methods):
+        return f"; no other settings were tried on {words.features(dataset)}", None
+    mine, *rivals = (_settings(runs, dataset, method, experiments) for method in methods)
+    if len(rivals) == 1:
+        what, trials = "pairs of settings", _pairs(first, mine, others[0], rivals[0])
+    else:
+        what, trials = f"settings of {words.method(first)}", _against_all(first, mine, rivals)
     level = 1 - 0.05 / max(1, sum(len(against) for _, against, *_ in trials))
     outcomes, held = list[tuple[Interval, int]](), []
-    for mine, against, rank, name in trials:
+    for rows, against, rank, name in trials:
         try:
-            gaps = [difference(mine, rows, axis) for rows in against]
-        except NoCommonRange:
+            each = [shown(difference(rows, other, axis), level) for other in against]
+        except statistics.NoCommonRange:
             continue
-        each = [shown(gap, level) for gap in gaps]
         least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
         direction = min(direction for _, direction in each)
         outcomes.append((least, direction))
@@ -628,6 +528,31 @@ def _searched(
     return f"{text}; for example {example}", interval
 
 
+def _pairs(first: str, mine: Settings, second: str, other: Settings) -> list[Trial]:
+    """Return the trials of each setting of a method against each comparable setting of one rival."""
+    trials: list[Trial] = []
+    for (a, rows), (b, rival) in itertools.product(mine.items(), other.items()):
+        if _comparable(rows, rival):
+            each = ((first, a), (second, b))
+            named = [
+                f"{words.method(m)} ({words.variant(statistics.variant_settings(key[0]))})" for m, key in each
+            ]
+            name = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: "
+            trials.append((rows, [rival], rival.value.mean(), name))
+    return trials
+
+
+def _against_all(first: str, mine: Settings, rivals: Sequence[Settings]) -> list[Trial]:
+    """Return the trials of each setting of a method against all rivals, where each has a setting in its row scaling."""
+    trials: list[Trial] = []
+    for (variant, scaling, _), rows in mine.items():
+        matched = [[rows for key, rows in each.items() if key[1] == scaling] for each in rivals]
+        if all(matched):
+            name = f"{words.method(first)} ({words.variant(statistics.variant_settings(variant), scaling)}): at least "
+            trials.append((rows, [*itertools.chain(*matched)], 0.0, name))
+    return trials
+
+
 def _covers(runs: pd.DataFrame, dataset: str, experiment: str, methods: Sequence[str]) -> bool:
     """Return whether a sensitivity run has one of the methods on the data set."""
     return bool((runs.dataset.eq(dataset) & runs.experiment.eq(experiment) & runs.method.isin(methods)).any())
@@ -639,15 +564,11 @@ def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     They must have the same row scaling, and the same largest step size if both state one. Their budgets must be for the
     same neighbour relation, unless one of them has no budget.
     """
+    one, two = first.iloc[0], second.iloc[0]
     nonprivate = any(np.isinf(rows.epsilon).all() for rows in (first, second))
-    steps = {variant_settings(rows.variant.iloc[0]).get("step", "") for rows in (first, second)} - {""}
-    neighbours = nonprivate or first.adjacency.iloc[0] == second.adjacency.iloc[0]
-    return _scaling(first) == _scaling(second) and neighbours and len(steps) <= 1
-
-
-def _scaling(rows: pd.DataFrame) -> str:
-    """Return the row scaling of a setting."""
-    return str(rows.scaling.iloc[0])
+    steps = {statistics.variant_settings(row.variant).get("step", "") for row in (one, two)} - {""}
+    neighbours = nonprivate or one.adjacency == two.adjacency
+    return bool(one.scaling == two.scaling and neighbours and len(steps) <= 1)
 
 
 def _settings(runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[str, str]) -> Settings:
@@ -663,6 +584,7 @@ def _settings(runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[
         here = rows[rows.experiment.eq(experiment)]
         if not here.empty:
             keys = ["variant", "scaling", "adjacency"]
-            sound = trusted(here).groupby([*(here[key] for key in keys), here.epsilon]).transform("all")
+            settings = [here[key] for key in (*keys, "epsilon")]
+            sound = statistics.trusted(here).groupby(settings).transform("all")
             return {(str(v), str(s), str(a)): group for (v, s, a), group in here[sound].groupby(keys)}
     return {}

@@ -24,27 +24,11 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
-from dplangevin.papers.claims import words
-from dplangevin.papers.claims.verdicts import (
-    ABSENT,
-    EXACT,
-    FAILS,
-    HOLDS,
-    IN_PART,
-    NOT_BY_DEFAULT,
-    OPEN,
-    RANGE,
-    AskedRange,
-    NoRows,
-    Verdict,
-    decide,
-    equal_as_printed,
-    not_testable,
-    result,
-    single,
-)
-from dplangevin.papers.statistics import Interval
+from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims.verdicts import AskedRange, Verdict, decide, extremes, result, single
+from dplangevin.papers.statistics import Interval, matches
 
+ROUNDING = 1e-9  # error that is allowed in exact ratios
 DELTA = 1e-5  # delta of the (epsilon, delta) version of Theorem 4.2
 TRUNCATION = 0.01  # largest error of a share that is printed in whole percent
 
@@ -52,23 +36,21 @@ TRUNCATION = 0.01  # largest error of a share that is printed in whole percent
 # Printed numbers
 
 
-def printed(
-    frame: pd.DataFrame, *, value: float, published: float, digits: int, others: Mapping[str, float]
-) -> Verdict:
+def printed(value: float, published: float, digits: int, others: Mapping[str, float]) -> Verdict:
     """Test a number that is recomputed from other printed numbers; `others`: a choice in words -> the number under it.
 
     The claim holds in part if one of `others` has the printed digits. low, high: the extremes of all these numbers.
     """
-    reason = "; ".join(
-        [f"{value:.3g} where the paper prints {published:g}", *(f"{k}: {v:.3g}" for k, v in others.items())]
-    )
+    each = "".join(f"; {name}: {other:.3g}" for name, other in others.items())
+    reason = f"{value:.3g} where the paper prints {published:g}{each}"
     every = [value, *others.values()]
-    interval, verdict = Interval(value, min(every), max(every)) if others else single(value), FAILS
-    if equal_as_printed(value, published, digits):
-        verdict = HOLDS
-    elif held := [other for other in others.values() if equal_as_printed(other, published, digits)]:
-        interval, verdict, reason = single(held[0]), IN_PART, NOT_BY_DEFAULT + reason
-    return result(interval, verdict, reason, EXACT, asked_range=AskedRange.near(published))
+    equal = [number for number in every if verdicts.equal_as_printed(number, published, digits)]
+    interval, verdict = Interval(value, min(every), max(every)) if others else single(value), verdicts.FAILS
+    if value in equal:
+        verdict = verdicts.HOLDS
+    elif equal:
+        interval, verdict, reason = single(equal[0]), verdicts.IN_PART, verdicts.NOT_BY_DEFAULT + reason
+    return result(interval, verdict, reason, verdicts.EXACT, AskedRange.near(published))
 
 
 def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> Verdict:
@@ -78,45 +60,37 @@ def step_of_command(frame: pd.DataFrame, *, step: float, smoothness: float) -> V
     """
     ours = 2 * smoothness * step
     reason = f"the command has η = {step:g}, {ours:.3g} times 1/(2β) = {0.5 / smoothness:.2g} at β = {smoothness:g}"
-    verdict = decide(equal_as_printed(ours, 1.0, 1), False)
-    cause = ABSENT if verdict == OPEN else ""
-    return result(single(ours), verdict, reason, EXACT, asked_range=AskedRange.near(1.0), cause=cause)
+    verdict = decide(verdicts.equal_as_printed(ours, 1.0, 1), False)
+    cause = verdicts.ABSENT if verdict == verdicts.OPEN else ""
+    return result(ours, verdict, reason, verdicts.EXACT, AskedRange.near(1.0), cause)
 
 
 def shares(frame: pd.DataFrame, *, counts: Mapping[str, int], published: Mapping[str, float]) -> Verdict:
-    """Test that printed shares of classes differ from the counted ones by less than TRUNCATION.
-
-    Ours: the largest difference.
-    """
+    """Test that printed shares of classes differ from the counted ones by less than TRUNCATION, at the most."""
     total = sum(counts.values())
     largest = max(abs(counts[name] / total - share) for name, share in published.items())
-    listed = ", ".join(
-        f"{name} {100 * counts[name] / total:.1f} % for {100 * published[name]:g} %" for name in counts
-    )
-    verdict = decide(largest < TRUNCATION, True)
-    reason = f"of {total} training images: {listed}"
-    return result(single(largest), verdict, reason, EXACT, asked_range=AskedRange(high=TRUNCATION))
+    each = [f"{name} {100 * n / total:.1f} % for {100 * published[name]:g} %" for name, n in counts.items()]
+    reason = f"of {total} training images: {', '.join(each)}"
+    asked, verdict = AskedRange(high=TRUNCATION), decide(largest < TRUNCATION, True)
+    return result(largest, verdict, reason, verdicts.EXACT, asked)
 
 
 def total(frame: pd.DataFrame, *, counts: Mapping[str, int], published: int) -> Verdict:
     """Test that the counts of the classes add up to the printed number of images."""
-    ours = sum(counts.values())
+    ours, asked = sum(counts.values()), AskedRange.near(published)
     listed = " + ".join(f"{count} {name}" for name, count in counts.items())
     reason = f"{listed} = {ours} training images; {published} are printed"
-    return result(
-        single(ours), decide(ours == published, True), reason, EXACT, asked_range=AskedRange.near(published)
-    )
+    return result(ours, decide(ours == published, True), reason, verdicts.EXACT, asked)
 
 
 def all_above(frame: pd.DataFrame, *, pairs: Sequence[Sequence[float]]) -> Verdict:
     """Test that in every printed pair the first number is above the second; ours, low: the smallest difference."""
-    gaps = [first - second for first, second in pairs]
-    above, below, n = sum(gap > 0 for gap in gaps), sum(gap < 0 for gap in gaps), len(gaps)
+    gaps = pd.Series([first - second for first, second in pairs])
+    above, below, n = int((gaps > 0).sum()), int((gaps < 0).sum()), len(gaps)
     reason = f"above in {above}, tied in {n - above - below} and below in {below} of {n} printed pairs"
-    reason += f", by {max(gaps):.2g} at most"
-    interval = Interval(min(gaps), min(gaps), max(gaps))
-    verdict = decide(above == n, below == n)
-    return result(interval, verdict, reason, RANGE, asked_range=AskedRange.difference(0.0))
+    reason += f", by {gaps.max():.2g} at most"
+    verdict, asked = decide(above == n, below == n), AskedRange.difference(0.0)
+    return result(extremes(gaps, "min"), verdict, reason, verdicts.RANGE, asked)
 
 
 # The ratio of Table 4
@@ -151,37 +125,26 @@ def growth_ratios(
     The numbers of our features come from their DP-Langevin run in the authors' settings with constant steps; of block
     "code", as the authors ran it, where there is one.
 
-    - `frame`: Runs of `papers.exhibits.read`.
     - `paper`: Each has task, network, smoothness, l2, records, parameters, classes, order, delta and ratio_published.
     - `features`: task and network of each of our features, by its name.
     - returns: The columns of `paper`, and source, condition (beta/lambda), ratio_classes, ratio_theorem and
       ratio_proof.
     """
     rows = [{"source": "paper", **entry} for entry in paper]
-    chosen = (
-        frame.method.eq("dp_sgld_ryffel2022")
-        & frame.calibration.eq("published")
-        & frame.schedule.eq("constant")
-    )
-    for name, group in frame[chosen].groupby("dataset", sort=False):
+    settings = {"method": "dp_sgld_ryffel2022", "calibration": "published", "schedule": "constant"}
+    for name, group in frame[matches(frame, settings)].groupby("dataset", sort=False):
         of = features.get(str(name), {"task": str(name), "network": str(name)})
         first = (group[group.block.eq("code")] if group.block.eq("code").any() else group).iloc[0]
         own = {key: first[key] for key in ("smoothness", "l2", "records", "parameters", "classes", "delta")}
         order = best_order(first.epsilon_formula_epochs, first.delta)
-        row: dict[str, Any] = {
-            "source": "ours",
-            "task": of["task"],
-            "network": of["network"],
-            **own,
-            "order": order,
-        }
-        rows.append({**row, "ratio_published": math.nan})
+        row: dict[str, Any] = {"source": "ours", "task": of["task"], "network": of["network"], **own}
+        rows.append({**row, "order": order, "ratio_published": math.nan})
     for row in rows:
-        given, parameters = (row["smoothness"], row["l2"], row["records"]), row["parameters"]
+        given = (row["smoothness"], row["l2"], row["records"])
         row["condition"] = row["smoothness"] / row["l2"]
         row["ratio_classes"] = growth_ratio(*given, row["classes"], row["order"])
-        row["ratio_theorem"] = growth_ratio(*given, parameters, row["order"])
-        row["ratio_proof"] = growth_ratio_of_proof(*given, parameters)
+        row["ratio_theorem"] = growth_ratio(*given, row["parameters"], row["order"])
+        row["ratio_proof"] = growth_ratio_of_proof(*given, row["parameters"])
     return pd.DataFrame(rows)
 
 
@@ -189,18 +152,17 @@ def _ours(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the growth ratios of our features."""
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
-        raise NoRows("no DP-Langevin run in the authors' settings with constant steps")
+        raise verdicts.NoRows("no DP-Langevin run in the authors' settings with constant steps")
     return table
 
 
 def condition(frame: pd.DataFrame, *, least: float) -> Verdict:
     """Test that beta/lambda is at least `least` on our features; ours, low: the smallest ratio over these."""
     table, asked = _ours(frame), AskedRange(low=least)
-    values = table.condition
     listed = ", ".join(f"{words.features(row.task)}: {row.condition:.3g}" for row in table.itertuples())
-    interval = Interval(float(values.min()), float(values.min()), float(values.max()))
-    verdict = decide(bool((values >= least).all()), bool((values < least).all()))
-    return result(interval, verdict, f"β/λ {asked}: {listed}", RANGE, asked_range=asked)
+    met = table.condition >= least
+    verdict, smallest = decide(bool(met.all()), not met.any()), extremes(table.condition, "min")
+    return result(smallest, verdict, f"β/λ {asked}: {listed}", verdicts.RANGE, asked)
 
 
 def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
@@ -209,18 +171,17 @@ def magnitude(frame: pd.DataFrame, *, most: float) -> Verdict:
     The claim holds in part if it is so only with d = classes x features, and fails if even that holds on no features.
     """
     table, asked = _ours(frame), AskedRange(high=most)
-    narrow, wide = table.ratio_classes, table.ratio_theorem
     each = (
         f"{words.features(row.task)}: {row.ratio_classes:.2g} with d = classes, "
         f"{row.ratio_theorem:.2g} with d = classes x features"
         for row in table.itertuples()
     )
-    reason, used = f"the claim asks for {asked}; {', '.join(each)}", narrow
-    verdict = decide(bool((narrow <= most).all()), not (wide <= most).any())
-    if verdict != HOLDS and (wide <= most).all():
-        verdict, reason, used = IN_PART, NOT_BY_DEFAULT + reason, wide
-    interval = Interval(float(used.max()), float(used.min()), float(used.max()))
-    return result(interval, verdict, reason, RANGE, asked_range=asked)
+    reason = f"the claim asks for {asked}; {', '.join(each)}"
+    used, wide = table.ratio_classes, table.ratio_theorem
+    verdict = decide(bool((used <= most).all()), not (wide <= most).any())
+    if verdict != verdicts.HOLDS and (wide <= most).all():
+        verdict, reason, used = verdicts.IN_PART, verdicts.NOT_BY_DEFAULT + reason, wide
+    return result(extremes(used, "max"), verdict, reason, verdicts.RANGE, asked)
 
 
 def ratio(
@@ -238,23 +199,19 @@ def ratio(
         f"with α = {order:g}, ε = 1 and d = classes": growth_ratio(*given, classes, order),
         "with α, ε of the proof and d = classes": growth_ratio_of_proof(*given, classes),
     }
-    ours = growth_ratio_of_proof(*given, parameters)
-    return printed(frame, value=ours, published=published, digits=2, others=others)
+    return printed(growth_ratio_of_proof(*given, parameters), published, 2, others)
 
 
 def smoothness(frame: pd.DataFrame, *, features: str, published: float, digits: int) -> Verdict:
     """Test a printed beta against that of our features of the paper's network; it is not testable without these."""
     rows = frame[frame.dataset.eq(features) & frame.smoothness.notna()]
     if len(rows):
-        return printed(
-            frame, value=float(rows.smoothness.iloc[0]), published=published, digits=digits, others={}
-        )
+        return printed(float(rows.smoothness.iloc[0]), published, digits, {})
     have = frame[frame.dataset.str.startswith(features.split("_")[0])].groupby("dataset").smoothness.first()
     listed = ", ".join(f"{words.features(name)}: {value:.3g}" for name, value in have.items())
-    reason = (
-        f"there are no {words.features(features)}, and β of other networks says nothing ({listed or 'none'})"
-    )
-    return not_testable(reason, AskedRange.near(published))
+    reason = f"there are no {words.features(features)}, and β of other networks says nothing "
+    reason += f"({listed or 'none'})"
+    return verdicts.not_testable(reason, AskedRange.near(published))
 
 
 def lemma(
@@ -264,12 +221,11 @@ def lemma(
 
     The Hessian is computed on `problems` random data sets for each number of classes, at three W for each, the first
     zero. The claim holds if the constant holds with the printed regulariser lambda |W|^2. It holds in part if it holds
-    with (lambda/2) |W|^2, whose Hessian is that of the proof.
+    with (lambda/2) |W|^2, whose Hessian is that of the proof. ours is the worst ratio.
 
     - `precision`: lambda, > 0.
     - `end`: "top": the largest eigenvalue over beta = (1/2) lambda_max(X^T X/n) + lambda must be at most 1. "bottom":
       the smallest eigenvalue over lambda must be at least 1.
-    - returns: ours: the worst ratio with the regulariser that decides; low, high: the extremes.
     """
     import torch  # imported here, so that whoever only reads verdicts does not wait for it
 
@@ -277,28 +233,27 @@ def lemma(
 
     rng = generator(0, "ryffel2022/lemma")
     top = end == "top"
-    ratios: dict[float, list[float]] = {2.0: [], 1.0: []}  # key: the regulariser's curvature / lambda
-    for c in classes:
-        for _ in range(problems):
-            x = torch.randn(30, 3, generator=rng, dtype=torch.float64).numpy()
-            scale = 0.5 * np.linalg.eigvalsh(x.T @ x / len(x))[-1] + precision if top else precision
-            for size in (0.0, 0.3, 3.0):
-                w = size * torch.randn(c, x.shape[1], generator=rng, dtype=torch.float64).numpy()
-                value = np.linalg.eigvalsh(hessian(w, x))[-1 if top else 0]
-                for factor, listed in ratios.items():
-                    listed.append(value / scale + factor * precision / scale)
-    worst = {factor: max(listed) if top else min(listed) for factor, listed in ratios.items()}
-    held = {factor: value <= 1 + 1e-9 if top else value >= 1 - 1e-9 for factor, value in worst.items()}
+    found = []  # smallest or largest curvature of the loss over the constant, lambda over the constant
+    for c in (c for c in classes for _ in range(problems)):
+        x = torch.randn(30, 3, generator=rng, dtype=torch.float64).numpy()
+        constant = 0.5 * np.linalg.eigvalsh(x.T @ x / len(x))[-1] + precision if top else precision
+        for size in (0.0, 0.3, 3.0):
+            w = size * torch.randn(c, x.shape[1], generator=rng, dtype=torch.float64).numpy()
+            value = np.linalg.eigvalsh(hessian(w, x))[-1 if top else 0]
+            found.append((value / constant, precision / constant))
+    curvature, regulariser = np.array(found).T
+    as_printed, of_proof = (pd.Series(curvature + factor * regulariser) for factor in (2.0, 1.0))
+    asked = AskedRange(high=1.0) if top else AskedRange(low=1.0)
     what = "largest eigenvalue of the Hessian over β" if top else "smallest eigenvalue of the Hessian over λ"
-    reason = f"{what}: {worst[2.0]:.4g} with λ|W|², {worst[1.0]:.4g} with (λ/2)|W|², over {len(ratios[2.0])} points"
-    verdict = HOLDS if held[2.0] else IN_PART if held[1.0] else FAILS
-    reason = NOT_BY_DEFAULT + reason if verdict == IN_PART else reason
-    at = 1.0 if verdict == IN_PART else 2.0
-    interval, asked = (
-        Interval(worst[at], min(ratios[at]), max(ratios[at])),
-        AskedRange(high=1.0) if top else AskedRange(low=1.0),
-    )
-    return result(interval, verdict, reason, EXACT, asked_range=asked)
+    worst = "max" if top else "min"
+    reason = f"{what}: {as_printed.agg(worst):.4g} with λ|W|², "
+    reason += f"{of_proof.agg(worst):.4g} with (λ/2)|W|², over {len(found)} points"
+    low, high = asked.low - ROUNDING, asked.high + ROUNDING
+    held = [bool(ratios.between(low, high).all()) for ratios in (as_printed, of_proof)]
+    ratios, verdict = as_printed, decide(held[0], True)
+    if verdict == verdicts.FAILS and held[1]:
+        ratios, verdict, reason = of_proof, verdicts.IN_PART, verdicts.NOT_BY_DEFAULT + reason
+    return result(extremes(ratios, worst), verdict, reason, verdicts.EXACT, asked)
 
 
 def hessian(w: np.ndarray, x: np.ndarray) -> np.ndarray:

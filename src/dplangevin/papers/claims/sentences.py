@@ -8,20 +8,13 @@ import re
 import pandas as pd
 
 from dplangevin.papers.claims import verdicts
-from dplangevin.papers.claims.verdicts import AskedRange
 from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.text import number
 
 UNITS = {"epsilon": "ε", "beta": "β", "exponent alpha": "exponent α"}  # columns of the table -> words
 COUNTABLE = (
-    "records",
-    "features",
-    "digits",
-    "relaxation times",
-    "data passes",
-    "posterior standard deviations",
-    "points",
-)
+    "records", "features", "digits", "relaxation times", "data passes", "posterior standard deviations", "points",
+)  # fmt: skip
 
 
 def sentence(row: pd.Series) -> str:
@@ -76,31 +69,28 @@ def _bounds(row: pd.Series) -> str:
 
 def _asks(row: pd.Series) -> str:
     """Return what the claim asks of our number in words, or "" if that is no range."""
-    wanted = asked_range(row)
-    if wanted is None or _reference(row):
+    low, high, who = row.asked_low, row.asked_high, _who(row)
+    if pd.isna(low) or _reference(row):
         return ""
-    if wanted.low == wanted.high:
-        return f"the paper says {_amount(row, wanted.low)}"
-    who = _who(row)
-    if wanted.low == 0 and math.isinf(wanted.high):
-        return f"{who} asks for more than 0"
-    if math.isinf(wanted.low):
-        return f"{who} allows at most {_amount(row, wanted.high)}"
-    if math.isinf(wanted.high):
-        return f"{who} asks for at least {_amount(row, wanted.low)}"
-    return f"{who} asks for {_span(row, *wanted)}"
+    if low == high:
+        return f"the paper says {_amount(row, low)}"
+    if math.isinf(low):
+        return f"{who} allows at most {_amount(row, high)}"
+    if math.isinf(high):
+        return f"{who} asks for {f'at least {_amount(row, low)}' if low else 'more than 0'}"
+    return f"{who} asks for {_span(row, low, high)}"
 
 
 def _reference(row: pd.Series) -> str:
     """Return what our number is a multiple of, in words, if it is our value over the value of the claim; else ""."""
-    wanted = asked_range(row)
-    if row.unit != "ratio" or wanted is None or 1 not in wanted:
+    low, high = row.asked_low, row.asked_high
+    if row.unit != "ratio" or 1 not in (low, high):
         return ""
-    if wanted.low == wanted.high:
+    if low == high:
         return "the printed value"
-    if wanted.high == 1 and wanted.low <= 0:
+    if high == 1 and low <= 0:
         return f"the bound that {_who(row)} states"
-    return f"the least that {_who(row)} asks for" if math.isinf(wanted.high) else ""
+    return f"the least that {_who(row)} asks for" if math.isinf(high) else ""
 
 
 def _who(row: pd.Series) -> str:
@@ -150,11 +140,6 @@ def digits(value: float) -> str:
         return "∞" if value > 0 else "−∞"
     text = f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e6 else number(float(f"{value:.4g}"))
     return text.replace("-", "−", 1) if text.startswith("-") else text
-
-
-def asked_range(row: pd.Series) -> AskedRange | None:
-    """Return the range that the claim asks our number to lie in, or None if there is no such range."""
-    return None if pd.isna(row.asked_low) else AskedRange(row.asked_low, row.asked_high)
 
 
 def tidy(text: str) -> str:

@@ -14,14 +14,15 @@ from hydra.utils import instantiate
 
 from dplangevin.papers.claims import words
 from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testable, with_power
+from dplangevin.papers.statistics import NoCommonRange
 
 COLUMNS = [
     "id", "title", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
     "asked_low", "asked_high", "measure", "verdict", "cause", "reason", "exhibit", "evidence",
 ]  # fmt: skip
-QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")  # keys that every entry has
-# Optional keys; see `verdicts.claim_verdict`.
-ADJUSTED = ("measure", "tuning", "capped", "outside", "derivation")
+QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")  # keys that every claim has
+DEFAULTS = {"kind": "paper", "setting": "paper"}
+LIMITED = ("cause", "limit")  # optional keys; see `verdicts.claim_verdict`
 LONGEST_TITLE = 70  # characters
 RUNS, ANALYSES = "results/runs", "results/analyses"
 
@@ -30,7 +31,7 @@ Frames = Mapping[str, pd.DataFrame]
 
 
 def expand(paper: Entry, analyses: Frames = MappingProxyType({})) -> Iterator[dict[str, Any]]:
-    """Yield the claims of one paper.
+    """Yield the claims of one paper, the content of one file of `conf/claim/`.
 
     The keys of an entry decide how many claims it becomes and which rows its test reads:
 
@@ -47,31 +48,28 @@ def expand(paper: Entry, analyses: Frames = MappingProxyType({})) -> Iterator[di
     - `runs: [name, ...]` tests the claim on those runs. Its default exhibit is the experiment of the first
       run.
     - An entry with neither `analysis` nor `runs` is tested on all runs of the paper.
-
-    - `paper`: The content of one file of `conf/claim/`.
-    - `analyses`: The rows of each analysis by its id. Entries with `each` need them.
-    - yields: id, title, paper, test, the keys in QUOTED, and those in ADJUSTED that the entry has. exhibit: names of
-      the exhibits that show the claim, joined by "; ". evidence: files that the numbers are recomputed from, joined
-      by "; ". analysis or runs: what the claim is tested on, if the entry names it.
     """
     titles: dict[str, str] = {}
     for name, entry in _entries(paper, analyses):
-        key = f"{paper['paper']}_{name}"
-        claim = _claim(paper, entry)
-        twin = {**claim, "kind": "extension", "test": {**claim["test"], "axis": "proven"}}
-        twin["title"] = f"{claim['title']}, equal proven ε"
-        for id, one in [(key, claim), (f"{key}_proven", twin)][: 2 if entry.get("proven") else 1]:
-            _check_title(id, one["title"], titles, paper["paper"])
-            yield {"id": id, **one}
+        claim = {"id": f"{paper['paper']}_{name}", **_claim(paper, entry)}
+        claims = [claim]
+        if entry.get("proven"):
+            twin = {
+                "id": f"{claim['id']}_proven",
+                "kind": "extension",
+                "title": f"{claim['title']}, equal proven ε",
+            }
+            claims.append({**claim, **twin, "test": {**claim["test"], "axis": "proven"}})
+        for one in claims:
+            _check_title(one["id"], one["title"], titles, paper["paper"])
+            yield one
 
 
 def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield name and entry of each claim, with one entry for each of `over`, `rows` and `each`."""
     for name, entry in paper["claims"].items():
-        rows = entry.get("rows") or {
-            dataset: {"exhibit": exhibit, "test": {"dataset": dataset}}
-            for dataset, exhibit in entry.get("over", {}).items()
-        }
+        over = entry.get("over", {}).items()
+        rows = entry.get("rows") or {of: {"exhibit": shows, "test": {"dataset": of}} for of, shows in over}
         if "each" in entry:
             frame = analyses.get(entry["analysis"], pd.DataFrame({"paper": []}))
             for row in frame[frame.paper.eq(paper["paper"])].to_dict("records"):
@@ -80,16 +78,15 @@ def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, An
                     quoted = {key: row[key] for key in QUOTED if key in row}
                     test = {**entry["test"], "id": row["id"]}
                     yield row["id"], {**quoted, **entry, **own, "test": test}
-        elif rows:
-            for row, own in rows.items():
-                yield f"{name}_{row}", {**entry, **own, "test": {**entry["test"], **own.get("test", {})}}
-        else:
+        for row, own in rows.items():
+            yield f"{name}_{row}", {**entry, **own, "test": {**entry["test"], **own.get("test", {})}}
+        if "each" not in entry and not rows:
             yield name, dict(entry)
 
 
 def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
     """Return the claim of an entry, without its id."""
-    test = entry["test"]
+    test, quoted = entry["test"], {**DEFAULTS, **entry}
     exhibit, source = "", {}
     if "analysis" in entry:
         exhibit, source = entry["analysis"], {"analysis": entry["analysis"]}
@@ -106,8 +103,8 @@ def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
     return {
         "title": entry.get("title", "").format(case=case),
         "paper": paper["paper"],
-        **{key: entry[key] for key in QUOTED},
-        **{key: entry[key] for key in ADJUSTED if key in entry},
+        **{key: quoted[key] for key in QUOTED},
+        **{key: entry[key] for key in LIMITED if key in entry},
         **source,
         "exhibit": exhibit,
         "evidence": evidence,
@@ -130,11 +127,7 @@ def _check_title(id: str, title: str, titles: dict[str, str], paper: str) -> Non
 
 
 def _folders(paper: Entry, test: Entry) -> str:
-    """Return the result folders that a test compares, joined by "; ".
-
-    A test on one data set compares its experiment and its sensitivity run. Every other test has all runs of
-    the paper's claims.
-    """
+    """Return the result folders that a test compares, joined by "; "; without a data set all runs of the paper."""
     if "dataset" not in test:
         return "; ".join(f"{RUNS}/{name}" for name in paper["runs"])
     names = [test.get("experiment", paper["paper"]), test.get("sensitivity", "")]
@@ -148,11 +141,8 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
 
     - `paper`: The content of one file of `conf/claim/`. Its `runs` map a name to the reason for "not testable" if the
       runs are missing; null for runs that must exist.
-    - `runs`: Runs by name. A claim is tested on the runs that it names, otherwise on all of them.
-    - `analyses`: Rows of each analysis by its id.
     """
-    everything = pd.concat([pd.DataFrame(), *runs.values()], ignore_index=True)
-    rows = []
+    everything, rows = pd.concat([pd.DataFrame(), *runs.values()], ignore_index=True), []
     for claim in expand(paper, analyses):
         test = instantiate(claim["test"], _partial_=True, _convert_="all")
         try:
@@ -160,12 +150,14 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
                 frame = analyses[claim["analysis"]]
             else:
                 frame = _named(claim["runs"], paper, runs) if "runs" in claim else everything
+                if "dataset" in claim["test"]:
+                    frame = frame[frame.dataset.eq(claim["test"]["dataset"])]
             verdict = test(frame)
-        except NoRows as error:
+        except (NoRows, NoCommonRange) as error:
             verdict = not_testable(str(error))
-        words_of_entry = {key: claim[key] for key in ("kind", "setting", *ADJUSTED) if key in claim}
+        entry = {key: claim[key] for key in ("kind", "setting", *LIMITED) if key in claim}
         try:
-            rows.append({**claim, **with_power(claim_verdict(verdict, **words_of_entry), claim["unit"])})
+            rows.append({**claim, **with_power(claim_verdict(verdict, **entry), claim["unit"])})
         except ValueError as error:
             raise ValueError(f"{claim['id']}: {error}") from error
     return pd.DataFrame(rows, columns=COLUMNS)

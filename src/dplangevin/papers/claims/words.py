@@ -80,8 +80,6 @@ COLUMNS = {
     "step_size": "step size", "epsilon": "ε", "constant": "constant", "records": "number of records", "eta": "η̃_0",
     "steps": "number of steps", "setting": "", "step": "step", "function": "function", "n": "n", "batch": "batch",
     "value": "", "ratio": "", "exact": "", "x": "", "r_hat": "R-hat", "ess": "effective sample size",
-    "mean_distance": "distance to the posterior's mean",
-    "covariance_distance": "distance to the posterior's covariance",
     "rows": "records", "rows_train": "training records", "features": "features", "curve": "",
 }  # fmt: skip
 
@@ -144,11 +142,9 @@ def named(row: Mapping[str, object], names: Iterable[str]) -> str:
         if isinstance(value, float | int):
             text = "" if math.isnan(value) else short(float(value))
         else:
-            text = {"curve": CURVES, "setting": {}}.get(name, {}).get(str(value), str(value))
-            text = features(text) if name == "setting" else text
-        if text:
-            label = column(name)
-            parts.append(f"{label} {text}".strip() if name != "x" else f"x {text}")
+            text = features(value) if name == "setting" else CURVES.get(str(value), str(value))
+        label = "x" if name == "x" else column(name)
+        parts += [f"{label} {text}".strip()] if text else []
     return ", ".join(parts)
 
 

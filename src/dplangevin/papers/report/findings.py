@@ -36,14 +36,18 @@ class Value(float):
 
     The format "points" gives hundredths with their sign. "percent" gives percent. Any format of Python works
     too. nan is written "(not computed)".
+
+    - `links`: Id of a claim -> its address. The first number of a claim takes it.
     """
 
     shown: Callable[[float], str] = staticmethod(short)
+    claim: str
+    links: dict[str, str]
 
     def __format__(self, form: str) -> str:
         if math.isnan(self):
-            return "(not computed)"
-        if form == "points":
+            text = "(not computed)"
+        elif form == "points":
             text = f"{100 * self:+.1f}"
         elif form == "percent":
             text = f"{100 * self:.1f}"
@@ -52,25 +56,9 @@ class Value(float):
             text = f"{float(text):g}" if "e" in text else text
         else:
             text = self.shown(float(self))
-        return text.replace("-", "−", 1) if text.startswith("-") else text
-
-
-class Linked(Value):
-    """A number in README.md that links to its claim in the report, unless another number has that link.
-
-    - `claim`: The id of the claim.
-    - `linked`: The ids of the claims that have a link.
-    """
-
-    claim: str
-    linked: set[str]
-
-    def __format__(self, form: str) -> str:
-        text = super().__format__(form)
-        if self.claim in self.linked:
-            return text
-        self.linked.add(self.claim)
-        return f"[{text}](results/report/{self.claim.partition('_')[0]}.md#{self.claim})"
+        text = text.replace("-", "−", 1) if text.startswith("-") else text
+        address = self.links.pop(self.claim, "")
+        return f"[{text}]({address})" if address else text
 
 
 class Row(NamedTuple):
@@ -91,14 +79,24 @@ def named(text: str) -> set[str]:
     return {field.partition(".")[0] for field in fields}
 
 
-def filled(text: str, claims: pd.DataFrame) -> str:
-    """Return the text with its numbers filled in, on one line.
+def filled(text: str, claims: pd.DataFrame, linked: bool = False) -> str:
+    """Return the text on one line with its numbers, fields such as "{id.ours}" or "{id.low:points}", filled in.
 
-    - `text`: A sentence with fields such as "{id.ours}" or "{id.low:points}".
     - `claims`: The claims table, indexed by id.
-    - returns: The sentence.
+    - `linked`: Whether the first number of each claim links to it in the report, as README.md does.
     """
-    return _filled(text, claims, lambda name, number: Value(number))
+    if absent := sorted(named(text) - set(claims.index)):
+        raise Unknown(
+            f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv"
+        )
+    addresses = {name: f"results/report/{name.partition('_')[0]}.md#{name}" for name in named(text)}
+    rows = {name: Row(*(Value(claims[column][name]) for column in Row._fields)) for name in addresses}
+    for name, row in rows.items():
+        for value in row:
+            value.claim, value.links = name, addresses if linked else {}
+        if claims.measure[name] in BRACKETS:
+            row.low.shown, row.high.shown = at_least, at_most if claims.unit[name] == "epsilon" else at_least
+    return " ".join(text.format_map(rows).split())
 
 
 def known(entry: Mapping[str, Any], claims: pd.DataFrame) -> bool:
@@ -111,34 +109,7 @@ def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.D
 
     The claims table is indexed by id. Each claim with a number in a sentence is linked once.
     """
-    shown = [entry["readme"] for entry in findings.values() if "readme" in entry]
-    return between(page, BEGIN, END, (_item(place, text, claims) for place, text in enumerate(shown, 1)))
-
-
-def _item(place: int, text: str, claims: pd.DataFrame) -> str:
-    """Return a sentence as an item of a list in Markdown."""
-    seen: set[str] = set()
-
-    def linked(name: str, number: float) -> Linked:
-        value = Linked(number)
-        value.claim, value.linked = name, seen
-        return value
-
     wrapper = TextWrapper(WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False)
-    return wrapper.fill(f"{place}. {_filled(text, claims, linked)}")
-
-
-def _filled(text: str, claims: pd.DataFrame, value: Callable[[str, float], Value]) -> str:
-    """Return the text on one line, in which `value` makes each number from the claim's id and the number."""
-    if absent := sorted(named(text) - set(claims.index)):
-        raise Unknown(
-            f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv"
-        )
-    rows = {
-        name: Row(*(value(name, float(claims[column][name])) for column in Row._fields))
-        for name in named(text)
-    }
-    for name, row in rows.items():
-        if claims.measure[name] in BRACKETS:
-            row.low.shown, row.high.shown = at_least, at_most if claims.unit[name] == "epsilon" else at_least
-    return " ".join(text.format_map(rows).split())
+    shown = [entry["readme"] for entry in findings.values() if "readme" in entry]
+    texts = [f"{place}. {filled(text, claims, linked=True)}" for place, text in enumerate(shown, 1)]
+    return between(page, BEGIN, END, map(wrapper.fill, texts))
