@@ -20,8 +20,7 @@ COLUMNS = [
     "id", "title", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
     "asked_low", "asked_high", "measure", "verdict", "cause", "reason", "exhibit", "evidence",
 ]  # fmt: skip
-QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")  # keys that every claim has
-DEFAULTS = {"kind": "paper", "setting": "paper"}
+QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")  # keys that every entry has
 LIMITED = ("cause", "limit")  # optional keys; see `verdicts.claim_verdict`
 LONGEST_TITLE = 70  # characters
 RUNS, ANALYSES = "results/runs", "results/analyses"
@@ -86,7 +85,7 @@ def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, An
 
 def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
     """Return the claim of an entry, without its id."""
-    test, quoted = entry["test"], {**DEFAULTS, **entry}
+    test = entry["test"]
     exhibit, source = "", {}
     if "analysis" in entry:
         exhibit, source = entry["analysis"], {"analysis": entry["analysis"]}
@@ -103,7 +102,7 @@ def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
     return {
         "title": entry.get("title", "").format(case=case),
         "paper": paper["paper"],
-        **{key: quoted[key] for key in QUOTED},
+        **{key: entry[key] for key in QUOTED},
         **{key: entry[key] for key in LIMITED if key in entry},
         **source,
         "exhibit": exhibit,
