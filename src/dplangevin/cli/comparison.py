@@ -26,7 +26,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from dplangevin import files
 from dplangevin.checks import require
-from dplangevin.cli.options import imported
+from dplangevin.cli.options import class_named
 from dplangevin.data import DataError, Dataset, schema
 from dplangevin.data.loaders import table
 from dplangevin.data.schema import Schema
@@ -340,16 +340,6 @@ def methods_named(
             raise ValueError(f"{target}: there is a method {name} already, call yours differently")
         configs[name] = {"_target_": target}
     return configs
-
-
-def class_named(target: str) -> Any:
-    """Return a user's method, given as module.Class; raise ValueError if it cannot be imported or is no method."""
-    method = imported(target, ".")
-    require(isinstance(method, type), f"{target} is an object of {type(method).__name__}: name its class")
-    for part in ("plan", "release", "budgeted"):
-        if not hasattr(method, part):
-            raise ValueError(f"{target} is no method: it has no {part}, see dplangevin.methods.Method")
-    return method
 
 
 def written(value: Any) -> Any:

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dplangevin.checks import require
 from dplangevin.cli import output
 from dplangevin.files import atomic_path
 from dplangevin.text import epsilon, number, short
@@ -55,14 +54,6 @@ def traced(
         except ValueError as error:
             refused[adjacency] = output.reason(error)
     return found, refused
-
-
-def check(path: Path | None) -> None:
-    """Raise ValueError unless the file can be written."""
-    if path is None:
-        return
-    require(path.suffix == ".csv", f"--curve-file {path}: its name must end in .csv")
-    require(path.parent.is_dir(), f"--curve-file {path}: there is no folder {path.parent}")
 
 
 def shown(found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str]) -> None:

@@ -14,12 +14,14 @@ from typing import Any
 
 import typer
 
+from dplangevin.checks import require
+
 Command = Callable[..., None]
 NOT_YOURS = "<", str(Path(__file__).parents[1]), sys.prefix, sys.base_prefix  # where code of no user begins
 
 
 def flag(name: str) -> str:
-    """Return the command-line option of a field, such as --noise-std."""
+    """Return the option of a field, such as --noise-std."""
     return "--" + name.replace("_", "-")
 
 
@@ -59,7 +61,7 @@ def budgets(text: str) -> list[float]:
 
 
 def separated(text: str) -> list[str]:
-    """Return the words of an option, which commas separate."""
+    """Return the words that commas separate."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
@@ -98,6 +100,16 @@ def imported(text: str, mark: str) -> Any:
             f"cannot import {text!r} ({error}): is it in this folder or on PYTHONPATH?"
         ) from error
     return found
+
+
+def class_named(target: str) -> Any:
+    """Return a user's method, given as module.Class."""
+    method = imported(target, ".")
+    require(isinstance(method, type), f"{target} is an object of {type(method).__name__}: name its class")
+    for part in ("plan", "release", "budgeted"):
+        text = f"{target} is no method: it has no {part}, see dplangevin.methods.Method"
+        require(hasattr(method, part), text)
+    return method
 
 
 def _place(error: Exception) -> str:
