@@ -241,7 +241,7 @@ def shown(answer: Answer, json: bool, explain: bool, goal: str = "") -> None:
         output.title(f"The best of a random number of runs, {answer.law}:")
         _tables(answer.tuned, [])
     if answer.curves:
-        curves.shown(answer.curves, NEIGHBOURS)
+        curves.shown(answer.curves)
     notes = _notes(answer)
     if goal or explain:
         values = {name: value for name, value in mechanism.settings.items() if value != ""}
