@@ -450,9 +450,9 @@ BAD = [
 @pytest.mark.parametrize(("scores", "limits"), [(CLASSES, "[0.000, 1.000]"), (TARGETS, "[0.000, 1.500]")])
 def test_no_interval_goes_beyond_what_scores_can_be(scores: Scores, limits: str) -> None:
     """Two repeats of .2 and .8 give one from -3.3 to 4.3."""
-    page = SimpleNamespace(scores=scores)
-    assert Page._limits(page, -0.5, 1.5) == limits  # type: ignore[arg-type]
-    assert Page._limits(page, math.nan, math.nan) == ""  # type: ignore[arg-type]
+    page: Any = SimpleNamespace(scores=scores)
+    assert Page._interval(page, -0.5, 1.5, half=False) == limits
+    assert Page._interval(page, math.nan, math.nan, half=False) == ""
 
 
 @pytest.mark.parametrize(("text", "words", "message"), BAD)

@@ -4,7 +4,6 @@ import pytest
 
 from dplangevin.cli import output
 from dplangevin.cli.compare import _scores
-from dplangevin.cli.compare_page import Cell, Row
 
 COLUMNS = (
     output.Column("name"),
@@ -26,8 +25,8 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_no_score_is_folded_whatever_the_budgets(
     budgets: int, headers: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cells = [Cell("0.682", "[0.528, 0.837]", "best", "*", "±0.154")] * budgets
-    _scores(["0.1"] * budgets, [Row("Always the largest class", cells)])
+    cells = {False: "0.682* [0.528, 0.837]", True: "0.682* ±0.154"}
+    _scores(["0.1"] * budgets, lambda half: [["Always the largest class", *[cells[half]] * budgets]])
     lines = printed(capsys)
     assert max(map(len, lines)) <= 80
     assert len(lines) == 2 * headers

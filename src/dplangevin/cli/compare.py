@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -222,7 +222,7 @@ def compare(
             status.stop()
             say(f"What is finished lies in {results}: the same command goes on from there.")
             raise
-    page = compare_page.Page(comparison, stated, outcome, predicted, read, quick)
+    page = compare_page.Page(comparison, outcome, predicted, read, quick)
     files.write(comparison.results, page.files())
     _print(page)
     comparison.forget_secret()  # last, so that the same command has nothing to compute if printing fails
@@ -240,19 +240,16 @@ def _splits(table: Path, test: Path | None, folds: int | None, repeats: int, see
     return {"train_share": TRAIN_SHARE, "repeats": 1 if one else repeats, "seed": seed}
 
 
-def _scores(epsilons: Sequence[str], rows: Sequence[Any]) -> None:
+def _scores(epsilons: Sequence[str], rows: Callable[[bool], list[list[str]]]) -> None:
     """Print scores with intervals; where that is too wide, half intervals, and as many budgets as fit at a time."""
     columns = [
         output.Column("method"),
         *(output.Column(f"ε = {each}", number=True, whole=True) for each in epsilons),
     ]
-    cells = [[row.label, *(cell.text for cell in row.cells)] for row in rows]
-    if not output.fits(columns, cells):
-        cells = [[row.label, *(cell.brief for cell in row.cells)] for row in rows]
+    cells = rows(False) if output.fits(columns, rows(False)) else rows(True)
     while len(columns) > 1:
-        most = 1 + max(
-            1, sum(output.fits(columns[:k], [row[:k] for row in cells]) for k in range(2, len(columns) + 1))
-        )
+        fit = [k for k in range(2, len(columns) + 1) if output.fits(columns[:k], [row[:k] for row in cells])]
+        most = max(fit, default=2)
         output.table(columns[:most], [row[:most] for row in cells])
         columns[1:most], cells = [], [[row[0], *row[most:]] for row in cells]
 
@@ -263,7 +260,7 @@ def _print(page: Any) -> None:
         for sentence in page.sentences(axis):
             output.line(sentence, "bold")
         output.title(page.heading(axis))
-        _scores(page.epsilons, page.rows(axis))
+        _scores(page.epsilons, partial(page.rows, axis))
         output.line()
     warnings = [f"Warning: {text}." for text in page.warnings]
     notes = [f"{name}: {why}" for name, why in page.notes]

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import dplangevin
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, expression
-from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT, Schema
+from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
 from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import compare
 from dplangevin.papers.exhibits.style import image_bytes, look
@@ -24,31 +24,6 @@ from dplangevin.pipeline import cache
 from dplangevin.text import distinct, number, short, weak_delta
 
 EVERY = 0.999  # an assumption of more than this share of rows counts as common to all
-
-
-class Cell(NamedTuple):
-    """A cell of the table of scores."""
-
-    mean: str  # over repeats
-    interval: str  # 95 %, or the ε that the mean is for
-    kind: str  # best, equal, worse, away (ε not reached), hollow, free (not private) or none
-    mark: str = ""  # see `Page.LEGEND`
-    half: str = ""  # half the width of the interval before it is cut to what scores can be
-
-    @property
-    def text(self) -> str:
-        return " ".join(filter(None, [f"{self.mean}{self.mark}", self.interval]))
-
-    @property
-    def brief(self) -> str:
-        return f"{self.mean}{self.mark} {self.half}" if self.half else self.text
-
-
-class Row(NamedTuple):
-    """A row of the table of scores: the label of a method, and one cell for each ε."""
-
-    label: str
-    cells: list[Cell]
 
 
 @dataclass(frozen=True)
@@ -62,7 +37,6 @@ class Page:
         "chains diverged, never best; →: the method cannot spend this ε, the value is at the ε given."
     )
     comparison: Comparison
-    schema: Schema
     outcome: Outcome
     predicted: str  # whether classes or a number are predicted, and how to choose the other
     read: Sequence[str]  # sentences about the table
@@ -113,9 +87,8 @@ class Page:
     @property
     def how(self) -> str:
         """The model, and the settings that all methods share."""
-        loss = "Huber" if self.schema.range is not None else "Logistic"
-        if self.schema.classes is not None and len(self.schema.classes) > 2:
-            loss = "Softmax"
+        classes = self.comparison.schema.classes
+        loss = "Huber" if classes is None else "Logistic" if len(classes) == 2 else "Softmax"
         return (
             f"{loss} regression on rows of norm at most 1. Methods of the package have their default settings, but "
             f"the same prior (precision or ridge {number(PRIOR)}, larger where a theorem needs it) and as many passes "
@@ -131,40 +104,40 @@ class Page:
     def measure(self) -> str:
         return "Accuracy" if self.scores.sign > 0 else "Mean absolute error (less is better)"
 
-    def rows(self, axis: str) -> list[Row]:
-        """Return one row for each method, and one for the best constant answer."""
+    def rows(self, axis: str, half: bool = False) -> list[list[str]]:
+        """Return label and scores of each method, and of the best constant answer; `half`: half intervals."""
         table = self.tables[axis]
-        rows = [
-            Row(look(str(method)).label, [self._cell(row) for row in block.to_dict("records")])
-            for method, block in table.groupby("method", sort=False)
-        ]
         mean, low, high = finite_interval(self.outcome.constant)
-        cell = Cell(self.scores.text(mean), self._limits(low, high), "free", half=self._half(low, high))
-        return [*rows, Row(self.scores.answer.capitalize(), [cell] * len(self.comparison.epsilons))]
+        cell = f"{self.scores.text(mean)} {self._interval(low, high, half)}".rstrip()
+        return [
+            *(
+                [look(str(method)).label, *(self._cell(row, half) for row in block.to_dict("records"))]
+                for method, block in table.groupby("method", sort=False)
+            ),
+            [self.scores.answer.capitalize(), *[cell] * len(self.comparison.epsilons)],
+        ]
 
-    def _cell(self, row: dict[Any, Any]) -> Cell:
-        value = row[self.scores.main]
+    def _cell(self, row: dict[Any, Any], half: bool) -> str:
+        """Return the mean of a method at one ε, with its mark, see LEGEND, and its interval."""
+        value, private = row[self.scores.main], row["reach"] != compare.NOT_PRIVATE
         if np.isnan(value):
-            return Cell(row["reach"], "", "none")
-        mean, limits = self.scores.text(value), self._limits(row["low"], row["high"])
-        hollow, half = "†" if row["violated"] else "", self._half(row["low"], row["high"])
-        if row["reach"] == compare.NOT_PRIVATE:
-            return Cell(mean, limits, "free", half=half)
+            return str(row["reach"])
+        mean, mark = self.scores.text(value), ""
+        if private and row["violated"]:
+            mark = "†"
+        elif row["reach"] == compare.REACHED:
+            level = not np.isnan(row["difference"]) and not row["significant"]
+            mark = "*" if row["best"] else "≈" if level else ""
         if row["reach"] in (compare.BELOW, compare.ABOVE):
-            return Cell(mean, f"→ ε = {short(row['epsilon_end'])}", "away", hollow)
-        if hollow:
-            return Cell(mean, limits, "hollow", hollow, half)
-        if row["best"]:
-            return Cell(mean, limits, "best", "*", half)
-        equal = not np.isnan(row["difference"]) and not row["significant"]
-        return Cell(mean, limits, "equal" if equal else "worse", "≈" if equal else "", half)
+            return f"{mean}{mark} → ε = {short(row['epsilon_end'])}"
+        return f"{mean}{mark} {self._interval(row['low'], row['high'], half)}".rstrip()
 
-    def _half(self, low: float, high: float) -> str:
-        return "" if np.isnan(low) else f"±{self.scores.text((high - low) / 2)}"
-
-    def _limits(self, low: float, high: float) -> str:
+    def _interval(self, low: float, high: float, half: bool) -> str:
+        """Return an interval, cut to what scores can be, or half its width before that."""
         if np.isnan(low):
             return ""
+        if half:
+            return f"±{self.scores.text((high - low) / 2)}"
         low, high = self.scores.within(low, high)
         return f"[{self.scores.text(low)}, {self.scores.text(high)}]"
 
@@ -177,7 +150,7 @@ class Page:
     @property
     def warnings(self) -> list[str]:
         """What no guarantee or no verdict covers, and how to correct that."""
-        weak, schema = weak_delta(self.comparison.delta, self.outcome.rows[0]), self.schema
+        weak, schema = weak_delta(self.comparison.delta, self.outcome.rows[0]), self.comparison.schema
         ranges = "Replace them by public knowledge in a schema before you rely on any ε here"
         kinds = "Check them in the schema, and write kinds_from_data: false there"
         texts = {
@@ -211,7 +184,11 @@ class Page:
     @property
     def next(self) -> list[str]:
         """What to do with the answer: publish, tune."""
-        public = "First state ranges and categories in a schema. " if self.schema.ranges_from_data else ""
+        public = (
+            "First state ranges and categories in a schema. "
+            if self.comparison.schema.ranges_from_data
+            else ""
+        )
         return [
             f"To publish: {public}Choose the method on public data, or by a rule fixed in advance. Then fit it once on "
             "all rows, without a seed.",
@@ -231,10 +208,10 @@ class Page:
         private = self._private[self._private.method.eq(name)]
         epsilon = private.epsilon.iloc[int((private.epsilon_proven / wanted - 1).abs().argmin())]
         method = expression(self.outcome.methods[name], kinds, 4)
-        if self.schema.classes is None:
+        if self.comparison.schema.classes is None:
             labels = 'loss="huber", label_bound=1.0,  # y is in [-1, 1]'
         else:
-            labels = f"classes={[*self.schema.classes]},"
+            labels = f"classes={[*self.comparison.schema.classes]},"
         own = [kind for kind in kinds if getattr(dplangevin, kind.__name__, None) is not kind]
         used = {"Budget", "Problem", "encode", "learn", "price", *(k.__name__ for k in kinds if k not in own)}
         file, schema = self.comparison.folder / self.comparison.file, self.comparison.results / "schema.yaml"
