@@ -53,14 +53,6 @@ def test_a_table_that_fits_has_a_line_for_each_row(capsys: pytest.CaptureFixture
     assert printed(capsys) == ["name   number  file   reason", "short     0.1  y.png  none"]
 
 
-def test_numbers_are_folded_only_if_nothing_else_can_be(capsys: pytest.CaptureFixture[str]) -> None:
-    columns = [output.Column("method"), *(output.Column(f"e{i}", number=True) for i in range(4))]
-    output.table(columns, [["a method of four words", *["0.812 [0.789, 0.835]"] * 4]])
-    lines = printed(capsys)
-    assert max(map(len, lines)) <= 80
-    assert sum(line.count("0.835]") for line in lines) == 4
-
-
 def test_a_paragraph_is_wrapped_and_a_path_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
     path = "/".join(["folder"] * 20)
     output.line(f"  Files are in {path} and nowhere else", indent=4)

@@ -319,12 +319,13 @@ def planned(options: Options) -> Mechanism:
     from dplangevin.privacy.survey import records_public
 
     facts, method = facts_of(options), method_of(options)
-    noises = [each.name for each in fields(method) if each.name in ("noise_multiplier", "noise_std")]
-    noise_given = any(getattr(method, name) is not None for name in noises)
-    noise_given |= getattr(method, "calibrated", "step") is None  # step size and clip make the noise
+    known = {each.name for each in fields(method)}
+    noises = {"noise_multiplier": "--noise", "noise_std": "--noise-std"}
+    noise_given = any(getattr(method, name) is not None for name in known & {*noises})
+    noise_given |= "calibrated" in known and method.calibrated is None  # step size and clip make the noise
     if options.epsilon is None and not noise_given:
-        flags = ["--noise" if name == "noise_multiplier" else flag(name) for name in noises]
-        flags += ["--set calibrated=null"] if hasattr(method, "calibrated") else []
+        flags = [text for name, text in noises.items() if name in known]
+        flags += ["--set calibrated=null"] * ("calibrated" in known)
         raise ValueError(
             f"{options.method}: --epsilon, which its theorem is asked for, is missing: add for example --epsilon 1"
             + (f", or {' or '.join(flags)}" if flags else "")

@@ -5,9 +5,10 @@ import math
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 PIPE = 80  # columns of output that does not go to a terminal
@@ -19,7 +20,7 @@ class Column(NamedTuple):
     """Format of a column."""
 
     title: str
-    number: bool = False  # right-aligned, and folded only if no other column can be
+    number: bool = False  # right-aligned, and folded only if there are no texts
     whole: bool = False  # never folded
     style: str = ""  # of rich, used on a terminal
 
@@ -39,35 +40,18 @@ def fits(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> bool:
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
     """Print rows of text under titles; fold long cells so that the table fits the width."""
     cells = [[" ".join(cell.split()) for cell in row] for row in rows]
-    titles = [column.title for column in columns]
-    sizes = _sizes(columns, [titles, *cells], width())
-    for row in [titles, *cells]:
-        folded = [_folded(cell, size) for cell, size in zip(row, sizes, strict=True)]
-        for i in range(max(map(len, folded))):
-            parts = [part[i] if i < len(part) else "" for part in folded]
-            printed = Text()
-            for j, (part, size, column) in enumerate(zip(parts, sizes, columns, strict=True)):
-                padded = part.rjust(size) if column.number else part.ljust(size)
-                printed.append(padded, "bold" if row is titles else column.style)
-                printed.append(" " * GAP if j < len(columns) - 1 else "")
-            printed.rstrip()
-            _print(printed)
-
-
-def _sizes(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int) -> list[int]:
-    """Return the width of each column: the widest that can be folded become narrower until all fit."""
-    sizes = [max(len(row[i]) for row in rows) for i in range(len(columns))]
-    excess = sum(sizes) + GAP * (len(columns) - 1) - most
-    for numbers in (False, True):
-        able = [i for i, column in enumerate(columns) if not column.whole and column.number <= numbers]
-        while excess > 0 and (able := [i for i in able if sizes[i] > LEAST]):
-            sizes[max(able, key=sizes.__getitem__)] -= 1
-            excess -= 1
-    return sizes
-
-
-def _folded(cell: str, size: int) -> list[str]:
-    return textwrap.wrap(cell, max(size, 1), break_on_hyphens=False) or [""]
+    foldable = any(not (column.whole or column.number) for column in columns)
+    shown = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
+    for column in columns:
+        justify: Literal["left", "right"] = "right" if column.number else "left"
+        whole = column.whole or (column.number and foldable)
+        shown.add_column(column.title, justify=justify, style=column.style, no_wrap=whole, overflow="fold")
+    for row in cells:
+        shown.add_row(*map(Text, row))
+    with (console := Console(width=width())).capture() as captured:
+        console.print(shown)
+    for printed in captured.get().splitlines():
+        print(printed.rstrip())
 
 
 def line(text: str = "", style: str = "", indent: int = 0) -> None:
