@@ -122,10 +122,6 @@ def test_what_cannot_be_written_is_printed() -> None:
             [*BASE, "--data", "gap.csv", "--target", "b"],
             "gap.csv, line 3, column 'b': a missing label: remove the row",
         ),
-        (
-            [*BASE, "--data", "na.csv", "--target", "b"],
-            "na.csv, line 4, column 'b': a missing label: remove the row",
-        ),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +129,6 @@ def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.Ca
         Path(name).write_text("of the user")
     Path("texts.csv").write_text("a,b\n1,u\n2,v\n3,u\n")
     Path("gap.csv").write_text("a,b\n.1,0\n.2,\n.3,1\n")
-    Path("na.csv").write_text("a,b\n.1,u\n.2,v\n.3,NA\n")
     with pytest.raises(SystemExit) as stop:
         app(["audit", *words])
     error = capsys.readouterr().err

@@ -382,12 +382,6 @@ def test_the_page_says_what_was_read_and_what_next(here: Path) -> None:
     assert "<strong>Warning:</strong> delta 0.03 is not below 1/48" in page
 
 
-def test_a_first_look_leaves_out_the_slow_methods() -> None:
-    left_out = {*comparison.methods_named(None)} - {*comparison.methods_named(None, quick=True)}
-    assert left_out == comparison.SLOW
-    assert [*comparison.methods_named(["ops"], quick=True)] == ["ops"]
-
-
 def test_many_rows_are_fitted_one_budget_at_a_time() -> None:
     """So that the margins of all repeats and budgets never lie in memory at once."""
     asked = asking(1)
@@ -416,9 +410,6 @@ def test_methods_of_ones_own_one_that_fails_and_hollow_results_that_are_never_be
 
 BAD = [
     (None, [], "ranges and categories are public inputs"),
-    ("", ["--ranges-from-data"], "has no rows"),
-    ("a,a,label\n1,2,x\n", ["--ranges-from-data"], "the header has 'a' twice"),
-    ("a,label\n1,x\n2\n", ["--ranges-from-data"], "line 3: 1 values, expected 2"),
     ("label\nx\ny\n", ["--ranges-from-data"], "no column beside the target 'label'"),
     (None, ["--target", "lable", "--ranges-from-data"], "no column 'lable' in the header: did you mean 'label'?"),
     (None, ["--ranges-from-data", "--methods", "objprt"], "no method 'objprt'; did you mean objpert"),

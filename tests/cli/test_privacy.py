@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 from dp_accounting import (
-    DpEvent,
     GaussianDpEvent,
     NeighboringRelation,
     PoissonSampledDpEvent,
@@ -28,9 +27,6 @@ from typer.testing import CliRunner
 from dplangevin.cli import app, privacy
 from dplangevin.cli.mechanisms import Options, gaussian, method_of
 from dplangevin.methods.registry import named
-from dplangevin.privacy.events import Adjacency
-from dplangevin.privacy.stepsize import steps_event
-from dplangevin.privacy.survey import ACCOUNTANTS, MOST_BYTES, grid_bytes
 
 STEPS = "--records 60000 --batch 128"
 FEW = "--records 6000 --batch 300"
@@ -145,6 +141,7 @@ def test_what_cannot_be_priced_is_listed_with_the_reason(sampled: dict[str, Any]
     assert reasons["Kifer et al. 2012", ""] == "it prices objective perturbation with Gaussian noise only"
     assert "add_remove" in reasons["Li et al. 2019 (numerical, 32 orders)", "replace_one"]
     assert not any("DpEvent(" in reason for reason in reasons.values())
+    assert not skipped(sampled)
 
 
 def skipped(found: dict[str, Any]) -> set[str]:
@@ -207,21 +204,6 @@ for words in sys.argv[1:]:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.split(" end\n")[0].endswith("False")  # torch takes a second to import
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        GaussianDpEvent(0.3),
-        SelfComposedDpEvent(PoissonSampledDpEvent(128 / 60_000, GaussianDpEvent(1.1)), 9375),
-        SelfComposedDpEvent(PoissonSampledDpEvent(128 / 60_000, GaussianDpEvent(0.5)), 100_000),
-        steps_event(1.1, rate=0.01, steps=10_000, schedule="decreasing"),
-    ],
-)
-@pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-def test_ordinary_steps_are_priced_by_all(event: DpEvent, adjacency: Adjacency) -> None:
-    sizes = [grid_bytes(entry.accountant, event, adjacency) for entry in ACCOUNTANTS.values()]
-    assert 0 < max(sizes) <= MOST_BYTES
 
 
 @pytest.mark.parametrize(("records", "batch", "steps"), [(1000, 10, 929), (977, 31, 1), (60_000, 128, 9375)])
@@ -336,7 +318,6 @@ FULL = f"price {STEPS} --noise 1.1"
     ("words", "said"),
     [
         (f"{FULL} --epochs 20 --delta 1", "--delta 1.0 must be between 0 and 1"),
-        (f"{FULL} --epochs 20 --delta 0", "--delta 0.0 must be between 0 and 1"),
         ("price --records 100 --batch 128 --noise 1 --epochs 1", "--batch 128 must be at most --records 100"),
         (f"price {STEPS} --noise 0 --epochs 20", "--noise 0.0 must be positive and finite; without noise"),
         (f"price {STEPS} --noise 1e-200 --epochs 20", "--noise 1e-200 is too little noise to price: take 1e-100"),
@@ -353,7 +334,6 @@ FULL = f"price {STEPS} --noise 1.1"
         ("price --method sgd --records 99", "sgd has no privacy to price"),
         ("price --method ops --records 99", "add for example --epsilon 1"),
         ("price --method dp_sgd --records 99", "or --noise"),
-        ("price --method dp_sgfs --records 99", "--epsilon 1"),
         ("price --method ops --records 99 --epsilon -1", "--epsilon -1.0 must be positive"),
         ("price --method ops --epsilon 1", "--records missing"),
         ("price --method ops --epsilon 1 --records 99 --teachers 1", "ops has no setting 'teachers'; it has bound,"),
@@ -361,9 +341,7 @@ FULL = f"price {STEPS} --noise 1.1"
         ("price --method dp_sgld_li2019 --records 99", "or --set calibrated=null"),
         ("price --method ops --epsilon 1 --records 99 --set radios=1", "did you mean radius"),
         ("price --method ops --epsilon 1 --records 99 --set radius", "must be NAME=VALUE"),
-        ("price --method ops --epsilon 1 --records 99 --set [=1", "must be NAME=VALUE"),
         ("price --method ops --epsilon 1 --records 99 --set radius=[", "--set radius=[: '[' cannot be read"),
-        ("price --method ops --epsilon 1 --records 99 --set radius=@x", "--set radius=@x: '@x' cannot be read"),
         ("price --method ops --epsilon 1 --records 99 --set radius=${", "--set radius=${: '${' cannot be read"),
         ("price --method pate --epsilon 1 --records 999", "--public-rows missing"),
         ("calibrate --records 9 --batch 3 --epochs 1", "--epsilon missing"),

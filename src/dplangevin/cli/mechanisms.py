@@ -281,22 +281,10 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
         if isinstance(value, dict):
             require(is_dataclass(own), f"{where}.{name} has no settings of its own: give it a value")
             value = changed(own, value, f"{where}.{name}")
-        elif name == "accountant":
-            value = accountant_named(value)
         elif faults := validate.check(value, hints[name], f"{where}.{name}", objects=False):
             raise ValueError(faults[0])
         settings[name] = value
     return replace(thing, **settings)
-
-
-def accountant_named(name: str) -> Any:
-    """Return an accountant; raise ValueError if there is none of this name."""
-    from dplangevin.privacy.survey import ACCOUNTANTS
-
-    if name not in ACCOUNTANTS:
-        near = meant(str(name), ACCOUNTANTS)
-        raise ValueError(f"accountant {name!r} is unknown{near}; there are {', '.join(ACCOUNTANTS)}")
-    return ACCOUNTANTS[name].accountant
 
 
 def facts_of(options: Options) -> Any:
@@ -389,12 +377,15 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Mechanism:
     With a method, its theorem is given the largest ε that satisfies this, to a relative 1e-4.
     """
     from dplangevin.privacy import Budget, calibrate
-    from dplangevin.privacy.survey import event_for
+    from dplangevin.privacy.survey import ACCOUNTANTS, event_for
 
     if options.noise is not None or options.noise_std is not None:
         raise ValueError("calibrate finds the noise: leave out --noise and --noise-std, or use price")
     needed(options, epsilon=1)
-    accountant = accountant_named(key)
+    if key not in ACCOUNTANTS:
+        near = meant(key, ACCOUNTANTS)
+        raise ValueError(f"accountant {key!r} is unknown{near}; there are {', '.join(ACCOUNTANTS)}")
+    accountant = ACCOUNTANTS[key].accountant
     assert options.epsilon is not None
     budget = Budget(options.epsilon, options.delta)
     if options.method is None:
