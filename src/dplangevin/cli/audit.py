@@ -32,30 +32,23 @@ COLUMNS = (
 
 def audit(
     learner: Annotated[
-        str | None, typer.Argument(metavar="LEARNER", help="module:Class with fit, such as mine:Learner.")
+        str | None, typer.Argument(help="module:Class with fit, such as mine:Learner.")
     ] = None,
     args: Annotated[str, option("Arguments of the class: epsilon=1.0,bounds=(-1,1).", "--args")] = "",
     claims: Annotated[str, option("What one fit claims: epsilon,delta.")] = "",
     train: Annotated[
-        str | None,
-        option("Instead of LEARNER: module:function of a table (X, y) and a seed; it returns parameters."),
+        str | None, option("Instead of LEARNER: module:function of a table (X, y) and a seed.")
     ] = None,
-    data: Annotated[
-        Path | None, option("CSV of rows that the tables share; otherwise 6 and 60 built rows.")
-    ] = None,
+    data: Annotated[Path | None, option("CSV of rows that the tables share; otherwise built rows.")] = None,
     target: Annotated[str | None, option("Column of the labels in --data.")] = None,
     neighbours: Neighbours = "replace_one",
     row_bound: Annotated[float, option("Bound on the norm of the rows that the claim is for.")] = 1.0,
     any_row: Annotated[
-        bool, option("The claim is for rows beyond the bound and for labels never seen, too.", "--any-row")
+        bool, option("The claim is for longer rows and for labels never seen, too.", "--any-row")
     ] = False,
     ignore: Annotated[str, option("Attributes that are not released, with commas.")] = "not_private_",
-    skip: Annotated[
-        str, option("Leave out pairs that the claim is not for: words in their names, with commas.")
-    ] = "",
-    public: Annotated[
-        str, option("n: the number of records is public, so what depends on it alone does not count.")
-    ] = "",
+    skip: Annotated[str, option("Words in the names of pairs that the claim is not for, with commas.")] = "",
+    public: Annotated[str, option("n: the number of records is public.")] = "",
     floats: Annotated[bool, option("Look at the lowest bits of released numbers, too.", "--floats")] = False,
     time: Annotated[bool, option("Look at the processor time of a fit, too.", "--time")] = False,
     runs: Annotated[int, option("Fits on each table for one bound.", min=8)] = 1000,

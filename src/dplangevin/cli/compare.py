@@ -41,31 +41,17 @@ class TableOptions:
 
     ranges_from_data: Annotated[
         bool,
-        PRIVACY(
-            "Read ranges and categories off the rows. No guarantee covers that, and every result says so.",
-            "--ranges-from-data",
-        ),
+        PRIVACY("Read ranges and categories off the rows, which no guarantee covers.", "--ranges-from-data"),
     ] = False
-    task: Annotated[
-        str | None,
-        READING("classification or regression (default: texts and at most 10 whole numbers are classes)."),
-    ] = None
-    categories: Annotated[list[str] | None, READING("A column whose numbers are codes; may be repeated.")] = (
-        None
-    )
+    task: Annotated[str | None, READING("classification or regression (default: by the labels).")] = None
+    categories: Annotated[list[str] | None, READING("A column of codes; may be repeated.")] = None
     drop: Annotated[list[str] | None, READING("A column not to learn from; may be repeated.")] = None
     drop_unlabelled: Annotated[
         bool, READING("Leave out rows without a label; every result says so.", "--drop-unlabelled")
     ] = False
-    na: Annotated[
-        list[str] | None, READING("Another text that stands for a missing value; may be repeated.")
-    ] = None
-    delimiter: Annotated[str | None, READING("Separator of the values; tab for a tab (default: found).")] = (
-        None
-    )
-    encoding: Annotated[str | None, READING("Encoding of the file: utf-8 (default), cp1252, utf-16, ...")] = (
-        None
-    )
+    na: Annotated[list[str] | None, READING("Stands for a missing value, too; may be repeated.")] = None
+    delimiter: Annotated[str | None, READING("Separator of values, or tab (default: found).")] = None
+    encoding: Annotated[str | None, READING("utf-8 (default), cp1252, utf-16, ...")] = None
     decimal: Annotated[str | None, READING("Decimal mark, . or , (default: found).")] = None
     thousands: Annotated[str | None, READING("Mark between groups of three digits (default: none).")] = None
 
@@ -130,27 +116,16 @@ def compare(
     epsilon: Annotated[str, PRIVACY("Privacy budgets, separated by commas.", show_default=True)] = "0.1,1,10",
     delta: Annotated[float, PRIVACY("A number in (0, 1), best below 1/rows.", show_default=True)] = 1e-5,
     seed: Annotated[
-        int | None,
-        PRIVACY(
-            "Makes a run repeatable: who knows it can recompute the noise (default: the system's entropy)."
-        ),
+        int | None, PRIVACY("Makes a run repeatable: who knows it can recompute the noise.")
     ] = None,
     methods: Annotated[
         list[str] | None,
-        METHODS(
-            "Methods of the package (default: all), and module.Class of your own; commas, or repeated.",
-            "--method",
-            "--methods",
-        ),
+        METHODS("Names, with commas (default: all), or module.Class of your own.", "--method", "--methods"),
     ] = None,
     quick: Annotated[bool, METHODS("A first look: only quick methods, 3 repeats.", "--quick")] = False,
     test: Annotated[Path | None, SCORES("Another table to test on.")] = None,
-    repeats: Annotated[
-        int | None, SCORES("Number of random splits, four fifths to train on (default: 10).")
-    ] = None,
-    folds: Annotated[
-        int | None, SCORES("Number of folds of a cross-validation, instead of random splits.")
-    ] = None,
+    repeats: Annotated[int | None, SCORES("Random splits, four fifths to train on (default: 10).")] = None,
+    folds: Annotated[int | None, SCORES("Folds of a cross-validation instead.")] = None,
     out: Annotated[Path | None, OUTPUT("Folder of the results (default: compare-TABLE).")] = None,
     cluster: Annotated[str | None, OUTPUT("A Dask scheduler: tcp://HOST:8786 or its file.")] = None,
 ) -> None:

@@ -51,10 +51,7 @@ class Options:
         ),
     ] = None
     delta: Annotated[float, WHAT("A number in (0, 1), best below 1/records.")] = 1e-5
-    epsilon: Annotated[
-        float | None,
-        WHAT("price: the epsilon that the method's own theorem promises. calibrate: the budget."),
-    ] = None
+    epsilon: Annotated[float | None, WHAT("What its theorem promises; for calibrate the budget.")] = None
     records: Annotated[int | None, DATA("Number of records.")] = None
     classes: Annotated[int, DATA("Number of classes.")] = 2
     public_rows: Annotated[int, DATA("Unlabelled rows that PATE may ask about.")] = 0
@@ -64,19 +61,12 @@ class Options:
     ] = None
     batch: Annotated[int | None, STEPS("Rows in a step; for Poisson samples their mean.")] = None
     epochs: Annotated[float | None, STEPS("Number of passes over the rows, or give --steps.")] = None
-    steps: Annotated[
-        int | None, STEPS("Number of steps, or give --epochs; alone, steps without sampling.")
-    ] = None
-    noise: Annotated[
-        float | None, NOISE("Noise multiplier: standard deviation over the bound on one record.")
-    ] = None
+    steps: Annotated[int | None, STEPS("Number of steps; alone, steps without sampling.")] = None
+    noise: Annotated[float | None, NOISE("Standard deviation over the bound on one record.")] = None
     noise_std: Annotated[float | None, NOISE("sigma of ryffel2022, in place of --epsilon.")] = None
     radius: Annotated[float | None, NOISE("Radius of the ball that OPS samples on.")] = None
     teachers: Annotated[int | None, NOISE("Number of PATE's teachers.")] = None
-    set: Annotated[
-        list[str] | None,
-        NOISE("Any other setting of the method as NAME=VALUE, e.g. clip=2 or vote.threshold=150."),
-    ] = None
+    set: Annotated[list[str] | None, NOISE("Any setting: clip=2, vote.threshold=150, ...")] = None
 
 
 class Mechanism(NamedTuple):

@@ -58,16 +58,10 @@ EVENTS = {  # class of an event -> the mechanism in words
 Json = Annotated[bool, option("Print one JSON document; infinity is the text inf.", "--json")]
 Neighbours = Annotated[
     Literal["add_remove", "replace_one", "zero_out"],
-    option(
-        "Neighbouring data sets: one has a record more, one record is another, or one contributes nothing."
-    ),
+    option("Neighbouring data sets: one has a record more, one record is another, or contributes nothing."),
 ]
 Explain = Annotated[
-    bool,
-    option(
-        "Also print the settings, what each number rests on, and which accountants cannot price the mechanism.",
-        "--explain",
-    ),
+    bool, option("Also print what each number rests on, and which accountants cannot price it.", "--explain")
 ]
 
 
@@ -99,28 +93,19 @@ class Answer(NamedTuple):
 def price(
     options: Options,
     attack: Annotated[
-        bool,
-        option("Also attack the mechanism on a worst-case pair of data sets: a lower bound.", "--attack"),
+        bool, option("Also attack it on a worst-case pair of data sets: a lower bound.", "--attack")
     ] = False,
     tuned: Annotated[
         Literal["negative-binomial", "poisson"] | None,
-        option(
-            "Also price tuning, the best of a random number of runs with this law (Papernot and Steinke 2022)."
-        ),
+        option("Also price the best of a random number of runs with this law."),
     ] = None,
-    runs: Annotated[
-        float | None, option("With --tuned: the mean number of runs, at least 1; 10 by default.")
-    ] = None,
+    runs: Annotated[float | None, option("With --tuned: the mean number of runs (default: 10).")] = None,
     curve: Annotated[
-        bool, option("Also print epsilon at many delta, and what an attack on a record can reach.", "--curve")
+        bool, option("Also print epsilon at many delta, and what an attack can reach.", "--curve")
     ] = False,
     curve_file: Annotated[Path | None, option("Write the points of both curves to a .csv file.")] = None,
     zero_out: Annotated[
-        bool,
-        option(
-            "Also price neighbours of which one record is replaced by one that contributes nothing.",
-            "--zero-out",
-        ),
+        bool, option("Also price a record that is replaced by one that contributes nothing.", "--zero-out")
     ] = False,
     explain: Explain = False,
     json: Json = False,
@@ -173,9 +158,7 @@ def surveyed(mechanism: Mechanism, options: Options, neighbours: Sequence[Adjace
 @with_options(Options)
 def calibrate(
     options: Options,
-    accountant: Annotated[
-        str, option("The accountant that proves --epsilon: tight, rdp, li2019, wang2015, ryffel2022, ...")
-    ] = "tight",
+    accountant: Annotated[str, option("It proves --epsilon: tight, rdp, li2019, wang2015, ...")] = "tight",
     neighbours: Neighbours = "replace_one",
     explain: Explain = False,
     json: Json = False,

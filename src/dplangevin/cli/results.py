@@ -31,16 +31,10 @@ MOST = 8  # ids that a message lists
 
 
 def claims(
-    id: Annotated[
-        str | None,
-        typer.Argument(help="A claim, such as wang2015_lemma5: show all of it.", show_default=False),
-    ] = None,
-    paper: Annotated[
-        str | None, option("Only this paper: wang2015, li2019 or ryffel2022.", show_default=False)
-    ] = None,
+    id: Annotated[str | None, typer.Argument(help="Show all of this claim.", show_default=False)] = None,
+    paper: Annotated[str | None, option("wang2015, li2019 or ryffel2022.", show_default=False)] = None,
     verdict: Annotated[
-        str | None,
-        option('Only this verdict or its cause, such as fails or "not testable".', show_default=False),
+        str | None, option('A verdict or its cause, such as fails or "not testable".', show_default=False)
     ] = None,
 ) -> None:
     """Count the verdicts on the papers' claims, list what fails, or show one claim."""
