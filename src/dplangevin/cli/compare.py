@@ -131,7 +131,7 @@ def compare(
 ) -> None:
     """Compare private learners on a table of your own, at equal promised and at equal proven epsilon.
 
-    The command prints a table with intervals. It writes a page, figures and all numbers to a folder.
+    The command prints the answer, then tables with intervals. It writes a page, figures and all numbers to a folder.
 
     The same command continues a run that was interrupted.
 
