@@ -53,6 +53,15 @@ def test_a_table_that_fits_has_a_line_for_each_row(capsys: pytest.CaptureFixture
     assert printed(capsys) == ["name   number  file   reason", "short     0.1  y.png  none"]
 
 
+def test_no_number_is_cut_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "PIPE", 20)
+    output.table(COLUMNS, ROWS)
+    text = " ".join(printed(capsys)).split()
+    assert {"number", "1,234.5", "0.1", "results/exhibits/x.png", "y.png"} <= set(text)
+
+
 def test_a_paragraph_is_wrapped_and_a_path_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
     path = "/".join(["folder"] * 20)
     output.line(f"  Files are in {path} and nowhere else", indent=4)

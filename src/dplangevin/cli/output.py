@@ -20,7 +20,7 @@ class Column(NamedTuple):
     """Format of a column."""
 
     title: str
-    number: bool = False  # right-aligned, and folded only if there are no texts
+    number: bool = False  # right-aligned, and never folded
     whole: bool = False  # never folded
     style: str = ""  # of rich, used on a terminal
 
@@ -31,24 +31,36 @@ def width() -> int:
     return console.width if console.is_terminal else PIPE
 
 
+def sizes(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[int]:
+    """Return the width of each column if nothing is folded."""
+    return [max(map(len, cells)) for cells in zip([each.title for each in columns], *rows, strict=True)]
+
+
 def fits(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> bool:
     """Return whether no cell of a table must be folded."""
-    sizes = [max(map(len, cells)) for cells in zip([each.title for each in columns], *rows, strict=True)]
-    return sum(sizes) + GAP * (len(sizes) - 1) <= width()
+    return sum(sizes(columns, rows)) + GAP * (len(columns) - 1) <= width()
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of text under titles; fold long cells so that the table fits the width."""
+    """Print rows of text under titles; fold long texts so that the table fits the width."""
     cells = [[" ".join(cell.split()) for cell in row] for row in rows]
-    foldable = any(not (column.whole or column.number) for column in columns)
-    shown = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0))
-    for column in columns:
+    shown, least = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0)), GAP * (len(columns) - 1)
+    for column, size in zip(columns, sizes(columns, cells), strict=True):
+        whole = column.whole or column.number
         justify: Literal["left", "right"] = "right" if column.number else "left"
-        whole = column.whole or (column.number and foldable)
-        shown.add_column(column.title, justify=justify, style=column.style, no_wrap=whole, overflow="fold")
+        narrow = size if whole else min(size, LEAST)
+        least += narrow
+        shown.add_column(
+            column.title,
+            justify=justify,
+            style=column.style,
+            no_wrap=whole,
+            overflow="fold",
+            min_width=narrow,
+        )
     for row in cells:
         shown.add_row(*map(Text, row))
-    with (console := Console(width=width())).capture() as captured:
+    with (console := Console(width=max(width(), least))).capture() as captured:  # no number is cut
         console.print(shown)
     for printed in captured.get().splitlines():
         print(printed.rstrip())
