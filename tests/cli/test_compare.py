@@ -382,6 +382,17 @@ def test_the_page_says_what_was_read_and_what_next(here: Path) -> None:
     assert "<strong>Warning:</strong> delta 0.03 is not below 1/48" in page
 
 
+def test_names_are_of_the_package_or_of_ones_own_and_a_first_look_is_without_the_slow(here: Path) -> None:
+    Path("named_methods.py").write_text(MINE)
+    everything, quick = ({*comparison.methods_named(None, quick=quick)} for quick in (False, True))
+    assert everything - quick == comparison.SLOW
+    assert [*comparison.methods_named(["ops"], quick=True)] == ["ops"]
+    assert {*comparison.methods_named(["named_methods.MyMethod"])} == {*everything, "MyMethod"}
+    assert [*comparison.methods_named(["ops", "named_methods.MyMethod"])] == ["ops", "MyMethod"]
+    with pytest.raises(ValueError, match="name some, separated by commas"):
+        comparison.methods_named([])
+
+
 def test_many_rows_are_fitted_one_budget_at_a_time() -> None:
     """So that the margins of all repeats and budgets never lie in memory at once."""
     asked = asking(1)
