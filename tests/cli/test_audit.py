@@ -1,6 +1,6 @@
 """`dplangevin audit`: verdict and exit status, output, files, and one line for bad input."""
 
-import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -42,25 +42,20 @@ def test_a_violation_has_a_table_a_program_files_and_status_1(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_claim_that_holds_is_not_accused_and_json_says_so() -> None:
-    words = [*BASE, "--args", "epsilon=0.01", "--json"]
-    done = audit(*words)
+def test_a_claim_that_holds_is_not_accused() -> None:
+    done = audit(*BASE, "--args", "epsilon=0.01")
     assert done.exit_code == 0
-    found = json.loads(done.stdout)
-    assert not found["violated"]
-    assert found["epsilon_attack"] <= 1
-    assert found["confirmed"] is None
-    assert set(found["runs_needed"]) == {"1.5", "2", "4"}
-    text = audit(*words[:-1]).stdout
-    assert "No violation found" in text
-    assert "This does not prove the claim." in text
+    assert "No violation found" in done.stdout
+    assert "This does not prove the claim." in done.stdout
+    assert re.findall(r"To see an epsilon of ([\d.]+) takes", done.stdout) == ["1.5", "2", "4"]
 
 
 def test_pairs_are_skipped_and_side_channels_count_if_asked() -> None:
-    words = [*BASE, "--skip", "outlier, absent class,duplicate,alone,among", "--floats", "--time", "--json"]
-    found = json.loads(audit(*words).stdout)
-    assert [each["pair"] for each in found["judged"]] == ["flipped label"]
-    assert found["fits"] == 2 * 200 + 2 * 100 + 2 * 100
+    words = [*BASE, "--skip", "outlier, absent class,duplicate,alone,among", "--floats", "--time"]
+    done = audit(*words).stdout
+    named = re.findall(r"^(\w.*?)  +[\d.]+  [\d.]+ ", done, re.MULTILINE)
+    assert {each.removeprefix("by new runs: ") for each in named} == {"flipped label"}
+    assert "800 fits on 1 pair; 100 on each table" in done
 
 
 def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Generator) -> None:
@@ -80,11 +75,11 @@ def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Ge
 def test_labels_may_be_texts_and_never_seen(rows: int, tmp_path: Path) -> None:
     lines = [f"{i / 40},{'xy'[i % 2]}" for i in range(rows)]
     (tmp_path / "my.csv").write_text("\n".join(["a,label", *lines, ""]))
-    words = ["--data", "my.csv", "--target", "label", "--any-row", "--json"]
+    words = ["--data", "my.csv", "--target", "label", "--any-row"]
     (tmp_path / "largest_row.py").write_text("def train(table, seed):\n    return table.X.max(0)\n")
     done = audit("--train", "largest_row:train", *BASE[1:], *words)
     assert done.exit_code in (0, 1), done.stderr
-    assert json.loads(done.stdout)["refused"] == {}
+    assert "Not tried" not in done.stdout
 
 
 @pytest.mark.slow
@@ -102,7 +97,10 @@ def test_what_cannot_be_written_is_printed() -> None:
         (["--claims", "1,0"], "give module:Class or --train module:function, and not both"),
         ([*BASE, "--train", "a:b"], "and not both"),
         ([f"{FAULTY}:Nope", "--claims", "1,0"], "has no attribute 'Nope'"),
-        (["no.such:Thing", "--claims", "1,0"], "cannot import 'no.such:Thing' (No module named 'no')"),
+        (
+            ["no.such:Thing", "--claims", "1,0"],
+            "cannot import 'no.such:Thing' (ModuleNotFoundError: No",
+        ),
         (["Thing", "--claims", "1,0"], "'Thing' must be module:Class"),
         ([f"{FAULTY}:CLIP", "--claims", "1,0"], "is float: give a class"),
         ([BASE[0]], "--claims '' must be epsilon,delta"),
@@ -124,10 +122,6 @@ def test_what_cannot_be_written_is_printed() -> None:
             [*BASE, "--data", "gap.csv", "--target", "b"],
             "gap.csv, line 3, column 'b': a missing label: remove the row",
         ),
-        (
-            [*BASE, "--data", "na.csv", "--target", "b"],
-            "na.csv, line 4, column 'b': a missing label: remove the row",
-        ),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +129,6 @@ def test_bad_input_is_one_line(words: list[str], message: str, capsys: pytest.Ca
         Path(name).write_text("of the user")
     Path("texts.csv").write_text("a,b\n1,u\n2,v\n3,u\n")
     Path("gap.csv").write_text("a,b\n.1,0\n.2,\n.3,1\n")
-    Path("na.csv").write_text("a,b\n.1,u\n.2,v\n.3,NA\n")
     with pytest.raises(SystemExit) as stop:
         app(["audit", *words])
     error = capsys.readouterr().err

@@ -4,7 +4,6 @@ import pytest
 
 from dplangevin.cli import output
 from dplangevin.cli.compare import _scores
-from dplangevin.cli.compare_page import Cell, Row
 
 COLUMNS = (
     output.Column("name"),
@@ -26,8 +25,8 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_no_score_is_folded_whatever_the_budgets(
     budgets: int, headers: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cells = [Cell("0.682", "[0.528, 0.837]", "best", "*", "±0.154")] * budgets
-    _scores(["0.1"] * budgets, [Row("Always the largest class", cells)])
+    cells = {False: "0.682* [0.528, 0.837]", True: "0.682* ±0.154"}
+    _scores(["0.1"] * budgets, lambda half: [["Always the largest class", *[cells[half]] * budgets]])
     lines = printed(capsys)
     assert max(map(len, lines)) <= 80
     assert len(lines) == 2 * headers
@@ -54,12 +53,13 @@ def test_a_table_that_fits_has_a_line_for_each_row(capsys: pytest.CaptureFixture
     assert printed(capsys) == ["name   number  file   reason", "short     0.1  y.png  none"]
 
 
-def test_numbers_are_folded_only_if_nothing_else_can_be(capsys: pytest.CaptureFixture[str]) -> None:
-    columns = [output.Column("method"), *(output.Column(f"e{i}", number=True) for i in range(4))]
-    output.table(columns, [["a method of four words", *["0.812 [0.789, 0.835]"] * 4]])
-    lines = printed(capsys)
-    assert max(map(len, lines)) <= 80
-    assert sum(line.count("0.835]") for line in lines) == 4
+def test_no_number_is_cut_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(output, "PIPE", 20)
+    output.table(COLUMNS, ROWS)
+    text = " ".join(printed(capsys)).split()
+    assert {"number", "1,234.5", "0.1", "results/exhibits/x.png", "y.png"} <= set(text)
 
 
 def test_a_paragraph_is_wrapped_and_a_path_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:

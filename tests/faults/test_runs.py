@@ -184,7 +184,7 @@ THREADS = pytest.mark.trial("threads")
 
 CONFIG = (sys.executable, "-m", "dplangevin.pipeline.config")
 DVC = (sys.executable, "-m", "dvc", "repro")
-COMMAND = (sys.executable, "-m", "dplangevin.cli")
+COMMAND = (sys.executable, "-m", "dplangevin")
 BUSY = r"another run is at work here: {} \(pid \d+ on \S+, since [-\d]+ [:\d]+\); wait for it, or end it: kill \d+"
 
 

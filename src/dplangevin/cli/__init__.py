@@ -7,7 +7,8 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -81,6 +82,21 @@ EXAMPLES: dict[Callable[..., None], str] = {
 }
 for command, example in EXAMPLES.items():
     app.command(epilog=f"Example: {example}")(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"dplangevin {version('dplangevin')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Take the options of the program itself."""
 
 
 def main() -> None:

@@ -12,8 +12,8 @@ from dplangevin import files
 from dplangevin.checks import require
 from dplangevin.cli import output
 from dplangevin.cli.options import imported, option, separated
-from dplangevin.cli.privacy import MEANING, NEIGHBOURS, Json, Neighbours
-from dplangevin.papers.claims.words import at_least
+from dplangevin.cli.privacy import MEANING, Neighbours
+from dplangevin.papers.claims.words import NEIGHBOURS, at_least
 
 if TYPE_CHECKING:
     from dplangevin.attacks.learners.search import LearnerAudit
@@ -32,37 +32,27 @@ COLUMNS = (
 
 def audit(
     learner: Annotated[
-        str | None, typer.Argument(metavar="LEARNER", help="module:Class with fit, such as mine:Learner.")
+        str | None, typer.Argument(help="module:Class with fit, such as mine:Learner.")
     ] = None,
     args: Annotated[str, option("Arguments of the class: epsilon=1.0,bounds=(-1,1).", "--args")] = "",
     claims: Annotated[str, option("What one fit claims: epsilon,delta.")] = "",
     train: Annotated[
-        str | None,
-        option("Instead of LEARNER: module:function of a table (X, y) and a seed; it returns parameters."),
+        str | None, option("Instead of LEARNER: module:function of a table (X, y) and a seed.")
     ] = None,
-    data: Annotated[
-        Path | None, option("CSV of rows that the tables share; otherwise 6 and 60 built rows.")
-    ] = None,
+    data: Annotated[Path | None, option("CSV of rows that the tables share; otherwise built rows.")] = None,
     target: Annotated[str | None, option("Column of the labels in --data.")] = None,
     neighbours: Neighbours = "replace_one",
     row_bound: Annotated[float, option("Bound on the norm of the rows that the claim is for.")] = 1.0,
     any_row: Annotated[
-        bool, option("The claim is for rows beyond the bound and for labels never seen, too.", "--any-row")
+        bool, option("The claim is for longer rows and for labels never seen, too.", "--any-row")
     ] = False,
     ignore: Annotated[str, option("Attributes that are not released, with commas.")] = "not_private_",
-    skip: Annotated[
-        str, option("Leave out pairs that the claim is not for: words in their names, with commas.")
-    ] = "",
-    public: Annotated[
-        str, option("n: the number of records is public, so what depends on it alone does not count.")
-    ] = "",
+    skip: Annotated[str, option("Words in the names of pairs that the claim is not for, with commas.")] = "",
+    public: Annotated[str, option("n: the number of records is public.")] = "",
     floats: Annotated[bool, option("Look at the lowest bits of released numbers, too.", "--floats")] = False,
     time: Annotated[bool, option("Look at the processor time of a fit, too.", "--time")] = False,
     runs: Annotated[int, option("Fits on each table for one bound.", min=8)] = 1000,
-    confidence: Annotated[float, option("Confidence of the bound.")] = 0.95,
-    seed: Annotated[int, option("Seed of the seeds of all fits.", min=0)] = 0,
     out: Annotated[Path | None, option("Folder for the pair as CSV and the program that shows it.")] = None,
-    json: Json = False,
 ) -> None:
     """Fit any private learner on neighbouring tables, and search for a violation of its claim."""
     from dplangevin.attacks.learners import script
@@ -71,10 +61,9 @@ def audit(
     from dplangevin.pipeline.executor import workers
 
     budget = _claims(claims)
-    one = (learner is None) != (train is None)
+    one, together = (learner is None) != (train is None), (data is None) == (target is None)
     require(one, "give module:Class or --train module:function, and not both")
     require(train is None or not args, "--args are for a class: let the function of --train have defaults")
-    together = (data is None) == (target is None)
     require(together, "--data and --target belong together: give both or neither")
     estimator = imported(train, ":") if train is not None else made(learner or "", args)
     rows = None if data is None else _read(data, target or "")
@@ -84,17 +73,14 @@ def audit(
     )
     if out is not None:
         _check_out(out)
-    found = audited(candidate, pairs, budget, runs, confidence, seed, workers(), known)
+    found = audited(candidate, pairs, budget, runs, jobs=workers(), public=known)
     program = script.program(found, candidate, train or "") if found.judged else ""
     name = train or f"{learner}{f'({args})' if args else ''}"
-    if json:
-        output.document(_document(name, neighbours, found, program))
-    else:
-        output.line(
-            f"{name}: claim epsilon {budget.epsilon:g}, delta {budget.delta:g}, neighbours {NEIGHBOURS[neighbours]}: "
-            f"{MEANING[neighbours]}."
-        )
-        _printed(found, len(pairs), program)
+    output.line(
+        f"{name}: claim epsilon {budget.epsilon:g}, delta {budget.delta:g}, neighbours {NEIGHBOURS[neighbours]}: "
+        f"{MEANING[neighbours]}."
+    )
+    _printed(found, len(pairs), program)
     if out is not None and program:
         tables = (found.confirmed or found.judged[0]).tables[1:]
         texts = {script.PROGRAM: program, **dict(zip(script.FILES, map(script.csv, tables), strict=True))}
@@ -211,30 +197,3 @@ def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
     if found.violated:
         output.title("This program shows it without dplangevin:")
         print(program, end="")
-
-
-def _document(name: str, neighbours: str, found: LearnerAudit, program: str) -> dict[str, Any]:
-    def event(witness: Any) -> dict[str, Any] | None:
-        return witness and {
-            "pair": witness.pair.name,
-            "epsilon": witness.epsilon,
-            "event": witness.text,
-            "rates": witness.rates,
-        }
-
-    return {
-        "learner": name,
-        "claim": {"epsilon": found.claims.epsilon, "delta": found.claims.delta, "neighbours": neighbours},
-        "violated": found.violated,
-        "epsilon_attack": found.epsilon,
-        "attack_confidence": found.confidence,
-        "judged": [event(each) for each in found.judged],
-        "confirmed": event(found.confirmed),
-        "public": None if found.of_n is None else {"n": found.of_n},
-        "observations": [each._asdict() for each in found.observations],
-        "refused": found.refused,
-        "runs": found.runs,
-        "fits": found.fits,
-        "runs_needed": {f"{factor:g}": found.needed(factor) for factor in FACTORS},
-        "program": program,
-    }

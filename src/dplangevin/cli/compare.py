@@ -3,7 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -41,31 +41,17 @@ class TableOptions:
 
     ranges_from_data: Annotated[
         bool,
-        PRIVACY(
-            "Read ranges and categories off the rows. No guarantee covers that, and every result says so.",
-            "--ranges-from-data",
-        ),
+        PRIVACY("Read ranges and categories off the rows, which no guarantee covers.", "--ranges-from-data"),
     ] = False
-    task: Annotated[
-        str | None,
-        READING("classification or regression (default: texts and at most 10 whole numbers are classes)."),
-    ] = None
-    categories: Annotated[list[str] | None, READING("A column whose numbers are codes; may be repeated.")] = (
-        None
-    )
+    task: Annotated[str | None, READING("classification or regression (default: by the labels).")] = None
+    categories: Annotated[list[str] | None, READING("A column of codes; may be repeated.")] = None
     drop: Annotated[list[str] | None, READING("A column not to learn from; may be repeated.")] = None
     drop_unlabelled: Annotated[
         bool, READING("Leave out rows without a label; every result says so.", "--drop-unlabelled")
     ] = False
-    na: Annotated[
-        list[str] | None, READING("Another text that stands for a missing value; may be repeated.")
-    ] = None
-    delimiter: Annotated[str | None, READING("Separator of the values; tab for a tab (default: found).")] = (
-        None
-    )
-    encoding: Annotated[str | None, READING("Encoding of the file: utf-8 (default), cp1252, utf-16, ...")] = (
-        None
-    )
+    na: Annotated[list[str] | None, READING("Stands for a missing value, too; may be repeated.")] = None
+    delimiter: Annotated[str | None, READING("Separator of values, or tab (default: found).")] = None
+    encoding: Annotated[str | None, READING("utf-8 (default), cp1252, utf-16, ...")] = None
     decimal: Annotated[str | None, READING("Decimal mark, . or , (default: found).")] = None
     thousands: Annotated[str | None, READING("Mark between groups of three digits (default: none).")] = None
 
@@ -130,29 +116,22 @@ def compare(
     epsilon: Annotated[str, PRIVACY("Privacy budgets, separated by commas.", show_default=True)] = "0.1,1,10",
     delta: Annotated[float, PRIVACY("A number in (0, 1), best below 1/rows.", show_default=True)] = 1e-5,
     seed: Annotated[
-        int | None,
-        PRIVACY(
-            "Makes a run repeatable: who knows it can recompute the noise (default: the system's entropy)."
-        ),
+        int | None, PRIVACY("Makes a run repeatable: who knows it can recompute the noise.")
     ] = None,
-    methods: Annotated[str | None, METHODS("Names of methods, separated by commas (default: all).")] = None,
-    method: Annotated[
-        list[str] | None, METHODS("A method of your own, as module.Class; may be repeated.")
+    methods: Annotated[
+        list[str] | None,
+        METHODS("Names, with commas (default: all), or module.Class of your own.", "--method", "--methods"),
     ] = None,
     quick: Annotated[bool, METHODS("A first look: only quick methods, 3 repeats.", "--quick")] = False,
     test: Annotated[Path | None, SCORES("Another table to test on.")] = None,
-    repeats: Annotated[
-        int | None, SCORES("Number of random splits, four fifths to train on (default: 10).")
-    ] = None,
-    folds: Annotated[
-        int | None, SCORES("Number of folds of a cross-validation, instead of random splits.")
-    ] = None,
+    repeats: Annotated[int | None, SCORES("Random splits, four fifths to train on (default: 10).")] = None,
+    folds: Annotated[int | None, SCORES("Folds of a cross-validation instead.")] = None,
     out: Annotated[Path | None, OUTPUT("Folder of the results (default: compare-TABLE).")] = None,
     cluster: Annotated[str | None, OUTPUT("A Dask scheduler: tcp://HOST:8786 or its file.")] = None,
 ) -> None:
     """Compare private learners on a table of your own, at equal promised and at equal proven epsilon.
 
-    The command prints a table with intervals. It writes a page, figures and all numbers to a folder.
+    The command prints the answer, then tables with intervals. It writes a page, figures and all numbers to a folder.
 
     The same command continues a run that was interrupted.
 
@@ -161,7 +140,7 @@ def compare(
     from rich.console import Console
 
     from dplangevin import files
-    from dplangevin.cli.comparison import START, Comparison, methods_named
+    from dplangevin.cli.comparison import Comparison, methods_named
     from dplangevin.data import template as templates
     from dplangevin.pipeline import executor
 
@@ -172,23 +151,14 @@ def compare(
             f"compare writes a page, with {error.name}: pip install 'dplangevin[report]'"
         ) from error
 
-    if folds is not None and (test is not None or repeats is not None):
-        raise ValueError(f"--folds {folds}: give it without --test and --repeats")
     stated, reading, dropped = _schema(options, table, target, schema)
     target = stated.target
     if repeats is None:
         repeats = QUICK_REPEATS if quick else REPEATS
-    splits: dict[str, Any] = {"seed": SPLITS if seed is None else seed}
-    if test is not None:
-        splits = {"test_file": os.path.relpath(table_file(test).resolve(), table.parent.resolve())}
     elif folds is not None:
-        splits = {"folds": folds, **splits}
-    else:
-        one = table.stat().st_size * repeats > LARGE
-        splits = {"train_share": TRAIN_SHARE, "repeats": 1 if one else repeats, **splits}
+        raise ValueError(f"--folds {folds}: give it without --repeats")
+    splits = _splits(table, test, folds, repeats, SPLITS if seed is None else seed)
     results = Path(f"compare-{table.stem}") if out is None else out
-    if results == Path():
-        raise ValueError("--out: name a folder, which may be a new one")
     _ours(results, schema)
     comparison = Comparison(
         name=re.sub(r"\W+", "_", table.stem),
@@ -196,7 +166,7 @@ def compare(
         file=table.name,
         schema=stated,
         splits=splits,
-        methods=methods_named(_listed(methods), method or (), quick=quick),
+        methods=methods_named(methods and [name for text in methods for name in separated(text)], quick),
         epsilons=budgets(epsilon),
         delta=delta,
         seeds=folds or repeats,
@@ -205,74 +175,71 @@ def compare(
     )
     if cluster is not None:
         os.environ[executor.CLUSTER] = cluster
-    console = Console(stderr=True)
     read = templates.summary(reading, stated, dropped)
     if test is not None:
         read.append(_read_test(test, table, stated))
     predicted = templates.predicted(reading, target, stated.given())
+    console = Console(stderr=True)
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     for text in (predicted, *read):
         say(text)
     with console.status("Working out the budgets") as status:
 
-        def begin(fits: int, seconds: float) -> None:
+        def begin(fits: int) -> None:
             status.stop()
-            cores = executor.workers()
-            time = duration(START + seconds / cores)
-            say(
-                f"{fits:,} fits of {output.counted(len(comparison.methods), 'method')}: about {time} on "
-                f"{output.counted(cores, 'core')}. Ctrl-C keeps what is finished."
-            )
+            cores = output.counted(executor.workers(), "core")
+            methods = output.counted(len(comparison.methods), "method")
+            say(f"{fits:,} fits of {methods} on {cores}. Ctrl-C keeps what is finished.")
 
         try:
-            outcome = comparison.run(lambda name: status.update(f"Working out the budgets of {name}"), begin)
+            outcome = comparison.run(begin)
         except KeyboardInterrupt:
             status.stop()
             say(f"What is finished lies in {results}: the same command goes on from there.")
             raise
-    page = compare_page.Page(comparison, stated, outcome, predicted, read, quick)
+    page = compare_page.Page(comparison, outcome, predicted, read, quick)
     files.write(comparison.results, page.files())
     _print(page)
     comparison.forget_secret()  # last, so that the same command has nothing to compute if printing fails
 
 
-def duration(seconds: float) -> str:
-    """Return a time in a suitable unit."""
-    for limit, unit, size in ((90, "second", 1), (5400, "minute", 60)):
-        if seconds < limit:
-            return output.counted(max(1, round(seconds / size)), unit)
-    return f"{seconds / 3600:.1f} hours"
+def _splits(table: Path, test: Path | None, folds: int | None, repeats: int, seed: int) -> dict[str, Any]:
+    """Return the arguments of `data.splits.Split`."""
+    if test is not None:
+        if folds is not None:
+            raise ValueError(f"--folds {folds}: give it without --test")
+        return {"test_file": os.path.relpath(table_file(test).resolve(), table.parent.resolve())}
+    if folds is not None:
+        return {"folds": folds, "seed": seed}
+    one = table.stat().st_size * repeats > LARGE
+    return {"train_share": TRAIN_SHARE, "repeats": 1 if one else repeats, "seed": seed}
 
 
-def _scores(epsilons: Sequence[str], rows: Sequence[Any]) -> None:
+def _scores(epsilons: Sequence[str], rows: Callable[[bool], list[list[str]]]) -> None:
     """Print scores with intervals; where that is too wide, half intervals, and as many budgets as fit at a time."""
     columns = [
         output.Column("method"),
         *(output.Column(f"ε = {each}", number=True, whole=True) for each in epsilons),
     ]
-    cells = [[row.label, *(cell.text for cell in row.cells)] for row in rows]
-    if not output.fits(columns, cells):
-        cells = [[row.label, *(cell.brief for cell in row.cells)] for row in rows]
+    cells = rows(False) if output.fits(columns, rows(False)) else rows(True)
     while len(columns) > 1:
-        most = 1 + max(
-            1, sum(output.fits(columns[:k], [row[:k] for row in cells]) for k in range(2, len(columns) + 1))
-        )
+        fit = [k for k in range(2, len(columns) + 1) if output.fits(columns[:k], [row[:k] for row in cells])]
+        most = max(fit, default=2)
         output.table(columns[:most], [row[:most] for row in cells])
         columns[1:most], cells = [], [[row[0], *row[most:]] for row in cells]
 
 
 def _print(page: Any) -> None:
-    """Print the tables, the sentences, and the place of the page."""
+    """Print the answer and its tables, what they rest on, and the place of the page."""
     for axis in page.AXES:
-        output.title(page.heading(axis))
-        _scores(page.epsilons, page.rows(axis))
         for sentence in page.sentences(axis):
-            output.line(sentence)
-    output.line()
-    output.line(page.LEGEND)
+            output.line(sentence, "bold")
+        output.title(page.heading(axis))
+        _scores(page.epsilons, partial(page.rows, axis))
+        output.line()
     warnings = [f"Warning: {text}." for text in page.warnings]
     notes = [f"{name}: {why}" for name, why in page.notes]
-    for text in (*page.released, *warnings, *page.clipped, *notes, *page.time):
+    for text in (page.LEGEND, *page.released, *warnings, *page.clipped, *notes):
         output.line(text)
     output.title("What next:")
     for text in page.next:
@@ -354,28 +321,18 @@ def _schema(
 
 
 def _ours(out: Path, schema: Path | None) -> None:
-    """Raise ValueError for a folder with files of other programs, which the results would replace.
+    """Raise ValueError for a folder of other files, or with the schema, which the results would replace.
 
     Files whose name begins with a dot do not count: a killed run, a file system or a notebook left them.
     """
-    known = {"config.yaml", "schema.yaml", "compare.csv", "index.html", "proven.png", "promised.png"}
-    known |= {"runs.csv", "scores.csv", "runs.units.json", "scores.units.json", "units", "secret-seed"}
     if not out.is_dir():
         return
-    there = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
-    others = there if "config.yaml" not in there else [name for name in there if name not in known]
     if schema is not None and schema.resolve().parent == out.resolve():
         raise ValueError(
             f"--out {out} has the schema {schema.name}, which results would replace: name another folder"
         )
-    if others:
+    there = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
+    if there and "config.yaml" not in there:
         raise ValueError(
-            f"--out {out} has a file that is of no comparison, {others[0]}: name another folder, or a new one"
+            f"--out {out} has a file that is of no comparison, {there[0]}: name another folder, or a new one"
         )
-
-
-def _listed(text: str | None) -> list[str] | None:
-    names = None if text is None else separated(text)
-    if names == []:
-        raise ValueError(f"--methods {text!r}: name some, separated by commas, or leave it out for all")
-    return names

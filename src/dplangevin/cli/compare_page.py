@@ -4,55 +4,26 @@ from __future__ import annotations
 
 import base64
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from hydra.utils import instantiate
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import dplangevin
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, expression
-from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT, Schema
-from dplangevin.papers.claims.words import at_most, relations
+from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
+from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import compare
 from dplangevin.papers.exhibits.style import image_bytes, look
 from dplangevin.papers.statistics import finite_interval, sort_by
 from dplangevin.pipeline import cache
-from dplangevin.text import distinct, epsilon, number, short, weak_delta
+from dplangevin.text import distinct, number, short, weak_delta
 
-LONG = 30.0  # seconds; from here on the page says which methods took them
-WIDE = 56  # characters of names that one line of imports takes
 EVERY = 0.999  # an assumption of more than this share of rows counts as common to all
-
-
-class Cell(NamedTuple):
-    """A cell of the table of scores."""
-
-    mean: str  # over repeats
-    interval: str  # 95 %, or the ε that the mean is for
-    kind: str  # best, equal, worse, away (ε not reached), hollow, free (not private) or none
-    mark: str = ""  # see `Page.LEGEND`
-    half: str = ""  # half the width of the interval before it is cut to what scores can be
-
-    @property
-    def text(self) -> str:
-        return " ".join(filter(None, [f"{self.mean}{self.mark}", self.interval]))
-
-    @property
-    def brief(self) -> str:
-        return f"{self.mean}{self.mark} {self.half}" if self.half else self.text
-
-
-class Row(NamedTuple):
-    """A row of the table of scores: the label of a method, and one cell for each ε."""
-
-    label: str
-    cells: list[Cell]
 
 
 @dataclass(frozen=True)
@@ -66,7 +37,6 @@ class Page:
         "chains diverged, never best; →: the method cannot spend this ε, the value is at the ε given."
     )
     comparison: Comparison
-    schema: Schema
     outcome: Outcome
     predicted: str  # whether classes or a number are predicted, and how to choose the other
     read: Sequence[str]  # sentences about the table
@@ -117,24 +87,13 @@ class Page:
     @property
     def how(self) -> str:
         """The model, and the settings that all methods share."""
-        loss = "Huber" if self.schema.range is not None else "Logistic"
-        if self.schema.classes is not None and len(self.schema.classes) > 2:
-            loss = "Softmax"
+        classes = self.comparison.schema.classes
+        loss = "Huber" if classes is None else "Logistic" if len(classes) == 2 else "Softmax"
         return (
             f"{loss} regression on rows of norm at most 1. Methods of the package have their default settings, but "
-            f"the same prior (precision or ridge {number(PRIOR)}{self.priors}) and as many passes over the rows, none "
-            "chosen with a look at these rows."
+            f"the same prior (precision or ridge {number(PRIOR)}, larger where a theorem needs it) and as many passes "
+            "over the rows, none chosen with a look at these rows."
         )
-
-    @property
-    def priors(self) -> str:
-        """The ridges that differ from `PRIOR`: those that a theorem needs, and the non-private fit's."""
-        n, texts = self.outcome.rows[0], []
-        for name, config in self.comparison.methods.items():
-            ridge = config.get("ridge", 0.0) if name == "nonprivate" else n * config.get("l2", 0.0)
-            if ridge:
-                texts.append(f"{look(name).label} {short(ridge)}")
-        return f"; {', '.join(texts)}" if texts else ""
 
     def heading(self, axis: str) -> str:
         by = {"proven": "the same accountant for all", "promised": "by each method's theorem"}[axis]
@@ -145,57 +104,53 @@ class Page:
     def measure(self) -> str:
         return "Accuracy" if self.scores.sign > 0 else "Mean absolute error (less is better)"
 
-    def rows(self, axis: str) -> list[Row]:
-        """Return one row for each method, and one for the best constant answer."""
+    def rows(self, axis: str, half: bool = False) -> list[list[str]]:
+        """Return label and scores of each method, and of the best constant answer; `half`: half intervals."""
         table = self.tables[axis]
-        rows = [
-            Row(look(str(method)).label, [self._cell(row) for row in block.to_dict("records")])
-            for method, block in table.groupby("method", sort=False)
-        ]
         mean, low, high = finite_interval(self.outcome.constant)
-        cell = Cell(self.scores.text(mean), self._limits(low, high), "free", half=self._half(low, high))
-        return [*rows, Row(self.scores.answer.capitalize(), [cell] * len(self.comparison.epsilons))]
+        cell = f"{self.scores.text(mean)} {self._interval(low, high, half)}".rstrip()
+        return [
+            *(
+                [look(str(method)).label, *(self._cell(row, half) for row in block.to_dict("records"))]
+                for method, block in table.groupby("method", sort=False)
+            ),
+            [self.scores.answer.capitalize(), *[cell] * len(self.comparison.epsilons)],
+        ]
 
-    def _cell(self, row: dict[Any, Any]) -> Cell:
-        value = row[self.scores.main]
+    def _cell(self, row: dict[Any, Any], half: bool) -> str:
+        """Return the mean of a method at one ε, with its mark, see LEGEND, and its interval."""
+        value, private = row[self.scores.main], row["reach"] != compare.NOT_PRIVATE
         if np.isnan(value):
-            return Cell(row["reach"], "", "none")
-        mean, limits = self.scores.text(value), self._limits(row["low"], row["high"])
-        hollow, half = "†" if row["violated"] else "", self._half(row["low"], row["high"])
-        if row["reach"] == compare.NOT_PRIVATE:
-            return Cell(mean, limits, "free", half=half)
+            return str(row["reach"])
+        mean, mark = self.scores.text(value), ""
+        if private and row["violated"]:
+            mark = "†"
+        elif row["reach"] == compare.REACHED:
+            level = not np.isnan(row["difference"]) and not row["significant"]
+            mark = "*" if row["best"] else "≈" if level else ""
         if row["reach"] in (compare.BELOW, compare.ABOVE):
-            return Cell(mean, f"→ ε = {short(row['epsilon_end'])}", "away", hollow)
-        if hollow:
-            return Cell(mean, limits, "hollow", hollow, half)
-        if row["best"]:
-            return Cell(mean, limits, "best", "*", half)
-        equal = not np.isnan(row["difference"]) and not row["significant"]
-        return Cell(mean, limits, "equal" if equal else "worse", "≈" if equal else "", half)
+            return f"{mean}{mark} → ε = {short(row['epsilon_end'])}"
+        return f"{mean}{mark} {self._interval(row['low'], row['high'], half)}".rstrip()
 
-    def _half(self, low: float, high: float) -> str:
-        return "" if np.isnan(low) else f"±{self.scores.text((high - low) / 2)}"
-
-    def _limits(self, low: float, high: float) -> str:
+    def _interval(self, low: float, high: float, half: bool) -> str:
+        """Return an interval, cut to what scores can be, or half its width before that."""
         if np.isnan(low):
             return ""
+        if half:
+            return f"±{self.scores.text((high - low) / 2)}"
         low, high = self.scores.within(low, high)
         return f"[{self.scores.text(low)}, {self.scores.text(high)}]"
 
     def sentences(self, axis: str) -> list[str]:
-        """Say which methods are best and which are worse; after a first look not which ones nobody can tell apart."""
-        texts = compare.sentences(self.runs, self.tables[axis], axis=axis, constant=self.outcome.constant)
-        if not self.quick:
-            return texts
-        ends = r"(?= Worse beyond| Not reached by| Shown but not| Without a result|$)"
-        lists = r"\d+ of the \d+ others cannot be told|No other can be told|Not reached by|Shown but not"
-        more = f"{self.comparison.seeds} repeats show nothing more than that: drop --quick for a verdict."
-        return [*(re.sub(f" (?:{lists}) .*?{ends}", "", text) for text in texts), more]
+        """Say which methods are best and which are worse; nothing after a first look."""
+        if self.quick:
+            return []
+        return compare.sentences(self.runs, self.tables[axis], axis=axis, constant=self.outcome.constant)
 
     @property
     def warnings(self) -> list[str]:
-        """What no guarantee covers, and how to correct that."""
-        weak, schema = weak_delta(self.comparison.delta, self.outcome.rows[0]), self.schema
+        """What no guarantee or no verdict covers, and how to correct that."""
+        weak, schema = weak_delta(self.comparison.delta, self.outcome.rows[0]), self.comparison.schema
         ranges = "Replace them by public knowledge in a schema before you rely on any ε here"
         kinds = "Check them in the schema, and write kinds_from_data: false there"
         texts = {
@@ -203,6 +158,7 @@ class Page:
             f"{KINDS_FROM_DATA}. {kinds}": schema.kinds_from_data,
             LEFT_OUT: schema.unlabelled == "drop",
             f"{weak}. Give a smaller --delta": weak,
+            f"{self.comparison.seeds} repeats are too few for a verdict. Drop --quick for one": self.quick,
         }
         return [text for text, applies in texts.items() if applies]
 
@@ -226,27 +182,18 @@ class Page:
         ]
 
     @property
-    def time(self) -> list[str]:
-        """Which methods took most of the time, if all took at least `LONG` seconds."""
-        seconds = self.outcome.seconds
-        total = sum(seconds.values())
-        if total < LONG:
-            return []
-        advice = "" if self.quick else " For a first look give --quick."
-        slow = sorted((name for name in seconds if seconds[name] > total / 10), key=seconds.__getitem__)[::-1]
-        texts = [f"{look(name).label} {seconds[name]:.0f} s" for name in slow]
-        return [f"Most of {total:.0f} s of fits: {', '.join(texts)}.{advice}"]
-
-    @property
     def next(self) -> list[str]:
-        """What to do with the answer: publish, tune, find more rows."""
-        public = "First state ranges and categories in a schema. " if self.schema.ranges_from_data else ""
+        """What to do with the answer: publish, tune."""
+        public = (
+            "First state ranges and categories in a schema. "
+            if self.comparison.schema.ranges_from_data
+            else ""
+        )
         return [
             f"To publish: {public}Choose the method on public data, or by a rule fixed in advance. Then fit it once on "
             "all rows, without a seed.",
             "To tune: give a method with your settings by --method, and choose on public rows. A choice by these "
             "scores costs privacy that no ε here counts; `dplangevin price --tuned` prices the best of several runs.",
-            f"More rows? {self.headroom}",
         ]
 
     @cached_property
@@ -257,66 +204,33 @@ class Page:
         best = table[table.epsilon.eq(wanted) & table.best.astype(bool)]
         if best.empty:
             return "", ""
-        name, classes = best.method.iloc[0], set[type]()
+        name, kinds = best.method.iloc[0], set[type]()
         private = self._private[self._private.method.eq(name)]
-        run = private.iloc[int((private.epsilon_proven / wanted - 1).abs().argmin())]
-        method = expression(instantiate(self.outcome.methods[name]), classes, 4)
-        pate = "    public=public_rows,  # rows that need no privacy, encoded alike\n" * (name == "pate")
-        table_file = self.comparison.folder / self.comparison.file
-        rows = f"encode({str(table_file)!r}, {str(self.comparison.results / 'schema.yaml')!r})"
-        budget = f"epsilon={run.epsilon:g}, delta={self.comparison.delta:g}"
-        if self.schema.classes is None:
-            used = {"Budget", "Problem", "encode", "learn"}
-            fit = (
-                "problem = Problem.from_arrays(\n"
-                '    X, y, row_bound=row_bound, loss="huber", label_bound=1.0  # y is in [-1, 1]\n)\n'
-                f"(model,) = learn(\n    {method},\n    problem,\n    Budget({budget}),\n)\n"
-            )
-            answer, cost = "model", "model.price()"
+        epsilon = private.epsilon.iloc[int((private.epsilon_proven / wanted - 1).abs().argmin())]
+        method = expression(self.outcome.methods[name], kinds, 4)
+        if self.comparison.schema.classes is None:
+            labels = 'loss="huber", label_bound=1.0,  # y is in [-1, 1]'
         else:
-            used = {"PrivateClassifier", "encode"}
-            fit = (
-                f"model = PrivateClassifier(\n    {method},\n    {budget.replace(', ', f',{chr(10)}    ')},\n"
-                f"    row_bound=row_bound,\n    bias=False,  # X has a constant column\n"
-                f"    classes={[*self.schema.classes]},\n{pate})\n"
-            )
-            answer, cost = "model.fit(X, y).answer_", "model.fit(X, y).privacy_.price"
-        if run.adjacency == "add_remove":  # an answer has no price, which depends on the number of rows
-            used.add("price")
-            cost = (
-                f"answer = {answer}\nfacts = answer.facts._replace(n=len(X))\n"
-                f'price(answer.method, facts, answer.budget, "{NEIGHBOURS}")'
-            )
-        own = [kind for kind in classes if getattr(dplangevin, kind.__name__, None) is not kind]
-        used |= {kind.__name__ for kind in classes if kind not in own}
-        imports = [f"from {kind.__module__} import {kind.__name__}" for kind in own]
-        names = ", ".join(sorted(used))
-        names = f"(\n    {names},\n)" if len(names) > WIDE else names
-        imports.append(f"from dplangevin import {names}")
-        lines = [*sorted(imports), "", f"X, y, row_bound = {rows}", f'{fit}{cost}["epsilon_proven"]']
+            labels = f"classes={[*self.comparison.schema.classes]},"
+        own = [kind for kind in kinds if getattr(dplangevin, kind.__name__, None) is not kind]
+        used = {"Budget", "Problem", "encode", "learn", "price", *(k.__name__ for k in kinds if k not in own)}
+        file, schema = self.comparison.folder / self.comparison.file, self.comparison.results / "schema.yaml"
+        lines = [
+            "# chosen by the scores above: no ε counts that choice",
+            *(f"from {kind.__module__} import {kind.__name__}" for kind in own),
+            f"from dplangevin import (\n    {', '.join(sorted(used))},\n)",
+            "",
+            f"X, y, row_bound = encode({str(file)!r}, {str(schema)!r})",
+            "problem = Problem.from_arrays(",
+            f"    X, y, row_bound=row_bound, {labels}",
+            *["    public=public_rows,  # rows that need no privacy, encoded alike"] * (name == "pate"),
+            ")",
+            f"(model,) = learn(\n    {method},",
+            f"    problem,\n    Budget({epsilon:g}, {self.comparison.delta:g}),\n)",
+            f'price(model.method, problem, model.budget, "{NEIGHBOURS}")["epsilon_proven"]',
+        ]
         title = f"To fit and keep {look(name).label}, the best at a proven ε of {number(wanted)}, in Python:"
-        return title, "\n".join(["# chosen by the scores above: no ε counts that choice", *lines])
-
-    @property
-    def headroom(self) -> str:
-        """Distance from the best private method to the non-private fit, at the largest ε."""
-        table = self.tables["proven"]
-        last = table[table.epsilon.eq(max(self.comparison.epsilons))]
-        free, best = last[last.reach.eq(compare.NOT_PRIVATE)], last[last.best.astype(bool)]
-        if free.empty or best.empty:
-            return "Compare with `nonprivate` among --methods to see what the noise costs."
-        name = self.scores.main
-        gap = self.scores.sign * (free[name].iloc[0] - best[name].iloc[0])
-        away, at = self.scores.text(abs(gap)), number(max(self.comparison.epsilons))
-        if gap > best.high.iloc[0] - best[name].iloc[0]:
-            return (
-                f"At ε = {at} the best private method is {away} behind the fit without privacy. More rows, fewer "
-                "columns or a larger ε narrow that."
-            )
-        return (
-            f"At ε = {at} the fit without privacy lies in the interval of the best private method ({away} apart). More "
-            "rows help at smaller ε only. For better scores use other columns or another model."
-        )
+        return title, "\n".join(lines)
 
     @property
     def clipped(self) -> list[str]:
@@ -337,34 +251,16 @@ class Page:
 
     @property
     def assumptions(self) -> Iterator[tuple[str, list[str]]]:
-        """Label of each method with further assumptions, and these."""
+        """Label of each method with further assumptions or failed conditions, and these."""
         for method, block in self._private.groupby("method", sort=False):
             own = [each for each in distinct(block.assumptions) if each not in self.common]
-            if own:
+            if own := [*own, *(f"it fails: {each}" for each in distinct(block.violated))]:
                 yield look(str(method)).label, own
 
     @property
     def _private(self) -> pd.DataFrame:
         rows = self.runs.drop_duplicates(["method", "epsilon"])
         return rows[np.isfinite(rows.epsilon)]
-
-    @property
-    def budgets(self) -> Iterator[dict[str, str]]:
-        """Every budget, and its price."""
-        table = sort_by(self._private.sort_values("epsilon"), method=[*self.runs.method.unique()])
-        row: Any
-        for row in table.itertuples():
-            steps = "" if np.isnan(row.steps) else f"{row.steps:g} × {row.batch:g} rows"
-            yield {
-                "method": look(row.method).label,
-                "asked": short(row.epsilon),
-                "proven": at_most(row.epsilon_proven),
-                "accountant": f"{row.accountant_promised}, {relations(row.adjacency)}",
-                "promised": epsilon(row.epsilon_promised),
-                "steps": steps,
-                "released": row.released,
-                "violated": row.violated,
-            }
 
     def files(self) -> dict[str, bytes]:
         """Return a dot plot for each axis, the page that contains them, and the numbers behind it."""

@@ -1,9 +1,8 @@
 """Comparison of all methods on a table of the user: the experiment, its budgets and its results.
 
-A comparison is an ordinary experiment. `Comparison.config` writes the configuration that conf/ would contain,
-and `pipeline.sweep` runs it. For each ε of the user, every private method runs at two promised ε: at ε
-itself, and at the one whose proven ε is ε. The proven ε is that of the tight accountant for the same
-neighbours. So the results can be read at equal promised ε and at equal proven ε.
+A comparison is an ordinary experiment, whose configuration `Comparison.config` writes. For each ε of the user, every
+private method runs at two promised ε: at ε itself, and at the one whose proven ε is ε, by the tight accountant for
+the same neighbours.
 
 Without a seed, the noise comes from the system's entropy. An interrupted run continues with the same noise:
 the folder of results contains the secret that determines it, until these results are complete.
@@ -22,11 +21,11 @@ import numpy as np
 import pandas as pd
 from dp_accounting import UnsupportedDpEvent
 from hydra.utils import instantiate
-from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import files
 from dplangevin.checks import require
-from dplangevin.cli.options import imported
+from dplangevin.cli.options import class_named
 from dplangevin.data import DataError, Dataset, schema
 from dplangevin.data.loaders import table
 from dplangevin.data.schema import Schema
@@ -56,43 +55,9 @@ TEACHER_ROWS = 20  # fewest rows for each teacher of PATE
 LEAST = 20  # fewest training rows
 TOGETHER = 2**22  # rows times repeats times budgets of one fit, at most: bounds its memory
 CLOSE = 2e-3  # relative tolerance of the proven ε
+SLOW = {"dp_sgld_ryffel2022", "ops", "ops_gdp", "hybrid", "hybrid_sgld"}  # minutes for samples or for a price
+SLOW_FITS = 10  # fits that take as long as one of these methods
 SECRET = "secret-seed"  # file in the folder of results, if the noise comes from the system's entropy
-
-
-class Cost(NamedTuple):
-    """Seconds of F fits of one method on one core: ``fixed + F d (per_parameter + per_cell n)``."""
-
-    fixed: float
-    per_parameter: float
-    per_cell: float
-    slow: bool = False  # whether `quick` leaves the method out: minutes for its samples or its price
-
-
-START = 8.0  # seconds to start the processes that fit, and to write the page
-OTHER = Cost(0.1, 5e-3, 0.0)  # of a method without an entry in COSTS
-# Measured on one core at n = 480 to 24,000, d = 11 to 105. OPS and hybrids: twice what float32 took (on Adult 1.9).
-COSTS = {
-    "nonprivate": Cost(0.1, 2e-5, 3e-8),
-    "objpert": Cost(0.15, 2e-5, 8e-8),
-    "objpert_pure": Cost(0.15, 2e-5, 1e-7),
-    "objpert_tight": Cost(0.15, 2e-5, 8e-8),
-    "outpert": Cost(0.1, 2e-5, 2e-8),
-    "dp_sgd": Cost(0.2, 1e-4, 7e-7),
-    "dp_gd": Cost(0.1, 1e-4, 6e-7),
-    "dp_sgfs": Cost(0.1, 1e-2, 8e-7),
-    "dp_sghmc": Cost(0.1, 5e-3, 0.0),
-    "dp_sghmc_li2019": Cost(0.1, 6e-3, 0.0),
-    "dp_sgld": Cost(0.1, 6e-3, 0.0),
-    "dp_sgld_li2019": Cost(0.1, 6e-3, 0.0),
-    "dp_sgld_ryffel2022": Cost(2.0, 1.2e-3, 0.0, slow=True),  # the price of a last iterate
-    "dp_sgnht": Cost(0.1, 4e-3, 0.0),
-    "dpvi": Cost(0.1, 8e-3, 0.0),
-    "pate": Cost(0.2, 2e-3, 0.0),
-    "ops": Cost(8.0, 5e-3, 8e-7, slow=True),  # exact posterior samples
-    "ops_gdp": Cost(1.0, 4e-3, 6e-7, slow=True),
-    "hybrid": Cost(7.0, 5e-3, 8e-7, slow=True),
-    "hybrid_sgld": Cost(4.0, 5e-3, 8e-7, slow=True),
-}
 
 
 class Outcome(NamedTuple):
@@ -103,8 +68,7 @@ class Outcome(NamedTuple):
     meta: Mapping[str, Any]  # facts about the data
     rows: tuple[int, int]  # to train and to test on
     constant: pd.Series  # score of the best constant answer, by repeat
-    seconds: Mapping[str, float]  # processor time of the fits that this run computed
-    methods: Mapping[str, Mapping[str, Any]]  # config with the settings for this number of rows
+    methods: Mapping[str, Any]  # with the settings for this number of rows
 
 
 @dataclass(frozen=True)
@@ -116,7 +80,7 @@ class Comparison:
     file: str
     schema: Schema
     splits: Mapping[str, Any]  # arguments of `data.splits.Split`
-    methods: Mapping[str, Mapping[str, Any]]  # name -> config, see `methods_named`
+    methods: Mapping[str, Any]  # see `methods_named`
     epsilons: Sequence[float]
     delta: float
     seeds: int  # repeats of every method, each with its own split of the rows if `splits` makes as many
@@ -152,16 +116,8 @@ class Comparison:
             )
         return data
 
-    def run(
-        self,
-        progress: Callable[[str], Any] = lambda name: None,
-        begin: Callable[[int, float], Any] = lambda fits, seconds: None,
-    ) -> Outcome:
-        """Compute what is not yet finished and return all results.
-
-        `progress` is called before the budgets of each method are computed. `begin` is called before the sweep,
-        with the number of fits and the seconds that they may take one after the other.
-        """
+    def run(self, begin: Callable[[int], Any] = lambda fits: None) -> Outcome:
+        """Compute what is not yet finished and return all results; `begin` gets the number of fits before the sweep."""
         data = self.data()
         meta, rows = data.meta, (data.n, data.x_test.shape[1])
         loss = self.loss(data)
@@ -170,17 +126,15 @@ class Comparison:
         notes: dict[str, list[str]] = {}
         methods, promised = {}, {}
         for name, given in self.methods.items():
-            progress(name)
             try:
-                config = sized(given, facts)
-                method = instantiate(config)
-                promised[name], why = budgets(name, method, facts, self.epsilons, self.delta)
+                method = fitted(given, facts)
+                found, why = budgets(name, method, facts, self.epsilons, self.delta)
             except Exception as error:  # a method from anywhere can raise anything
-                promised[name], why = [], [first_line(error)]
+                found, why = [], [first_line(error)]
             if why:
                 notes[name] = why
-            if promised[name]:
-                methods[name] = config
+            if found:
+                methods[name], promised[name] = method, found
         if not methods:
             reasons = "\n".join(f"{name}: {'; '.join(why)}" for name, why in notes.items())
             raise ValueError(f"no method can be run:\n{reasons}")
@@ -188,23 +142,16 @@ class Comparison:
         columns = schema.to_yaml(self.schema.given(), self.file)
         texts = {"config.yaml": OmegaConf.to_yaml(cfg).encode(), "schema.yaml": columns.encode()}
         files.write(self.results, texts)
-        spec = cfg.experiment[NAME]
-        store = Store([self.results / f"{table}.csv" for table in tables(spec)], self.results / "units")
+        store = Store(
+            [self.results / f"{table}.csv" for table in tables(cfg.experiment[NAME])], self.results / "units"
+        )
 
-        def seconds(name: str, budgets: int) -> float:
-            cost = COSTS.get(name, OTHER)
-            fits = budgets * self.seeds
-            return cost.fixed + fits * facts.d * (cost.per_parameter + cost.per_cell * facts.n)
-
-        record = Progress(lambda unit: seconds(unit.run.method, len(unit.epsilons)))
+        record = Progress(lambda task: len(task.epsilons) * (SLOW_FITS if task.run.method in SLOW else 1))
         with TemporaryDirectory() as spare, pinned():
             prepared = Path(spare) / f"{self.name}.npz"
             data.save(prepared)
             del data
-            begin(
-                self.seeds * sum(map(len, promised.values())),
-                sum(seconds(name, len(promised[name])) for name in methods),
-            )
+            begin(self.seeds * sum(map(len, promised.values())))
             file = File.at(prepared)
             if self.seed is None:
                 cfg.seed = self.secret_seed(cfg, file.sha256)
@@ -212,14 +159,13 @@ class Comparison:
         for name, reason in record.lost.items():
             notes.setdefault(name, []).append(reason)
         if not keys:
-            raise ValueError(
-                "no method could be run:\n" + "\n".join(f"{n}: {why}" for n, why in record.lost.items())
-            )
+            reasons = "\n".join(f"{name}: {why}" for name, why in record.lost.items())
+            raise ValueError(f"no method could be run:\n{reasons}")
         store.write(keys)
         if store.folder.exists():
             store.folder.rmdir()
         runs = read.read_runs([self.results.name], root=self.results.parent)
-        return Outcome(runs, notes, meta, rows, constant, record.seconds, methods)
+        return Outcome(runs, notes, meta, rows, constant, methods)
 
     @property
     def scored(self) -> str:
@@ -276,19 +222,16 @@ class Comparison:
         It contains nothing of the table itself, because OmegaConf would fill in a `${...}` and take a `???`
         for a missing value.
         """
-        split = {
-            "_target_": f"{Split.__module__}.{Split.__name__}",
-            **{word: literal(value) for word, value in self.splits.items()},
-        }
         loader = {
             "_target_": f"{table.load.__module__}.{table.load.__name__}",
             "name": self.name,
             "file": literal(self.file),
             "schema": "schema.yaml",  # beside config.yaml
-            "split": split,
+            "split": {
+                "_target_": f"{Split.__module__}.{Split.__name__}",
+                **{word: literal(value) for word, value in self.splits.items()},
+            },
         }
-        dataset = {"title": self.name, "assumptions": self.schema.assumptions, "loader": loader}
-        problem = {"_target_": "dplangevin.problems.glm.Glm.from_dataset", "_partial_": True, "loss": loss}
         together = max(1, TOGETHER // (self.seeds * records))
         experiment = {
             "datasets": [self.name],
@@ -300,6 +243,8 @@ class Comparison:
             "epsilons": {self.name: {name: [*promised[name]] for name in methods}},
             "budgets_per_unit": min(max(map(len, promised.values())), together),
         }
+        problem = {"_target_": "dplangevin.problems.glm.Glm.from_dataset", "_partial_": True, "loss": loss}
+        dataset = {"title": self.name, "assumptions": self.schema.assumptions, "loader": loader}
         return OmegaConf.create(
             {
                 "seed": self.seed,
@@ -308,7 +253,7 @@ class Comparison:
                 "dataset": {self.name: dataset},
                 "features": {},
                 "problem": {"linear": problem},
-                "method": {**methods},
+                "method": {name: config_of(method) for name, method in methods.items()},
                 "experiment": {NAME: experiment},
             }
         )
@@ -319,56 +264,48 @@ def literal(value: Any) -> Any:
     return value.replace("${", r"\${") if isinstance(value, str) else value
 
 
-def methods_named(
-    names: Sequence[str] | None, own: Sequence[str] = (), quick: bool = False
-) -> dict[str, dict[str, Any]]:
-    """Return name -> config of the methods to compare: without names all private ones, and the fit without privacy.
+def methods_named(words: Sequence[str] | None, quick: bool = False) -> dict[str, Any]:
+    """Return the methods to compare by name; words are names of the package, or classes such as mine.MyMethod.
 
-    `own` are the user's classes, such as "mine.MyMethod". `quick` without names leaves out the slow methods.
+    Without a name of the package they are all its private methods, and the fit without privacy; `quick` then leaves
+    out the slow ones.
     """
-    if names is None:
+    if words is not None and not words:
+        raise ValueError("--method: name some, separated by commas, or leave it out for all")
+    own = [word for word in words or () if "." in word]
+    names = [word for word in words or () if word not in own]
+    if not names:
         names = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
-        names = [name for name in names if not (quick and COSTS.get(name, OTHER).slow)]
-    configs = {}
+        names = [name for name in names if not (quick and name in SLOW)]
+    methods: dict[str, Any] = {}
     for name in names:
-        if name not in METHODS:
-            raise ValueError(f"no method {name!r}{meant(name, METHODS)}; there are {', '.join(METHODS)}")
-        configs[name] = written(METHODS[name]())
+        near = meant(name, METHODS)
+        unknown = f"no method {name!r}{near}; there are {', '.join(METHODS)}, or module.Class of your own"
+        require(name in METHODS, unknown)
+        methods[name] = METHODS[name]()
     for target in own:
-        name = class_named(target).__name__
-        if name in configs or name in METHODS:
-            raise ValueError(f"{target}: there is a method {name} already, call yours differently")
-        configs[name] = {"_target_": target}
-    return configs
+        kind = class_named(target)
+        known = kind.__name__ in methods or kind.__name__ in METHODS
+        require(not known, f"{target}: there is a method {kind.__name__} already, call yours differently")
+        methods[kind.__name__] = kind()
+    return methods
 
 
-def class_named(target: str) -> Any:
-    """Return a user's method, given as module.Class; raise ValueError if it cannot be imported or is no method."""
-    method = imported(target, ".")
-    require(isinstance(method, type), f"{target} is an object of {type(method).__name__}: name its class")
-    for part in ("plan", "release", "budgeted"):
-        if not hasattr(method, part):
-            raise ValueError(f"{target} is no method: it has no {part}, see dplangevin.methods.Method")
-    return method
-
-
-def written(value: Any) -> Any:
-    """Return the config that builds an object of frozen dataclasses."""
-    if is_dataclass(value) and not isinstance(value, type):
-        kind = type(value)
-        parts = {part.name: written(getattr(value, part.name)) for part in fields(value) if part.init}
-        return {"_target_": f"{kind.__module__}.{kind.__qualname__}", **parts}
-    return [*map(written, value)] if isinstance(value, (list, tuple)) else value
+def config_of(value: Any) -> Any:
+    """Return the config that builds an object; one of the user's is built by its class alone."""
+    kind = type(value)
+    if isinstance(value, (list, tuple)):
+        return [*map(config_of, value)]
+    if kind.__module__ == "builtins":
+        return value
+    ours = kind.__module__.startswith("dplangevin.")
+    parts = {part.name: getattr(value, part.name) for part in (fields(value) if ours else ()) if part.init}
+    target = {"_target_": f"{kind.__module__}.{kind.__qualname__}"}
+    return target | {name: config_of(part) for name, part in parts.items()}
 
 
 def expression(value: Any, classes: set[type], indent: int) -> str:
     """Return Python that makes an object, without the defaults of its class; add the classes that it names."""
-    if isinstance(value, (list, tuple, ListConfig)):
-        return f"[{', '.join(expression(each, classes, indent) for each in value)}]"
-    if isinstance(value, Mapping):
-        return (
-            "{" + ", ".join(f"{key!r}: {expression(of, classes, indent)}" for key, of in value.items()) + "}"
-        )
     kind, parts = type(value), list[str]()
     if kind.__module__ == "builtins":
         return 'float("inf")' if value == math.inf else repr(value)
@@ -384,20 +321,14 @@ def expression(value: Any, classes: set[type], indent: int) -> str:
     return f"{kind.__name__}({pad}{f',{pad}'.join(parts)},\n{' ' * indent})"
 
 
-def sized(config: Mapping[str, Any], facts: Facts) -> dict[str, Any]:
-    """Return the config of a method for this number of rows; a user's own method stays unchanged."""
-    if not config["_target_"].startswith("dplangevin."):
-        return {**config}
-    new: dict[str, Any] = written(fitted(instantiate(config), facts))
-    return new
-
-
 def fitted(method: Any, facts: Facts) -> Any:
-    """Return the method with the settings that make it comparable to the others.
+    """Return the method with the settings that make it comparable to the others; one of the user's is not changed.
 
     All private methods get the same prior, the same number of passes over the rows in minibatches, and prices
     by the tight accountant for the same neighbours. PATE gets teachers and votes that fit the number of rows.
     """
+    if not type(method).__module__.startswith("dplangevin."):
+        return method
     known = {part.name for part in fields(method)}
     prior = ("precision", "ridge") if method.budgeted else ()
     changes: dict[str, Any] = {name: PRIOR for name in prior if name in known}

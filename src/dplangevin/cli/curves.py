@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dplangevin.checks import require
 from dplangevin.cli import output
 from dplangevin.files import atomic_path
+from dplangevin.papers.claims.words import NEIGHBOURS
 from dplangevin.text import epsilon, number, short
 
 if TYPE_CHECKING:
@@ -57,19 +57,11 @@ def traced(
     return found, refused
 
 
-def check(path: Path | None) -> None:
-    """Raise ValueError unless the file can be written."""
-    if path is None:
-        return
-    require(path.suffix == ".csv", f"--curve-file {path}: its name must end in .csv")
-    require(path.parent.is_dir(), f"--curve-file {path}: there is no folder {path.parent}")
-
-
-def shown(found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str]) -> None:
+def shown(found: Mapping[Adjacency, Traced]) -> None:
     """Print epsilon(delta), TPR and FNR at some FPR, and the advantage."""
 
     def columns(first: str, *kinds: str) -> list[output.Column]:
-        names = [f"{kind} {words[each]}".strip() for each in found for kind in kinds]
+        names = [f"{kind} {NEIGHBOURS[each]}".strip() for each in found for kind in kinds]
         return [output.Column(first), *(output.Column(name, number=True) for name in names)]
 
     output.title("epsilon at delta")
@@ -89,7 +81,7 @@ def shown(found: Mapping[Adjacency, Traced], words: Mapping[Adjacency, str]) -> 
     output.table(columns("", "TPR", "FNR"), [*rows, ["advantage", *advantages]])
     output.line(MEANING)
     for adjacency, each in found.items():
-        output.line(f"Curve for {words[adjacency]}: {each.source}.")
+        output.line(f"Curve for {NEIGHBOURS[adjacency]}: {each.source}.")
 
 
 def document(found: Mapping[Adjacency, Traced]) -> dict[str, Any]:

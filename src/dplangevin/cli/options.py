@@ -6,7 +6,6 @@ import importlib
 import inspect
 import os
 import sys
-import traceback
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -14,12 +13,13 @@ from typing import Any
 
 import typer
 
+from dplangevin.checks import require
+
 Command = Callable[..., None]
-NOT_YOURS = "<", str(Path(__file__).parents[1]), sys.prefix, sys.base_prefix  # where code of no user begins
 
 
 def flag(name: str) -> str:
-    """Return the command-line option of a field, such as --noise-std."""
+    """Return the option of a field, such as --noise-std."""
     return "--" + name.replace("_", "-")
 
 
@@ -59,7 +59,7 @@ def budgets(text: str) -> list[float]:
 
 
 def separated(text: str) -> list[str]:
-    """Return the words of an option, which commas separate."""
+    """Return the words that commas separate."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
@@ -90,20 +90,18 @@ def imported(text: str, mark: str) -> Any:
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:  # a module of a user can raise anything
-        if place := _place(error):
-            said = error.msg if isinstance(error, SyntaxError) else str(error)
-            why = ": ".join(filter(None, [type(error).__name__, said]))
-            raise ValueError(f"cannot import {text!r}: {why} ({place}): correct that line") from error
         raise ValueError(
-            f"cannot import {text!r} ({error}): is it in this folder or on PYTHONPATH?"
+            f"cannot import {text!r} ({type(error).__name__}: {error}): is it in this folder or on PYTHONPATH? "
+            "DPL_DEBUG=1 shows the line that fails"
         ) from error
     return found
 
 
-def _place(error: Exception) -> str:
-    """Return file and line of the user's own code that raised an error; "" if none did."""
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}, line {error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(NOT_YOURS)]
-    return f"{own[-1].filename}, line {own[-1].lineno}" if own else ""
+def class_named(target: str) -> Any:
+    """Return a user's method, given as module.Class."""
+    method = imported(target, ".")
+    require(isinstance(method, type), f"{target} is an object of {type(method).__name__}: name its class")
+    for part in ("plan", "release", "budgeted"):
+        text = f"{target} is no method: it has no {part}, see dplangevin.methods.Method"
+        require(hasattr(method, part), text)
+    return method

@@ -5,9 +5,10 @@ import math
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 PIPE = 80  # columns of output that does not go to a terminal
@@ -19,7 +20,7 @@ class Column(NamedTuple):
     """Format of a column."""
 
     title: str
-    number: bool = False  # right-aligned, and folded only if no other column can be
+    number: bool = False  # right-aligned, and never folded
     whole: bool = False  # never folded
     style: str = ""  # of rich, used on a terminal
 
@@ -30,44 +31,39 @@ def width() -> int:
     return console.width if console.is_terminal else PIPE
 
 
+def sizes(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[int]:
+    """Return the width of each column if nothing is folded."""
+    return [max(map(len, cells)) for cells in zip([each.title for each in columns], *rows, strict=True)]
+
+
 def fits(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> bool:
     """Return whether no cell of a table must be folded."""
-    sizes = [max(map(len, cells)) for cells in zip([each.title for each in columns], *rows, strict=True)]
-    return sum(sizes) + GAP * (len(sizes) - 1) <= width()
+    return sum(sizes(columns, rows)) + GAP * (len(columns) - 1) <= width()
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of text under titles; fold long cells so that the table fits the width."""
+    """Print rows of text under titles; fold long texts so that the table fits the width."""
     cells = [[" ".join(cell.split()) for cell in row] for row in rows]
-    titles = [column.title for column in columns]
-    sizes = _sizes(columns, [titles, *cells], width())
-    for row in [titles, *cells]:
-        folded = [_folded(cell, size) for cell, size in zip(row, sizes, strict=True)]
-        for i in range(max(map(len, folded))):
-            parts = [part[i] if i < len(part) else "" for part in folded]
-            printed = Text()
-            for j, (part, size, column) in enumerate(zip(parts, sizes, columns, strict=True)):
-                padded = part.rjust(size) if column.number else part.ljust(size)
-                printed.append(padded, "bold" if row is titles else column.style)
-                printed.append(" " * GAP if j < len(columns) - 1 else "")
-            printed.rstrip()
-            _print(printed)
-
-
-def _sizes(columns: Sequence[Column], rows: Sequence[Sequence[str]], most: int) -> list[int]:
-    """Return the width of each column: the widest that can be folded become narrower until all fit."""
-    sizes = [max(len(row[i]) for row in rows) for i in range(len(columns))]
-    excess = sum(sizes) + GAP * (len(columns) - 1) - most
-    for numbers in (False, True):
-        able = [i for i, column in enumerate(columns) if not column.whole and column.number <= numbers]
-        while excess > 0 and (able := [i for i in able if sizes[i] > LEAST]):
-            sizes[max(able, key=sizes.__getitem__)] -= 1
-            excess -= 1
-    return sizes
-
-
-def _folded(cell: str, size: int) -> list[str]:
-    return textwrap.wrap(cell, max(size, 1), break_on_hyphens=False) or [""]
+    shown, least = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0)), GAP * (len(columns) - 1)
+    for column, size in zip(columns, sizes(columns, cells), strict=True):
+        whole = column.whole or column.number
+        justify: Literal["left", "right"] = "right" if column.number else "left"
+        narrow = size if whole else min(size, LEAST)
+        least += narrow
+        shown.add_column(
+            column.title,
+            justify=justify,
+            style=column.style,
+            no_wrap=whole,
+            overflow="fold",
+            min_width=narrow,
+        )
+    for row in cells:
+        shown.add_row(*map(Text, row))
+    with (console := Console(width=max(width(), least))).capture() as captured:  # no number is cut
+        console.print(shown)
+    for printed in captured.get().splitlines():
+        print(printed.rstrip())
 
 
 def line(text: str = "", style: str = "", indent: int = 0) -> None:

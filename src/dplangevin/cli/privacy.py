@@ -11,22 +11,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
+from dplangevin.checks import require
 from dplangevin.cli import curves, mechanisms, output
 from dplangevin.cli.mechanisms import Mechanism, Options
 from dplangevin.cli.options import option, with_options
-from dplangevin.papers.claims.words import at_least, at_most
+from dplangevin.papers.claims.words import NEIGHBOURS, at_least, at_most
 from dplangevin.text import epsilon, fixed, number, weak_delta
 
 if TYPE_CHECKING:
     from dplangevin.privacy.events import Adjacency
     from dplangevin.privacy.survey import Survey
 
-NEIGHBOURS: dict[Adjacency, str] = {
-    "add_remove": "add/remove",
-    "replace_one": "replace-one",
-    "zero_out": "zero-out",
-}
-MEANING: dict[Adjacency, str] = {
+MEANING = {
     "add_remove": "one data set has a record more",
     "replace_one": "one record is replaced",
     "zero_out": "one record is replaced by one that contributes nothing",
@@ -46,6 +42,11 @@ STATUS = {  # status of a price -> what the table prints, and what that means
     "lower bound": ("attack", "an attack shows at least this epsilon (95 % confidence, or exact for a pair)"),
 }
 ROUNDING = 1e-6  # an exact ε of a pair and the best proof may differ by this, relatively
+ATTACK_RUNS = 200_000  # on each of the two data sets
+LAWS = {  # of the number of runs -> its words, and its shape
+    "negative-binomial": ("logarithmic", 0.0),
+    "poisson": ("Poisson", math.inf),
+}
 TUNING = [
     "each run draws its setting without looking at the data; the number of runs is drawn first and stays secret",
     "only the best run leaves, by a score that one run releases too: what the score reads is part of that run's price",
@@ -57,16 +58,10 @@ EVENTS = {  # class of an event -> the mechanism in words
 Json = Annotated[bool, option("Print one JSON document; infinity is the text inf.", "--json")]
 Neighbours = Annotated[
     Literal["add_remove", "replace_one", "zero_out"],
-    option(
-        "Neighbouring data sets: one has a record more, one record is another, or one contributes nothing."
-    ),
+    option("Neighbouring data sets: one has a record more, one record is another, or contributes nothing."),
 ]
 Explain = Annotated[
-    bool,
-    option(
-        "Also print the settings, what each number rests on, and which accountants cannot price the mechanism.",
-        "--explain",
-    ),
+    bool, option("Also print what each number rests on, and which accountants cannot price it.", "--explain")
 ]
 
 
@@ -98,34 +93,19 @@ class Answer(NamedTuple):
 def price(
     options: Options,
     attack: Annotated[
-        bool,
-        option("Also attack the mechanism on a worst-case pair of data sets: a lower bound.", "--attack"),
+        bool, option("Also attack it on a worst-case pair of data sets: a lower bound.", "--attack")
     ] = False,
-    attack_runs: Annotated[int, option("Runs of the attack on each of its two data sets.", min=8)] = 200_000,
-    seed: Annotated[int, option("Seed of the attack.")] = 0,
     tuned: Annotated[
         Literal["negative-binomial", "poisson"] | None,
-        option(
-            "Also price tuning, the best of a random number of runs with this law (Papernot and Steinke 2022)."
-        ),
+        option("Also price the best of a random number of runs with this law."),
     ] = None,
-    runs: Annotated[
-        float | None, option("With --tuned: the mean number of runs, at least 1; 10 by default.")
-    ] = None,
-    shape: Annotated[
-        float | None,
-        option("With --tuned negative-binomial: its shape, 0 logarithmic (the default), 1 geometric."),
-    ] = None,
+    runs: Annotated[float | None, option("With --tuned: the mean number of runs (default: 10).")] = None,
     curve: Annotated[
-        bool, option("Also print epsilon at many delta, and what an attack on a record can reach.", "--curve")
+        bool, option("Also print epsilon at many delta, and what an attack can reach.", "--curve")
     ] = False,
     curve_file: Annotated[Path | None, option("Write the points of both curves to a .csv file.")] = None,
     zero_out: Annotated[
-        bool,
-        option(
-            "Also price neighbours of which one record is replaced by one that contributes nothing.",
-            "--zero-out",
-        ),
+        bool, option("Also price a record that is replaced by one that contributes nothing.", "--zero-out")
     ] = False,
     explain: Explain = False,
     json: Json = False,
@@ -133,11 +113,16 @@ def price(
     """Print the epsilon of a mechanism by every accountant that can price it."""
     from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
+    from dplangevin.privacy.selection import check_runs
     from dplangevin.privacy.survey import survey
 
     mechanisms.check(options)
-    curves.check(curve_file)
-    best = repeats(tuned, runs, shape)
+    csv = curve_file is None or curve_file.suffix == ".csv"
+    require(csv, f"--curve-file {curve_file}: its name must end in .csv")
+    law, shape = LAWS[tuned or "poisson"]
+    mean = 10.0 if runs is None else runs
+    require(runs is None or tuned is not None, f"--runs {runs} belongs to --tuned: add --tuned poisson")
+    check_runs(mean, shape)
     asked = (*USUAL, "zero_out") if zero_out else USUAL
     if options.method is not None:
         mechanism = mechanisms.planned(options)
@@ -149,10 +134,11 @@ def price(
     answer = surveyed(mechanism, options, asked)
     event = mechanism.event
     if attack:
-        answer = answer._replace(bounds=attacked(mechanism, options, attack_runs, seed, asked))
-    if best is not None:
-        event = RepeatAndSelectDpEvent(event, *best)
-        answer = answer._replace(law=law(*best), tuned=survey(event, options.delta, neighbours=asked))
+        answer = answer._replace(bounds=attacked(mechanism, options.delta, asked))
+    if tuned is not None:
+        event = RepeatAndSelectDpEvent(event, mean, shape)
+        best = survey(event, options.delta, neighbours=asked)
+        answer = answer._replace(law=f"{law} with mean {mean:g}", tuned=best)
     if curve or curve_file is not None:
         found, refused = curves.traced(event, asked)
         answer = answer._replace(curves=found, no_curve=refused)
@@ -169,35 +155,10 @@ def surveyed(mechanism: Mechanism, options: Options, neighbours: Sequence[Adjace
     return Answer(mechanism, options, costs)
 
 
-def repeats(tuned: str | None, runs: float | None, shape: float | None) -> tuple[float, float] | None:
-    """Return mean and shape of the law of the number of runs, or None without tuning."""
-    from dplangevin.privacy.selection import check_runs
-
-    if tuned is None:
-        for name, value in (("runs", runs), ("shape", shape)):
-            if value is not None:
-                raise ValueError(f"--{name} {value:g} belongs to --tuned: add --tuned negative-binomial")
-        return None
-    if tuned == "poisson" and shape is not None:
-        raise ValueError(f"--tuned poisson has no shape: leave out --shape {shape:g}")
-    best = 10.0 if runs is None else runs, math.inf if tuned == "poisson" else shape or 0.0
-    check_runs(*best)
-    return best
-
-
-def law(runs: float, shape: float) -> str:
-    """Return the law of the number of runs, in words."""
-    names = {math.inf: "Poisson", 0.0: "logarithmic", 1.0: "geometric"}
-    name = names.get(shape, f"truncated negative binomial, shape {shape:g},")
-    return f"{name} with mean {runs:g}"
-
-
 @with_options(Options)
 def calibrate(
     options: Options,
-    accountant: Annotated[
-        str, option("The accountant that proves --epsilon: tight, rdp, li2019, wang2015, ryffel2022, ...")
-    ] = "tight",
+    accountant: Annotated[str, option("It proves --epsilon: tight, rdp, li2019, wang2015, ...")] = "tight",
     neighbours: Neighbours = "replace_one",
     explain: Explain = False,
     json: Json = False,
@@ -213,9 +174,7 @@ def calibrate(
     shown(surveyed(mechanism, options, asked), json, explain, goal)
 
 
-def attacked(
-    mechanism: Mechanism, options: Options, runs: int, seed: int, neighbours: Sequence[Adjacency]
-) -> list[Bound]:
+def attacked(mechanism: Mechanism, delta: float, neighbours: Sequence[Adjacency]) -> list[Bound]:
     """Return attack ε (lower bounds, 95 %) for each neighbour relation.
 
     The attack may choose any loss that the hypotheses of the prices allow.
@@ -226,22 +185,22 @@ def attacked(
     from dplangevin.privacy.events import LangevinDpEvent
 
     def bound(adjacency: Adjacency) -> Bound:
-        event, rng = mechanism.event, random.generator(seed, f"dplangevin price {adjacency}")
+        event, rng = mechanism.event, random.generator(0, f"dplangevin price {adjacency}")
         if not isinstance(event, LangevinDpEvent):
-            found = worst.shown(event, options.delta, adjacency, runs, rng)
+            found = worst.shown(event, delta, adjacency, ATTACK_RUNS, rng)
             return Bound(adjacency, found.epsilon, found.runs, "", found.pair, found.statistic)
         if adjacency != "replace_one":  # the start and the gradients are those of the paper's theorem
             raise ValueError("the attack replaces a record")
-        values = langevin.last_iterate(event, runs, rng)
+        values = langevin.last_iterate(event, ATTACK_RUNS, rng)
         words = worst.KINDS[LangevinDpEvent].pair, "how often the last iterate is beyond a threshold"
-        return Bound(adjacency, audit(*values, options.delta).epsilon, runs, "", *words)
+        return Bound(adjacency, audit(*values, delta).epsilon, ATTACK_RUNS, "", *words)
 
     bounds = []
     for adjacency in neighbours:
         try:
             bounds.append(bound(adjacency))
         except ValueError as error:
-            bounds.append(Bound(adjacency, None, runs, output.reason(error)))
+            bounds.append(Bound(adjacency, None, ATTACK_RUNS, output.reason(error)))
     return bounds
 
 
@@ -251,27 +210,28 @@ def shown(answer: Answer, json: bool, explain: bool, goal: str = "") -> None:
         output.document(_document(answer))
         return
 
-    mechanism, bounds = answer.mechanism, answer.bounds
+    mechanism = answer.mechanism
     if goal:
         output.line(goal, "bold")
     output.line(f"{mechanism.title}; delta {number(answer.options.delta)}.")
     if mechanism.promised is not None:
         promised, name = mechanism.promised
         output.line(f"Its own theorem ({name}) promises epsilon {epsilon(promised)}.")
-    if answer.tuned is None:
-        _tables(answer.costs, bounds)
-    else:
+    if answer.tuned is not None:
         output.title("One run:")
-        _tables(answer.costs, bounds)
+    _tables(answer.costs, answer.bounds)
+    if answer.tuned is not None:
         output.title(f"The best of a random number of runs, {answer.law}:")
         _tables(answer.tuned, [])
     if answer.curves:
-        curves.shown(answer.curves, NEIGHBOURS)
+        curves.shown(answer.curves)
     notes = _notes(answer)
     if goal or explain:
-        notes["Settings"] = _settings(mechanism)
+        values = {name: value for name, value in mechanism.settings.items() if value != ""}
+        texts = [f"{name} {of if isinstance(of, str) else format(of, '.6g')}" for name, of in values.items()]
+        notes["Settings"] = [", ".join(texts)] if texts else []
     if explain:
-        notes |= _explained(answer.costs, bounds)
+        notes |= _explained(answer)
     for title, texts in notes.items():
         if any(texts):
             output.title(title)
@@ -288,11 +248,16 @@ def _notes(answer: Answer) -> dict[str, list[str]]:
     """Return the paragraphs below the tables, by title."""
     mechanism, options, bounds = answer.mechanism, answer.options, answer.bounds
     refused = {bound.adjacency: bound.reason for bound in bounds if bound.reason}
+    own = mechanism.violated
+    prices = answer.costs.prices
+    formulas = [f"{row.name}: {text}" for row in prices for text in row.violated if text not in own]
     return {
         "Warning": [weak_delta(options.delta, options.records)] if options.records else [],
         "Rounded": [mechanism.rounding],
         "Assumes": [*mechanism.assumptions],
-        "Failed conditions: a number that needs one has the status claim": _failed(mechanism, answer.costs),
+        "Failed conditions: a number that needs one has the status claim": list(
+            dict.fromkeys([*own, *formulas])
+        ),
         "Attacked on the hypotheses of the prices, which may admit more than your problem": [
             f"{NEIGHBOURS[bound.adjacency]}: {bound.pair}; by {bound.statistic}"
             for bound in bounds
@@ -310,7 +275,7 @@ def _reasons(refused: Mapping[Adjacency, str]) -> list[str]:
 
 def _tables(costs: Survey, bounds: Sequence[Bound]) -> None:
     """Print a table of prices and attacks for each neighbour relation."""
-    for adjacency, words in NEIGHBOURS.items():
+    for adjacency, words in MEANING.items():
         priced = [row for row in costs.prices if row.adjacency == adjacency]
         tight = priced[0].epsilon if priced and priced[0].status == "tight" else float("nan")
         hidden = {row.scope for row in priced} == {"last iterate", "all iterates"}
@@ -330,27 +295,20 @@ def _tables(costs: Survey, bounds: Sequence[Bound]) -> None:
                     status += ": chance, 5 %, or a bug" if bound.runs else ": a bug"
                 rows.append([name, f">= {at_least(bound.epsilon)}", _times(ratio), status])
         if rows:
-            output.title(f"Neighbours: {words} ({MEANING[adjacency]})")
+            output.title(f"Neighbours: {NEIGHBOURS[adjacency]} ({words})")
             output.table(COLUMNS, rows)
 
 
-def _settings(mechanism: Mechanism) -> list[str]:
-    """Return the settings of the mechanism, in one line."""
-    listed = [
-        f"{name} {value if isinstance(value, str) else format(value, '.6g')}"
-        for name, value in mechanism.settings.items()
-        if value != ""
-    ]
-    return [", ".join(listed)] if listed else []
+def _times(ratio: float) -> str:
+    return fixed(ratio, ".2f" if ratio < 100 else ".0f")
 
 
-def _explained(costs: Survey, bounds: Sequence[Bound]) -> dict[str, list[str]]:
+def _explained(answer: Answer) -> dict[str, list[str]]:
     """Return the paragraphs that --explain adds, by title."""
     from dplangevin.privacy.survey import ACCOUNTANTS
 
-    printed: set[str] = {row.status for row in costs.prices}
-    if any(bound.epsilon is not None for bound in bounds):
-        printed |= {"lower bound"}
+    costs, attacks = answer.costs, any(bound.epsilon is not None for bound in answer.bounds)
+    printed = {*(row.status for row in costs.prices), *(["lower bound"] if attacks else [])}
     arguments = {ACCOUNTANTS[row.key].accountant.name: row.argument for row in costs.prices}
     return {
         "Status": [f"{word}: {meaning}" for key, (word, meaning) in STATUS.items() if key in printed],
@@ -370,18 +328,6 @@ def _in_words(reason: str) -> str:
     for name, words in (*EVENTS.items(), *NEIGHBOURS.items()):
         reason = reason.replace(name, words)
     return reason
-
-
-def _failed(mechanism: Mechanism, costs: Survey) -> list[str]:
-    """Return the conditions that fail: of the method's own theorem, and of the formulas in the table."""
-    own = mechanism.violated
-    formulas = [f"{row.name}: {text}" for row in costs.prices for text in row.violated if text not in own]
-    return list(dict.fromkeys([*own, *formulas]))
-
-
-def _times(ratio: float) -> str:
-
-    return fixed(ratio, ".2f" if ratio < 100 else ".0f")
 
 
 def _document(answer: Answer) -> dict[str, Any]:

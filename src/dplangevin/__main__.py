@@ -1,0 +1,5 @@
+"""Entry point of `python -m dplangevin`."""
+
+from dplangevin.cli import main
+
+main()
