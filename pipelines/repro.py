@@ -27,20 +27,16 @@ import summary
 import yaml
 from filelock import FileLock
 
-from dplangevin.files import atomic_path
 from dplangevin.pipeline import config, lock
 from dplangevin.pipeline.cache import RECOMPUTE
 from dplangevin.pipeline.config import ConfigError
 from dplangevin.text import meant
 
 LOCK = Path("dvc.lock")
-HEAD = "schema: '2.0'\nstages:\n"
+
 COPY = Path(".dvc/tmp/dvc.lock")  # dvc.lock as it was before the last run
 DEMO = "ryffel2022_counterexample"  # of which the first run of a clone computes a task again
-HELD, GUARD = (
-    Path(".dvc/tmp/rwlock"),
-    Path(".dvc/tmp/rwlock.lock"),
-)  # which process reads or writes which file
+HELD, GUARD = Path(".dvc/tmp/rwlock"), Path(".dvc/tmp/rwlock.lock")  # DVC: who reads or writes which file
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDS = 20.0  # seconds to wait until DVC writes nothing
 
@@ -115,7 +111,7 @@ def reproduce(args: argparse.Namespace) -> int:
         except Interrupted:
             end(dvc)
             raise
-        put_in_order()
+
         if status and not any((folder / ".git").exists() for folder in (Path.cwd(), *Path.cwd().parents)):
             print("To run DVC without git: dvc config --local core.no_scm true", file=sys.stderr)
         return summary.report(Path(log), status, exhibits, strict=bool(args.strict or args.exhibit))
@@ -168,22 +164,6 @@ def mend() -> None:
         print(f"{LOCK} was cut short by a run that was killed; its copy is taken back.", file=sys.stderr)
     else:
         raise ConfigError(f"{LOCK} is cut short: `git restore --staged --worktree {LOCK}` brings it back")
-
-
-def put_in_order() -> None:
-    """Sort the stages of dvc.lock by name.
-
-    DVC keeps them in the order in which they first ran.
-    """
-    text = LOCK.read_text(encoding="utf-8") if LOCK.exists() else ""
-    head, *stages = re.split(r"^(?=  \S)", text, flags=re.MULTILINE)
-    if (
-        head == HEAD
-        and not re.search(r"^\S|[&*]id\d", "".join(stages), re.MULTILINE)
-        and stages != sorted(stages)
-    ):
-        with atomic_path(LOCK) as part:
-            part.write_text(head + "".join(sorted(stages)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -419,19 +419,6 @@ def test_a_list_of_files_is_removed_if_it_is_cut_short_and_else_kept(
         dvc.kill()
 
 
-def test_the_order_in_which_stages_ran_is_not_in_the_lock_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    entries = {
-        name: f"  {name}:\n    cmd: a\n    outs:\n    - path: {name}\n" for name in ("a", "b@c", "b@d")
-    }
-    for order in (("b@d", "a", "b@c"), ("a", "b@c", "b@d")):
-        (tmp_path / "dvc.lock").write_text(repro.HEAD + "".join(entries[name] for name in order))
-        repro.put_in_order()
-        assert (tmp_path / "dvc.lock").read_text() == repro.HEAD + "".join(entries.values())
-
-
 # A worker of DVC's queue
 
 

@@ -1,23 +1,18 @@
 """Compose `conf/` into `params.yaml`, once; every stage then reads `params.yaml` and nothing else.
 
-`conf/` is the source. `params.yaml` is generated from it and tracked by git, like a lock file for parameters.
-`dvc exp run -S` writes the same bytes: it uses Hydra's compose, with interpolations resolved, and
-`OmegaConf.to_yaml`, as this module does.
+Git tracks `params.yaml`, like a lock file for parameters. `dvc exp run -S` writes the same bytes as this module: both
+use Hydra's compose, with interpolations resolved, and `OmegaConf.to_yaml`.
 
     python -m dplangevin.pipeline.config                compose, write params.yaml if it changed
     python -m dplangevin.pipeline.config scale=smoke    the same with Hydra overrides
     python -m dplangevin.pipeline.config --check        exit 1, naming the keys, if params.yaml differs from conf/
     python -m dplangevin.pipeline.config --try seed=3   exit 2, saying why, if an experiment cannot set that
 
-The module checks everything before it writes anything, and `--try` never writes. Exit status 2 means one of
-two things: a file is not valid YAML (`yaml_file`), or a value has the wrong type or is outside its domain
-(`check_values`).
+The module checks everything before it writes anything. Exit status 2 means that a file is not valid YAML, or that a
+value has the wrong type or is outside its domain.
 
-`conf/` is code, because a `_target_` in it names the object that is called. So this module reads no
-configuration from a folder of data.
-
-What exhibits show and what papers claim are not parameters. The stage that needs them reads their files
-with `content`.
+`conf/` is code, because a `_target_` in it names the object that is called. So this module reads no configuration
+from a folder of data.
 """
 
 import argparse
@@ -27,8 +22,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated, Any
@@ -45,9 +38,8 @@ from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
 
-from dplangevin import files
 from dplangevin.data.yaml_file import ConfigError, error_message, inexact, sound
-from dplangevin.files import atomic_path, sha256
+from dplangevin.files import atomic_path
 from dplangevin.pipeline import plan, schema, validate
 from dplangevin.pipeline.schema import Config
 from dplangevin.text import meant
@@ -58,11 +50,7 @@ GROUPS = (  # folders of conf/ whose files are all composed
     "dataset", "weights", "backbone", "pretrain", "features", "problem", "accountant", "method", "experiment",
     "analysis",
 )  # fmt: skip
-OF_PIPELINE = (
-    "scale/pipeline@_global_"  # entry of config.yaml's defaults: scaled values that only one pipeline has
-)
 SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
-COMPOSED = Path(".dvc/tmp/composed")  # hashes of what params.yaml was composed from and of the file
 READ = 6  # most results that an exhibit reads: stage render of dvc.yaml has as many dependencies on them
 READS = Mapping[str, str | Annotated[Sequence[str], Field(min_length=1, max_length=READ)]]
 SHOWN = 20  # keys named in a message before "and n more"
@@ -152,17 +140,9 @@ def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> d
 
 def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
     """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved."""
-    folder = _checked(overrides, conf)
-    cfg = _compose(overrides, folder)
+    cfg = _compose(overrides, _checked(overrides, conf))
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
-    left_out = [
-        "~scale",
-        *([f"{OF_PIPELINE}=none"] if OF_PIPELINE in (folder / "config.yaml").read_text() else []),
-    ]
-    unscaled = _compose([*left_out, *(o for o in overrides if not o.startswith("scale="))], folder)
-    if unknown := sorted(flatten(cfg).keys() - flatten(unscaled).keys()):
-        raise ConfigError(f"{conf}/scale/{cfg.scale}.yaml sets keys that nothing reads: {_listed(unknown)}")
     return cfg
 
 
@@ -175,23 +155,15 @@ def check_experiment(overrides: Sequence[str], conf: str | Path = CONF) -> None:
     check_values(cfg)
 
 
-def sound_files(conf: str | Path = CONF) -> None:
-    """Raise ConfigError for the first file of `conf/` that is not valid YAML."""
-    for path in sorted(Path(conf).rglob("[!.]*.yaml")):
-        sound(path)
-
-
 def _checked(overrides: Sequence[str], conf: str | Path) -> Path:
-    """Return the folder `conf/` after checking its files and the overrides, and registering its groups.
-
-    Raise ConfigError for a file that is not valid YAML, and for an override that Hydra cannot read.
-    """
+    """Return the folder `conf/` after checking that Hydra can read its files and the overrides, and `register`."""
     folder = Path(conf).resolve()
     if not (folder / "config.yaml").exists():
         raise ConfigError(
             f"{Path(conf) / 'config.yaml'} does not exist: run from the repository's top folder"
         )
-    sound_files(conf)
+    for path in sorted(Path(conf).rglob("[!.]*.yaml")):
+        sound(path)
     for override in overrides:
         name, equals, value = override.partition("=")
         if not name.lstrip("+~") or not (equals or name.startswith("~")):
@@ -325,11 +297,7 @@ def _clash(base: DictConfig, override: Override) -> str:
 
 
 def check_values(cfg: DictConfig) -> None:
-    """Raise ConfigError, naming key, value and domain, for each value that its object does not accept.
-
-    Types come from the annotations of the groups (`schema`) and of the objects that `_target_` names. Domains
-    come from the checks that these objects make when they are built.
-    """
+    """Raise ConfigError, naming key, value and domain, for each value that its object or its group does not accept."""
     given = plan.plain(cfg)
     stages = given["pipeline"]
     faults = validate.check(stages["exhibits"], READS, "pipeline.exhibits")
@@ -340,6 +308,9 @@ def check_values(cfg: DictConfig) -> None:
             if isinstance(entry, dict) and word in entry:
                 faults += validate.check(entry.pop(word), str | None, f"{group}.{name}.{word}")
                 entry["_partial_"] = True  # its reader adds more arguments
+    for group in ("accountant", "analysis", "backbone", "method", "problem"):
+        names = [name for name, entry in (given.get(group) or {}).items() if "_target_" not in entry]
+        faults += [f"{group}.{name}: nothing reads it, because it has no _target_" for name in names]
     faults += validate.check(given, Config)
     _refuse(faults or list(dict.fromkeys(_wrong_units(cfg))), "values that cannot be used")
 
@@ -469,24 +440,6 @@ def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
     return True
 
 
-def sources(overrides: Sequence[str]) -> str:
-    """Return the hash of all that `params.yaml` is composed from.
-
-    It contains `conf/`, the overrides, and the code and libraries that compose. As long as this hash and that
-    of the file are those in `COMPOSED`, composing would write the same file again.
-    """
-    package = Path(__file__).parents[1]
-    code = [*package.glob("pipeline/*.py"), package / "data/yaml_file.py"]
-    read_from = [*Path(CONF).rglob("[!.]*.yaml"), *code]
-    libraries = [version(name) for name in ("hydra-core", "omegaconf", "pyyaml")]
-    return files.key([list(overrides), libraries, {str(path): sha256(path) for path in read_from}])
-
-
-def state(made_from: str) -> str:
-    """Return what `COMPOSED` contains: the hash of the sources, taken before they are read, and of the file."""
-    return f"{made_from} {sha256(Path(PARAMS)) if Path(PARAMS).exists() else 'absent'}"
-
-
 def visible(path: str | Path = PARAMS) -> None:
     """Set the modification time of a file one second back, so that git compares its content.
 
@@ -555,46 +508,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m dplangevin.pipeline.config", description=(__doc__ or "").split("\n")[0]
     )
+    parser.add_argument("--check", action="store_true", help="only compare params.yaml with conf/")
     parser.add_argument(
-        "--check", action="store_true", help="only say whether params.yaml is in step with conf/"
-    )
-    parser.add_argument(
-        "--try",
-        nargs="*",
-        action="append",
-        dest="tries",
-        metavar="OVERRIDE",
-        help="say what cannot be used of these",
-    )
+        "--try", nargs="*", action="append", dest="tries", default=[], metavar="OVERRIDE",
+        help="only say what cannot be used of these",
+    )  # fmt: skip
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. scale=smoke method.ops.radius=3")
     args = parser.parse_args(argv)
-    experiment = bool(os.environ.get("DVC_EXP_NAME"))
     try:
-        if args.tries is not None:
-            for overrides in args.tries:
-                check_experiment(overrides)
-            return 0
-        made_from = sources(args.overrides)
-        if not args.check and os.access(COMPOSED, os.R_OK) and COMPOSED.read_text() == state(made_from):
-            return 0
+        for overrides in args.tries:
+            check_experiment(overrides)
+        if args.tries or (args.check and os.environ.get("DVC_EXP_NAME")):
+            return 0  # stage `code` checks the values of an experiment
         cfg = compose(args.overrides or (shlex.split(os.environ.get(SET, "")) if args.check else []))
-        if args.check and experiment:
-            given = load()  # composed from conf/ and the experiment's -S values
-            check_keys(cfg, given)
-            check_values(given)
-        elif args.check:
+        if args.check:
             check(cfg)
-            check_values(cfg)
-        else:
-            with lock.run("python -m dplangevin.pipeline.config"):
-                if not current(cfg):
-                    check_values(cfg)
-                    write(cfg)
-                    print(f"{PARAMS} written", flush=True)
-                if COMPOSED.parents[1].is_dir():
-                    with suppress(PermissionError):  # another user's folder: the next run composes again
-                        COMPOSED.parent.mkdir(exist_ok=True)
-                        COMPOSED.write_text(state(made_from))
+            return 0
+        with lock.run("python -m dplangevin.pipeline.config"):
+            if not current(cfg):
+                check_values(cfg)
+                write(cfg)
+                print(f"{PARAMS} written", flush=True)
     except (OutOfStep, lock.LockError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -17,8 +17,7 @@ from dplangevin.problems.chain import Chain
 class LearningCurve:
     """An observer that measures one chain on the test rows; therefore it must not affect the chain.
 
-    If the plan keeps several iterates, their predictions are averaged, and their theta are not stored.  A
-    plan without a chain has no curve.
+    If the plan keeps several iterates, their predictions are averaged, and their theta are not stored.
 
     - `measured`: > 0, number of measurements, evenly spread over the steps. Each takes the test accuracy, the mean
       loss of the minibatches since the last measurement, and the spent privacy.
