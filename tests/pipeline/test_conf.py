@@ -18,7 +18,6 @@ ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
 PIPELINES = sorted(path.stem for path in (CONF / "pipeline").glob("*.yaml"))
 SCALES = sorted(path.stem for path in (CONF / "scale").glob("*.yaml"))
-DATA_ONLY = {"dataset", "experiment", "weights", "pretrain", "features"}  # files of values, not of one object
 
 
 @pytest.fixture(autouse=True)
@@ -56,24 +55,6 @@ def test_composition_is_the_one_of_dvc(tmp_path: Path) -> None:
     done = run(ROOT, sys.executable, "-c", code, PYTHONPATH="src")
     assert done.returncode == 0, done.stderr
     assert OmegaConf.to_yaml(composed(*overrides)) == path.read_text()
-
-
-@pytest.mark.slow
-def test_every_group_file_is_mounted_under_its_name() -> None:
-    """SVHN and the weights for ImageNet only in pipelines of their own."""
-    pipelines = {name: with_pipeline(name) for name in PIPELINES}
-    for group in config.GROUPS:
-        names = {name: set(cfg.get(group, {})) for name, cfg in pipelines.items()}
-        assert set().union(*names.values()) == set(stems(group))
-        for entry in pipelines["default"][group].values():
-            assert group in DATA_ONLY or "_target_" in entry
-    added = {
-        "svhn": {"svhn", "li2019_svhn", "li2019_tab1_svhn"},
-        "imagenet": {"resnet18_imagenet", "pneumonia_resnet18"},
-    }
-    for name, cfg in pipelines.items():
-        more = [set(cfg[group]) - set(pipelines["default"][group]) for group in config.GROUPS]
-        assert set().union(*more) == added.get(name, set())
 
 
 PARTS = {tuple(path.stem.split("_")) for path in (CONF / "scale/pipeline").glob("*.yaml")}

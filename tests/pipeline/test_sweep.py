@@ -586,26 +586,6 @@ def test_the_average_is_of_the_predictions_of_the_kept_steps(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_network_that_has_diverged_has_no_score_and_others_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cfg, data = only(toy.of_networks(), "printed"), toy.write(tmp_path, "images")
-    whole, release = sweep(cfg, data, "whole"), ChainMethod.release
-
-    def diverged(*given: Any, **more: Any) -> Release:
-        found = release(*given, **more)
-        found.theta[1] = math.nan
-        return found
-
-    monkeypatch.setattr(ChainMethod, "release", diverged)
-    found = sweep(cfg, data, "other")
-    for name, column in (("scores", "value"), ("reliability", "confidence")):
-        first, before = (tables[name][tables[name].seed.eq(0)] for tables in (found, whole))
-        assert first.reset_index(drop=True).equals(before.reset_index(drop=True))
-        assert found[name][found[name].seed.eq(1)][column].isna().all()
-
-
-@pytest.mark.slow
 def test_every_release_is_scored_on_the_odd_rows_where_that_is_asked(data: Path) -> None:
     cfg = unit(toy.config("ops", "nonprivate"))
     cfg.experiment.toy.scored = "odd"

@@ -142,10 +142,6 @@ class Store:
             for path, frame in pairs
         ]
 
-    def get(self, key: str, compute: Callable[[], pd.DataFrame]) -> list[Rows]:
-        """Return the rows of a task of a single table, which are computed and stored if they are missing."""
-        return self.find(key) or self.keep(key, compute())
-
     def tables(self, keys: Sequence[str]) -> list[str]:
         """Return the contents of the result files for these tasks, in order; all tasks must be finished."""
         return [content for content, _ in self._tables(keys)]

@@ -227,24 +227,24 @@ def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
 
 def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
     """Return one line: the overrides, the current values of their keys, and why they cannot be composed."""
-    cause = f" ({_one_line(error.__cause__)})" if error.__cause__ else ""
+    reason = _one_line(error) + (f" ({_one_line(error.__cause__)})" if error.__cause__ else "")
     if not overrides:
-        return f"cannot compose {folder.name}/: {_one_line(error)}{cause}"
-    try:
-        base = _compose([], folder)
-    except ConfigError as own:  # conf/ itself fails, with or without overrides
-        return str(own)
-    known, given = keys_of(base), [_parsed(override) for override in overrides]
-    for each in given:
-        key = each.key_or_group
-        if not (each.is_add() or each.is_force_add() or each.package or key in known or "/" in key):
+        return f"cannot compose {folder.name}/: {reason}"
+    base = _compose([], folder)  # raises its own error if conf/ itself fails
+    known, said, clashes = keys_of(base), [], []
+    for each in map(_parsed, overrides):
+        key, adds = each.key_or_group, each.is_add() or each.is_force_add()
+        if not (adds or each.package or key in known or "/" in key):
             return f"{folder.name}/ has no {key}{meant(key, known)}"
         if each.is_add() and key in known:
             return f"{each.input_line}: {folder.name}/ has {key} already: leave out the +"
-    with_values = [f"{each.input_line}{_now(base, each)}" for each in given]
-    clashes = [] if isinstance(error, MissingConfigException) else [_clash(base, each) for each in given]
-    clash = next(filter(None, clashes), "")
-    return f"cannot compose {folder.name}/ with {', '.join(with_values)}: {clash or _one_line(error) + cause}"
+        selects = each.package or key not in known  # a file of a group
+        before = None if selects else _value(OmegaConf.select(base, key))
+        said.append(f"{each.input_line}{_now(before)}")
+        clashes.append(_clash(key, before, None if each.is_delete() else each.value()))
+    if not isinstance(error, MissingConfigException):
+        reason = next(filter(None, clashes), reason)
+    return f"cannot compose {folder.name}/ with {', '.join(said)}: {reason}"
 
 
 def _one_line(error: BaseException) -> str:
@@ -261,20 +261,15 @@ def _one_line(error: BaseException) -> str:
     return line
 
 
+def _value(node: Any) -> Any:
+    return OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
+
+
 def _kind(value: Any) -> str:
     return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else "one value"
 
 
-def _before(base: DictConfig, override: Override) -> Any:
-    """Return the value of the key in `base`; None if there is no such key or the override selects a file."""
-    if override.package or override.key_or_group not in keys_of(base):
-        return None
-    before = OmegaConf.select(base, override.key_or_group)
-    return OmegaConf.to_container(before) if OmegaConf.is_config(before) else before
-
-
-def _now(base: DictConfig, override: Override) -> str:
-    before = _before(base, override)
+def _now(before: Any) -> str:
     if before is None:
         return ""
     if isinstance(before, Mapping):
@@ -282,13 +277,8 @@ def _now(base: DictConfig, override: Override) -> str:
     return f" (now {shorten(repr(before), 60)})"
 
 
-def _clash(base: DictConfig, override: Override) -> str:
-    """Return an error message if the override replaces one kind of value by another, else "".
-
-    The kinds are list, mapping and single value.
-    """
-    before, key = _before(base, override), override.key_or_group
-    after = None if override.is_delete() else override.value()
+def _clash(key: str, before: Any, after: Any) -> str:
+    """Return an error message if a list, a mapping or a single value is to replace another kind, else ""."""
     if before is None or after is None or _kind(before) == _kind(after):
         return ""
     names = [name for name in before if not str(name).startswith("_")] if isinstance(before, Mapping) else []
