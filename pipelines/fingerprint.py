@@ -33,9 +33,9 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     conf: Any = OmegaConf.to_container(cfg, resolve=True)
     hashes: dict[str, Any] = {}
     for kind in manifest.PLACES:
+        recipes = {name: manifest.recipe_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
         hashes[kind] = {
-            name: key([code_hash(*manifest.code_of(cfg, kind, name)), manifest.settings_of(cfg, kind, name)])
-            for name in manifest.known(cfg, kind)
+            name: key([code_hash(*recipe.code), recipe.settings]) for name, recipe in recipes.items()
         }
     hashes["run"] = {
         name: shown(

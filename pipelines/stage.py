@@ -72,10 +72,7 @@ def log(kind: str, line: str) -> None:
 
 @contextmanager
 def unchanged(name: str) -> Iterator[None]:
-    """Raise ConfigError if params.yaml or a dependency of the stage changes while the stage runs.
-
-    DVC writes into dvc.lock what it finds after the stage has ended.
-    """
+    """Raise ConfigError if an input changes while the stage runs: DVC notes in dvc.lock what it finds afterwards."""
     before = sources(name)
     yield
     after = sources(name)

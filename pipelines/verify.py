@@ -93,7 +93,7 @@ class Comparison(NamedTuple):
 
 
 def result(cfg: DictConfig, name: str) -> Result:
-    """Return the result of an entry of conf/pipeline or conf/analysis."""
+    """Return the result of a run or an analysis."""
     if name in cfg.analysis:
         spec = analyse.described(cfg, name)
         path = ANALYSES / f"{name}.csv"

@@ -106,10 +106,7 @@ def values(path: str | Path) -> dict[str, Any]:
 
 
 def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
-    """Return `conf/<kind>/<name>.yaml` as plain values, with its interpolations resolved.
-
-    They refer to `cfg`, or to the other files of the same folder.
-    """
+    """Return `conf/<kind>/<name>.yaml` as plain values; its interpolations refer to `cfg` or to files beside it."""
     folder = Path(conf) / kind
     there = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in there:
@@ -248,10 +245,7 @@ def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    """Return the error message in one line, without Hydra's lists and links.
-
-    If the message lists the files of a group, the line names them, and suggests those with a similar name.
-    """
+    """Return the error message in one line, without Hydra's lists and links, but with the files of a group."""
     text = re.split(r"\nSee https?:|\nConfig search path:|, possible interpolation keys:", str(error))[0]
     text, _, options = text.partition("\nAvailable options in ")
     line = " ".join(text.split())
@@ -308,7 +302,7 @@ def check_values(cfg: DictConfig) -> None:
 def _wrong_units(cfg: DictConfig) -> Iterator[str]:
     """Yield what is wrong with the methods of experiments, with the settings that they will run with.
 
-    Also yield runs whose data set no stage prepares, except in a smoke run: they would have no stage either.
+    Also yield runs whose data set no stage prepares, except in a smoke run.
     """
     for name, run in cfg.pipeline.runs.items() if cfg.scale != "smoke" else ():
         if name not in cfg.pipeline.run_stages and run.dataset in cfg.dataset:
@@ -348,10 +342,7 @@ def _wrong_on(cfg: DictConfig, experiment: str, dataset: str, runs: Sequence[pla
 
 
 def _wrong_data(cfg: DictConfig, name: str, changes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the fields of a data set that an experiment varies.
-
-    The fields choose the rows (`plan.SUBSET`) or are arguments of the loader or of the feature extraction.
-    """
+    """Yield what is wrong with the fields of a data set, of its loader or its extraction, that an experiment varies."""
     kind = "dataset" if name in cfg.dataset else "features"
     entry, key = plan.plain(cfg[kind][name]), f"{kind}.{name}"
     own = {word: value for word, value in changes.items() if word in plan.SUBSET}
@@ -388,10 +379,7 @@ def keys_of(cfg: DictConfig) -> set[str]:
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
-    """Return dotted key -> value, e.g. {"method.ops.radius": 10.0}.
-
-    Lists and empty mappings count as values.
-    """
+    """Return dotted key -> value, e.g. {"method.ops.radius": 10.0}; lists and empty mappings count as values."""
     if isinstance(node, DictConfig):
         node = OmegaConf.to_container(node)
     if not isinstance(node, dict) or not node:
@@ -453,10 +441,7 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
 
 
 def check_keys(cfg: DictConfig, given: DictConfig) -> None:
-    """Raise ConfigError if `given` has keys that `cfg` does not have.
-
-    An experiment can add such a key with `+`, but nothing reads it.
-    """
+    """Raise ConfigError if an experiment has added keys with `+` that nothing reads."""
     named = {str(group) for group in cfg if isinstance(cfg[group], DictConfig)}
     known = keys_of(cfg)
     unknown = [key for key in flatten(given) if key not in known and _stray(key, known, named)]
@@ -466,11 +451,10 @@ def check_keys(cfg: DictConfig, given: DictConfig) -> None:
 
 
 def _stray(key: str, known: set[str], named: set[str]) -> bool:
-    """Return whether nothing reads this key.
+    """Return whether nothing reads this new key.
 
-    Four kinds of new keys are read: a new entry of a group, such as `method.mine`; a key below `vary`, which
-    is checked as the value that it varies; a field that chooses rows of a data set (`plan.SUBSET`); and a word
-    of `cfg.experiment.sweep`, because any experiment file can take its place.
+    Four kinds are read: a new entry of a group, such as `method.mine`; a key below `vary`; a field that chooses rows
+    of a data set (`plan.SUBSET`); and a word of `experiment.sweep`, because any experiment file can take its place.
     """
     group, *rest = key.split(".")
     word = rest[1] if len(rest) > 1 else ""

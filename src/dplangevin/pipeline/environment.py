@@ -121,7 +121,7 @@ def processor() -> str:
 class Move(NamedTuple):
     """How far the numbers of tasks moved when they were computed again.
 
-    - `units`, `same`: number of tasks, and of those with the same bytes.
+    - `same`: number of tasks with the same bytes.
     - `largest`: for the other tasks, by column or metric: the largest |new - old|, relative to the standard error of
       the mean over the seeds where there are several, else to |old| (at least SMALL); infinite if the columns, the
       number of rows or a text differ.

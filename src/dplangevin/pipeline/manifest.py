@@ -18,12 +18,12 @@ import os
 import shutil
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from hydra.utils import instantiate
@@ -52,8 +52,7 @@ BOUNDS = ("row_norm_bound", "row_bound", "public")  # public bounds on lengths, 
 def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     """Return the file of a manifest; make it if it is missing or differs from what the manifest states."""
     manifest, own = read(cfg, kind, name), path_of(kind, name)
-    places = [own] if (home := origin()) is None else [own, home / own]
-    for path in places:
+    for path in [own] if (home := origin()) is None else [own, home / own]:
         if _matches(path, manifest) or _made_on_this_machine(path, manifest):
             return path
     if (in_git := bundled(cfg, kind, name)) and manifest["inputs"] == inputs(cfg, kind, name):
@@ -242,60 +241,60 @@ def inputs(cfg: DictConfig, kind: str, name: str) -> str:
 
 def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
     """Return everything that determines a file, as JSON-like values."""
-    settings = settings_of(cfg, kind, name)
-    if kind == "weights":
-        if trained(cfg, kind, name):
-            return [*settings, file(cfg, "dataset", cfg.pretrain[name].dataset).sha256]
-        if len(settings) == 1:  # no loader
-            return settings[0]
-    read_from: list[tuple[str, str]] = []
-    if kind == "features":
-        entry = cfg.features[name]
-        read_from = [("weights", entry.backbone), ("dataset", entry.dataset), ("dataset", entry.public)]
-    elif kind == "reference":
-        read_from = [("dataset", name)]
-    code = code_hash(*code_of(cfg, kind, name))
-    return [*settings, code, *(file(cfg, *each).sha256 for each in read_from)]
+    recipe = recipe_of(cfg, kind, name)
+    if kind == "weights" and len(recipe.settings) == 1:  # no loader
+        return recipe.settings[0]
+    code = [] if trained(cfg, kind, name) else [code_hash(*recipe.code)]
+    return [*recipe.settings, *code, *(file(cfg, *each).sha256 for each in recipe.sources)]
 
 
-def settings_of(cfg: DictConfig, kind: str, name: str) -> list[Any]:
-    """Return the settings that determine a file, as JSON-like values."""
+class Recipe(NamedTuple):
+    """What determines a file.
+
+    - `settings`: JSON-like values.
+    - `code`: modules, and objects in modules.
+    - `sources`: kind and name of other files.
+    """
+
+    settings: list[Any]
+    code: list[str]
+    sources: Sequence[tuple[str, str]] = ()
+
+
+def recipe_of(cfg: DictConfig, kind: str, name: str) -> Recipe:
+    """Return what determines a file; no code for weights trained here: an edit does not train them again."""
     if kind == "dataset":
-        return [_sums(cfg.dataset[name].files), plain(cfg.dataset[name].loader)]
+        loader = plain(cfg.dataset[name].loader)
+        return Recipe([_sums(cfg.dataset[name].files), loader], targets(loader))
     if trained(cfg, kind, name):
-        return [plain(cfg.pretrain[name]), plain(cfg.backbone[name]), cfg.seed]
+        entry = plain(cfg.pretrain[name])
+        return Recipe([entry, plain(cfg.backbone[name]), cfg.seed], [], [("dataset", entry["dataset"])])
     if kind == "weights":
-        files, loader = _sums(cfg.weights[name].files), cfg.weights[name].get("loader")
-        return [files, plain(loader)] if loader else [files]
+        entry = plain(cfg.weights[name])
+        loaders = [entry["loader"]] if entry.get("loader") else []
+        return Recipe([_sums(entry["files"]), *loaders], targets(entry))
     if kind == "features":
         entry = {word: value for word, value in plain(cfg.features[name]).items() if word not in SUBSET}
-        return [entry, plain(cfg.backbone[entry["backbone"]]), cfg.seed]
-    spec = {key: value for key, value in plain(cfg.reference).items() if key != "datasets"}
-    return [spec, plain(cfg.problem[spec["problem"]]), cfg.seed, cfg.repeats]
-
-
-def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
-    """Return the modules, and objects in modules, that make a file; none for weights trained here: they stay."""
-    if kind == "dataset":
-        return targets(plain(cfg.dataset[name].loader))
-    if kind == "weights":
-        published = {} if trained(cfg, kind, name) else plain(cfg.weights[name])
-        return targets(published)
-    if kind == "features":
-        return ["dplangevin.backbones.features", *targets(plain(cfg.backbone[cfg.features[name].backbone]))]
-    spec = plain(cfg.reference)
-    return ["dplangevin.pipeline.reference", *targets(spec, plain(cfg.problem[spec["problem"]]))]
+        backbone = plain(cfg.backbone[entry["backbone"]])
+        code = ["dplangevin.backbones.features", *targets(backbone)]
+        read_from = [
+            ("weights", entry["backbone"]),
+            ("dataset", entry["dataset"]),
+            ("dataset", entry["public"]),
+        ]
+        return Recipe([entry, backbone, cfg.seed], code, read_from)
+    spec = {word: value for word, value in plain(cfg.reference).items() if word != "datasets"}
+    problem = plain(cfg.problem[spec["problem"]])
+    code = ["dplangevin.pipeline.reference", *targets(spec, problem)]
+    return Recipe([spec, problem, cfg.seed, cfg.repeats], code, [("dataset", name)])
 
 
 def known(cfg: DictConfig, kind: str) -> list[str]:
     """Return all names of a kind."""
-    groups = {
-        "dataset": [cfg.dataset],
-        "weights": [cfg.get("weights", {}), cfg.get("pretrain", {})],
-        "features": [cfg.get("features", {})],
-        "reference": [dict.fromkeys(cfg.reference.datasets)] if "reference" in cfg else [],
-    }
-    return [str(name) for group in groups[kind] for name in group]
+    if kind == "reference":
+        return list(cfg.reference.datasets) if "reference" in cfg else []
+    groups = ("weights", "pretrain") if kind == "weights" else (kind,)
+    return [str(name) for group in groups for name in cfg.get(group, {})]
 
 
 def trained(cfg: DictConfig, kind: str, name: str) -> bool:
@@ -331,8 +330,7 @@ def origin() -> Path | None:
 
 def sources() -> list[str]:
     """Return where raw files are looked for first: the checkout that this is a copy of, and DATA_MIRROR."""
-    home = origin()
-    near = [] if home is None else [str(home / RAW), str(home / "data")]
+    near = [] if (home := origin()) is None else [str(home / RAW), str(home / "data")]
     return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
 
 
@@ -403,18 +401,11 @@ def _features(cfg: DictConfig, name: str, target: Path) -> None:
 
 
 def _reference(cfg: DictConfig, name: str, target: Path) -> None:
-    from dplangevin.pipeline.reference import save
-
-    save(target, posteriors(cfg, name, Dataset.load(ensure(cfg, "dataset", name))))
-
-
-def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
-    """Return the exact posterior on a data set, a `reference.Reference`, for each scaling of the rows."""
     from dplangevin import random
     from dplangevin.device import pick
-    from dplangevin.pipeline.reference import sample_reference
+    from dplangevin.pipeline.reference import sample_reference, save
 
-    spec, references = cfg.reference, {}
+    prepared, spec, references = Dataset.load(ensure(cfg, "dataset", name)), cfg.reference, {}
     seeds = prepared.repeats if prepared.repeats > 1 else cfg.repeats
     for scaling in spec.scalings:
         problem = instantiate(cfg.problem[spec.problem])(prepared.scaled(scaling), seeds)
@@ -422,7 +413,7 @@ def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
         sampler = instantiate(spec.sampler)
         problem = problem.to(pick(problem.n * problem.features * sampler.chains))
         references[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, seeds, rng)
-    return references
+    save(target, references)
 
 
 def _contents(path: Path, kind: str) -> dict[str, Any]:
