@@ -268,8 +268,10 @@ def test_a_source_that_cannot_be_reached_is_excused(project: Path) -> None:
     ],
     ids=["cut", "altered", "longer", "empty"],
 )
-def test_a_mirror_with_other_bytes_is_not_excused(project: Path, change: Damage, said: str) -> None:
-    """Whether it is a folder or a server, and although another source does not have the file."""
+def test_a_mirror_with_other_bytes_is_named_and_not_excused(
+    project: Path, change: Damage, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether it is a folder or a server, and whether or not the next source has the file."""
     (project / "mirror/toy/toy.csv").write_bytes(change(CONTENT))
     entry = loading.entry("toy.csv", CONTENT)
     with served(project / "mirror") as url:
@@ -278,21 +280,14 @@ def test_a_mirror_with_other_bytes_is_not_excused(project: Path, change: Damage,
                 fetch.fetch("toy", [entry], project / "data/raw/toy", [mirror, "no_such_folder"])
             assert not isinstance(caught.value, DataUnavailable)
     assert in_raw(project) == []
-
-
-@sources
-def test_a_mirror_with_other_bytes_is_named_where_the_next_source_has_the_file(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
     (project / "second/toy").mkdir(parents=True)
     (project / "second/toy/toy.csv").write_bytes(CONTENT)
-    (project / "mirror/toy/toy.csv").write_bytes(CONTENT[:-1])
     mirrors = [str(project / name) for name in ("mirror", "second")]
-    target = project / "data/raw/toy"
-    fetch.fetch("toy", [loading.entry("toy.csv", CONTENT)], target, mirrors)
-    assert (target / "toy.csv").read_bytes() == CONTENT
+    capsys.readouterr()
+    fetch.fetch("toy", [entry], project / "data/raw/toy", mirrors)
+    assert (project / "data/raw/toy/toy.csv").read_bytes() == CONTENT
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"tried {mirrors[0]}/toy/toy.csv: found sha256" in line
+    assert f"tried {mirrors[0]}/toy/toy.csv: {said}" in line
 
 
 @sources

@@ -184,6 +184,7 @@ THREADS = pytest.mark.trial("threads")
 
 CONFIG = (sys.executable, "-m", "dplangevin.pipeline.config")
 DVC = (sys.executable, "-m", "dvc", "repro")
+MAKE = ("make", "repro")
 COMMAND = (sys.executable, "-m", "dplangevin.cli")
 BUSY = r"another run is at work here: {} \(pid \d+ on \S+, since [-\d]+ [:\d]+\); wait for it, or end it: kill \d+"
 
@@ -218,46 +219,29 @@ def test_make_repro_computes_on_the_cluster_that_is_named(checkout: Checkout) ->
 
 
 @EDITED
-@pytest.mark.slow
-def test_a_second_run_is_refused_and_changes_nothing(checkout: Checkout) -> None:
-    first = checkout.start("make", "repro")
-    checkout.workers()
-    checkout.edit(2.0)
-    second = checkout.make("repro")
-    assert second.returncode != 0
-    assert re.search(BUSY.format("make repro"), second.stderr)
-    assert checkout.params() == 1.0
-    checkout.go()
-    assert first.wait() == 0
-    assert checkout.values() == {1.0}
-    assert checkout.locked() == 1.0
-    assert checkout.make("repro").returncode == 0
-    assert checkout.values() == {2.0}
-    assert checkout.locked() == 2.0
-
-
-@EDITED
 @OTHERS
 @pytest.mark.slow
-def test_a_plain_dvc_repro_is_a_run_like_any_other(checkout: Checkout) -> None:
-    """From its first stage to its end: nobody writes params.yaml, and another exhibit waits."""
+@pytest.mark.parametrize(
+    ("command", "named"), [(MAKE, "make repro"), ((*DVC, "analysis@first"), ".* -m dvc repro analysis@first")]
+)
+def test_a_second_run_is_refused_and_changes_nothing(
+    checkout: Checkout, command: tuple[str, ...], named: str
+) -> None:
+    """A plain `dvc repro` is a run like any other: nobody writes params.yaml, and another exhibit waits."""
     assert checkout.run(*CONFIG).returncode == 0
-    first = checkout.start(*DVC, "analysis@first")
+    first = checkout.start(*command)
     checkout.workers()
     checkout.edit(2.0)
-    for other in (("make", "repro"), CONFIG, (*DVC, "analysis@second")):
+    for other in (MAKE, CONFIG, (*DVC, "analysis@second")):
         done = checkout.run(*other)
         assert done.returncode != 0
-        assert re.search(BUSY.format(r".* -m dvc repro analysis@first"), done.stderr), done.stderr
+        assert re.search(BUSY.format(named), done.stderr), done.stderr
     assert checkout.params() == 1.0
     checkout.go()
     assert first.wait() == 0
-    assert checkout.values() == {1.0}
-    assert checkout.locked() == 1.0
-    assert checkout.locked("second") is None
+    assert (checkout.values(), checkout.locked()) == ({1.0}, 1.0)
     assert checkout.make("repro").returncode == 0
-    assert checkout.values() == {2.0}
-    assert checkout.locked() == 2.0
+    assert (checkout.values(), checkout.locked()) == ({2.0}, 2.0)
     assert checkout.locked("second") == 1.0
 
 
@@ -307,7 +291,6 @@ def driver(process: subprocess.Popen[str]) -> int:
     return found
 
 
-MAKE = ("make", "repro")
 KILLS = {
     "driver killed": (MAKE, lambda process: os.kill(driver(process), signal.SIGKILL)),
     "make ended": (MAKE, lambda process: process.terminate()),

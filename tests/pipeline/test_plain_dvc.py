@@ -248,7 +248,6 @@ def interpreter(*words: str, path: Path, home: Path) -> subprocess.CompletedProc
         ({"python3": "3.11", "python3_13": "3.13"}, "python3"),
         ({"python3": "3.9", "python3_11": "3.11", "python3_12": "3.12", "python3_13": ""}, "python3.12"),
         ({"python3": "3.14", "python3_11": "3.11"}, "python3.11"),
-        ({"python3": "", "python3_13": "3.13"}, "python3.13"),
         ({}, ""),
     ],
 )

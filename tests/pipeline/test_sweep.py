@@ -125,19 +125,9 @@ def test_a_runs_settings_are_its_methods_the_experiments_and_its_own() -> None:
 
 
 def test_settings_replace_objects_as_a_whole() -> None:
-    base = {
-        "a": 1,
-        "accountant": {"_target_": "li2019", "max_order": 32},
-        "first": {"radius": 2.0, "bound": "paper"},
-    }
-    changes = {"accountant": {"_target_": "tight"}, "first": {"radius": 3.0}, "b": [1]}
-    wanted = {
-        "a": 1,
-        "b": [1],
-        "accountant": {"_target_": "tight"},
-        "first": {"radius": 3.0, "bound": "paper"},
-    }
-    assert merged(base, changes) == wanted
+    base = {"of": {"_target_": "li2019", "max_order": 32}, "first": {"radius": 2.0, "bound": "paper"}}
+    changed = merged(base, {"of": {"_target_": "tight"}, "first": {"radius": 3.0}, "b": [1]})
+    assert changed == {"of": {"_target_": "tight"}, "first": {"radius": 3.0, "bound": "paper"}, "b": [1]}
     assert base["first"] == {"radius": 2.0, "bound": "paper"}  # untouched
 
 
