@@ -24,7 +24,6 @@ from typing import Any
 
 import psutil
 import summary
-import yaml
 from filelock import FileLock
 
 from dplangevin.pipeline import config, lock
@@ -78,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def reproduce(args: argparse.Namespace) -> int:
     """Run `dvc repro` and print the summary; return the exit status."""
-    pipeline = summary.loaded(Path(config.PARAMS))["pipeline"]
+    pipeline = config.values(config.PARAMS)["pipeline"]
     exhibits = list(pipeline["exhibits"])
     targets = [args.target] if args.target else []
     if args.exhibit is not None:
@@ -154,8 +153,8 @@ def mend() -> None:
     if not LOCK.exists():
         return
     try:
-        whole = "stages" in (summary.loaded(LOCK) or {})
-    except (yaml.YAMLError, UnicodeDecodeError):
+        whole = "stages" in config.values(LOCK)
+    except ConfigError:
         whole = False
     if whole:
         copy2(LOCK, COPY)

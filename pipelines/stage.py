@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 
-from summary import LOG, UNAVAILABLE, loaded
+from summary import LOG, UNAVAILABLE
 
 from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import sha256, with_fix
 from dplangevin.pipeline import lock
 from dplangevin.pipeline.cache import RECOMPUTE, Store, listed
-from dplangevin.pipeline.config import PARAMS, ConfigError, visible
+from dplangevin.pipeline.config import PARAMS, ConfigError, values, visible
 from dplangevin.pipeline.environment import moved
 
 SAFE = ("results/", "data/manifest/", "conf/analysis/")  # outputs of stages, and content of params.yaml
@@ -91,11 +91,9 @@ def sources(name: str) -> dict[str, str]:
     The tables of benchmarks/ that an exhibit reads are left out.
     """
     group, _, key = name.partition("@")
-    try:
-        entry = loaded(Path("dvc.yaml"))["stages"][group]
-    except (FileNotFoundError, KeyError):  # not started by DVC
-        entry = {}
-    item = loaded(Path(PARAMS))["pipeline"]["analyses"][key] if group == "analysis" else ""
+    stages = values("dvc.yaml")["stages"] if Path("dvc.yaml").exists() else {}
+    entry = stages.get(group, {})  # none if DVC has not started this
+    item = values(PARAMS)["pipeline"]["analyses"][key] if group == "analysis" else ""
     deps = [
         dep.replace("${key}", key).replace("${item}", item) for dep in entry.get("do", entry).get("deps", [])
     ]

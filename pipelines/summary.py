@@ -8,11 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from dplangevin.papers.claims import tally
+from dplangevin.pipeline.config import values
 
 LOG = "DPL_LOG"  # environment variable: the folder where stages write for the summary
 UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
@@ -115,7 +113,7 @@ def needs_of(lock: Path) -> dict[str, set[str]]:
     """Return stage -> the stages that make what it reads."""
     if not lock.exists():
         return {}
-    stages = loaded(lock).get("stages", {})
+    stages = values(lock).get("stages", {})
     makers = {out["path"]: name for name, stage in stages.items() for out in stage.get("outs", [])}
     needs = {}
     for name, stage in stages.items():
@@ -130,13 +128,6 @@ def needs_of(lock: Path) -> dict[str, set[str]]:
 def _within(out: str, path: str) -> bool:
     """Return whether the paths are equal or one contains the other."""
     return out == path or out.startswith(f"{path}/") or path.startswith(f"{out}/")
-
-
-def loaded(path: Path) -> dict[str, Any]:
-    """Return the content of a YAML file; use the fast parser if it is installed."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    content: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
-    return content
 
 
 def report(log: Path, status: int, exhibits: Sequence[str], strict: bool = False) -> int:

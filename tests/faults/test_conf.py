@@ -482,8 +482,8 @@ def test_no_configuration_is_read_from_data(folder: Path) -> None:
 
 
 def test_one_module_reads_yaml() -> None:
-    """Except for Hydra, which composes conf/, and DVC's own files."""
+    """And one composes conf/."""
     readers = r"OmegaConf\.load\(|yaml\.(safe_|full_|unsafe_)?(load|parse)\(|initialize_config_dir\("
     sources = [path for top in ("src", "pipelines") for path in (ROOT / top).rglob("*.py")]
     found = {path.name for path in sources if re.search(readers, path.read_text())}
-    assert found == {"yaml_file.py", "config.py", "summary.py"}
+    assert found == {"yaml_file.py", "config.py"}

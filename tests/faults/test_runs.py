@@ -18,7 +18,6 @@ import psutil
 import pytest
 import repro
 import stage
-import summary
 import threadpoolctl
 import torch
 import yaml
@@ -28,7 +27,7 @@ from omegaconf import OmegaConf
 from smoke import copy_tree
 from waiting import until
 
-from dplangevin.pipeline import cache, lock
+from dplangevin.pipeline import cache, config, lock
 from dplangevin.pipeline import environment as machine
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError
@@ -270,7 +269,7 @@ def test_what_a_stage_may_not_see_change_is_what_dvc_says_it_depends_on(
 ) -> None:
     """Of stages of every kind: the paths in dvc.lock, except what stages write under the lock of their run."""
     monkeypatch.chdir(ROOT)
-    stages = summary.loaded(Path("dvc.lock"))["stages"]
+    stages = config.values("dvc.lock")["stages"]
     kinds = {name.partition("@")[0]: name for name in stages}
     for name in [*kinds.values(), "analysis@privacy_claims"]:
         paths = {dep["path"] for dep in stages[name].get("deps", [])} | {"params.yaml"}

@@ -330,7 +330,7 @@ def test_an_exhibit_depends_on_what_its_render_reads_alone(monkeypatch: pytest.M
     sys.addaudithook(lambda event, given: opened.add(f"{given[0]}") if event == "open" else None)
     monkeypatch.setattr(render.files, "write", lambda *_, **__: None)
     monkeypatch.setattr(render, "image_bytes", lambda *_: b"")
-    cfg, stages = parameters(), summary.loaded(Path("dvc.lock"))["stages"]
+    cfg, stages = parameters(), config.values("dvc.lock")["stages"]
     runs = [*Path("results/runs").glob("*/*")]
     for name in cfg.pipeline.exhibits:
         opened.clear()
@@ -385,12 +385,12 @@ def test_a_run_waits_for_its_own_data_alone() -> None:
 
 def test_the_lock_has_the_stages_that_there_are() -> None:
     """No entry of a stage that was renamed: DVC reads and writes the whole file after each stage."""
-    pipeline, stages = parameters().pipeline, summary.loaded(ROOT / "dvc.lock")["stages"]
+    pipeline, stages = parameters().pipeline, config.values(ROOT / "dvc.lock")["stages"]
     for kind, names in (("run", "runs"), ("analysis", "analyses"), ("render", "exhibits")):
         assert {f"{kind}@{name}" for name in pipeline[names]} == {
             n for n in stages if n.startswith(f"{kind}@")
         }
-    assert {name.partition("@")[0] for name in stages} <= summary.loaded(ROOT / "dvc.yaml")["stages"].keys()
+    assert {name.partition("@")[0] for name in stages} <= config.values(ROOT / "dvc.yaml")["stages"].keys()
 
 
 def test_metrics_are_accuracy_and_price_at_three_budgets() -> None:
