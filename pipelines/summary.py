@@ -79,8 +79,8 @@ class Run:
         for stage, path in (("claims", CLAIMS), ("report", PAGE)):
             lines += ["", f"{path}: {self.state(stage)}"]
         shown = {f"render@{name}" for name in exhibits} | {"claims", "report"}
-        others = [stage for stage in self.failed if not any(stage in self.above(name) for name in shown)]
-        if others := [stage for stage in others if stage not in shown]:
+        reached = shown.union(*map(self.above, shown))
+        if others := [stage for stage in self.failed if stage not in reached]:
             lines += ["", "Not made"]
             lines += [
                 f"  {stage}: {self.missing.get(stage, 'failed, see above')}".rstrip() for stage in others

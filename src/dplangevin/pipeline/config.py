@@ -293,8 +293,9 @@ def check_values(cfg: DictConfig) -> None:
                 faults += validate.check(entry.pop(word), str | None, f"{group}.{name}.{word}")
                 entry["_partial_"] = True  # its reader adds more arguments
     for group in ("accountant", "analysis", "backbone", "method", "problem"):
-        names = [name for name, entry in (given.get(group) or {}).items() if "_target_" not in entry]
-        faults += [f"{group}.{name}: nothing reads it, because it has no _target_" for name in names]
+        for name, entry in (given.get(group) or {}).items():
+            if not (isinstance(entry, dict) and "_target_" in entry):
+                faults.append(f"{group}.{name}: nothing reads it, because it has no _target_")
     faults += validate.check(given, Config)
     _refuse(faults or list(dict.fromkeys(_wrong_units(cfg))), "values that cannot be used")
 
