@@ -128,19 +128,16 @@ class Store:
         stored = [_undamaged(self.folder / f"{self._name(key, path)}.csv") for path in self.paths]
         return None if None in stored else [rows for rows in stored if rows is not None]
 
-    def keep(self, key: str, *frames: pd.DataFrame, environment: str = "", begun: str = "") -> list[Rows]:
-        """Store and return the rows of a task, one frame for each table.
+    def keep(self, key: str, *frames: pd.DataFrame, environment: str = "", begun: str = "") -> None:
+        """Store the rows of a task, one frame for each table.
 
         The call waits for the disk, unless the last such wait was less than `OFTEN` seconds ago.
         """
         now = time.monotonic()
         if durable := now - self.synced > OFTEN:
             self.synced = now
-        pairs = zip(self.paths, frames, strict=True)
-        return [
+        for path, frame in zip(self.paths, frames, strict=True):
             write_rows(self.folder, self._name(key, path), frame, self.digits, environment, durable, begun)
-            for path, frame in pairs
-        ]
 
     def tables(self, keys: Sequence[str]) -> list[str]:
         """Return the contents of the result files for these tasks, in order; all tasks must be finished."""
@@ -221,16 +218,16 @@ def listed(path: Path, folder: Path | None = None) -> dict[str, Rows]:
 def _intact(content: bytes, units: bytes) -> tuple[dict[str, Rows], int]:
     """Return the rows, by key, whose sha256 matches this task list, and the length of the list."""
     tasks = json.loads(units)
-    entries = [(str(task["key"]), int(task["rows"]), task["sha256"]) for task in tasks]
-    origins = [[str(task.get(name, "")) for name in ("made", "renewed", "begun")] for task in tasks]
     header, *lines = io.StringIO(content.decode(), newline="\n")
     intact, start = {}, 0
-    for (key, count, digest), origin in zip(entries, origins, strict=True):
-        text = "".join(lines[start : start + count])
-        start += count
-        if (rows := Rows(header.rstrip("\n"), text, *origin)).sha256 == digest:
-            intact[key] = rows
-    return intact, len(entries)
+    for task in tasks:
+        end = start + int(task["rows"])
+        origin = [str(task.get(name, "")) for name in ("made", "renewed", "begun")]
+        rows = Rows(header.rstrip("\n"), "".join(lines[start:end]), *origin)
+        if rows.sha256 == task["sha256"]:
+            intact[str(task["key"])] = rows
+        start = end
+    return intact, len(tasks)
 
 
 def _united(headers: Sequence[str]) -> str:
