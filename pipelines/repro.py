@@ -1,6 +1,6 @@
 """Compose conf/, run `dvc repro --keep-going` and print a summary: this is `make repro`.
 
-python pipelines/repro.py [--exhibit ID | --target STAGE] [--force] [--strict] [OVERRIDE ...]
+python pipelines/repro.py [--exhibit ID] [--force] [--strict] [OVERRIDE ...]
 
 A checkout has one run at a time. A run that is interrupted also ends DVC and its stages. The stage of a run that is
 killed ends when the next task is finished. Finished tasks are kept.
@@ -32,7 +32,6 @@ from dplangevin.pipeline.config import ConfigError
 from dplangevin.text import meant
 
 LOCK = Path("dvc.lock")
-
 COPY = Path(".dvc/tmp/dvc.lock")  # dvc.lock as it was before the last run
 DEMO = "ryffel2022_counterexample"  # of which the first run of a clone computes a task again
 HELD, GUARD = Path(".dvc/tmp/rwlock"), Path(".dvc/tmp/rwlock.lock")  # DVC: who reads or writes which file
@@ -54,16 +53,14 @@ def interrupt(number: int, frame: Any) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--exhibit", metavar="ID", help="only this exhibit and what it needs")
-    what.add_argument("--target", metavar="STAGE", help="only this stage of dvc.yaml and what it needs")
+    parser.add_argument("--exhibit", metavar="ID", help="only this exhibit and what it needs")
     parser.add_argument("--force", action="store_true", help="run all stages, also those that are up to date")
     parser.add_argument("--strict", action="store_true", help="missing data is a failure")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. pipeline=svhn")
     args = parser.parse_args(argv)
     for number in SIGNALS:
         signal.signal(number, interrupt)
-    name = f"make exhibit ID={args.exhibit}" if args.exhibit else f"make {args.target or 'repro'}"
+    name = f"make exhibit ID={args.exhibit}" if args.exhibit else "make repro"
     try:
         with lock.run(name):
             return config.main(args.overrides) or reproduce(args)
@@ -78,8 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def reproduce(args: argparse.Namespace) -> int:
     """Run `dvc repro` and print the summary; return the exit status."""
     pipeline = config.values(config.PARAMS)["pipeline"]
-    exhibits = list(pipeline["exhibits"])
-    targets = [args.target] if args.target else []
+    exhibits, targets = list(pipeline["exhibits"]), []
     if args.exhibit is not None:
         if args.exhibit not in exhibits:
             name = (

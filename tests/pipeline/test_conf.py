@@ -336,7 +336,7 @@ def test_overrides_with_spaces_reach_the_check_of_dvc(
     monkeypatch.setattr(repro.subprocess, "Popen", spawned)
     monkeypatch.setattr(repro.summary, "report", lambda *_, **__: 0)
     monkeypatch.setattr(config, "compose", compose)
-    given = Namespace(exhibit=None, target=None, force=False, strict=False, overrides=overrides)
+    given = Namespace(exhibit=None, force=False, strict=False, overrides=overrides)
     assert repro.reproduce(given) == 0
     assert config.main(["--check"]) == 2
     assert seen == [overrides]

@@ -319,7 +319,7 @@ def test_the_versions_of_python_are_said_alike_everywhere() -> None:
 def test_a_run_knows_the_exhibits(given: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises(config.ConfigError, match=said):
-        repro.reproduce(Namespace(exhibit=given, target=None))
+        repro.reproduce(Namespace(exhibit=given))
 
 
 @pytest.mark.slow
