@@ -14,7 +14,7 @@ from typing import Any
 
 import fingerprint
 import pytest
-from checkout import commit, fresh_clone, run, with_python
+from checkout import commit, fresh_clone, run
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from quick import sample
@@ -298,18 +298,6 @@ def test_an_experiment_is_refused_before_anything_is_written(
     assert "Running stage" not in done.stdout
     assert run(mended, "git", "status", "--porcelain").stdout == ""
     assert (mended / "params.yaml").read_bytes() == (ROOT / "params.yaml").read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.trial("a wrong value")
-def test_make_repro_refuses_and_runs_nothing(mended: Path) -> None:
-    with_python(mended)
-    done = run(mended, "make", "repro", "SET=delta=nan")
-    shutil.rmtree(mended / ".venv")
-    assert done.returncode == 2
-    assert "delta = nan is no value" in done.stderr
-    assert "Running stage" not in done.stdout
-    assert run(mended, "git", "status", "--porcelain").stdout == ""
 
 
 # dplangevin
