@@ -1,10 +1,8 @@
 """Stage code: a hash for each stage of what it reads beside data, written to data/manifest/code.json.
 
-A stage depends on its entry there, not on a list of modules and parameters. The entry is a hash of the syntax
-trees that the stage can reach, of its settings in params.yaml, and of the content that it shows. So an edit of
-a comment runs no stage again, and an edit of a method, or of its settings, runs the stages that use it. DVC
-looks up each parameter of a stage with a walk through all of params.yaml, which takes a minute for all stages.
-So only stage config depends on parameters by name.
+The entry of a stage is a hash of the syntax trees that it can reach, of its settings in params.yaml, and of the
+content that it shows. DVC would look up each parameter of a stage with a walk through all of params.yaml, which takes
+a minute for all stages. So only stage config depends on parameters by name.
 """
 
 import ast
@@ -12,6 +10,8 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +33,17 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     conf: Any = OmegaConf.to_container(cfg, resolve=True)
     hashes: dict[str, Any] = {}
     for kind in manifest.PLACES:
+        recipes = {name: manifest.recipe_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
         hashes[kind] = {
-            name: key([code_hash(*manifest.code_of(cfg, kind, name)), manifest.settings_of(cfg, kind, name)])
-            for name in manifest.known(cfg, kind)
+            name: key([code_hash(*recipe.code), recipe.settings]) for name, recipe in recipes.items()
         }
     hashes["run"] = {
         name: shown(
-            "run", {word: value(conf, word) for word in params_of(cfg, run["experiment"], run["dataset"])}
+            "run",
+            {
+                word: reduce(getitem, word.split("."), conf)
+                for word in params_of(cfg, run["experiment"], run["dataset"])
+            },
         )
         for name, run in conf["pipeline"]["run_stages"].items()
     }
@@ -54,14 +58,6 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
         "report", {paper: content("claim", paper, cfg) for paper in conf["pipeline"]["papers"]}
     )
     return hashes
-
-
-def value(conf: Mapping[str, Any], word: str) -> Any:
-    """Return the value of a dotted key."""
-    node: Any = conf
-    for name in word.split("."):
-        node = node[name]
-    return node
 
 
 def shown(script: str, config: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Compose conf/, run `dvc repro --keep-going` and print a summary: this is `make repro`.
 
-python pipelines/repro.py [--exhibit ID | --target STAGE] [--force] [--strict] [OVERRIDE ...]
+python pipelines/repro.py [--exhibit ID] [--force] [--strict] [OVERRIDE ...]
 
 A checkout has one run at a time. A run that is interrupted also ends DVC and its stages. The stage of a run that is
 killed ends when the next task is finished. Finished tasks are kept.
@@ -24,23 +24,17 @@ from typing import Any
 
 import psutil
 import summary
-import yaml
 from filelock import FileLock
 
-from dplangevin.files import atomic_path
 from dplangevin.pipeline import config, lock
 from dplangevin.pipeline.cache import RECOMPUTE
 from dplangevin.pipeline.config import ConfigError
 from dplangevin.text import meant
 
 LOCK = Path("dvc.lock")
-HEAD = "schema: '2.0'\nstages:\n"
 COPY = Path(".dvc/tmp/dvc.lock")  # dvc.lock as it was before the last run
 DEMO = "ryffel2022_counterexample"  # of which the first run of a clone computes a task again
-HELD, GUARD = (
-    Path(".dvc/tmp/rwlock"),
-    Path(".dvc/tmp/rwlock.lock"),
-)  # which process reads or writes which file
+HELD, GUARD = Path(".dvc/tmp/rwlock"), Path(".dvc/tmp/rwlock.lock")  # DVC: who reads or writes which file
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ENDS = 20.0  # seconds to wait until DVC writes nothing
 
@@ -59,16 +53,14 @@ def interrupt(number: int, frame: Any) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--exhibit", metavar="ID", help="only this exhibit and what it needs")
-    what.add_argument("--target", metavar="STAGE", help="only this stage of dvc.yaml and what it needs")
+    parser.add_argument("--exhibit", metavar="ID", help="only this exhibit and what it needs")
     parser.add_argument("--force", action="store_true", help="run all stages, also those that are up to date")
     parser.add_argument("--strict", action="store_true", help="missing data is a failure")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. pipeline=svhn")
     args = parser.parse_args(argv)
     for number in SIGNALS:
         signal.signal(number, interrupt)
-    name = f"make exhibit ID={args.exhibit}" if args.exhibit else f"make {args.target or 'repro'}"
+    name = f"make exhibit ID={args.exhibit}" if args.exhibit else "make repro"
     try:
         with lock.run(name):
             return config.main(args.overrides) or reproduce(args)
@@ -82,9 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def reproduce(args: argparse.Namespace) -> int:
     """Run `dvc repro` and print the summary; return the exit status."""
-    pipeline = summary.loaded(Path(config.PARAMS))["pipeline"]
-    exhibits = list(pipeline["exhibits"])
-    targets = [args.target] if args.target else []
+    pipeline = config.values(config.PARAMS)["pipeline"]
+    exhibits, targets = list(pipeline["exhibits"]), []
     if args.exhibit is not None:
         if args.exhibit not in exhibits:
             name = (
@@ -115,7 +106,7 @@ def reproduce(args: argparse.Namespace) -> int:
         except Interrupted:
             end(dvc)
             raise
-        put_in_order()
+
         if status and not any((folder / ".git").exists() for folder in (Path.cwd(), *Path.cwd().parents)):
             print("To run DVC without git: dvc config --local core.no_scm true", file=sys.stderr)
         return summary.report(Path(log), status, exhibits, strict=bool(args.strict or args.exhibit))
@@ -158,8 +149,8 @@ def mend() -> None:
     if not LOCK.exists():
         return
     try:
-        whole = "stages" in (summary.loaded(LOCK) or {})
-    except (yaml.YAMLError, UnicodeDecodeError):
+        whole = "stages" in config.values(LOCK)
+    except ConfigError:
         whole = False
     if whole:
         copy2(LOCK, COPY)
@@ -168,22 +159,6 @@ def mend() -> None:
         print(f"{LOCK} was cut short by a run that was killed; its copy is taken back.", file=sys.stderr)
     else:
         raise ConfigError(f"{LOCK} is cut short: `git restore --staged --worktree {LOCK}` brings it back")
-
-
-def put_in_order() -> None:
-    """Sort the stages of dvc.lock by name.
-
-    DVC keeps them in the order in which they first ran.
-    """
-    text = LOCK.read_text(encoding="utf-8") if LOCK.exists() else ""
-    head, *stages = re.split(r"^(?=  \S)", text, flags=re.MULTILINE)
-    if (
-        head == HEAD
-        and not re.search(r"^\S|[&*]id\d", "".join(stages), re.MULTILINE)
-        and stages != sorted(stages)
-    ):
-        with atomic_path(LOCK) as part:
-            part.write_text(head + "".join(sorted(stages)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """The frame of every stage: join the run, check that its inputs stay unchanged, and end with an exit status.
 
-The status is 0 after success. It is 69 if no source of the data can be reached and has them; `make repro` excuses
-this. It is 1 after any other failure.
+The status is 69 if no source of the data can be reached and has them, which `make repro` excuses, and 1 after any
+other failure.
 """
 
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -13,14 +12,14 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 
-from summary import LOG, UNAVAILABLE, loaded
+from summary import LOG, UNAVAILABLE
 
 from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import sha256, with_fix
 from dplangevin.pipeline import lock
 from dplangevin.pipeline.cache import RECOMPUTE, Store, listed
-from dplangevin.pipeline.config import PARAMS, ConfigError, visible
+from dplangevin.pipeline.config import PARAMS, ConfigError, values, visible
 from dplangevin.pipeline.environment import moved
 
 SAFE = ("results/", "data/manifest/", "conf/analysis/")  # outputs of stages, and content of params.yaml
@@ -73,10 +72,7 @@ def log(kind: str, line: str) -> None:
 
 @contextmanager
 def unchanged(name: str) -> Iterator[None]:
-    """Raise ConfigError if params.yaml or a dependency of the stage changes while the stage runs.
-
-    DVC writes into dvc.lock what it finds after the stage has ended.
-    """
+    """Raise ConfigError if an input changes while the stage runs: DVC notes in dvc.lock what it finds afterwards."""
     before = sources(name)
     yield
     after = sources(name)
@@ -90,14 +86,17 @@ def unchanged(name: str) -> Iterator[None]:
 
 
 def sources(name: str) -> dict[str, str]:
-    """Return file -> sha256, for params.yaml and the stage's dependencies in dvc.yaml outside `SAFE`."""
+    """Return file -> sha256, for params.yaml and the stage's dependencies in dvc.yaml outside `SAFE`.
+
+    The tables of benchmarks/ that an exhibit reads are left out.
+    """
     group, _, key = name.partition("@")
-    try:
-        entry = loaded(Path("dvc.yaml"))["stages"][group]
-        item = _item(entry.get("foreach"), key)
-    except (FileNotFoundError, KeyError):  # not started by DVC
-        entry, item = {}, None
-    deps = [_filled(dep, {"key": key, "item": item}) for dep in entry.get("do", entry).get("deps", [])]
+    stages = values("dvc.yaml")["stages"] if Path("dvc.yaml").exists() else {}
+    entry = stages.get(group, {})  # none if DVC has not started this
+    item = values(PARAMS)["pipeline"]["analyses"][key] if group == "analysis" else ""
+    deps = [
+        dep.replace("${key}", key).replace("${item}", item) for dep in entry.get("do", entry).get("deps", [])
+    ]
     places = [Path(PARAMS), *(Path(dep) for dep in deps if not f"{dep}/".startswith(SAFE))]
     files = {file for place in places for file in ([place] if place.is_file() else place.rglob("*"))}
     return {str(file): sha256(file) for file in files if file.is_file() and not _passing(file)}
@@ -106,28 +105,3 @@ def sources(name: str) -> dict[str, str]:
 def _passing(file: Path) -> bool:
     """Return whether an editor or Python's compiler made the file."""
     return any(part.startswith(".") or part == "__pycache__" for part in file.parts)
-
-
-def _item(foreach: object, key: str) -> object:
-    """Return the value of `${item}` in a stage that dvc.yaml repeats with `foreach`.
-
-    `foreach` names a list or a mapping of params.yaml.
-    """
-    if not isinstance(foreach, str):
-        return None
-    node = loaded(Path(PARAMS))
-    for part in foreach.strip("${}").split("."):
-        node = node[part]
-    return node[key] if isinstance(node, dict) else key
-
-
-def _filled(dep: str, values: dict[str, object]) -> str:
-    """Return a dependency of dvc.yaml with `${key}`, `${item}` and `${item.name}` filled in."""
-
-    def value(match: re.Match[str]) -> str:
-        filled = values[match[1]]
-        if match[2] and isinstance(filled, list):
-            return str(filled[int(match[2])])
-        return str(filled[match[2]] if match[2] and isinstance(filled, dict) else filled)
-
-    return re.sub(r"\$\{(key|item)(?:\.(\w+))?\}", value, dep)

@@ -1,37 +1,31 @@
 """Summary of `dvc repro --keep-going`: each exhibit with its state, path and verdicts, or why it is not made.
 
-python pipelines/summary.py --log FOLDER --status N [--strict]
-
-FOLDER is the folder in DPL_LOG. There pipelines/python.sh writes which stages ran and how they ended, and
-pipelines/stage.py which data no source has. dvc.lock lists what a stage needs.
-
-The exit status is 1 if DVC or a stage failed, else 0. Without --strict, a stage whose data no source can
-deliver does not count as failed. With `make exhibit`, it does.
+In the folder of DPL_LOG, pipelines/python.sh writes which stages ran and how they ended, and pipelines/stage.py
+which data no source has. dvc.lock lists what a stage needs.
 """
 
-import argparse
 import sys
-import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from dplangevin.papers.claims import tally
+from dplangevin.pipeline.config import values
 
 LOG = "DPL_LOG"  # environment variable: the folder where stages write for the summary
 UNAVAILABLE = 69  # EX_UNAVAILABLE of sysexits.h: no source has the data of a stage
 EXHIBITS = Path("results/exhibits")
 CLAIMS = Path("results/claims.csv")
 PAGE = Path("results/report/README.md")
-DEMO = "make exhibit ID=wang2015_fig1b FORCE=1"  # its data are bundled; it takes about two minutes
 NOTHING_RAN = (
-    "No stage ran, because nothing that results/ depends on has changed. "
-    "In a fresh clone its files are the committed ones."
+    "No stage ran, because nothing that results/ depends on has changed. In a fresh",
+    "clone its files are the committed ones.",
+    "One figure from raw data, compared with the committed numbers, in two minutes:",
+    "  make exhibit ID=wang2015_fig1b FORCE=1",
 )
 
 
+@dataclass(frozen=True)
 class Run:
     """One run of DVC.
 
@@ -41,15 +35,10 @@ class Run:
     - `moved`: How far numbers changed that were computed again.
     """
 
-    def __init__(
-        self,
-        ended: Mapping[str, int],
-        needs: Mapping[str, set[str]],
-        missing: Mapping[str, str],
-        moved: Sequence[str] = (),
-    ):
-        self.ended, self.needs, self.missing = dict(ended), dict(needs), dict(missing)
-        self.moved = list(moved)
+    ended: Mapping[str, int]
+    needs: Mapping[str, set[str]]
+    missing: Mapping[str, str]
+    moved: Sequence[str] = ()
 
     @property
     def failed(self) -> list[str]:
@@ -90,8 +79,8 @@ class Run:
         for stage, path in (("claims", CLAIMS), ("report", PAGE)):
             lines += ["", f"{path}: {self.state(stage)}"]
         shown = {f"render@{name}" for name in exhibits} | {"claims", "report"}
-        others = [stage for stage in self.failed if not any(stage in self.above(name) for name in shown)]
-        if others := [stage for stage in others if stage not in shown]:
+        reached = shown.union(*map(self.above, shown))
+        if others := [stage for stage in self.failed if stage not in reached]:
             lines += ["", "Not made"]
             lines += [
                 f"  {stage}: {self.missing.get(stage, 'failed, see above')}".rstrip() for stage in others
@@ -107,14 +96,8 @@ class Run:
         drawn = sum(name in self.ended and not self.ended[name] for name in figures)
         failed = sum(bool(self.cause(name)) for name in figures)
         counts = [f"{len(figures) - drawn - failed} up to date", f"{drawn} made now", f"{failed} not made"]
-        lines = [f"Exhibits: {', '.join(counts)}."]
-        if not self.ended:
-            lines += textwrap.wrap(NOTHING_RAN, 80)
-            lines += ["One figure from raw data, compared with the committed numbers, in two minutes:"]
-            lines += [f"  {DEMO}"]
-        else:
-            lines += ["To see what differs from the committed results: git status results"]
-        return lines
+        last = ["To see what differs from the committed results: git status results"]
+        return [f"Exhibits: {', '.join(counts)}.", *(last if self.ended else NOTHING_RAN)]
 
 
 def read(log: Path, lock: Path = Path("dvc.lock")) -> Run:
@@ -130,7 +113,7 @@ def needs_of(lock: Path) -> dict[str, set[str]]:
     """Return stage -> the stages that make what it reads."""
     if not lock.exists():
         return {}
-    stages = loaded(lock).get("stages", {})
+    stages = values(lock).get("stages", {})
     makers = {out["path"]: name for name, stage in stages.items() for out in stage.get("outs", [])}
     needs = {}
     for name, stage in stages.items():
@@ -147,17 +130,10 @@ def _within(out: str, path: str) -> bool:
     return out == path or out.startswith(f"{path}/") or path.startswith(f"{out}/")
 
 
-def loaded(path: Path) -> dict[str, Any]:
-    """Return the content of a YAML file; use the fast parser if it is installed."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    content: dict[str, Any] = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
-    return content
-
-
 def report(log: Path, status: int, exhibits: Sequence[str], strict: bool = False) -> int:
-    """Print the summary of a run in which DVC ended with `status`; return the exit status of the run.
+    """Print the summary of a run in which DVC ended with `status`; return 1 if DVC or a stage failed, else 0.
 
-    With `strict`, missing data is a failure.
+    A stage whose data no source has counts as failed only with `strict`.
     """
     run = read(log)
     if status and not run.failed:
@@ -167,18 +143,3 @@ def report(log: Path, status: int, exhibits: Sequence[str], strict: bool = False
     if any(strict or run.ended[stage] != UNAVAILABLE for stage in run.failed):
         return 1
     return 0 if run.failed else min(status, 1)
-
-
-def main() -> int:
-    """Run the command line; return the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--log", type=Path, required=True, help="the folder of DPL_LOG")
-    parser.add_argument("--status", type=int, default=0, help="exit status of dvc repro")
-    parser.add_argument("--strict", action="store_true", help="missing data is a failure")
-    args = parser.parse_args()
-    exhibits = list(loaded(Path("params.yaml"))["pipeline"]["exhibits"])
-    return report(args.log, args.status, exhibits, args.strict)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

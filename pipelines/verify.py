@@ -1,22 +1,17 @@
 """Check committed results: python pipelines/verify.py [NAME ...] [--quick | [--units N] [--within MOVE] [--renew]].
 
-With `--quick` this takes minutes. Of every run of conf/pipeline it computes all prices from their plans, without
-training, and the first steps of one long chain of each method. Of every short analysis it computes one task. Where
-data cannot be had, or features are not made here, it says so and goes on.
+With `--quick`, minutes: of every run all prices are computed from their plans, without training, and the first steps
+of one long chain of each method; of every short analysis one task. Where data cannot be had, it says so and goes on.
+Else N tasks (default: one) of every method of a run are computed, with the tasks that are always computed with them,
+and every task of an analysis.
 
-Else it computes N tasks (default: one) of every method of a run, together with the tasks that are always computed
-with them, and every task of an analysis.
+The rows are compared with those in results/. The largest change is relative to the standard error over the seeds, or to
+the value where there are none. The exit status is 1 if it is more than `--within` (with `--quick`: than `CLOSE`).
+If a check is interrupted, its finished tasks are kept for the next one.
 
-The script compares the rows with those in results/. It prints that they have the same bytes, or which number
-changed most, relative to the standard error over the seeds, or to the value where there are none. The exit status
-is 1 if a number changed by more than `--within` (with `--quick`: than `CLOSE`). Without `--renew`, nothing in
-results/ is written. If a check is interrupted, its finished tasks are kept for the next one.
-
-After an edit, every task that can reach the edited code counts as not computed, even if no number changes.
-Networks then take hours. `--renew` gives tasks the key of the current code, after at least one task of each
-result was computed again and changed by at most `--within`; `*.units.json` adds this to what it says of the
-computation. Without a name, and if nothing else changed, manifests of data/manifest get new keys, too, and no file
-is made again.
+`--renew` is for an edit that changes no number: it gives all tasks of a result the key of the current code, if none
+that was computed again changed by more than `--within`, and `*.units.json` says so. Without a name, and if nothing
+else changed, manifests of data/manifest get new keys, too, and no file is made again.
 """
 
 import argparse
@@ -52,9 +47,8 @@ ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 
 
 class Result(NamedTuple):
-    """The result of an entry of conf/pipeline.
+    """The tables of an entry of conf/pipeline.
 
-    - `paths`: Its tables.
     - `kinds`: For each task, the group that N tasks are taken from, such as a method.
     - `compute`: Computes the tasks that a store lacks; returns the keys of all tasks.
     - `groups`: Returns tasks, by index, whose last digits depend on being computed together.
@@ -67,10 +61,7 @@ class Result(NamedTuple):
 
 
 class PartialStore(Store):
-    """A store that lacks some tasks and counts all others as finished.
-
-    It reads nothing from results/.
-    """
+    """A store that lacks some tasks and counts all others as finished; it reads nothing from results/."""
 
     def __init__(self, paths: Sequence[Path], folder: Path, lacks: Sequence[str] = ()) -> None:
         super().__init__(paths, folder)
@@ -81,12 +72,7 @@ class PartialStore(Store):
 
 
 class Comparison(NamedTuple):
-    """The outcome of a check.
-
-    - `keys`: Keys of all tasks with the current code.
-    - `again`: Key of each task that was computed again -> its threads, processor and libraries.
-    - `moves`: Their changes, by table.
-    """
+    """The keys of all tasks with the current code, the changes of some by table, and where these were made by key."""
 
     keys: list[str]
     again: dict[str, str]
@@ -107,7 +93,7 @@ class Comparison(NamedTuple):
 
 
 def result(cfg: DictConfig, name: str) -> Result:
-    """Return the result of an entry of conf/pipeline or conf/analysis."""
+    """Return the result of a run or an analysis."""
     if name in cfg.analysis:
         spec = analyse.described(cfg, name)
         path = ANALYSES / f"{name}.csv"
@@ -235,10 +221,9 @@ def alike(rows: Rows, header: str) -> Rows:
 
 
 def renew(of: Result, comparison: Comparison) -> int:
-    """Give all tasks of a result the keys of the current code.
+    """Give all tasks of a result the keys of the current code; return how many have rows that earlier code made.
 
-    Return how many tasks have rows that earlier code made; `*.units.json` says so beside what it says of their
-    computation, with the largest move of all renewals since.
+    `*.units.json` adds this to what it says of their computation, with the largest move of all renewals since.
     """
     count = 0
     for path in of.paths:
@@ -254,6 +239,26 @@ def renew(of: Result, comparison: Comparison) -> int:
             pieces.append(rows)
         write(path.parent, {beside(path).name: listing(comparison.keys, pieces).encode()})
     return count
+
+
+def is_close(cfg: DictConfig, name: str) -> bool:
+    """Print what a short check of an entry finds; return whether all moves are within `CLOSE`."""
+    found = quick(cfg, name)
+    print(f"{name}: {'; '.join(f'{what}: {shown(move)}' for what, move in found.items())}", flush=True)
+    return all(farthest([move]) <= CLOSE[what] for what, move in found.items())
+
+
+def is_within(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
+    """Print how far tasks of an entry moved; return whether within `--within`, and then renew what is asked for."""
+    comparison = check(of := result(cfg, name), KEPT / name, args.units)
+    print(f"{name}: {comparison}", flush=True)
+    for path, move in zip(of.paths, comparison.moves, strict=True):
+        if move.same < move.units:
+            print(f"  {path}: {move}", flush=True)
+    fine = comparison.move <= args.within
+    if fine and args.renew and (count := renew(of, comparison)):
+        print(f"  {count} tasks of earlier code have new keys", flush=True)
+    return fine
 
 
 @stage
@@ -280,34 +285,13 @@ def main() -> None:
     for name in args.names or [name for name in names if not (args.quick and LONG.fullmatch(name))]:
         try:
             with pinned():
-                if args.quick:
-                    found = quick(cfg, name)
-                    shutil.rmtree(KEPT / name, ignore_errors=True)
-                else:
-                    comparison = check(of := result(cfg, name), KEPT / name, args.units)
+                fine = is_close(cfg, name) if args.quick else is_within(cfg, name, args)
+            shutil.rmtree(KEPT / name, ignore_errors=True)
         except (ValueError, OSError, DataError) as error:
-            print(
-                f"{name}: not checked: {str(error).partition(chr(10))[0] if args.quick else error}",
-                flush=True,
-            )
-            wrong += [name] * (not (args.quick and isinstance(error, DataUnavailable)))
-            continue
-        if args.quick:
-            print(
-                f"{name}: {'; '.join(f'{what}: {shown(move)}' for what, move in found.items())}", flush=True
-            )
-            if any(farthest([move]) > CLOSE[what] for what, move in found.items()):
-                wrong.append(name)
-            continue
-        print(f"{name}: {comparison}", flush=True)
-        for path, move in zip(of.paths, comparison.moves, strict=True):
-            if move.same < move.units:
-                print(f"  {path}: {move}", flush=True)
-        if comparison.move > args.within:
-            wrong.append(name)
-        elif args.renew and (count := renew(of, comparison)):
-            print(f"  {count} tasks of earlier code have new keys", flush=True)
-        shutil.rmtree(KEPT / name, ignore_errors=True)
+            why = str(error).partition("\n")[0] if args.quick else error
+            print(f"{name}: not checked: {why}", flush=True)
+            fine = args.quick and isinstance(error, DataUnavailable)
+        wrong += [name] * (not fine)
     if args.renew and not (args.names or wrong):
         manifests = [(kind, name) for kind in manifest.PLACES for name in manifest.known(cfg, kind)]
         count = sum(manifest.renew(cfg, *each) for each in manifests)

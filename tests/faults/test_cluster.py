@@ -1,7 +1,6 @@
 """Units on a Dask cluster, a scheduler and two workers as real processes: they have the bytes that they have here."""
 
 import gc
-import json
 import os
 import re
 import signal
@@ -10,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import logged
 import numpy as np
@@ -26,7 +24,6 @@ from web import closed_port
 from dplangevin.cli import app
 from dplangevin.pipeline import cluster as remote
 from dplangevin.pipeline import config, executor, manifest
-from dplangevin.pipeline import sweep as sweeps
 
 ROOT = Path(__file__).parents[2]
 # Dask leaves the sockets of connections that break to the garbage collector
@@ -169,31 +166,6 @@ def test_what_fails_stops_no_other_and_says_where(
     assert [bool(done.environment) for done in found] == [True, False, True]
     assert str(found[1].error) == "invalid hexadecimal floating-point string"
     assert "in attempted" in found[1].error.__notes__[0]  # type: ignore[union-attr]
-
-
-def test_rows_state_the_arithmetic_that_they_were_made_with(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of who computed them, also where the rest is computed later, by another."""
-    monkeypatch.setenv("DPL_WORKERS", "1")
-    sweep = Sweep(data, tmp_path)
-    made = iter(["one machine"] * 20 + ["another"] * 40)
-    monkeypatch.setattr(executor, "_environment", lambda *_: next(made))
-    compute = sweeps.SweepTasks.compute
-
-    def cut(self: sweeps.SweepTasks, group: Any) -> Any:
-        if sweep.kept() == 20:
-            raise KeyboardInterrupt
-        return compute(self, group)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sweeps.SweepTasks, "compute", cut)
-        with pytest.raises(KeyboardInterrupt):
-            sweep.run()
-    sweep.run()
-    units = json.loads((tmp_path / "results/runs.units.json").read_bytes())
-    said = [f"{executor.revision()}, {where}" for where in ["one machine"] * 20 + ["another"] * 40]
-    assert [unit["made"] for unit in units] == said
 
 
 def test_a_process_that_is_killed_ends_the_run_with_words(monkeypatch: pytest.MonkeyPatch) -> None:

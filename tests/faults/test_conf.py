@@ -14,7 +14,7 @@ from typing import Any
 
 import fingerprint
 import pytest
-from checkout import commit, fresh_clone, run, with_python
+from checkout import commit, fresh_clone, run
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from quick import sample
@@ -75,10 +75,8 @@ def test_a_broken_file_is_named_with_the_line(
 @pytest.mark.parametrize(
     ("file", "fault"),
     [
-        ("method/ops", "a key twice"),
         ("exhibit/compare", "a stray brace"),  # not composed, and still refused
         ("method/ops", "a merge with a number"),  # which Hydra meets
-        ("config", "Latin-1"),
     ],
 )
 def test_composing_ends_with_status_2_and_writes_nothing(
@@ -116,7 +114,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("delta", "1e-5", "delta = '1e-5' must be a valid number (without quotes)"),
     ("delta", 0.0, "delta = 0.0 must be greater than 0"),
     ("delta", math.nan, "delta = nan is no value"),
-    ("delta", 1.0, "delta = 1.0 must be a number in [0, 1)"),
     ("seed", 1.5, "seed = 1.5 must be a valid integer"),
     ("seed", -1, "seed = -1 must be greater than or equal to 0"),
     ("experiment.li2019_tab1.noise", "float16", "noise = 'float16' must be"),
@@ -125,7 +122,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("attack_runs.single", 1e6, "attack_runs.single = 1000000.0 must be a valid integer"),
     ("reference.sampler.chains", "4", "reference.sampler.chains = '4' must be a valid integer (without quotes)"),
     ("pipeline.datasets", "adult", "pipeline.datasets = 'adult' must be a valid array"),
-    ("method.ops.radius", [1.0, 2.0], "method.ops.radius = [1.0, 2.0] must be a valid number"),
     ("method.ops.radius", -1.0, "method.ops: radius must be positive and finite, not -1.0"),
     ("method.ops.sampler.chains", 0, "method.ops.sampler: chains"),
     ("method.dp_sgd.clip", "1.0", "method.dp_sgd.clip = '1.0' must be a valid number (without quotes)"),
@@ -137,24 +133,18 @@ WRONG: list[tuple[str, Any, str]] = [
     ("method.pate.vote.decay", 0.5, "method.pate.vote: decay must be below 1/2"),
     ("accountant.li2019.max_order", 0.5, "accountant.li2019.max_order = 0.5 must be a valid integer"),
     ("problem.cifar10.smoothness", "privat", "'privat' must be 'private' or 'public'"),
-    ("problem.linear.loss.threshold", True, "problem.linear.loss.threshold = True must be a valid number"),
-    ("problem.tanh.network.layers", 3, "problem.tanh.network.layers = 3 must be"),
     ("problem.block.backbone", 3, "problem.block.backbone = 3 must be a valid string"),
     ("dataset.abalone.loader.train_share", "0.8", "dataset.abalone.loader.train_share = '0.8' must be a valid number"),
     ("dataset.adult.limit", 0, "dataset.adult.limit = 0 must be greater than 0"),
-    ("dataset.mnist.files[0].size", "9912422", "dataset.mnist.files[0].size = '9912422' must be a valid integer"),
     ("dataset.mnist.files[0].sha256", "440f", "sha256 = '440f' must match pattern '^[0-9a-f]{64}$'"),
-    ("dataset.mnist.files[0].urls", "http://x", "dataset.mnist.files[0].urls = 'http://x' must be a valid array"),
     ("weights.resnet20_cifar100.files", None, "weights.resnet20_cifar100.files = None must be a valid array"),
     ("backbone.resnet20_cifar100.classes", "100", "backbone.resnet20_cifar100.classes = '100' must be a valid integer"),
     ("pretrain.alexnet_cifar100.training.momentum", 1.0, "alexnet_cifar100.training: momentum must be in [0, 1)"),
     ("features.cifar10_resnet20.batch", 0, "features.cifar10_resnet20.batch = 0 must be greater than 0"),
     ("experiment.wang2015.epsilons.adult", [1.0, math.nan], "experiment.wang2015.epsilons.adult[1] = nan is no value"),
     ("experiment.compare.epsilons.default.ops", [0.0], "epsilons.default.ops[0] = 0.0 must be a number above 0"),
-    ("experiment.li2019_tab1.runs.tanh_sgd.seeds", -3, "tanh_sgd.seeds = -3 must be greater than 0"),
     ("experiment.li2019_tab1.one_budget_per_task", "yes", "one_budget_per_task = 'yes' must be a valid boolean"),
     ("experiment.compare.metric", True, "experiment.compare.metric: nothing reads it; did you mean metrics"),
-    ("analysis.li2019_mse.epsilon", -1.0, "analysis.li2019_mse.epsilon = -1.0 must be a number above 0"),
     ("analysis.li2019_mse.steps", [100, 1000.5], "analysis.li2019_mse.steps[1] = 1000.5 must be a valid integer"),
     ("analysis.li2019_mse.target.batch", 1000, "analysis.li2019_mse.target: "),
     ("analysis.ryffel2022_privacy.settings.cifar10_resnet18.records", "5", "records = '5' must be a valid integer"),
@@ -222,7 +212,6 @@ def test_what_targets_take_has_annotations(cfg: DictConfig) -> None:
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        pytest.param("delta='1e-5'", "delta = '1e-5' must be a valid number", marks=pytest.mark.slow),
         ("delta=1e-400", "delta=1e-400: 1e-400 is too small for a number: it would be 0"),
         ("pipeline.exhibits.brackets=null", "pipeline.exhibits.brackets = None must be a valid string or"),
     ],
@@ -291,10 +280,8 @@ def test_dvc_says_which_file_is_broken(mended: Path, words: tuple[str, ...]) -> 
     [
         (["method.ops.radius=1e-400"], "method.ops.radius=1e-400: 1e-400 is too small for a number"),
         (["experiment.compare.settings.ops.precision='1'"], "ops.precision = '1' must be a valid number"),
-        (["method.ops.radius=null"], "method.ops.radius = None must be a valid number"),
         (["+method.ops.raduis=3"], "method.ops.raduis; did you mean method.ops.radius"),
         (["experiment.compare.epsilons=[0.1,1]"], "(now a mapping of default): it is a mapping, not a list"),
-        (["method.ops.radius=${x}"], "method.ops.radius=${x} (now 10.0): Interpolation key 'x' not found"),
         (["seed=3", "method.ops.radius=2,null"], "method.ops.radius = None must be a valid number"),
         (["method.ops.radius=2,3", "method.ops.radius=4,5"], "method.ops.radius is set twice"),
     ],
@@ -311,18 +298,6 @@ def test_an_experiment_is_refused_before_anything_is_written(
     assert "Running stage" not in done.stdout
     assert run(mended, "git", "status", "--porcelain").stdout == ""
     assert (mended / "params.yaml").read_bytes() == (ROOT / "params.yaml").read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.trial("a wrong value")
-def test_make_repro_refuses_and_runs_nothing(mended: Path) -> None:
-    with_python(mended)
-    done = run(mended, "make", "repro", "SET=delta=nan")
-    shutil.rmtree(mended / ".venv")
-    assert done.returncode == 2
-    assert "delta = nan is no value" in done.stderr
-    assert "Running stage" not in done.stdout
-    assert run(mended, "git", "status", "--porcelain").stdout == ""
 
 
 # dplangevin
@@ -376,14 +351,11 @@ def test_a_broken_schema_is_named_with_the_line(
     ("old", "new", "words"),
     [
         ("low: 0", "low: .nan", "column age: {'low': '.nan', 'high': '120'} needs low and high, numbers"),
-        ("low: 0", "low: [0]", "low and high, numbers"),
         ("low: 0", "low: 1e-400", "column age: 1e-400 is too small for a number"),
-        ("[A, B]", "AB", "column ward, values: 'AB' must be a list"),
         ("[A, B]", "[A, {B: 1}]", "column ward, values: {'B': '1'} must be one text"),
         ("[ill, well]", "ill", "classes: 'ill' must be a list"),
         ("classes: [ill, well]", "range: {low: 0, high: 1, mean: 0}", "must be {low: ..., high: ...}"),
         ('","', '";;"', "delimiter = ';;' must be one character"),
-        ('","', "5", "delimiter = '5' must be one character"),
         ("false", '"no"', "ranges_from_data = 'no' must be true or false"),
     ],
 )
@@ -399,9 +371,7 @@ STEPS = "price --records 100 --batch 10 --epochs 1"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (f"{OPS} precision=nan", "ops.precision = 'nan' must be a valid number"),
         (f"{OPS} precision=.nan", "ops.precision = nan is no value"),
-        (f"{OPS} precision=[1]", "ops.precision = [1] must be a valid number"),
         (f"{OPS} precision='1'", "ops.precision = '1' must be a valid number (without quotes)"),
         (f"{OPS} precision=1e-400", "1e-400 is too small for a number: it would be 0"),
         (f"{STEPS} --noise 1 --delta 1e-400", "--delta 0.0 must be between 0 and 1"),
@@ -500,8 +470,8 @@ def test_no_configuration_is_read_from_data(folder: Path) -> None:
 
 
 def test_one_module_reads_yaml() -> None:
-    """Except for Hydra, which composes conf/, DVC's own files, and the copy of conf/ that a smoke run changes."""
+    """And one composes conf/."""
     readers = r"OmegaConf\.load\(|yaml\.(safe_|full_|unsafe_)?(load|parse)\(|initialize_config_dir\("
     sources = [path for top in ("src", "pipelines") for path in (ROOT / top).rglob("*.py")]
     found = {path.name for path in sources if re.search(readers, path.read_text())}
-    assert found == {"yaml_file.py", "config.py", "smoke.py", "summary.py"}
+    assert found == {"yaml_file.py", "config.py"}

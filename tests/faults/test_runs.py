@@ -18,7 +18,6 @@ import psutil
 import pytest
 import repro
 import stage
-import summary
 import threadpoolctl
 import torch
 import yaml
@@ -28,7 +27,7 @@ from omegaconf import OmegaConf
 from smoke import copy_tree
 from waiting import until
 
-from dplangevin.pipeline import cache, lock
+from dplangevin.pipeline import cache, config, lock
 from dplangevin.pipeline import environment as machine
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError
@@ -184,6 +183,7 @@ THREADS = pytest.mark.trial("threads")
 
 CONFIG = (sys.executable, "-m", "dplangevin.pipeline.config")
 DVC = (sys.executable, "-m", "dvc", "repro")
+MAKE = ("make", "repro")
 COMMAND = (sys.executable, "-m", "dplangevin")
 BUSY = r"another run is at work here: {} \(pid \d+ on \S+, since [-\d]+ [:\d]+\); wait for it, or end it: kill \d+"
 
@@ -218,46 +218,29 @@ def test_make_repro_computes_on_the_cluster_that_is_named(checkout: Checkout) ->
 
 
 @EDITED
-@pytest.mark.slow
-def test_a_second_run_is_refused_and_changes_nothing(checkout: Checkout) -> None:
-    first = checkout.start("make", "repro")
-    checkout.workers()
-    checkout.edit(2.0)
-    second = checkout.make("repro")
-    assert second.returncode != 0
-    assert re.search(BUSY.format("make repro"), second.stderr)
-    assert checkout.params() == 1.0
-    checkout.go()
-    assert first.wait() == 0
-    assert checkout.values() == {1.0}
-    assert checkout.locked() == 1.0
-    assert checkout.make("repro").returncode == 0
-    assert checkout.values() == {2.0}
-    assert checkout.locked() == 2.0
-
-
-@EDITED
 @OTHERS
 @pytest.mark.slow
-def test_a_plain_dvc_repro_is_a_run_like_any_other(checkout: Checkout) -> None:
-    """From its first stage to its end: nobody writes params.yaml, and another exhibit waits."""
+@pytest.mark.parametrize(
+    ("command", "named"), [(MAKE, "make repro"), ((*DVC, "analysis@first"), ".* -m dvc repro analysis@first")]
+)
+def test_a_second_run_is_refused_and_changes_nothing(
+    checkout: Checkout, command: tuple[str, ...], named: str
+) -> None:
+    """A plain `dvc repro` is a run like any other: nobody writes params.yaml, and another exhibit waits."""
     assert checkout.run(*CONFIG).returncode == 0
-    first = checkout.start(*DVC, "analysis@first")
+    first = checkout.start(*command)
     checkout.workers()
     checkout.edit(2.0)
-    for other in (("make", "repro"), CONFIG, (*DVC, "analysis@second")):
+    for other in (MAKE, CONFIG, (*DVC, "analysis@second")):
         done = checkout.run(*other)
         assert done.returncode != 0
-        assert re.search(BUSY.format(r".* -m dvc repro analysis@first"), done.stderr), done.stderr
+        assert re.search(BUSY.format(named), done.stderr), done.stderr
     assert checkout.params() == 1.0
     checkout.go()
     assert first.wait() == 0
-    assert checkout.values() == {1.0}
-    assert checkout.locked() == 1.0
-    assert checkout.locked("second") is None
+    assert (checkout.values(), checkout.locked()) == ({1.0}, 1.0)
     assert checkout.make("repro").returncode == 0
-    assert checkout.values() == {2.0}
-    assert checkout.locked() == 2.0
+    assert (checkout.values(), checkout.locked()) == ({2.0}, 2.0)
     assert checkout.locked("second") == 1.0
 
 
@@ -286,7 +269,7 @@ def test_what_a_stage_may_not_see_change_is_what_dvc_says_it_depends_on(
 ) -> None:
     """Of stages of every kind: the paths in dvc.lock, except what stages write under the lock of their run."""
     monkeypatch.chdir(ROOT)
-    stages = summary.loaded(Path("dvc.lock"))["stages"]
+    stages = config.values("dvc.lock")["stages"]
     kinds = {name.partition("@")[0]: name for name in stages}
     for name in [*kinds.values(), "analysis@privacy_claims"]:
         paths = {dep["path"] for dep in stages[name].get("deps", [])} | {"params.yaml"}
@@ -307,10 +290,8 @@ def driver(process: subprocess.Popen[str]) -> int:
     return found
 
 
-MAKE = ("make", "repro")
 KILLS = {
     "driver killed": (MAKE, lambda process: os.kill(driver(process), signal.SIGKILL)),
-    "driver ended": (MAKE, lambda process: os.kill(driver(process), signal.SIGTERM)),
     "make ended": (MAKE, lambda process: process.terminate()),
     "Ctrl-C": (MAKE, lambda process: os.killpg(process.pid, signal.SIGINT)),
     "dvc killed": (DVC, lambda process: process.kill()),
@@ -419,19 +400,6 @@ def test_a_list_of_files_is_removed_if_it_is_cut_short_and_else_kept(
         dvc.kill()
 
 
-def test_the_order_in_which_stages_ran_is_not_in_the_lock_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    entries = {
-        name: f"  {name}:\n    cmd: a\n    outs:\n    - path: {name}\n" for name in ("a", "b@c", "b@d")
-    }
-    for order in (("b@d", "a", "b@c"), ("a", "b@c", "b@d")):
-        (tmp_path / "dvc.lock").write_text(repro.HEAD + "".join(entries[name] for name in order))
-        repro.put_in_order()
-        assert (tmp_path / "dvc.lock").read_text() == repro.HEAD + "".join(entries.values())
-
-
 # A worker of DVC's queue
 
 
@@ -488,10 +456,8 @@ def test_the_way_back_from_a_worker_that_was_killed(checkout: Checkout) -> None:
 def test_warnings_as_errors_private_files_and_no_git(checkout: Checkout) -> None:
     """Each works."""
     checkout.go()
-    assert checkout.make("repro", PYTHONWARNINGS="error").returncode == 0
-    assert checkout.values() == {1.0}
-    checkout.edit(2.0)
-    assert checkout.run("sh", "-c", "umask 077; exec make repro").returncode == 0
+    done = checkout.run("sh", "-c", "umask 077; exec make repro", PYTHONWARNINGS="error")
+    assert done.returncode == 0
     checkout.edit(3.0)
     assert checkout.make("repro").returncode == 0
     assert checkout.values() == {3.0}
@@ -566,26 +532,6 @@ def threads() -> tuple[int, int, str]:
     """Of torch, the most of a BLAS, and what libraries that are loaded later will read."""
     blas = max(pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas")
     return torch.get_num_threads(), blas, os.environ["OMP_NUM_THREADS"]
-
-
-@THREADS
-@pytest.mark.slow
-def test_the_threads_of_the_environment_move_no_number(tmp_path: Path) -> None:
-    """Objective perturbation on Abalone, whose scores at epsilon = 20 depend on them."""
-    copy_tree(ROOT, tmp_path, ("results/", "data/published/", "tests/", "docs/", "benchmarks/"))
-    run(tmp_path, *CONFIG, "experiment.wang2015.methods=[objpert]", PYTHONPATH="src")
-    found = {}
-    for number in ("1", "2"):
-        given = dict.fromkeys((*machine.VARIABLES, "DPL_WORKERS"), number)
-        done = run(
-            tmp_path, sys.executable, "pipelines/run.py", "wang2015-abalone", PYTHONPATH="src", **given
-        )
-        assert done.returncode == 0, done.stderr
-        folder = tmp_path / "results/runs/wang2015/abalone"
-        found[number] = {path.name: path.read_bytes() for path in folder.iterdir()}
-        shutil.rmtree(folder)
-    assert found["1"] == found["2"]
-    assert all(", threads 1, " in unit["made"] for unit in json.loads(found["1"]["scores.units.json"]))
 
 
 @THREADS

@@ -1,7 +1,6 @@
 """Prepared data on demand, checked against manifests: missing, altered, unavailable, and a copy of the checkout."""
 
 import json
-import lzma
 import pickle
 import shutil
 from pathlib import Path
@@ -16,7 +15,6 @@ from web import closed_port
 
 from dplangevin.backbones.resnet20 import ResNet20
 from dplangevin.data import DataError, Dataset, miniature
-from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import sha256
 from dplangevin.pipeline import manifest
 
@@ -97,21 +95,6 @@ def test_a_file_that_cannot_be_made_as_stated_is_an_error(cfg: DictConfig) -> No
     assert manifest.state(cfg, "dataset", "abalone")  # what the message asks for puts it right
     assert manifest.read(cfg, "dataset", "abalone")["file"]["sha256"] == right
     assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE
-
-
-@pytest.mark.slow
-def test_without_a_source_the_message_says_what_would_do(
-    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    packed = Path("data/bundled/abalone.data.xz")
-    content = lzma.decompress(packed.read_bytes())
-    packed.unlink()
-    with pytest.raises(DataUnavailable, match=r"(?s)expected sha256.*DATA_MIRROR.*dvc repro prepare@abalone"):
-        manifest.state(cfg, "dataset", "abalone")
-    Path("mirror/abalone").mkdir(parents=True)
-    Path("mirror/abalone/abalone.data").write_bytes(content)
-    monkeypatch.setenv("DATA_MIRROR", f"http://127.0.0.1:{closed_port()} mirror")
-    assert manifest.state(cfg, "dataset", "abalone")
 
 
 def test_a_copy_of_the_checkout_uses_its_data(cfg: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,19 +125,9 @@ def test_a_runs_settings_are_its_methods_the_experiments_and_its_own() -> None:
 
 
 def test_settings_replace_objects_as_a_whole() -> None:
-    base = {
-        "a": 1,
-        "accountant": {"_target_": "li2019", "max_order": 32},
-        "first": {"radius": 2.0, "bound": "paper"},
-    }
-    changes = {"accountant": {"_target_": "tight"}, "first": {"radius": 3.0}, "b": [1]}
-    wanted = {
-        "a": 1,
-        "b": [1],
-        "accountant": {"_target_": "tight"},
-        "first": {"radius": 3.0, "bound": "paper"},
-    }
-    assert merged(base, changes) == wanted
+    base = {"of": {"_target_": "li2019", "max_order": 32}, "first": {"radius": 2.0, "bound": "paper"}}
+    changed = merged(base, {"of": {"_target_": "tight"}, "first": {"radius": 3.0}, "b": [1]})
+    assert changed == {"of": {"_target_": "tight"}, "first": {"radius": 3.0, "bound": "paper"}, "b": [1]}
     assert base["first"] == {"radius": 2.0, "bound": "paper"}  # untouched
 
 
@@ -583,26 +573,6 @@ def test_the_average_is_of_the_predictions_of_the_kept_steps(tmp_path: Path) -> 
     assert found.log_loss.tolist() == pytest.approx(
         scores(average[:, 0], problem.y_test)["log_loss"].tolist()
     )
-
-
-@pytest.mark.slow
-def test_a_network_that_has_diverged_has_no_score_and_others_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cfg, data = only(toy.of_networks(), "printed"), toy.write(tmp_path, "images")
-    whole, release = sweep(cfg, data, "whole"), ChainMethod.release
-
-    def diverged(*given: Any, **more: Any) -> Release:
-        found = release(*given, **more)
-        found.theta[1] = math.nan
-        return found
-
-    monkeypatch.setattr(ChainMethod, "release", diverged)
-    found = sweep(cfg, data, "other")
-    for name, column in (("scores", "value"), ("reliability", "confidence")):
-        first, before = (tables[name][tables[name].seed.eq(0)] for tables in (found, whole))
-        assert first.reset_index(drop=True).equals(before.reset_index(drop=True))
-        assert found[name][found[name].seed.eq(1)][column].isna().all()
 
 
 @pytest.mark.slow

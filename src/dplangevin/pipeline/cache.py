@@ -1,12 +1,10 @@
 """The cache of finished tasks: results that are their own cache, and a folder of tasks that are in no result yet.
 
-The key of a task is a hash of its parameters, of the sha256 of its data, and of the code that it can reach
-(`pipeline.code`).  Beside a result `ops.csv` lies the list `ops.units.json`.  It has one entry for each task,
-in order: its key, its number of rows, and the sha256 of the header with these rows.  If earlier code computed
-a task and its key was renewed later, the entry says how it was shown that the rows stay the same.  Tasks of a
-result that is not yet written lie in `data/units`, with size and sha256 in a JSON file beside each.  A task
-with a wrong sha256 is computed again, and a line on stderr says so.  That folder also has the task list of a
-result that is being written, so that no kill separates a result from its list.
+The key of a task is a hash of its parameters, of the sha256 of its data, and of the code that it can reach.  Beside a
+result `ops.csv` lies the list `ops.units.json`.  It has one entry for each task, in order: its key, its number of
+rows, and the sha256 of the header with these rows.  Tasks of a result that is not yet written lie in `data/units`,
+with size and sha256 in a JSON file beside each.  A task with a wrong sha256 is computed again, and a line on stderr
+says so.
 """
 
 from __future__ import annotations
@@ -32,10 +30,7 @@ RECOMPUTE = "DPL_RECOMPUTE"  # environment variable: use no rows of existing res
 
 
 def csv_bytes(frame: pd.DataFrame, digits: int | None = 10) -> bytes:
-    """Return a frame as CSV.
-
-    - `digits`: significant digits of a number; None: as many as restore each number exactly.
-    """
+    """Return a frame as CSV with this many significant digits; None: as many as restore each number exactly."""
     form = None if digits is None else f"%.{digits}g"
     return frame.to_csv(index=False, float_format=form, lineterminator="\n").encode()
 
@@ -45,9 +40,9 @@ class Rows(NamedTuple):
 
     - `header`: a line without its line end.
     - `text`: the lines, each with its line end.
-    - `environment`: date, commit and computing environment (`pipeline.environment`) of the rows; "" if unknown.
-    - `renewed`: str; if earlier code computed the rows: how it was shown that the code of their key gives the same
-      rows, see pipelines/verify.py.
+    - `environment`: date, commit and computing environment of the rows; "" if unknown.
+    - `renewed`: if earlier code computed the rows: how pipelines/verify.py showed that today's code gives the same
+      ones.
     - `begun`: norms after the first steps of a long computation, see `executor.Done`.
     """
 
@@ -97,13 +92,7 @@ def write_rows(
     durable: bool = True,
     begun: str = "",
 ) -> Rows:
-    """Write the rows of a task, then their size, sha256 and computing environment, and return them.
-
-    - `frame`: the rows.
-    - `digits`: int or None, as in `csv_bytes`.
-    - `environment`, `begun`: str, as in `Rows`.
-    - `durable`: bool, as in `atomic_path`.
-    """
+    """Write the rows of a task, then their size, sha256 and computing environment, and return them."""
     content = csv_bytes(frame, digits)
     write(folder, {f"{name}.csv": content}, durable=durable)
     more = {"made": environment, "begun": begun}
@@ -121,9 +110,7 @@ def _undamaged(path: Path) -> Rows | None:
 class Store:
     """The stored tasks of a result, which is one CSV file or several tables that have the same tasks.
 
-    - `paths`: the CSV files in git.
     - `folder`: folder of finished tasks that are not yet in a result.
-    - `digits`: significant digits of a number.
     """
 
     def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
@@ -135,33 +122,22 @@ class Store:
         self.listed = self.before if fresh else [{} for _ in self.paths]
 
     def find(self, key: str) -> list[Rows] | None:
-        """Return the rows of a task, one `Rows` for each table; None if they are missing in one table.
-
-        They come from the results, or else from the folder of finished tasks.
-        """
+        """Return the rows of a task, one `Rows` for each table; None if they are missing in one table."""
         if all(key in table for table in self.listed):
             return [table[key] for table in self.listed]
         stored = [_undamaged(self.folder / f"{self._name(key, path)}.csv") for path in self.paths]
         return None if None in stored else [rows for rows in stored if rows is not None]
 
-    def keep(self, key: str, *frames: pd.DataFrame, environment: str = "", begun: str = "") -> list[Rows]:
-        """Store and return the rows of a task, one frame for each table; the texts are as in `Rows`.
+    def keep(self, key: str, *frames: pd.DataFrame, environment: str = "", begun: str = "") -> None:
+        """Store the rows of a task, one frame for each table.
 
-        The call waits until they are on the disk, unless the last such wait was less than `OFTEN` seconds
-        ago.  Tasks that take so little time are not worth the wait.
+        The call waits for the disk, unless the last such wait was less than `OFTEN` seconds ago.
         """
         now = time.monotonic()
         if durable := now - self.synced > OFTEN:
             self.synced = now
-        pairs = zip(self.paths, frames, strict=True)
-        return [
+        for path, frame in zip(self.paths, frames, strict=True):
             write_rows(self.folder, self._name(key, path), frame, self.digits, environment, durable, begun)
-            for path, frame in pairs
-        ]
-
-    def get(self, key: str, compute: Callable[[], pd.DataFrame]) -> list[Rows]:
-        """Return the rows of a task of a single table; compute and store them if they are missing."""
-        return self.find(key) or self.keep(key, compute())
 
     def tables(self, keys: Sequence[str]) -> list[str]:
         """Return the contents of the result files for these tasks, in order; all tasks must be finished."""
@@ -197,12 +173,12 @@ class Store:
 
 
 def beside(path: Path) -> Path:
-    """Return the path of the task list of a result file."""
+    """Return the place of the task list of a result file."""
     return path.with_name(f"{path.stem}.units.json")
 
 
 def _pending(folder: Path, path: Path, content: bytes) -> Path:
-    """Return the path, in the folder of a `Store`, of the task list of a result file with this content."""
+    """Return the place of the task list of a result file with this content while it is being written."""
     return folder / f"{path.stem}.{hashlib.sha256(content).hexdigest()}.units.json"
 
 
@@ -219,10 +195,7 @@ def listing(keys: Sequence[str], tasks: Sequence[Rows]) -> str:
 def listed(path: Path, folder: Path | None = None) -> dict[str, Rows]:
     """Return the rows, by key, of those tasks in a result file whose sha256 matches its task list.
 
-    If some tasks do not match, or a file is damaged, a line on stderr says so.
-
-    - `folder`: the folder of the `Store`. If `Store.write` was killed, the list may lie there and not yet beside the
-      result.
+    A line on stderr says that some do not match.  If `Store.write` was killed, the list may still lie in `folder`.
     """
     units = beside(path)
     try:
@@ -245,16 +218,16 @@ def listed(path: Path, folder: Path | None = None) -> dict[str, Rows]:
 def _intact(content: bytes, units: bytes) -> tuple[dict[str, Rows], int]:
     """Return the rows, by key, whose sha256 matches this task list, and the length of the list."""
     tasks = json.loads(units)
-    entries = [(str(task["key"]), int(task["rows"]), task["sha256"]) for task in tasks]
-    origins = [[str(task.get(name, "")) for name in ("made", "renewed", "begun")] for task in tasks]
     header, *lines = io.StringIO(content.decode(), newline="\n")
     intact, start = {}, 0
-    for (key, count, digest), origin in zip(entries, origins, strict=True):
-        text = "".join(lines[start : start + count])
-        start += count
-        if (rows := Rows(header.rstrip("\n"), text, *origin)).sha256 == digest:
-            intact[key] = rows
-    return intact, len(entries)
+    for task in tasks:
+        end = start + int(task["rows"])
+        origin = [str(task.get(name, "")) for name in ("made", "renewed", "begun")]
+        rows = Rows(header.rstrip("\n"), "".join(lines[start:end]), *origin)
+        if rows.sha256 == task["sha256"]:
+            intact[str(task["key"])] = rows
+        start = end
+    return intact, len(tasks)
 
 
 def _united(headers: Sequence[str]) -> str:

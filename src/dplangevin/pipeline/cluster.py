@@ -28,8 +28,8 @@ KEPT = "what is finished is kept: the same command goes on from there"
 def versions(names: Sequence[str]) -> dict[str, str]:
     """Return what must be the same for the driver and its workers.
 
-    These are the versions of Python, of libraries, of this package and of the modules outside of it among `names`, and
-    the device of random numbers, which keys state.
+    Versions of Python, libraries, this package and the modules outside of it among `names`; the device of random
+    numbers.
     """
     device = {"DPL_RANDOM": pick().type} if os.environ.get("DPL_RANDOM") == "device" else {}
     return _versions(names) | device
@@ -81,10 +81,7 @@ def computed(
 
 
 def _called(common: tuple[Any, ...], index: int, argument: Any) -> Done[Any]:
-    """Return the outcome of a call, made in a worker process; ValueError if its numbers would be other ones.
-
-    - `common`: variables of the driver, names of its code and their versions, and the function.
-    """
+    """Return the outcome of a call, made in a worker process; ValueError if its numbers would be other ones."""
     given, names, expected, function = common
     for variable, value in given.items():
         os.environ.pop(variable, None)

@@ -42,8 +42,7 @@ def targets(*configs: Any) -> list[str]:
 def code_hash(*names: str) -> str:
     """Return the SHA-256 of the code that these modules, or the modules of these objects, can reach.
 
-    The hash leaves out the modules `KEEPERS`, which determine no number, and all modules that only these
-    import.
+    It leaves out the modules `KEEPERS`, which determine no number, and all modules that only these import.
     """
     return _hash({name: path for name, path in reachable(names).items() if name not in KEEPERS})
 
@@ -66,9 +65,9 @@ def _hash(files: Mapping[str, Path]) -> str:
 def reachable(names: Iterable[str]) -> dict[str, Path]:
     """Return the source files, by module name, of the modules of `names` and of what these import.
 
-    `names` are dotted names of modules, or of objects in modules.  Imports inside this package are followed,
-    also those in functions.  In a module from outside this package, imports are followed inside its own
-    top-level package or folder.  Imports of an installed library's module are not followed.
+    Imports inside this package are followed, also those in functions.  In a module from outside this package, imports
+    are followed inside its own top-level package or folder.  Imports of an installed library's module are not
+    followed.
     """
     return dict(_reachable(frozenset(names)))
 
@@ -88,10 +87,9 @@ def _reachable(names: frozenset[str]) -> tuple[tuple[str, Path], ...]:
 
 
 def _modules(name: str) -> list[str]:
-    """Return the module that `name` is or lies in, and the packages around it.
+    """Return the module that `name` is or lies in, and the packages around it; of a library, only the module.
 
-    The top-level package of this project is left out, because it only names what users import.  For a module
-    of an installed library, only the module itself is returned.
+    The top-level package of this project is left out, because it only names what users import.
     """
     words = name.split(".")
     first = 2 if words[0] == PACKAGE else 1
@@ -158,10 +156,7 @@ def _imports(name: str, path: Path) -> tuple[str, ...]:
 
 @cache
 def _tree_hash(path: Path) -> str:
-    """Return the SHA-256 of a file's syntax tree without docstrings.
-
-    It is the same under every Python version that parses the file to the same tree.
-    """
+    """Return the SHA-256 of a file's syntax tree without docstrings, the same under every version of Python."""
     digest = hashlib.sha256()
     _feed(_parsed(path), digest.update)
     return digest.hexdigest()

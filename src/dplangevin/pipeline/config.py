@@ -1,23 +1,18 @@
 """Compose `conf/` into `params.yaml`, once; every stage then reads `params.yaml` and nothing else.
 
-`conf/` is the source. `params.yaml` is generated from it and tracked by git, like a lock file for parameters.
-`dvc exp run -S` writes the same bytes: it uses Hydra's compose, with interpolations resolved, and
-`OmegaConf.to_yaml`, as this module does.
+Git tracks `params.yaml`, like a lock file for parameters. `dvc exp run -S` writes the same bytes as this module: both
+use Hydra's compose, with interpolations resolved, and `OmegaConf.to_yaml`.
 
     python -m dplangevin.pipeline.config                compose, write params.yaml if it changed
     python -m dplangevin.pipeline.config scale=smoke    the same with Hydra overrides
     python -m dplangevin.pipeline.config --check        exit 1, naming the keys, if params.yaml differs from conf/
     python -m dplangevin.pipeline.config --try seed=3   exit 2, saying why, if an experiment cannot set that
 
-The module checks everything before it writes anything, and `--try` never writes. Exit status 2 means one of
-two things: a file is not valid YAML (`yaml_file`), or a value has the wrong type or is outside its domain
-(`check_values`).
+The module checks everything before it writes anything. Exit status 2 means that a file is not valid YAML, or that a
+value has the wrong type or is outside its domain.
 
-`conf/` is code, because a `_target_` in it names the object that is called. So this module reads no
-configuration from a folder of data.
-
-What exhibits show and what papers claim are not parameters. The stage that needs them reads their files
-with `content`.
+`conf/` is code, because a `_target_` in it names the object that is called. So this module reads no configuration
+from a folder of data.
 """
 
 import argparse
@@ -27,8 +22,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 from textwrap import shorten
 from typing import Annotated, Any
@@ -45,9 +38,8 @@ from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import Field
 
-from dplangevin import files
 from dplangevin.data.yaml_file import ConfigError, error_message, inexact, sound
-from dplangevin.files import atomic_path, sha256
+from dplangevin.files import atomic_path
 from dplangevin.pipeline import plan, schema, validate
 from dplangevin.pipeline.schema import Config
 from dplangevin.text import meant
@@ -58,11 +50,7 @@ GROUPS = (  # folders of conf/ whose files are all composed
     "dataset", "weights", "backbone", "pretrain", "features", "problem", "accountant", "method", "experiment",
     "analysis",
 )  # fmt: skip
-OF_PIPELINE = (
-    "scale/pipeline@_global_"  # entry of config.yaml's defaults: scaled values that only one pipeline has
-)
 SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
-COMPOSED = Path(".dvc/tmp/composed")  # hashes of what params.yaml was composed from and of the file
 READ = 6  # most results that an exhibit reads: stage render of dvc.yaml has as many dependencies on them
 READS = Mapping[str, str | Annotated[Sequence[str], Field(min_length=1, max_length=READ)]]
 SHOWN = 20  # keys named in a message before "and n more"
@@ -118,10 +106,7 @@ def values(path: str | Path) -> dict[str, Any]:
 
 
 def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
-    """Return `conf/<kind>/<name>.yaml` as plain values, with its interpolations resolved.
-
-    They refer to `cfg`, or to the other files of the same folder.
-    """
+    """Return `conf/<kind>/<name>.yaml` as plain values; its interpolations refer to `cfg` or to files beside it."""
     folder = Path(conf) / kind
     there = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in there:
@@ -152,17 +137,9 @@ def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> d
 
 def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
     """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved."""
-    folder = _checked(overrides, conf)
-    cfg = _compose(overrides, folder)
+    cfg = _compose(overrides, _checked(overrides, conf))
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
-    left_out = [
-        "~scale",
-        *([f"{OF_PIPELINE}=none"] if OF_PIPELINE in (folder / "config.yaml").read_text() else []),
-    ]
-    unscaled = _compose([*left_out, *(o for o in overrides if not o.startswith("scale="))], folder)
-    if unknown := sorted(flatten(cfg).keys() - flatten(unscaled).keys()):
-        raise ConfigError(f"{conf}/scale/{cfg.scale}.yaml sets keys that nothing reads: {_listed(unknown)}")
     return cfg
 
 
@@ -175,23 +152,15 @@ def check_experiment(overrides: Sequence[str], conf: str | Path = CONF) -> None:
     check_values(cfg)
 
 
-def sound_files(conf: str | Path = CONF) -> None:
-    """Raise ConfigError for the first file of `conf/` that is not valid YAML."""
-    for path in sorted(Path(conf).rglob("[!.]*.yaml")):
-        sound(path)
-
-
 def _checked(overrides: Sequence[str], conf: str | Path) -> Path:
-    """Return the folder `conf/` after checking its files and the overrides, and registering its groups.
-
-    Raise ConfigError for a file that is not valid YAML, and for an override that Hydra cannot read.
-    """
+    """Return the folder `conf/` after checking that Hydra can read its files and the overrides, and `register`."""
     folder = Path(conf).resolve()
     if not (folder / "config.yaml").exists():
         raise ConfigError(
             f"{Path(conf) / 'config.yaml'} does not exist: run from the repository's top folder"
         )
-    sound_files(conf)
+    for path in sorted(Path(conf).rglob("[!.]*.yaml")):
+        sound(path)
     for override in overrides:
         name, equals, value = override.partition("=")
         if not name.lstrip("+~") or not (equals or name.startswith("~")):
@@ -255,31 +224,28 @@ def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
 
 def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
     """Return one line: the overrides, the current values of their keys, and why they cannot be composed."""
-    cause = f" ({_one_line(error.__cause__)})" if error.__cause__ else ""
+    reason = _one_line(error) + (f" ({_one_line(error.__cause__)})" if error.__cause__ else "")
     if not overrides:
-        return f"cannot compose {folder.name}/: {_one_line(error)}{cause}"
-    try:
-        base = _compose([], folder)
-    except ConfigError as own:  # conf/ itself fails, with or without overrides
-        return str(own)
-    known, given = keys_of(base), [_parsed(override) for override in overrides]
-    for each in given:
-        key = each.key_or_group
-        if not (each.is_add() or each.is_force_add() or each.package or key in known or "/" in key):
+        return f"cannot compose {folder.name}/: {reason}"
+    base = _compose([], folder)  # raises its own error if conf/ itself fails
+    known, said, clashes = keys_of(base), [], []
+    for each in map(_parsed, overrides):
+        key, adds = each.key_or_group, each.is_add() or each.is_force_add()
+        if not (adds or each.package or key in known or "/" in key):
             return f"{folder.name}/ has no {key}{meant(key, known)}"
         if each.is_add() and key in known:
             return f"{each.input_line}: {folder.name}/ has {key} already: leave out the +"
-    with_values = [f"{each.input_line}{_now(base, each)}" for each in given]
-    clashes = [] if isinstance(error, MissingConfigException) else [_clash(base, each) for each in given]
-    clash = next(filter(None, clashes), "")
-    return f"cannot compose {folder.name}/ with {', '.join(with_values)}: {clash or _one_line(error) + cause}"
+        selects = each.package or key not in known  # a file of a group
+        before = None if selects else _value(OmegaConf.select(base, key))
+        said.append(f"{each.input_line}{_now(before)}")
+        clashes.append(_clash(key, before, None if each.is_delete() else each.value()))
+    if not isinstance(error, MissingConfigException):
+        reason = next(filter(None, clashes), reason)
+    return f"cannot compose {folder.name}/ with {', '.join(said)}: {reason}"
 
 
 def _one_line(error: BaseException) -> str:
-    """Return the error message in one line, without Hydra's lists and links.
-
-    If the message lists the files of a group, the line names them, and suggests those with a similar name.
-    """
+    """Return the error message in one line, without Hydra's lists and links, but with the files of a group."""
     text = re.split(r"\nSee https?:|\nConfig search path:|, possible interpolation keys:", str(error))[0]
     text, _, options = text.partition("\nAvailable options in ")
     line = " ".join(text.split())
@@ -289,20 +255,15 @@ def _one_line(error: BaseException) -> str:
     return line
 
 
+def _value(node: Any) -> Any:
+    return OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
+
+
 def _kind(value: Any) -> str:
     return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else "one value"
 
 
-def _before(base: DictConfig, override: Override) -> Any:
-    """Return the value of the key in `base`; None if there is no such key or the override selects a file."""
-    if override.package or override.key_or_group not in keys_of(base):
-        return None
-    before = OmegaConf.select(base, override.key_or_group)
-    return OmegaConf.to_container(before) if OmegaConf.is_config(before) else before
-
-
-def _now(base: DictConfig, override: Override) -> str:
-    before = _before(base, override)
+def _now(before: Any) -> str:
     if before is None:
         return ""
     if isinstance(before, Mapping):
@@ -310,13 +271,8 @@ def _now(base: DictConfig, override: Override) -> str:
     return f" (now {shorten(repr(before), 60)})"
 
 
-def _clash(base: DictConfig, override: Override) -> str:
-    """Return an error message if the override replaces one kind of value by another, else "".
-
-    The kinds are list, mapping and single value.
-    """
-    before, key = _before(base, override), override.key_or_group
-    after = None if override.is_delete() else override.value()
+def _clash(key: str, before: Any, after: Any) -> str:
+    """Return an error message if a list, a mapping or a single value is to replace another kind, else ""."""
     if before is None or after is None or _kind(before) == _kind(after):
         return ""
     names = [name for name in before if not str(name).startswith("_")] if isinstance(before, Mapping) else []
@@ -325,11 +281,7 @@ def _clash(base: DictConfig, override: Override) -> str:
 
 
 def check_values(cfg: DictConfig) -> None:
-    """Raise ConfigError, naming key, value and domain, for each value that its object does not accept.
-
-    Types come from the annotations of the groups (`schema`) and of the objects that `_target_` names. Domains
-    come from the checks that these objects make when they are built.
-    """
+    """Raise ConfigError, naming key, value and domain, for each value that its object or its group does not accept."""
     given = plan.plain(cfg)
     stages = given["pipeline"]
     faults = validate.check(stages["exhibits"], READS, "pipeline.exhibits")
@@ -340,6 +292,10 @@ def check_values(cfg: DictConfig) -> None:
             if isinstance(entry, dict) and word in entry:
                 faults += validate.check(entry.pop(word), str | None, f"{group}.{name}.{word}")
                 entry["_partial_"] = True  # its reader adds more arguments
+    for group in ("accountant", "analysis", "backbone", "method", "problem"):
+        for name, entry in (given.get(group) or {}).items():
+            if not (isinstance(entry, dict) and "_target_" in entry):
+                faults.append(f"{group}.{name}: nothing reads it, because it has no _target_")
     faults += validate.check(given, Config)
     _refuse(faults or list(dict.fromkeys(_wrong_units(cfg))), "values that cannot be used")
 
@@ -347,7 +303,7 @@ def check_values(cfg: DictConfig) -> None:
 def _wrong_units(cfg: DictConfig) -> Iterator[str]:
     """Yield what is wrong with the methods of experiments, with the settings that they will run with.
 
-    Also yield runs whose data set no stage prepares, except in a smoke run: they would have no stage either.
+    Also yield runs whose data set no stage prepares, except in a smoke run.
     """
     for name, run in cfg.pipeline.runs.items() if cfg.scale != "smoke" else ():
         if name not in cfg.pipeline.run_stages and run.dataset in cfg.dataset:
@@ -387,10 +343,7 @@ def _wrong_on(cfg: DictConfig, experiment: str, dataset: str, runs: Sequence[pla
 
 
 def _wrong_data(cfg: DictConfig, name: str, changes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the fields of a data set that an experiment varies.
-
-    The fields choose the rows (`plan.SUBSET`) or are arguments of the loader or of the feature extraction.
-    """
+    """Yield what is wrong with the fields of a data set, of its loader or its extraction, that an experiment varies."""
     kind = "dataset" if name in cfg.dataset else "features"
     entry, key = plan.plain(cfg[kind][name]), f"{kind}.{name}"
     own = {word: value for word, value in changes.items() if word in plan.SUBSET}
@@ -427,10 +380,7 @@ def keys_of(cfg: DictConfig) -> set[str]:
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
-    """Return dotted key -> value, e.g. {"method.ops.radius": 10.0}.
-
-    Lists and empty mappings count as values.
-    """
+    """Return dotted key -> value, e.g. {"method.ops.radius": 10.0}; lists and empty mappings count as values."""
     if isinstance(node, DictConfig):
         node = OmegaConf.to_container(node)
     if not isinstance(node, dict) or not node:
@@ -469,24 +419,6 @@ def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
     return True
 
 
-def sources(overrides: Sequence[str]) -> str:
-    """Return the hash of all that `params.yaml` is composed from.
-
-    It contains `conf/`, the overrides, and the code and libraries that compose. As long as this hash and that
-    of the file are those in `COMPOSED`, composing would write the same file again.
-    """
-    package = Path(__file__).parents[1]
-    code = [*package.glob("pipeline/*.py"), package / "data/yaml_file.py"]
-    read_from = [*Path(CONF).rglob("[!.]*.yaml"), *code]
-    libraries = [version(name) for name in ("hydra-core", "omegaconf", "pyyaml")]
-    return files.key([list(overrides), libraries, {str(path): sha256(path) for path in read_from}])
-
-
-def state(made_from: str) -> str:
-    """Return what `COMPOSED` contains: the hash of the sources, taken before they are read, and of the file."""
-    return f"{made_from} {sha256(Path(PARAMS)) if Path(PARAMS).exists() else 'absent'}"
-
-
 def visible(path: str | Path = PARAMS) -> None:
     """Set the modification time of a file one second back, so that git compares its content.
 
@@ -510,10 +442,7 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
 
 
 def check_keys(cfg: DictConfig, given: DictConfig) -> None:
-    """Raise ConfigError if `given` has keys that `cfg` does not have.
-
-    An experiment can add such a key with `+`, but nothing reads it.
-    """
+    """Raise ConfigError if an experiment has added keys with `+` that nothing reads."""
     named = {str(group) for group in cfg if isinstance(cfg[group], DictConfig)}
     known = keys_of(cfg)
     unknown = [key for key in flatten(given) if key not in known and _stray(key, known, named)]
@@ -523,11 +452,10 @@ def check_keys(cfg: DictConfig, given: DictConfig) -> None:
 
 
 def _stray(key: str, known: set[str], named: set[str]) -> bool:
-    """Return whether nothing reads this key.
+    """Return whether nothing reads this new key.
 
-    Four kinds of new keys are read: a new entry of a group, such as `method.mine`; a key below `vary`, which
-    is checked as the value that it varies; a field that chooses rows of a data set (`plan.SUBSET`); and a word
-    of `cfg.experiment.sweep`, because any experiment file can take its place.
+    Four kinds are read: a new entry of a group, such as `method.mine`; a key below `vary`; a field that chooses rows
+    of a data set (`plan.SUBSET`); and a word of `experiment.sweep`, because any experiment file can take its place.
     """
     group, *rest = key.split(".")
     word = rest[1] if len(rest) > 1 else ""
@@ -555,46 +483,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m dplangevin.pipeline.config", description=(__doc__ or "").split("\n")[0]
     )
+    parser.add_argument("--check", action="store_true", help="only compare params.yaml with conf/")
     parser.add_argument(
-        "--check", action="store_true", help="only say whether params.yaml is in step with conf/"
-    )
-    parser.add_argument(
-        "--try",
-        nargs="*",
-        action="append",
-        dest="tries",
-        metavar="OVERRIDE",
-        help="say what cannot be used of these",
-    )
+        "--try", nargs="*", action="append", dest="tries", default=[], metavar="OVERRIDE",
+        help="only say what cannot be used of these",
+    )  # fmt: skip
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. scale=smoke method.ops.radius=3")
     args = parser.parse_args(argv)
-    experiment = bool(os.environ.get("DVC_EXP_NAME"))
     try:
-        if args.tries is not None:
-            for overrides in args.tries:
-                check_experiment(overrides)
-            return 0
-        made_from = sources(args.overrides)
-        if not args.check and os.access(COMPOSED, os.R_OK) and COMPOSED.read_text() == state(made_from):
-            return 0
+        for overrides in args.tries:
+            check_experiment(overrides)
+        if args.tries or (args.check and os.environ.get("DVC_EXP_NAME")):
+            return 0  # stage `code` checks the values of an experiment
         cfg = compose(args.overrides or (shlex.split(os.environ.get(SET, "")) if args.check else []))
-        if args.check and experiment:
-            given = load()  # composed from conf/ and the experiment's -S values
-            check_keys(cfg, given)
-            check_values(given)
-        elif args.check:
+        if args.check:
             check(cfg)
-            check_values(cfg)
-        else:
-            with lock.run("python -m dplangevin.pipeline.config"):
-                if not current(cfg):
-                    check_values(cfg)
-                    write(cfg)
-                    print(f"{PARAMS} written", flush=True)
-                if COMPOSED.parents[1].is_dir():
-                    with suppress(PermissionError):  # another user's folder: the next run composes again
-                        COMPOSED.parent.mkdir(exist_ok=True)
-                        COMPOSED.write_text(state(made_from))
+            return 0
+        with lock.run("python -m dplangevin.pipeline.config"):
+            if not current(cfg):
+                check_values(cfg)
+                write(cfg)
+                print(f"{PARAMS} written", flush=True)
     except (OutOfStep, lock.LockError) as error:
         print(error, file=sys.stderr)
         return 1

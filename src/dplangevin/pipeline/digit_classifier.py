@@ -1,7 +1,6 @@
 """A classifier of generated images, which measures how many classes a generator makes and how evenly.
 
-The classifier is an instrument.  It is trained on all labels of the training images, without privacy.  Its
-scores of a generator are post-processing of that generator.  They are no part of any release.
+It is trained on all labels of the training images, without privacy.  Its scores are no part of any release.
 """
 
 import math
@@ -33,7 +32,6 @@ class DigitClassifier:
     - `sure`: in (1/K, 1); an image is recognised if its most probable class has at least this probability.
     - `least`: > 0; a class is covered if at least this share of the images is recognised as it.
     - `shown`: > 0, number of images of the first seed in the table.
-    - `step`, `batch`, `epochs`: step size, batch size and epochs of the classifier's training.
     """
 
     def __init__(
@@ -81,17 +79,12 @@ class DigitClassifier:
         return self.problem.generated(theta, z.to(theta.device))
 
     def metrics(self, theta: Tensor) -> dict[str, Tensor]:
-        """Return metrics of the last kept iterate of theta ``(S, E, kept, d)``.
+        """Return metrics ``(S, E)`` of the last iterate of theta ``(S, E, kept, d)`` (the first needs no generator).
 
-        Without a generator, only accuracy_single can be returned.
-
-        - returns `accuracy_single`: (S, E), on the test rows; only if several iterates are kept, because the usual
-          accuracy averages their predictions.
-        - returns `recognised`: (S, E), share of the generated images with a class of probability at least `sure`.
-        - returns `digits_covered`: (S, E), number of classes that at least the share `least` of the images is
-          recognised as.
-        - returns `digit_entropy`: (S, E), entropy of the classes of recognised images, in nats, at most ln K; 0 if no
-          image is recognised.
+        - `accuracy_single`: on the test rows; only if several iterates are kept, as the usual accuracy averages them.
+        - `recognised`: share of the generated images with a class of probability at least `sure`.
+        - `digits_covered`: number of classes that at least the share `least` of the images is recognised as.
+        - `digit_entropy`: entropy of the classes of recognised images, in nats, at most ln K; 0 if there are none.
         """
         last, metrics = theta[:, :, -1], {}
         if theta.shape[2] > 1:
@@ -107,8 +100,7 @@ class DigitClassifier:
     def table(self, where: Sequence[Sequence[Any]], theta: Tensor) -> pd.DataFrame:
         """Return `plan.TABLES["samples"]`: the first images of the first seed.
 
-        The column pixels has one hexadecimal digit for each pixel, row by row; 0 is black.  `where` has run,
-        variant, scaling and epsilon of each chain.
+        `pixels` has one hexadecimal digit for each pixel, row by row; 0 is black.  `where` begins each row.
         """
         rows: list[list[Any]] = []
         if self.theta is not None:

@@ -1,10 +1,9 @@
 """The computing environment that numbers are made with: threads, libraries and processor.
 
-The last digits of a sum depend on the number of threads, on the libraries and on the processor.  A chain
-amplifies a difference in last digits until first digits differ.  Therefore neither the machine nor
-environment variables may choose the number of threads: every task is computed on one thread (`pinned`), as
-the committed tasks were.  Libraries and processor cannot be fixed.  They are listed with every task
-(`described`).  If a task is computed again, a line says by how much its numbers moved (`moved`).
+The last digits of a sum depend on all of these.  A chain amplifies a difference in last digits until first digits
+differ. Therefore every task is computed on one thread (`pinned`).  Libraries and processor cannot be fixed, so they
+are listed with every task (`described`).  If a task is computed again, a line says by how much its numbers moved
+(`moved`).
 """
 
 import math
@@ -38,10 +37,7 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # li
 
 @contextmanager
 def pinned() -> Iterator[None]:
-    """Compute on one thread of torch and BLAS, whatever the environment variables say.
-
-    The same holds in each process that joblib starts.
-    """
+    """Compute on one thread of torch and BLAS, here and in each process that joblib starts."""
     from joblib import parallel_config
     from threadpoolctl import threadpool_limits
 
@@ -66,11 +62,7 @@ def pinned() -> Iterator[None]:
 
 
 def libraries() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that determine numbers.
-
-    A build tag, as in 2.13.0+cpu, is left out: a machine with a GPU has another build.  Its build is listed
-    with its rows.
-    """
+    """Return the versions of Python and of the libraries that determine numbers, without a build tag such as +cpu."""
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     return {"Python": here, **{name: version(name).partition("+")[0] for name in LIBRARIES}}
 
@@ -78,8 +70,7 @@ def libraries() -> dict[str, str]:
 def revision() -> str:
     """Return the date (SOURCE_DATE_EPOCH if set) and the commit, as in "2026-11-28, commit 3c84ad8d9a56 with changes".
 
-    Changes are those of tracked files in conf, pipelines and src, and params.yaml. In another repository, or without
-    git, there is only the date.
+    In another repository, or without git, there is only the date.
     """
     now = datetime.fromtimestamp(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
     return f"{now:%Y-%m-%d}{_commit(Path.cwd())}"
@@ -120,10 +111,7 @@ def described() -> str:
 
 
 def processor() -> str:
-    """Return the name of the processor.
-
-    Torch's BLAS runs other code on a processor of another maker, even if it has the same instructions.
-    """
+    """Return the name of the processor, on which the code that BLAS runs depends, beside its instructions."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
@@ -133,11 +121,10 @@ def processor() -> str:
 class Move(NamedTuple):
     """How far the numbers of tasks moved when they were computed again.
 
-    - `units`: number of tasks.
     - `same`: number of tasks with the same bytes.
-    - `largest`: dict, for the other tasks: the largest |new - old| by column or metric, relative to the standard
-      error of the mean over the seeds where there are several, else to |old| (at least SMALL); infinite if the
-      columns, the number of rows or a text differ.
+    - `largest`: for the other tasks, by column or metric: the largest |new - old|, relative to the standard error of
+      the mean over the seeds where there are several, else to |old| (at least SMALL); infinite if the columns, the
+      number of rows or a text differ.
     - `environments`: the computing environments of these other tasks, before and now.
     """
 

@@ -1,8 +1,6 @@
 """Execution of tasks: in this process, on the cores of this machine, or on a Dask cluster.
 
-`computed` calls a picklable function for many arguments, stores the results, and yields each outcome.  The
-rows are the same wherever they are computed.  A single worker is this process; several are processes of
-joblib.  If the environment variable DPL_CLUSTER names a scheduler of Dask, its workers compute (`cluster`).
+The rows are the same wherever they are computed.
 """
 
 import os
@@ -40,13 +38,9 @@ class Resources(NamedTuple):
 
 
 class Done(NamedTuple, Generic[R]):
-    """The outcome of one call.
+    """The outcome of the call with the argument of this `number`.
 
-    - `number`: int, that of the argument.
-    - `value`: the returned value; None if the call failed.
-    - `error`: why the call failed.
-    - `environment`: the computing environment (`pipeline.environment.described`).
-    - `seconds`: the time that the call took.
+    - `environment`: as `pipeline.environment.described` gives it.
     - `begun`: the norms that its `Checkpoint` noted after the first steps of a long computation, else "".
     """
 
@@ -59,10 +53,7 @@ class Done(NamedTuple, Generic[R]):
 
 
 class CallResults(NamedTuple):
-    """Where the results of calls are stored.  Every call returns the tables, by name, of each of its tasks.
-
-    - `keys`: for each call, the keys of its tasks.
-    """
+    """Where calls are stored that return the tables, by name, of each of their tasks; `keys` has the keys of these."""
 
     store: Store
     keys: Sequence[Sequence[str]]
@@ -81,12 +72,12 @@ def computed(
     code: Sequence[str] = (),
     results: CallResults | None = None,
 ) -> Iterator[Done[R]]:
-    """Yield the outcome of `function` for every argument, in the order in which calls finish.
+    """Yield the outcome of a picklable function for every argument, in the order in which calls finish.
 
     An Exception in one call does not stop the others.
 
     - `code`: names of modules or objects that the function calls. Workers must have the same ones.
-    - `results`: CallResults or None; if given, results are stored before they are yielded.
+    - `results`: where results are stored before they are yielded.
     """
     for done in _computed_now(function, arguments, resources, code):
         if results and done.error is None:
@@ -134,10 +125,7 @@ def _computed_now(
 
 
 def workers() -> int:
-    """Return the number of worker processes on this machine: DPL_WORKERS, or the number of cores.
-
-    ValueError is raised if DPL_WORKERS is not a positive integer.
-    """
+    """Return the number of worker processes on this machine: DPL_WORKERS, or the number of cores."""
     from joblib import cpu_count
 
     given = os.environ.get("DPL_WORKERS", "")
@@ -147,10 +135,7 @@ def workers() -> int:
 
 
 def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
-    """Call the function in the current process, and return the outcome with the index of its argument.
-
-    An Exception in the call becomes the error of the outcome.
-    """
+    """Call the function in this process; an Exception becomes the error of the outcome."""
     began = time.perf_counter()
     Checkpoint.noted.clear()
     try:

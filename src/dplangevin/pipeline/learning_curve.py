@@ -17,14 +17,12 @@ from dplangevin.problems.chain import Chain
 class LearningCurve:
     """An observer that measures one chain on the test rows; therefore it must not affect the chain.
 
-    If the plan keeps several iterates, their predictions are averaged, and their theta are not stored.  A
-    plan without a chain has no curve.
+    If the plan keeps several iterates, their predictions are averaged, and their theta are not stored.
 
     - `measured`: > 0, number of measurements, evenly spread over the steps. Each takes the test accuracy, the mean
       loss of the minibatches since the last measurement, and the spent privacy.
-    - `state`: dict with "curve", rows as in `plan.TABLES` without run and epsilon; "summed", Tensor (S, m, K), the
-      sum of predictions; and "losses", Tensor (2, S), the sum of the losses of the minibatches' examples since the
-      last measurement and the number of these examples.
+    - `state`: "curve", rows as in `plan.TABLES` without run and epsilon; "summed" (S, m, K), the sum of predictions;
+      "losses" (2, S), sum and number of the losses of the minibatches' examples since the last measurement.
     """
 
     def __init__(self, problem: Problem, plan: Plan, seeds: int, delta: float, *, measured: int) -> None:

@@ -1,9 +1,9 @@
 """Locks for one run at a time in a checkout.
 
-A run writes params.yaml and replaces results. `make repro` and `dvc exp run` hold the lock `RUN` from before they write
-params.yaml until DVC has ended. Each stage of a plain `dvc repro` holds it while it works. A stage also holds the lock
-`STAGE`. If its run is killed, it ends when the next task is finished (`orphaned`). No other run begins before that.
-The text in a lock file names its holder.
+`make repro` and `dvc exp run` hold the lock `RUN` from before they write params.yaml until DVC has ended. Each stage
+of a plain `dvc repro` holds it while it works. A stage also holds the lock `STAGE`. If its run is killed, it ends
+when the next task is finished (`orphaned`). No other run begins before that. The text in a lock file names its
+holder.
 """
 
 import json

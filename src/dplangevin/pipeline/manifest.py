@@ -1,17 +1,13 @@
 """Prepared data, which are made on demand and checked against committed manifests.
 
-A manifest `data/manifest/<kind>/<key>.json` is the output of a stage and lies in git.  It states the sha256
-and size of a file, its rows, features, classes and public bounds, a hash of all its inputs, and a sha256 of
-the manifest itself.  The file lies in `data/processed` (kind dataset), `data/weights`, `data/features` or
-`data/reference`, which no stage lists.  Code that needs the file calls `ensure`.  If the file is missing,
-`ensure` first makes or fetches its inputs, then the file.  If DVC copied the checkout for a queued
+A manifest `data/manifest/<kind>/<key>.json` is the output of a stage and lies in git.  It states the sha256 and size
+of a file, its rows, features, classes and public bounds, a hash of all its inputs, and a sha256 of the manifest
+itself.  No stage lists the file itself; code that needs it calls `ensure`.  If DVC copied the checkout for a queued
 experiment, the data of the original checkout are used.
 
-Data sets and published weights have the same bytes on every machine.  The last digits of features, references
-and weights that are trained here depend on the processor.  So a file that this machine made from the stated
-inputs is accepted, too, and a line on stderr says so when it is made.  A process on another machine has no
-manifests.  It uses those of the process that sent it there.  Weights in `data/bundled` that were trained with
-the settings of conf/pretrain are used as they are.  An edit of code does not train them again.
+Data sets and published weights have the same bytes on every machine.  The last digits of features, references and
+weights that are trained here depend on the processor.  So a file that this machine made from the stated inputs is
+accepted, too. A process on another machine has no manifests.  It uses those of the process that sent it there.
 """
 
 import copy
@@ -22,12 +18,12 @@ import os
 import shutil
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from hydra.utils import instantiate
@@ -36,7 +32,7 @@ from omegaconf import DictConfig, OmegaConf
 from dplangevin import files as on_disk
 from dplangevin.data import DataError, Dataset, save_arrays, stage
 from dplangevin.data.fetch import fetch, mirrors, raw_files
-from dplangevin.files import File, atomic_path, describe, key, sha256
+from dplangevin.files import File, atomic_path, describe, key
 from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.environment import described, pinned
 from dplangevin.pipeline.plan import SUBSET, merged, nested, plain
@@ -56,8 +52,7 @@ BOUNDS = ("row_norm_bound", "row_bound", "public")  # public bounds on lengths, 
 def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     """Return the file of a manifest; make it if it is missing or differs from what the manifest states."""
     manifest, own = read(cfg, kind, name), path_of(kind, name)
-    places = [own] if (home := origin()) is None else [own, home / own]
-    for path in places:
+    for path in [own] if (home := origin()) is None else [own, home / own]:
         if _matches(path, manifest) or _made_on_this_machine(path, manifest):
             return path
     if (in_git := bundled(cfg, kind, name)) and manifest["inputs"] == inputs(cfg, kind, name):
@@ -89,8 +84,6 @@ def file(cfg: DictConfig, kind: str, name: str) -> File:
 class Prepared:
     """A callable that returns the file of a manifest, or of `prepared`, and makes it if it is missing.
 
-    In another process it makes the file in that process's working folder and checks it against `sent`.
-
     - `path`: place of a file of `prepared`; None for the file of a manifest.
     - `sent`: the manifests, by path, of the process that pickled this object; None in that process itself.
     """
@@ -102,19 +95,15 @@ class Prepared:
     sent: Mapping[Path, bytes] | None = None
 
     def __call__(self) -> Path:
-        if self.sent is None:
-            return self.path_of_file()
-        RAW.mkdir(parents=True, exist_ok=True)
-        before = _SENT.set(self.sent)
-        try:
-            with open(RAW / ".lock", "a") as alone:  # several processes may share a folder
-                fcntl.flock(alone, fcntl.LOCK_EX)
-                return self.path_of_file()
-        finally:
-            _SENT.reset(before)
-
-    def path_of_file(self) -> Path:
-        """Return the path of the file; make it if it is missing."""
+        if self.sent is not None:  # elsewhere: make it in the working folder, and check it against `sent`
+            RAW.mkdir(parents=True, exist_ok=True)
+            before = _SENT.set(self.sent)
+            try:
+                with open(RAW / ".lock", "a") as alone:  # several processes may share a folder
+                    fcntl.flock(alone, fcntl.LOCK_EX)
+                    return replace(self, sent=None)()
+            finally:
+                _SENT.reset(before)
         if self.path is None:
             return ensure(self.cfg, self.kind, self.name)
         return on_disk.made_file(self.path, partial(make, self.cfg, self.kind, self.name))
@@ -131,11 +120,9 @@ _SENT: ContextVar[Mapping[Path, bytes] | None] = ContextVar("_SENT", default=Non
 def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any]) -> File:
     """Return a data set, or features, made with other loader or extraction `settings` than those of conf/.
 
-    No stage makes this file and no manifest states it.  Its name contains the hash of all its inputs, also of
-    the sha256 of its sources.  It is made where it is needed.
+    No stage makes this file and no manifest states it.  Its name contains the hash of all its inputs.
 
-    - `kind`: "dataset" or "features".
-    - `settings`: mapping of the dotted names of fields to their values.
+    - `settings`: dotted name of a field -> value.
     """
     changed = copy.deepcopy(cfg)
     OmegaConf.set_struct(changed, False)
@@ -170,11 +157,7 @@ def with_sha256(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def state(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Make the file and write its manifest; return whether anything was done.
-
-    Nothing is done if the manifest has the current inputs, and the file is missing, as the manifest states, or
-    made on this machine from the same inputs.
-    """
+    """Make the file and write its manifest; return False if both were there."""
     made_of, path = inputs(cfg, kind, name), path_of(kind, name)
     manifest: dict[str, Any] = {"inputs": None}
     try:
@@ -198,8 +181,7 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
 def renew(cfg: DictConfig, kind: str, name: str) -> bool:
     """State in a manifest that the current code makes the same file; return whether the manifest changed.
 
-    This is for edits that change no byte of the file, such as a module that moves.  The caller must be sure
-    of that.
+    The caller must be sure that no byte of the file changes, as where a module moves.
     """
     manifest, made_of, path = read(cfg, kind, name), inputs(cfg, kind, name), path_of(kind, name)
     if manifest["inputs"] == made_of:
@@ -230,10 +212,7 @@ def _write(kind: str, name: str, manifest: Mapping[str, Any]) -> None:
 
 
 def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> None:
-    """Make a file, at its place or at `target`, and first all its inputs.
-
-    - `target`: where the file is written; None: at its place (`path_of`).
-    """
+    """Make a file, at `target` or else at its place (`path_of`), and first all its inputs."""
     makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
     if name not in known(cfg, kind):
         raise DataError(f"no {kind} {name!r}: there are {', '.join(known(cfg, kind))}")
@@ -262,68 +241,60 @@ def inputs(cfg: DictConfig, kind: str, name: str) -> str:
 
 def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
     """Return everything that determines a file, as JSON-like values."""
-    settings = settings_of(cfg, kind, name)
-    if kind == "weights":
-        if trained(cfg, kind, name):
-            return [*settings, file(cfg, "dataset", cfg.pretrain[name].dataset).sha256]
-        if len(settings) == 1:  # no loader
-            return settings[0]
-    code = code_hash(*code_of(cfg, kind, name))
-    if kind == "features":
-        entry = cfg.features[name]
-        weights = file(cfg, "weights", entry.backbone).sha256
-        return [
-            *settings,
-            code,
-            weights,
-            *(file(cfg, "dataset", entry[of]).sha256 for of in ("dataset", "public")),
-        ]
-    if kind == "reference":
-        return [*settings, code, file(cfg, "dataset", name).sha256]
-    return [*settings, code]
+    recipe = recipe_of(cfg, kind, name)
+    if kind == "weights" and len(recipe.settings) == 1:  # no loader
+        return recipe.settings[0]
+    code = [] if trained(cfg, kind, name) else [code_hash(*recipe.code)]
+    return [*recipe.settings, *code, *(file(cfg, *each).sha256 for each in recipe.sources)]
 
 
-def settings_of(cfg: DictConfig, kind: str, name: str) -> list[Any]:
-    """Return the settings that determine a file, as JSON-like values."""
+class Recipe(NamedTuple):
+    """What determines a file.
+
+    - `settings`: JSON-like values.
+    - `code`: modules, and objects in modules.
+    - `sources`: kind and name of other files.
+    """
+
+    settings: list[Any]
+    code: list[str]
+    sources: Sequence[tuple[str, str]] = ()
+
+
+def recipe_of(cfg: DictConfig, kind: str, name: str) -> Recipe:
+    """Return what determines a file; no code for weights trained here: an edit does not train them again."""
     if kind == "dataset":
-        return [_sums(cfg.dataset[name].files), plain(cfg.dataset[name].loader)]
+        loader = plain(cfg.dataset[name].loader)
+        return Recipe([_sums(cfg.dataset[name].files), loader], targets(loader))
     if trained(cfg, kind, name):
-        return [plain(cfg.pretrain[name]), plain(cfg.backbone[name]), cfg.seed]
+        entry = plain(cfg.pretrain[name])
+        return Recipe([entry, plain(cfg.backbone[name]), cfg.seed], [], [("dataset", entry["dataset"])])
     if kind == "weights":
-        files, loader = _sums(cfg.weights[name].files), cfg.weights[name].get("loader")
-        return [files, plain(loader)] if loader else [files]
+        entry = plain(cfg.weights[name])
+        loaders = [entry["loader"]] if entry.get("loader") else []
+        return Recipe([_sums(entry["files"]), *loaders], targets(entry))
     if kind == "features":
         entry = {word: value for word, value in plain(cfg.features[name]).items() if word not in SUBSET}
-        return [entry, plain(cfg.backbone[entry["backbone"]]), cfg.seed]
-    spec = {key: value for key, value in plain(cfg.reference).items() if key != "datasets"}
-    return [spec, plain(cfg.problem[spec["problem"]]), cfg.seed, cfg.repeats]
-
-
-def code_of(cfg: DictConfig, kind: str, name: str) -> list[str]:
-    """Return the names of the modules, and objects in modules, that make a file.
-
-    There are none for weights that are trained here, because an edit of code does not train them again.
-    """
-    if kind == "dataset":
-        return targets(plain(cfg.dataset[name].loader))
-    if kind == "weights":
-        published = {} if trained(cfg, kind, name) else plain(cfg.weights[name])
-        return targets(published)
-    if kind == "features":
-        return ["dplangevin.backbones.features", *targets(plain(cfg.backbone[cfg.features[name].backbone]))]
-    spec = plain(cfg.reference)
-    return ["dplangevin.pipeline.reference", *targets(spec, plain(cfg.problem[spec["problem"]]))]
+        backbone = plain(cfg.backbone[entry["backbone"]])
+        code = ["dplangevin.backbones.features", *targets(backbone)]
+        read_from = [
+            ("weights", entry["backbone"]),
+            ("dataset", entry["dataset"]),
+            ("dataset", entry["public"]),
+        ]
+        return Recipe([entry, backbone, cfg.seed], code, read_from)
+    spec = {word: value for word, value in plain(cfg.reference).items() if word != "datasets"}
+    problem = plain(cfg.problem[spec["problem"]])
+    code = ["dplangevin.pipeline.reference", *targets(spec, problem)]
+    return Recipe([spec, problem, cfg.seed, cfg.repeats], code, [("dataset", name)])
 
 
 def known(cfg: DictConfig, kind: str) -> list[str]:
     """Return all names of a kind."""
-    groups = {
-        "dataset": [cfg.dataset],
-        "weights": [cfg.get("weights", {}), cfg.get("pretrain", {})],
-        "features": [cfg.get("features", {})],
-        "reference": [dict.fromkeys(cfg.reference.datasets)] if "reference" in cfg else [],
-    }
-    return [str(name) for group in groups[kind] for name in group]
+    if kind == "reference":
+        return list(cfg.reference.datasets) if "reference" in cfg else []
+    groups = ("weights", "pretrain") if kind == "weights" else (kind,)
+    return [str(name) for group in groups for name in cfg.get(group, {})]
 
 
 def trained(cfg: DictConfig, kind: str, name: str) -> bool:
@@ -337,7 +308,7 @@ def same_everywhere(cfg: DictConfig, kind: str, name: str) -> bool:
 
 
 def stage_of(cfg: DictConfig, kind: str, name: str) -> str:
-    """Return the name of the stage that writes a manifest."""
+    """Return the stage that writes a manifest."""
     return f"pretrain@{name}" if trained(cfg, kind, name) else stage(kind, name)
 
 
@@ -359,8 +330,7 @@ def origin() -> Path | None:
 
 def sources() -> list[str]:
     """Return where raw files are looked for first: the checkout that this is a copy of, and DATA_MIRROR."""
-    home = origin()
-    near = [] if home is None else [str(home / RAW), str(home / "data")]
+    near = [] if (home := origin()) is None else [str(home / RAW), str(home / "data")]
     return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
 
 
@@ -376,9 +346,7 @@ def _checked(in_git: Path, manifest: Mapping[str, Any], cfg: DictConfig, kind: s
 
 def _matches(path: Path, manifest: Mapping[str, Any]) -> bool:
     """Return whether a file has the size and sha256 that the manifest states."""
-    if not path.is_file() or path.stat().st_size != manifest["file"]["size"]:
-        return False
-    return sha256(path) == manifest["file"]["sha256"]
+    return path.is_file() and describe(path).items() <= manifest["file"].items()
 
 
 def _made_on_this_machine(path: Path, manifest: Mapping[str, Any]) -> bool:
@@ -433,18 +401,11 @@ def _features(cfg: DictConfig, name: str, target: Path) -> None:
 
 
 def _reference(cfg: DictConfig, name: str, target: Path) -> None:
-    from dplangevin.pipeline.reference import save
-
-    save(target, posteriors(cfg, name, Dataset.load(ensure(cfg, "dataset", name))))
-
-
-def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
-    """Return the exact posterior on a data set, a `reference.Reference`, for each scaling of the rows."""
     from dplangevin import random
     from dplangevin.device import pick
-    from dplangevin.pipeline.reference import sample_reference
+    from dplangevin.pipeline.reference import sample_reference, save
 
-    spec, references = cfg.reference, {}
+    prepared, spec, references = Dataset.load(ensure(cfg, "dataset", name)), cfg.reference, {}
     seeds = prepared.repeats if prepared.repeats > 1 else cfg.repeats
     for scaling in spec.scalings:
         problem = instantiate(cfg.problem[spec.problem])(prepared.scaled(scaling), seeds)
@@ -452,15 +413,11 @@ def posteriors(cfg: DictConfig, name: str, prepared: Dataset) -> dict[str, Any]:
         sampler = instantiate(spec.sampler)
         problem = problem.to(pick(problem.n * problem.features * sampler.chains))
         references[scaling] = sample_reference(problem, spec.precision, sampler, spec.predictive, seeds, rng)
-    return references
+    save(target, references)
 
 
 def _contents(path: Path, kind: str) -> dict[str, Any]:
-    """Return what a manifest states about the content of a file.
-
-    Of a data set or features: rows, features, classes or the range of the target, and public bounds of
-    examples.  Of other kinds: the number of arrays and, for weights, how they were trained.
-    """
+    """Return what a manifest states about the content of a file."""
     with np.load(path, allow_pickle=False) as archive:
         if kind in ("weights", "reference"):
             counted = {"arrays": len([name for name in archive.files if name != "meta"])}

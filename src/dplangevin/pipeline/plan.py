@@ -38,14 +38,11 @@ WORDS = tuple(field.name for field in fields(RunConfig))  # of an entry of `runs
 class Run(NamedTuple):
     """One entry of an experiment: a method with its settings, at some budgets.
 
-    - `name`: name of the run.
-    - `method`, `problem`: names in conf/method and conf/problem.
     - `config`: the method's config with all settings merged in.
     - `epsilons`: the budgets; [inf] without privacy.
-    - `seeds`: number of seeds.
     - `block`: the part of a table that the run belongs to.
     - `stream`: name of the random stream; chains of one stream draw the same minibatches and noise.
-    - `assumptions`: texts for the column "assumptions": its own, those of its data set and those of the experiment.
+    - `assumptions`: its own, those of its data set and those of the experiment.
     """
 
     name: str
@@ -64,7 +61,6 @@ class Task(NamedTuple):
 
     Results call it a unit: `runs.units.json` lists the tasks of `runs.csv`.
 
-    - `epsilons`: the budgets of this task.
     - `method_changes`, `problem_changes`, `data_changes`: what the variant changes, by dotted name.
     - `problem`: the problem's config with its changes.
     - `data_subset`: the fields that select the rows to train on, see `data.splits.subset`.
@@ -129,10 +125,7 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def run_stages(*, _root_: DictConfig) -> DictConfig:
-    """Return the runs of conf/pipeline whose data set is in `pipeline.datasets`, for stage run of dvc.yaml.
-
-    conf/pipeline writes it as `${run_stages:}`.
-    """
+    """Return the runs of conf/pipeline whose data set is in `pipeline.datasets`, for stage run of dvc.yaml."""
     runs, prepared = _root_.pipeline.runs, {f"dataset/{name}" for name in _root_.pipeline.datasets}
     stages = {
         str(key): plain(run)
@@ -143,11 +136,7 @@ def run_stages(*, _root_: DictConfig) -> DictConfig:
 
 
 def params_of(cfg: DictConfig, experiment: str, dataset: str) -> list[str]:
-    """Return the names in params.yaml of what an experiment on a data set reads.
-
-    These are the numbers that all experiments share, its entry, its methods, its problems, and what its data
-    set states for the rows of a result.
-    """
+    """Return the names in params.yaml of what an experiment on a data set reads."""
     spec = cfg.experiment[experiment]
     entries = named(spec).values()
     kind = "dataset" if dataset in cfg.dataset else "features"
@@ -171,9 +160,8 @@ def _seeds(given: Any, dataset: str, otherwise: int) -> int:
 def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     """Return the runs of an experiment on a data set, in order.
 
-    The config of a run's method is its entry in conf/method.  The experiment's `settings` for that method
-    change it, then the run's own `settings`.  An entry with `datasets` applies to those data sets only.  An
-    entry with `tuned` has the experiment's text `tuned` as an assumption.
+    The config of a run's method is its entry in conf/method, changed by the experiment's `settings` for that method,
+    then by the run's own `settings`.  An entry with `datasets` applies to those data sets only.
     """
     spec = cfg.experiment[experiment]
     shared = [*(data_entry(cfg, dataset).get("assumptions") or []), *(spec.get("assumptions") or [])]
@@ -213,9 +201,8 @@ def tasks(cfg: DictConfig, experiment: str, dataset: str) -> list[Task]:
 def tasks_of(cfg: DictConfig, experiment: str, run: Run, dataset: str) -> Iterator[Task]:
     """Yield the tasks of a run on a data set, in a fixed order.
 
-    The experiment's `vary` says which fields vary.  Under the name of a run it lists fields of that run's
-    method.  Under `problem` and `dataset` it lists fields of the named problems and data sets.  Every point
-    of the grid is a variant.
+    Every point of the grid of the experiment's `vary` is a variant.  Under the name of a run, `vary` lists fields of
+    that run's method, under `problem` and `dataset` fields of the named problems and data sets.
     """
     spec, base, data = cfg.experiment[experiment], plain(cfg.problem[run.problem]), data_entry(cfg, dataset)
     vary = plain(spec.get("vary") or {})
@@ -255,10 +242,7 @@ def grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def varied(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
-    """Yield the dotted name and the values of every field that varies; null removes an inherited field.
-
-    ValueError is raised for a field that is neither a list nor a range.
-    """
+    """Yield the dotted name and the values of every field that varies; null removes an inherited field."""
     for name, given in fields.items():
         key = f"{prefix}{name}"
         if given is None:  # removes an inherited field
@@ -332,10 +316,7 @@ def value_text(value: Any) -> str:
 
 
 def unknown_names(spec: DictConfig, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield an error message for each wrong name in an experiment's `vary`.
-
-    `runs` are those of the experiment on all its data sets.
-    """
+    """Yield an error message for each wrong name in an experiment's `vary`; `runs` are all its runs."""
     vary = plain(spec.get("vary") or {})
     there = {
         "run": {run.name for run in runs},
@@ -369,13 +350,8 @@ def budgeted(config: Mapping[str, Any]) -> bool:
 def budgets(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) -> list[float]:
     """Return the budgets of a run; [inf] if none are given.
 
-    The entry's own `epsilons` come first, else those that the experiment gives for the data set: a list, or
-    lists by run.  `default` stands for the other data sets, and for the other runs.
-
-    - `spec`: the experiment's entry in conf/experiment.
-    - `dataset`: name of the data set.
-    - `run`: name of the run.
-    - `entry`: the run's entry, see `named`.
+    The entry's own `epsilons` come first, else those that the experiment gives for the data set: a list, or lists by
+    run. `default` stands for the other data sets, and for the other runs.
     """
     if "epsilons" in entry:
         return [float(epsilon) for epsilon in entry["epsilons"] or [math.inf]]

@@ -38,12 +38,8 @@ def sample_reference(
 ) -> Reference:
     """Return the moments of the posterior on the full data, sampled by HMC.
 
-    - `problem`: the problem with the full data.
-    - `precision`: the precision of the posterior's normal prior, see `Reference`.
-    - `sampler`: Sampler of the draws.
+    - `precision`: that of the posterior's normal prior, see `Reference`.
     - `predictive`: > 0, approximate number of draws that log_loss averages over.
-    - `seeds`: number of seeds.
-    - `rng`: generator of all draws.
     """
     weight = torch.ones(1, device=problem.device)
     sample = sampler.sample(problem, weight, precision * weight, float("inf"), seeds, rng)
@@ -69,14 +65,10 @@ def covariances(draws: Tensor) -> Tensor:
 
 
 def distances(theta: Tensor, log_loss: Tensor, reference: Reference) -> dict[str, Tensor]:
-    """Return distances of draws theta from the posterior.
+    """Return distances of draws theta ``(R, E, samples, d)`` from the posterior, with their Monte Carlo error.
 
-    If the reference has more than R posteriors, the first R are used.  mean_distance and covariance_distance
-    contain the Monte Carlo error of the draws.
-
-    - `theta`: (R, E, samples, d), the draws.
     - `log_loss`: (R, E), log loss of the draws' prediction on the test rows, in nats per row.
-    - `reference`: Reference with 1 or at least R posteriors.
+    - `reference`: Reference with 1 or at least R posteriors, of which the first R are used.
     - returns `mean_distance`: (R, E), ``sqrt(mean_j (m^_j - m_j)^2/v_j)``, in posterior standard deviations; m^ is
       the mean of the draws.
     - returns `covariance_distance`: (R, E), ``||S^ - S||_F/||S||_F``, unitless; missing for releases of a single

@@ -1,7 +1,7 @@
 """Types of the groups of `params.yaml` whose entries are plain settings, not objects.
 
-`config.check_values` checks the groups against these types when it composes `params.yaml`. It checks entries
-with a `_target_` (methods, problems, loaders, analyses ...) against the object that they name, see `validate`.
+`config.check_values` checks the groups against these types, and entries with a `_target_` against the object that
+they name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,9 +48,7 @@ class File(Group):
 class RowSubset(Group):
     """The rows of a data set that experiments use, see `data.splits.subset`.
 
-    - `train_rows`: > 0 or None. Number of training rows. None: all.
-    - `held_out`: in (0, 1) or None. Share of the training rows that replaces the test rows. None: the test rows are
-      used.
+    - `held_out`: Share of the training rows that replaces the test rows. None: the test rows are used.
     """
 
     train_rows: Positive | None = field(default=None, kw_only=True)
@@ -62,8 +60,7 @@ class Dataset(RowSubset):
     """A data set of conf/dataset.
 
     - `urls`: Folders on the web that each hold all files.
-    - `archive`: The archive that contains all files.
-    - `limit`: > 0 or None. Number of training rows and of test rows to keep. None: all.
+    - `limit`: Number of training rows and of test rows to keep. None: all.
     """
 
     files: Sequence[File]
@@ -131,19 +128,16 @@ class Experiment(Group):
     """An experiment of conf/experiment, see `plan` and `sweep`.
 
     - `seeds`: Number of repeats: of all data sets, or by data set.
-    - `delta`: in (0, 1), "1/n^2" or None. "1/n^2": the smaller of the configuration's delta and 1/n^2, with n
-      training rows. None: the configuration's.
-    - `calibrated`: {"promised", "proven"}. What the values of `epsilons` are: the budgets of the methods, or the
-      proven ε for `price_neighbours`. With "proven", the budget of each method is the one whose proven ε is that
-      value.
-    - `price_neighbours`: {"add_remove", "replace_one", "zero_out"} or None. Neighbour relation of the proven ε. None:
-      the one of each method's own guarantee.
+    - `delta`: "1/n^2": the smaller of the configuration's delta and 1/n^2, with n training rows. None: the
+      configuration's.
+    - `calibrated`: What the values of `epsilons` are: the budgets of the methods, or the proven ε for
+      `price_neighbours`, for which the budget of each method is found.
+    - `price_neighbours`: Neighbour relation of the proven ε. None: the one of each method's own guarantee.
     - `paired`: Whether chains with Poisson and with subset sampling see the same rows and noise.
     - `one_budget_per_task`: Whether each task is computed alone, as for networks.
     - `compared`: Whether releases are compared with the exact posterior.
-    - `scored`: {"all", "odd"}. The test rows that every run is scored on. A method may score its own runs on fewer
-      rows.
-    - `noise`: {"float32", "float64"}. Precision in which the normal noise of chains is drawn, see `random.noise`.
+    - `scored`: The test rows that every run is scored on. A method may score its own runs on fewer rows.
+    - `noise`: Precision in which the normal noise of chains is drawn, see `random.noise`.
     - `tuned`: How the settings of the runs with `tuned: true` were chosen.
     """
 
@@ -202,11 +196,7 @@ class Stage(Group):
 
 @dataclass(frozen=True)
 class Extracted(Group):
-    """An entry of `features:` of conf/pipeline.
-
-    - `name`: File of conf/features.
-    - `dataset`, `weights`: The data set and the weights that the features are computed from.
-    """
+    """An entry of `features:` of conf/pipeline; `name` is the file of conf/features."""
 
     name: str
     dataset: str

@@ -1,8 +1,7 @@
 """The sweep: it computes the tidy rows of an experiment on a data set, over budgets and seeds, with prices.
 
-The work is cut into tasks (`plan.Task`: a run, a scaling, a variant, a block of budgets), which `pipeline.cache.Store`
-caches.  An interrupted sweep continues where it stopped.  Only tasks whose parameters, data or code have
-changed are computed again.  Chains that share rows and noise run together, as one tensor program.
+`pipeline.cache.Store` caches tasks (`plan.Task`: a run, a scaling, a variant, a block of budgets), so only those whose
+parameters, data or code have changed are computed again.  Chains that share rows and noise are one tensor program.
 """
 
 import io
@@ -74,9 +73,7 @@ class Inputs(NamedTuple):
     """The prepared files of an experiment.
 
     - `posterior`: File of `reference.save`, which releases are compared with.
-    - `weights`: weights of a backbone.
-    - `prepared`: function that returns the data for other settings of conf/dataset or conf/features; for sweeps that
-      vary these.
+    - `prepared`: function that returns the data for other settings of conf/dataset or conf/features.
     """
 
     data: File
@@ -103,7 +100,7 @@ class Inputs(NamedTuple):
 class Progress:
     """A record of a sweep, for reports and the progress bar.
 
-    - `cost`: function that returns the cost of a task, in any measure of time, for the progress bar.
+    - `cost`: function that returns the cost of a task, in any measure of time.
     - `lost`: run -> reason why it has no result, in one line.
     - `seconds`: run -> seconds that its tasks took, each on one worker. Tasks that run together share the time in
       proportion to their cost.
@@ -187,10 +184,7 @@ def sweep(
 def task_keys(
     cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, planned: Sequence[Task]
 ) -> list[str]:
-    """Return the keys of tasks; a key is a hash of everything that determines the task's rows.
-
-    - `inputs`: the prepared files.
-    """
+    """Return the keys of tasks; a key is a hash of everything that determines the task's rows."""
     spec = plain(cfg.experiment[experiment])
     rest = {name: value for name, value in spec.items() if name not in NOT_IN_SPEC}
     given = spec.get("delta") or cfg.delta
@@ -228,10 +222,7 @@ def drawn_in(spec: Mapping[str, Any] | DictConfig) -> torch.dtype:
 
 
 class SweepTasks:
-    """The tasks of a sweep, and how each is computed.
-
-    `folder` holds unfinished work, such as checkpoints.
-    """
+    """The tasks of a sweep, and how each is computed; `folder` holds unfinished work, such as checkpoints."""
 
     def __init__(self, cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, folder: Path) -> None:
         self.cfg, self.experiment, self.dataset = cfg, experiment, dataset
@@ -265,16 +256,13 @@ class SweepTasks:
             get_object(name)
 
     def resources(self, files: Sequence[File]) -> Resources:
-        """Return what the computation of a group on some of these files needs.
-
-        Networks use a GPU.  The memory estimate covers the rows as they are read, scaled, and as tensors.
-        """
+        """Return what a group needs: the rows as they are read, scaled, and as tensors; a GPU for networks."""
         return Resources(MEMORY + COPIES * max(map(_unpacked, files)), gpu=int(self.one_budget_per_task))
 
     def groups(self, missing: Sequence[int], failed: dict[int, Exception]) -> list[list[int]]:
         """Return groups of tasks that run together: chains on the same rows and noise; others run alone.
 
-        A task whose budget is not affordable fails here, before any training.
+        A task that cannot be planned, such as one whose budget is out of reach, fails here, before any training.
         """
         if self.one_budget_per_task:
             return [[i] for i in missing]
@@ -320,10 +308,7 @@ class SweepTasks:
         return method, planned(method, facts, budgets, task.run.name)
 
     def budget(self, method: Method, facts: Facts, epsilon: float) -> Budget:
-        """Return the budget of a method for an epsilon of the experiment, see `schema.Experiment.calibrated`.
-
-        - `epsilon`: > 0, may be inf.
-        """
+        """Return the budget of a method for an epsilon of the experiment, see `schema.Experiment.calibrated`."""
         asked = Budget(epsilon, delta(self.cfg, self.spec, facts.n))
         if self.spec.get("calibrated") != "proven":
             return asked
@@ -332,10 +317,9 @@ class SweepTasks:
         return equal_budget(method, facts, asked, neighbours, rtol=CLOSE)
 
     def stream(self, task: Task, method: Method) -> str:
-        """Return the name of the random stream of a task.
+        """Return the name of the random stream of a task: of its run for chains and networks, else of its budget too.
 
-        Chains and networks use the stream of their run.  Any other method has one stream for each budget.  So
-        its budgets are independent, and its variants share the noise.
+        So budgets of a method without chains are independent, and its variants share the noise.
         """
         name = task.run.stream
         return (
@@ -431,10 +415,7 @@ class SweepTasks:
         return tables
 
     def prices(self, i: int, plans: Sequence[Plan]) -> pd.DataFrame:
-        """Return the price columns of a task's rows.
-
-        With an attack they are stored until the task is finished, because an attack takes long.
-        """
+        """Return the price columns of a task's rows; with an attack, which takes long, they are stored meanwhile."""
         task, spec = self.tasks[i], self.spec
         problem = self.problem(task)
         method: Method = instantiate(task.config)
@@ -468,13 +449,7 @@ class SweepTasks:
         curve: Any,
         digit_classifier: Any,
     ) -> dict[str, pd.DataFrame]:
-        """Return the rows of one task, by name of the table.
-
-        - `plans`: the plans of the task, one for each budget.
-        - `prices`: what the method `prices` returns for these plans.
-        - `release`: Release of these plans.
-        - `curve`: LearningCurve of the chain, or None.
-        """
+        """Return the rows of one task, by name of the table."""
         metrics, violated = self.measured(task, problem, release, curve, digit_classifier)
         more = list(task.run.assumptions)
         if share := task.data_subset["held_out"]:
@@ -569,12 +544,9 @@ class SweepTasks:
         return metrics, notes
 
     def predictions(self, problem: Problem, theta: Tensor, release: Release, curve: Any) -> dict[str, Tensor]:
-        """Return probabilities of the test rows, ``(S, E, m, K)``.
+        """Return probabilities of the test rows, ``(S, E, m, K)``, from theta ``(S, E, kept, d)`` or the release's own.
 
-        "single" is of the last iterate, or of all kept iterates.  "average" is of a network's posterior
-        samples.
-
-        - `theta`: (S, E, kept, d), the iterates that predict if the release has no predictions of its own.
+        "single" is of the last iterate, or of all kept iterates.  "average" is of a network's posterior samples.
         """
         if release.predicted is not None:
             return {"single": release.predicted}
@@ -596,20 +568,14 @@ class SweepTasks:
         return pd.DataFrame(rows, columns=TABLES["reliability"])
 
     def scored(self, release: Release) -> Any:
-        """Return the test rows that a release is scored on: those that it names.
-
-        With `scored: odd`, an experiment scores all methods on the odd rows.
-        """
+        """Return the test rows that a release is scored on: those that it names, or the odd ones."""
         if self.spec.get("scored") == "odd":
             return slice(1, None, 2)
         return slice(None) if release.rows is None else release.rows
 
 
 def reported(error: Exception) -> Exception:
-    """Return the error; first print its traceback unless its type is meant for users.
-
-    A method from outside this package can raise any exception.
-    """
+    """Return the error; first print its traceback unless its type is meant for users."""
     if not isinstance(error, (ValueError, OSError, DataError)):
         traceback.print_exception(error)
     return error
@@ -645,13 +611,7 @@ def problem_columns(facts: Facts) -> dict[str, Any]:
 
 
 def of_plans(release: Release, start: int, end: int) -> Release:
-    """Return the part of a release that belongs to the plans from `start` to before `end`.
-
-    The part has no `guarantees`.
-
-    - `release`: Release of all plans.
-    - `start`, `end`: indices of plans.
-    """
+    """Return the part, without `guarantees`, of a release that belongs to the plans from `start` to before `end`."""
     return Release(
         release.theta[:, start:end],
         None if release.predicted is None else release.predicted[:, start:end],

@@ -1,9 +1,8 @@
 """Validation of config values against the annotations of the objects that they build.
 
-`check` compares a value with an annotation by pydantic. It also compares each entry with a `_target_` with the
-parameters of that class or function. If the target is a dataclass or an attrs class, and each of its arguments
-is a value or such an object, `check` also builds it, so that its `__post_init__` checks the values. `check` never
-calls functions. A `Group` describes an entry that builds no object.
+`check` compares a value with an annotation by pydantic, and each entry with a `_target_` with the parameters of that
+class or function. If the target is a dataclass or an attrs class, and each of its arguments is a value or such an
+object, `check` also builds it, so that its `__post_init__` checks the values. It never calls functions.
 
 >>> from collections.abc import Sequence
 >>> check({"delta": 1, "steps": [1, float("nan")]}, key="privacy")
@@ -58,11 +57,9 @@ DOMAINS = {"epsilon": EPSILON, "epsilons": EPSILON, "delta": DELTA, "deltas": DE
 def check(value: Any, hint: Any = Any, key: str = "", *, objects: bool = True) -> list[str]:
     """Return what is wrong with plain values: one line per fault, with key, value and domain.
 
-    - `value`: The value: a scalar, list or mapping.
-    - `hint`: type annotation. What the value must be.
     - `key`: Dotted name of the value, for messages.
-    - `objects`: Whether a `_target_` names an object, which `check` then imports. Use True only for values of conf/,
-      because conf/ is code.
+    - `objects`: Whether a `_target_` names an object, which `check` then imports. True only for values of conf/,
+      which is code.
     """
     faults = [*_wrong_numbers(value, key), *_mismatches(value, hint, key)]
     if objects:
@@ -71,10 +68,7 @@ def check(value: Any, hint: Any = Any, key: str = "", *, objects: bool = True) -
 
 
 def annotations(target: Any) -> dict[str, Any]:
-    """Return parameter name -> annotation of a class or a function.
-
-    A name that is imported only for type checkers becomes Any.
-    """
+    """Return parameter name -> annotation of a target; a name that is imported only for type checkers becomes Any."""
     if isinstance(target, type) and not is_dataclass(target):
         target = target.__init__  # type: ignore[misc]
     module = vars(sys.modules[target.__module__])
