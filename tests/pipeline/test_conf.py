@@ -140,6 +140,9 @@ def test_content_is_resolved_in_the_parameters_and_the_files_beside_it(
     (tmp_path / "exhibit/b.yaml").write_text("draw:\n  title: ${exhibit.c.title}\n")
     (tmp_path / "exhibit/c.yaml").write_text("title: t\n")
     assert config.content("exhibit", "a", cfg, tmp_path) == {"budget": 1e-5, "same": {"title": "t"}}
+    (tmp_path / "exhibit/on.yaml").write_text("marks: [{on: features, method: sgd}]\n")
+    with pytest.raises(config.ConfigError, match=r"(?s)on\.yaml .*a key is True"):
+        config.content("exhibit", "on", cfg, tmp_path)
     (tmp_path / "exhibit/c.yaml").write_text("title: ${nowhere}\n")
     with pytest.raises(config.ConfigError, match=r"a\.yaml: .*nowhere"):
         config.content("exhibit", "a", cfg, tmp_path)

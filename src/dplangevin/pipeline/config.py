@@ -128,8 +128,20 @@ def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> d
             raise ConfigError(f"{folder / f'{name}.yaml'}: {error}") from error
     else:
         settings = values(folder / f"{name}.yaml")
-    _refuse(validate.check(settings), f"{folder / f'{name}.yaml'} has values that cannot be used")
+    faults = [
+        f"a key is {key}: YAML reads on, yes, off and no so, write it in quotes"
+        for key in _no_texts(settings)
+    ]
+    _refuse(faults or validate.check(settings), f"{folder / f'{name}.yaml'} has values that cannot be used")
     return settings
+
+
+def _no_texts(node: Any) -> Iterator[bool]:
+    """Yield the keys of mappings that YAML reads as true or false."""
+    if isinstance(node, Mapping):
+        yield from (key for key in node if isinstance(key, bool))
+    for each in node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ():
+        yield from _no_texts(each)
 
 
 # Composition

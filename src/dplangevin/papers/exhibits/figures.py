@@ -4,8 +4,8 @@ Both draw marks. A mark is a mapping of
 
 - `where`: column -> value or list of values of the rows that it shows (default: all), or `query` for `DataFrame.query`;
 - `label`: its entry in the legend (none without a label);
-- `method` (name in `style.LOOKS`), or any of `colour` (a name of `style.PRICE_COLOURS` or a colour), `marker`, `line`,
-  `size`, `width`, `hollow`;
+- `method` (name in `style.LOOKS`; `data` after its colon), or any of `colour` (a name of `style.PRICE_COLOURS` or a
+  colour), `marker`, `line`, `size`, `width`, `hollow`;
 - `x`, `y`, `low`, `high`: columns, where they differ from those of the panel;
 - `write`: offset in points at which the value is written;
 - `level`: if True, each y is a line across the panel.
@@ -112,8 +112,8 @@ def _violated(rows: pd.DataFrame) -> pd.Series:
 
 
 def _look(mark: Mark) -> Look:
-    """Return the look of a mark; `on` is as in `style.look`."""
-    of = look(mark["method"], mark.get("on", "")) if "method" in mark else Look("", "#000000", "")
+    """Return the look of a mark."""
+    of = look(mark["method"], mark.get("data", "")) if "method" in mark else Look("", "#000000", "")
     of = of._replace(**{key: mark[key] for key in ("label", "marker", "line", "size") if key in mark})
     if "colour" in mark:
         of = of._replace(colour=str(style.PRICE_COLOURS.get(mark["colour"], mark["colour"])))
