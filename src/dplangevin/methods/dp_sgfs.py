@@ -59,8 +59,8 @@ class DpSgfs(ChainMethod):
     ----------
     step, unit : Step size, as in `samplers.chains.steps`.
     refresh : int, >= 1.  Number of steps between two computations of V.
-    temperature : "printed": the noise above, which targets exp(-4U).  "proper": the variance of Z is ``max(sigma^2,
-        4/(N^2 eta))``, which targets exp(-U).
+    temperature : "printed": the noise above, which targets exp(-4U).  "proper" targets exp(-U).
+        With it the variance of Z is ``max(sigma^2, 4/(N^2 eta))``.
     precision, samples, burn_in, sampling : As in `DpSgldWang2015`.
     """
 
