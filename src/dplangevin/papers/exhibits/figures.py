@@ -7,7 +7,7 @@ Both draw marks. A mark is a mapping of
 - `method` (name in `style.LOOKS`; `data` after its colon), or any of `colour` (a name of `style.PRICE_COLOURS` or a
   colour), `marker`, `line`, `size`, `width`, `hollow`;
 - `x`, `y`, `low`, `high`: columns, where they differ from those of the panel;
-- `write`: offset in points at which the value is written;
+- `write`: offset in points at which the value is written, in `format` (of `tables.FORMATS`; default: short);
 - `level`: if True, each y is a line across the panel.
 
 Panels are mappings, too. What `lines` and `dots` do not read themselves are arguments of `Axes.set`.
@@ -29,9 +29,9 @@ from pandas.api.types import is_numeric_dtype
 
 from dplangevin.papers.exhibits import style
 from dplangevin.papers.exhibits.style import Look, lay_out, look
-from dplangevin.papers.exhibits.tables import fill, prepared
+from dplangevin.papers.exhibits.tables import FORMATS, fill, prepared
 from dplangevin.papers.statistics import matches
-from dplangevin.text import number, short
+from dplangevin.text import number
 
 Mark = Mapping[str, Any]
 ROWS = ("where", "query", "x", "y", "low", "high")  # keys of a panel or mark that say what is drawn
@@ -159,7 +159,7 @@ def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.Da
     at: dict[str, Any] = {"textcoords": "offset points", "color": of.colour, "fontsize": 8, "clip_on": True}
     for right, up, value in zip(x, y, values, strict=True) if "write" in mark else ():
         if np.isfinite([right, up]).all():
-            ax.annotate(short(value), (right, up), mark["write"], **at)
+            ax.annotate(FORMATS[mark.get("format", "short")](value), (right, up), mark["write"], **at)
 
 
 def _guides(ax: Axes, guides: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Line2D]]:

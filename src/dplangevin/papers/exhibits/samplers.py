@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
+from dplangevin.papers.claims.words import at_most
 from dplangevin.papers.exhibits import style, tables
 from dplangevin.papers.exhibits.style import GREY, Look, entry, lay_out, look, tint
 from dplangevin.papers.exhibits.tables import Cell, cell
@@ -286,7 +287,7 @@ def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], notes:
             of = rows.set_index("metric")
             flag = "†" if of.violated.ne("").any() else ""
             cells = [look(method).label + flag, temperature]
-            cells += [_budget(epsilon), _budget(float(of.epsilon_proven.iloc[0]))]
+            cells += [_budget(epsilon), _budget(float(of.epsilon_proven.iloc[0]), at_most)]
             for metric in present:
                 value = of["mean"].get(metric, np.nan)
                 if metric in extreme:
@@ -298,9 +299,9 @@ def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], notes:
     return tables.page(title, [notes, "", *tables.table(columns, lines, left=2)])
 
 
-def _budget(epsilon: float) -> str:
+def _budget(epsilon: float, text: Callable[[float], str] = short) -> str:
     """Return an epsilon as text, "none" if it is infinite."""
-    return "none" if np.isinf(epsilon) else short(epsilon)
+    return "none" if np.isinf(epsilon) else text(epsilon)
 
 
 def _metric(metric: str, value: float) -> str:

@@ -328,6 +328,10 @@ HEAD_PRICES = {
     "epsilon_attack": "attack ε",
     "epsilon_add_remove": "proven ε, add/remove",
 }
+BOUNDS = {  # how a price is rounded, which is no bound else
+    "epsilon_attack": at_least,
+    **dict.fromkeys(("epsilon_proven", "epsilon_last", "epsilon_add_remove"), at_most),
+}
 HEAD_SETTINGS = [
     "delta", "step_size", "l2", "smoothness", "clip", "noise_std", "noise_multiplier", "batch", "epochs", "steps",
     "records", "parameters", "classes",
@@ -447,7 +451,7 @@ def _accuracies_and_prices(rows: pd.DataFrame, prices: Names) -> dict[str, Cell]
     known = [column for column in others if column in rows and rows[column].notna().any()]
     columns = {others[column]: cell(column, percent) for column in known} | OURS
     columns["δ"] = private("delta", number)
-    return columns | {name: private(column, epsilon) for column, name in prices.items()}
+    return columns | {name: private(column, BOUNDS.get(column, epsilon)) for column, name in prices.items()}
 
 
 # The last block is trained too: Table 3 of ryffel2022
