@@ -10,11 +10,9 @@ the threshold and, if there are several, the statistic. The other half gives Clo
 which fails with probability at most (1 - confidence)/2.
 
 The bound on epsilon holds for any mechanism. If the mechanism is known to be mu-GDP, then also ``Phi^-1(P(E)) -
-Phi^-1(Q(E)) <= mu`` (Dong, Roth and Su 2022, Definition 4), a lower bound on mu. `Audit.epsilon_gdp` is the epsilon of
-that mu.
+Phi^-1(Q(E)) <= mu`` (Dong, Roth and Su 2022, Definition 4), a lower bound on mu. `Audit.epsilon_gdp` is its epsilon.
 
-`known_ratio` needs the exact log-likelihood ratio L of the two laws, and bounds the whole privacy profile, with no
-choice of an event::
+`known_ratio` needs the exact log-likelihood ratio L of the two laws. It bounds the whole profile, without an event::
 
     delta(epsilon) = E_P max(0, 1 - e^(epsilon - L)) = P(L - X > epsilon),   X ~ Exp(1) independent.
 
@@ -87,7 +85,7 @@ class Event(NamedTuple):
         return hits, misses
 
     def epsilon(self, first: np.ndarray, second: np.ndarray, delta: float, error: float) -> float:
-        """Return the bound on epsilon by runs (runs, k) that did not choose the event; it fails with 2 `error`."""
+        """Return the bound by runs (runs, k) that did not choose the event; it fails with probability <= 2 `error`."""
         hits, misses = self.counts(first, second)
         low, high = lower_rate(hits, len(first), error), upper_rate(misses, len(first), error)
         return max(0.0, float(_epsilon(low, high, delta)))
@@ -143,11 +141,10 @@ def known_ratio(
     rng: torch.Generator,
     confidence: float = 0.95,
 ) -> float:
-    """Compute a lower bound on epsilon >= 0 at delta from exact log-likelihood ratios log P/Q (runs,), 8 at least.
+    """Return a lower bound, >= 0, on epsilon at delta from log P/Q of 8 or more runs under P and under Q, each (runs,).
 
-    In each direction the k-th largest ``L - X`` is the bound, where at least k of the runs exceed the true epsilon
-    with probability at most (1 - confidence)/2. It may not hold for a statistic that is not the exact ratio: then take
-    `audit`.
+    In each direction the k-th largest ``L - X`` is the bound, where at least k of the runs exceed the true epsilon with
+    probability at most (1 - confidence)/2. The bound may not hold if the ratio is not exact: then take `audit`.
     """
     check_delta(delta)
     check_confidence(confidence)

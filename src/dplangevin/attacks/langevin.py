@@ -152,7 +152,7 @@ def kept_shares(event: LangevinDpEvent) -> tuple[float, np.ndarray]:
 
 
 def _radius(event: LangevinDpEvent, init_std: float, others: Others, negligible: float) -> float:
-    """Return radius = noise + g reach, g = L - lambda radius, which iterates exceed with probability `negligible`."""
+    """Return radius = noise + g reach, g = L - lambda radius, with P(some iterate exceeds it) <= `negligible`."""
     ridge, eta = event.strong_convexity, float(event.step_sizes()[0])
     total = float(event.step_sizes().sum())
     grown = init_std**2 + 2 * event.noise_std**2 * total

@@ -80,9 +80,9 @@ def statistics(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run the method on both data sets and return three statistics (runs, 3) under D and under D', for `audit`.
 
-    The first is theta along the differing record, projected on the direction of the classes in which the means of the
-    runs differ with which `audit` chooses its event. The other two are those of `precision`. `at_once` runs are in one
-    tensor program; None for all. `drawn_in` is the precision of the noise.
+    The first is theta along the differing record, projected on the direction of the classes in which the means differ.
+    The runs with which `audit` chooses its event give that direction. The other two are those of `precision`.
+    `at_once` runs are in one tensor program; None for all. `drawn_in` is the precision of the noise.
     """
     sizes = [min(at_once or runs, runs - done) for done in range(0, runs, at_once or runs)]
     released = [

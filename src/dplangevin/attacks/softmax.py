@@ -9,8 +9,8 @@ e_y) x`` differ by
     x to -x, (b, 0) and (-b, 0)         2 b ||p - e_0||, which is 2 b sqrt(1 - 1/K) at theta = 0
 
 A pilot run tries x and x' of length b or b/2 and selects the pair that it separates best. The runs of the audit are
-drawn after it. A bias (a feature 1) on rows without a bound is left out: the others may lie along an axis of their
-own, where their clipped gradients do not move it. The attack is the limit of such pairs.
+drawn after it. A bias (a feature 1) is left out if rows have no bound: the other records may lie along an axis of
+their own, where their clipped gradients do not move the bias. The attack is the limit of such pairs.
 
 A use of the record is a step of `Glm.descent`, as in training. For uniform subsets and for Poisson samples, each step
 uses it independently with probability batch/records. With shuffled epochs, one uniform step of each epoch uses it, or

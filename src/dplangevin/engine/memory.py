@@ -18,15 +18,18 @@ HEAP = 30 * 2**20  # bytes
 def keep_heap() -> None:
     """Make the C library keep freed memory for the next step, instead of returning it to the system.
 
-    glibc takes a block straight from the system if it is larger than the largest block freed so far, and returns
-    the top of its heap once that is twice as large.  Each step would then have its pages cleared again, a quarter
-    of the time of a small network.  The block that is allocated here is never written to, so it takes no memory.
+    glibc takes a block straight from the system if it is larger than the largest block freed so far, and returns the
+    top of its heap once that is twice as large.  Each step would then have its pages cleared again, a quarter of the
+    time of a small network.  The block allocated here is never written to, so it takes no memory.
     """
     torch.empty(HEAP, dtype=torch.uint8)
 
 
 def bound(device: torch.device) -> int:
-    """Return how many bytes the tensors of one micro-batch may take; on a GPU at most half of the free memory."""
+    """Return how many bytes the tensors of one micro-batch may take: DPL_MEMORY megabytes.
+
+    Without it, `CPU` MB, or on a GPU `GPU` MB and at most half of the memory that is free there.
+    """
     text = os.environ.get(NAME, "").strip()
     if not text:
         if device.type == "cpu":

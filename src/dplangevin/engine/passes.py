@@ -91,7 +91,7 @@ def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
 def functional_gradients(
     module: nn.Module, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
 ) -> Block:
-    """Return the `Block` of some examples, by torch.func; the gradient of every example is written out, (S, B, d)."""
+    """Return the `Block` of some examples, by torch.func, which writes out the gradient of every example, (S, B, d)."""
 
     def loss(t: Tensor, image: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         z = _call(module, t, image)

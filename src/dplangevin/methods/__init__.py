@@ -117,7 +117,7 @@ class Method(Protocol):
     def accountant(self) -> Accountant: ...
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        """Return what the budget allows; raise ValueError if it is out of reach or undefined for such facts."""
+        """Return what the budget allows; ValueError if it is out of reach, or the method undefined for such facts."""
         ...
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:

@@ -45,7 +45,7 @@ class DpSgd(ChainMethod):
 
     With random allocation (Chua et al. 2024) each record is in one random minibatch of every epoch; only `Tight`
     prices it.  On shuffled epochs `noise_multiplier` must be given, because the accountants are for Poisson
-    samples; their proven epsilon is the price of `ShuffledEpochsDpEvent`.
+    samples.  The proven epsilon of shuffled epochs is the price of `ShuffledEpochsDpEvent`.
 
     Source: abadi2016, Algorithm 1.
     Differs: linear models start at 0; the paper starts at random.

@@ -117,8 +117,7 @@ class DpSghmcLi2019(DpSgldLi2019):
         v     <- v - a v - eta_t ((1/tau) sum_S clipped(grad l) + precision/n theta) + z
 
     They target exp(-U) if no gradient is clipped.  The noise multiplier is ``sigma_t = tau/(L sqrt(eta_t n/(2
-    a)))``.  The velocity starts from N(0, eta_1/n I).  Everything else is as in `DpSgldLi2019`; `temperature` has
-    no effect.
+    a)))``.  The velocity starts from N(0, eta_1/n I).  The rest is as in `DpSgldLi2019`; `temperature` has no effect.
 
     Source: li2019, Algorithm 1 and section 4.3; chen2014.
     Differs: li2019 prints no DP-SGHMC; section 4.3 says only that a GAN was trained by SGHMC at a budget.
@@ -138,6 +137,7 @@ class DpSghmcLi2019(DpSgldLi2019):
 
     @property
     def heat(self) -> float:
+        """The variance of a step's noise on the velocity, in units of eta_t/n."""
         return 2 * self.friction
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:

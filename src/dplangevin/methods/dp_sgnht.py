@@ -18,8 +18,7 @@ class DpSgnht(DpSghmc):
     """DP-SGNHT: eq. 4.5 on uniform subsets, with noise ``N(0, 2 a eta I)`` on the velocity.
 
     Gradient and privacy are those of `DpSghmc`.  The thermostat starts at the friction a < 1/2.  It has an
-    equilibrium where 2 a + eta V < 1, with V the variance of a coordinate of the minibatch gradient; beyond that
-    the chain diverges.
+    equilibrium where 2 a + eta V < 1, with V the variance of a coordinate of the minibatch gradient. Else it diverges.
 
     Source: wang2015, eq. 4.5.
     """
@@ -36,4 +35,5 @@ class DpSgnht(DpSghmc):
         return sgnht()
 
     def rest(self, theta: Tensor) -> State:
+        """Return the thermostat's start, ``(S, E, 1)``."""
         return (torch.full((*theta.shape[:2], 1), self.friction, device=theta.device),)

@@ -106,6 +106,7 @@ class Dpvi:
         return Plan(guarantee, chain, {"noise_multiplier": sigma, "noise_std": noise})
 
     def unit(self, facts: Facts) -> float:
+        """Return u, the smallest standard deviation that the posterior can have."""
         return float((facts.smoothness * facts.n + self.precision) ** -0.5)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:

@@ -10,7 +10,10 @@ BINS = 15
 
 
 def predictive(problem: Problem, theta: Tensor) -> Tensor:
-    """Return ``mean_s p(. | x, theta_s)`` of the test rows ``(S, E, m, K)``, or the mean target, K = 1."""
+    """Return the mean prediction over the samples of theta ``(S, E, samples, d)`` on the test rows, ``(S, E, m, K)``.
+
+    It is ``mean_s p(. | x, theta_s)``.  For regression K = 1, and it is the mean of the predicted targets.
+    """
     samples = theta.unbind(2)
     total = problem.predict(samples[0])
     for each in samples[1:]:
@@ -51,7 +54,10 @@ def all_scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """Compute means of ``|p - y|`` and ``(p - y)^2``, ``(S, E)``, of p ``(S, E, m)`` and y ``(1 or S, m)``."""
+    """Compute means of ``|p - y|`` and ``(p - y)^2``, each ``(S, E)``, in the units of the targets and their square.
+
+    p is ``(S, E, m)``, y is ``(1 or S, m)``.
+    """
     if y.ndim != 2 or y.shape[1] != predicted.shape[-1] or len(y) not in (1, len(predicted)):
         raise ValueError(
             f"predicted {tuple(predicted.shape)} and y {tuple(y.shape)}: give (S, E, m) and (1 or S, m)"
@@ -61,7 +67,7 @@ def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def reliability(probability: Tensor, y: Tensor) -> list[dict[str, float]]:
-    """Return the points of a reliability diagram, with the bins (1..15) and ties of `scores`, without empty bins."""
+    """Return the points of a reliability diagram, one for each bin 1..15 of `scores` that has rows."""
     _, confidence, right = _judged(probability, y)
     bins = _bins(confidence)
     rows = []
@@ -95,7 +101,7 @@ def mixed(theta: Tensor, shared: bool) -> dict[str, Tensor]:
 
 
 def _judged(probability: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the label's probability, the confidence, and how right the prediction is: ``(S, m)`` float64."""
+    """Return the label's probability, the confidence and the `rightness` of each row, ``(S, m)`` float64."""
     y = y if y.ndim == 2 else y[None]
     fits = probability.ndim == 3 and y.ndim == 2 and y.shape[1] == probability.shape[1] > 0
     if not (fits and len(y) in (1, len(probability))):
@@ -122,5 +128,5 @@ def rightness(probability: Tensor, y: Tensor) -> Tensor:
 
 
 def _bins(confidence: Tensor) -> Tensor:
-    """Return the bin of each confidence, in 0..14; bin b holds (b/15, (b + 1)/15]."""
+    """Return the bin of each confidence, in 0..14; bin b is the interval (b/15, (b + 1)/15]."""
     return (confidence * BINS).ceil().long().clamp(1, BINS) - 1

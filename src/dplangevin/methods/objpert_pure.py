@@ -32,8 +32,7 @@ class ObjPertPure:
     covers the distance (`perturbed_fits` has the proof).  It costs 1 % of eps; the formulas above get the rest.
 
     Source: chaudhuri2011, Algorithm 2.
-    Differs: k is 1 in the paper.  For a loss of several margins k is the loss's `rank`, and beta its
-    `mean_curvature`.
+    Differs: k is 1 in the paper.  For a loss of several margins k is the loss's `rank`, and beta its `mean_curvature`.
 
     Attributes
     ----------

@@ -61,9 +61,8 @@ class Confident:
 
     with sigma_1 = `ratio` times sigma_2.  It stops after A labels, or after A times `asked` tested queries.
 
-    A is the largest number that the budget allows at sigma_2 = `answer_std`, between `fewest` and queries/asked.
-    Then sigma_2 is the smallest that the budget allows for A.  Without a budget all `queries` are tested without
-    noise.
+    A is the largest number that the budget allows at sigma_2 = `answer_std`, between `fewest` and queries/asked.  Then
+    sigma_2 is the smallest that the budget allows for A.  Without a budget all `queries` are tested without noise.
 
     - `queries`: >= 1.  The largest number of queries that may be tested.
     - `fewest`: >= 1.  The smallest A.
@@ -110,6 +109,7 @@ class Confident:
 
     @property
     def most(self) -> int:
+        """The largest A."""
         return int(self.queries / self.asked)
 
     @property

@@ -1,8 +1,7 @@
 """Perturbed fits as computed: a point near the minimum, and noise that covers the remaining distance.
 
-A solver stops at a point theta~ near the minimum theta* of an objective that is Lambda-strongly convex.  The
-theorem of the method is about theta*.  So noise eta is added, and the release is theta~ + eta (Iyengar et al. 2019,
-Algorithm 1).
+A solver stops at a point theta~ near the minimum theta* of an objective that is Lambda-strongly convex.  The theorem of
+the method is about theta*.  So noise eta is added, and the release is theta~ + eta (Iyengar et al. 2019, Algorithm 1).
 
 Proof.  The perturbation b is a function of theta* and the data.  The solver draws nothing, so theta~ - theta* is
 such a function, too.  Given theta*, its norm is at most gamma/Lambda on either data set, where gamma bounds the

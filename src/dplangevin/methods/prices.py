@@ -103,7 +103,7 @@ def violated(method: Method, plan: Plan) -> list[str]:
 
 
 def what_is_done(method: Method, facts: Facts, budget: Budget) -> Callable[[int], Any]:
-    """Return n -> (event of the method's guarantee, settings of what is done), for `survey.records_public`."""
+    """Return a function of n, for `records_public`, that returns the guarantee's event and the settings of the plan."""
 
     def mechanism(n: int) -> Any:
         plan = method.plan(facts._replace(n=n), budget)

@@ -143,10 +143,9 @@ class State(NamedTuple):
 class Descent:
     """SGD with momentum, for a stack of networks.
 
-    One step is ``v <- momentum v + mean of the minibatch's gradients + decay theta``, then ``theta -= eta_t v``,
-    where eta_t falls from `step` to 0 along a cosine.  Every network of the stack makes `steps` steps on its own
-    examples, in an order that is shuffled anew in each epoch.  A minibatch is empty where other networks have more
-    examples.
+    One step is ``v <- momentum v + mean of the minibatch's gradients + decay theta``, then ``theta -= eta_t v``, where
+    eta_t falls from `step` to 0 along a cosine.  Every network of the stack makes `steps` steps on its own examples, in
+    an order that is shuffled anew in each epoch.  A minibatch is empty where other networks have more examples.
 
     - `momentum`: in [0, 1).
     - `decay`: >= 0. Weight of an L2 penalty.

@@ -31,9 +31,8 @@ def calibrate(
     The search keeps a bracket in log(noise) and narrows it by secants of log(cost), or by halving where secants are
     slow. Small noise can be slow to price, so it is tried last. The cost must not increase with the noise.
 
-    The result fits the budget and exceeds the smallest noise that does by a factor of at most ``(1 + rtol)(1 +
-    1e-9)``, rtol >= 1e-12. It has ten digits, unless it is `low` (where that fits, as always at epsilon = inf) or
-    `high`.
+    The result fits the budget and exceeds the smallest noise that does by a factor of at most ``(1 + rtol)(1 + 1e-9)``,
+    rtol >= 1e-12. It has ten digits, unless it is `low` (where that fits, as always at epsilon = inf) or `high`.
     """
     if not 0 < low < high < math.inf:
         raise ValueError(f"low = {low}, high = {high}: need 0 < low < high < inf")

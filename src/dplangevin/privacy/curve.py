@@ -30,9 +30,9 @@ class Curve:
 
     @classmethod
     def of(cls, price: Callable[[float], float], least: float = LEAST) -> "Curve":
-        """Return the curve of a release whose `price` at a delta in [0, 1) is an epsilon that it has.
+        """Return the curve of a release that is (price(delta), delta)-DP for every delta in [0, 1).
 
-        It asks at the same deltas whatever `least`, the smallest besides 0, is: an accountant that remembers is fast.
+        `least` in (0, 0.1) is the smallest delta besides 0. Calls share deltas, so a `price` that remembers is fast.
         """
         low, high = np.log(LEAST), 0.0
         starts = price(LEAST) > 0
@@ -53,9 +53,7 @@ class Curve:
     def power(self, fpr: np.ndarray | float) -> np.ndarray:
         """Return the largest true positive rate that an attack can have at a false positive rate, in [0, 1].
 
-        Either data set may be the null hypothesis: TPR <= e^epsilon FPR + delta and 1 - FPR <= e^epsilon (1 - TPR) +
-        delta.
-
+        Either data set may be the null: TPR <= e^epsilon FPR + delta, 1 - FPR <= e^epsilon (1 - TPR) + delta.
         Source: Kairouz, Oh, Viswanath (2015), Theorem 2.1.
         """
         fpr = np.asarray(fpr, dtype=float)[..., None]
@@ -67,7 +65,7 @@ class Curve:
 
     @cached_property
     def advantage(self) -> float:
-        """The largest TPR - FPR of an attack: the delta at epsilon 0, where the bounds of `power` mirror each other."""
+        """The largest TPR - FPR of an attack: the delta at epsilon 0. `power` is symmetric about TPR = 1 - FPR."""
         least = (1 - self.delta) / (1 + np.exp(np.minimum(self.epsilon, 700.0)))
         return min(1.0, 1 - 2 * float(least.max()) + 2 * ROUNDING)
 
@@ -81,7 +79,8 @@ class Curve:
     def delta_at(self, epsilon: np.ndarray | float) -> np.ndarray:
         """Return a delta at which the release is (epsilon, delta)-DP, for any real epsilon.
 
-        delta is convex in e^epsilon, so the chord between two points is above it; delta(-e) = 1 - e^-e (1 - delta(e)).
+        delta is convex in e^epsilon, so the chord between two points is above it. With the data sets exchanged,
+        delta(-epsilon) = 1 - exp(-epsilon) (1 - delta(epsilon)).
         """
         points, known = self._table
         size = np.minimum(np.abs(epsilon), points[-1])

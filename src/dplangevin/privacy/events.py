@@ -56,9 +56,10 @@ class Guarantee(NamedTuple):
     epsilon, delta : float, what the paper's own theorem promises.
     event : DpEvent, what was done to the data.
     adjacency : {"replace_one", "add_remove", "zero_out"}
-        "zero_out" replaces one record by one that contributes nothing; the number of records stays the same.
+        Neighbours differ by replacing one record, by adding or removing one, or ("zero_out") by replacing one by a
+        record that contributes nothing; then the number of records stays the same.
     released : {"final", "all_iterates", "sample"}, what crosses the privacy boundary.
-    sampling : {"poisson", "without_replacement", "random_allocation", "shuffled", "full"}
+    sampling : {"poisson", "without_replacement", "random_allocation", "shuffled", "full"}, how minibatches were drawn.
     assumptions : tuple of str
         Conditions that the guarantee needs and the code cannot enforce, e.g. PUBLIC_RECORDS.
     """
@@ -203,6 +204,7 @@ class PureObjectivePerturbationDpEvent(DpEvent):
 
     @property
     def log_determinant(self) -> float:
+        """The number rank log(1 + beta/Lambda), as for `ObjectivePerturbationDpEvent`."""
         return self.rank * math.log1p(self.smoothness / self.ridge)
 
     @property
@@ -278,6 +280,7 @@ class LangevinDpEvent(DpEvent):
         )
 
     def step_sizes(self) -> np.ndarray:
+        """Return the step sizes eta_k, (steps,)."""
         return self.step_size / (1 + self.decay * self.step_size * np.arange(self.steps))
 
     def multipliers(self) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Step sizes that Li, Chen, Liu, Carin (2019) print, with the constants and the range of their proofs.
 
-The keywords records, batch, steps, lipschitz and rate are N, tau = q N, T, L (the bound on one record's gradient) and
-q.
+The keywords records, batch, steps, lipschitz and rate are N, tau = q N, T, L (bound on one record's gradient) and q.
 
 >>> f"{wang_step(Budget(0.1, 1e-5), records=50_000, steps=10_000, lipschitz=1.0):.3e}"
 '1.479e-06'
@@ -58,8 +57,7 @@ def printed_reach(delta: float, *, rate: float, steps: int, schedule: StepSchedu
 
     c_1 is the largest such eps/(q^2 T^(2/3)) (decreasing step) or eps/(q^2 T) (fixed step). The proof uses lambda = 2
     ln(1/delta)/eps and sigma_1 = c q sqrt(T' ln(1/delta))/eps, with c from `printed_constant`. sigma_1 >= 1 and lambda
-    <= sigma_1^2 ln(1/(q sigma_1)) bound eps from above. q < 1/(16 sigma_T) bounds it from below, which the theorems do
-    not mention.
+    <= sigma_1^2 ln(1/(q sigma_1)) bound eps from above. q < 1/(16 sigma_T) bounds it below, which the theorems omit.
     """
     scale, log = steps ** POWERS[schedule], math.log(1 / delta)
     growth = steps ** (1 / 6) if schedule == "decreasing" else 1.0

@@ -1,7 +1,7 @@
 """Conversion between step size and noise multiplier for DP-SGLD (li2019, Algorithm 1).
 
 A step moves by (eta/tau) times the minibatch sum of clipped gradients and adds N(0, (eta/N) I). One record moves it by
-at most eta L/tau (L: the bound on one record's gradient, or the clip). The noise multiplier is
+at most eta L/tau (N: records, tau: batch, L: the bound on one record's gradient, or the clip). The noise multiplier is
 
     sigma = sqrt(eta/N) / (eta L/tau) = tau / (L sqrt(eta N)).
 

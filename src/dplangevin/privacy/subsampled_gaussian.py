@@ -28,7 +28,7 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
     are the least and the largest. Multipliers that differ by rounding errors alone have one level.
 
     `batch` is the size of a uniform batch, drawn without replacement afresh in each step, or with `poisson` the mean
-    size of a Poisson sample. Only Poisson samples are drawn if batch == records.
+    size of a Poisson sample. If batch == records, uniform batches are all records; Poisson samples are still drawn.
     """
     levels = multipliers
     spread = multipliers.max() / multipliers.min()

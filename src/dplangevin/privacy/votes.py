@@ -7,11 +7,10 @@ q >= Pr[the noisy winner is not the true winner]. All standard deviations are in
 A threshold test at T adds N(0, s1^2) to a count. It is priced as the vote between two classes whose counts differ by 2
 ``|count - T|``, with s = sqrt(2) s1: divergence, q, and its change with one vote are the same.
 
-The sum over all queries depends on the private votes. To publish it, noise is scaled to its smooth sensitivity
-(Nissim, Raskhodnikova and Smith 2007). The coordinate z is defined by q = (m - 1) erfc(z)/2. One vote moves z by at
-most 1/s, because erfc(erfc^-1(p) - 1/s) is concave in p (the paper's B_U and B_L). The line of z is cut into cells of
-width 1/(CELLS s). Each cell costs what its left end costs, an upper bound. Sensitivities are maxima over windows of
-cells.
+The sum over all queries depends on the private votes. To publish it, noise is scaled to its smooth sensitivity (Nissim,
+Raskhodnikova and Smith 2007). The coordinate z is defined by q = (m - 1) erfc(z)/2. One vote moves z by at most 1/s,
+because erfc(erfc^-1(p) - 1/s) is concave in p (the paper's B_U and B_L). The line of z is cut into cells of width
+1/(CELLS s). Each cell costs what its left end costs, an upper bound. Sensitivities are maxima over windows of cells.
 
 Source: Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson (2018). All propositions and theorems are theirs.
 """

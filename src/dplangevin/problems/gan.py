@@ -10,8 +10,7 @@ generator.  The discriminator minimises the mean over records of
 plus the mean of ``-log p(K + 1 | g(z))`` over generated images.  The weight w >= 0 compensates for the small
 number of labelled records.  It multiplies the loss before the clip bounds the gradient of each record.
 
-After each step of the discriminator, the generator takes one step of Adam on the mean of
-``-log p(R | g(z))``.
+After each step of the discriminator, the generator takes one step of Adam on the mean of ``-log p(R | g(z))``.
 
 **What is private**: records enter only the discriminator's sum of clipped gradients.  Generated images are
 computed from parameters that are private already, so their gradient needs no noise.  The generator learns
@@ -151,6 +150,7 @@ class GanProblem(DefaultSteps):
 
     @property
     def classes(self) -> int:
+        """The number K of classes, without the class "generated"."""
         return self.network.classes - 1
 
     @property

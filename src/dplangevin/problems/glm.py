@@ -397,6 +397,7 @@ class Glm(DefaultSteps):
 
     @property
     def shared(self) -> bool:
+        """True if all seeds have the same data set."""
         return self.x.shape[0] == 1
 
     @property
@@ -517,8 +518,7 @@ class Glm(DefaultSteps):
         """Return ``theta <- keep theta - eta/tau (sum_B min(1, clip/||g_i||) g_i + noise)``: one gather, two products.
 
         Chains whose minibatches differ in size come last.  None where each step takes all rows, because `clipped_sum`
-        then needs no gather, and where a minibatch has more than `engine.long_sums.LONG` rows, because this sum is
-        float32.
+        then needs no gather, and where a minibatch has more than `engine.long_sums.LONG` rows, as this sum is float32.
 
         If the loss has ``phi'(m, y) = -y u(-y m)``, as the logistic loss has, the gathered rows are
         ``z = -y x``.  Then ``g = u(<z, theta>) z``, and clipping bounds u by ``clip/||x||``.

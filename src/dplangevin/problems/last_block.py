@@ -91,8 +91,7 @@ class Part(Protocol):
 class LastBlock:
     """All convolutions of the last block, and the head.
 
-    For a ResNet-18 this is the fourth stage, with five convolutions (ryffel2022).  For a ResNet-20 it has
-    two::
+    For a ResNet-18 this is the fourth stage, with five convolutions (ryffel2022).  For a ResNet-20 it has two::
 
         head(tail(x + affine_2(conv_2(relu(affine_1(conv_1(x)))))))
 

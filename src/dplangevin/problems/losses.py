@@ -56,6 +56,7 @@ class Loss(NamedTuple):
 
     @property
     def classifies(self) -> bool:
+        """True if labels are classes, False if they are real numbers."""
         return self.classes > 1 or self.one_sided
 
     @property
@@ -128,9 +129,8 @@ def huber(threshold: float, label_bound: float) -> Loss:
 
         phi = (m - y)^2/2 where |m - y| <= h, else h |m - y| - h^2/2
 
-    Over ``|m| <= t`` phi is at most ``phi(t + Y)``.  For one y, phi has the range
-    ``phi(t + |y|) - phi(max(|y| - t, 0))``, which grows with ``|y|`` because ``phi'`` grows.  Here ``phi(r)`` is phi at
-    the residual r.
+    Over ``|m| <= t`` phi is at most ``phi(t + Y)``.  For one y, phi has the range ``phi(t + |y|) -
+    phi(max(|y| - t, 0))``, which grows with ``|y|`` because ``phi'`` grows.  ``phi(r)`` is phi at the residual r.
     """
     for name, number in (("threshold", threshold), ("label_bound", label_bound)):
         if not (number > 0 and math.isfinite(number)):
@@ -193,8 +193,7 @@ def softmax(classes: int) -> Loss:
     ``(1 - p_y)^2 + sum_{k != y} p_k^2`` is below 2.  The Hessian ``phi'' = diag(p) - p p^T`` has norm at most
     1/2 (Boehning 1992) and trace ``1 - sum p^2 <= 1 - 1/K``.  Its rank is K - 1, since ``phi'' 1 = 0``.
 
-    For K = 2, ``phi' = (1 - p_y)(e_k - e_y)``, which has one direction for each label.  Labels -1 and +1 are read as 0
-    and 1.
+    For K = 2, ``phi' = (1 - p_y)(e_k - e_y)``, which has one direction for each label.  Labels -1 and +1 mean 0 and 1.
     """
     if classes < 2:
         raise ValueError(f"classes must be at least 2, not {classes}")

@@ -67,6 +67,7 @@ class Sampling:
         return self.size(n) / n
 
     def passes(self, n: int) -> float:
+        """Return the number of epochs for n rows."""
         return math.sqrt(n) if self.epochs is None else self.epochs
 
     def steps(self, n: int) -> int:

@@ -69,8 +69,7 @@ def private_minimum(problem: Glm, ridge: Tensor, linear: Tensor, bound: Tensor) 
     """Return a point ``(S, E, d)`` at which the gradient of `minimise`'s objective has norm `bound` ``(E,)`` or less.
 
     The numbers of steps and the order of precisions are the same for all data: `PRIVATE` steps, the last of them in
-    float64.  Directions and halvings depend on the private rows, and noise covers that, see
-    `methods.perturbed_fits`.
+    float64.  Directions and halvings depend on the private rows, and noise covers that, see `methods.perturbed_fits`.
 
     In each stage every entry makes at least one step.  After that, an entry that has reached its goal stays, so it
     depends only on its own data set, bit for bit.  An entry that misses its goal continues alone, by `follow`.
@@ -113,7 +112,7 @@ def descend(
     max_steps: int,
     fixed: tuple[int, int, int] | None = None,
 ) -> Minimum:
-    """Minimise as `minimise` does, but stop after max_steps without an error; gradient_norm shows what is missing.
+    """Minimise as `minimise` does, but without an error after max_steps: then gradient_norm exceeds the tolerance.
 
     The method is limited-memory BFGS on the whole ``(S, E)`` grid, in three stages:
 
@@ -164,7 +163,7 @@ def newton(
 
     It starts from `start` or from 0, whichever has the lower objective.  It reaches the minimum wherever ridge > 0,
     because the objective falls with each step.  It also stops when norm/n is below share times the first norm/n, or
-    times `Glm.lipschitz` if that is less.  The result is theta ``(d,)``, the gradient's norm/n and the steps.
+    times `Glm.lipschitz` if that is less.  The result is theta ``(d,)``, the gradient's norm/n and the number of steps.
     """
     exact, linear = problem.to(torch.float64), linear.double()
 
@@ -194,7 +193,7 @@ def newton(
 
 
 def one_of(problem: Glm, seed: int) -> Glm:
-    """Return the problem with the data set of one seed, and its exact Hessian: estimated rows may all be zero."""
+    """Return the problem with one seed's data set and its exact Hessian: the rows of an `Estimated` may all be 0."""
     row = 0 if problem.shared else seed
     return Glm(problem.x[row : row + 1], problem.y[row : row + 1], problem.loss, row_bound=problem.row_bound)
 
@@ -275,8 +274,8 @@ def _lbfgs(
 ) -> tuple[Tensor, Tensor, int]:
     """Return theta, gradient norms/n and steps of a descent in the problem's precision.
 
-    It ends when all gradient norms/n are below their `goal` ``(E,)``.  With `fixed` it makes all max_steps steps,
-    and an entry below its goal stays from the second step on.
+    It ends when all gradient norms/n are below their `goal` ``(E,)``, at the latest after max_steps.  With `fixed` it
+    makes all max_steps steps, and an entry below its goal stays from the second step on.
     """
     dtype = problem.x.dtype
     overshoot = OVERSHOOT_KINKED if problem.loss.kinked else OVERSHOOT
@@ -323,7 +322,7 @@ def _lbfgs(
 
 
 class Pair(NamedTuple):
-    """A step of L-BFGS, the change of the gradient ``(S, A, d)``, and 1 over their product, 0 if not positive."""
+    """A step and its change of the gradient ``(S, A, d)``, and 1/<step, change>, or 0 if that is not positive."""
 
     moved: Tensor
     turned: Tensor

@@ -205,8 +205,8 @@ class Rejection:
     log(1/total_variation)`` rejected proposals, theta* is returned, with probability at most `total_variation` in
     (0, 1).  So the distribution of the result is within `total_variation` of the posterior.
 
-    The sampler is for losses of one margin, and for few features, few records or a strong prior: a draw may take
-    `most` proposals, of which `batch` are computed together.
+    The sampler is for losses of one margin, and for few features, few records or a strong prior.  `sample` refuses a
+    draw that may take more than `most` proposals.  `batch` proposals are computed together.
     """
 
     total_variation: float = 1e-9
@@ -389,8 +389,7 @@ def _ridge_path(problem: Glm, ridges: Tensor, least: float, radius: float) -> Te
     """Return ``theta(r)`` on an increasing grid of r, ``(S', ridges, d)``; inf where no budget needs it.
 
     Where L-BFGS on the whole grid fails, as on rows that a hyperplane separates, Newton's method starts from the
-    minimum at the next larger r.  The path ends at r = `least`, and outside the ball: ``||theta(r)||`` increases as
-    r falls.
+    minimum at the next larger r.  The path ends at r = `least`, or outside the ball: ``||theta(r)||`` grows as r falls.
     """
     tolerance = 1e-6 * problem.row_bound
     linear = torch.zeros(len(problem.x), len(ridges), problem.d, dtype=torch.float64, device=problem.device)

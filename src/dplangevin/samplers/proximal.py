@@ -43,9 +43,9 @@ class Proximal:
       second of the mode.  After k steps and the noise of one more, the total variation distance is at most ``D (1 +
       m/eta)^-k sqrt(eta/(2 pi))``.
     - **Proposals.**  theta' is drawn by rejection, from the Gaussian below the tangent of rho U at a point, as in
-      `posterior.Rejection`, exactly wherever the point is.  The point is moved until the gradient there has norm
-      ``sqrt(2 NEAR (m + eta))`` at most.  Then a proposal is accepted with probability at least ``e^-NEAR/w``, ``w
-      = det(I + rho beta X^T X/(m + eta))^(r/2)``.  beta bounds the Hessian of phi at all margins (Boehning 1992),
+      `posterior.Rejection`.  The draw is exact wherever the point is.  The point is moved until the gradient there has
+      norm ``sqrt(2 NEAR (m + eta))`` at most.  Then a proposal is accepted with probability at least ``e^-NEAR/w``,
+      ``w = det(I + rho beta X^T X/(m + eta))^(r/2)``.  beta bounds the Hessian of phi at all margins (Boehning 1992),
       and r is its rank: the tangent is at one point, and the draw is at another.
     - **eta** follows from w <= `proposals` > 1 for all rows within their bound.
 

@@ -86,6 +86,7 @@ class LearnerAudit(NamedTuple):
 
     @property
     def epsilon(self) -> float:
+        """The attack epsilon at the claim's delta: a lower bound at `confidence`."""
         bounds = [each.epsilon for each in (*self.judged[:1], self.confirmed) if each]
         return min(bounds, default=0.0)
 

@@ -79,8 +79,7 @@ SPLITS = 2000  # values of a, see `_through_neither`
 class _Sum(NamedTuple):
     """A law that is at least the sum of m = `terms` terms W_i in the convex order, at exp(step * power), (n,).
 
-    `zero` is the probability of 0, `missing` the mean that lies at infinity, `error` bounds the masses' relative
-    error.
+    `zero` is the probability of 0, `missing` the mean that lies at infinity, `error` bounds the masses' relative error.
     """
 
     step: float

@@ -92,6 +92,7 @@ class Bok2024:
     name: str = "Bok et al. 2024"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
+        """Return epsilon at delta of one LangevinDpEvent; see `price`."""
         return self.price(event, delta, adjacency)[0]
 
     def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> tuple[float, str]:
@@ -209,7 +210,7 @@ def _candidate(event: LangevinDpEvent, delta: float) -> tuple[DpEvent | None, fl
 
 
 def _distances(event: LangevinDpEvent, firsts: np.ndarray, failure: float) -> list[float]:
-    """Return R prod_(j >= t0) c_j for each t0 of `firsts`, decreasing; each fails with at most this probability."""
+    """Return R prod_(j >= t0) c_j for t0 in `firsts`, decreasing; each is exceeded with probability <= `failure`."""
     rate = event.batch / event.records
     weight = np.exp(_log_weights(event))
     ball = 2 * event.radius * np.maximum(weight, 1e-300)

@@ -6,8 +6,7 @@ losses use fewer multiples, never farther apart than 2/FLAT of the loss.
 
 Let K be the log moment generating function of the sum S of all losses. The sum is convolved after exponential tilting,
 ``P'(s) = exp(lambda s - K(lambda)) P(s)``, where lambda K'(lambda) - K(lambda) = log(1/delta). This moves the mean of
-S to where delta is decided (Gopi, Lee, Wutschitz 2021, section 5). Tails of any size are then as accurate as the
-centre.
+S to where delta is decided (Gopi, Lee, Wutschitz 2021, section 5). Then all tails are as accurate as the centre.
 
 The errors of float64 arithmetic are bounded and counted as delta, with u = 2^-53:
 

@@ -32,6 +32,7 @@ class DpAccounting:
     name = "dp-accounting (PLD)"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
+        """Return epsilon at delta; ValueError for events that dp-accounting cannot price."""
         check_adjacency(adjacency, who=self.name)
         price = trivial(event, delta)
         if price is not None:

@@ -15,8 +15,7 @@ class Papernot2018:
 
     epsilon = rdp(lambda) + ln(1/delta)/(lambda - 1). Data-independent: rdp = rho lambda (Proposition 8), so epsilon =
     rho + 2 sqrt(rho ln(1/delta)) at the best real order. If an event carries a published data-dependent value
-    (`PateDpEvent.released_rdp`), the smaller epsilon is taken. A record reaches one teacher, so all relations cost the
-    same.
+    (`PateDpEvent.released_rdp`), the smaller epsilon counts. A record reaches one teacher, so relations cost the same.
     """
 
     name: str = "Papernot et al. 2018"

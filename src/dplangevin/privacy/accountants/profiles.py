@@ -37,7 +37,7 @@ class Pair(Protocol):
         ...
 
     def reach(self, below: float, above: float) -> tuple[float, float]:
-        """Return losses below, above which L lies under P with probability at most `below`, `above`."""
+        """Return (lowest, highest): under P, L < lowest with probability <= `below`, L > highest with <= `above`."""
         ...
 
     def place(self, loss: np.ndarray) -> np.ndarray:
@@ -201,7 +201,7 @@ class BoundedRange:
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """A pair whose loss takes the values `loss` (n,), increasing, with masses (n,) under P, and inf."""
+    """A pair with losses `loss` (n,), increasing, of masses `mass` (n,) under P, and L = inf of mass `infinity`."""
 
     loss: np.ndarray
     mass: np.ndarray

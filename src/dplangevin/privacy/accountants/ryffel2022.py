@@ -42,6 +42,7 @@ class Ryffel2022:
         return f"Ryffel et al. 2022 ({self.orders} orders)"
 
     def renyi(self, event: LangevinDpEvent, alpha: float) -> float:
+        """Return R_alpha of Theorem 3.1, for alpha > 1."""
         if not alpha > 1:
             raise ValueError(f"alpha = {alpha} must be greater than 1")
         return alpha * self._slope(event)

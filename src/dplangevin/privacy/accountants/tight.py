@@ -99,6 +99,7 @@ class Tight:
     name: str = "tight"
 
     def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
+        """Return the proven epsilon at delta; see `price`."""
         return self.price(event, delta, adjacency).epsilon
 
     def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> Price:

@@ -16,12 +16,12 @@ Bound = Literal["paper", "range"]
 class Wang2015:
     """Accountant of wang2015 for OPS, DP-SGLD, DP-SGFS and their compositions; replace_one.
 
-    Posterior sample (pure epsilon): `bound="paper"` gives 4 rho B (Theorem 1) with Algorithm 1's B = log(1 + e^D), the
-    largest logistic loss on the ball. `bound="range"` gives 2 rho D, where D is the range of one record's loss.
+    Posterior sample (pure epsilon): `bound="paper"` gives 4 rho B (Theorem 1), with B = log(1 + e^D) the largest
+    logistic loss on the ball. `bound="range"` gives 2 rho D, where D stands for the range of one record's loss there.
 
-    k = N T/tau steps on minibatches of tau out of N (Theorem 4, Algorithm 2): the noise variance is 128 N T L^2/(tau
-    eps^2) ln(2.5 N T/(tau delta)) ln(2/delta) eta^2 on (N/tau) times the minibatch sum, and equals (z L)^2 (N/tau)^2
-    eta^2. So
+    k = N T/tau steps on minibatches of tau out of N, with noise multiplier z (Theorem 4, Algorithm 2): the noise
+    variance on (N/tau) times the minibatch sum is 128 N T L^2/(tau eps^2) ln(2.5 N T/(tau delta)) ln(2/delta) eta^2,
+    and equals (z L)^2 (N/tau)^2 eta^2. So
 
         eps = (tau/N) sqrt(128 k ln(2.5 k/delta) ln(2/delta)) / z.
 
@@ -37,8 +37,7 @@ class Wang2015:
     corresponds to a sensitivity of L instead of 2L, and to half of Theorem 4's multiplier for the same e. By Theorem 4
     the gradients alone would cost 2 e, and both parts 3 e. The formula here is as printed.
     Differs: the printed proof bounds a step's loss by eps sqrt(N)/sqrt(32 tau T ln(2/delta)). With the proof's own
-    sensitivity 2L and this noise, the Gaussian mechanism gives 16 for the 32. Formula and condition here are as
-    printed.
+    sensitivity 2L and this noise, the Gaussian mechanism gives 16 for the 32. Formula and condition are as printed.
 
     Attributes
     ----------

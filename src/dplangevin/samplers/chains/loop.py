@@ -14,10 +14,10 @@ from G_t and its own state.  The default kernel is gradient descent with momentu
 
 Proj is the projection onto the ball ||theta|| <= radius, and the loop does it for every kernel.
 
-A kernel uses no records, except those of DP-SGFS and of DP-Newton.  Without records a kernel is post-processing,
-and so is the update that a problem adds around it (`Problem.around`).  The chains of one run share minibatches and
-normal draws.  The sum is divided by the constant tau, also where a Poisson sample has another number of rows.  Only
-the part of the gradient that depends on a record is clipped; the l2 term needs no data.
+Only the kernels of DP-SGFS use records.  Every other kernel is post-processing, and so is the update that a problem
+adds around it (`Problem.around`).  The chains of one run share minibatches and normal draws.  The sum is divided by
+the constant tau, also where a Poisson sample has another number of rows.  Only the part of the gradient that depends
+on a record is clipped; the l2 term needs no data.
 """
 
 import math

@@ -80,7 +80,7 @@ def metropolis(old: HmcState, new: HmcState, failed: Tensor, uniform: Tensor) ->
 def drift_in_ball(
     theta: Tensor, p: Tensor, root: Tensor, time: Tensor, radius: float, max_bounces: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Move theta ``(S, C, d)`` by ``time root p``, mirrored at the sphere; return where the bounces were too many."""
+    """Return theta and p after a drift by ``time root p`` in the ball, and where max_bounces is too few, ``(S, C)``."""
     if radius == float("inf"):
         return theta + time * through(root, p), p, torch.zeros_like(theta[..., 0], dtype=torch.bool)
     left = time.expand(*theta.shape[:-1], 1)
