@@ -13,7 +13,7 @@ from scenarios import linear, logistic, multinomial
 from scenarios import release as run
 
 from dplangevin import random
-from dplangevin.methods import outpert, perturbed_fits
+from dplangevin.methods import Execution, outpert, perturbed_fits
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.objpert_pure import ObjPertPure
 from dplangevin.methods.outpert import OutPert, Ridge
@@ -23,7 +23,7 @@ from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems.glm import Glm, linear_facts
-from dplangevin.problems.losses import LOGISTIC, huber
+from dplangevin.problems.losses import LOGISTIC, huber, softmax
 from dplangevin.samplers.minimise import estimated, minimise, private_minimum
 from dplangevin.samplers.posterior import find_centre
 
@@ -186,10 +186,13 @@ def test_the_solver_reaches_its_bound_around_many_kinks() -> None:
     assert reached(problem, ObjPertPure(), 40.0)
 
 
-def test_outpert_noise_has_the_analytic_gaussian_scale() -> None:
-    problem = logistic(shared=True, n=200)
-    theta = run(OutPert(0.05, AnalyticGaussian()), problem, 1.0, seeds=2000)[0].theta[:, 0, 0]
-    assert float((theta - theta.mean(0)).std()) == pytest.approx(3.73063 * 2 / (200 * 0.05), rel=0.03)
+@pytest.mark.parametrize(("of", "lipschitz"), [(LOGISTIC, 1.0), (softmax(3), math.sqrt(2))])
+def test_outpert_noise_has_the_analytic_gaussian_scale(of: Any, lipschitz: float) -> None:
+    """Also of three classes, whose price has room for half of it on any pair that an attack uses."""
+    problem, method = Glm(torch.zeros(1, 200, 1), torch.ones(1, 200), of), OutPert(0.05, AnalyticGaussian())
+    plan = method.plan(problem.facts, Budget(1.0, 1e-5))
+    theta = method.release(problem, [plan], Execution(4000, random.generator(0, "scale"))).theta
+    assert float(theta.std()) == pytest.approx(3.73063 * 2 * lipschitz / (200 * 0.05), rel=0.03)
 
 
 def test_outpert_noise_covers_what_the_solver_leaves_for_every_neighbour() -> None:

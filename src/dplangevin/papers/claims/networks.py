@@ -342,9 +342,9 @@ def _in_words(rows: pd.DataFrame, where: Where) -> str:
 def _prices(rows: pd.DataFrame, columns: Mapping[str, str]) -> str:
     """Return the proven ε of one setting as text, by its columns, with a note if a condition of its guarantee fails."""
     largest = {name: float(rows[column].max()) for column, name in columns.items()}
-    if not np.isfinite([*largest.values()]).all():
+    if np.isinf([*largest.values()]).any():
         return ", not private"
-    ones = ", ".join(f"{at_most(price)}{name}" for name, price in largest.items())
+    ones = ", ".join(f"{at_most(price) or 'unknown'}{name}" for name, price in largest.items())
     failed = ", a condition of its guarantee fails" if rows.violated.ne("").any() else ""
     return f" at proven ε {ones}, δ {number(rows.delta.iloc[0])}{failed}"
 

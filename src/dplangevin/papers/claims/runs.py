@@ -492,7 +492,7 @@ def search(
     first, *others = methods
     if not experiments[0]:
         return "", None
-    if not _covers(runs, dataset, experiments[0], methods):
+    if not _covers(runs, dataset, experiments[0], methods if len(others) == 1 else [first]):
         return f"; no other settings were tried on {words.features(dataset)}", None
     mine, *rivals = (_settings(runs, dataset, method, experiments) for method in methods)
     if len(rivals) == 1:

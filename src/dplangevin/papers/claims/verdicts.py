@@ -35,8 +35,8 @@ KINDS = ("paper", "reading", "extension")
 SETTINGS = ("paper", "special case", "chosen", "stand-in", "invented")
 LIMITING = ("", DERIVED, UNFAIR, OUTSIDE)  # second words that an entry may ask for
 # What low and high of a verdict are; "": there are none.
-INTERVAL = "interval"  # 95 %, over independent splits
-ONE_SPLIT = "interval, one split"  # 95 %, over seeds, without the sampling error of the test rows
+INTERVAL = "interval"  # 95 %, over independent splits or draws
+ONE_SPLIT = "interval, one split"  # 95 %, over seeds on one split: test rows are not sampled
 EXACT = "exact"  # of a proof or an exact computation
 ATTACK = "attack to proof"  # an attack ε (lower bound, 95 % confidence) and a proven ε (upper bound)
 PAIR = "exact pair to proof"  # the exact ε of one pair of data sets and a proven ε, likewise

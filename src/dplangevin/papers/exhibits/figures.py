@@ -5,7 +5,7 @@ Both draw marks. A mark is a mapping of
 - `where`: column -> value or list of values of the rows that it shows (default: all), or `query` for `DataFrame.query`;
 - `label`: its entry in the legend (none without a label);
 - `method` (name in `style.LOOKS`; `data` after its colon), or any of `colour` (a name of `style.PRICE_COLOURS` or a
-  colour), `marker`, `line`, `size`, `width`, `hollow`;
+  colour), `marker`, `line`, `size`, `width`, `hollow` (false: `violated` is not about the number);
 - `x`, `y`, `low`, `high`: columns, where they differ from those of the panel;
 - `write`: offset in points at which the value is written, in `format` (of `tables.FORMATS`; default: short);
 - `level`: if True, each y is a line across the panel.
@@ -128,6 +128,7 @@ def _explain(handles: dict[str, Line2D | None], mark: Mark, shown: bool) -> None
 
 def _entry(mark: Mark) -> Line2D:
     of = _look(mark)
+    of = of._replace(marker="") if mark.get("level") else of
     return style.entry(of, mfc="white" if mark.get("hollow") else of.colour, lw=mark.get("width", 1.3))
 
 
@@ -154,9 +155,15 @@ def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
 
 def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.DataFrame, mark: Mark) -> None:
     """Draw markers, and write the values beside them if the mark says where."""
-    of, hollow = _look(mark), "hollow" if mark.get("hollow") else ""
-    style.markers(ax, x, y, _violated(rows) + hollow, of)
+    of, hollow = _look(mark), mark.get("hollow")
+    style.markers(
+        ax, x, y, _violated(rows) if hollow is None else pd.Series("hollow" * hollow, rows.index), of
+    )
     at: dict[str, Any] = {"textcoords": "offset points", "color": of.colour, "fontsize": 8, "clip_on": True}
+    at |= {
+        "ha": "right" if mark.get("write", [0])[0] < 0 else "left",
+        "bbox": {"fc": "w", "ec": "none", "pad": 0.4},
+    }
     for right, up, value in zip(x, y, values, strict=True) if "write" in mark else ():
         if np.isfinite([right, up]).all():
             ax.annotate(FORMATS[mark.get("format", "short")](value), (right, up), mark["write"], **at)
@@ -209,7 +216,7 @@ def dots(
     frame = _rows(prepared(frame, **made), axes)
     frame = (frame.sort_values([*sort], kind="stable") if sort else frame).reset_index(drop=True)
     frame["row"] = frame.groupby([*by], sort=False, dropna=False).ngroup() if by else frame.index
-    heads = frame.drop_duplicates("row")
+    heads, seen = frame.drop_duplicates("row"), set[int]()
     handles: dict[str, Line2D | None] = {}
     with style.settings():
         figure = Figure(figsize=(width, 2.0 + 0.25 * len(heads)), layout="constrained")
@@ -223,6 +230,7 @@ def dots(
                 ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
             for mark in ({**here, "line": "", **mark} for mark in marks):
                 rows = _rows(frame, mark)
+                seen |= {*rows.row[np.isfinite(rows[mark["x"]])]}
                 if "low" in mark:
                     bar: dict[str, Any] = {"color": _look(mark).colour, "lw": 1.6, "zorder": 2}
                     ax.hlines(rows.row, rows[mark["low"]], rows[mark["high"]], **bar)
@@ -230,5 +238,7 @@ def dots(
                 _explain(handles, mark, len(rows) > 0)
             handles |= _guides(ax, guides)
             _plain_numbers(ax)
+        if absent := heads[~heads.row.isin(seen)].to_dict("records"):
+            raise ValueError(f"no mark shows the row {absent[0]}: add one in conf/exhibit")
         grid[0].set_yticks(heads.row, [fill(label, row) for _, row in heads.iterrows()])
         return _finished(figure, title, fill(text, frame), handles, frame)

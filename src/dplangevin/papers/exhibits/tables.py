@@ -57,12 +57,12 @@ FORMATS: dict[str, Callable[[Any], str]] = {
 class _Text(string.Formatter):
     """`str.format` that also knows FORMATS, as in {epsilon:number}; a nan is an empty text.
 
-    Of a column it writes the first value, or with {seeds:span} the smallest and the largest.
+    Of a column it writes the first value that is not nan, or with {seeds:span} the smallest and the largest.
     """
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, pd.Series):
-            value = value if format_spec == "span" else value.iloc[0]
+            value = value if format_spec == "span" else value.dropna().iloc[0]
         return _empty_if_nan(FORMATS.get(format_spec, lambda value: format(value, format_spec)))(value)
 
 

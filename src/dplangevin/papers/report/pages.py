@@ -68,7 +68,9 @@ they were computed.{compared}{unchecked} `*.units.json` beside each result has d
 threads of each task. A second run on the same kind of processor gives the same bytes."""
 COMPARED = """ For {compared} of these, tasks of the same result were computed again: none of their numbers moved by
 more than {move} (in standard errors over the seeds, or shares of the value)."""
-UNCHECKED = """ For {unchecked} of these nothing was compared, so their numbers may move."""
+UNCHECKED = (
+    """ Of the results of {unchecked} of these no task was computed again, so their numbers may move."""
+)
 
 
 def pages(cfg: DictConfig) -> dict[str, bytes]:
