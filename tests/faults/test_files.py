@@ -61,12 +61,9 @@ def python(*words: str | Path) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr."""
     out, error = process.communicate()
     return process.returncode, out, error
 
-
-# Finished units and checkpoints
 
 units = pytest.mark.trial("a damaged unit")
 checkpoints = pytest.mark.trial("a damaged checkpoint")
@@ -74,7 +71,6 @@ checkpoints = pytest.mark.trial("a damaged checkpoint")
 
 @units
 def test_other_files_that_are_kept_are_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Votes of teachers, activations of a trunk."""
     path, calls = tmp_path / "votes.npz", []
 
     def make(path: Path) -> None:
@@ -121,7 +117,6 @@ theta = run(problem, [chain], 3, rng, observe=Observer(), checkpoint=Checkpoint(
 
 
 def train(folder: Path) -> bytes:
-    """The bytes that TRAIN ends in when nothing kills it."""
     folder.mkdir(exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["", str(folder), "0"])
@@ -190,8 +185,6 @@ def test_a_damaged_manifest_is_written_again(stated: Any, capsys: pytest.Capture
         assert f"{path} is damaged: written again" in capsys.readouterr().err
         assert path.read_bytes() == whole
 
-
-# Raw files
 
 sources = pytest.mark.trial("a full disk or a wrong file")
 twice = pytest.mark.trial("two processes fetch one file")

@@ -61,8 +61,6 @@ PAIRED = {"poisson", "subset"}  # schemes whose chains see the same rows and noi
 REPORTED = (
     "r_hat", "ess", "answered", "label_accuracy", "teacher_accuracy", "epsilon_data_dependent", "epsilon_released",
 )  # fmt: skip
-
-
 TOGETHER = 1_000  # chains of one tensor program; more would be no faster
 BAR = {"unit": "unit", "disable": None}  # settings of tqdm
 CLOSE = 2e-3  # relative tolerance of the proven ε for which budgets are found
@@ -70,11 +68,7 @@ MEMORY, COPIES = 1e9, 4  # bytes that a process takes, and copies of the rows in
 
 
 class Inputs(NamedTuple):
-    """The prepared files of an experiment.
-
-    - `posterior`: File of `reference.save`, which releases are compared with.
-    - `prepared`: function that returns the data for other settings of conf/dataset or conf/features.
-    """
+    """The prepared files of an experiment; `prepared` returns the data for other settings of conf/dataset."""
 
     data: File
     posterior: File | None = None
@@ -98,13 +92,7 @@ class Inputs(NamedTuple):
 
 @dataclass
 class Progress:
-    """A record of a sweep, for reports and the progress bar.
-
-    - `cost`: function that returns the cost of a task, in any measure of time.
-    - `lost`: run -> reason why it has no result, in one line.
-    - `seconds`: run -> seconds that its tasks took, each on one worker. Tasks that run together share the time in
-      proportion to their cost.
-    """
+    """By run: the reason why it has no result, and the seconds of its tasks, each on one worker."""
 
     cost: Callable[[Task], float]
     lost: dict[str, str] = field(default_factory=dict)
@@ -112,7 +100,6 @@ class Progress:
 
     @property
     def bar(self) -> dict[str, Any]:
-        """Settings of tqdm: on a terminal, show the bar at once; elsewhere print a line every half minute."""
         terminal = sys.stderr.isatty()
         layout = "{desc}: {percentage:3.0f}% |{bar:20}| {elapsed} gone, {remaining} left"
         return {
@@ -123,7 +110,6 @@ class Progress:
         }
 
     def took(self, tasks: Sequence[Task], seconds: float) -> None:
-        """Add the seconds that tasks took together to those of their runs."""
         costs = [self.cost(task) for task in tasks]
         for task, cost in zip(tasks, costs, strict=True):
             share = seconds * cost / sum(costs)
@@ -144,11 +130,7 @@ def sweep(
     store: Store,
     progress: "Progress | None" = None,
 ) -> list[str]:
-    """Finish all tasks of an experiment on a data set; return their keys in order.
-
-    - `store`: Store of the tables that `tables` names.
-    - `progress`: Progress or None; if given, it records failures, and the keys are those of the finished tasks.
-    """
+    """Finish all tasks of an experiment on a data set; return their keys in order, with `progress` of the finished."""
     work = SweepTasks(cfg, experiment, dataset, inputs, store.folder)
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
     failed: dict[int, Exception] = {}
