@@ -21,8 +21,8 @@ from dplangevin.attacks.learners.search import audited
 from dplangevin.cli.audit import made
 from dplangevin.cli.options import imported
 from dplangevin.library import sandboxed
-from dplangevin.pipeline.cache import csv_bytes
 from dplangevin.pipeline.config import content, load
+from dplangevin.text import csv_bytes
 
 RESULT, PROGRAMS = Path("benchmarks/audits.csv"), Path("docs/audits")
 RUNS, CLAIM = 200, (1.0, 0.0)

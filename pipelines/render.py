@@ -19,8 +19,8 @@ from dplangevin import files
 from dplangevin.papers.exhibits import read as results
 from dplangevin.papers.exhibits.style import image_bytes
 from dplangevin.papers.statistics import sort_by, summary
-from dplangevin.pipeline import cache
 from dplangevin.pipeline.config import content, load
+from dplangevin.text import csv_bytes
 
 EXHIBITS = Path("results/exhibits")
 PARTS = {
@@ -48,7 +48,7 @@ def render(name: str, cfg: DictConfig) -> None:
     figures = {name: draw(frame)}
     if exhibit.get("proven"):
         figures[f"{name}_proven"] = draw(frame, proven=True, title=exhibit["proven"])
-    contents = {f"{name}.csv": cache.csv_bytes(numbers)}
+    contents = {f"{name}.csv": csv_bytes(numbers)}
     for stem, figure in figures.items():
         contents |= {f"{stem}.{kind}": image_bytes(figure, kind) for kind in ("png", "pdf")}
     if "table" in exhibit:

@@ -15,8 +15,9 @@ from dplangevin.papers.claims.table import evaluate
 from dplangevin.papers.exhibits import read
 from dplangevin.papers.report.findings import in_readme
 from dplangevin.papers.report.pages import pages
-from dplangevin.pipeline import cache, manifest
+from dplangevin.pipeline import manifest
 from dplangevin.pipeline.config import content, load
+from dplangevin.text import csv_bytes
 
 RESULTS = Path("results")
 README = Path("README.md")
@@ -25,7 +26,7 @@ README = Path("README.md")
 def claims(cfg: DictConfig) -> None:
     """Write results/claims.csv from the results and the claims of all papers."""
     parts = [table(name, cfg) for name in cfg.pipeline.papers]
-    files.write(RESULTS, {"claims.csv": cache.csv_bytes(pd.concat(parts))})
+    files.write(RESULTS, {"claims.csv": csv_bytes(pd.concat(parts))})
 
 
 def table(name: str, cfg: DictConfig) -> pd.DataFrame:

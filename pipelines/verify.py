@@ -52,12 +52,14 @@ class Result(NamedTuple):
     - `kinds`: For each task, the group that N tasks are taken from, such as a method.
     - `compute`: Computes the tasks that a store lacks; returns the keys of all tasks.
     - `groups`: Returns tasks, by index, whose last digits depend on being computed together.
+    - `trained`: Returns the keys of the trainings of all tasks; none for an analysis.
     """
 
     paths: list[Path]
     kinds: list[str]
     compute: Callable[[Store], list[str]]
     groups: Callable[[], list[list[int]]] = list
+    trained: Callable[[], list[str]] = list
 
 
 class PartialStore(Store):
@@ -112,8 +114,12 @@ def result(cfg: DictConfig, name: str) -> Result:
     def groups() -> list[list[int]]:
         return SweepTasks(*at, files, KEPT / name).groups(range(len(tasks)), {})
 
+    def trained() -> list[str]:
+        work = SweepTasks(*at, files, KEPT / name)
+        return [work.scores_key(i) for i in range(len(tasks))]
+
     kinds = [task.run.name for task in tasks]
-    return Result(paths, kinds, lambda store: sweep(*at, files, store), groups)
+    return Result(paths, kinds, lambda store: sweep(*at, files, store), groups, trained)
 
 
 def read(rows: Rows) -> list[dict[str, Any]]:
@@ -141,7 +147,7 @@ def check(of: Result, folder: Path, count: int) -> Comparison:
         was = dict(zip(lacks, (rows_before[i] for i in indices), strict=True))
         now = {key: alike(rows[table], was[key].header) for key, rows in zip(lacks, after, strict=True)}
         moves.append(moved(was, now))
-    return Comparison(keys, {key: rows[0].environment for key, rows in zip(lacks, after, strict=True)}, moves)
+    return Comparison(keys, {key: rows[0].made for key, rows in zip(lacks, after, strict=True)}, moves)
 
 
 def prices(work: SweepTasks, path: Path) -> Move:
@@ -225,12 +231,13 @@ def renew(of: Result, comparison: Comparison) -> int:
 
     `*.units.json` adds this to what it says of their computation, with the largest move of all renewals since.
     """
-    count = 0
+    count, trained = 0, of.trained() or [""] * len(comparison.keys)
     for path in of.paths:
         pieces = []
-        for (old, rows), key in zip(listed(path).items(), comparison.keys, strict=True):
+        for (old, rows), key, scores in zip(listed(path).items(), comparison.keys, trained, strict=True):
+            rows = rows._replace(scores=scores)
             if comparison.same and key in comparison.again:
-                rows = rows._replace(environment=comparison.again[key], renewed="")
+                rows = rows._replace(made=comparison.again[key], renewed="")
             elif key != old or rows.renewed:
                 earlier = largest(rows.renewed)
                 more = f"; before, at most {earlier:.2g}" if earlier > comparison.move else ""

@@ -5,6 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def csv_bytes(frame: pd.DataFrame, digits: int | None = 10) -> bytes:
+    """Return a frame as CSV with this many significant digits; None: as many as restore each number exactly."""
+    form = None if digits is None else f"%.{digits}g"
+    return frame.to_csv(index=False, float_format=form, lineterminator="\n").encode()
 
 
 def number(value: float) -> str:

@@ -546,7 +546,7 @@ def test_a_unit_that_is_computed_again_says_how_far_it_moved(
         store = Store(path, tmp_path / "units")
         for key, value in (rows | moved).items():
             metrics = {"metric": ["accuracy", "ess"], "value": [value / 1000, value]}
-            store.keep(key, pd.DataFrame({"run": "ops", "seed": 0, **metrics}), environment=made)
+            store.keep(key, pd.DataFrame({"run": "ops", "seed": 0, **metrics}), made=made)
         store.write(list(rows))
         return store
 
@@ -560,4 +560,4 @@ def test_a_unit_that_is_computed_again_says_how_far_it_moved(
     assert str(move).endswith("accuracy 0.28, ess 0.28. Before: another; now: a third")
     monkeypatch.delenv("DPL_RECOMPUTE")
     written("a fourth", a=0.7)  # nothing is computed, so nothing is said of the arithmetic
-    assert {rows.environment for rows in cache.listed(path).values()} == {"a third"}
+    assert {rows.made for rows in cache.listed(path).values()} == {"a third"}

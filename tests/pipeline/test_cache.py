@@ -19,7 +19,6 @@ from dplangevin.pipeline import cache as cached
 from dplangevin.pipeline import code, config, sweep
 from dplangevin.pipeline.cache import Rows, Store, beside, cached_rows, listed, write_rows
 from dplangevin.pipeline.code import code_hash, reachable, targets
-from dplangevin.pipeline.plan import tasks
 
 ROOT = Path(__file__).parents[2]
 damaged = pytest.mark.trial("a damaged unit")
@@ -224,19 +223,21 @@ def sources(tmp_path: Path) -> Path:
 
 HASHES = """
 import json, sys
-from dplangevin.pipeline.code import code_hash, targets
+from dplangevin.pipeline.code import PRICING, code_hash, targets
 from dplangevin.pipeline.config import load
 from omegaconf import OmegaConf
 methods = OmegaConf.to_container(load().method, resolve=True)
-print(json.dumps({name: code_hash("dplangevin.pipeline.sweep", *targets(methods[name])) for name in sys.argv[1:]}))
+rows = {name: ("dplangevin.pipeline.sweep", *targets(methods[name])) for name in sys.argv[1:]}
+print(json.dumps([{name: code_hash(*each, without=out) for name, each in rows.items()} for out in ((), PRICING)]))
 """
 
 
-def hashes(sources: Path) -> dict[str, str]:
+def hashes(sources: Path) -> list[dict[str, str]]:
+    """Of the code of rows, and of that of scores, by method."""
     command = [sys.executable, "-c", HASHES, *METHODS]
     env = {"PYTHONPATH": str(sources.parent), "PATH": "/usr/bin:/bin"}
     done = subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True, text=True)
-    found: dict[str, str] = json.loads(done.stdout)
+    found: list[dict[str, str]] = json.loads(done.stdout)
     return found
 
 
@@ -249,17 +250,25 @@ def edit(path: Path, old: str, new: str) -> None:
 @pytest.mark.slow
 def test_an_edit_reaches_what_is_made_of_it_and_nothing_else(sources: Path) -> None:
     before = hashes(sources)
-    assert len(set(before.values())) > 4
+    assert len(set(before[0].values())) > 4
     ops = sources / "methods/ops.py"
     ops.write_text('"""Another docstring."""\n# a comment\n' + ops.read_text().partition('"""\n')[2])
     edit(sources / "samplers/posterior.py", "\ndef ", "\n# a comment\ndef ")
     edit(sources / "files.py", "HASH = 32", "HASH = 31")  # how results are kept decides no number
     assert hashes(sources) == before
     edit(ops, "    def ", "    unused = 1\n\n    def ")
-    changed = {name for name, found in hashes(sources).items() if found != before[name]}
-    assert changed == {"ops", "ops_gdp", "hybrid", "hybrid_sgld"}
+    for found, old in zip(after := hashes(sources), before, strict=True):
+        assert {name for name in old if found[name] != old[name]} == {
+            "ops",
+            "ops_gdp",
+            "hybrid",
+            "hybrid_sgld",
+        }
     edit(sources / "privacy/accountants/tight.py", "\nclass ", "\nUNUSED = 1\n\n\nclass ")
-    assert all(found != before[name] for name, found in hashes(sources).items())
+    edit(sources / "pipeline/schema.py", "\nfrom ", "\nUNUSED = 1\nfrom ")
+    priced, trained = hashes(sources)
+    assert all(priced[name] != old for name, old in after[0].items())
+    assert trained == after[1]  # an accountant trains nothing
 
 
 def test_a_method_from_elsewhere_and_what_lies_next_to_it(
@@ -353,8 +362,8 @@ def test_what_is_imported_at_run_time_was_reached(data: str, tmp_path: Path) -> 
 
 def task_keys(cfg: DictConfig, name: str, dataset: str, made_of: sweep.Inputs) -> dict[str, list[str]]:
     """By run."""
-    planned, by_run = tasks(cfg, name, dataset), dict[str, list[str]]()
-    for task, own in zip(planned, sweep.task_keys(cfg, name, dataset, made_of, planned), strict=True):
+    work, by_run = sweep.SweepTasks(cfg, name, dataset, made_of, Path()), dict[str, list[str]]()
+    for task, own in zip(work.tasks, work.keys, strict=True):
         by_run.setdefault(task.run.name, []).append(own)
     return by_run
 

@@ -24,14 +24,16 @@ from dplangevin.attacks.softmax import OnRow
 from dplangevin.data import Dataset
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import Checkpoint, File
-from dplangevin.methods import ChainMethod, Execution, Release, Workspace
+from dplangevin.methods import ChainMethod, Execution, Release, Workspace, planned, prices
 from dplangevin.methods.evaluate import scores
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.outpert import Ridge
 from dplangevin.pipeline import reference
 from dplangevin.pipeline import sweep as sweeps
+from dplangevin.pipeline.cache import Store
+from dplangevin.pipeline.code import PRICING
 from dplangevin.pipeline.learning_curve import LearningCurve
-from dplangevin.pipeline.plan import KEYS, TABLES, budgets, merged, runs, tasks, tasks_of
+from dplangevin.pipeline.plan import KEYS, TABLES, budgets, merged, runs, tasks_of
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -385,10 +387,9 @@ def test_a_sweep_killed_outright_loses_at_most_the_group_in_hand(data: Path) -> 
 
 def keys(cfg: DictConfig, sha256: str = "d") -> dict[str, list[str]]:
     """The keys of the tasks of each run."""
-    planned, inputs = tasks(cfg, "toy", "rows"), sweeps.Inputs(File(sha256, Path))
-    found = zip(planned, sweeps.task_keys(cfg, "toy", "rows", inputs, planned), strict=True)
+    work = sweeps.SweepTasks(cfg, "toy", "rows", sweeps.Inputs(File(sha256, Path)), Path())
     by_run: dict[str, list[str]] = {}
-    for task, key in found:
+    for task, key in zip(work.tasks, work.keys, strict=True):
         by_run.setdefault(task.run.name, []).append(key)
     return by_run
 
@@ -431,6 +432,58 @@ def test_keys_hold_the_delta_that_a_row_has(given: Any, changes: bool) -> None:
     other = cfg.copy()
     other.delta = 1e-12
     assert (keys(cfg) != keys(other)) == changes
+
+
+@pytest.mark.parametrize("name", ["rows", "features", "images"])
+def test_an_edit_of_prices_trains_nothing_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows, curves and notes are those of a run under today's prices; votes are counted again for their price."""
+    cfg = {"rows": lambda: unit(toy.config("dp_sgd", "objpert", "sgld")), "features": toy.on_features}.get(
+        name, toy.of_networks
+    )()
+    if name == "rows":
+        cfg.experiment.toy.settings = {"sgld": {**SGLD, "step": 1e30, "unit": "absolute"}}
+    data, results = (
+        toy.write(tmp_path, name),
+        [tmp_path / f"r/{t}.csv" for t in sweeps.tables(cfg.experiment.toy)],
+    )
+    inputs = sweeps.Inputs(File.at(data))
+
+    def written(folder: str, paths: list[Path]) -> list[bytes]:
+        store = Store(paths, tmp_path / folder)
+        store.write(sweeps.sweep(cfg, "toy", name, inputs, store))
+        return [path.read_bytes() for path in paths]
+
+    before, compute = written("units", results), sweeps.SweepTasks.compute
+
+    def watched(self: Any, group: Any) -> Any:
+        assert self.tasks[group[0]].run.name == "pate", "trained again"
+        return compute(self, group)
+
+    cfg.experiment.toy.prices, cfg.experiment.toy.assumptions = ["neighbours"], ["read twice"]
+    monkeypatch.setattr(prices, "_epsilon", lambda *_: 7.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(sweeps.SweepTasks, "compute", watched)
+        after = written("units", results)
+    assert after == written("other", [tmp_path / "fresh" / path.name for path in results])
+    assert (after[0] != before[0], after[1] == before[1]) == (True, True)
+
+
+def test_no_training_runs_code_that_prices(data: Path) -> None:
+    """So a key of scores can leave that code out; the votes of teachers have no such key."""
+    cfg, called = toy.project(), set[str]()
+    problem = instantiate(cfg.problem.logistic)(Dataset.load(data).scaled("unit"), 1)
+    for method in (instantiate(each) for name, each in cfg.method.items() if name != "pate"):
+        plans = planned(method, problem.facts, [Budget(1.0 if method.budgeted else math.inf, 1e-5)])
+        how = Execution(1, random.generator(0, "training"))
+        sys.setprofile(lambda frame, *_: called.add(str(frame.f_globals.get("__name__"))))
+        try:
+            method.release(problem, plans, how)
+        finally:
+            sys.setprofile(None)
+    assert "dplangevin.methods" in called
+    assert not {each for each in called if each.startswith(PRICING)}
 
 
 def test_chains_that_are_run_together_have_the_rows_that_they_have_alone(tmp_path: Path) -> None:

@@ -217,14 +217,17 @@ def test_other_settings_of_a_loader_are_prepared_where_they_are_needed(
     (run, _) = runs(cfg, "sweep", "abalone")
     given = sweep.Inputs(File("d", Path), prepared=lambda settings: File(str(settings), Path))
     points = list(tasks_of(cfg, "sweep", run, "abalone"))
-    keys = [sweep.task_keys(cfg, "sweep", "abalone", given, [point]) for point in points]
-    before, again = keys, given._replace(prepared=lambda settings: File(f"{settings} of other files", Path))
-    after = [sweep.task_keys(cfg, "sweep", "abalone", again, [point]) for point in points]
-    assert len({*map(tuple, before), *map(tuple, after)}) == 4
+
+    def keys(inputs: sweep.Inputs) -> set[str]:
+        work = sweep.SweepTasks(cfg, "sweep", "abalone", inputs, Path())
+        return {work.key(point) for point in points}
+
+    again = given._replace(prepared=lambda settings: File(f"{settings} of other files", Path))
+    assert len(keys(given) | keys(again)) == 4
     with pytest.raises(
         ValueError, match="these data are prepared already, vary train_rows or held_out of them"
     ):
-        sweep.task_keys(cfg, "sweep", "abalone", sweep.Inputs(File("d", Path)), points)
+        keys(sweep.Inputs(File("d", Path)))
 
 
 def test_what_is_compared_with_the_posterior_has_all_rows(tmp_path: Path) -> None:

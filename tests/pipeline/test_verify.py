@@ -68,7 +68,7 @@ def test_units_get_the_keys_of_the_code_and_say_why(made: verify.Result, tmp_pat
         verify.renew(made, found._replace(moves=[move]))
         (renewed,) = {rows.renewed for rows in listed(made.paths[0]).values()} - {""}
         assert largest(renewed) == 0.5
-        assert all(re.match("2[0-9-]{9}", rows.environment) for rows in listed(made.paths[0]).values())
+        assert all(re.match("2[0-9-]{9}", rows.made) for rows in listed(made.paths[0]).values())
 
 
 @pytest.mark.slow

@@ -20,8 +20,7 @@ from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import compare
 from dplangevin.papers.exhibits.style import image_bytes, look
 from dplangevin.papers.statistics import finite_interval, sort_by
-from dplangevin.pipeline import cache
-from dplangevin.text import distinct, number, short, weak_delta
+from dplangevin.text import csv_bytes, distinct, number, short, weak_delta
 
 EVERY = 0.999  # an assumption of more than this share of rows counts as common to all
 
@@ -289,5 +288,5 @@ class Page:
         return {
             **{f"{axis}.png": content for axis, content in figures.items()},
             "index.html": html.encode(),
-            "compare.csv": cache.csv_bytes(numbers.dropna(axis=1, how="all")),
+            "compare.csv": csv_bytes(numbers.dropna(axis=1, how="all")),
         }

@@ -202,6 +202,7 @@ class Pate:
     """
 
     budgeted: ClassVar[bool] = True
+    priced_by_release: ClassVar[bool] = True  # the final guarantee depends on the votes
     teachers: int = 250
     teacher: Learner = field(default_factory=Ridge)
     vote: Confident = field(default_factory=Confident)

@@ -2,9 +2,10 @@
 
 The key of a task is a hash of its parameters, of the sha256 of its data, and of the code that it can reach.  Beside a
 result `ops.csv` lies the list `ops.units.json`.  It has one entry for each task, in order: its key, its number of
-rows, and the sha256 of the header with these rows.  Tasks of a result that is not yet written lie in `data/units`,
-with size and sha256 in a JSON file beside each.  A task with a wrong sha256 is computed again, and a line on stderr
-says so.
+rows, and the sha256 of the header with these rows.  `scores` is the key of what was trained: of the plan in numbers
+instead of the code that planned and priced it, so that after an edit of a price only prices are computed again.  Tasks
+of a result that is not yet written lie in `data/units`, with size and sha256 in a JSON file beside each.  A task with a
+wrong sha256 is computed again, and a line on stderr says so.
 """
 
 from __future__ import annotations
@@ -24,38 +25,40 @@ from typing import NamedTuple
 import pandas as pd
 
 from dplangevin.files import remove, sidecar, write, write_checksum
+from dplangevin.text import csv_bytes
 
 OFTEN = 1.0  # seconds between two waits until stored tasks are on the disk
 RECOMPUTE = "DPL_RECOMPUTE"  # environment variable: use no rows of existing results
 
 
-def csv_bytes(frame: pd.DataFrame, digits: int | None = 10) -> bytes:
-    """Return a frame as CSV with this many significant digits; None: as many as restore each number exactly."""
-    form = None if digits is None else f"%.{digits}g"
-    return frame.to_csv(index=False, float_format=form, lineterminator="\n").encode()
-
-
 class Rows(NamedTuple):
-    """Rows of a CSV file, as they are written there.
+    """Rows of a CSV file, as they are written there; `header` without its line end, the lines of `text` with theirs.
 
-    - `header`: a line without its line end.
-    - `text`: the lines, each with its line end.
-    - `environment`: date, commit and computing environment of the rows; "" if unknown.
+    - `made`: date, commit and computing environment of the rows; "" if unknown.
     - `renewed`: if earlier code computed the rows: how pipelines/verify.py showed that today's code gives the same
       ones.
     - `begun`: norms after the first steps of a long computation, see `executor.Done`.
+    - `scores`: the key of what was trained; "" if its prices need the training.
+    - `notes`: JSON, for each budget what the training did not reach; "" for nothing.
     """
 
     header: str
     text: str
-    environment: str = ""
+    made: str = ""
     renewed: str = ""
     begun: str = ""
+    scores: str = ""
+    notes: str = ""
 
     @classmethod
-    def of(cls, csv_content: str, environment: str = "", begun: str = "") -> Rows:
+    def of(cls, csv_content: str, **origin: str) -> Rows:
         header, _, text = csv_content.partition("\n")
-        return cls(header, text, environment, begun=begun)
+        return cls(header, text, **origin)
+
+    @property
+    def origin(self) -> dict[str, str]:
+        """The fields beside the rows themselves that are not empty."""
+        return {name: text for name, text in self._asdict().items() if text and name in ORIGIN}
 
     @property
     def content(self) -> str:
@@ -78,6 +81,9 @@ class Rows(NamedTuple):
         return self._replace(header=header, text=out.getvalue())
 
 
+ORIGIN = Rows._fields[2:]
+
+
 def cached_rows(folder: Path, name: str, compute: Callable[[], pd.DataFrame]) -> Rows:
     """Return the rows of the task `name` in `folder`; compute and store them if missing or damaged."""
     return _undamaged(folder / f"{name}.csv") or write_rows(folder, name, compute())
@@ -88,23 +94,22 @@ def write_rows(
     name: str,
     frame: pd.DataFrame,
     digits: int | None = None,
-    environment: str = "",
     durable: bool = True,
-    begun: str = "",
+    **origin: str,
 ) -> Rows:
-    """Write the rows of a task, then their size, sha256 and computing environment, and return them."""
+    """Write the rows of a task, then their size, sha256 and origin, and return them."""
     content = csv_bytes(frame, digits)
     write(folder, {f"{name}.csv": content}, durable=durable)
-    more = {"made": environment, "begun": begun}
-    write_checksum(folder / f"{name}.csv", durable, **{each: text for each, text in more.items() if text})
-    return Rows.of(content.decode(), environment, begun)
+    rows = Rows.of(content.decode(), **origin)
+    write_checksum(folder / f"{name}.csv", durable, **rows.origin)
+    return rows
 
 
 def _undamaged(path: Path) -> Rows | None:
     """Return the rows of a stored task; None if they are missing or damaged."""
     if (content := sidecar(path)) is None:
         return None
-    return Rows.of(path.read_bytes().decode(), content.get("made", ""), content.get("begun", ""))
+    return Rows.of(path.read_bytes().decode(), **{name: content[name] for name in ORIGIN if name in content})
 
 
 class Store:
@@ -128,8 +133,15 @@ class Store:
         stored = [_undamaged(self.folder / f"{self._name(key, path)}.csv") for path in self.paths]
         return None if None in stored else [rows for rows in stored if rows is not None]
 
-    def keep(self, key: str, *frames: pd.DataFrame, environment: str = "", begun: str = "") -> None:
-        """Store the rows of a task, one frame for each table.
+    def trained(self, scores: str) -> list[Rows] | None:
+        """Return the rows of a task in the results whose training has this key, one `Rows` for each table."""
+        found = [
+            next((rows for rows in table.values() if rows.scores == scores), None) for table in self.listed
+        ]
+        return None if None in found else [rows for rows in found if rows is not None]
+
+    def keep(self, key: str, *frames: pd.DataFrame, **origin: str) -> None:
+        """Store the rows of a task, one frame for each table, with their `Rows.origin`.
 
         The call waits for the disk, unless the last such wait was less than `OFTEN` seconds ago.
         """
@@ -137,7 +149,7 @@ class Store:
         if durable := now - self.synced > OFTEN:
             self.synced = now
         for path, frame in zip(self.paths, frames, strict=True):
-            write_rows(self.folder, self._name(key, path), frame, self.digits, environment, durable, begun)
+            write_rows(self.folder, self._name(key, path), frame, self.digits, durable, **origin)
 
     def tables(self, keys: Sequence[str]) -> list[str]:
         """Return the contents of the result files for these tasks, in order; all tasks must be finished."""
@@ -183,12 +195,11 @@ def _pending(folder: Path, path: Path, content: bytes) -> Path:
 
 
 def listing(keys: Sequence[str], tasks: Sequence[Rows]) -> str:
-    """Return the task list as JSON, one task a line: key, number of rows, sha256, `made`, `renewed` and `begun`."""
+    """Return the task list as JSON, one task a line: key, number of rows, sha256, and `Rows.origin`."""
     lines = []
     for key, rows in zip(keys, tasks, strict=True):
         entry = {"key": key, "rows": rows.text.count("\n"), "sha256": rows.sha256}
-        more = {"made": rows.environment, "renewed": rows.renewed, "begun": rows.begun}
-        lines.append(json.dumps({**entry, **{name: text for name, text in more.items() if text}}))
+        lines.append(json.dumps(entry | rows.origin))
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
@@ -222,8 +233,8 @@ def _intact(content: bytes, units: bytes) -> tuple[dict[str, Rows], int]:
     intact, start = {}, 0
     for task in tasks:
         end = start + int(task["rows"])
-        origin = [str(task.get(name, "")) for name in ("made", "renewed", "begun")]
-        rows = Rows(header.rstrip("\n"), "".join(lines[start:end]), *origin)
+        origin = {name: str(task[name]) for name in ORIGIN if name in task}
+        rows = Rows(header.rstrip("\n"), "".join(lines[start:end]), **origin)
         if rows.sha256 == task["sha256"]:
             intact[str(task["key"])] = rows
         start = end

@@ -18,12 +18,14 @@ SOURCES = Path(__file__).parents[2]
 LIBRARIES = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
 LIBRARIES |= {folder.resolve() for folder in LIBRARIES}  # links may lead to them, or from them
 LIBRARY_FOLDERS = {"site-packages", "dist-packages"}  # names of folders of libraries, wherever they lie
-# modules that read settings, store and start tasks, and determine no number: settings are a part of each key
+# modules that read and check settings, store and start tasks, and determine no number: settings are a part of each key
 KEEPERS = {
     __name__,
     f"{PACKAGE}.files",
-    *(f"{PACKAGE}.pipeline.{name}" for name in ("cache", "config", "executor")),
+    *(f"{PACKAGE}.pipeline.{name}" for name in ("cache", "config", "executor", "schema", "validate")),
 }
+# what plans and prices a run, and attacks it: it determines no score of a plan whose numbers are given
+PRICING = (f"{PACKAGE}.privacy", f"{PACKAGE}.attacks", f"{PACKAGE}.methods.prices")
 
 
 def targets(*configs: Any) -> list[str]:
@@ -39,12 +41,14 @@ def targets(*configs: Any) -> list[str]:
     return sorted(names)
 
 
-def code_hash(*names: str) -> str:
+def code_hash(*names: str, without: tuple[str, ...] = ()) -> str:
     """Return the SHA-256 of the code that these modules, or the modules of these objects, can reach.
 
-    It leaves out the modules `KEEPERS`, which determine no number, and all modules that only these import.
+    It leaves out the modules `KEEPERS`, which determine no number, the packages `without`, and all modules that only
+    these import.
     """
-    return _hash({name: path for name, path in reachable(names).items() if name not in KEEPERS})
+    files = reachable(names, without)
+    return _hash({name: path for name, path in files.items() if name not in KEEPERS})
 
 
 def package_hash(*names: str) -> str:
@@ -62,23 +66,24 @@ def _hash(files: Mapping[str, Path]) -> str:
     return digest.hexdigest()
 
 
-def reachable(names: Iterable[str]) -> dict[str, Path]:
-    """Return the source files, by module name, of the modules of `names` and of what these import.
+def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, Path]:
+    """Return the source files, by module name, of the modules of `names` and of what these import; not of `without`.
 
     Imports inside this package are followed, also those in functions.  In a module from outside this package, imports
     are followed inside its own top-level package or folder.  Imports of an installed library's module are not
     followed.
     """
-    return dict(_reachable(frozenset(names)))
+    return dict(_reachable(frozenset(names), without))
 
 
 @lru_cache
-def _reachable(names: frozenset[str]) -> tuple[tuple[str, Path], ...]:
+def _reachable(names: frozenset[str], without: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
     files: dict[str, Path] = {}
     todo = [module for name in names for module in _modules(name)]
     while todo:
         name = todo.pop()
-        if name in files or (path := _file(name)) is None:
+        left_out = any(name == each or name.startswith(f"{each}.") for each in without)
+        if name in files or left_out or (path := _file(name)) is None:
             continue
         files[name] = path
         if name not in KEEPERS and not _installed(path):

@@ -161,9 +161,7 @@ def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
             largest[name] = max(size, largest.get(name, 0.0))
     largest = {name: size for name, size in largest.items() if size}
     sides = zip(*others, strict=True) if others else ((), ())
-    old_environment, new_environment = (
-        " or ".join(sorted({rows.environment for rows in side})) for side in sides
-    )
+    old_environment, new_environment = (" or ".join(sorted({rows.made for rows in side})) for side in sides)
     return Move(len(both), len(both) - len(others), largest, (old_environment, new_environment))
 
 

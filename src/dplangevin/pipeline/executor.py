@@ -27,16 +27,6 @@ REMOTE = "dplangevin.pipeline.cluster"  # loaded by name: it needs this module, 
 CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, or a scheduler file
 
 
-class Resources(NamedTuple):
-    """What a call needs beside the one thread of its worker.
-
-    `memory` is an estimate in bytes.  `gpu` is the number of GPUs that the call can use.
-    """
-
-    memory: float = 0.0
-    gpu: int = 0
-
-
 class Done(NamedTuple, Generic[R]):
     """The outcome of the call with the argument of this `number`.
 
@@ -52,6 +42,12 @@ class Done(NamedTuple, Generic[R]):
     begun: str = ""
 
 
+class TaskTables(dict[str, pd.DataFrame]):
+    """The tables of a task, by name; `origin`: what a store notes of it, see `cache.Rows`."""
+
+    origin: Mapping[str, str] = {}
+
+
 class CallResults(NamedTuple):
     """Where calls are stored that return the tables, by name, of each of their tasks; `keys` has the keys of these."""
 
@@ -60,15 +56,16 @@ class CallResults(NamedTuple):
 
     def keep(self, done: Done[Sequence[Mapping[str, pd.DataFrame]]]) -> None:
         """Store the tasks of a call that succeeded."""
+        here = {"made": f"{revision()}, {done.environment}", "begun": done.begun}
         for key, tables in zip(self.keys[done.number], done.value or (), strict=True):
             frames = (tables[path.stem] for path in self.store.paths)
-            self.store.keep(key, *frames, environment=f"{revision()}, {done.environment}", begun=done.begun)
+            self.store.keep(key, *frames, **here | dict(getattr(tables, "origin", {})))
 
 
 def computed(
     function: Callable[[T], R],
     arguments: Sequence[T],
-    resources: Resources = Resources(),  # noqa: B008
+    gpu: bool = False,
     code: Sequence[str] = (),
     results: CallResults | None = None,
 ) -> Iterator[Done[R]]:
@@ -76,10 +73,11 @@ def computed(
 
     An Exception in one call does not stop the others.
 
+    - `gpu`: whether a call can use a GPU.
     - `code`: names of modules or objects that the function calls. Workers must have the same ones.
     - `results`: where results are stored before they are yielded.
     """
-    for done in _computed_now(function, arguments, resources, code):
+    for done in _computed_now(function, arguments, gpu, code):
         if results and done.error is None:
             results.keep(done)  # type: ignore[arg-type]  # where `results` is given, calls return tables
         if orphaned():
@@ -88,7 +86,7 @@ def computed(
 
 
 def _computed_now(
-    function: Callable[[T], R], arguments: Sequence[T], resources: Resources, code: Sequence[str]
+    function: Callable[[T], R], arguments: Sequence[T], gpu: bool, code: Sequence[str]
 ) -> Iterator[Done[R]]:
     """Yield the outcomes of the calls; nothing is stored."""
     if not arguments:
@@ -103,7 +101,7 @@ def _computed_now(
     from dplangevin.device import pick  # imported here, because it loads torch
 
     jobs = min(workers(), len(arguments))
-    if jobs == 1 or (resources.gpu and pick().type == "cuda"):  # only one process uses the GPU
+    if jobs == 1 or (gpu and pick().type == "cuda"):  # only one process uses the GPU
         for each in enumerate(arguments):
             yield attempted(function, *each)
         return

@@ -1,23 +1,25 @@
 """The sweep: it computes the tidy rows of an experiment on a data set, over budgets and seeds, with prices.
 
 `pipeline.cache.Store` caches tasks (`plan.Task`: a run, a scaling, a variant, a block of budgets), so only those whose
-parameters, data or code have changed are computed again.  Chains that share rows and noise are one tensor program.
+parameters, data or code have changed are computed again.  Where only the code that plans and prices has changed, a task
+is planned again, and if its plan has the same numbers, only its prices are computed.  Chains that share rows and noise
+are one tensor program.
 """
 
 import io
+import json
 import math
 import sys
 import traceback
-import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
-from hydra.utils import get_object, instantiate
+from hydra.utils import get_class, get_object, instantiate
 from omegaconf import DictConfig
 from torch import Tensor
 from tqdm import tqdm
@@ -40,11 +42,11 @@ from dplangevin.methods import (
     with_final_guarantees,
 )
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
-from dplangevin.methods.prices import Attack, equal_budget, priced
+from dplangevin.methods.prices import Attack, equal_budget, priced, spent
 from dplangevin.pipeline import reference
 from dplangevin.pipeline.cache import Rows, Store, cached_rows
-from dplangevin.pipeline.code import code_hash, targets
-from dplangevin.pipeline.executor import CallResults, Resources, computed
+from dplangevin.pipeline.code import PACKAGE, PRICING, code_hash, targets
+from dplangevin.pipeline.executor import CallResults, TaskTables, computed
 from dplangevin.pipeline.plan import SUBSET, TABLES, Task, delta, plain, tasks
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem
@@ -56,6 +58,8 @@ NOT_IN_SPEC = (
     "block", "seeds", "runs", "methods", "settings", "vary", "epsilons", "datasets", "budgets_per_unit", "metrics",
     "scalings", "noise",
 )  # fmt: skip
+# words of an experiment that determine prices and texts of a row, and the plans, but no score of a plan
+PRICED = ("assumptions", "tuned", "prices", "price_neighbours", "formula", "attack", "calibrated")
 PAIRED = {"poisson", "subset"}  # schemes whose chains see the same rows and noise in paired experiments
 # diagnostics of a release that are metrics, too, if the method reports them; they are not private
 REPORTED = (
@@ -64,7 +68,6 @@ REPORTED = (
 TOGETHER = 1_000  # chains of one tensor program; more would be no faster
 BAR = {"unit": "unit", "disable": None}  # settings of tqdm
 CLOSE = 2e-3  # relative tolerance of the proven ε for which budgets are found
-MEMORY, COPIES = 1e9, 4  # bytes that a process takes, and copies of the rows in it
 
 
 class Inputs(NamedTuple):
@@ -135,17 +138,19 @@ def sweep(
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
     failed: dict[int, Exception] = {}
     if missing:
-        files = work.files(missing)
-        for file in files:
+        for file in work.files(missing):
             file.get()  # makes it once, or fails once instead of in every task
-        groups = work.groups(missing, failed)
+        before = {i: rows for i in missing if (rows := store.trained(work.scores_key(i, failed)))}
+        groups = [[i] for i in before]
+        groups += work.groups([i for i in missing if i not in before and i not in failed], failed)
+        jobs = [Job(group, before.get(group[0])) for group in groups]
         code = [__name__, *targets(*(work.tasks[i].config for i in missing), plain(work.spec))]
         results = CallResults(store, [[work.keys[i] for i in group] for group in groups])
         costs = [
             sum(1.0 if progress is None else progress.cost(work.tasks[i]) for i in group) for group in groups
         ]
         with tqdm(total=sum(costs), **(BAR if progress is None else progress.bar)) as shown:
-            for done in computed(work.compute, groups, work.resources(files), code, results):
+            for done in computed(work.run, jobs, work.one_budget_per_task, code, results):
                 group = groups[done.number]
                 if done.error is not None:
                     failed |= dict.fromkeys(group, reported(done.error))
@@ -163,38 +168,11 @@ def sweep(
     return work.keys
 
 
-def task_keys(
-    cfg: DictConfig, experiment: str, dataset: str, inputs: Inputs, planned: Sequence[Task]
-) -> list[str]:
-    """Return the keys of tasks; a key is a hash of everything that determines the task's rows."""
-    spec = plain(cfg.experiment[experiment])
-    rest = {name: value for name, value in spec.items() if name not in NOT_IN_SPEC}
-    given = spec.get("delta") or cfg.delta
-    base = {
-        "names": [experiment, dataset],
-        "spec": rest,
-        "seed": cfg.seed,
-        "noise": str(drawn_in(spec)),
-        "delta": [given, cfg.delta] if given == "1/n^2" else given,
-    }
-    if (where := drawing(pick())).type != "cpu":
-        base["random numbers"] = where.type
-    files = dict[str, list[Any]]()  # sha256 of the inputs, by the loader's changes
-    keys = []
-    for task in planned:
-        changes = str(task.loader_changes)
-        if changes not in files:
-            files[changes] = [file and file.sha256 for file in inputs.of(task).files]
-        problem = dict(task.problem)
-        if "backbone" in problem:
-            problem["backbone"] = plain(cfg.backbone[problem["backbone"]])
-        code = code_hash(__name__, *targets(task.config, problem, rest))
-        run = task.run._replace(config={}, epsilons=[])
-        data = {"inputs": files[changes], "subset": task.data_subset}
-        keys.append(
-            key([base, data, code, problem, task.config, run, task.scaling, task.variant, task.epsilons])
-        )
-    return keys
+class Job(NamedTuple):
+    """Tasks that run together; or one whose training is stored, with the rows of its tables `before`."""
+
+    group: list[int]
+    before: list[Rows] | None = None
 
 
 def drawn_in(spec: Mapping[str, Any] | DictConfig) -> torch.dtype:
@@ -211,7 +189,8 @@ class SweepTasks:
         self.inputs, self.folder = inputs, folder
         self.spec = cfg.experiment[experiment]
         self.tasks = tasks(cfg, experiment, dataset)
-        self.keys = task_keys(cfg, experiment, dataset, inputs, self.tasks)
+        self.files_of: dict[str, list[Any]] = {}  # sha256 of the inputs, by the loader's changes
+        self.keys = [self.key(task) for task in self.tasks]
         if inputs.posterior and any(
             task.problem_changes or any(task.data_subset.values()) for task in self.tasks
         ):
@@ -221,6 +200,54 @@ class SweepTasks:
         # networks: each budget is a task of its own; linear models: their chains are one program
         self.one_budget_per_task = bool(self.spec.get("one_budget_per_task") or self.spec.get("curve"))
         self.problems: dict[Any, Problem] = {}
+
+    def key(self, task: Task, plans: Sequence[Plan] | None = None) -> str:
+        """Return a hash of everything that determines a task's rows; with its plans, that determines its scores."""
+        spec = plain(self.spec)
+        left_out = NOT_IN_SPEC if plans is None else (*NOT_IN_SPEC, *PRICED)
+        rest = {name: value for name, value in spec.items() if name not in left_out}
+        given = spec.get("delta") or self.cfg.delta
+        base = {
+            "names": [self.experiment, self.dataset],
+            "spec": rest,
+            "seed": self.cfg.seed,
+            "noise": str(drawn_in(spec)),
+            "delta": [given, self.cfg.delta] if given == "1/n^2" else given,
+        }
+        if (where := drawing(pick())).type != "cpu":
+            base["random numbers"] = where.type
+        changes = str(task.loader_changes)
+        if changes not in self.files_of:
+            self.files_of[changes] = [file and file.sha256 for file in self.inputs.of(task).files]
+        problem = dict(task.problem)
+        if "backbone" in problem:
+            problem["backbone"] = plain(self.cfg.backbone[problem["backbone"]])
+        without = () if plans is None else PRICING
+        code = code_hash(__name__, *targets(task.config, problem, rest), without=without)
+        run = task.run._replace(config={}, epsilons=[])
+        data = {"inputs": self.files_of[changes], "subset": task.data_subset}
+        found = [base, data, code, problem, task.config, run, task.scaling, task.variant, task.epsilons]
+        if plans is not None:
+            found[5] = run._replace(assumptions=[], block="")
+            found.append([[digits(plan.work), digits(dict(plan.settings))] for plan in plans])
+        return key(found)
+
+    def scores_key(self, i: int, failed: dict[int, Exception] | None = None) -> str:
+        """Return the key of a task's training; "" where it cannot be planned, or its prices need the training.
+
+        So a vote whose price depends on its answers is computed again, as is a method from outside the package, whose
+        training may use anything.
+        """
+        task = self.tasks[i]
+        target = task.config["_target_"]
+        if not target.startswith(f"{PACKAGE}.") or getattr(get_class(target), "priced_by_release", False):
+            return ""
+        try:
+            return self.key(task, self.planned(task)[1])
+        except Exception as error:
+            if failed is not None:
+                failed[i] = reported(error)
+            return ""
 
     def files(self, wanted: Iterable[int]) -> list[File]:
         """Return the files that these tasks read, each once."""
@@ -236,10 +263,6 @@ class SweepTasks:
         self.__dict__.update(state)
         for name in targets(*(task.config for task in self.tasks), plain(self.spec)):
             get_object(name)
-
-    def resources(self, files: Sequence[File]) -> Resources:
-        """Return what a group needs: the rows as they are read, scaled, and as tensors; a GPU for networks."""
-        return Resources(MEMORY + COPIES * max(map(_unpacked, files)), gpu=int(self.one_budget_per_task))
 
     def groups(self, missing: Sequence[int], failed: dict[int, Exception]) -> list[list[int]]:
         """Return groups of tasks that run together: chains on the same rows and noise; others run alone.
@@ -353,7 +376,27 @@ class SweepTasks:
         how = task.scaling if scaling is None else scaling
         return rows.scaled(how) if how else rows
 
-    def compute(self, group: Sequence[int]) -> list[dict[str, pd.DataFrame]]:
+    def run(self, job: Job) -> list[TaskTables]:
+        """Return the tables of the tasks of a job."""
+        return self.compute(job.group) if job.before is None else [self.repriced(job.group[0], job.before)]
+
+    def repriced(self, i: int, before: Sequence[Rows]) -> TaskTables:
+        """Return the tables of a task with today's prices and the scores of its stored training."""
+        task, stored = self.tasks[i], before[0]
+        _, plans = self.planned(task)
+        notes = json.loads(stored.notes) if stored.notes else [""] * len(plans)
+        found = TaskTables(runs=self.rows(task, plans, self.prices(i, plans), notes))
+        names = tables(self.spec)
+        for name, rows in zip(names[1:], before[1:], strict=True):
+            found[name] = pd.read_csv(io.StringIO(rows.content), dtype=str, keep_default_na=False)
+        if "curve" in found:
+            found["curve"] = repriced_curve(
+                found["curve"], plans[0], self.problem(task).facts, found["runs"].delta[0]
+            )
+        found.origin = stored.origin
+        return found
+
+    def compute(self, group: Sequence[int]) -> list[TaskTables]:
         """Return the tables of tasks that run together."""
         several = [self.planned(self.tasks[i]) for i in group]
         prices = [self.prices(i, plans) for i, (_, plans) in zip(group, several, strict=True)]
@@ -392,7 +435,7 @@ class SweepTasks:
         tables, start = [], 0
         for i, (_, each), price in zip(group, several, prices, strict=True):
             own = of_plans(release, start, start + len(each))
-            tables.append(self.tables(self.tasks[i], problem, each, price, own, curve, digit_classifier))
+            tables.append(self.tables(i, problem, each, price, own, curve, digit_classifier))
             start += len(each)
         return tables
 
@@ -401,7 +444,7 @@ class SweepTasks:
         task, spec = self.tasks[i], self.spec
         problem = self.problem(task)
         method: Method = instantiate(task.config)
-        spent = delta(self.cfg, spec, problem.facts.n)
+        at = delta(self.cfg, spec, problem.facts.n)
         formula = instantiate(spec.formula) if spec.get("formula") else None
         attack: Attack | None = instantiate(spec.attack) if spec.get("attack") else None
 
@@ -413,32 +456,25 @@ class SweepTasks:
                 )
                 adjacency = spec.get("price_neighbours") or plan.guarantee.adjacency
                 names = spec.get("prices") or []
-                on_row = attack and partial(attack, method, plan, problem, spent, rng)
-                rows.append(priced(method, plan, problem.facts, spent, adjacency, names, formula, on_row))
+                on_row = attack and partial(attack, method, plan, problem, at, rng)
+                rows.append(priced(method, plan, problem.facts, at, adjacency, names, formula, on_row))
             return pd.DataFrame(rows)
 
         if attack is None:
             return compute()
         return read(cached_rows(self.folder, f"price-{self.keys[i]}", compute))
 
-    def tables(
-        self,
-        task: Task,
-        problem: Problem,
-        plans: Sequence[Plan],
-        prices: pd.DataFrame,
-        release: Release,
-        curve: Any,
-        digit_classifier: Any,
-    ) -> dict[str, pd.DataFrame]:
-        """Return the rows of one task, by name of the table."""
-        metrics, violated = self.measured(task, problem, release, curve, digit_classifier)
+    def rows(
+        self, task: Task, plans: Sequence[Plan], prices: pd.DataFrame, notes: Sequence[str]
+    ) -> pd.DataFrame:
+        """Return the rows of a task in runs.csv; `notes` says for each budget what the training did not reach."""
+        problem = self.problem(task)
         more = list(task.run.assumptions)
         if share := task.data_subset["held_out"]:
             more.append(f"scored on {share:.3g} of the training rows, held out, not on the test rows")
         if isinstance(problem, Glm):
             more += [note for note in problem.notes if note]
-        rows, scores = [], []
+        rows = []
         for e, (epsilon, plan) in enumerate(zip(task.epsilons, plans, strict=True)):
             names = {
                 "experiment": self.experiment,
@@ -453,7 +489,7 @@ class SweepTasks:
                 "delta": delta(self.cfg, self.spec, problem.facts.n),
             }
             price = {str(name): value for name, value in prices.iloc[e].to_dict().items()}
-            failed = [price.pop("violated", ""), violated[e]]
+            failed = [price.pop("violated", ""), notes[e]]
             assumptions = dict.fromkeys([*plan.guarantee.assumptions, *more])
             last = {
                 "violated": "; ".join(filter(None, failed)),
@@ -461,13 +497,31 @@ class SweepTasks:
                 "settings": task.settings,
             }
             rows.append({**names, **problem_columns(problem.facts), **price, **last})
+        return pd.DataFrame(rows, columns=TABLES["runs"])
+
+    def tables(
+        self,
+        i: int,
+        problem: Problem,
+        plans: Sequence[Plan],
+        prices: pd.DataFrame,
+        release: Release,
+        curve: Any,
+        digit_classifier: Any,
+    ) -> TaskTables:
+        """Return the rows of one task, by name of the table."""
+        task = self.tasks[i]
+        metrics, notes = self.measured(task, problem, release, curve, digit_classifier)
+        scores = []
+        for e, epsilon in enumerate(task.epsilons):
             where = [task.run.name, task.variant, task.scaling, epsilon]
             for metric, values in metrics.items():
                 scores += [[*where, seed, metric, value] for seed, value in enumerate(values[:, e].tolist())]
-        tables = {
-            "runs": pd.DataFrame(rows, columns=TABLES["runs"]),
-            "scores": pd.DataFrame(scores, columns=TABLES["scores"]),
-        }
+        tables = TaskTables(
+            runs=self.rows(task, plans, prices, notes),
+            scores=pd.DataFrame(scores, columns=TABLES["scores"]),
+        )
+        tables.origin = {"scores": self.scores_key(i)} | ({"notes": json.dumps(notes)} if any(notes) else {})
         if curve is not None:
             tables["curve"] = curve.table(task.run.name, task.epsilons[0])
             tables["reliability"] = self.reliability(task, problem, release, curve)
@@ -571,12 +625,6 @@ def first_line(error: Exception) -> str:
     return ": ".join(filter(None, [type(error).__name__, line]))
 
 
-def _unpacked(file: File) -> int:
-    """Return the bytes of the arrays of a prepared file."""
-    with zipfile.ZipFile(file.get()) as arrays:
-        return sum(each.file_size for each in arrays.infolist())
-
-
 def _drawn(plan: Plan) -> str:
     """Return the scheme by which a chain draws its minibatches."""
     return plan.work.sampling.scheme if isinstance(plan.work, Chain) else "subset"
@@ -585,6 +633,34 @@ def _drawn(plan: Plan) -> str:
 def by_epoch(chain: Chain, n: int) -> Chain:
     """Return the same chain, with its iterates after each epoch kept."""
     return chain._replace(keep=chain.sampling.ends(n))
+
+
+def digits(work: Any) -> Any:
+    """Return what a plan does in a JSON-like form, its numbers with nine digits."""
+    if isinstance(work, Plan):
+        return digits(work.work)
+    if isinstance(work, Tensor):
+        return [list(work.shape), [f"{value:.9g}" for value in work.double().flatten().tolist()]]
+    if isinstance(work, float):
+        return f"{work:.9g}"
+    if work is None or isinstance(work, str | int):
+        return work
+    if isinstance(work, Mapping):
+        return {name: digits(value) for name, value in work.items()}
+    if isinstance(work, tuple | list):
+        return [type(work).__name__, *map(digits, work)]
+    if is_dataclass(work):
+        return [type(work).__name__, *(digits(getattr(work, each.name)) for each in fields(work))]
+    raise TypeError(f"a plan holds {type(work).__name__}, which has no numbers")
+
+
+def repriced_curve(curve: pd.DataFrame, plan: Plan, facts: Facts, delta: float) -> pd.DataFrame:
+    """Return a stored learning curve with today's prices of its steps."""
+    if curve.empty:
+        return curve
+    steps = (curve.epoch.astype(float) * facts.n / plan.work.sampling.size(facts.n)).round().astype(int)
+    prices = {step: spent(plan, facts, step, delta) for step in steps.unique()}
+    return curve.assign(**pd.DataFrame([prices[step] for step in steps]))
 
 
 def problem_columns(facts: Facts) -> dict[str, Any]:
