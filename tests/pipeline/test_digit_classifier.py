@@ -2,14 +2,18 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from dplangevin.data import Dataset
+from dplangevin.methods import Release
 from dplangevin.papers.exhibits.gan import image
 from dplangevin.pipeline.digit_classifier import GREYS, DigitClassifier, coverage
+from dplangevin.pipeline.observers import Seen
 from dplangevin.pipeline.plan import TABLES
 from dplangevin.problems.gan import GanProblem
 
@@ -37,6 +41,13 @@ def problem() -> GanProblem:
 @pytest.fixture(scope="module")
 def classifier(problem: GanProblem) -> DigitClassifier:
     return DigitClassifier(problem, 7, images=40, shown=3, step=0.05, batch=20, epochs=20)
+
+
+def seen(problem: GanProblem, theta: torch.Tensor) -> Seen:
+    task: Any = SimpleNamespace(
+        run=SimpleNamespace(name="r"), variant="", scaling="", epsilons=[1.0, 2.0, 3.0]
+    )
+    return Seen.of(task, problem, Release(theta), slice(None))
 
 
 def test_coverage_of_known_probabilities() -> None:
@@ -73,12 +84,14 @@ def test_metrics_and_pictures_are_of_the_last_iterate(
     theta = problem.init(2, torch.Generator().manual_seed(1))[:, None, None].expand(-1, 3, 2, -1).clone()
     other = theta.clone()
     other[:, :, 0] += 1.0
-    found = classifier.metrics(theta)
+    found = classifier.metrics(seen(problem, theta), {})
     assert set(found) == {"accuracy_single", "recognised", "digits_covered", "digit_entropy"}
     assert {value.shape for value in found.values()} == {(2, 3)}
-    assert all(torch.equal(value, classifier.metrics(other)[name]) for name, value in found.items())
-    where = [["run", "", "", epsilon] for epsilon in (1.0, 2.0, 3.0)]
-    table = classifier.table(where, theta)
+    assert all(
+        torch.equal(value, classifier.metrics(seen(problem, other), {})[name])
+        for name, value in found.items()
+    )
+    table = classifier.rows(seen(problem, theta))["samples"]
     assert list(table.columns) == TABLES["samples"]
     assert len(table) == 9
     made = classifier.generated(theta[:1, :, -1], 3)[0, 1, 2, 0]
@@ -90,8 +103,8 @@ def test_without_a_generator_there_is_nothing_to_score(problem: GanProblem) -> N
     alone = replace(problem, adversary=None, public=None)
     none = DigitClassifier(alone, 7)
     theta = alone.init(2, torch.Generator().manual_seed(1))[:, None, None]
-    assert none.metrics(theta) == {}
-    assert none.table([["run", "", "", 1.0]], theta).empty
+    assert none.metrics(seen(alone, theta), {}) == {}
+    assert none.rows(seen(alone, theta))["samples"].empty
     with pytest.raises(ValueError, match=r"sure = 0\.1 must be"):
         DigitClassifier(problem, 7, sure=0.1)
 

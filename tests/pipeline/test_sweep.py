@@ -32,7 +32,7 @@ from dplangevin.pipeline import reference
 from dplangevin.pipeline import sweep as sweeps
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.code import PRICING
-from dplangevin.pipeline.learning_curve import LearningCurve
+from dplangevin.pipeline.observers import LearningCurve
 from dplangevin.pipeline.plan import KEYS, TABLES, budgets, merged, runs, tasks_of
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.bok2024 import Bok2024

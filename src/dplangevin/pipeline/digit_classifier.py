@@ -4,7 +4,6 @@ It is trained on all labels of the training images, without privacy.  Its scores
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,6 +15,7 @@ from dplangevin.checks import positive, require
 from dplangevin.methods import released
 from dplangevin.methods.dp_sgd import Sgd
 from dplangevin.methods.evaluate import all_scores
+from dplangevin.pipeline.observers import Metrics, Observer, Seen
 from dplangevin.pipeline.plan import TABLES
 from dplangevin.privacy import Budget
 from dplangevin.problems.gan import GanProblem
@@ -25,7 +25,7 @@ from dplangevin.problems.sampling import Sampling
 GREYS = 16  # grey levels of a pixel in the table, one hexadecimal digit
 
 
-class DigitClassifier:
+class DigitClassifier(Observer):
     """The discriminator's layers as a classifier of the K classes, trained by SGD with momentum.
 
     - `images`: > 0, number of images that are generated for the scores.
@@ -78,38 +78,38 @@ class DigitClassifier:
         z = torch.randn(images, self.problem.adversary.generator.latent, generator=rng)
         return self.problem.generated(theta, z.to(theta.device))
 
-    def metrics(self, theta: Tensor) -> dict[str, Tensor]:
-        """Return metrics ``(S, E)`` of the last iterate of theta ``(S, E, kept, d)`` (the first needs no generator).
+    def metrics(self, seen: Seen, metrics: Metrics) -> dict[str, Tensor]:
+        """Return metrics of the last iterate (the first needs no generator).
 
         - `accuracy_single`: on the test rows; only if several iterates are kept, as the usual accuracy averages them.
         - `recognised`: share of the generated images with a class of probability at least `sure`.
         - `digits_covered`: number of classes that at least the share `least` of the images is recognised as.
         - `digit_entropy`: entropy of the classes of recognised images, in nats, at most ln K; 0 if there are none.
         """
-        last, metrics = theta[:, :, -1], {}
-        if theta.shape[2] > 1:
-            metrics["accuracy_single"] = all_scores(self.problem.predict(last), self.problem.y_test)[
-                "accuracy"
-            ]
+        last, found = seen.theta[:, :, -1], {}
+        if seen.theta.shape[2] > 1:
+            scores = all_scores(self.problem.predict(last), self.problem.y_test)
+            found["accuracy_single"] = scores["accuracy"]
         if self.theta is None:
-            return metrics
+            return found
         images = self.generated(last, self.images).cpu()
         p = self.classifier(images.flatten(0, 2)).predict(self.theta[:, :, -1])[0, 0, :, :-1]
-        return metrics | coverage(p.view(*images.shape[:3], -1), self.sure, self.least)
+        return found | coverage(p.view(*images.shape[:3], -1), self.sure, self.least)
 
-    def table(self, where: Sequence[Sequence[Any]], theta: Tensor) -> pd.DataFrame:
+    def rows(self, seen: Seen) -> dict[str, pd.DataFrame]:
         """Return `plan.TABLES["samples"]`: the first images of the first seed.
 
-        `pixels` has one hexadecimal digit for each pixel, row by row; 0 is black.  `where` begins each row.
+        `pixels` has one hexadecimal digit for each pixel, row by row; 0 is black.
         """
-        rows: list[list[Any]] = []
+        task, rows = seen.task, list[list[Any]]()
         if self.theta is not None:
-            last = theta[:1, :, -1].nan_to_num(0.0, 0.0, 0.0)
+            last = seen.theta[:1, :, -1]
             greys = ((self.generated(last, self.shown)[0] + 1) / 2 * GREYS).long().clamp(0, GREYS - 1)
-            for names, images in zip(where, greys.cpu(), strict=True):
+            for epsilon, images in zip(task.epsilons, greys.cpu(), strict=True):
                 texts = ("".join(f"{value:x}" for value in image.flatten().tolist()) for image in images)
+                names = task.run.name, task.variant, task.scaling, epsilon
                 rows += [[*names, i, text] for i, text in enumerate(texts)]
-        return pd.DataFrame(rows, columns=TABLES["samples"])
+        return {"samples": pd.DataFrame(rows, columns=TABLES["samples"])}
 
 
 def coverage(p: Tensor, sure: float, least: float) -> dict[str, Tensor]:

@@ -41,12 +41,12 @@ from dplangevin.methods import (
     planned,
     with_final_guarantees,
 )
-from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
-from dplangevin.methods.prices import Attack, equal_budget, priced, spent
-from dplangevin.pipeline import reference
+from dplangevin.methods.evaluate import predictive
+from dplangevin.methods.prices import Attack, equal_budget, priced
 from dplangevin.pipeline.cache import Rows, Store, cached_rows
 from dplangevin.pipeline.code import PACKAGE, PRICING, code_hash, targets
 from dplangevin.pipeline.executor import CallResults, TaskTables, computed
+from dplangevin.pipeline.observers import BestEpoch, Distance, LearningCurve, Mixing, Observer, Seen
 from dplangevin.pipeline.plan import SUBSET, TABLES, Task, delta, plain, tasks
 from dplangevin.privacy import Budget
 from dplangevin.problems import Facts, Problem
@@ -390,9 +390,8 @@ class SweepTasks:
         for name, rows in zip(names[1:], before[1:], strict=True):
             found[name] = pd.read_csv(io.StringIO(rows.content), dtype=str, keep_default_na=False)
         if "curve" in found:
-            found["curve"] = repriced_curve(
-                found["curve"], plans[0], self.problem(task).facts, found["runs"].delta[0]
-            )
+            facts, spent = self.problem(task).facts, found["runs"].delta[0]
+            found["curve"] = LearningCurve.repriced(found["curve"], plans[0], facts, spent)
         found.origin = stored.origin
         return found
 
@@ -403,21 +402,13 @@ class SweepTasks:
         first, method = self.tasks[group[0]], several[0][0]
         plans = [plan for _, each in several for plan in each]
         problem = placed(self.problem(first), plans, first.run.seeds)
-        curve: Any = None  # LearningCurve or None
-        if self.spec.get("curve"):
-            curve = instantiate(self.spec.curve)(
-                problem, plans[0], first.run.seeds, delta(self.cfg, self.spec, problem.facts.n)
-            )
-            plans = [curve.shortened(plans[0])]
-        if self.spec.get("best_epoch"):
-            plans = [plan._replace(work=by_epoch(plan.work, problem.facts.n)) for plan in plans]
-        digit_classifier: Any = None  # a `digit_classifier.DigitClassifier`
-        if self.spec.get("digit_classifier"):
-            digit_classifier = instantiate(self.spec.digit_classifier)(problem, self.cfg.seed)
+        observers = self.observers(first, problem, plans[0])
+        for observer in observers:
+            plans = [observer.kept(plan) for plan in plans]
         how = Execution(
             first.run.seeds,
             random.generator(self.cfg.seed, self.stream(first, method), drawing(problem.device)),
-            observe=curve,
+            observe=next((each for each in observers if isinstance(each, LearningCurve)), None),
             workspace=self.workspace(group[0]) if self.one_budget_per_task else None,
             schemes=PAIRED if self.spec.get("paired") and _drawn(plans[0]) in PAIRED else None,
             drawn_in=drawn_in(self.spec),
@@ -432,12 +423,28 @@ class SweepTasks:
         if release.guarantees is not None:  # then the method is alone in its group
             plans = with_final_guarantees(release, plans)
             several, prices = [(method, plans)], [self.prices(group[0], plans)]
-        tables, start = [], 0
+        found, start = [], 0
         for i, (_, each), price in zip(group, several, prices, strict=True):
-            own = of_plans(release, start, start + len(each))
-            tables.append(self.tables(i, problem, each, price, own, curve, digit_classifier))
+            seen = self.seen(self.tasks[i], problem, of_plans(release, start, start + len(each)), observers)
+            found.append(self.tables(i, seen, each, price, observers))
             start += len(each)
-        return tables
+        return found
+
+    def observers(self, task: Task, problem: Problem, plan: Plan) -> list[Observer]:
+        """Return what the experiment adds to the scores of a release; tasks that run together have the same."""
+        spec, seeds = self.spec, task.run.seeds
+        found: list[Observer] = [BestEpoch(problem.facts.n)] if spec.get("best_epoch") else []
+        if spec.get("curve"):
+            found.append(
+                instantiate(spec.curve)(problem, plan, seeds, delta(self.cfg, spec, problem.facts.n))
+            )
+        elif isinstance(problem, Glm):
+            found.append(Mixing())
+        if self.inputs.posterior is not None:
+            found.insert(0, Distance(self.inputs.posterior.get(), task.scaling))
+        if spec.get("digit_classifier"):
+            found.append(instantiate(spec.digit_classifier)(problem, self.cfg.seed))
+        return found
 
     def prices(self, i: int, plans: Sequence[Plan]) -> pd.DataFrame:
         """Return the price columns of a task's rows; with an attack, which takes long, they are stored meanwhile."""
@@ -500,114 +507,58 @@ class SweepTasks:
         return pd.DataFrame(rows, columns=TABLES["runs"])
 
     def tables(
-        self,
-        i: int,
-        problem: Problem,
-        plans: Sequence[Plan],
-        prices: pd.DataFrame,
-        release: Release,
-        curve: Any,
-        digit_classifier: Any,
+        self, i: int, seen: Seen, plans: Sequence[Plan], prices: pd.DataFrame, observers: Sequence[Observer]
     ) -> TaskTables:
         """Return the rows of one task, by name of the table."""
-        task = self.tasks[i]
-        metrics, notes = self.measured(task, problem, release, curve, digit_classifier)
+        task, metrics, notes = self.tasks[i], self.metrics(seen, observers), seen.notes
         scores = []
         for e, epsilon in enumerate(task.epsilons):
             where = [task.run.name, task.variant, task.scaling, epsilon]
             for metric, values in metrics.items():
                 scores += [[*where, seed, metric, value] for seed, value in enumerate(values[:, e].tolist())]
-        tables = TaskTables(
+        found = TaskTables(
             runs=self.rows(task, plans, prices, notes),
             scores=pd.DataFrame(scores, columns=TABLES["scores"]),
         )
-        tables.origin = {"scores": self.scores_key(i)} | ({"notes": json.dumps(notes)} if any(notes) else {})
-        if curve is not None:
-            tables["curve"] = curve.table(task.run.name, task.epsilons[0])
-            tables["reliability"] = self.reliability(task, problem, release, curve)
-        if digit_classifier is not None:
-            where = [[task.run.name, task.variant, task.scaling, epsilon] for epsilon in task.epsilons]
-            tables["samples"] = digit_classifier.table(where, release.theta)
-        return tables
+        found.origin = {"scores": self.scores_key(i)} | ({"notes": json.dumps(notes)} if any(notes) else {})
+        for each in observers:
+            found.update(each.rows(seen))
+        return found
 
-    def measured(
-        self, task: Task, problem: Problem, release: Release, curve: Any, digit_classifier: Any
-    ) -> tuple[dict[str, Tensor], list[str]]:
-        """Return metrics by name, ``(S, E)``, and for each budget what the run did not reach.
+    def seen(self, task: Task, problem: Problem, release: Release, observers: Sequence[Observer]) -> Seen:
+        """Return a task's release with its predictions; a chain that diverged predicts all classes alike.
 
-        A diverged chain has nan for every metric of its predictions, and a note counts it.  The mixing of the
-        chains of its budget is nan, too, if all seeds share the data.
+        Scored are the test rows that the release names, or the odd ones.
         """
-        finite = release.theta.isfinite().all(-1).all(-1).cpu()  # (S, E)
-        theta = release.theta.nan_to_num(0.0, 0.0, 0.0)
-        which = self.scored(release)
-        y, epochs = problem.y_test[:, which], theta
-        if self.spec.get("best_epoch"):
-            theta = theta[:, :, -1:]
-        predicted = {
-            name: value.where(finite[..., None, None], 1 / value.shape[-1])
-            for name, value in self.predictions(problem, theta, release, curve).items()
-        }
-        best = predicted.get("average", predicted["single"])
-        metrics = all_scores(best[:, :, which], y)
-        if self.spec.get("best_epoch"):
-            each = [all_scores(predictive(problem, at), y)["accuracy"] for at in epochs.split(1, 2)]
-            metrics["accuracy_best_epoch"] = torch.stack(each).amax(0)
-        if curve is not None:
-            single = all_scores(predicted["single"][:, :, which], y)
-            metrics |= {f"{name}_single": value for name, value in single.items()}
-        if self.inputs.posterior is not None:
-            exact = reference.load(self.inputs.posterior.get(), task.scaling)
-            metrics |= reference.distances(theta.cpu(), metrics["log_loss"], exact)
-        if digit_classifier is not None:  # a `digit_classifier.DigitClassifier`
-            metrics |= digit_classifier.metrics(theta)
-        metrics = {name: value.where(finite, torch.nan) for name, value in metrics.items()}
-        if isinstance(problem, Glm) and curve is None:
-            clean = finite.all(0) if problem.shared else finite
-            metrics |= {
-                name: value.where(clean, torch.nan) for name, value in mixed(theta, problem.shared).items()
-            }
-        metrics |= {name: release.not_private[name] for name in REPORTED if name in release.not_private}
-        if task.epsilons == [math.inf] and isinstance(problem, Glm):
+        every = slice(None) if release.rows is None else release.rows
+        seen = Seen.of(
+            task, problem, release, slice(1, None, 2) if self.spec.get("scored") == "odd" else every
+        )
+        predicted = {} if release.predicted is None else {"single": release.predicted}
+        for each in observers:
+            seen = seen._replace(theta=each.scored(seen.theta))
+            predicted = predicted or each.predictions(seen)
+        predicted = predicted or {"single": predictive(problem, seen.theta)}
+        finite = seen.finite[..., None, None]
+        return seen._replace(
+            predicted={name: p.where(finite, 1 / p.shape[-1]) for name, p in predicted.items()}
+        )
+
+    def metrics(self, seen: Seen, observers: Sequence[Observer]) -> dict[str, Tensor]:
+        """Return metrics by name, ``(S, E)``; nan where a chain has diverged."""
+        task, which = seen.task, seen.which
+        metrics = seen.scores(seen.predicted.get("average", seen.predicted["single"]))
+        for each in observers:
+            metrics |= each.metrics(seen, metrics)
+        metrics = {name: value.where(seen.finite, torch.nan) for name, value in metrics.items()}
+        reports = seen.release.not_private
+        metrics |= {name: reports[name] for name in REPORTED if name in reports}
+        if task.epsilons == [math.inf] and isinstance(seen.problem, Glm):
             data = self.scaled(task, "")
             data = replace(data, x_test=data.x_test[:, which], y_test=data.y_test[:, which])
             for name, value in data.constant().items():
                 metrics[name] = torch.as_tensor(value)[:, None].expand(task.run.seeds, 1)
-        notes = [
-            "; ".join(filter(None, [note, f"{lost} of {len(finite)} chains diverged" if lost else ""]))
-            for note, lost in zip(release.not_reached, (~finite).sum(0).tolist(), strict=True)
-        ]
-        return metrics, notes
-
-    def predictions(self, problem: Problem, theta: Tensor, release: Release, curve: Any) -> dict[str, Tensor]:
-        """Return probabilities of the test rows, ``(S, E, m, K)``, from theta ``(S, E, kept, d)`` or the release's own.
-
-        "single" is of the last iterate, or of all kept iterates.  "average" is of a network's posterior samples.
-        """
-        if release.predicted is not None:
-            return {"single": release.predicted}
-        if curve is None:
-            return {"single": predictive(problem, theta)}
-        single = {"single": problem.predict(theta[:, :, -1])}
-        return single | ({} if curve.average is None else {"average": curve.average})
-
-    def reliability(self, task: Task, problem: Problem, release: Release, curve: Any) -> pd.DataFrame:
-        """Return the table "reliability", for the seeds whose chain has not diverged."""
-        which, finite = self.scored(release), release.theta.isfinite().flatten(1).all(1).tolist()
-        rows = []
-        for predictor, value in self.predictions(problem, release.theta, release, curve).items():
-            for seed in [seed for seed, ok in enumerate(finite) if ok]:
-                one = slice(seed, seed + 1)
-                y = problem.y_test[one if len(problem.y_test) > 1 else slice(None), which]
-                names = {"run": task.run.name, "epsilon": task.epsilons[0], "predictor": predictor}
-                rows += [{**names, **row, "seed": seed} for row in reliability(value[one, 0, which], y)]
-        return pd.DataFrame(rows, columns=TABLES["reliability"])
-
-    def scored(self, release: Release) -> Any:
-        """Return the test rows that a release is scored on: those that it names, or the odd ones."""
-        if self.spec.get("scored") == "odd":
-            return slice(1, None, 2)
-        return slice(None) if release.rows is None else release.rows
+        return metrics
 
 
 def reported(error: Exception) -> Exception:
@@ -630,11 +581,6 @@ def _drawn(plan: Plan) -> str:
     return plan.work.sampling.scheme if isinstance(plan.work, Chain) else "subset"
 
 
-def by_epoch(chain: Chain, n: int) -> Chain:
-    """Return the same chain, with its iterates after each epoch kept."""
-    return chain._replace(keep=chain.sampling.ends(n))
-
-
 def digits(work: Any) -> Any:
     """Return what a plan does in a JSON-like form, its numbers with nine digits."""
     if isinstance(work, Plan):
@@ -652,15 +598,6 @@ def digits(work: Any) -> Any:
     if is_dataclass(work):
         return [type(work).__name__, *(digits(getattr(work, each.name)) for each in fields(work))]
     raise TypeError(f"a plan holds {type(work).__name__}, which has no numbers")
-
-
-def repriced_curve(curve: pd.DataFrame, plan: Plan, facts: Facts, delta: float) -> pd.DataFrame:
-    """Return a stored learning curve with today's prices of its steps."""
-    if curve.empty:
-        return curve
-    steps = (curve.epoch.astype(float) * facts.n / plan.work.sampling.size(facts.n)).round().astype(int)
-    prices = {step: spent(plan, facts, step, delta) for step in steps.unique()}
-    return curve.assign(**pd.DataFrame([prices[step] for step in steps]))
 
 
 def problem_columns(facts: Facts) -> dict[str, Any]:

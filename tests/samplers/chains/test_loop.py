@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
@@ -20,7 +21,7 @@ from torch import Tensor
 from dplangevin import methods, random
 from dplangevin.files import Checkpoint
 from dplangevin.methods import Execution, Workspace
-from dplangevin.pipeline.learning_curve import LearningCurve
+from dplangevin.pipeline.observers import LearningCurve
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
@@ -290,13 +291,13 @@ def test_a_learning_curve_has_losses_prices_and_the_average_over_kept_steps() ->
     of = network()
     plan, curve = watched(of)
     theta = run(of, [plan.work], SEEDS, random.generator(1, "c"))  # with kept steps
-    last = run(of, [curve.shortened(plan).work], SEEDS, random.generator(1, "c"), observe=curve)
+    last = run(of, [curve.kept(plan).work], SEEDS, random.generator(1, "c"), observe=curve)
     assert torch.equal(last[:, :, -1], theta[:, :, -1])  # what watches decides nothing
     assert plan.work.keep == (5, 6)
     assert curve.average is not None
     wanted = torch.stack([of.predict(theta[:, :, k]) for k in (0, 1)]).mean(0)
     torch.testing.assert_close(curve.average, wanted)
-    rows = curve.table("run", 1.0)
+    rows = pd.DataFrame(curve.state["curve"])
     assert list(rows.seed) == [0, 1] * 3
     assert rows.epoch.tolist() == pytest.approx([k / 3 for k in (1, 1, 2, 2, 3, 3)])
     right = (of.predict(theta[:, :, -1])[:, 0].argmax(-1) == of.y_test).double().mean(-1)
@@ -315,9 +316,9 @@ def test_a_killed_run_has_the_same_learning_curve(tmp_path: Path, monkeypatch: p
 
     def go(name: str) -> tuple[Tensor, Any, Any]:
         plan, curve = watched(of)
-        checkpoint, work = Checkpoint(tmp_path / name, "key", every=0.0), curve.shortened(plan).work
+        checkpoint, work = Checkpoint(tmp_path / name, "key", every=0.0), curve.kept(plan).work
         theta = run(of, [work], SEEDS, random.generator(1, "c"), observe=curve, checkpoint=checkpoint)
-        return theta, curve.average, curve.table("", 1.0)
+        return theta, curve.average, pd.DataFrame(curve.state["curve"])
 
     def killed(self: LearningCurve, step: int, *given: Any) -> None:
         if step == 4:

@@ -1,0 +1,208 @@
+"""What an experiment adds to the scores of a release: observers return further metrics and rows of further tables."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+from torch import Tensor
+
+from dplangevin.checks import positive, require
+from dplangevin.methods import Plan, Release
+from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
+from dplangevin.methods.prices import spent
+from dplangevin.pipeline import reference
+from dplangevin.pipeline.plan import TABLES, Task
+from dplangevin.problems import Facts, Problem, Sums
+from dplangevin.problems.chain import Chain
+
+Metrics = Mapping[str, Tensor]
+
+
+class Seen(NamedTuple):
+    """The release of a task, of S seeds and E budgets, as observers see it.
+
+    - `which`: the test rows that are scored.
+    - `theta`: (S, E, kept, d), the scored iterates; 0 where they are not finite.
+    - `finite`: (S, E), on the CPU.
+    - `predicted`: (S, E, m, K) by predictor: "single" is the last iterate, or all kept ones; "average" is of the
+      posterior samples of a network.
+    """
+
+    task: Task
+    problem: Problem
+    release: Release
+    which: Any
+    theta: Tensor
+    finite: Tensor
+    predicted: Metrics
+
+    @classmethod
+    def of(cls, task: Task, problem: Problem, release: Release, which: Any) -> "Seen":
+        finite = release.theta.isfinite().all(-1).all(-1).cpu()
+        return cls(task, problem, release, which, release.theta.nan_to_num(0.0, 0.0, 0.0), finite, {})
+
+    @property
+    def notes(self) -> list[str]:
+        """For each budget, what the run did not reach, and how many chains diverged."""
+        lost = (~self.finite).sum(0).tolist()
+        return [
+            "; ".join(filter(None, [note, f"{count} of {len(self.finite)} chains diverged" if count else ""]))
+            for note, count in zip(self.release.not_reached, lost, strict=True)
+        ]
+
+    def scores(self, predicted: Tensor) -> dict[str, Tensor]:
+        """Return the scores of probabilities ``(S, E, m, K)``."""
+        return all_scores(predicted[:, :, self.which], self.problem.y_test[:, self.which])
+
+
+class Observer:
+    """An observer that adds nothing; each kind adds a part."""
+
+    def kept(self, plan: Plan) -> Plan:
+        """Return the plan with the iterates kept that the observer needs."""
+        return plan
+
+    def scored(self, theta: Tensor) -> Tensor:
+        """Return the iterates ``(S, E, kept, d)`` that are scored."""
+        return theta
+
+    def predictions(self, seen: Seen) -> dict[str, Tensor]:
+        """Return predictions in place of those of theta, as `Seen.predicted`; {} for those."""
+        return {}
+
+    def metrics(self, seen: Seen, metrics: Metrics) -> dict[str, Tensor]:
+        """Return further metrics ``(S, E)``; `metrics` are those so far."""
+        return {}
+
+    def rows(self, seen: Seen) -> dict[str, pd.DataFrame]:
+        """Return rows of further tables, by name of the table."""
+        return {}
+
+
+class BestEpoch(Observer):
+    """The accuracy of the best epoch on the test rows, beside that of the last iterate."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def kept(self, plan: Plan) -> Plan:
+        return plan._replace(work=plan.work._replace(keep=plan.work.sampling.ends(self.n)))
+
+    def scored(self, theta: Tensor) -> Tensor:
+        return theta[:, :, -1:]
+
+    def metrics(self, seen: Seen, metrics: Metrics) -> dict[str, Tensor]:
+        epochs = seen.release.theta.nan_to_num(0.0, 0.0, 0.0).split(1, 2)
+        each = [seen.scores(predictive(seen.problem, theta))["accuracy"] for theta in epochs]
+        return {"accuracy_best_epoch": torch.stack(each).amax(0)}
+
+
+class Mixing(Observer):
+    """Diagnostics of chains of a linear model; nan for budgets with a diverged chain, if the seeds share the data."""
+
+    def metrics(self, seen: Seen, metrics: Metrics) -> dict[str, Tensor]:
+        shared = seen.problem.shared  # type: ignore[attr-defined]  # of a Glm
+        clean = seen.finite.all(0) if shared else seen.finite
+        return {name: value.where(clean, torch.nan) for name, value in mixed(seen.theta, shared).items()}
+
+
+class Distance(Observer):
+    """Distances from the exact posterior, a file of `reference.save`."""
+
+    def __init__(self, posterior: Path, scaling: str) -> None:
+        self.exact = reference.load(posterior, scaling)
+
+    def metrics(self, seen: Seen, metrics: Metrics) -> dict[str, Tensor]:
+        return reference.distances(seen.theta.cpu(), metrics["log_loss"], self.exact)
+
+
+class LearningCurve(Observer):
+    """An observer that measures one chain on the test rows; therefore it must not affect the chain.
+
+    If the plan keeps several iterates, their predictions are averaged, and their theta are not stored.
+
+    - `measured`: > 0, number of measurements, evenly spread over the steps. Each takes the test accuracy, the mean
+      loss of the minibatches since the last measurement, and the spent privacy.
+    - `state`: "curve", rows as in `plan.TABLES` without run and epsilon; "summed" (S, m, K), the sum of predictions;
+      "losses" (2, S), sum and number of the losses of the minibatches' examples since the last measurement.
+    """
+
+    def __init__(self, problem: Problem, plan: Plan, seeds: int, delta: float, *, measured: int) -> None:
+        positive(measured=measured)
+        require(measured == int(measured), f"measured must be a whole number, not {measured}")
+        self.problem, self.plan, self.delta, self.last = problem, plan, delta, ""
+        self.at: set[int] = set()
+        self.averaged_steps: tuple[int, ...] = ()
+        if isinstance(chain := plan.work, Chain):
+            steps = len(chain.step)
+            self.at = {max(1, round(steps * k / measured)) for k in range(1, measured + 1)}
+            self.averaged_steps = chain.keep if len(chain.keep) > 1 else ()
+        facts = problem.facts
+        summed = torch.zeros(seeds, problem.y_test.shape[1], facts.classes) if self.averaged_steps else None
+        self.state: dict[str, Any] = {"curve": [], "summed": summed, "losses": torch.zeros(2, seeds)}
+
+    def kept(self, plan: Plan) -> Plan:
+        """Return the plan with only its last iterate kept."""
+        return plan._replace(work=plan.work._replace(keep=())) if isinstance(plan.work, Chain) else plan
+
+    @property
+    def average(self) -> Tensor | None:
+        """Averaged probabilities ``(S, 1, m, K)``; None if one iterate is kept."""
+        return (self.state["summed"] / len(self.averaged_steps))[:, None] if self.averaged_steps else None
+
+    def __call__(self, step: int, theta: Tensor, rows: Tensor, sums: Sums) -> None:
+        if sums.loss is not None:
+            seen = torch.stack([sums.loss[:, 0], rows[:, 0].float()]).cpu()
+            self.state["losses"] = self.state["losses"] + seen
+        if step in self.averaged_steps:
+            self.state["summed"] += self.problem.predict(theta)[:, 0]
+        if step in self.at:
+            self.measure(step, theta)
+
+    def measure(self, step: int, theta: Tensor) -> None:
+        """Append one row for each seed to the curve."""
+        total, seen = self.state["losses"]
+        right = (self.problem.predict(theta)[:, 0].argmax(-1) == self.problem.y_test).double().mean(-1)
+        right = right.where(theta.isfinite().flatten(1).all(1).to(right.device), torch.nan)  # diverged
+        facts = self.problem.facts
+        prices = spent(self.plan, facts, step, self.delta)
+        epoch = step * self.plan.work.sampling.size(facts.n) / facts.n
+        for seed, loss in enumerate((total / seen.clamp(min=1)).tolist()):
+            row = {"seed": seed, "epoch": epoch, "accuracy": float(right[seed]), "loss": loss, **prices}
+            self.state["curve"].append(row)
+        self.state["losses"] = torch.zeros_like(self.state["losses"])
+        self.last = f"accuracy {float(right.nanmean()):.4f}, epsilon {prices['epsilon_add_remove']:.3g}"
+
+    def shown(self) -> str:
+        """Return the last measurement as text for a progress bar."""
+        return self.last
+
+    def predictions(self, seen: Seen) -> dict[str, Tensor]:
+        single = {"single": seen.problem.predict(seen.theta[:, :, -1])}
+        return single | ({} if self.average is None else {"average": self.average})
+
+    def metrics(self, seen: Seen, metrics: Metrics) -> dict[str, Tensor]:
+        return {f"{name}_single": value for name, value in seen.scores(seen.predicted["single"]).items()}
+
+    def rows(self, seen: Seen) -> dict[str, pd.DataFrame]:
+        """Return the curve, and the bins of confidence of the seeds whose chain has not diverged."""
+        names = {"run": seen.task.run.name, "epsilon": seen.task.epsilons[0]}
+        y, bins = seen.problem.y_test[:, seen.which], []
+        for predictor, value in seen.predicted.items():
+            for seed in seen.finite[:, 0].nonzero()[:, 0].tolist():
+                one = slice(seed, seed + 1)
+                found = reliability(value[one, 0, seen.which], y[one] if len(y) > 1 else y)
+                bins += [{**names, "predictor": predictor, **row, "seed": seed} for row in found]
+        curve = pd.DataFrame([names | row for row in self.state["curve"]], columns=TABLES["curve"])
+        return {"curve": curve, "reliability": pd.DataFrame(bins, columns=TABLES["reliability"])}
+
+    @staticmethod
+    def repriced(curve: pd.DataFrame, plan: Plan, facts: Facts, delta: float) -> pd.DataFrame:
+        """Return a stored curve with today's prices of its steps."""
+        if curve.empty:
+            return curve
+        steps = (curve.epoch.astype(float) * facts.n / plan.work.sampling.size(facts.n)).round().astype(int)
+        prices = {step: spent(plan, facts, step, delta) for step in steps.unique()}
+        return curve.assign(**pd.DataFrame([prices[step] for step in steps]))
