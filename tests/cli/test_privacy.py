@@ -235,8 +235,10 @@ def test_how_epochs_become_steps_is_said() -> None:
 
 
 def test_an_attack_above_the_best_proof_is_chance_or_a_bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    bounds = [privacy.Bound("add_remove", 9.0, 100), privacy.Bound("replace_one", 9.0, 0)]
-    monkeypatch.setattr(privacy, "attacked", lambda *_: bounds)
+    def attacked(event: Any, delta: float, adjacency: str) -> dict[str, Any]:
+        return {"epsilon": 9.0, "runs": 100 if adjacency == "add_remove" else 0}
+
+    monkeypatch.setattr(privacy, "attacked", attacked)
     said = run(f"price {GAUSSIAN} --noise 2.83 --attack").stdout
     assert said.startswith("1 Gaussian step without sampling, noise multiplier 2.83;")
     assert re.search(r">= 9 +\d[.\d]*  attack: chance, 5 %, or a bug\n", said)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dplangevin.cli import output
 from dplangevin.files import atomic_path
@@ -25,8 +24,7 @@ MEANING = (
 )
 
 
-@dataclass(frozen=True)
-class Traced:
+class Traced(NamedTuple):
     """The proven curve of a mechanism for one neighbour relation."""
 
     epsilons: tuple[float, ...]  # at each of DELTAS
@@ -34,70 +32,53 @@ class Traced:
     source: str  # the argument that proves the curve
 
 
-def traced(
-    event: Any, neighbours: Sequence[Adjacency]
-) -> tuple[dict[Adjacency, Traced], dict[Adjacency, str]]:
-    """Return the curve for each neighbour relation that has a proof, and why the others have none."""
+def traced(event: Any, adjacency: Adjacency) -> Traced:
+    """Return the curve, or raise ValueError where there is no proof."""
     from dplangevin.privacy.accountants.tight import Tight
     from dplangevin.privacy.curve import Curve
 
-    found, refused = {}, {}
-    for adjacency in neighbours:
-
-        @cache
-        def price(delta: float, adjacency: Adjacency = adjacency) -> float:
-            return Tight().epsilon(event, delta, adjacency)
-
-        try:
-            source = Tight().price(event, DELTAS[4], adjacency).accountant
-            epsilons = tuple(price(delta) for delta in DELTAS)
-            found[adjacency] = Traced(epsilons, Curve.of(price), source)
-        except ValueError as error:
-            refused[adjacency] = output.reason(error)
-    return found, refused
+    price = cache(lambda delta: Tight().epsilon(event, delta, adjacency))
+    source = Tight().price(event, DELTAS[4], adjacency).accountant
+    return Traced(tuple(map(price, DELTAS)), Curve.of(price), source)
 
 
-def shown(found: Mapping[Adjacency, Traced]) -> None:
+def document(traced: Traced) -> dict[str, Any]:
+    """Return the curve as plain values."""
+    powers = [float(traced.curve.power(rate)) for rate in RATES]
+    return {
+        "source": traced.source,
+        "epsilon": [{"delta": d, "epsilon": e} for d, e in zip(DELTAS, traced.epsilons, strict=True)],
+        "attack": [
+            {"fpr": rate, "tpr": tpr, "fnr": 1 - tpr} for rate, tpr in zip(RATES, powers, strict=True)
+        ],
+        "advantage": traced.curve.advantage,
+    }
+
+
+def printed(documents: Mapping[str, Mapping[str, Any]]) -> None:
     """Print epsilon(delta), TPR and FNR at some FPR, and the advantage."""
 
     def columns(first: str, *kinds: str) -> list[output.Column]:
-        names = [f"{kind} {NEIGHBOURS[each]}".strip() for each in found for kind in kinds]
+        names = [f"{kind} {NEIGHBOURS[each]}".strip() for each in documents for kind in kinds]
         return [output.Column(first), *(output.Column(name, number=True) for name in names)]
 
+    of = documents.values()
+    costs = zip(*(each["epsilon"] for each in of), strict=True)
     output.title("epsilon at delta")
-    rows = [
-        [number(delta), *(epsilon(each.epsilons[i]) for each in found.values())]
-        for i, delta in enumerate(DELTAS)
-    ]
-    output.table(columns("delta", ""), rows)
+    output.table(
+        columns("delta", ""),
+        [[number(row[0]["delta"]), *(epsilon(each["epsilon"]) for each in row)] for row in costs],
+    )
     output.title("Trade-off: what an attack can reach")
-    rows = []
-    for rate in RATES:
-        powers = [float(each.curve.power(rate)) for each in found.values()]
-        rows.append(
-            [f"FPR {number(rate)}", *(short(each) for power in powers for each in (power, 1 - power))]
-        )
-    advantages = [text for each in found.values() for text in (short(each.curve.advantage), "")]
+    rows = [
+        [f"FPR {number(row[0]['fpr'])}", *(short(each[rate]) for each in row for rate in ("tpr", "fnr"))]
+        for row in zip(*(each["attack"] for each in of), strict=True)
+    ]
+    advantages = [text for each in of for text in (short(each["advantage"]), "")]
     output.table(columns("", "TPR", "FNR"), [*rows, ["advantage", *advantages]])
     output.line(MEANING)
-    for adjacency, each in found.items():
-        output.line(f"Curve for {NEIGHBOURS[adjacency]}: {each.source}.")
-
-
-def document(found: Mapping[Adjacency, Traced]) -> dict[str, Any]:
-    """Return the curves as plain values."""
-    return {
-        adjacency: {
-            "source": each.source,
-            "epsilon": [{"delta": d, "epsilon": e} for d, e in zip(DELTAS, each.epsilons, strict=True)],
-            "attack": [
-                {"fpr": rate, "tpr": (power := float(each.curve.power(rate))), "fnr": 1 - power}
-                for rate in RATES
-            ],
-            "advantage": each.curve.advantage,
-        }
-        for adjacency, each in found.items()
-    }
+    for adjacency, each in documents.items():
+        output.line(f"Curve for {NEIGHBOURS[adjacency]}: {each['source']}.")
 
 
 def write(path: Path, found: Mapping[Adjacency, Traced]) -> None:
@@ -109,11 +90,11 @@ def write(path: Path, found: Mapping[Adjacency, Traced]) -> None:
     rows = [
         {"neighbours": adjacency, "curve": name, "x": x, "y": y}
         for adjacency, each in found.items()
-        for name, pairs in {
-            "epsilon at delta": zip(each.curve.delta, each.curve.epsilon, strict=True),
-            "TPR at FPR": zip(rates, each.curve.power(rates), strict=True),
-        }.items()
-        for x, y in pairs
+        for name, xs, ys in (
+            ("epsilon at delta", each.curve.delta, each.curve.epsilon),
+            ("TPR at FPR", rates, each.curve.power(rates)),
+        )
+        for x, y in zip(xs, ys, strict=True)
     ]
     with atomic_path(path) as part:
         part.write_bytes(pd.DataFrame(rows).to_csv(index=False).encode())

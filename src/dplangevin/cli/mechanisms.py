@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
@@ -31,8 +32,8 @@ SETTINGS = {
     "radius": "radius",
     "teachers": "teachers",
 }
-NOISES = ("noise", "noise_std")
-POSITIVE = ("records", "batch", "steps", "epochs", *NOISES, "radius")
+NOISES = {"noise_multiplier": "--noise", "noise_std": "--noise-std", "calibrated": "--set calibrated=null"}
+POSITIVE = ("records", "batch", "steps", "epochs", "noise", "noise_std", "radius")
 ONLY_METHODS = ("noise_std", "radius", "teachers", "set")  # options that Gaussian steps lack
 OF_EVENTS = ("rho", "ridge", "answers", "queries")  # numbers of an event that no plan states
 MOST_STEPS = 10**8  # prices were checked up to this number, see docs/privacy.md
@@ -46,7 +47,7 @@ class Options:
     method: Annotated[
         str | None,
         WHAT(
-            "A method of this package (ops, objpert, pate, dp_sgld, dp_sgld_li2019, dp_sgld_ryffel2022, ...) or "
+            "A method of this package (ops, objpert, pate, dp_sgd, dp_sgld_li2019, dp_sgld_ryffel2022, ...) or "
             "package.module.Class of your own; without it, Gaussian steps with --noise."
         ),
     ] = None
@@ -92,23 +93,19 @@ def check(options: Options) -> None:
     least = {"noise": 1e-100 if options.method is None else 1e-4, "noise_std": 1e-15}
     for name in POSITIVE:
         if (value := getattr(options, name)) is not None:
-            hint = "; without noise nothing is private" if name in NOISES else ""
+            hint = "; without noise nothing is private" if name in least else ""
             require(0 < value < math.inf, f"{flag(name)} {value} must be positive and finite{hint}")
-            bound = least.get(name, 0)
-            little = f"{flag(name)} {value} is too little noise to price: take {bound:g} or more"
-            require(value >= bound, little)
-    require(
-        records is None or batch is None or batch <= records,
-        f"--batch {batch} must be at most --records {records}: lower it, or take --sampling full",
-    )
+            little = f"{flag(name)} {value} is too little noise to price: take {least.get(name, 0):g} or more"
+            require(value >= least.get(name, 0), little)
+    fits = records is None or batch is None or batch <= records
+    require(fits, f"--batch {batch} must be at most --records {records}: lower it, or take --sampling full")
 
 
 def needed(options: Options, **examples: float) -> None:
     """Raise ValueError naming the missing options, with an example value for each."""
     missing = [name for name in examples if getattr(options, name) is None]
-    if missing:
-        example = " ".join(f"{flag(name)} {examples[name]}" for name in missing)
-        raise ValueError(f"{' and '.join(map(flag, missing))} missing: add for example {example}")
+    example = " ".join(f"{flag(name)} {examples[name]}" for name in missing)
+    require(not missing, f"{' and '.join(map(flag, missing))} missing: add for example {example}")
 
 
 class Steps(NamedTuple):
@@ -117,11 +114,6 @@ class Steps(NamedTuple):
     sampling: Any
     records: int
     rounding: str = ""
-
-    @property
-    def size(self) -> int:
-        """Rows in a step."""
-        return int(self.sampling.size(self.records))
 
     @property
     def number(self) -> int:
@@ -133,21 +125,20 @@ class Steps(NamedTuple):
         from dp_accounting import SelfComposedDpEvent
 
         from dplangevin.privacy.events import RandomAllocationDpEvent
-        from dplangevin.privacy.stepsize import steps_event
         from dplangevin.privacy.subsampled_gaussian import composed_steps
 
-        if self.sampling.scheme == "poisson":
-            rate = self.size / self.records
-            return steps_event(noise, rate=rate, steps=self.number, schedule="fixed")
         if self.sampling.scheme == "random_allocation":
             noises = np.full(self.number, noise)
             return RandomAllocationDpEvent.of(self.sampling.per_epoch(self.records), noises)
-        return SelfComposedDpEvent(composed_steps(self.records, self.size, np.array([noise])), self.number)
+        poisson, size = self.sampling.scheme == "poisson", self.sampling.size(self.records)
+        return SelfComposedDpEvent(
+            composed_steps(self.records, size, np.array([noise]), poisson), self.number
+        )
 
     def mechanism(self, noise: float) -> Mechanism:
         from dplangevin.privacy.survey import records_public
 
-        of = f"of {self.size:,} of {self.records:,} rows"
+        of = f"of {self.sampling.size(self.records):,} of {self.records:,} rows"
         how = {
             "poisson": f"on Poisson samples {of}",
             "subset": f"on uniform subsets {of}",
@@ -155,13 +146,17 @@ class Steps(NamedTuple):
             "full": "without sampling" + f", on all {self.records:,} rows" * (self.records > 1),
         }[self.sampling.scheme]
         title = f"{counted(self.number, 'Gaussian step')} {how}, noise multiplier {noise:.6g}"
-        settings = {"noise_multiplier": noise, "steps": self.number, "rate": self.size / self.records}
+        rate = self.sampling.rate(self.records)
         public = records_public(
             lambda n: (self._replace(records=n).event(noise), self.sampling.rate(n)), self.records
         )
-        assumptions = "every step's result released", *public
-        event = self.event(noise)
-        return Mechanism(title, event, settings=settings, assumptions=assumptions, rounding=self.rounding)
+        return Mechanism(
+            title,
+            self.event(noise),
+            settings={"noise_multiplier": noise, "steps": self.number, "rate": rate},
+            assumptions=("every step's result released", *public),
+            rounding=self.rounding,
+        )
 
 
 def gaussian(options: Options) -> Steps:
@@ -180,7 +175,7 @@ def gaussian(options: Options) -> Steps:
     records = options.records or 1  # steps on all rows cost the same on any number of them
     sampling = Sampling(scheme, options.batch, options.epochs)
     if options.steps is not None:
-        sampling = replace(sampling, epochs=passes(options.steps, sampling, records))
+        sampling = with_steps(sampling, options.steps, records)
     elif options.epochs is None:
         raise ValueError("how many steps is missing: add for example --epochs 20, or --steps 1000")
     steps = Steps(sampling, records, rounding(sampling, options))
@@ -203,15 +198,15 @@ def rounding(sampling: Any, options: Options) -> str:
     return text + more * (sampling.scheme in ("shuffled", "subset"))
 
 
-def passes(steps: int, sampling: Any, records: int) -> float:
-    """Return the number of epochs for which `Sampling.steps` returns `steps`."""
+def with_steps(sampling: Any, steps: int, records: int) -> Any:
+    """Return the sampling with the number of epochs for which `Sampling.steps` returns `steps`."""
     from dplangevin.problems.sampling import BY_EPOCH
 
     each = sampling.per_epoch(records) if sampling.scheme in BY_EPOCH else records / sampling.size(records)
     epochs = steps / each
     while math.floor(each * epochs) < steps:
         epochs = math.nextafter(epochs, math.inf)
-    return epochs
+    return replace(sampling, epochs=epochs)
 
 
 def method_of(options: Options) -> Any:
@@ -228,16 +223,14 @@ def method_of(options: Options) -> Any:
     public = f"--method {name} has no privacy to price: take a private one, such as dp_sgd or ops"
     require(method.budgeted, public)
     given = {setting: getattr(options, key) for key, setting in SETTINGS.items()}
+    texts = [f"{setting}={value}" for setting, value in given.items() if value is not None]
     tree: Any = OmegaConf.create()
-    for setting, value in given.items():
-        if value is not None:
-            OmegaConf.update(tree, setting, value)
-    for text in options.set or ():
+    for text in (*texts, *(options.set or ())):
         setting, equals, value = text.partition("=")
-        if not equals or not all(part.isidentifier() for part in setting.split(".")):
-            raise ValueError(f"--set {text} must be NAME=VALUE, such as --set precision=1")
-        if why := inexact(value):
-            raise ValueError(f"--set {text}: {why}")
+        named_setting = equals and all(part.isidentifier() for part in setting.split("."))
+        require(bool(named_setting), f"--set {text} must be NAME=VALUE, such as --set precision=1")
+        why = inexact(value)
+        require(not why, f"--set {text}: {why}")
         try:
             tree = OmegaConf.merge(tree, OmegaConf.from_dotlist([text]))
         except (YAMLError, OmegaConfBaseException) as error:
@@ -249,8 +242,7 @@ def method_of(options: Options) -> Any:
         return method
     require(hasattr(method, "sampling"), f"{name} takes no steps: leave out --steps {options.steps}")
     assert options.records is not None
-    epochs = passes(options.steps, method.sampling, options.records)
-    return replace(method, sampling=replace(method.sampling, epochs=epochs))
+    return replace(method, sampling=with_steps(method.sampling, options.steps, options.records))
 
 
 def changed(thing: Any, tree: Any, where: str) -> Any:
@@ -263,15 +255,13 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
     known, hints = {each.name for each in fields(thing)}, validate.annotations(type(thing))
     settings = {}
     for name, value in tree.items():
-        if name not in known:
-            raise ValueError(
-                f"{where} has no setting {name!r}{meant(name, known)}; it has {', '.join(sorted(known))}"
-            )
-        own = getattr(thing, name)
+        own = f"; it has {', '.join(sorted(known))}"
+        require(name in known, f"{where} has no setting {name!r}{meant(name, known)}{own}")
+        inner, key = getattr(thing, name), f"{where}.{name}"
         if isinstance(value, dict):
-            require(is_dataclass(own), f"{where}.{name} has no settings of its own: give it a value")
-            value = changed(own, value, f"{where}.{name}")
-        elif faults := validate.check(value, hints[name], f"{where}.{name}", objects=False):
+            require(is_dataclass(inner), f"{key} has no settings of its own: give it a value")
+            value = changed(inner, value, key)
+        elif faults := validate.check(value, hints[name], key, objects=False):
             raise ValueError(faults[0])
         settings[name] = value
     return replace(thing, **settings)
@@ -288,6 +278,16 @@ def facts_of(options: Options) -> Any:
     return facts._replace(tested=False)
 
 
+def given(options: Options) -> Mechanism:
+    """Return the mechanism that `price` prices."""
+    if options.method is not None:
+        return planned(options)
+    steps = gaussian(options)
+    needed(options, noise=1.1)
+    assert options.noise is not None
+    return steps.mechanism(options.noise)
+
+
 def planned(options: Options) -> Mechanism:
     """Return what the method plans for --epsilon; if the options give the noise, nothing is promised."""
     from dplangevin.methods import chain_columns
@@ -297,68 +297,53 @@ def planned(options: Options) -> Mechanism:
     from dplangevin.privacy.survey import records_public
 
     facts, method = facts_of(options), method_of(options)
-    known = {each.name for each in fields(method)}
-    noises = {"noise_multiplier": "--noise", "noise_std": "--noise-std"}
-    noise_given = any(getattr(method, name) is not None for name in known & {*noises})
-    noise_given |= "calibrated" in known and method.calibrated is None  # step size and clip make the noise
-    if options.epsilon is None and not noise_given:
-        flags = [text for name, text in noises.items() if name in known]
-        flags += ["--set calibrated=null"] * ("calibrated" in known)
-        raise ValueError(
-            f"{options.method}: --epsilon, which its theorem is asked for, is missing: add for example --epsilon 1"
-            + (f", or {' or '.join(flags)}" if flags else "")
-        )
     require(
         not hasattr(method, "vote") or options.public_rows != 0,
         "--public-rows missing: how many unlabelled rows may be asked about, for example --public-rows 10000",
     )
     budget = Budget(options.epsilon or 1.0, options.delta)
     plan = method.plan(facts, budget)
+    flags = [NOISES[each.name] for each in fields(method) if each.name in NOISES]
+    require(
+        options.epsilon is not None or plan.noise_given,
+        f"{options.method}: --epsilon, which its theorem is asked for, is missing: add for example --epsilon 1"
+        + f", or {' or '.join(flags)}" * bool(flags),
+    )
     public = records_public(what_is_done(method, facts, budget), facts.n)
     guarantee, event = plan.guarantee, plan.guarantee.event
     of_event = {name: getattr(event, name) for name in OF_EVENTS if hasattr(event, name)}
-    what = re.sub(r"\b1 steps", "1 step", described(event))
     return Mechanism(
-        f"{options.method} on {facts.n:,} rows: {what}",
+        f"{options.method} on {facts.n:,} rows: {described(event)}",
         event,
         plan.paper,
         {**of_event, **chain_columns(plan, facts.n), **plan.settings},
-        None if noise_given else (guarantee.epsilon, method.accountant.name),
+        None if plan.noise_given else (guarantee.epsilon, method.accountant.name),
         (*(text for text in guarantee.assumptions if text != PUBLIC_RECORDS), *public),
         tuple(text for text in violated(method, plan) if text),
         rounding(getattr(method, "sampling", None), options),
     )
 
 
-# class of an event -> the mechanism in words; inner: the event that it is made of, in words
-WORDS = {
-    "NearbyDpEvent": "within total variation {0.total_variation:g} of {inner}",
-    "ShuffledEpochsDpEvent": "shuffled epochs, one Gaussian mechanism each: {inner}",
-    "RandomAllocationDpEvent": "epochs of {0.steps:,} randomly allocated steps: {inner}",
-    "ObjectivePerturbationDpEvent": (
-        "objective perturbation, noise {0.noise_std:.4g} on the summed loss, ridge {0.ridge:.4g}"
-    ),
-    "PureObjectivePerturbationDpEvent": (
-        "objective perturbation, noise exp(-{0.rate:.4g} ||b||), ridge {0.ridge:.4g}"
-    ),
-    "SufficientStatisticsDpEvent": (
-        "sufficient statistics, noise {0.matrix:.4g} on second moments of rows of norm 1"
-    ),
-    "PateDpEvent": (
-        "at most {0.queries} threshold tests and {0.answers} answers, noise {0.threshold_std:.4g} and "
-        "{0.answer_std:.4g} votes"
-    ),
-}
-
-
 def described(event: Any) -> str:
-    """Return the mechanism in a few words, with its numbers."""
-    from dplangevin.papers.analyses.mechanisms import described as in_words
+    """Return the mechanism in a few words: the class of the event, with the numbers that are not its defaults."""
+    import attr
+    from dp_accounting import DpEvent
 
-    if (words := WORDS.get(type(event).__name__)) is None:
-        return in_words(event)
-    inner = getattr(event, "epochs", None) or getattr(event, "event", None)
-    return words.format(event, inner=inner and described(inner))
+    from dplangevin.papers.analyses.mechanisms import described as in_words
+    from dplangevin.privacy.accountants.protocol import leaves
+
+    with suppress(AttributeError):  # of an event that is neither Gaussian steps, nor a chain, nor a posterior
+        return re.sub(r"\b1 steps", "1 step", in_words(event))
+    if [*leaves(event)] != [(event, 1)]:
+        return "; ".join(f"{count:,} x {described(leaf)}" for leaf, count in leaves(event))
+    words = re.sub(r"\B([A-Z])", r" \1", type(event).__name__.removesuffix("DpEvent")).lower()
+    for each in attr.fields(type(event)):
+        value, name = getattr(event, each.name), each.name.replace("_", " ")
+        if isinstance(value, DpEvent):
+            words += f", of {described(value)}"
+        elif type(value) in (int, float) and value != each.default:
+            words += f", {name} {value:.4g}"
+    return words
 
 
 def calibrated(options: Options, key: str, adjacency: Any) -> Mechanism:
@@ -369,12 +354,11 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Mechanism:
     from dplangevin.privacy import Budget, calibrate
     from dplangevin.privacy.survey import ACCOUNTANTS, event_for
 
-    if options.noise is not None or options.noise_std is not None:
-        raise ValueError("calibrate finds the noise: leave out --noise and --noise-std, or use price")
+    noise_free = options.noise is None and options.noise_std is None
+    require(noise_free, "calibrate finds the noise: leave out --noise and --noise-std, or use price")
     needed(options, epsilon=1)
-    if key not in ACCOUNTANTS:
-        near = meant(key, ACCOUNTANTS)
-        raise ValueError(f"accountant {key!r} is unknown{near}; there are {', '.join(ACCOUNTANTS)}")
+    there = f"{meant(key, ACCOUNTANTS)}; there are {', '.join(ACCOUNTANTS)}"
+    require(key in ACCOUNTANTS, f"accountant {key!r} is unknown{there}")
     accountant = ACCOUNTANTS[key].accountant
     assert options.epsilon is not None
     budget = Budget(options.epsilon, options.delta)
@@ -385,10 +369,9 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Mechanism:
 
     from dplangevin.methods.prices import equal_budget
 
-    facts, method = facts_of(options), method_of(options)
     promised = equal_budget(
-        method,
-        facts,
+        method_of(options),
+        facts_of(options),
         budget,
         adjacency,
         rtol=1e-4,

@@ -85,11 +85,6 @@ def title(text: str) -> None:
     line(text, "bold")
 
 
-def reason(error: ValueError) -> str:
-    """Return why something was refused, without the part before "; " that names the code."""
-    return str(error).partition("; ")[2] or str(error)
-
-
 def _print(text: Text) -> None:
     Console().print(text, highlight=False, soft_wrap=True)
 

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from dplangevin.checks import require
 from dplangevin.cli import curves, mechanisms, output
 from dplangevin.cli.mechanisms import Mechanism, Options
 from dplangevin.cli.options import option, with_options
-from dplangevin.papers.claims.words import NEIGHBOURS, at_least, at_most
+from dplangevin.papers.claims.words import NEIGHBOURS, at_least, at_most, relations
 from dplangevin.text import epsilon, fixed, number, weak_delta
 
 if TYPE_CHECKING:
     from dplangevin.privacy.events import Adjacency
-    from dplangevin.privacy.survey import Survey
 
-MEANING = {
+Found = TypeVar("Found")
+Rows = Sequence[Mapping[str, Any]]
+MEANING: dict[Adjacency, str] = {
     "add_remove": "one data set has a record more",
     "replace_one": "one record is replaced",
     "zero_out": "one record is replaced by one that contributes nothing",
@@ -39,7 +40,7 @@ STATUS = {  # status of a price -> what the table prints, and what that means
     "proven": ("proven", "an upper bound that one theorem proves"),
     "claim": ("claim", "a paper's formula; one of its conditions fails here"),
     "reference": ("reference", "an upper bound by another package"),
-    "lower bound": ("attack", "an attack shows at least this epsilon (95 % confidence, or exact for a pair)"),
+    "attack": ("attack", "an attack shows at least this epsilon (95 % confidence, or exact for a pair)"),
 }
 ROUNDING = 1e-6  # an exact ε of a pair and the best proof may differ by this, relatively
 ATTACK_RUNS = 200_000  # on each of the two data sets
@@ -51,10 +52,7 @@ TUNING = [
     "each run draws its setting without looking at the data; the number of runs is drawn first and stays secret",
     "only the best run leaves, by a score that one run releases too: what the score reads is part of that run's price",
 ]
-EVENTS = {  # class of an event -> the mechanism in words
-    "LangevinDpEvent": "run of DP-SGLD with hidden iterates",
-    "PateDpEvent": "PATE run",
-}
+MORE = "--explain adds what each status means, what each number rests on, and which accountants cannot price this."
 Json = Annotated[bool, option("Print one JSON document; infinity is the text inf.", "--json")]
 Neighbours = Annotated[
     Literal["add_remove", "replace_one", "zero_out"],
@@ -63,30 +61,6 @@ Neighbours = Annotated[
 Explain = Annotated[
     bool, option("Also print what each number rests on, and which accountants cannot price it.", "--explain")
 ]
-
-
-class Bound(NamedTuple):
-    """Lower bound on ε that an attack shows for one neighbour relation."""
-
-    adjacency: Adjacency
-    epsilon: float | None  # attack ε (lower bound, 95 %); None: the attack cannot run
-    runs: int  # of the mechanism on either data set; 0 if the ε of the pair is exact
-    reason: str = ""  # why the attack cannot run
-    pair: str = ""  # the two data sets, in words
-    statistic: str = ""  # what the attacker computes, in words
-
-
-class Answer(NamedTuple):
-    """What `price` and `calibrate` print."""
-
-    mechanism: Mechanism
-    options: Options
-    costs: Survey  # prices of one run
-    bounds: Sequence[Bound] = ()
-    law: str = ""  # of the number of runs, in words; "" without tuning
-    tuned: Survey | None = None  # prices of the best run
-    curves: Mapping[Adjacency, curves.Traced] = {}  # of what is released
-    no_curve: Mapping[Adjacency, str] = {}  # why there is none
 
 
 @with_options(Options)
@@ -114,7 +88,6 @@ def price(
     from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
     from dplangevin.privacy.selection import check_runs
-    from dplangevin.privacy.survey import survey
 
     mechanisms.check(options)
     csv = curve_file is None or curve_file.suffix == ".csv"
@@ -124,35 +97,31 @@ def price(
     require(runs is None or tuned is not None, f"--runs {runs} belongs to --tuned: add --tuned poisson")
     check_runs(mean, shape)
     asked = (*USUAL, "zero_out") if zero_out else USUAL
-    if options.method is not None:
-        mechanism = mechanisms.planned(options)
-    else:
-        steps = mechanisms.gaussian(options)
-        mechanisms.needed(options, noise=1.1)
-        assert options.noise is not None
-        mechanism = steps.mechanism(options.noise)
-    answer = surveyed(mechanism, options, asked)
-    event = mechanism.event
+    mechanism = mechanisms.given(options)
+    event, delta = mechanism.event, options.delta
+    found = document(mechanism, delta, asked)
     if attack:
-        answer = answer._replace(bounds=attacked(mechanism, options.delta, asked))
+        bounds, refused = tried(asked, lambda each: attacked(event, delta, each))
+        for each in asked:
+            blank = {
+                "epsilon": None,
+                "runs": ATTACK_RUNS,
+                "reason": refused.get(each, ""),
+                "pair": "",
+                "statistic": "",
+            }
+            found["attacks"].append({"adjacency": each, **blank, **bounds.get(each, {})})
     if tuned is not None:
         event = RepeatAndSelectDpEvent(event, mean, shape)
-        best = survey(event, options.delta, neighbours=asked)
-        answer = answer._replace(law=f"{law} with mean {mean:g}", tuned=best)
+        found["tuned"] = {"runs": f"{law} with mean {mean:g}", **prices(event, delta, None, asked)}
+    traced: dict[Adjacency, curves.Traced] = {}
     if curve or curve_file is not None:
-        found, refused = curves.traced(event, asked)
-        answer = answer._replace(curves=found, no_curve=refused)
-    shown(answer, json, explain)
+        traced, refused = tried(asked, lambda each: curves.traced(event, each))
+        parts = {"curve": {each: curves.document(of) for each, of in traced.items()}, "no_curve": refused}
+        found |= {name: part for name, part in parts.items() if part}
+    printed(found, options, json, explain)
     if curve_file is not None:
-        curves.write(curve_file, answer.curves)
-
-
-def surveyed(mechanism: Mechanism, options: Options, neighbours: Sequence[Adjacency]) -> Answer:
-    """Price one run by every accountant."""
-    from dplangevin.privacy.survey import survey
-
-    costs = survey(mechanism.event, options.delta, mechanism.paper, neighbours, mechanism.violated)
-    return Answer(mechanism, options, costs)
+        curves.write(curve_file, traced)
 
 
 @with_options(Options)
@@ -171,11 +140,53 @@ def calibrate(
         f"{NEIGHBOURS[neighbours]}."
     )
     asked = tuple(dict.fromkeys((*USUAL, neighbours)))
-    shown(surveyed(mechanism, options, asked), json, explain, goal)
+    printed(document(mechanism, options.delta, asked), options, json, explain, goal)
 
 
-def attacked(mechanism: Mechanism, delta: float, neighbours: Sequence[Adjacency]) -> list[Bound]:
-    """Return attack ε (lower bounds, 95 %) for each neighbour relation.
+def document(mechanism: Mechanism, delta: float, neighbours: Sequence[Adjacency]) -> dict[str, Any]:
+    """Return a mechanism and its prices by every accountant, as --json prints them."""
+    promised = mechanism.promised
+    return {
+        "mechanism": mechanism.title,
+        "delta": delta,
+        "promised": promised and dict(zip(("epsilon", "by"), promised, strict=True)),
+        "settings": mechanism.settings,
+        "rounding": mechanism.rounding,
+        "assumptions": mechanism.assumptions,
+        "violated": mechanism.violated,
+        **prices(mechanism.event, delta, mechanism.paper, neighbours, mechanism.violated),
+        "attacks": [],
+    }
+
+
+def prices(*asked: Any) -> dict[str, Any]:
+    """Return what `survey` finds, as plain values."""
+    from dplangevin.privacy.survey import survey
+
+    costs = survey(*asked)
+    return {
+        "prices": [row._asdict() for row in costs.prices],
+        "refused": [refusal._asdict() for refusal in costs.refusals],
+    }
+
+
+def tried(
+    neighbours: Sequence[Adjacency], compute: Callable[[Adjacency], Found]
+) -> tuple[dict[Adjacency, Found], dict[Adjacency, str]]:
+    """Return what a function computes for each neighbour relation, and why it refuses the others."""
+    from dplangevin.privacy.survey import reason
+
+    found, refused = {}, {}
+    for adjacency in neighbours:
+        try:
+            found[adjacency] = compute(adjacency)
+        except ValueError as error:
+            refused[adjacency] = reason(error)
+    return found, refused
+
+
+def attacked(event: Any, delta: float, adjacency: Adjacency) -> dict[str, Any]:
+    """Return attack ε (lower bound, 95 %), runs of the mechanism (0: ε is exact for the pair), pair and statistic.
 
     The attack may choose any loss that the hypotheses of the prices allow.
     """
@@ -184,176 +195,131 @@ def attacked(mechanism: Mechanism, delta: float, neighbours: Sequence[Adjacency]
     from dplangevin.attacks.audit import audit
     from dplangevin.privacy.events import LangevinDpEvent
 
-    def bound(adjacency: Adjacency) -> Bound:
-        event, rng = mechanism.event, random.generator(0, f"dplangevin price {adjacency}")
-        if not isinstance(event, LangevinDpEvent):
-            found = worst.shown(event, delta, adjacency, ATTACK_RUNS, rng)
-            return Bound(adjacency, found.epsilon, found.runs, "", found.pair, found.statistic)
-        if adjacency != "replace_one":  # the start and the gradients are those of the paper's theorem
-            raise ValueError("the attack replaces a record")
-        values = langevin.last_iterate(event, ATTACK_RUNS, rng)
-        words = worst.KINDS[LangevinDpEvent].pair, "how often the last iterate is beyond a threshold"
-        return Bound(adjacency, audit(*values, delta).epsilon, ATTACK_RUNS, "", *words)
-
-    bounds = []
-    for adjacency in neighbours:
-        try:
-            bounds.append(bound(adjacency))
-        except ValueError as error:
-            bounds.append(Bound(adjacency, None, ATTACK_RUNS, output.reason(error)))
-    return bounds
+    rng = random.generator(0, f"dplangevin price {adjacency}")
+    if isinstance(event, LangevinDpEvent):  # the start and the gradients are those of the paper's theorem
+        require(adjacency == "replace_one", "the attack replaces a record")
+        found: Any = audit(*langevin.last_iterate(event, ATTACK_RUNS, rng), delta)
+        pair, runs = worst.KINDS[LangevinDpEvent].pair, ATTACK_RUNS
+        statistic = "how often the last iterate is beyond a threshold"
+    else:
+        found = worst.shown(event, delta, adjacency, ATTACK_RUNS, rng)
+        pair, statistic, runs = found.pair, found.statistic, found.runs
+    return {"epsilon": found.epsilon, "runs": runs, "pair": pair, "statistic": statistic}
 
 
-def shown(answer: Answer, json: bool, explain: bool, goal: str = "") -> None:
+def printed(found: dict[str, Any], options: Options, json: bool, explain: bool, goal: str = "") -> None:
     """Print the mechanism and its prices, as tables or as a JSON document."""
     if json:
-        output.document(_document(answer))
+        output.document(found)
         return
-
-    mechanism = answer.mechanism
     if goal:
         output.line(goal, "bold")
-    output.line(f"{mechanism.title}; delta {number(answer.options.delta)}.")
-    if mechanism.promised is not None:
-        promised, name = mechanism.promised
-        output.line(f"Its own theorem ({name}) promises epsilon {epsilon(promised)}.")
-    if answer.tuned is not None:
+    output.line(f"{found['mechanism']}; delta {number(found['delta'])}.")
+    if promised := found["promised"]:
+        output.line(f"Its own theorem ({promised['by']}) promises epsilon {epsilon(promised['epsilon'])}.")
+    tuned, curve = found.get("tuned"), found.get("curve")
+    if tuned:
         output.title("One run:")
-    _tables(answer.costs, answer.bounds)
-    if answer.tuned is not None:
-        output.title(f"The best of a random number of runs, {answer.law}:")
-        _tables(answer.tuned, [])
-    if answer.curves:
-        curves.shown(answer.curves)
-    notes = _notes(answer)
-    if goal or explain:
-        values = {name: value for name, value in mechanism.settings.items() if value != ""}
-        texts = [f"{name} {of if isinstance(of, str) else format(of, '.6g')}" for name, of in values.items()]
-        notes["Settings"] = [", ".join(texts)] if texts else []
-    if explain:
-        notes |= _explained(answer)
-    for title, texts in notes.items():
+    tables(found["prices"], found["attacks"])
+    if tuned:
+        output.title(f"The best of a random number of runs, {tuned['runs']}:")
+        tables(tuned["prices"])
+    if curve:
+        curves.printed(curve)
+    paragraphs = notes(found, options, bool(goal) or explain) | (explained(found) if explain else {})
+    for title, texts in paragraphs.items():
         if any(texts):
             output.title(title)
             for text in texts:
                 output.line(f"  {text}", indent=4)
     if not explain:
         output.line()
-        output.line(
-            "--explain adds what each status means, what each number rests on, and which accountants cannot price this."
-        )
+        output.line(MORE)
 
 
-def _notes(answer: Answer) -> dict[str, list[str]]:
-    """Return the paragraphs below the tables, by title."""
-    mechanism, options, bounds = answer.mechanism, answer.options, answer.bounds
-    refused = {bound.adjacency: bound.reason for bound in bounds if bound.reason}
-    own = mechanism.violated
-    prices = answer.costs.prices
-    formulas = [f"{row.name}: {text}" for row in prices for text in row.violated if text not in own]
-    return {
-        "Warning": [weak_delta(options.delta, options.records)] if options.records else [],
-        "Rounded": [mechanism.rounding],
-        "Assumes": [*mechanism.assumptions],
-        "Failed conditions: a number that needs one has the status claim": list(
-            dict.fromkeys([*own, *formulas])
-        ),
-        "Attacked on the hypotheses of the prices, which may admit more than your problem": [
-            f"{NEIGHBOURS[bound.adjacency]}: {bound.pair}; by {bound.statistic}"
-            for bound in bounds
-            if bound.pair
-        ],
-        "Tuning": TUNING if answer.tuned is not None else [],
-        "No curve": _reasons(answer.no_curve),
-        "Not attacked": _reasons(refused),
-    }
-
-
-def _reasons(refused: Mapping[Adjacency, str]) -> list[str]:
-    return [f"{NEIGHBOURS[each]}: {_in_words(reason)}" for each, reason in refused.items()]
-
-
-def _tables(costs: Survey, bounds: Sequence[Bound]) -> None:
+def tables(priced: Rows, attacks: Rows = ()) -> None:
     """Print a table of prices and attacks for each neighbour relation."""
     for adjacency, words in MEANING.items():
-        priced = [row for row in costs.prices if row.adjacency == adjacency]
-        tight = priced[0].epsilon if priced and priced[0].status == "tight" else float("nan")
-        hidden = {row.scope for row in priced} == {"last iterate", "all iterates"}
-        rows = []
-        for row in priced:
-            name = f"{row.name}, {row.scope}" if hidden and row.scope not in row.name else row.name
-            cost = epsilon(row.epsilon) if row.status == "claim" else at_most(row.epsilon)
-            rows.append([name, cost, _times(row.ratio), STATUS[row.status][0]])
-        for bound in bounds:
-            if bound.adjacency == adjacency and bound.epsilon is not None:
-                name = (
-                    f"{bound.runs:,} runs on each data set" if bound.runs else "exact for a pair of data sets"
-                )
-                ratio = bound.epsilon / tight if tight > 0 else float("nan")
-                status = STATUS["lower bound"][0]
-                if ratio > 1 + ROUNDING:
-                    status += ": chance, 5 %, or a bug" if bound.runs else ": a bug"
-                rows.append([name, f">= {at_least(bound.epsilon)}", _times(ratio), status])
-        if rows:
+        own, bounds = ([row for row in of if row["adjacency"] == adjacency] for of in (priced, attacks))
+        if rows := [*table_rows(own, [bound for bound in bounds if bound["epsilon"] is not None])]:
             output.title(f"Neighbours: {NEIGHBOURS[adjacency]} ({words})")
             output.table(COLUMNS, rows)
+
+
+def table_rows(priced: Rows, attacks: Rows) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the rows of COLUMNS for one neighbour relation."""
+    hidden = len({row["scope"] for row in priced}) > 1
+    for row in priced:
+        name = row["name"] if not hidden or row["scope"] in row["name"] else f"{row['name']}, {row['scope']}"
+        cost = epsilon(row["epsilon"]) if row["status"] == "claim" else at_most(row["epsilon"])
+        yield name, cost, _times(row["ratio"]), STATUS[row["status"]][0]
+    tight = priced[0]["epsilon"] if priced and priced[0]["status"] == "tight" else math.nan
+    for bound in attacks:
+        runs, ratio = bound["runs"], bound["epsilon"] / tight if tight > 0 else math.nan
+        name = f"{runs:,} runs on each data set" if runs else "exact for a pair of data sets"
+        doubt = (": chance, 5 %, or a bug" if runs else ": a bug") if ratio > 1 + ROUNDING else ""
+        yield name, f">= {at_least(bound['epsilon'])}", _times(ratio), f"{STATUS['attack'][0]}{doubt}"
 
 
 def _times(ratio: float) -> str:
     return fixed(ratio, ".2f" if ratio < 100 else ".0f")
 
 
-def _explained(answer: Answer) -> dict[str, list[str]]:
+def notes(found: Mapping[str, Any], options: Options, settings: bool) -> dict[str, list[str]]:
+    """Return the paragraphs below the tables, by title."""
+    own, attacks = found["violated"], found["attacks"]
+    formulas = [
+        f"{row['name']}: {text}" for row in found["prices"] for text in row["violated"] if text not in own
+    ]
+    values = [
+        f"{name} {value if isinstance(value, str) else format(value, '.6g')}"
+        for name, value in found["settings"].items()
+        if value != ""
+    ]
+    return {
+        "Warning": [weak_delta(found["delta"], options.records or 0)],
+        "Rounded": [found["rounding"]],
+        "Assumes": [*found["assumptions"]],
+        "Failed conditions: a number that needs one has the status claim": list(
+            dict.fromkeys([*own, *formulas])
+        ),
+        "Attacked on the hypotheses of the prices, which may admit more than your problem": [
+            f"{NEIGHBOURS[bound['adjacency']]}: {bound['pair']}; by {bound['statistic']}"
+            for bound in attacks
+            if bound["pair"]
+        ],
+        "Tuning": TUNING if "tuned" in found else [],
+        "No curve": [
+            f"{NEIGHBOURS[each]}: {in_words(why)}" for each, why in found.get("no_curve", {}).items()
+        ],
+        "Not attacked": [
+            f"{NEIGHBOURS[bound['adjacency']]}: {in_words(bound['reason'])}"
+            for bound in attacks
+            if bound["reason"]
+        ],
+        "Settings": [", ".join(values)] if settings else [],
+    }
+
+
+def explained(found: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the paragraphs that --explain adds, by title."""
     from dplangevin.privacy.survey import ACCOUNTANTS
 
-    costs, attacks = answer.costs, any(bound.epsilon is not None for bound in answer.bounds)
-    printed = {*(row.status for row in costs.prices), *(["lower bound"] if attacks else [])}
-    arguments = {ACCOUNTANTS[row.key].accountant.name: row.argument for row in costs.prices}
+    statuses = {row["status"] for row in found["prices"]}
+    statuses |= {"attack" for bound in found["attacks"] if bound["epsilon"] is not None}
+    arguments = {ACCOUNTANTS[row["key"]].accountant.name: row["argument"] for row in found["prices"]}
     return {
-        "Status": [f"{word}: {meaning}" for key, (word, meaning) in STATUS.items() if key in printed],
+        "Status": [f"{word}: {meaning}" for status, (word, meaning) in STATUS.items() if status in statuses],
         "What each number rests on": [f"{name}: {argument}" for name, argument in arguments.items()],
         "Not priced by": [
-            f"{each.name}{f', {NEIGHBOURS[each.adjacency]}' if each.adjacency else ''}: {_in_words(each.reason)}"
-            for each in costs.refusals
+            f"{', '.join(filter(None, (each['name'], NEIGHBOURS.get(each['adjacency']))))}: {in_words(each['reason'])}"
+            for each in found["refused"]
         ],
     }
 
 
-def _in_words(reason: str) -> str:
+def in_words(reason: str) -> str:
     """Return a reason without names of classes and of values in the code."""
     if re.search(r" cannot price \w+: ", reason):
         return "it has no theorem for this mechanism"
-    reason = re.sub(r" \(\w+DpEvent\)", "", reason)
-    for name, words in (*EVENTS.items(), *NEIGHBOURS.items()):
-        reason = reason.replace(name, words)
-    return reason
-
-
-def _document(answer: Answer) -> dict[str, Any]:
-    mechanism, promised = answer.mechanism, answer.mechanism.promised
-    found = {
-        "mechanism": mechanism.title,
-        "delta": answer.options.delta,
-        "promised": None if promised is None else {"epsilon": promised[0], "by": promised[1]},
-        "settings": mechanism.settings,
-        "rounding": mechanism.rounding,
-        "assumptions": mechanism.assumptions,
-        "violated": mechanism.violated,
-        **_priced(answer.costs),
-        "attacks": [bound._asdict() for bound in answer.bounds],
-    }
-    if answer.tuned is not None:
-        found["tuned"] = {"runs": answer.law, **_priced(answer.tuned)}
-    if answer.curves:
-        found["curve"] = curves.document(answer.curves)
-    if answer.no_curve:
-        found["no_curve"] = answer.no_curve
-    return found
-
-
-def _priced(costs: Survey) -> dict[str, Any]:
-    return {
-        "prices": [{**row._asdict(), "argument": row.argument} for row in costs.prices],
-        "refused": [refusal._asdict() for refusal in costs.refusals],
-    }
+    return relations(re.sub(r"(\w+)DpEvent", r"\1 mechanism", re.sub(r" \(\w+DpEvent\)", "", reason)))

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dplangevin.checks import require
 from dplangevin.cli import output
 from dplangevin.cli.options import option
 from dplangevin.papers.claims import tally
@@ -39,24 +40,23 @@ def claims(
 ) -> None:
     """Count the verdicts on the papers' claims, list what fails, or show one claim."""
     path = in_results(CLAIMS)
-    everything = tally.read(path)
+    rows = tally.read(path)
     if id is not None:
-        whole(claim_named(everything, id), everything, path.parent)
+        whole(claim_named(rows, id), rows, path.parent)
         return
-    rows: Sequence[tally.Claim] = everything
     if paper is not None:
         rows = with_value(rows, paper, "paper")
     if verdict is not None:
         rows = with_value(rows, verdict, "verdict", "cause")
-    kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
-    for kind in kinds:
-        summary(kind, [row for row in rows if row["kind"] == kind])
+    by_kind = {kind: own for kind in KINDS if (own := [row for row in rows if row["kind"] == kind])}
+    for kind, own in by_kind.items():
+        summary(kind, own)
     output.line("The column facts counts distinct facts: several claims can restate one.")
-    for kind in kinds:
-        for word in tally.ordered(row["verdict"] for row in rows if row["kind"] == kind):
+    for kind, own in by_kind.items():
+        for word in tally.ordered(row["verdict"] for row in own):
             if verdict is not None or (word == "fails" and kind != "extension"):
                 output.title(f"{word.capitalize()}, of {KINDS[kind]}:")
-                for row in (row for row in rows if (row["kind"], row["verdict"]) == (kind, word)):
+                for row in (row for row in own if row["verdict"] == word):
                     output.line(row["title"], indent=2)
                     output.line(f"  {row['id']}")
     output.line()
@@ -66,29 +66,23 @@ def claims(
 
 def claim_named(rows: Sequence[tally.Claim], id: str) -> tally.Claim:
     """Return the claim with an id; raise ValueError with similar ids if there is none."""
-    for row in rows:
-        if row["id"] == id:
-            return row
+    ids = {row["id"]: row for row in rows}
     plain = id.lower().replace("_", "").replace(" ", "")
-    near = [row["id"] for row in rows if plain in row["id"].replace("_", "")]
-    hint = meant(id, [row["id"] for row in rows]) or "; `dplangevin claims --verdict ...` lists their ids"
-    if near:
-        more = f" and {len(near) - MOST} more" if len(near) > MOST else ""
-        hint = f"; did you mean {', '.join(near[:MOST])}{more}?"
-    raise ValueError(f"no claim {id!r}{hint}")
+    near = [each for each in ids if plain in each.replace("_", "")]
+    more = f" and {len(near) - MOST} more" if len(near) > MOST else ""
+    hint = f"; did you mean {', '.join(near[:MOST])}{more}?" if near else meant(id, ids)
+    hint = hint or "; `dplangevin claims --verdict ...` lists their ids"
+    require(id in ids, f"no claim {id!r}{hint}")
+    return ids[id]
 
 
-def with_value(rows: Sequence[tally.Claim], value: str, name: str, *more: str) -> list[tally.Claim]:
+def with_value(rows: Sequence[tally.Claim], value: str, *columns: str) -> list[tally.Claim]:
     """Return the rows with this value, or with the only value that begins so, in one of the columns."""
-    columns = (name, *more)
     known = sorted({row[column] for row in rows for column in columns} - {""})
-    if value not in known:
-        near = [each for each in known if each.startswith(value)]
-        if len(near) != 1:
-            there = ", ".join(known)
-            raise ValueError(f"--{name} {value!r}: no such claim{meant(value, known)}; there are {there}")
-        (value,) = near
-    return [row for row in rows if value in [row[column] for column in columns]]
+    near = [value] if value in known else [each for each in known if each.startswith(value)]
+    there = f"{meant(value, known)}; there are {', '.join(known)}"
+    require(len(near) == 1, f"--{columns[0]} {value!r}: no such claim{there}")
+    return [row for row in rows if near[0] in [row[column] for column in columns]]
 
 
 def whole(claim: tally.Claim, everything: Sequence[tally.Claim], folder: Path) -> None:
@@ -182,10 +176,9 @@ def experiments() -> None:
         known, after = (flatten(_of(of, "params", "params.yaml")) for of in (before, data))
         changed = _direct({key: value for key, value in after.items() if known.get(key) != value})
         texts = ", ".join(f"{key}={value}" for key, value in changed.items()) or "nothing"
-        output.line(f"  changed: {texts}", indent=4)
         ended = "failed" if revision.get("error") else "no method's numbers changed: see `dvc exp diff`"
         state = (each.get("executor") or {}).get("state") or ended
-        for text in [*_outcomes(before, data)] or [state]:
+        for text in (f"changed: {texts}", *([*_outcomes(before, data)] or [state])):
             output.line(f"  {text}", indent=4)
         output.line()
 
@@ -197,10 +190,10 @@ def exp_show() -> list[dict[str, Any]]:
             "the command dvc is not on PATH: pip install '.[pipeline]', or activate the environment that has it"
         )
     done = subprocess.run(["dvc", "exp", "show", "--json"], capture_output=True, text=True, check=False)
-    if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        last = errors[-1] if errors else done.stderr.strip()
-        raise ValueError(f"`dvc exp show` failed in {Path.cwd()}: {last.removeprefix('ERROR: ')}")
+    lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr.strip()]
+    require(
+        not done.returncode, f"`dvc exp show` failed in {Path.cwd()}: {lines[-1].removeprefix('ERROR: ')}"
+    )
     shown: list[dict[str, Any]] = json.loads(done.stdout)
     return shown
 

@@ -117,10 +117,7 @@ class Row(NamedTuple):
     status: Status
     scope: Scope
     violated: tuple[str, ...]
-
-    @property
-    def argument(self) -> str:
-        return ACCOUNTANTS[self.key].argument
+    argument: str
 
 
 class Refusal(NamedTuple):
@@ -190,18 +187,19 @@ def _row(
     key: str, scope: Scope, event: DpEvent, delta: float, adjacency: Adjacency, violated: Sequence[str]
 ) -> Row:
     """Return the accountant's epsilon as a row, or raise ValueError if its grids would be too large."""
-    accountant, _, status, _ = ACCOUNTANTS[key]
+    accountant, argument, status, _ = ACCOUNTANTS[key]
     size = grid_bytes(accountant, event, adjacency)
     if size > MOST_BYTES:
-        reason = f"skipped, since its grids add up to about {short(size / 1e9)} GB, more than {MOST_BYTES / 1e9:g} GB"
-        raise refuse(accountant.name, event, reason)
+        why = f"skipped, since its grids add up to about {short(size / 1e9)} GB, more than {MOST_BYTES / 1e9:g} GB"
+        raise refuse(accountant.name, event, why)
     name, failed = accountant.name, tuple(dict.fromkeys((*_failed(accountant, event, delta), *violated)))
     if isinstance(accountant, Tight):
-        epsilon, argument = accountant.price(event, delta, adjacency)
-        name = f"{name} ({argument})"
+        epsilon, by = accountant.price(event, delta, adjacency)
+        name = f"{name} ({by})"
     else:
         epsilon = accountant.epsilon(event, delta, adjacency)
-    return Row(key, name, adjacency, epsilon, math.nan, "claim" if failed else status, scope, failed)
+    status = "claim" if failed else status
+    return Row(key, name, adjacency, epsilon, math.nan, status, scope, failed, argument)
 
 
 def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> float:
@@ -268,10 +266,14 @@ def _refusals(
         if every:  # then the event itself is refused; choose the error that says so
             each = [errors[key, other] for other in neighbours]
             error = max(each, key=lambda e: ("skipped" in str(e), "cannot price adjacency" not in str(e)))
-        reason = str(error).partition("; ")[2] or str(error)  # see `protocol.refuse`
         of: Adjacency | Literal[""] = "" if every else adjacency
-        found.setdefault((type(accountant), reason, of), Refusal(accountant.name, of, reason))
+        found.setdefault((type(accountant), reason(error), of), Refusal(accountant.name, of, reason(error)))
     return list(found.values())
+
+
+def reason(error: ValueError) -> str:
+    """Return why something was refused, without the part before "; " that names the code, see `protocol.refuse`."""
+    return str(error).partition("; ")[2] or str(error)
 
 
 def records_public(mechanism: Callable[[int], Any], n: int) -> tuple[str, ...]:
