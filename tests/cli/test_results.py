@@ -70,14 +70,8 @@ def test_verdicts_are_counted_by_kind_and_exactly(committed: list[tally.Claim]) 
     ("words", "chosen", "kinds"),
     [
         (["claims"], {"verdict": "fails"}, 2),  # questions of ours that fail only if they are asked for
-        (["claims", "--verdict", "holds"], {"verdict": "holds"}, 3),
         (["claims", "--verdict", "stand-in"], {"cause": "stand-in"}, 3),
-        (["claims", "--paper", "wang"], {"verdict": "fails", "paper": "wang2015"}, 2),
-        (
-            ["claims", "--paper", "li2019", "--verdict", "holds in part"],
-            {"verdict": "holds in part", "paper": "li2019"},
-            3,
-        ),
+        (["claims", "--paper", "li", "--verdict", "holds"], {"verdict": "holds", "paper": "li2019"}, 3),
     ],
 )
 def test_what_fails_is_listed_and_others_if_asked_for(
@@ -134,17 +128,14 @@ def test_exhibits_are_listed_with_title_and_marks(checkout: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["claims", "--paper", "p3"], "there are p1, p2"),
-        (["claims", "--paper", "p"], "there are p1, p2"),
-        (["claims", "--verdict", "hold"], "did you mean holds"),
-        (["claims", "wang2015"], "no claim 'wang2015'"),
-        (["claims", "B"], "no claim 'B'; did you mean b?"),
+        ("--paper p", "there are p1, p2"),
+        ("--verdict hold", "did you mean holds"),
+        ("B", "no claim 'B'; did you mean b?"),
     ],
 )
-def test_wrong_choices_name_the_right_ones(checkout: Path, words: list[str], said: str) -> None:
-    done = CliRunner().invoke(app, words)
-    assert done.exit_code == 2
-    assert said in done.stderr
+def test_wrong_choices_name_the_right_ones(checkout: Path, words: str, said: str) -> None:
+    done = CliRunner().invoke(app, ["claims", *words.split()])
+    assert (done.exit_code, said in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["claims", "exhibits"])
@@ -152,9 +143,7 @@ def test_outside_a_checkout_it_says_where_results_are_looked_for(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, [command])
-    assert done.exit_code == 2
-    assert f"results/ in {tmp_path} and the folders above it" in done.stderr
+    assert f"results/ in {tmp_path} and the folders above it" in CliRunner().invoke(app, [command]).stderr
 
 
 def test_experiments_say_what_was_changed_and_what_came_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 VIOLATED = 1  # exit status
 FACTORS = 1.5, 2.0, 4.0  # violations, in units of the claim, for which the needed runs are printed
-INFINITY = {"inf": float("inf")}  # names in --args beside literals
 COLUMNS = (
     output.Column("pair of tables"),
     output.Column("epsilon >=", number=True, style="bold"),
@@ -76,11 +75,12 @@ def audit(
     found = audited(candidate, pairs, budget, runs, jobs=workers(), public=known)
     program = script.program(found, candidate, train or "") if found.judged else ""
     name = train or f"{learner}{f'({args})' if args else ''}"
-    output.line(
-        f"{name}: claim epsilon {budget.epsilon:g}, delta {budget.delta:g}, neighbours {NEIGHBOURS[neighbours]}: "
-        f"{MEANING[neighbours]}."
-    )
-    _printed(found, len(pairs), program)
+    claim = f"claim epsilon {budget.epsilon:g}, delta {budget.delta:g}"
+    output.line(f"{name}: {claim}, neighbours {NEIGHBOURS[neighbours]}: {MEANING[neighbours]}.")
+    _printed(found, len(pairs))
+    if found.violated:
+        output.title("This program shows it without dplangevin:")
+        print(program, end="")
     if out is not None and program:
         tables = (found.confirmed or found.judged[0]).tables[1:]
         texts = {script.PROGRAM: program, **dict(zip(script.FILES, map(script.csv, tables), strict=True))}
@@ -93,13 +93,12 @@ def _check_out(out: Path) -> None:
     """Raise an error unless the folder can be written and has no files of other programs with our names."""
     from dplangevin.attacks.learners import script
 
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out} is a file: name a folder, which may be a new one")
+    folder = out.is_dir() or not out.exists()
+    require(folder, f"--out {out} is a file: name a folder, which may be a new one")
     there = [name for name in (*script.FILES, script.PROGRAM) if (out / name).exists()]
-    if there and not script.is_program(out / script.PROGRAM):
-        raise ValueError(
-            f"--out {out} has a file that is of no audit, {there[0]}: name another folder, or a new one"
-        )
+    ours = not there or script.is_program(out / script.PROGRAM)
+    other = f"--out {out} has a file that is of no audit, {', '.join(there[:1])}: name another folder, or a new one"
+    require(ours, other)
     with files.temporary_path(out / script.PROGRAM) as part:
         part.touch()
 
@@ -107,18 +106,15 @@ def _check_out(out: Path) -> None:
 def made(name: str, args: str) -> Any:
     """Return the object that a class makes of arguments such as ``epsilon=1.0,bounds=(-1, 1)``."""
     kind = imported(name, ":")
-    if not callable(kind):
-        raise ValueError(f"{name} is {type(kind).__name__}: give a class or a function that makes a learner")
+    what = type(kind).__name__
+    require(callable(kind), f"{name} is {what}: give a class or a function that makes a learner")
+    wrong = f"--args {args!r} must be name=value with commas: epsilon=1.0,bounds=(-1,1)"
     try:
-        call = ast.parse(f"_({args})", mode="eval").body
-        assert isinstance(call, ast.Call)
-        assert not call.args
-        values = {word.arg: _literal(word.value) for word in call.keywords if word.arg}
-        assert len(values) == len(call.keywords)
-    except (SyntaxError, ValueError, AssertionError) as error:
-        raise ValueError(
-            f"--args {args!r} must be name=value with commas: epsilon=1.0,bounds=(-1,1)"
-        ) from error
+        call: Any = ast.parse(f"_({args})", mode="eval").body
+        values: dict[Any, Any] = {word.arg: _literal(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError, AttributeError) as error:
+        raise ValueError(wrong) from error
+    require(not call.args and isinstance(call.func, ast.Name) and None not in values, wrong)
     try:
         return kind(**values)
     except Exception as error:
@@ -126,9 +122,7 @@ def made(name: str, args: str) -> Any:
 
 
 def _literal(node: ast.expr) -> Any:
-    if isinstance(node, ast.Name) and node.id in INFINITY:
-        return INFINITY[node.id]
-    return ast.literal_eval(node)
+    return float("inf") if isinstance(node, ast.Name) and node.id == "inf" else ast.literal_eval(node)
 
 
 def _claims(text: str) -> Budget:
@@ -146,17 +140,17 @@ def _read(path: Path, target: str) -> tuple[Any, Any]:
     import pandas as pd
 
     frame = pd.read_csv(path)
-    if target not in frame:
-        raise ValueError(f"{path} has no column {target!r}; there are {', '.join(map(str, frame))}")
-    features = frame.drop(columns=target)
+    there = f"there are {', '.join(map(str, frame))}"
+    require(target in frame, f"{path} has no column {target!r}; {there}")
+    features, absent = frame.drop(columns=target), frame.index[frame[target].isna()]
     for name in features.select_dtypes(exclude="number"):
         raise ValueError(f"column {name!r} of {path} has text: encode it as numbers first")
-    if missing := [line for line, absent in enumerate(frame[target].isna(), 2) if absent]:
-        raise ValueError(f"{path}, line {missing[0]}, column {target!r}: a missing label: remove the row")
+    for row in absent:
+        raise ValueError(f"{path}, line {row + 2}, column {target!r}: a missing label: remove the row")
     return features.to_numpy(float), frame[target].to_numpy()
 
 
-def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
+def _printed(found: LearnerAudit, pairs: int) -> None:
     """Print the verdict, the judged pairs, the observations and the limits."""
     verdict = "VIOLATED:" if found.violated else "No violation found;"
     sure = f"{100 * found.confidence:g} % confidence"
@@ -164,13 +158,13 @@ def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
     if not found.violated:
         output.line("This does not prove the claim.")
     output.line()
-    named = [(each.pair.name, each) for each in found.judged]
+    judged = [(each.pair.name, each) for each in found.judged]
     if found.confirmed:
-        named.append((f"by new runs: {found.confirmed.pair.name}", found.confirmed))
-    rows = []
-    for name, each in named:
-        rates = " ".join(f"{rate:.3f}" for rate in each.rates)
-        rows.append((name, at_least(each.epsilon), rates, each.text))
+        judged.append((f"by new runs: {found.confirmed.pair.name}", found.confirmed))
+    rows = [
+        (name, at_least(each.epsilon), " ".join(f"{rate:.3f}" for rate in each.rates), each.text)
+        for name, each in judged
+    ]
     output.table(COLUMNS, rows)
     output.line()
     if found.observations:
@@ -180,20 +174,16 @@ def _printed(found: LearnerAudit, pairs: int, program: str) -> None:
         output.line()
     if found.of_n is not None:
         names = ", ".join(found.of_n) or "nothing"
-        output.line(
-            f"You say that the number of records is public. What depends on it alone does not count: {names}."
-        )
+        known = "You say that the number of records is public."
+        output.line(f"{known} What depends on it alone does not count: {names}.")
         output.line()
     for pair, error in found.refused.items():
         output.line(f"Not tried: {pair}. No fit can be compared: {error}", indent=2)
+    fits = f"{output.counted(found.fits, 'fit')} on {output.counted(pairs, 'pair')}"
     output.line(
-        f"{output.counted(found.fits, 'fit')} on {output.counted(pairs, 'pair')}; {found.runs:,} on each table for one "
-        "bound. The bounds of the judged pairs hold together."
+        f"{fits}; {found.runs:,} on each table for one bound. The bounds of the judged pairs hold together."
     )
     for factor in FACTORS:
         needed = found.needed(factor)
         many = f"at least {needed:,} runs" if needed else "more runs than are feasible"
         output.line(f"To see an epsilon of {factor * found.claims.epsilon:g} takes {many}.")
-    if found.violated:
-        output.title("This program shows it without dplangevin:")
-        print(program, end="")

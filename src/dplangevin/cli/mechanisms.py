@@ -47,7 +47,7 @@ class Options:
     method: Annotated[
         str | None,
         WHAT(
-            "A method of this package (ops, objpert, pate, dp_sgd, dp_sgld_li2019, dp_sgld_ryffel2022, ...) or "
+            "A method of this package (ops, objpert, pate, dp_sgld, dp_sgld_li2019, dp_sgld_ryffel2022, ...) or "
             "package.module.Class of your own; without it, Gaussian steps with --noise."
         ),
     ] = None
@@ -76,11 +76,11 @@ class Mechanism(NamedTuple):
     title: str
     event: Any  # of `dp_accounting`
     paper: Any = None  # event that Theorem 3.1 of ryffel2022 prices, if it differs
+    promised: Mapping[str, float | str] | None = None  # ε of the method's own theorem, and the theorem's name
     settings: Mapping[str, float | str] = {}  # of the plan, and numbers that follow from the budget
-    promised: tuple[float, str] | None = None  # ε of the method's own theorem, and the theorem's name
+    rounding: str = ""  # how --epochs became a whole number of steps, if they make none
     assumptions: Sequence[str] = ()
     violated: Sequence[str] = ()  # conditions of the guarantee that fail
-    rounding: str = ""  # how --epochs became a whole number of steps, if they make none
 
 
 def check(options: Options) -> None:
@@ -312,15 +312,16 @@ def planned(options: Options) -> Mechanism:
     public = records_public(what_is_done(method, facts, budget), facts.n)
     guarantee, event = plan.guarantee, plan.guarantee.event
     of_event = {name: getattr(event, name) for name in OF_EVENTS if hasattr(event, name)}
+    promised = {"epsilon": guarantee.epsilon, "by": method.accountant.name}
     return Mechanism(
         f"{options.method} on {facts.n:,} rows: {described(event)}",
         event,
         plan.paper,
+        None if plan.noise_given else promised,
         {**of_event, **chain_columns(plan, facts.n), **plan.settings},
-        None if plan.noise_given else (guarantee.epsilon, method.accountant.name),
+        rounding(getattr(method, "sampling", None), options),
         (*(text for text in guarantee.assumptions if text != PUBLIC_RECORDS), *public),
         tuple(text for text in violated(method, plan) if text),
-        rounding(getattr(method, "sampling", None), options),
     )
 
 
@@ -340,7 +341,7 @@ def described(event: Any) -> str:
     for each in attr.fields(type(event)):
         value, name = getattr(event, each.name), each.name.replace("_", " ")
         if isinstance(value, DpEvent):
-            words += f", of {described(value)}"
+            words += f", {name}: {described(value)}"
         elif type(value) in (int, float) and value != each.default:
             words += f", {name} {value:.4g}"
     return words

@@ -76,17 +76,13 @@ def line(text: str = "", style: str = "", indent: int = 0) -> None:
         break_on_hyphens=False,
     )
     for part in wrapped or [""]:
-        _print(Text(part, style=style))
+        Console().print(Text(part, style=style), highlight=False, soft_wrap=True)
 
 
 def title(text: str) -> None:
     """Print a blank line and a heading."""
     line()
     line(text, "bold")
-
-
-def _print(text: Text) -> None:
-    Console().print(text, highlight=False, soft_wrap=True)
 
 
 def counted(count: int, noun: str) -> str:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dplangevin.checks import require
 from dplangevin.cli import curves, mechanisms, output
@@ -21,7 +21,6 @@ from dplangevin.text import epsilon, fixed, number, weak_delta
 if TYPE_CHECKING:
     from dplangevin.privacy.events import Adjacency
 
-Found = TypeVar("Found")
 Rows = Sequence[Mapping[str, Any]]
 MEANING: dict[Adjacency, str] = {
     "add_remove": "one data set has a record more",
@@ -88,6 +87,7 @@ def price(
     from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
     from dplangevin.privacy.selection import check_runs
+    from dplangevin.privacy.survey import reason
 
     mechanisms.check(options)
     csv = curve_file is None or curve_file.suffix == ".csv"
@@ -101,22 +101,18 @@ def price(
     event, delta = mechanism.event, options.delta
     found = document(mechanism, delta, asked)
     if attack:
-        bounds, refused = tried(asked, lambda each: attacked(event, delta, each))
-        for each in asked:
-            blank = {
-                "epsilon": None,
-                "runs": ATTACK_RUNS,
-                "reason": refused.get(each, ""),
-                "pair": "",
-                "statistic": "",
-            }
-            found["attacks"].append({"adjacency": each, **blank, **bounds.get(each, {})})
+        found["attacks"] = [attacked(event, delta, each) for each in asked]
     if tuned is not None:
         event = RepeatAndSelectDpEvent(event, mean, shape)
         found["tuned"] = {"runs": f"{law} with mean {mean:g}", **prices(event, delta, None, asked)}
     traced: dict[Adjacency, curves.Traced] = {}
+    refused: dict[Adjacency, str] = {}
     if curve or curve_file is not None:
-        traced, refused = tried(asked, lambda each: curves.traced(event, each))
+        for each in asked:
+            try:
+                traced[each] = curves.traced(event, each)
+            except ValueError as error:
+                refused[each] = reason(error)
         parts = {"curve": {each: curves.document(of) for each, of in traced.items()}, "no_curve": refused}
         found |= {name: part for name, part in parts.items() if part}
     printed(found, options, json, explain)
@@ -145,18 +141,10 @@ def calibrate(
 
 def document(mechanism: Mechanism, delta: float, neighbours: Sequence[Adjacency]) -> dict[str, Any]:
     """Return a mechanism and its prices by every accountant, as --json prints them."""
-    promised = mechanism.promised
-    return {
-        "mechanism": mechanism.title,
-        "delta": delta,
-        "promised": promised and dict(zip(("epsilon", "by"), promised, strict=True)),
-        "settings": mechanism.settings,
-        "rounding": mechanism.rounding,
-        "assumptions": mechanism.assumptions,
-        "violated": mechanism.violated,
-        **prices(mechanism.event, delta, mechanism.paper, neighbours, mechanism.violated),
-        "attacks": [],
-    }
+    values = mechanism._asdict()
+    title, event, paper = (values.pop(name) for name in ("title", "event", "paper"))
+    costs = prices(event, delta, paper, neighbours, mechanism.violated)
+    return {"mechanism": title, "delta": delta, **values, **costs, "attacks": []}
 
 
 def prices(*asked: Any) -> dict[str, Any]:
@@ -170,41 +158,32 @@ def prices(*asked: Any) -> dict[str, Any]:
     }
 
 
-def tried(
-    neighbours: Sequence[Adjacency], compute: Callable[[Adjacency], Found]
-) -> tuple[dict[Adjacency, Found], dict[Adjacency, str]]:
-    """Return what a function computes for each neighbour relation, and why it refuses the others."""
-    from dplangevin.privacy.survey import reason
-
-    found, refused = {}, {}
-    for adjacency in neighbours:
-        try:
-            found[adjacency] = compute(adjacency)
-        except ValueError as error:
-            refused[adjacency] = reason(error)
-    return found, refused
-
-
 def attacked(event: Any, delta: float, adjacency: Adjacency) -> dict[str, Any]:
     """Return attack ε (lower bound, 95 %), runs of the mechanism (0: ε is exact for the pair), pair and statistic.
 
-    The attack may choose any loss that the hypotheses of the prices allow.
+    The attack may choose any loss that the hypotheses of the prices allow. Without an ε, "reason" says why.
     """
     from dplangevin import random
     from dplangevin.attacks import langevin, worst
     from dplangevin.attacks.audit import audit
     from dplangevin.privacy.events import LangevinDpEvent
+    from dplangevin.privacy.survey import reason
 
+    names = "adjacency", "epsilon", "runs", "reason", "pair", "statistic"
     rng = random.generator(0, f"dplangevin price {adjacency}")
-    if isinstance(event, LangevinDpEvent):  # the start and the gradients are those of the paper's theorem
-        require(adjacency == "replace_one", "the attack replaces a record")
-        found: Any = audit(*langevin.last_iterate(event, ATTACK_RUNS, rng), delta)
-        pair, runs = worst.KINDS[LangevinDpEvent].pair, ATTACK_RUNS
-        statistic = "how often the last iterate is beyond a threshold"
-    else:
-        found = worst.shown(event, delta, adjacency, ATTACK_RUNS, rng)
-        pair, statistic, runs = found.pair, found.statistic, found.runs
-    return {"epsilon": found.epsilon, "runs": runs, "pair": pair, "statistic": statistic}
+    found: tuple[float | None, int, str, str, str]
+    try:
+        if not isinstance(event, LangevinDpEvent):
+            of = worst.shown(event, delta, adjacency, ATTACK_RUNS, rng)
+            found = of.epsilon, of.runs, "", of.pair, of.statistic
+        else:  # the start and the gradients are those of the paper's theorem
+            require(adjacency == "replace_one", "the attack replaces a record")
+            bound = audit(*langevin.last_iterate(event, ATTACK_RUNS, rng), delta).epsilon
+            words = worst.KINDS[LangevinDpEvent].pair, "how often the last iterate is beyond a threshold"
+            found = bound, ATTACK_RUNS, "", *words
+    except ValueError as error:
+        found = None, ATTACK_RUNS, reason(error), "", ""
+    return dict(zip(names, (adjacency, *found), strict=True))
 
 
 def printed(found: dict[str, Any], options: Options, json: bool, explain: bool, goal: str = "") -> None:

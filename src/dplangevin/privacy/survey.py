@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, get_args
 
-from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent, SampledWithoutReplacementDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
 from dplangevin.privacy.accountants import profiles
@@ -207,39 +207,34 @@ def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> 
 
     It is 0 for steps that the accountant refuses itself. `Tight` and `Bok2024` limit their own grids.
     """
-    steps = Counter[DpEvent]()
+    steps, total = Counter[DpEvent](), 0.0
     for leaf, count in leaves(event):
         steps[leaf] += count
-    total = 0.0
     for leaf, count in steps.items():
         if isinstance(leaf, RepeatAndSelectDpEvent):
             total += grid_bytes(accountant, leaf.event, adjacency)
         if not isinstance(leaf.event if is_subsampled(leaf) else leaf, GaussianDpEvent):
             continue
         rate, multiplier = rate_and_multiplier(leaf)
+        subset = isinstance(leaf, SampledWithoutReplacementDpEvent)
         if rate == 0 or multiplier == 0:
             continue
-        subset = isinstance(leaf, SampledWithoutReplacementDpEvent)
         if isinstance(accountant, Li2019) and accountant.bound == "numerical" and not subset:
             total += 1e5 / multiplier
         elif isinstance(accountant, Rdp) and rate < 1 and subset is (adjacency == "replace_one"):
             total += 7e6 / multiplier if subset else 1.1e5 / min(multiplier, 1.0) ** 2
         elif isinstance(accountant, DpAccounting) and not subset and multiplier >= FAINTEST:
-            total += _pld_bytes(leaf, count, adjacency)
+            if is_subsampled(leaf):
+                pair, number = profiles.poisson(rate, multiplier, adjacency)[0], count
+            else:
+                pair, number = profiles.gaussian(mu_of(multiplier / math.sqrt(count), adjacency)), 1
+            low, high = pair.reach(math.exp(-50), math.exp(-50))
+            one = high - low
+            both = min(number * one, one + 16 * math.sqrt(number) * pair.spread) if number > 1 else 0.0
+            total += (
+                430 * one + 100 * both
+            ) / 1e-4  # bytes of a point, in a step and in the sum, over the spacing
     return total
-
-
-def _pld_bytes(leaf: DpEvent, count: int, adjacency: Adjacency) -> float:
-    """Return the bytes of `PLDAccountant`'s grid of spacing 1e-4: 430 a point for a step, 100 for the sum."""
-    rate, multiplier = rate_and_multiplier(leaf)
-    if isinstance(leaf, PoissonSampledDpEvent):
-        pair = profiles.poisson(rate, multiplier, adjacency)[0]
-    else:
-        pair, count = profiles.gaussian(mu_of(multiplier / math.sqrt(count), adjacency)), 1
-    low, high = pair.reach(math.exp(-50), math.exp(-50))
-    one = high - low
-    total = min(count * one, one + 16 * math.sqrt(count) * pair.spread) if count > 1 else 0.0
-    return (430 * one + 100 * total) / 1e-4
 
 
 def _failed(accountant: Accountant, event: DpEvent, delta: float) -> Iterator[str]:
@@ -247,12 +242,10 @@ def _failed(accountant: Accountant, event: DpEvent, delta: float) -> Iterator[st
     if hasattr(accountant, "violated"):
         with suppress(ValueError):  # the accountant refuses the event, and its `epsilon` says why
             yield from accountant.violated(event, delta)
-    if isinstance(accountant, Ryffel2022):
-        runs = [leaf for leaf, _ in leaves(event) if isinstance(leaf, LangevinDpEvent)]
-        for run in runs:
-            if run.batch < run.records:
-                yield f"proved for full batches: batch {run.batch} of {run.records}"
-        if not all(run.convex for run in runs):
+    for leaf, _ in leaves(event) if isinstance(accountant, Ryffel2022) else ():
+        if isinstance(leaf, LangevinDpEvent) and leaf.batch < leaf.records:
+            yield f"proved for full batches: batch {leaf.batch} of {leaf.records}"
+        if isinstance(leaf, LangevinDpEvent) and not leaf.convex:
             yield "proved for convex losses"
 
 
