@@ -38,7 +38,7 @@ LONG = 100_000  # bytes
 SECTIONS = {  # of the menu; the last has the pages that no other names
     "Results": ["findings.md", "networks.md", "leaderboard.md", "verdicts.md"],
     "Report": [],  # the pages of results/report
-    "Methods and privacy": ["methods.md", "privacy.md", "attacks.md", "guarantees.md"],
+    "Methods and privacy": ["methods.md", "privacy.md", "guarantees.md"],
     "Use": ["library.md", "audit.md", "data.md", "tutorials/*.md"],
     "Run": ["pipeline.md", "sweeps.md", "cluster.md", "speed.md"],
     "Build": ["design.md", "adding.md"],

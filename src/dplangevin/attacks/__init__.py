@@ -1,4 +1,4 @@
-"""Worst-case pairs of neighbouring data sets, one file for each kind of mechanism, with statistics (docs/attacks.md).
+"""Worst-case pairs of neighbouring data sets, one file for each kind of mechanism, with statistics (docs/audit.md).
 
 No table or caption may mix attacks on the *hypotheses* of a theorem (`langevin`, `sampled`) with attacks on a *result
 row* (`softmax`): only the latter may be shown beside the accuracy of that row. Attacks by runs return ``(first,
