@@ -2,7 +2,6 @@
 until it is told to go on."""
 
 import csv
-import json
 import os
 import platform
 import re
@@ -271,7 +270,7 @@ def test_what_a_stage_may_not_see_change_is_what_dvc_says_it_depends_on(
     monkeypatch.chdir(ROOT)
     stages = config.values("dvc.lock")["stages"]
     kinds = {name.partition("@")[0]: name for name in stages}
-    for name in [*kinds.values(), "analysis@privacy_claims"]:
+    for name in kinds.values():
         paths = {dep["path"] for dep in stages[name].get("deps", [])} | {"params.yaml"}
         wanted = {Path(path) for path in paths if not f"{path}/".startswith(stage.SAFE)}
         found = [Path(file) for file in stage.sources(name)]
@@ -347,8 +346,8 @@ def test_no_run_begins_while_a_stage_of_an_earlier_one_is_left(
     """Where it does not end with its run, as on a system that does not tell it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(lock, "LEFT", 0.2)
-    code = "from dplangevin.pipeline import lock; held = lock._take(lock.STAGE, 'analysis@first', 1)"
-    code += "; print(flush=True); input()"
+    code = "from dplangevin.pipeline import lock\nwith lock._taken(lock.STAGE, 'analysis@first', 1):"
+    code += "\n  print(flush=True); input()"
     env = environment(tmp_path, PYTHONPATH=str(ROOT / "src"))
     with subprocess.Popen([sys.executable, "-c", code], env=env, stdin=-1, stdout=-1) as left:
         assert left.stdout
@@ -361,12 +360,17 @@ def test_no_run_begins_while_a_stage_of_an_earlier_one_is_left(
 
 
 @KILLED
-def test_a_lock_file_that_dvc_did_not_finish_is_taken_back(
+def test_files_that_dvc_did_not_finish_are_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """DVC writes dvc.lock in place."""
+    """DVC writes dvc.lock, and its list of files in use, in place."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".dvc/tmp").mkdir(parents=True)
+    repro.HELD.parent.mkdir(parents=True)
+    for text in ("", '{"read"', '{"read": {}}'):
+        repro.HELD.write_text(text)
+        repro.mend()
+        assert capsys.readouterr().err.count("\n") == (not text.endswith("}"))
+        assert repro.HELD.exists() == text.endswith("}")
     whole = "schema: '2.0'\nstages:\n  one:\n    cmd: a\n    outs:\n    - path: b\n      md5: c\n"
     path = tmp_path / "dvc.lock"
     for text in ("", whole[:20], whole[:-40] + "\n  - : ["):
@@ -379,25 +383,6 @@ def test_a_lock_file_that_dvc_did_not_finish_is_taken_back(
     repro.mend()
     assert path.read_text() == whole
     assert "taken back" in capsys.readouterr().err
-
-
-@KILLED
-def test_a_list_of_files_is_removed_if_it_is_cut_short_and_else_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """DVC empties its list before it writes it; a pid that another program has here may be a DVC elsewhere."""
-    monkeypatch.chdir(tmp_path)
-    repro.HELD.parent.mkdir(parents=True)
-    with subprocess.Popen([sys.executable, "-c", "input()", "dvc"], stdin=-1) as dvc:
-        entries = [
-            json.dumps({"write": {"a": {"pid": pid, "cmd": "repro"}}}) for pid in (dvc.pid, os.getppid())
-        ]
-        for text, said in (("", 1), ('{"read"', 1), (entries[1], 1), (entries[0], 0), ('{"read": {}}', 0)):
-            repro.HELD.write_text(text)
-            repro.mend()
-            assert capsys.readouterr().err.count("\n") == said, text
-            assert repro.HELD.exists() == text.endswith("}")
-        dvc.kill()
 
 
 # A worker of DVC's queue

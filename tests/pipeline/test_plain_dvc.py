@@ -135,7 +135,7 @@ def test_what_fails_stops_nothing_else_and_the_summary_says_why(small: Path) -> 
     assert found.failed == ["data", "run_b"]
     assert found.state("run_a") == "made"
     assert found.state("run_b") == "not made: run_b failed"
-    assert found.state("data") == "not made: no source has it"
+    assert (found.state("data"), found.missing) == ("not made: data failed", {"data": "no source has it"})
 
 
 def test_a_failed_experiment_says_how_to_go_back(small: Path) -> None:
