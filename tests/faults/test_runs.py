@@ -16,17 +16,16 @@ import pandas as pd
 import psutil
 import pytest
 import repro
-import stage
 import threadpoolctl
 import torch
 import yaml
-from checkout import ROOT, commit, environment, run, with_python
+from checkout import ROOT, environment, run, with_python
 from joblib import Parallel, delayed
 from omegaconf import OmegaConf
 from smoke import copy_tree
 from waiting import until
 
-from dplangevin.pipeline import cache, config, lock
+from dplangevin.pipeline import cache, lock
 from dplangevin.pipeline import environment as machine
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError
@@ -177,7 +176,6 @@ EDITED = pytest.mark.trial("two runs in one checkout")
 OTHERS = pytest.mark.trial("two runs of different exhibits")
 KILLED = pytest.mark.trial("the driver is killed")
 ODD = pytest.mark.trial("hostile environment")
-QUEUE = pytest.mark.trial("a queue worker is killed")
 THREADS = pytest.mark.trial("threads")
 
 CONFIG = (sys.executable, "-m", "dplangevin.pipeline.config")
@@ -260,23 +258,6 @@ def test_parameters_that_change_under_a_stage_are_not_entered(checkout: Checkout
     assert checkout.run(*DVC, "analysis@first").returncode == 0
     assert checkout.values() == {3.0}
     assert checkout.locked() == 3.0
-
-
-@pytest.mark.slow
-def test_what_a_stage_may_not_see_change_is_what_dvc_says_it_depends_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of stages of every kind: the paths in dvc.lock, except what stages write under the lock of their run."""
-    monkeypatch.chdir(ROOT)
-    stages = config.values("dvc.lock")["stages"]
-    kinds = {name.partition("@")[0]: name for name in stages}
-    for name in kinds.values():
-        paths = {dep["path"] for dep in stages[name].get("deps", [])} | {"params.yaml"}
-        wanted = {Path(path) for path in paths if not f"{path}/".startswith(stage.SAFE)}
-        found = [Path(file) for file in stage.sources(name)]
-        above = [{path for path in wanted if file == path or path in file.parents} for file in found]
-        assert all(above), name
-        assert set().union(*above) == wanted, name
 
 
 # Killed
@@ -383,54 +364,6 @@ def test_files_that_dvc_did_not_finish_are_mended(
     repro.mend()
     assert path.read_text() == whole
     assert "taken back" in capsys.readouterr().err
-
-
-# A worker of DVC's queue
-
-
-@QUEUE
-@pytest.mark.slow
-def test_the_way_back_from_a_worker_that_was_killed(checkout: Checkout) -> None:
-    """docs/pipeline.md: the task says Running for ever; `dvc queue kill` until it says Failed, `dvc queue remove`."""
-    checkout.run(*CONFIG)
-    commit(checkout.folder)
-    tools = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # the queue calls `dvc` by name
-    experiment = ("exp", "run", "--queue", "-S", "analysis.first.value=5", "analysis@first")
-
-    def dvc(*words: str) -> str:
-        with open(checkout.folder.parent / "said", "w+") as said:  # a pipe would stay open in the worker
-            env = environment(checkout.folder, **checkout.own, **tools)
-            subprocess.run(["dvc", *words], cwd=checkout.folder, env=env, stdout=said, check=True)
-            said.seek(0)
-            return said.read()
-
-    def state() -> str:
-        return dvc("queue", "status").splitlines()[1].split()[-1]
-
-    dvc(*experiment, "-n", "one")
-    dvc("queue", "start")
-    workers = checkout.workers()
-    try:
-        (worker,) = (
-            each for each in psutil.Process(workers[0]).parents() if "queue-worker" in each.cmdline()
-        )
-        worker.kill()
-        for _ in range(3):
-            assert state() == "Running"
-            dvc("queue", "kill", "one")
-            until(lambda: all(ended(pid) for pid in workers))
-            if state() == "Failed":
-                break
-        else:
-            pytest.fail("the task still says Running")
-        dvc("queue", "remove", "one")
-        checkout.go()
-        dvc(*experiment, "-n", "two")
-        dvc("queue", "start")
-        until(lambda: state() == "Success")
-    finally:
-        dvc("queue", "stop", "--kill")
-    assert checkout.run("git", "status", "--porcelain").stdout == ""
 
 
 # Odd places
