@@ -227,17 +227,20 @@ def method_of(options: Options) -> Any:
     method: Any = class_named(name)() if "." in name and name not in METHODS else named(name)
     public = f"--method {name} has no privacy to price: take a private one, such as dp_sgd or ops"
     require(method.budgeted, public)
-    given = {setting: getattr(options, key) for key, setting in SETTINGS.items()}
+    given = {key: setting for key, setting in SETTINGS.items() if getattr(options, key) is not None}
     tree: Any = OmegaConf.create()
-    for setting, value in given.items():
-        if value is not None:
-            OmegaConf.update(tree, setting, value)
+    for key, setting in given.items():
+        OmegaConf.update(tree, setting, getattr(options, key))
+    given |= {"steps": "sampling.epochs"} if options.steps is not None else {}
+    flags = {setting: flag(key) for key, setting in given.items()}
     for text in options.set or ():
         setting, equals, value = text.partition("=")
         if not equals or not all(part.isidentifier() for part in setting.split(".")):
             raise ValueError(f"--set {text} must be NAME=VALUE, such as --set precision=1")
         if why := inexact(value):
             raise ValueError(f"--set {text}: {why}")
+        if setting in flags:
+            raise ValueError(f"{flags[setting]} and --set {text} set the same: give one of them")
         try:
             tree = OmegaConf.merge(tree, OmegaConf.from_dotlist([text]))
         except (YAMLError, OmegaConfBaseException) as error:
@@ -265,7 +268,7 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
     for name, value in tree.items():
         if name not in known:
             raise ValueError(
-                f"{where} has no setting {name!r}{meant(name, known)}; it has {', '.join(sorted(known))}"
+                f"{where} has no setting {name!r}{meant(name, known)}; --set NAME=VALUE sets {', '.join(sorted(known))}"
             )
         own = getattr(thing, name)
         if isinstance(value, dict):
