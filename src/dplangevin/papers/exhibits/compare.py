@@ -339,7 +339,7 @@ def dot_plot(
     free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
     private = [m for m in names if m not in free]
     with style.settings():
-        size = (3.1 * len(epsilons) + 2.0, 0.19 * len(private) + 1.8)
+        size = (3.1 * len(epsilons) + 2.0, 0.19 * len(private) + 0.6 + 1.2)
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots(1, len(epsilons), squeeze=False, sharex="row", sharey=True)[0]
         for ax, epsilon in zip(axes, epsilons, strict=True):
