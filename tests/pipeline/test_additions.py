@@ -132,7 +132,7 @@ def test_a_method_from_outside_the_package_is_priced_and_shown(project: Path) ->
     assert shown[shown.method.eq("noisy_mean")].reach.tolist() == [compare.REACHED] * 2
     datasets = {"wine": "Wine"}
     assert "| noisy_mean |" in compare.page(frame, epsilons=[1.0], datasets=datasets, notes="")
-    (panel, *_) = compare.dot_plot(frame, epsilons=[1.0], datasets=datasets).axes
+    (panel, *_) = compare.dot_plot(shown, compare.CLASSES).axes
     assert "noisy_mean" in [label.get_text() for label in panel.get_yticklabels()]
     assert style.look("noisy_mean").colour in style.FALLBACK_COLOURS
     assert set(json.loads((project / "results/metrics/mine-wine.json").read_bytes())["noisy_mean"]) > {"at_1"}
