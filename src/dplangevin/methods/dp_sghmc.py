@@ -21,7 +21,7 @@ from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Kernel, State
 from dplangevin.problems.sampling import POISSON, SUBSETS, Sampling
 from dplangevin.samplers import kernels
-from dplangevin.samplers.chains.loop import Langevin, columns, schedules
+from dplangevin.samplers.chains.loop import columns, schedules
 from dplangevin.samplers.chains.steps import Steps, Unit
 from dplangevin.samplers.kernels.sghmc import sghmc
 
@@ -81,7 +81,7 @@ class DpSghmc(OnSubsets):
         return self.gaussian(facts, budget, eta * n, noise)
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
-        return hamiltonian(self.dynamics(), problem, plans, self.rest)
+        return Hamiltonian(self.dynamics(), problem, plans, self.rest)
 
     def dynamics(self) -> kernels.Dynamics:
         return sghmc(self.friction)
@@ -121,7 +121,7 @@ class DpSghmcLi2019(DpSgldLi2019):
         return 2 * self.friction
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
-        return hamiltonian(sghmc(self.friction), problem, plans)
+        return Hamiltonian(sghmc(self.friction), problem, plans)
 
 
 @dataclass(frozen=True)
@@ -146,25 +146,33 @@ class Sghmc(ChainMethod):
         return Plan(self.promise(budget, None), chain, {"noise_std": float(chain.noise_std[0])})
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
-        return hamiltonian(sghmc(self.friction), problem, plans)
+        return Hamiltonian(sghmc(self.friction), problem, plans)
 
 
-def hamiltonian(
-    dynamics: kernels.Dynamics,
-    problem: Problem,
-    plans: Sequence[Plan],
-    rest: Callable[[Tensor], State] = lambda theta: (),
-) -> Langevin:
-    """Return a kernel with velocities, in units of U, that start from N(0, eta I).
+class Hamiltonian:
+    """A kernel with velocities on ``U = sum of losses + n l2/2 ||theta||^2``, with step sizes eta for U.
 
-    `rest` returns the initial state beside theta and the velocity, for theta ``(S, E, d)``.
+    The estimate of the gradient is ``(n/tau) G_t + n l2 theta``.  The noise of the update is already in G_t.  The
+    velocity starts from N(0, eta I).  `rest` returns the initial state after theta ``(S, E, d)`` and the velocity.
     """
-    chains, n = [plan.work for plan in plans], problem.facts.n
-    eta = schedules(chains, "step", problem.device) / n
 
-    def start(theta: Tensor, rng: torch.Generator) -> State:
+    def __init__(
+        self,
+        dynamics: kernels.Dynamics,
+        problem: Problem,
+        plans: Sequence[Plan],
+        rest: Callable[[Tensor], State] = lambda theta: (),
+    ) -> None:
+        chains, n = [plan.work for plan in plans], problem.facts.n
+        self.dynamics, self.rest, self.share = dynamics, rest, n / chains[0].sampling.size(n)
+        self.eta = schedules(chains, "step", problem.device) / n
+        self.precision = n * columns(chains, "l2", problem.device)
+
+    def init(self, theta: Tensor, rng: torch.Generator) -> State:
         drawn = random.normals(rng, len(theta), 1, theta.shape[-1], device=theta.device)
-        return eta[0].sqrt() * drawn, *rest(theta)
+        return theta, self.eta[0].sqrt() * drawn, *self.rest(theta)
 
-    share = n / chains[0].sampling.size(n)
-    return Langevin(dynamics, start, eta, share, n * columns(chains, "l2", problem.device))
+    def step(self, state: State, noisy: Tensor, t: int, batch: random.Batch) -> State:
+        gradient = (self.share * noisy).add_(self.precision * state[0])
+        found = self.dynamics.step(self.dynamics.init(*state), gradient, None, self.eta[t])
+        return tuple(found)

@@ -27,7 +27,7 @@ from torch import Tensor
 from dplangevin.checks import count, positive, real, require
 from dplangevin.data import clip_rows
 from dplangevin.engine import long_sums, memory
-from dplangevin.problems import DefaultSteps, Descent, Facts, Sums
+from dplangevin.problems import DefaultSteps, Facts, FusedStep, Sums
 from dplangevin.problems.losses import Loss, classifier, huber, named, softmax
 from dplangevin.problems.sampling import RANDOM_SIZE
 from dplangevin.random import Batch
@@ -511,7 +511,7 @@ class Glm(DefaultSteps):
             margins = flat.to(self.x_test.dtype) @ self.x_test.mT
             yield margins.view(*part.shape[:2], self.classes, -1)
 
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
+    def descent(self, chains: Sequence[Chain]) -> FusedStep | None:
         """Return ``theta <- keep theta - eta/tau (sum_B min(1, clip/||g_i||) g_i + noise)``: one gather, two products.
 
         Chains whose minibatches differ in size come last.  None where each step takes all rows, because `clipped_sum`

@@ -21,7 +21,7 @@ on a record is clipped; the l2 term needs no data.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,14 +35,13 @@ from dplangevin.problems import Problem, Sums
 from dplangevin.problems.chain import Chain, Kernel, Observer, State
 from dplangevin.problems.sampling import BY_EPOCH, RANDOM_SIZE
 from dplangevin.random import NORMALS, Batch, allocations, batches, epochs, grid_shift, noise, stream_seed
-from dplangevin.samplers.kernels import Dynamics
 
 TINY, LARGEST = 2.0**-126, 1e30  # the least normal float32; noise of a step times the minibatch, at most
 # steps whose random numbers are drawn together; the key says whether a chain has Poisson samples
 AT_ONCE = {True: 64, False: 256}
 
 
-class Descent:
+class Momentum:
     """Gradient descent with momentum: the equation in the module's docstring without its projection."""
 
     def __init__(self, chains: Sequence[Chain], size: int, device: torch.device) -> None:
@@ -56,33 +55,6 @@ class Descent:
         theta, velocity = state
         velocity = self.momentum * velocity + (noisy / self.size + self.l2 * theta)
         return theta - self.step_size[t] * velocity, velocity
-
-
-@dataclass(frozen=True)
-class Langevin:
-    """A kernel of `samplers.kernels` on ``U = sum of losses + n l2/2 ||theta||^2``.
-
-    The estimate of its gradient is ``(n/tau) G_t + n l2 theta``.  The noise of the update is already in G_t.
-
-    - `start`: (theta, generator) -> the parts of the first state that follow theta.
-    - `step_size`: (T, E, 1), for U.
-    - `share`: n/tau.
-    - `precision`: (E, 1), n l2.
-    """
-
-    dynamics: Dynamics
-    start: Callable[[Tensor, torch.Generator], State]
-    step_size: Tensor
-    share: float
-    precision: Tensor
-
-    def init(self, theta: Tensor, rng: torch.Generator) -> State:
-        return theta, *self.start(theta, rng)
-
-    def step(self, state: State, noisy: Tensor, t: int, batch: Batch) -> State:
-        gradient = (self.share * noisy).add_(self.precision * state[0])
-        found = self.dynamics.step(self.dynamics.init(*state), gradient, None, self.step_size[t])
-        return tuple(found)
 
 
 def columns(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
@@ -226,7 +198,7 @@ class _Update:
             raise ValueError(
                 f"a sum of gradients up to {largest:.3g} may overflow float32: scale the rows, or lower the clip"
             )
-        self.kernel = problem.around(kernel or Descent(chains, self.size, device), chains)
+        self.kernel = problem.around(kernel or Momentum(chains, self.size, device), chains)
 
     def __call__(self, state: State, batch: Batch, t: int) -> tuple[State, Sums | None]:
         """Return the state after step t = 0, 1, ..., and the minibatch's sums; None from the problem's own step."""
