@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dplangevin.papers.exhibits.read import COLUMNS, TEXT, by_seed
 from dplangevin.pipeline.plan import KEYS, RUN_COLUMNS, TABLES
+from dplangevin.reporting.read import COLUMNS, TEXT, by_seed
 
 NAN, INF = float("nan"), float("inf")
 EMPTY = {column: "" if column in TEXT else NAN for column in RUN_COLUMNS}

@@ -16,11 +16,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 import dplangevin
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, expression
 from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
-from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import compare
-from dplangevin.papers.exhibits.style import image_bytes, look
 from dplangevin.papers.statistics import finite_interval, sort_by
 from dplangevin.pipeline import cache
+from dplangevin.reporting.style import image_bytes
+from dplangevin.reporting.words import look, relations
 from dplangevin.text import distinct, number, short, weak_delta
 
 EVERY = 0.999  # an assumption of more than this share of rows counts as common to all

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from dplangevin.papers.exhibits import read
 from dplangevin.papers.report.findings import BEGIN, END, TEXTS, Unknown, in_readme
+from dplangevin.reporting import read
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text("utf-8")

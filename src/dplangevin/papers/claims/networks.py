@@ -1,7 +1,7 @@
 """Rules for claims on trained networks, on softmax regressions on features, and on fine-tuning.
 
 The claims are printed test accuracies, orderings of methods, and printed budgets. The rows are those of
-`papers.exhibits.read.read_runs`.
+`reporting.read.read_runs`.
 
 For networks trained from scratch, the column `problem` names the network: the paper's or a small one. `small`
 is the name of the small one. `verdicts.two_networks` combines the evidence of both. For a softmax regression,
@@ -19,10 +19,11 @@ import numpy as np
 import pandas as pd
 
 from dplangevin.papers import statistics
-from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.verdicts import AskedRange, NetworkEvidence, NoRows, Verdict, Where, result
-from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.papers.statistics import Comparison, Interval, holm, t_interval, welch, welch_p
+from dplangevin.reporting import words
+from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import number, numbers, percent, points, short
 
 ADD_REMOVE = "all iterates, add/remove"

@@ -21,10 +21,11 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from dplangevin.papers import statistics
-from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.verdicts import AskedRange, Verdict, decide, not_testable, result, single
-from dplangevin.papers.claims.words import at_most
 from dplangevin.papers.statistics import Comparison, Interval, compare, difference, select
+from dplangevin.reporting import words
+from dplangevin.reporting.words import at_most
 from dplangevin.text import number, points, short
 
 DIVERGED = "chains diverged"  # a text in the column `violated`
@@ -499,33 +500,42 @@ def search(
         what, trials = "pairs of settings", _pairs(first, mine, others[0], rivals[0])
     else:
         what, trials = f"settings of {words.method(first)}", _against_all(first, mine, rivals)
+    outcomes = _outcomes(trials, axis, shown)
+    held = [(rank, least.low, name, least) for rank, name, least, direction in outcomes if direction == 1]
+    against = sum(direction == -1 for *_, direction in outcomes)
+    text = f"; of the {len(trials)} {what} tried {len(held)} agree with the claim beyond chance and {against} speak "
+    text += "against it"
+    if threshold is not None and outcomes:
+        intervals = [least for _, _, least, _ in outcomes]
+        above, below = (
+            sum(each.low > threshold for each in intervals),
+            sum(each.high < threshold for each in intervals),
+        )
+        half = float(np.median([(each.high - each.low) / 2 for each in intervals]))
+        text += f" (by the interval of the mean alone {above} and {below}); the median pair shows a difference of "
+        text += f"{points(half)} in half of such searches"
+    if not held:
+        return text, None
+    *_, name, least = max(held)
+    low, high = 100 * least.low, 100 * least.high
+    text += (
+        f"; for example {name}{points(least.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
+    )
+    return text, least
+
+
+def _outcomes(trials: Sequence[Trial], axis: str, shown: Shown) -> list[tuple[float, str, Interval, int]]:
+    """Return rank, name, smallest difference and direction of each trial that can be compared."""
     level = 1 - 0.05 / max(1, sum(len(against) for _, against, *_ in trials))
-    outcomes, held = list[tuple[Interval, int]](), []
+    found = []
     for rows, against, rank, name in trials:
         try:
             each = [shown(difference(rows, other, axis), level) for other in against]
         except statistics.NoCommonRange:
             continue
         least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
-        direction = min(direction for _, direction in each)
-        outcomes.append((least, direction))
-        if direction == 1:
-            low, high = 100 * least.low, 100 * least.high
-            example = f"{name}{points(least.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
-            held.append((rank, least.low, example, least))
-    agree, contradict = (sum(direction == side for _, direction in outcomes) for side in (1, -1))
-    text = f"; of the {len(trials)} {what} tried {agree} agree with the claim beyond chance and {contradict} speak "
-    text += "against it"
-    if threshold is not None and outcomes:
-        above = sum(interval.low > threshold for interval, _ in outcomes)
-        below = sum(interval.high < threshold for interval, _ in outcomes)
-        half = float(np.median([(interval.high - interval.low) / 2 for interval, _ in outcomes]))
-        text += f" (by the interval of the mean alone {above} and {below}); the median pair shows a difference of "
-        text += f"{points(half)} in half of such searches"
-    if not held:
-        return text, None
-    *_, example, interval = max(held)
-    return f"{text}; for example {example}", interval
+        found.append((rank, name, least, min(direction for _, direction in each)))
+    return found
 
 
 def _pairs(first: str, mine: Settings, second: str, other: Settings) -> list[Trial]:

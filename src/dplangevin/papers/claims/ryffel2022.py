@@ -24,9 +24,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
-from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.verdicts import AskedRange, Verdict, decide, extremes, result, single
 from dplangevin.papers.statistics import Interval, matches
+from dplangevin.reporting import words
 
 ROUNDING = 1e-9  # error that is allowed in exact ratios
 DELTA = 1e-5  # delta of the (epsilon, delta) version of Theorem 4.2

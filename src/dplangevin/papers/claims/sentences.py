@@ -8,7 +8,7 @@ import re
 import pandas as pd
 
 from dplangevin.papers.claims import verdicts
-from dplangevin.papers.claims.words import at_least, at_most
+from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import number
 
 UNITS = {"epsilon": "ε", "beta": "β", "exponent alpha": "exponent α"}  # columns of the table -> words

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 
-from dplangevin.papers.claims import words
 from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testable, with_power
 from dplangevin.papers.statistics import NoCommonRange
+from dplangevin.reporting import words
 
 COLUMNS = [
     "id", "title", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",

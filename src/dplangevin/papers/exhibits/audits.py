@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from dplangevin.papers.claims import words
-from dplangevin.papers.claims.words import at_least
 from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.tables import Cell, cell
+from dplangevin.reporting import words
+from dplangevin.reporting.words import at_least
 from dplangevin.text import epsilon, number
 
 NOTES = (

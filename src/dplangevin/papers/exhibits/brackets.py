@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from dplangevin.papers.claims import words
-from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.tables import Cell, cell, method_label
+from dplangevin.reporting import words
+from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import epsilon, number, short
 
 PARTS = (

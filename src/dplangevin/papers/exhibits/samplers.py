@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from dplangevin.papers.claims.words import at_most
-from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import GREY, Look, entry, lay_out, look, tint
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import summary, variant_settings
+from dplangevin.reporting import style
+from dplangevin.reporting.style import GREY, entry, lay_out, tint
+from dplangevin.reporting.words import Look, at_most, look
 from dplangevin.text import fixed, number, short
 
 # The power of the posterior that each sampler targets

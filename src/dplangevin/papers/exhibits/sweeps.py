@@ -19,20 +19,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from dplangevin.papers.exhibits import style
 from dplangevin.papers.exhibits.accuracy import of_private
-from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, hollow_entries, lay_out, look
 from dplangevin.papers.statistics import NoCommonRange, curve, finite_interval, read_off, variant_settings
+from dplangevin.reporting import style
+from dplangevin.reporting.style import entry, hollow_entries, lay_out
+from dplangevin.reporting.words import PRICES, Look, look
 from dplangevin.text import meant, number, numbers, short, span
 
 POINT = ["experiment", "dataset", "scaling", "run", "method", "variant"]
-PRICES = ["epsilon_promised", "epsilon_proven", "epsilon_attack"]
+COLUMNS = ["epsilon_promised", "epsilon_proven", "epsilon_attack"]
 SHADES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#8C510A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 LINE_SHIFT = 0.008  # between lines, as a share of the width of the axis
 OTHER = {"promised": "epsilon_proven", "proven": "epsilon_promised"}
-ATTACK_COLOUR = PRICE_COLOURS["attack"]
-ATTACK: dict[str, Any] = {"color": ATTACK_COLOUR, "marker": "_", "ms": 9, "mew": 2, "ls": "", "zorder": 5}
+ATTACK: dict[str, Any] = {**PRICES["attack"].shape, "zorder": 5}
 SAME: dict[str, Any] = {"color": style.GREY, "ls": "--", "lw": 0.9, "zorder": 1}
 LOG = 8.0  # largest over smallest positive value at which an axis becomes logarithmic
 
@@ -57,7 +57,7 @@ def table(
     out = pd.DataFrame(rows_of_points)
     for name in fields:
         out[name] = _typed(out[name])
-    last = ["axis", *PRICES, "metric", "mean", "sd", "low", "high", "repeats", "diverged", "violated"]
+    last = ["axis", *COLUMNS, "metric", "mean", "sd", "low", "high", "repeats", "diverged", "violated"]
     return out.assign(metric=metric)[[*POINT[:-1], *fields, *last]]
 
 
@@ -65,7 +65,7 @@ def _promised(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield a row for every budget of a point."""
     for epsilon, rows in group.groupby("epsilon", sort=True):
         first = rows.iloc[0]
-        prices = {"epsilon_promised": epsilon, **{name: first[name] for name in PRICES[1:]}}
+        prices = {"epsilon_promised": epsilon, **{name: first[name] for name in COLUMNS[1:]}}
         yield {"axis": "promised", **prices, **_interval(rows.value), "violated": first.violated}
 
 
@@ -184,12 +184,10 @@ def figure(
     scale: str | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw the metric against a varied field, at fixed promised ε and at fixed proven ε (columns of panels).
+    """Draw the metric against a varied field `x`, by default that with the most values, at fixed ε (columns).
 
-    If several runs have the field `x` (default: that with the most values), each run is a line. Otherwise each value of
-    a second varied field is a line. Every other varied field has rows of panels. A run without the field is a
-    horizontal line. The last row shows the proven ε of the points above, or the promised ε that gives it. `scale` of
-    the x axis is "linear", "log" or, by default, what fits the values; text stands side by side.
+    Each run with the field is a line, or of one run each value of a second field. Other fields have rows of panels. The
+    last row has the other ε of the points above. `scale` is "linear", "log" or, by default, what fits the values.
     """
     points = table(runs, metric=metric, epsilons=epsilons)
     layout, columns = _Layout(points, x), list(_columns(points, epsilons))

@@ -1,7 +1,7 @@
 """Markdown tables, and the summaries and pages of the trained networks.
 
 The summaries are also the numbers behind the figures. All functions are pure functions of the frames of
-`papers.exhibits.read`.
+`reporting.read`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dplangevin.papers.claims.words import NEIGHBOURS, at_least, at_most
-from dplangevin.papers.exhibits.style import look
 from dplangevin.papers.statistics import matches, seed_summaries, sort_by
+from dplangevin.reporting.words import NEIGHBOURS, at_least, at_most, look
 from dplangevin.text import distinct, epsilon, number, numbers, percent, setting, short, span
 
 Published = Sequence[Mapping[str, Any]]
@@ -72,10 +71,7 @@ def fill(text: str, of: Any) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[str]], left: int | None = None) -> list[str]:
-    """Return the lines of a Markdown table with the headings `columns`.
-
-    The first `left` columns are aligned to the left, the others to the right. None sets no alignment.
-    """
+    """Return the lines of a Markdown table; the first `left` columns are aligned to the left, if it is not None."""
     rule = f"|{'|'.join(['---'] * len(columns))}|"
     if left is not None:
         rule = f"| {' | '.join(['---'] * left + ['---:'] * (len(columns) - left))} |"
@@ -112,10 +108,9 @@ def table_page(
     title: str = "",
     **made: Any,
 ) -> str:
-    """Return a Markdown page with notes and a line for each row of the frame.
+    """Return a page with `notes`, filled from the `prepared` frame, and a line for each row that matches `where`.
 
-    - `notes`, `columns`: Text, filled from the frame. Heading -> text of a cell, filled from a row.
-    - `where`: Rows of the table, as in `statistics.matches`; `made`: arguments of `prepared`.
+    `columns` maps headings to texts, which are filled from a row.
     """
     frame = prepared(frame, **made)
     rows = frame[matches(frame, where or {})]
@@ -134,11 +129,9 @@ def prepared(
     assign: Mapping[str, str] | None = None,
     names: Mapping[str, Mapping[Any, str]] | None = None,
 ) -> pd.DataFrame:
-    """Return the rows that an exhibit shows.
+    """Return the rows that an exhibit shows: those that `numbers` makes, with new columns by formulas of `DataFrame.eval`.
 
-    - `numbers`: Makes them from the frame.
-    - `assign`: New column -> formula, as in `DataFrame.eval`.
-    - `names`: Column -> value -> what stands for it; other values stay.
+    `names` maps columns to values to what stands for these.
     """
     frame = numbers(frame) if numbers else frame
     formulas: dict[str, Any] = {name: frame.eval(formula) for name, formula in (assign or {}).items()}
@@ -218,11 +211,9 @@ def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
 def training_summary(
     frame: pd.DataFrame, *, published: Published = (), names: Names | None = None
 ) -> pd.DataFrame:
-    """Return one row for each run and budget, with settings, accuracy, published accuracy and prices.
+    """Return one row for each run and budget of `read.read_seeds`, with published numbers beside ours.
 
-    - `frame`: Rows of `read.read_seeds`.
-    - `published`: Printed numbers {where, accuracy, epsilon, source}; `epsilon` and `source` may be absent. `where`
-      (column -> value or list of values) selects the rows beside which a number stands.
+    - `published`: {where, accuracy, epsilon, source}; the last two may be absent, `where` is as in `matches`.
     - `names`: Run -> label. Other runs have the label of their method.
     """
     rows = []
@@ -250,11 +241,7 @@ def training_page(
     names: Names | None = None,
     title: str = "",
 ) -> str:
-    """Return a Markdown page with a table for each block of runs.
-
-    - `published`, `names`: As for `training_summary`.
-    - `networks`: Name of a network in the frame -> its name on the page.
-    """
+    """Return a page with a table for each block of `training_summary`; `networks` names the networks."""
     table = training_summary(frame, published=published, names=names)
     table["problem"] = [networks.get(name, name) for name in table.problem]
     sections = {}
@@ -358,12 +345,10 @@ NOISE = {
 
 
 def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = ()) -> pd.DataFrame:
-    """Return accuracy, prices and settings of each set of features and run with one schedule.
+    """Return accuracy, prices and settings of each set of features, <dataset>_<network>, and run with one schedule.
 
-    - `frame`: Rows of `read.read_seeds`. Their data sets are sets of features, named <dataset>_<network>.
-    - `schedule`: {"constant", "decreasing"}. Schedule of the step sizes.
-    - `published`: Printed accuracies {dataset, method, network, accuracy}. A number stands beside the rows of its own
-      features (columns paper_<network>), and beside features of networks that the paper does not have.
+    `published` has {dataset, method, network, accuracy}. A number stands beside the rows of its own features (columns
+    paper_<network>), and beside features of networks that the paper does not have.
     """
     runs = frame[frame.schedule.eq(schedule) & frame.block.isin(list(HEAD_BLOCKS))]
     if runs.empty:
@@ -386,12 +371,11 @@ def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = 
 
 
 def _best_epoch(group: pd.DataFrame) -> float:
-    """Return the mean accuracy of the best epoch, nan if the runs have none."""
     return float(group[BEST].mean()) if BEST in group else math.nan
 
 
 def of_features(features: Features, name: str) -> Mapping[str, str]:
-    """Return task, network and source of a set of features, as `heads_page` describes them."""
+    """Return task, network and source of a set of features."""
     return features.get(name, {"task": name, "network": name, "source": ""})
 
 
@@ -405,11 +389,7 @@ def heads_page(
     notes: str,
     title: str = "",
 ) -> str:
-    """Return a Markdown page with a table for each block of runs.
-
-    - `schedule`, `published`: As for `heads_summary`.
-    - `features`: Set of features -> {task, network, source}, where `source` is that of images and weights, in words.
-    """
+    """Return a page with a table for each block of `heads_summary`; `source` of features is that of images and weights."""
     table = heads_summary(frame, schedule=schedule, published=published)
     steps = {"constant": "constant step size", "decreasing": "decreasing step size"}[schedule]
     confidence = "/".join(f"{100 * value:g} %" for value in sorted(frame.attack_confidence.dropna().unique()))

@@ -16,7 +16,7 @@ import pandas as pd
 
 from dplangevin.files import between
 from dplangevin.papers.claims.verdicts import BRACKETS
-from dplangevin.papers.claims.words import at_least, at_most
+from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import short
 
 TEXTS = ("title", "claimed", "sentence", "certainty", "consequence", "why")  # of a finding, in conf/report

@@ -17,11 +17,12 @@ from omegaconf import DictConfig
 
 from dplangevin.papers.claims import tally, verdicts
 from dplangevin.papers.claims.sentences import capital, sentence, tidy
-from dplangevin.papers.claims.words import PAPERS
-from dplangevin.papers.exhibits import read, tables
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.report.findings import LABELS, TEXTS, filled, known
 from dplangevin.pipeline.config import content
 from dplangevin.pipeline.environment import largest
+from dplangevin.reporting import read
+from dplangevin.reporting.words import PAPERS
 from dplangevin.text import distinct, short
 
 RESULTS = Path("results")
