@@ -120,13 +120,12 @@ def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
     """Return the runs without variants in which a setting differs from the value that the paper prints."""
-    settings = {variant: statistics.variant_settings(variant) for variant in runs.variant.dropna().unique()}
-    fitting = [
-        variant
-        for variant, named in settings.items()
-        if all(named.get(key, value) == value for key, value in printed.items())
-    ]
-    return runs[runs.variant.isna() | runs.variant.isin(fitting)]
+
+    def fits(variant: Any) -> bool:
+        named = statistics.variant_settings(variant) if isinstance(variant, str) else {}
+        return all(named.get(key, value) == value for key, value in printed.items())
+
+    return runs[runs.variant.isin([variant for variant in runs.variant.unique() if fits(variant)])]
 
 
 def _above(threshold: float) -> Shown:
@@ -171,7 +170,6 @@ def equal_or_slightly_worse(
 
 
 def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
-    """Return at how many points the first method is significantly better, agrees, or is worse by more."""
     better, worse = len(compare(gap).above), int((gap.mean() < -slight).sum())
     return better, gap.shape[1] - better - worse, worse
 
@@ -401,7 +399,6 @@ def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
 
 
 def _points(axis: str, gap: pd.DataFrame) -> str:
-    """Return how many columns a paired difference has, and what they are, as text."""
     if axis == "promised":
         return f"{gap.shape[1]} budgets"
     low, high = np.exp([gap.columns.min(), gap.columns.max()])
@@ -415,8 +412,6 @@ def _mean_gap(first: str, second: str, mean: float) -> str:
 
 
 def _significant(comparison: Comparison, threshold: float) -> str:
-    """Return at how many points the difference is significantly above or below the threshold, as text."""
-
     def at(budgets: list[float]) -> str:
         if len(budgets) in (0, comparison.points):
             return "all" if budgets else "none"
@@ -430,7 +425,6 @@ def _significant(comparison: Comparison, threshold: float) -> str:
 
 
 def _violations(pair: Iterable[pd.DataFrame]) -> str:
-    """Return at how many budgets of each method a condition fails or chains have diverged, as text."""
     text = ""
     for rows in pair:
         diverged = rows.violated.str.contains(DIVERGED)
@@ -443,7 +437,6 @@ def _violations(pair: Iterable[pd.DataFrame]) -> str:
 
 
 def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
-    """Return a note if the budgets of two methods are for different neighbour relations, otherwise ""."""
     kinds = {rows.method.iloc[0]: rows.adjacency.iloc[0] for rows in pair if np.isfinite(rows.epsilon).any()}
     if len(set(kinds.values())) < 2:
         return ""
@@ -460,18 +453,12 @@ def _after_search(found: Verdict, tried: Tried) -> Verdict:
     `default` then has what the default settings show, which counts for a question of ours.
     """
     text, interval = tried
-    reason = found["reason"] + text
+    found |= {"reason": found["reason"] + text}
     if interval is None or found["verdict"] == verdicts.HOLDS:
-        return {**found, "reason": reason}
-    shown = {"ours": interval.mean, "low": interval.low, "high": interval.high}
-    default = {**{key: found[key] for key in shown}, "reason": reason}
-    return {
-        **found,
-        **shown,
-        "verdict": verdicts.IN_PART,
-        "reason": verdicts.NOT_BY_DEFAULT + reason,
-        "default": default,
-    }
+        return found
+    default = {key: found[key] for key in ("ours", "low", "high", "reason")}
+    shown = {"ours": interval.mean, "low": interval.low, "high": interval.high, "verdict": verdicts.IN_PART}
+    return found | shown | {"reason": verdicts.NOT_BY_DEFAULT + found["reason"], "default": default}
 
 
 def search(
@@ -480,15 +467,12 @@ def search(
 ) -> Tried:  # fmt: skip
     """Return how many settings of the first method show the claim, how many its opposite, and an example.
 
-    A single rival is tried in each of its settings by itself, if both settings share row scaling and neighbour
-    relation; the example has the most accurate rival, then the widest margin. Of several rivals, one setting must beat
-    all settings in its row scaling, whose budgets may be for other neighbours, as in the paper; the example has the
-    widest margin. One opponent that shows the opposite decides, and the same rule decides on both sides. The confidence
-    level is corrected for the number of comparisons (Bonferroni).
+    A single rival is tried in each of its settings by itself; the example has the most accurate rival, then the widest
+    margin. Of several rivals, one setting must beat all settings in its row scaling. One opponent that shows the
+    opposite decides. The confidence level is corrected for the number of comparisons (Bonferroni).
 
     - `experiments`: The sensitivity run ("": there is none), and the run that supplies a method which it lacks.
-    - `threshold`: If given, the text also counts the trials whose interval of the mean alone lies above or below it,
-      and gives the median half-width of the intervals.
+    - `threshold`: If given, the text also says what the intervals of the mean alone show.
     """
     first, *others = methods
     if not experiments[0]:
@@ -569,11 +553,7 @@ def _covers(runs: pd.DataFrame, dataset: str, experiment: str, methods: Sequence
 
 
 def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
-    """Return whether two settings may form a pair.
-
-    They must have the same row scaling, and the same largest step size if both state one. Their budgets must be for the
-    same neighbour relation, unless one of them has no budget.
-    """
+    """Return whether two settings share scaling, step size if both state one, and neighbours if both have a budget."""
     one, two = first.iloc[0], second.iloc[0]
     nonprivate = any(np.isinf(rows.epsilon).all() for rows in (first, second))
     steps = {statistics.variant_settings(row.variant).get("step", "") for row in (one, two)} - {""}

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from dplangevin.papers.exhibits import tables
-from dplangevin.papers.exhibits.tables import Cell, Published, cell
-from dplangevin.papers.statistics import finite_interval, sort_by
+from dplangevin.papers.exhibits.tables import COVERAGE, Cell, Published, cell
+from dplangevin.papers.statistics import sort_by
 from dplangevin.reporting import style
 from dplangevin.reporting.style import lay_out
 from dplangevin.reporting.words import at_most, look
 from dplangevin.text import distinct, epsilon, fixed, numbers, percent, short
 
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", proven ε {}"}  # block -> text of the budget
-COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `digit_classifier.DigitClassifier`
 SETTINGS = ["step_size", "batch", "epochs", "steps", "clip", "noise_multiplier", "records", "parameters"]
 COLUMNS = [
     "problem", "block", "run", "method", "epsilon", "label", "accuracy_paper", "seeds", "accuracy", "sd", "low", "high",
@@ -36,18 +34,8 @@ def summary(
     frame: pd.DataFrame, *, published: Published = (), names: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
     """Return the rows of `tables.training_summary` with coverage scores and their 95 % t-intervals over seeds."""
-    keys = ["problem", "run", "epsilon"]
-    rows = []
-    for values, group in tables.with_problem_variants(frame).groupby(keys, sort=False):
-        row: dict[str, Any] = dict(zip(keys, values, strict=True))
-        row |= {name: group[name].iloc[0] for name in ("steps", "records", "parameters")}
-        for name in COVERAGE:
-            score = finite_interval(group[name])
-            row |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
-        rows.append(row)
-    table = tables.training_summary(frame, published=published, names=names)
-    table = table.merge(pd.DataFrame(rows), on=keys, validate="one_to_one")
-    return sort_by(table[[column for column in COLUMNS if column in table]], block=[*BLOCKS])
+    table = tables.training_summary(frame, published=published, names=names, columns=COLUMNS)
+    return sort_by(table, block=[*BLOCKS])
 
 
 def page(

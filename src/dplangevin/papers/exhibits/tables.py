@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dplangevin.papers.statistics import matches, seed_summaries, sort_by
+from dplangevin.papers.statistics import finite_interval, matches, seed_summaries, sort_by
 from dplangevin.reporting.words import NEIGHBOURS, at_least, at_most, look
 from dplangevin.text import distinct, epsilon, number, numbers, percent, setting, short, span
 
@@ -129,7 +129,7 @@ def prepared(
     assign: Mapping[str, str] | None = None,
     names: Mapping[str, Mapping[Any, str]] | None = None,
 ) -> pd.DataFrame:
-    """Return the rows that an exhibit shows: those that `numbers` makes, with new columns by formulas of `DataFrame.eval`.
+    """Return the rows that `numbers` makes, with new columns by the formulas of `assign` (`DataFrame.eval`).
 
     `names` maps columns to values to what stands for these.
     """
@@ -188,6 +188,7 @@ TRAINING_COLUMNS = [
     "log_loss_single", "brier", "ece", "ece_single", *TRAINING_PRICES, "answered", "epsilon_data_dependent",
     "accountant_promised", "violated",
 ]  # fmt: skip
+COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `digit_classifier.DigitClassifier`
 TRAINING_MEANS = ["accuracy_single", "log_loss_single", "brier", "ece", "ece_single"]
 TRAINING_SYMBOLS = {
     "step_size": "η", "batch": "batch", "epochs": "epochs", "clip": "clip", "noise_multiplier": "σ",
@@ -209,8 +210,9 @@ def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def training_summary(
-    frame: pd.DataFrame, *, published: Published = (), names: Names | None = None
-) -> pd.DataFrame:
+    frame: pd.DataFrame, *, published: Published = (), names: Names | None = None,
+    columns: Sequence[str] = TRAINING_COLUMNS,
+) -> pd.DataFrame:  # fmt: skip
     """Return one row for each run and budget of `read.read_seeds`, with published numbers beside ours.
 
     - `published`: {where, accuracy, epsilon, source}; the last two may be absent, `where` is as in `matches`.
@@ -221,14 +223,17 @@ def training_summary(
         row["label"] = (names or {}).get(row["run"]) or look(row["method"], "network").label
         row |= {column: group[column].mean() for column in TRAINING_MEANS if column in group}
         row |= {name: group[name].max() for name in ("answered", "epsilon_data_dependent") if name in group}
-        rows.append({**group.iloc[0][[c for c in TRAINING_COLUMNS if c in group]], **row})
+        for name in (score for score in COVERAGE if score in group):
+            score = finite_interval(group[name])
+            row |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
+        rows.append({**group.iloc[0][[c for c in columns if c in group]], **row})
     table = pd.DataFrame(rows).assign(accuracy_paper=math.nan, epsilon_claimed=math.nan, source="")
     for printed in published:
         here = matches(table, printed["where"])
         table.loc[here, "accuracy_paper"] = printed["accuracy"]
         table.loc[here, "epsilon_claimed"] = printed.get("epsilon", math.nan)
         table.loc[here, "source"] = printed.get("source", "")
-    table = table[[column for column in TRAINING_COLUMNS if column in table]]
+    table = table[[column for column in columns if column in table]]
     return sort_by(table, block=[*TRAINING_BLOCKS])
 
 
@@ -389,7 +394,7 @@ def heads_page(
     notes: str,
     title: str = "",
 ) -> str:
-    """Return a page with a table for each block of `heads_summary`; `source` of features is that of images and weights."""
+    """Return a page with a table for each block of `heads_summary`; `features` are those of `of_features`."""
     table = heads_summary(frame, schedule=schedule, published=published)
     steps = {"constant": "constant step size", "decreasing": "decreasing step size"}[schedule]
     confidence = "/".join(f"{100 * value:g} %" for value in sorted(frame.attack_confidence.dropna().unique()))
