@@ -91,25 +91,6 @@ def test_a_line_of_a_caption_ends_at_the_edge_or_with_a_sentence() -> None:
     assert outside(figure) == []
 
 
-TITLES = {
-    f"{path.stem} {key}": str(cfg[key])
-    for path in sorted(CONF.glob("exhibit/*.yaml"))
-    if path.stem != "sweep"  # its runs are the reader's
-    for key in ("title", "proven")
-    if (cfg := exhibit(path.stem)).get(key)
-}
-VERBS = """are beats calibrates can cannot costs count counts draw exceed exceeds falls follows grows has helps hold
-holds is leads leaks learns levels reaches samples show shows stay stays"""
-
-
-def test_a_title_is_a_finding() -> None:
-    """It is a sentence, so it has a verb. A verb that is new here is added to the list."""
-    topics = [
-        name for name, title in TITLES.items() if not set(VERBS.split()) & set(re.findall(r"\w+", title))
-    ]
-    assert topics == []
-
-
 def test_figures_speak_of_promised_and_proven_epsilon() -> None:
     """Not with older words for them, in the configuration or in the code. A CSV may keep an older label."""
     shown = re.compile(r"^ *(?:- )?(?:text|label|title|[xy]label): (.*)$", re.MULTILINE)

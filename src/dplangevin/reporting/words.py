@@ -145,11 +145,7 @@ def method(name: str) -> str:
 
 
 def relations(text: str) -> str:
-    """Return the text with neighbour relations as they are read.
-
-    >>> relations("replace_one or add_remove")
-    'replace-one or add/remove'
-    """
+    """Return the text with neighbour relations as they are read, such as "replace-one or add/remove"."""
     for name, words in NEIGHBOURS.items():
         text = text.replace(name, words)
     return text

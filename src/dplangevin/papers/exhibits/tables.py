@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from dplangevin.papers.statistics import finite_interval, matches, seed_summaries, sort_by
-from dplangevin.reporting.words import NEIGHBOURS, at_least, at_most, look
+from dplangevin.reporting.words import at_least, at_most, look
 from dplangevin.text import distinct, epsilon, number, numbers, percent, setting, short, span
 
 Published = Sequence[Mapping[str, Any]]
@@ -39,14 +39,12 @@ def method_label(name: str) -> str:
 FORMATS: dict[str, Callable[[Any], str]] = {
     "number": number,
     "short": short,
-    "percent": percent,
     "percent_0": lambda share: f"{100 * share:.0f}",
     "percent_1": lambda share: f"{100 * share:.1f}",
     "power": lambda value: re.sub(r"e([+-])0*", r"e\1", f"{value:.1e}").replace("e+", "e"),
     "epsilon": epsilon,
     "at_least": at_least,
     "at_most": at_most,
-    "neighbours": lambda name: NEIGHBOURS[name],
     "method": method_label,
     "span": span,
     "features": lambda name: look(name, "features").label,
