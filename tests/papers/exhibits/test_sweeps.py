@@ -141,8 +141,6 @@ def test_runs_and_fields_have_colours_panels_or_are_said_not_to_be_drawn() -> No
     assert "Not drawn" not in caption(figure)
     with pytest.raises(ValueError, match=r"x = 'rige' is not varied; did you mean ridge\?"):
         sweeps.figure(other, x="rige")
-    with pytest.raises(ValueError, match="scale = 'lin' must be linear or log"):
-        sweeps.figure(other, scale="lin")
 
 
 def test_hollow_points_attacks_and_budgets_that_do_not_reach() -> None:

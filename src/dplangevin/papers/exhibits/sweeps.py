@@ -181,17 +181,16 @@ def figure(
     metric: str = "accuracy",
     epsilons: Sequence[float] = (1.0,),
     x: str | None = None,
-    scale: str | None = None,
     title: str = "",
 ) -> Figure:
     """Draw the metric against a varied field `x`, by default that with the most values, at fixed ε (columns).
 
     Each run with the field is a line, or of one run each value of a second field. Other fields have rows of panels. The
-    last row has the other ε of the points above. `scale` is "linear", "log" or, by default, what fits the values.
+    last row has the other ε of the points above.
     """
     points = table(runs, metric=metric, epsilons=epsilons)
     layout, columns = _Layout(points, x), list(_columns(points, epsilons))
-    axis = _Axis(layout.values, scale)
+    axis = _Axis(layout.values)
     with style.settings():
         heights = [1.0] * len(layout.panels) + [0.6]
         size = (4.0 * len(columns) + 0.6, 2.7 * len(layout.panels) + 3.0)
@@ -269,14 +268,12 @@ def _epsilon_ticks(ax: Axes) -> None:
 class _Axis:
     """The x axis of the figure: positions of the values of the varied field, scale, limits and ticks."""
 
-    def __init__(self, values: Sequence[Any], scale: str | None) -> None:
-        if scale not in (None, "linear", "log"):
-            raise ValueError(f"scale = {scale!r} must be linear or log")
+    def __init__(self, values: Sequence[Any]) -> None:
         numeric = all(isinstance(value, float) for value in values)
         self.names = None if numeric else [str(value) for value in values]
         self.values: list[Any] = sorted(values) if numeric else list(values)
         low, high = (self.values[0], self.values[-1]) if numeric else (0.0, 0.0)
-        self.log = low > 0 and scale != "linear" and (scale == "log" or high / low >= LOG)
+        self.log = low > 0 and high / low >= LOG
         scaling: Any = (np.log, np.exp) if self.log else (np.asarray, np.asarray)
         self.to, self.back = scaling
         self.low, self.high = self.to(low), self.to(high)
