@@ -388,7 +388,6 @@ def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> V
 
 
 def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
-    """Return one number about a data set."""
     rows = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq(metric)]
     if rows.empty:
         raise ValueError(f"no fact {metric!r} about data set {dataset!r}: list it under data in conf/claim")

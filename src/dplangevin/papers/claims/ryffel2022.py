@@ -145,7 +145,6 @@ def growth_ratios(
 
 
 def _ours(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the growth ratios of our features."""
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
         raise verdicts.NoRows("no DP-Langevin run in the authors' settings with constant steps")

@@ -77,7 +77,6 @@ def over_epsilon(
 
 
 def _values(runs: pd.DataFrame, setting: str) -> pd.Series:
-    """Return the value of a setting in the variant of each row."""
     return runs.variant.map(lambda variant: variant_settings(variant)[setting])
 
 

@@ -70,7 +70,6 @@ def audits_page(frame: pd.DataFrame, *, notes: Notes, title: str) -> str:
 
 
 def _named(row: Any) -> str:
-    """Return the learner with its package."""
     return f"{row.package}: {row.label}"
 
 

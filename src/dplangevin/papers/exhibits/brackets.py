@@ -27,7 +27,6 @@ NOTES = (
 
 
 def _facts(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the numbers of the caption and of the notes."""
     runs, known = frame[frame.runs.gt(0)], frame[frame.one_dimensional.eq(1)].ratio
     confidence = runs.confidence.min() if len(runs) else 1.0
     parts = [words.method(name) for name in frame.method[frame.attacked.eq("parts")].unique()]

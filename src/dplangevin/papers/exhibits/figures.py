@@ -113,7 +113,6 @@ def _violated(rows: pd.DataFrame) -> pd.Series:
 
 
 def _look(mark: Mark) -> Look:
-    """Return the look of a mark."""
     of = look(mark["method"], mark.get("data", "")) if "method" in mark else Look("", "#000000", "")
     of = PRICES[mark["price"]] if "price" in mark else of
     return of._replace(**{key: mark[key] for key in Look._fields if key in mark})
@@ -185,7 +184,6 @@ def _guides(ax: Axes, guides: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
 
 
 def _plain_numbers(ax: Axes) -> None:
-    """Write the ticks of log axes as numbers."""
     for axis in (ax.xaxis, ax.yaxis):
         if axis.get_scale() == "log":
             axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))

@@ -62,7 +62,6 @@ def table(
 
 
 def _promised(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield a row for every budget of a point."""
     for epsilon, rows in group.groupby("epsilon", sort=True):
         first = rows.iloc[0]
         prices = {"epsilon_promised": epsilon, **{name: first[name] for name in COLUMNS[1:]}}
@@ -317,7 +316,6 @@ def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[
 
 
 def _at(points: pd.DataFrame, kind: str, epsilon: float) -> pd.DataFrame:
-    """Return the points of a column of panels. Points without privacy are in every column."""
     free = points.axis.eq("promised") & np.isinf(points.epsilon_promised)
     return points[(points.axis.eq(kind) & points[f"epsilon_{kind}"].eq(epsilon)) | free]
 

@@ -153,7 +153,6 @@ def hyperparameters(row: pd.Series, names: Mapping[str, str]) -> str:
 
 
 def _accuracy(row: pd.Series) -> str:
-    """Return the accuracy of a row in %, with † if a condition of the guarantee fails."""
     return percent(row.accuracy) + ("†" if row.violated else "")
 
 
@@ -171,7 +170,6 @@ NOT_MET, ASSUMED = "†: not met", "Assumed, in all rows or some"
 
 
 def _listed(texts: pd.Series, what: str) -> list[str]:
-    """Return a line with the distinct texts, or no line if there are none."""
     listed = distinct(texts)
     return [f"{what}: {'; '.join(listed)}."] if listed else []
 
@@ -408,7 +406,6 @@ def heads_page(
 
 
 def _heads_block(rows: pd.DataFrame, features: Features) -> list[str]:
-    """Return the table of one block."""
     columns: dict[str, Cell] = {
         "task": lambda row: of_features(features, row.dataset)["task"],
         "network": lambda row: of_features(features, row.dataset)["network"],
