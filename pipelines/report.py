@@ -12,11 +12,11 @@ from stage import stage
 
 from dplangevin import files
 from dplangevin.papers.claims.table import evaluate
-from dplangevin.papers.exhibits import read
 from dplangevin.papers.report.findings import in_readme
 from dplangevin.papers.report.pages import pages
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.config import content, load
+from dplangevin.reporting import read
 from dplangevin.text import csv_bytes
 
 RESULTS = Path("results")

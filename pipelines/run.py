@@ -20,13 +20,13 @@ from omegaconf import DictConfig
 from stage import finish, stage
 
 from dplangevin import files
-from dplangevin.papers.exhibits import read
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError, load
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import runs
 from dplangevin.pipeline.sweep import Inputs, sweep, tables
+from dplangevin.reporting import read
 
 RUNS = Path("results/runs")
 METRICS = Path("results/metrics")

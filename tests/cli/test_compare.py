@@ -30,12 +30,12 @@ from dplangevin.files import temporary_path
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.prices import whole
 from dplangevin.methods.registry import METHODS
-from dplangevin.papers.exhibits import read
 from dplangevin.pipeline import sweep as sweeps
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, Loss, huber, softmax
+from dplangevin.reporting import read
 
 CHEAP = "nonprivate,objpert,outpert"
 ASKED = ("mine.csv", "--target", "label", "--ranges-from-data")

@@ -17,10 +17,10 @@ import dplangevin
 from dplangevin.cli import output
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, classes_of
 from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
-from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import compare
-from dplangevin.papers.exhibits.style import image_bytes, look
 from dplangevin.papers.statistics import finite_interval, sort_by
+from dplangevin.reporting.style import image_bytes
+from dplangevin.reporting.words import look, relations
 from dplangevin.text import csv_bytes, distinct, number, short, weak_delta
 
 AXES = ("proven", "promised")

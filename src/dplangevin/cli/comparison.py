@@ -37,7 +37,6 @@ from dplangevin.library import calibrate
 from dplangevin.methods import Method, planned
 from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
-from dplangevin.papers.exhibits import read
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import plain
@@ -46,6 +45,7 @@ from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
+from dplangevin.reporting import read
 from dplangevin.text import meant, number
 
 NAME = "compare"  # name of the experiment

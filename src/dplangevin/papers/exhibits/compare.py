@@ -17,10 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from dplangevin.papers.claims.words import relations
-from dplangevin.papers.exhibits import style, tables
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.accuracy import of_private
-from dplangevin.papers.exhibits.style import look
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import (
     MAJORITY,
@@ -31,6 +29,8 @@ from dplangevin.papers.statistics import (
     read_off,
     t_interval,
 )
+from dplangevin.reporting import style
+from dplangevin.reporting.words import Look, look, relations
 from dplangevin.text import fixed, number, short
 
 
@@ -104,9 +104,9 @@ HEAT = (
 FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
 CONSTANT = look("majority")
 KINDS = {
-    "best": style.Look("best private method", "#D55E00", "*", "-", 9.0),
-    "equal": style.Look("not significantly worse than the best", "#0072B2", "o", "-", 5.0),
-    "worse": style.Look("significantly worse", "#888888", "o", "-", 4.0),
+    "best": Look("best private method", "#D55E00", "*", "-", 9.0),
+    "equal": Look("not significantly worse than the best", "#0072B2", "o", "-", 5.0),
+    "worse": Look("significantly worse", "#888888", "o", "-", 4.0),
 }
 
 
