@@ -49,15 +49,14 @@ class Column:
         self.first_missing = min((lines[mark] for mark in self.marks_seen), default=0)
         self.texts = {text: lines[text] for text in islice(counts, MANY + 1)}
         self.counts = {text: counts[text] for text in self.texts}
-        numbers: dict[str, float] = {}
-        others: dict[str, int] = {}
-        for text in counts:
+        numbers, others, self.numbers = list[float](), dict[str, int](), 0
+        for text, n in counts.items():
             try:
-                numbers[text] = self.form.number(text)
+                numbers.append(self.form.number(text))
+                self.numbers += n
             except ValueError:
                 others[text] = lines[text]
-        self.numbers = sum(counts[text] for text in numbers)
-        self.low, self.high = min(numbers.values(), default=0.0), max(numbers.values(), default=0.0)
+        self.low, self.high = min(numbers, default=0.0), max(numbers, default=0.0)
         self.others = dict(islice(others.items(), MANY))
         self.counting = self.rows > 2 and any(
             all(text == str(k) for text, k in zip(values, count(start), strict=False)) for start in (0, 1)

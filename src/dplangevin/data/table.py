@@ -275,7 +275,6 @@ class Table:
         """Return the table of a text, as `read` does."""
         lines: list[int] = []
         rows: list[list[str]] = []
-        once: dict[str, str] = {}  # equal texts are held once
         for line, row in _rows(path, text, form, skip):
             cells = [cell.strip() for cell in row]
             if len(rows) == limit:
@@ -288,7 +287,7 @@ class Table:
             if len(cells) != len(names):
                 raise DataError(_wrong_width(f"{path}, line {line}", cells, names, form, not rows))
             lines.append(line)
-            rows.append([once.setdefault(cell, cell) for cell in cells])
+            rows.append(cells)
         if names is None or not rows:
             raise DataError(f"{path} has no rows")
         return cls(path, lines, dict(zip(names, zip(*rows, strict=True), strict=True)), form)
