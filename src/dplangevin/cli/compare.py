@@ -61,11 +61,12 @@ class TableOptions:
         if form.get("delimiter") in ("tab", "\\t"):
             form["delimiter"] = "\t"
         marks = [each.strip() for each in self.na or ()]
-        reading = columns.read(table_file(table), **form, marks=[*dict.fromkeys([*columns.MARKS, *marks])])
+        known = [*dict.fromkeys([*columns.MARKS, *marks])]
+        reading = columns.read(table_file(table), **form, marks=known, more_marks=True)
         present = set[str]().union(*(column.marks_seen for column in reading.columns.values()))
         if absent := [mark for mark in marks if mark not in present]:
             raise ValueError(f"--na {absent[0]!r}: no value of {table} is that")
-        return columns.with_other_marks(reading)
+        return reading
 
     def template(self, reading: Any, target: str) -> tuple[dict[str, Any], dict[str, str]]:
         """Return a schema of the table, and why each dropped column is dropped."""
