@@ -31,49 +31,34 @@ TARGET = Path("data/manifest/code.json")
 def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     """Return stage group -> key -> hash; a group with one stage has only the hash."""
     conf: Any = OmegaConf.to_container(cfg, resolve=True)
-    hashes: dict[str, Any] = {}
+    pipeline, hashes = conf["pipeline"], {}
     for kind in manifest.PLACES:
         recipes = {name: manifest.recipe_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
-        hashes[kind] = {
-            name: key([code_hash(*recipe.code), recipe.settings]) for name, recipe in recipes.items()
-        }
-    hashes["run"] = {
-        name: shown(
-            "run",
-            {
-                word: reduce(getitem, word.split("."), conf)
-                for word in params_of(cfg, run["experiment"], run["dataset"])
-            },
-        )
-        for name, run in conf["pipeline"]["run_stages"].items()
+        hashes[kind] = {name: key([code_hash(*each.code), each.settings]) for name, each in recipes.items()}
+    read = {
+        name: params_of(cfg, run["experiment"], run["dataset"])
+        for name, run in pipeline["run_stages"].items()
     }
-    hashes["analysis"] = {
-        name: shown("analyse", {"seed": conf["seed"], **described(cfg, name)})
-        for name in conf["pipeline"]["analyses"]
+    runs = {name: {word: reduce(getitem, word.split("."), conf) for word in read[name]} for name in read}
+    analyses = {name: {"seed": conf["seed"], **described(cfg, name)} for name in pipeline["analyses"]}
+    return hashes | {
+        "run": {name: shown("run", config) for name, config in runs.items()},
+        "analysis": {name: shown("analyse", config) for name, config in analyses.items()},
+        "render": {name: shown("render", content("exhibit", name, cfg)) for name in pipeline["exhibits"]},
+        "claims": shown("report", {paper: content("claim", paper, cfg) for paper in pipeline["papers"]}),
     }
-    hashes["render"] = {
-        name: shown("render", content("exhibit", name, cfg)) for name in conf["pipeline"]["exhibits"]
-    }
-    hashes["claims"] = shown(
-        "report", {paper: content("claim", paper, cfg) for paper in conf["pipeline"]["papers"]}
-    )
-    return hashes
 
 
 def shown(script: str, config: Mapping[str, Any]) -> str:
-    """Return the hash of a config and of the code that a script of pipelines/ and the config's objects can reach."""
-    code = code_hash(*imported(Path(__file__).with_name(f"{script}.py")), *targets(config))
-    return key([code, config])
+    """Return the hash of a config and of the code that a script of pipelines/ and the config's objects can reach.
 
-
-def imported(path: Path) -> list[str]:
-    """Return the names that a script imports from the package, except `manifest`.
-
-    `manifest` reaches all code, and the stages that use it have hashes of their own.
+    `manifest` is left out: it reaches all code, and the stages that use it have hashes of their own.
     """
-    nodes = [node for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.ImportFrom)]
-    names = [f"{node.module}.{alias.name}" for node in nodes for alias in node.names]
-    return [name for name in names if name.startswith("dplangevin.") and name != manifest.__name__]
+    tree = ast.parse(Path(__file__).with_name(f"{script}.py").read_bytes())
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names} - {manifest.__name__}
+    own = (name for name in names if name.startswith("dplangevin."))
+    return key([code_hash(*own, *targets(config)), config])
 
 
 @stage

@@ -16,10 +16,10 @@ from omegaconf import DictConfig
 from stage import stage
 
 from dplangevin import files
-from dplangevin.papers.exhibits import read as results
-from dplangevin.papers.exhibits.style import image_bytes
 from dplangevin.papers.statistics import sort_by, summary
 from dplangevin.pipeline.config import content, load
+from dplangevin.reporting import read as results
+from dplangevin.reporting.style import image_bytes
 from dplangevin.text import csv_bytes
 
 EXHIBITS = Path("results/exhibits")

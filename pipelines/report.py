@@ -12,11 +12,11 @@ from stage import stage
 
 from dplangevin import files
 from dplangevin.papers.claims.table import evaluate
-from dplangevin.papers.exhibits import read
 from dplangevin.papers.report.findings import in_readme
 from dplangevin.papers.report.pages import pages
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.config import content, load
+from dplangevin.reporting import read
 from dplangevin.text import csv_bytes
 
 RESULTS = Path("results")
@@ -44,14 +44,9 @@ def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
 
     The metrics are features, rows_train, rows (training and test), and draws, the number of splits.
     """
-    entries = manifest.read(cfg, "dataset", dataset)
-    train, test = entries["rows"]["train"], entries["rows"]["test"]
-    counts = {
-        "features": np.prod(entries["features"]),
-        "rows_train": train,
-        "rows": train + test,
-        "draws": entries.get("draws", 1),
-    }
+    stated = manifest.read(cfg, "dataset", dataset)
+    counts = {"features": np.prod(stated["features"]), "rows_train": stated["rows"]["train"]}
+    counts |= {"rows": sum(stated["rows"].values()), "draws": stated.get("draws", 1)}
     fixed = {"experiment": "data", "dataset": dataset, "method": "data", "variant": "", "seed": 0}
     return pd.DataFrame([{**fixed, "metric": name, "value": float(value)} for name, value in counts.items()])
 
@@ -88,15 +83,10 @@ def readme() -> None:
 @stage
 def main() -> None:
     """Write what the command line says."""
+    writers = {"claims": lambda: claims(load()), "page": page, "readme": readme}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=["claims", "page", "readme"])
-    what = parser.parse_args().what
-    if what == "claims":
-        claims(load())
-    elif what == "page":
-        page()
-    else:
-        readme()
+    parser.add_argument("what", choices=list(writers))
+    writers[parser.parse_args().what]()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ killed ends when the next task is finished. Finished tasks are kept.
 import argparse
 import json
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -88,25 +87,24 @@ def reproduce(args: argparse.Namespace) -> int:
         print("A task of the committed results is computed again:", flush=True)
         subprocess.run([sys.executable, "pipelines/verify.py", "--quick", DEMO], check=False)
     mend()
+    own = {
+        "DPL_PYTHON": sys.executable,
+        config.SET: shlex.join(args.overrides),
+        lock.LEADER: str(os.getpid()),
+    }
+    flags = ["--keep-going"]
+    if args.force:
+        own[RECOMPUTE] = "1"
+        flags.append("--force")
+    command = [sys.executable, "-m", "dvc", "repro", *flags, *targets]
     with tempfile.TemporaryDirectory() as log:
-        env = {
-            **os.environ,
-            summary.LOG: log,
-            "DPL_PYTHON": sys.executable,
-            config.SET: shlex.join(args.overrides),
-            lock.LEADER: str(os.getpid()),
-        }
-        if args.force:
-            env[RECOMPUTE] = "1"
-        flags = ["--keep-going", *(["--force"] if args.force else [])]
-        command = [sys.executable, "-m", "dvc", "repro", *flags, *targets]
+        env = {**os.environ, **own, summary.LOG: log}
         dvc = subprocess.Popen(command, env=env, process_group=0)  # which Ctrl-C does not reach
         try:
             status = dvc.wait()
         except Interrupted:
             end(dvc)
             raise
-
         if status and not any((folder / ".git").exists() for folder in (Path.cwd(), *Path.cwd().parents)):
             print("To run DVC without git: dvc config --local core.no_scm true", file=sys.stderr)
         return summary.report(Path(log), status, exhibits, strict=bool(args.strict or args.exhibit))
@@ -129,36 +127,23 @@ def end(dvc: subprocess.Popen[bytes]) -> None:
 
 
 def mend() -> None:
-    """Mend what a killed DVC leaves: the list of files that its stages hold, and dvc.lock, both written in place.
-
-    Keep a copy of a complete dvc.lock.
-    """
+    """Mend the files that DVC writes in place if it was killed: its list of files in use, and dvc.lock, from a copy."""
     with suppress(OSError), FileLock(GUARD, timeout=ENDS):  # DVC holds this lock while it writes the list
-        text, processes = HELD.read_text("utf-8"), psutil.process_iter(["cmdline"])
-        pids = {int(pid) for pid in re.findall(r'"pid": (\d+)', text)}
-        others = {p.pid for p in processes if "dvc" not in "/".join(p.info["cmdline"] or ()).split("/")}
         try:
-            json.loads(text)
+            json.loads(HELD.read_text("utf-8"))
         except ValueError:
             HELD.unlink()
             print(f"{HELD} was left by a run that was killed; it is removed.", file=sys.stderr)
-        else:
-            for pid in pids & others:  # DVC itself drops an entry whose pid no process has
-                who = f"{HELD} names process {pid}, and no DVC on this machine has that number"
-                print(f"{who}. If no DVC runs on another machine, remove the file.", file=sys.stderr)
     if not LOCK.exists():
         return
-    try:
-        whole = "stages" in config.values(LOCK)
-    except ConfigError:
-        whole = False
-    if whole:
-        copy2(LOCK, COPY)
-    elif COPY.exists():
-        copy2(COPY, LOCK)
-        print(f"{LOCK} was cut short by a run that was killed; its copy is taken back.", file=sys.stderr)
-    else:
+    with suppress(ConfigError):
+        if "stages" in config.values(LOCK):
+            copy2(LOCK, COPY)
+            return
+    if not COPY.exists():
         raise ConfigError(f"{LOCK} is cut short: `git restore --staged --worktree {LOCK}` brings it back")
+    copy2(COPY, LOCK)
+    print(f"{LOCK} was cut short by a run that was killed; its copy is taken back.", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,13 @@ from omegaconf import DictConfig
 from stage import finish, stage
 
 from dplangevin import files
-from dplangevin.papers.exhibits import read
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError, load
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import runs
 from dplangevin.pipeline.sweep import Inputs, sweep, tables
+from dplangevin.reporting import read
 
 RUNS = Path("results/runs")
 METRICS = Path("results/metrics")
@@ -52,7 +52,8 @@ def main() -> None:
                 files.remove(path)
     finally:
         there = spec.get("metrics") and (RUNS / folder / "runs.csv").exists()
-        shown = metrics(read.read_runs([folder.as_posix()])) if there else {}
+        runs_there = read.read_runs([folder.as_posix()]).groupby("run") if there else ()
+        shown = {str(run): at_prices(rows) for run, rows in runs_there}
         text = json.dumps(shown, indent=2, allow_nan=False) + "\n"
         files.write(METRICS, {f"{name}.json": text.encode()})
 
@@ -69,11 +70,6 @@ def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
             f"experiment {experiment} names problems on {' and '.join(sorted(names))}: one backbone an experiment"
         )
     return Inputs(data, posterior, manifest.file(cfg, "weights", names.pop()) if names else None, other)
-
-
-def metrics(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return run -> the numbers that `dvc metrics` shows of it."""
-    return {str(run): at_prices(rows) for run, rows in frame.groupby("run")}
 
 
 def at_prices(rows: pd.DataFrame, prices: Sequence[float] = (0.1, 1.0, 10.0)) -> dict[str, Any]:

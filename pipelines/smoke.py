@@ -14,12 +14,7 @@ RESULTS = ("results/", "data/manifest/", "dvc.lock", "params.yaml")
 def copy_tree(source: Path, target: Path, leave_out: tuple[str, ...] = ()) -> None:
     """Copy the files that git tracks or does not ignore, except names that begin with one of `leave_out`."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        names = subprocess.run(listing, cwd=source, check=True, capture_output=True, text=True).stdout
-    except FileNotFoundError:
-        sys.exit("git is not installed: it lists what is to be copied")
-    except subprocess.CalledProcessError as error:
-        sys.exit(f"git does not list what is to be copied from {source}: {error.stderr.strip()}")
+    names = subprocess.run(listing, cwd=source, check=True, stdout=subprocess.PIPE, text=True).stdout
     for name in filter(None, names.split("\0")):
         if not name.startswith(leave_out) and (source / name).exists():
             (target / name).parent.mkdir(parents=True, exist_ok=True)

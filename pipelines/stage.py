@@ -22,7 +22,7 @@ from dplangevin.pipeline.cache import RECOMPUTE, Store, listed
 from dplangevin.pipeline.config import PARAMS, ConfigError, values, visible
 from dplangevin.pipeline.environment import moved
 
-SAFE = ("results/", "data/manifest/", "conf/analysis/")  # outputs of stages, and content of params.yaml
+SAFE = ("results/", "data/manifest/", "${item")  # what other stages make, and content of params.yaml
 
 
 def stage(main: Callable[[], object]) -> Callable[[], int]:
@@ -64,9 +64,8 @@ def finish(store: Store, units: Sequence[str]) -> None:
 def log(kind: str, line: str) -> None:
     """Write a line about this stage for the summary of the run."""
     if folder := os.environ.get(LOG):
-        with open(
-            Path(folder, f"{os.environ.get('DVC_STAGE', 'stage')}.{kind}"), "a", encoding="utf-8"
-        ) as file:
+        path = Path(folder, f"{os.environ.get('DVC_STAGE', 'stage')}.{kind}")
+        with open(path, "a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
 
@@ -75,10 +74,7 @@ def unchanged(name: str) -> Iterator[None]:
     """Raise ConfigError if an input changes while the stage runs: DVC notes in dvc.lock what it finds afterwards."""
     before = sources(name)
     yield
-    after = sources(name)
-    if changed := sorted(
-        path for path in before.keys() | after.keys() if before.get(path) != after.get(path)
-    ):
+    if changed := sorted({path for path, _ in before.items() ^ sources(name).items()}):
         raise ConfigError(
             f"{', '.join(changed)} changed while this stage was at work, so that what it made is of neither state. "
             "Run it again: finished tasks are kept"
@@ -86,22 +82,10 @@ def unchanged(name: str) -> Iterator[None]:
 
 
 def sources(name: str) -> dict[str, str]:
-    """Return file -> sha256, for params.yaml and the stage's dependencies in dvc.yaml outside `SAFE`.
-
-    The tables of benchmarks/ that an exhibit reads are left out.
-    """
+    """Return file -> sha256, for params.yaml and what the stage depends on in dvc.yaml outside `SAFE`."""
     group, _, key = name.partition("@")
-    stages = values("dvc.yaml")["stages"] if Path("dvc.yaml").exists() else {}
-    entry = stages.get(group, {})  # none if DVC has not started this
-    item = values(PARAMS)["pipeline"]["analyses"][key] if group == "analysis" else ""
-    deps = [
-        dep.replace("${key}", key).replace("${item}", item) for dep in entry.get("do", entry).get("deps", [])
-    ]
+    entry = values("dvc.yaml")["stages"].get(group, {}) if Path("dvc.yaml").exists() else {}
+    deps = [dep.replace("${key}", key) for dep in entry.get("do", entry).get("deps", [])]
     places = [Path(PARAMS), *(Path(dep) for dep in deps if not f"{dep}/".startswith(SAFE))]
-    files = {file for place in places for file in ([place] if place.is_file() else place.rglob("*"))}
-    return {str(file): sha256(file) for file in files if file.is_file() and not _passing(file)}
-
-
-def _passing(file: Path) -> bool:
-    """Return whether an editor or Python's compiler made the file."""
-    return any(part.startswith(".") or part == "__pycache__" for part in file.parts)
+    files = {file for place in places for file in (place, *place.rglob("[!.]*")) if file.is_file()}
+    return {str(file): sha256(file) for file in files if file.suffix != ".pyc"}

@@ -1,10 +1,11 @@
-"""Summary of `dvc repro --keep-going`: each exhibit with its state, path and verdicts, or why it is not made.
+"""Summary of `dvc repro --keep-going`: the exhibits that were made, with path and verdicts, and what failed.
 
 In the folder of DPL_LOG, pipelines/python.sh writes which stages ran and how they ended, and pipelines/stage.py
 which data no source has. dvc.lock lists what a stage needs.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,90 +45,70 @@ class Run:
     def failed(self) -> list[str]:
         return [stage for stage, status in self.ended.items() if status]
 
-    def above(self, stage: str) -> set[str]:
-        """Return all stages that a stage needs, directly or indirectly."""
-        seen: set[str] = set()
-        todo = [stage]
-        while todo:
-            todo += (new := self.needs.get(todo.pop(), set()) - seen)
-            seen |= new
-        return seen
-
-    def cause(self, stage: str) -> str:
-        """Return why a stage was not made: its own failure and those of stages that it needs; "" if none."""
-        above = self.above(stage) | {stage}
-        texts = [self.missing.get(name, f"{name} failed") for name in self.failed if name in above]
-        return "\n      ".join(text.strip().replace("\n", "\n      ") for text in texts)
-
     def state(self, stage: str) -> str:
-        if cause := self.cause(stage):
-            return f"not made: {cause}"
+        """Return "made", "up to date", or which stages failed that it needs, directly or indirectly."""
+        above, todo = {stage}, [stage]
+        while todo:
+            todo += (new := self.needs.get(todo.pop(), set()) - above)
+            above |= new
+        if failed := [name for name in self.failed if name in above]:
+            return f"not made: {', '.join(failed)} failed"
         return "made" if stage in self.ended else "up to date"
 
     def text(self, exhibits: Sequence[str]) -> str:
-        """Return the summary as text."""
-        claims = tally.read(CLAIMS)
-        lines = ["", *tally.LEGEND, "", "Exhibits"]
-        for name in exhibits:
-            figure = EXHIBITS / name / f"{name}.png"
-            state = self.state(f"render@{name}")
+        """Return the summary: what was made and what failed; of several exhibits, those up to date are counted."""
+        states = {name: self.state(f"render@{name}") for name in exhibits}
+        claims, lines = tally.read(CLAIMS), []
+        for name, state in states.items():
+            if state == "up to date" and len(exhibits) > 1:
+                continue
             lines.append(f"  {name}: {state}")
-            note = " (the earlier one)" if state.startswith("not made") else ""
-            lines.append(f"    {figure}{note}" if figure.exists() else "    no figure yet")
+            figure = EXHIBITS / name / f"{name}.png"
+            if figure.exists():
+                lines.append(f"    {figure}{' (the earlier one)' * state.startswith('not made')}")
             if marks := tally.marks(claim for claim in claims if name in tally.shown_by(claim)):
                 lines.append(f"    {marks}")
-        for stage, path in (("claims", CLAIMS), ("report", PAGE)):
-            lines += ["", f"{path}: {self.state(stage)}"]
-        shown = {f"render@{name}" for name in exhibits} | {"claims", "report"}
-        reached = shown.union(*map(self.above, shown))
-        if others := [stage for stage in self.failed if stage not in reached]:
-            lines += ["", "Not made"]
-            lines += [
-                f"  {stage}: {self.missing.get(stage, 'failed, see above')}".rstrip() for stage in others
-            ]
+        if lines:
+            lines = [*tally.LEGEND, "", "Exhibits", *lines, ""]
+        lines += [f"{path}: {self.state(stage)}" for stage, path in (("claims", CLAIMS), ("report", PAGE))]
+        if self.failed:
+            lines += ["", "Failed"]
+            lines += [f"  {stage}: {self.missing.get(stage, 'see above')}" for stage in self.failed]
         if self.moved:
             lines += ["", "Computed again and compared with the committed numbers"]
             lines += [f"  {line}" for line in self.moved]
-        return "\n".join([*lines, "", *self.last(exhibits)])
-
-    def last(self, exhibits: Sequence[str]) -> list[str]:
-        """Return the last lines: what is committed, and how to compute one figure again."""
-        figures = [f"render@{name}" for name in exhibits]
-        drawn = sum(name in self.ended and not self.ended[name] for name in figures)
-        failed = sum(bool(self.cause(name)) for name in figures)
-        counts = [f"{len(figures) - drawn - failed} up to date", f"{drawn} made now", f"{failed} not made"]
+        counts = Counter(state.partition(":")[0] for state in states.values())
+        shown = f"{counts['up to date']} up to date, {counts['made']} made now, {counts['not made']} not made"
         last = ["To see what differs from the committed results: git status results"]
-        return [f"Exhibits: {', '.join(counts)}.", *(last if self.ended else NOTHING_RAN)]
+        return "\n".join(["", *lines, "", f"Exhibits: {shown}.", *(last if self.ended else NOTHING_RAN)])
 
 
 def read(log: Path, lock: Path = Path("dvc.lock")) -> Run:
     """Return the run that a folder of logs describes."""
     stages = log / "stages"
     words = [line.split() for line in stages.read_text().splitlines()] if stages.exists() else []
-    missing = {path.stem: path.read_text(encoding="utf-8").strip() for path in log.glob("*.txt")}
+    missing = {
+        path.stem: path.read_text("utf-8").strip().replace("\n", "\n    ") for path in log.glob("*.txt")
+    }
     moved = [line for path in sorted(log.glob("*.moved")) for line in path.read_text("utf-8").splitlines()]
     return Run({stage: int(status) for stage, status in words}, needs_of(lock), missing, moved)
 
 
 def needs_of(lock: Path) -> dict[str, set[str]]:
     """Return stage -> the stages that make what it reads."""
-    if not lock.exists():
-        return {}
-    stages = values(lock).get("stages", {})
+    stages = values(lock).get("stages", {}) if lock.exists() else {}
     makers = {out["path"]: name for name, stage in stages.items() for out in stage.get("outs", [])}
     needs = {}
     for name, stage in stages.items():
-        read = [dep["path"] for dep in stage.get("deps", [])]
-        read += [path for path in stage.get("params", {}) if path != "params.yaml"]
-        needs[name] = {maker for out, maker in makers.items() if any(_within(out, path) for path in read)} - {
-            name
-        }
+        paths = [*(dep["path"] for dep in stage.get("deps", [])), *stage.get("params", {})]
+        found = {maker for out, maker in makers.items() if any(_within(out, path) for path in paths)}
+        needs[name] = found - {name}
     return needs
 
 
 def _within(out: str, path: str) -> bool:
     """Return whether the paths are equal or one contains the other."""
-    return out == path or out.startswith(f"{path}/") or path.startswith(f"{out}/")
+    return f"{out}/".startswith(f"{path}/") or f"{path}/".startswith(f"{out}/")
 
 
 def report(log: Path, status: int, exhibits: Sequence[str], strict: bool = False) -> int:

@@ -27,6 +27,7 @@ from dplangevin.attacks import network
 from dplangevin.attacks.audit import audit
 from dplangevin.methods import Execution, Plan
 from dplangevin.methods.dp_sgfs import _Scoring
+from dplangevin.methods.dp_sghmc import Hamiltonian
 from dplangevin.methods.dpvi import Dpvi, _MeanField
 from dplangevin.methods.hybrid import Hybrid
 from dplangevin.methods.teachers import Descent, Ridge
@@ -34,7 +35,6 @@ from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain
-from dplangevin.samplers.chains.loop import Langevin
 
 DELTA = 0.1  # large, so that few runs show much
 CLIP = 2.0  # noise that ignores it is half of what it should be
@@ -247,7 +247,7 @@ def shown(
     noisy: list[Tensor] = []
     start, d = problem.init(runs, rng("start"))[:, None], problem.facts.d
     with pytest.MonkeyPatch.context() as patch:
-        for kernel in (Langevin, _MeanField, _Scoring):
+        for kernel in (Hamiltonian, _MeanField, _Scoring):
 
             def watched(self: Any, state: Any, sums: Tensor, *rest: Any, step: Any = kernel.step) -> Any:
                 at.append(state[0][:, 0, :d])

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dplangevin.papers.exhibits.read import COLUMNS, TEXT, by_seed
 from dplangevin.pipeline.plan import KEYS, RUN_COLUMNS, TABLES
+from dplangevin.reporting.read import COLUMNS, TEXT, by_seed
 
 NAN, INF = float("nan"), float("inf")
 EMPTY = {column: "" if column in TEXT else NAN for column in RUN_COLUMNS}
@@ -216,35 +216,6 @@ def head_curve() -> pd.DataFrame:
             mean = 0.66 - 0.4 * half / (half + epsilon)
             prices = {"epsilon": epsilon, "epsilon_proven": tight}
             frames.append(head_run("cifar10_resnet20", method, mean, **kind, **prices))
-    return pd.concat(frames, ignore_index=True)
-
-
-def finetune(network: str = "resnet18") -> pd.DataFrame:
-    """The four runs: the block helps without privacy and not with it."""
-    block = "stage" if network == "resnet18" else "block"
-    means = {"head_none": 0.66, "head_dp_sgd": 0.64, f"{block}_none": 0.72, f"{block}_dp_sgd": 0.63}
-    parts = {"head": "head", "block": "block"}
-    if network == "resnet18":
-        parts = {"head": "head_resnet18", "stage": "fourth_stage"}
-    experiment = "ryffel2022_tab3_resnet18" if network == "resnet18" else "ryffel2022_tab3"
-    frames = []
-    for name, mean in means.items():
-        part, _, method = name.partition("_")
-        problem = parts[part]
-        row: dict[str, Any] = {
-            "experiment": experiment, "dataset": "cifar10", "problem": problem, "run": name,
-            "method": METHODS.get(method, method), "epsilon": INF, "epsilon_proven": INF,
-            "adjacency_proven": "replace_one", "step_size": 0.018, "batch": 128.0, "epochs": 30.0, "steps": 11718.0,
-            "parameters": 650.0 if part == "head" else 74000.0,
-        }  # fmt: skip
-        if method == "dp_sgd":
-            row |= {"epsilon": 1.0, "delta": 1e-5, "epsilon_promised": 1.0, "epsilon_proven": 1.9}
-            row |= {"epsilon_add_remove": 1.0, "clip": 5.0, "noise_multiplier": 1.33}
-        accuracy = mean + 0.001 * np.arange(HEAD_SEEDS)
-        scores = {"accuracy": accuracy, "log_loss": np.ones(HEAD_SEEDS)}
-        if network == "resnet18":
-            scores["accuracy_best_epoch"] = accuracy + 0.01
-        frames.append(scored(scores, **row))
     return pd.concat(frames, ignore_index=True)
 
 

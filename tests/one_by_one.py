@@ -16,7 +16,6 @@ class Expected(NamedTuple):
     gradient: Tensor
     loss: Tensor
     norm: Tensor
-    right: Tensor
 
 
 def row_loss(problem: Glm, theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
@@ -31,19 +30,21 @@ def row_loss(problem: Glm, theta: Tensor, x: Tensor, y: Tensor) -> Tensor:
 def expected(network: Network, theta: Tensor, x: Tensor, y: Tensor, mask: Tensor, clip: float) -> Expected:
     seeds, batch = mask.shape
     x, y = x.expand(seeds, *x.shape[1:]), y.expand(seeds, batch)
-    gradient, loss = torch.zeros_like(theta), theta.new_zeros(seeds, batch)
-    norm, right = theta.new_zeros(seeds, batch), torch.zeros_like(mask)
+    gradient, loss, norm = (
+        torch.zeros_like(theta),
+        theta.new_zeros(seeds, batch),
+        theta.new_zeros(seeds, batch),
+    )
     for s in range(seeds):
         module = with_parameters(network.module, theta[s])
         for i in mask[s].nonzero()[:, 0].tolist():
             module.zero_grad()
-            z = module(x[s, i : i + 1])
-            value = F.cross_entropy(z, y[s, i : i + 1])
+            value = F.cross_entropy(module(x[s, i : i + 1]), y[s, i : i + 1])
             value.backward()
             g = torch.cat([p.grad.flatten() for p in module.parameters() if p.grad is not None])
-            loss[s, i], norm[s, i], right[s, i] = value.detach(), g.norm(), z.argmax() == y[s, i]
+            loss[s, i], norm[s, i] = value.detach(), g.norm()
             gradient[s] += g * min(1.0, clip / float(norm[s, i])) if norm[s, i] > 0 else g
-    return Expected(gradient, loss, norm if clip < math.inf else torch.full_like(norm, math.nan), right)
+    return Expected(gradient, loss, norm if clip < math.inf else torch.full_like(norm, math.nan))
 
 
 def with_parameters(template: nn.Module, theta: Tensor) -> nn.Module:

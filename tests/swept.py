@@ -8,10 +8,10 @@ from omegaconf import DictConfig
 
 from dplangevin.files import File
 from dplangevin.papers import analyses
-from dplangevin.papers.exhibits.read import TEXT
 from dplangevin.pipeline import sweep as sweeps
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.plan import plain
+from dplangevin.reporting.read import TEXT
 
 EXACT = 17  # digits: every number comes back
 

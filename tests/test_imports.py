@@ -22,7 +22,7 @@ from dplangevin.cli import app
 assert CliRunner().invoke(app, ["--help"]).exit_code == 0
 heavy = {"torch", "numpy", "pandas", "scipy", "hydra", "dp_accounting"}
 print(sorted(heavy & {*sys.modules}))
-import check, fingerprint, repro, stage, summary
+import fingerprint, repro, stage, summary
 import dplangevin.pipeline.executor
 print(sorted({"torch", "scipy", "dp_accounting", "arviz"} & {*sys.modules}))
 """

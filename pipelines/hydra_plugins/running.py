@@ -26,7 +26,7 @@ class Running(SearchPathPlugin):
                     "`dvc exp run` works in the top folder of the repository only: cd there"
                 )
             try:
-                lock.hold(" ".join(["dvc", *sys.argv[1:]]))
+                lock.HELD.enter_context(lock.run(" ".join(["dvc", *sys.argv[1:]])))
             except lock.LockError as error:
                 raise InvalidArgumentError(str(error)) from error
             atexit.register(visible)

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import psutil
+
 PACKAGE = __name__.partition(".")[0]
 HASH = 32  # characters of a key
 
@@ -65,7 +67,8 @@ def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
 def remove_leftovers(path: Path) -> None:
     """Delete the temporary files of `path` whose processes, on this machine, have ended."""
     for left in path.parent.glob(f"{glob.escape(_prefix(path))}*.part"):
-        if not _alive(left.name.removeprefix(_prefix(path)).partition("-")[0]):
+        pid = left.name.removeprefix(_prefix(path)).partition("-")[0]
+        if pid.isdecimal() and not psutil.pid_exists(int(pid)):
             with suppress(OSError):  # the file may belong to another user
                 left.unlink()
 
@@ -103,16 +106,6 @@ def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
         return error
     named = error.filename or path
     return OSError(error.errno, f"{error.strerror}: {FIXES[error.errno]}", named and str(named))
-
-
-def _alive(process: str) -> bool:
-    try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except (PermissionError, ValueError):
-        pass
-    return True
 
 
 def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durable: bool = True) -> None:
@@ -159,22 +152,14 @@ def describe(path: Path) -> dict[str, Any]:
     return {"sha256": sha256(path), "size": path.stat().st_size}
 
 
-def verified(path: Path) -> bool:
-    """Return whether size and sha256 of a file match the JSON file beside it; a line on stderr says if they do not."""
-    return sidecar(path) is not None
-
-
 def sidecar(path: Path) -> dict[str, Any] | None:
-    """Return the content of the JSON file beside a file if size and sha256 match it, else None."""
-    path_beside = path.with_suffix(".json")
-    try:
-        content: dict[str, Any] = json.loads(path_beside.read_bytes())
+    """Return the content of the JSON file beside a file if size and sha256 match it, else None; a line says so."""
+    with suppress(OSError, ValueError, AttributeError):
+        content: dict[str, Any] = json.loads(path.with_suffix(".json").read_bytes())
         if describe(path).items() <= content.items():
             return content
-    except (OSError, ValueError, AttributeError):
-        if not path_beside.exists():
-            return None
-    print(f"{path} is damaged: computed again", file=sys.stderr)
+    if path.with_suffix(".json").exists():
+        print(f"{path} is damaged: computed again", file=sys.stderr)
     return None
 
 
@@ -186,7 +171,7 @@ def write_checksum(path: Path, durable: bool = True, **more: str) -> None:
 
 def made_file(path: Path, make: Callable[[Path], object]) -> Path:
     """Return `path`; first call `make(path)` if the file is missing or damaged."""
-    if not verified(path):
+    if sidecar(path) is None:
         make(path)
         write_checksum(path)
     return path
@@ -222,10 +207,10 @@ class ExistingFile:
 
 def _copied(name: str, content: bytes) -> ExistingFile:
     """Return a file with this content; its temporary folder is deleted together with the returned object."""
-    folder = Path(tempfile.mkdtemp(prefix=f"{PACKAGE}-"))
-    (folder / name).write_bytes(content)
-    copy = ExistingFile(folder / name)
-    weakref.finalize(copy, shutil.rmtree, folder, ignore_errors=True)
+    folder = tempfile.TemporaryDirectory(prefix=f"{PACKAGE}-")
+    copy = ExistingFile(Path(folder.name, name))
+    copy.path.write_bytes(content)
+    weakref.finalize(copy, folder.cleanup)
     return copy
 
 

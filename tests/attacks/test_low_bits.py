@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.methods.dp_sgfs import _Scoring
+from dplangevin.methods.dp_sghmc import Hamiltonian
 from dplangevin.methods.dpvi import _MeanField
 from dplangevin.privacy import Budget
 from dplangevin.problems.chain import Chain
@@ -36,7 +37,7 @@ def test_every_noisy_sum_is_on_the_grid(name: str, kind: str, monkeypatch: pytes
     method = attacked.made(name, shape, attacked.adjacency_of(name), shape.steps)
     plan = method.plan(problem.facts, Budget(CHAINS[name].epsilon[WHOLE], attacked.DELTA))
     std, seen = attacked.chain_of(plan).noise_std, list[Tensor]()
-    for kernel in (loop.Descent, loop.Langevin, _MeanField, _Scoring):
+    for kernel in (loop.Momentum, Hamiltonian, _MeanField, _Scoring):
 
         def watched(self: Any, state: Any, noisy: Tensor, t: int, *rest: Any, step: Any = kernel.step) -> Any:
             grid = 2.0 ** math.floor(math.log2(float(std[t]) * random.GRID))

@@ -234,7 +234,7 @@ def test_a_fit_in_single_precision_on_some_data_sets_is_caught_and_a_sound_one_i
         easy = problem.x[:, 0].norm(dim=-1) < 0.5
         return torch.where(easy[:, None, None], theta.float().double(), theta)
 
-    monkeypatch.setattr(f"dplangevin.methods.{name}.fitted", early)
+    monkeypatch.setattr(perturbed_fits, "fitted", early)
     monkeypatch.setattr(perturbed_fits, "on_grid", lambda theta, scale: theta)
     assert compared(name, "logistic", 1_000, lopsided)[0] > price
 

@@ -284,6 +284,7 @@ def test_a_method_of_ones_own_and_any_setting(tmp_path: Any, monkeypatch: pytest
     assert mine["prices"] == ours["prices"]
 
 
+DP_SGD = "price --method dp_sgd --epsilon 1 --records 99"
 FULL = f"price {STEPS} --noise 1.1"
 
 
@@ -306,7 +307,8 @@ FULL = f"price {STEPS} --noise 1.1"
         ("price --method sgd --records 99", "sgd has no privacy to price"),
         ("price --method dp_sgd --records 99", "or --noise"),
         ("price --method ops --records 99 --epsilon -1", "--epsilon -1.0 must be positive"),
-        ("price --method ops --epsilon 1 --records 99 --teachers 1", "ops has no setting 'teachers'; it has bound,"),
+        ("price --method ops --epsilon 1 --records 99 --teachers 1", "'teachers'; --set NAME=VALUE sets bound,"),
+        (f"{DP_SGD} --steps 9 --set sampling.epochs=2", "--steps and --set sampling.epochs=2 set the same"),
         ("price --method ops --epsilon 1 --records 99 --steps 1", "ops takes no steps: leave out --steps 1"),
         ("price --method dp_sgld_li2019 --records 99", "or --set calibrated=null"),
         ("price --method ops --epsilon 1 --records 99 --set radios=1", "did you mean radius"),

@@ -4,7 +4,6 @@ The real files are read where DATA_MIRROR has them.
 """
 
 import pickle
-import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -34,9 +33,7 @@ def ten(copied: Callable[[str], Path]) -> Path:
 
 def content(path: Path) -> dict[str, Any]:
     """What Python's own reader finds in a small file."""
-    found = pickle.loads(path.read_bytes().replace(b"numpy.core", b"numpy._core"), encoding="latin1")
-    assert isinstance(found, dict)
-    return found
+    return {key.decode(): value for key, value in pickle.loads(path.read_bytes()).items()}
 
 
 def test_images_and_labels_in_the_order_of_the_files(mirror: Path) -> None:
@@ -92,10 +89,10 @@ def change(key: str, value: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
         (change("data", lambda x: x[:, :-1]), r"data is uint8 of shape \(60, 3071\), expected .*\(n, 3072\)"),
         (change("data", lambda x: 7), r"data is int, expected"),
         (change("labels", lambda y: y[:-1]), "labels is a list of 59, expected a list of 60 labels"),
-        (change("labels", lambda y: "seven"), "labels is bytes, expected a list of 60"),
+        (change("labels", lambda y: b"seven"), "labels is bytes, expected a list of 60"),
         (change("labels", lambda y: [*y[:3], 10, *y[4:]]), r"label 3 \(from 0\) is 10, expected 0 to 9"),
         (change("labels", lambda y: [-1, *y[1:]]), r"label 0 \(from 0\) is -1, expected 0 to 9"),
-        (change("labels", lambda y: [*y[:-1], "cat"]), r"label 59 \(from 0\) is b'cat', expected 0 to 9"),
+        (change("labels", lambda y: [*y[:-1], b"cat"]), r"label 59 \(from 0\) is b'cat', expected 0 to 9"),
         (lambda batch: {k: v for k, v in batch.items() if k != "data"}, "data is NoneType"),
         (lambda batch: {k: v for k, v in batch.items() if k != "labels"}, "labels is NoneType"),
     ],
@@ -111,7 +108,7 @@ def test_a_batch_of_another_shape_is_named(
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(["a"] * 9, "a list of 9"), ([1] * 10, "a list of 10"), ("a", "bytes"), (None, "NoneType")],
+    [([b"a"] * 9, "a list of 9"), ([1] * 10, "a list of 10"), (b"a", "bytes"), (None, "NoneType")],
 )
 def test_names_of_the_classes_that_do_not_fit_are_named(ten: Path, names: Any, message: str) -> None:
     found = {} if names is None else {"label_names": names}
@@ -147,60 +144,32 @@ def test_a_pickle_that_names_anything_else_is_refused_before_it_runs(
     assert not (tmp_path / EVIL).exists()
 
 
-def test_that_pickle_would_run_with_the_ordinary_reader(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    pickle.loads(reduced("builtins", "open")).close()
-    assert (tmp_path / EVIL).exists()
-
-
-def test_arrays_of_objects_and_of_other_numbers_are_refused(ten: Path) -> None:
-    for code in (b"O8", b"f8", b"V1"):
-        path = ten / "data_batch_1"
-        path.write_bytes(path.read_bytes().replace(b"U\x02u1", b"U\x02" + code))
-        with pytest.raises(DataError, match=f"an array of {code!r}, expected bytes"):
-            load("cifar10", ten)
-        path.write_bytes(path.read_bytes().replace(b"U\x02" + code, b"U\x02u1"))
-    load("cifar10", ten)
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda b: b[:-1],
-        lambda b: b[: len(b) // 2],
-        lambda b: b[:30],
-        lambda b: b"",
-        lambda b: b"<html>moved</html>",
-        lambda b: b.replace(struct.pack("<i", 60 * 3072), struct.pack("<i", 60 * 3071)),
-    ],
-    ids=["end", "half", "start", "empty", "html", "fewer"],
-)
-def test_a_damaged_file_is_named(ten: Path, damage: Callable[[bytes], bytes]) -> None:
-    path = ten / "data_batch_5"
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(DataError, match=r"data_batch_5 is not a batch of CIFAR"):
+@pytest.mark.parametrize("code", ["O8", "f8", "V1"])
+def test_arrays_of_objects_and_of_other_numbers_are_refused(ten: Path, code: str) -> None:
+    path = ten / "data_batch_1"
+    path.write_bytes(path.read_bytes().replace(b"u1", code.encode()))
+    with pytest.raises(DataError, match=f"an array of {code!r}, expected bytes"):
         load("cifar10", ten)
 
 
-def test_any_flipped_byte_gives_images_or_a_clear_error(ten: Path, rng: np.random.Generator) -> None:
-    path = ten / "test_batch"
-    whole = path.read_bytes()
-    messages: list[str] = []
-    structure = [at for at in range(len(whole)) if at < 400 or at > len(whole) - 60]
-    for at in rng.choice(structure, 200, replace=False):
-        path.write_bytes(whole[:at] + bytes([whole[at] ^ int(rng.integers(1, 256))]) + whole[at + 1 :])
-        try:
-            cifar.read([path], "labels", 10, None)
-        except DataError as error:
-            messages.append(str(error))
-    assert len(messages) > 50
-    assert all("test_batch" in message for message in messages)
+def test_what_python_2_pickled_is_read(tmp_path: Path) -> None:
+    """As the official files are: texts without an encoding, arrays of NumPy 1."""
+    array = (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R(K\x01K\x02M\x00\x0c\x86"
+    )
+    kind = b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
+    pixels = np.arange(6144).astype(np.uint8)
+    (tmp_path / "batch").write_bytes(
+        b"\x80\x02}(U\x06labels](K\x07K\x00eU\x04data%s%s\x89T\x00\x18\x00\x00%stbu."
+        % (array, kind, pixels.tobytes())
+    )
+    x, y = cifar.read([tmp_path / "batch"], "labels", 10, None)
+    assert np.array_equal(x.reshape(-1), pixels)
+    assert y.tolist() == [7, 0]
 
 
 def test_something_else_than_a_dictionary_is_named(ten: Path) -> None:
-    (ten / "test_batch").write_bytes(pickled([1, 2]))
+    (ten / "test_batch").write_bytes(pickle.dumps([1, 2]))
     with pytest.raises(DataError, match="test_batch holds a list, expected a dictionary"):
         load("cifar10", ten)
 

@@ -16,7 +16,7 @@ from dplangevin.data import DataError, Dataset, clip_rows, generator, pixels, ro
 from dplangevin.data.dataset import ARRAYS
 from dplangevin.data.rows import MARGIN
 from dplangevin.data.splits import split
-from dplangevin.files import atomic_path, sha256
+from dplangevin.files import sha256
 
 
 def table(bound: float = 2.0, rows: int = 50, d: int = 7) -> Dataset:
@@ -338,16 +338,6 @@ def test_a_failed_save_leaves_the_earlier_file(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         broken.save(path)
     assert path.read_bytes() == before
-
-    def interrupted() -> None:
-        with atomic_path(path) as part:
-            part.write_text("half")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert path.read_bytes() == before
-    assert os.listdir(tmp_path) == ["small.npz"]
 
 
 def test_splits_are_disjoint_complete_and_do_not_depend_on_how_many_follow() -> None:

@@ -109,25 +109,6 @@ def test_an_archive_of_another_shape_is_named(
         load("pneumonia", folder)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda b: b[:-40],
-        lambda b: b[: len(b) // 2],
-        lambda b: b"",
-        lambda b: b"<html>moved</html>",
-        lambda b: b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }".ljust(
-            129
-        ),
-    ],
-    ids=["end", "half", "empty", "html", "npy"],
-)
-def test_a_damaged_archive_is_named(folder: Path, damage: Callable[[bytes], bytes]) -> None:
-    (folder / FILE).write_bytes(damage((folder / FILE).read_bytes()))
-    with pytest.raises(DataError, match=f"{FILE} is not the archive of pictures"):
-        load("pneumonia", folder)
-
-
 GREY = np.zeros((112, 112), np.uint8)
 
 

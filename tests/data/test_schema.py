@@ -15,7 +15,6 @@ from dplangevin.data.encoding import encode
 from dplangevin.data.loaders import table as loader
 from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split, cross_validation
-from dplangevin.data.table import PLAIN, Table
 
 TABLE = """\
 age,ward,"weight, kg",id,sick
@@ -169,17 +168,6 @@ def test_schemas_that_say_nothing_useful_are_refused(change: dict[str, Any], mes
 def test_a_schema_without_columns_is_not_filled(tmp_path: Path, entries: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^columns = .* of the schema must be lines of name"):
         template.filled({"target": "y", **entries}, columns.read(table(tmp_path)))
-
-
-def test_a_large_table_is_never_held_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "mine.csv"
-    path.write_text("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(10)))
-    assert [t.lines for t in Table.chunks(path, size=4)] == [[2, 3, 4, 5], [6, 7, 8, 9], [10, 11]]
-    assert [t.lines for t in Table.chunks(path, size=4, limit=5)] == [[2, 3, 4, 5], [6]]
-    given = {**GIVEN, "target": "b", "classes": [0, 1], "columns": {"a": {"low": 0, "high": 9}}}
-    whole = load(path, given)
-    monkeypatch.setattr(Table.chunks.__func__, "__defaults__", (None, 0, None, PLAIN, 3))  # type: ignore[attr-defined]
-    assert np.array_equal(load(path, given).x_train, whole.x_train)
 
 
 def test_folds_test_every_row_once() -> None:

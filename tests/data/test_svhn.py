@@ -1,7 +1,6 @@
 """SVHN: small MATLAB files in the official layout, their memory, and what the fetch stage does without them."""
 
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,6 @@ from scipy.io import savemat
 
 from dplangevin.data import DataError, miniature
 from dplangevin.data.loaders.svhn import images_in
-
-OFFICIAL = {"train_32x32.mat": 73257, "extra_32x32.mat": 531131, "test_32x32.mat": 26032}
 
 
 @pytest.fixture
@@ -56,13 +53,6 @@ def test_images_and_labels_of_small_files(tmp_path: Path, compressed: bool) -> N
     assert data.x_train.flags.c_contiguous
 
 
-def test_labels_may_be_doubles(tmp_path: Path) -> None:
-    y = np.array([[10.0], [1.0], [9.0]])
-    for name in OFFICIAL:
-        random_file(tmp_path / name, 3, changed={"y": y})
-    assert arrays("svhn", tmp_path).y_test.tolist() == [0, 1, 9]
-
-
 def test_extra_and_limit(folder: Path) -> None:
     whole, without = arrays("svhn", folder), arrays("svhn", folder, loader={"extra": False})
     assert whole.x_train.shape[0] == 45
@@ -96,8 +86,6 @@ def test_memory_is_the_result_and_the_largest_file(tmp_path: Path, compressed: b
         ({"y": np.array([[3], [11], [1]], np.uint8)}, "y has label 11, expected 1 to 10"),
         ({"y": np.array([[3.0], [2.5], [1.0]])}, "y has label 2.5, expected 1 to 10"),
         ({"y": np.ones((1, 3), np.uint8)}, r"'y': \(1, 3\)}, expected X \(32, 32, 3, n\) and y \(n, 1\)"),
-        ({"y": np.ones((4, 1), np.uint8)}, r"'y': \(4, 1\)}, expected X"),
-        ({"X": np.zeros((3, 32, 32, 3), np.uint8)}, r"'X': \(3, 32, 32, 3\)"),
         ({"X": np.zeros((32, 32, 3, 3))}, "X is float64, expected uint8"),
     ],
 )
@@ -107,25 +95,4 @@ def test_variables_of_another_kind_are_named(
     path = folder / "extra_32x32.mat"
     random_file(path, 3, changed=variables)
     with pytest.raises(DataError, match=rf"(?s)extra_32x32\.mat.*{message}"):
-        load("svhn", folder)
-
-
-@pytest.mark.parametrize("compressed", [False, True])
-def test_a_file_cut_short_is_named(folder: Path, compressed: bool) -> None:
-    path = folder / "train_32x32.mat"
-    random_file(path, 4, compressed)
-    content = path.read_bytes()
-    for length in [*range(0, 250, 5), *range(250, len(content), 997), len(content) - 8, len(content) - 1]:
-        path.write_bytes(content[:length])
-        with pytest.raises(DataError, match=r"train_32x32\.mat"):
-            load("svhn", folder)
-
-
-@pytest.mark.parametrize(
-    "change", [lambda b: b"<html>moved</html>" * 20, lambda b: b"\x89HDF\r\n\x1a\n" * 99]
-)
-def test_a_file_that_is_not_matlab_5_is_named(folder: Path, change: Callable[[bytes], bytes]) -> None:
-    path = folder / "extra_32x32.mat"
-    path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(DataError, match=r"extra_32x32\.mat is not a whole MATLAB 5 file"):
         load("svhn", folder)

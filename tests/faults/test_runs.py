@@ -2,7 +2,6 @@
 until it is told to go on."""
 
 import csv
-import json
 import os
 import platform
 import re
@@ -17,17 +16,16 @@ import pandas as pd
 import psutil
 import pytest
 import repro
-import stage
 import threadpoolctl
 import torch
 import yaml
-from checkout import ROOT, commit, environment, run, with_python
+from checkout import ROOT, environment, run, with_python
 from joblib import Parallel, delayed
 from omegaconf import OmegaConf
 from smoke import copy_tree
 from waiting import until
 
-from dplangevin.pipeline import cache, config, lock
+from dplangevin.pipeline import cache, lock
 from dplangevin.pipeline import environment as machine
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError
@@ -178,7 +176,6 @@ EDITED = pytest.mark.trial("two runs in one checkout")
 OTHERS = pytest.mark.trial("two runs of different exhibits")
 KILLED = pytest.mark.trial("the driver is killed")
 ODD = pytest.mark.trial("hostile environment")
-QUEUE = pytest.mark.trial("a queue worker is killed")
 THREADS = pytest.mark.trial("threads")
 
 CONFIG = (sys.executable, "-m", "dplangevin.pipeline.config")
@@ -263,23 +260,6 @@ def test_parameters_that_change_under_a_stage_are_not_entered(checkout: Checkout
     assert checkout.locked() == 3.0
 
 
-@pytest.mark.slow
-def test_what_a_stage_may_not_see_change_is_what_dvc_says_it_depends_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Of stages of every kind: the paths in dvc.lock, except what stages write under the lock of their run."""
-    monkeypatch.chdir(ROOT)
-    stages = config.values("dvc.lock")["stages"]
-    kinds = {name.partition("@")[0]: name for name in stages}
-    for name in [*kinds.values(), "analysis@privacy_claims"]:
-        paths = {dep["path"] for dep in stages[name].get("deps", [])} | {"params.yaml"}
-        wanted = {Path(path) for path in paths if not f"{path}/".startswith(stage.SAFE)}
-        found = [Path(file) for file in stage.sources(name)]
-        above = [{path for path in wanted if file == path or path in file.parents} for file in found]
-        assert all(above), name
-        assert set().union(*above) == wanted, name
-
-
 # Killed
 
 
@@ -347,8 +327,8 @@ def test_no_run_begins_while_a_stage_of_an_earlier_one_is_left(
     """Where it does not end with its run, as on a system that does not tell it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(lock, "LEFT", 0.2)
-    code = "from dplangevin.pipeline import lock; held = lock._take(lock.STAGE, 'analysis@first', 1)"
-    code += "; print(flush=True); input()"
+    code = "from dplangevin.pipeline import lock\nwith lock._taken(lock.STAGE, 'analysis@first', 1):"
+    code += "\n  print(flush=True); input()"
     env = environment(tmp_path, PYTHONPATH=str(ROOT / "src"))
     with subprocess.Popen([sys.executable, "-c", code], env=env, stdin=-1, stdout=-1) as left:
         assert left.stdout
@@ -361,12 +341,17 @@ def test_no_run_begins_while_a_stage_of_an_earlier_one_is_left(
 
 
 @KILLED
-def test_a_lock_file_that_dvc_did_not_finish_is_taken_back(
+def test_files_that_dvc_did_not_finish_are_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """DVC writes dvc.lock in place."""
+    """DVC writes dvc.lock, and its list of files in use, in place."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".dvc/tmp").mkdir(parents=True)
+    repro.HELD.parent.mkdir(parents=True)
+    for text in ("", '{"read"', '{"read": {}}'):
+        repro.HELD.write_text(text)
+        repro.mend()
+        assert capsys.readouterr().err.count("\n") == (not text.endswith("}"))
+        assert repro.HELD.exists() == text.endswith("}")
     whole = "schema: '2.0'\nstages:\n  one:\n    cmd: a\n    outs:\n    - path: b\n      md5: c\n"
     path = tmp_path / "dvc.lock"
     for text in ("", whole[:20], whole[:-40] + "\n  - : ["):
@@ -379,73 +364,6 @@ def test_a_lock_file_that_dvc_did_not_finish_is_taken_back(
     repro.mend()
     assert path.read_text() == whole
     assert "taken back" in capsys.readouterr().err
-
-
-@KILLED
-def test_a_list_of_files_is_removed_if_it_is_cut_short_and_else_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """DVC empties its list before it writes it; a pid that another program has here may be a DVC elsewhere."""
-    monkeypatch.chdir(tmp_path)
-    repro.HELD.parent.mkdir(parents=True)
-    with subprocess.Popen([sys.executable, "-c", "input()", "dvc"], stdin=-1) as dvc:
-        entries = [
-            json.dumps({"write": {"a": {"pid": pid, "cmd": "repro"}}}) for pid in (dvc.pid, os.getppid())
-        ]
-        for text, said in (("", 1), ('{"read"', 1), (entries[1], 1), (entries[0], 0), ('{"read": {}}', 0)):
-            repro.HELD.write_text(text)
-            repro.mend()
-            assert capsys.readouterr().err.count("\n") == said, text
-            assert repro.HELD.exists() == text.endswith("}")
-        dvc.kill()
-
-
-# A worker of DVC's queue
-
-
-@QUEUE
-@pytest.mark.slow
-def test_the_way_back_from_a_worker_that_was_killed(checkout: Checkout) -> None:
-    """docs/pipeline.md: the task says Running for ever; `dvc queue kill` until it says Failed, `dvc queue remove`."""
-    checkout.run(*CONFIG)
-    commit(checkout.folder)
-    tools = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # the queue calls `dvc` by name
-    experiment = ("exp", "run", "--queue", "-S", "analysis.first.value=5", "analysis@first")
-
-    def dvc(*words: str) -> str:
-        with open(checkout.folder.parent / "said", "w+") as said:  # a pipe would stay open in the worker
-            env = environment(checkout.folder, **checkout.own, **tools)
-            subprocess.run(["dvc", *words], cwd=checkout.folder, env=env, stdout=said, check=True)
-            said.seek(0)
-            return said.read()
-
-    def state() -> str:
-        return dvc("queue", "status").splitlines()[1].split()[-1]
-
-    dvc(*experiment, "-n", "one")
-    dvc("queue", "start")
-    workers = checkout.workers()
-    try:
-        (worker,) = (
-            each for each in psutil.Process(workers[0]).parents() if "queue-worker" in each.cmdline()
-        )
-        worker.kill()
-        for _ in range(3):
-            assert state() == "Running"
-            dvc("queue", "kill", "one")
-            until(lambda: all(ended(pid) for pid in workers))
-            if state() == "Failed":
-                break
-        else:
-            pytest.fail("the task still says Running")
-        dvc("queue", "remove", "one")
-        checkout.go()
-        dvc(*experiment, "-n", "two")
-        dvc("queue", "start")
-        until(lambda: state() == "Success")
-    finally:
-        dvc("queue", "stop", "--kill")
-    assert checkout.run("git", "status", "--porcelain").stdout == ""
 
 
 # Odd places

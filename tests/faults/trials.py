@@ -14,7 +14,6 @@ TRIALS = {
     "a full disk or a wrong file": "exit 1 with cause and fix; only what no source has is excused",
     "two processes fetch one file": "names of their own; what is renamed is what was checked",
     "a slow or endless mirror": "stops at the stated size and at a deadline; the next source",
-    "a queue worker is killed": "the documented way back works",
     "a broken config file": "exit 2 with file, line and what",
     "a wrong value": "refused when composed, with key, value and domain; in data with line and column",
     "a table of one's own": "the rows and columns that another reader finds, or one line; never a traceback",

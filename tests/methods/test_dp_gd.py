@@ -1,4 +1,4 @@
-"""Full-batch descent: the update, the step that follows from the noise, and what a setting may be."""
+"""Full-batch descent: the update, and the step that follows from the noise."""
 
 import math
 from typing import Any
@@ -52,18 +52,6 @@ def test_noise_alone_moves_a_margin_as_far_as_margin_noise_says(
     moved = float(theta_of(method, problem, Budget(0.5, 1e-5), 4000).std()) * bound
     wanted = 0.2 * loss.lipschitz / loss.smoothness
     assert moved == pytest.approx(wanted, rel=0.05) if momentum == 0 else 0.85 * wanted < moved < wanted
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"),
-    [
-        ("steps", 0), ("momentum", 1.0), ("step", 2.0), ("clip_share", 0.0), ("clip_share", 1.1),
-        ("margin_noise", 0.0), ("averaged", 1.0), ("noise_multiplier", 0.0),
-    ],
-)  # fmt: skip
-def test_settings_outside_their_domain_are_named(setting: str, value: float) -> None:
-    with pytest.raises(ValueError, match=setting):
-        DpGd(**{setting: value})  # type: ignore[arg-type]
 
 
 def test_a_given_noise_is_priced_and_the_step_follows_from_it() -> None:

@@ -416,7 +416,7 @@ REFUSED: dict[str, Any] = {
     "threshold must be at most 20": lambda _: ridge(threshold=21.0),
     "scored": lambda _: replace(ridge(), scored="even"),  # type: ignore[arg-type]
     "fewest": lambda _: vote(fewest=101),
-    "bound 'both'": lambda _: vote(bound="both"),
+    "bound must be one of data_independent, data_dependent": lambda _: vote(bound="both"),
     "use papernot2018": lambda _: vote(bound="data_dependent"),
 }
 

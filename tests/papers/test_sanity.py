@@ -17,9 +17,9 @@ from dplangevin.data import Dataset
 from dplangevin.data.fetch import fetch, mirrors, raw_files
 from dplangevin.methods import released
 from dplangevin.methods.evaluate import all_scores, predictive
-from dplangevin.papers.exhibits.read import RUNS, read_runs
 from dplangevin.pipeline.config import load
 from dplangevin.privacy import Budget
+from dplangevin.reporting.read import RUNS, read_runs
 
 ROUNDING = 0.0005
 CASES = [  # experiment/dataset/run, variant, accuracies by epsilon

@@ -14,9 +14,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from dplangevin.files import sha256
-from dplangevin.papers.exhibits import compare, read, style
+from dplangevin.papers.exhibits import compare
 from dplangevin.pipeline import config
 from dplangevin.pipeline.plan import budgeted
+from dplangevin.reporting import read, words
 
 ROOT = Path(__file__).parents[2]
 METHOD = re.findall(r"```python\n(.*?)```", (ROOT / "docs/adding.md").read_text(), re.DOTALL)[0]
@@ -132,9 +133,9 @@ def test_a_method_from_outside_the_package_is_priced_and_shown(project: Path) ->
     assert shown[shown.method.eq("noisy_mean")].reach.tolist() == [compare.REACHED] * 2
     datasets = {"wine": "Wine"}
     assert "| noisy_mean |" in compare.page(frame, epsilons=[1.0], datasets=datasets, notes="")
-    (panel, *_) = compare.dot_plot(frame, epsilons=[1.0], datasets=datasets).axes
+    (panel, *_) = compare.dot_plot(shown, compare.CLASSES).axes
     assert "noisy_mean" in [label.get_text() for label in panel.get_yticklabels()]
-    assert style.look("noisy_mean").colour in style.FALLBACK_COLOURS
+    assert words.look("noisy_mean").colour in words.FALLBACK_COLOURS
     assert set(json.loads((project / "results/metrics/mine-wine.json").read_bytes())["noisy_mean"]) > {"at_1"}
 
 

@@ -12,8 +12,8 @@ from composed import composed
 from omegaconf import DictConfig, OmegaConf
 from quick import sample
 
-from dplangevin.papers.exhibits import read
 from dplangevin.pipeline import config, manifest, plan
+from dplangevin.reporting import read
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"

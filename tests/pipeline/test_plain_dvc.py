@@ -135,7 +135,7 @@ def test_what_fails_stops_nothing_else_and_the_summary_says_why(small: Path) -> 
     assert found.failed == ["data", "run_b"]
     assert found.state("run_a") == "made"
     assert found.state("run_b") == "not made: run_b failed"
-    assert found.state("data") == "not made: no source has it"
+    assert (found.state("data"), found.missing) == ("not made: data failed", {"data": "no source has it"})
 
 
 def test_a_failed_experiment_says_how_to_go_back(small: Path) -> None:
@@ -251,12 +251,17 @@ FOUR = {"python3_10": "3.10", "python3_12": "3.12", "python3_13": "", "python3_1
         ("", {"python3": "3.11", "python3_13": "3.13"}, "python3", ""),
         ("", {"python3": "3.9", "python3_11": "3.11", **FOUR}, "python3.12", ""),
         ("", {"python3": "3.14", "python3_11": "3.11"}, "python3.11", ""),
-        ("", {}, "", "No Python of 3.11 to 3.13"),
+        ("", {}, "", "What PATH has is no Python of 3.11 to 3.13"),
         ("python3.12", FOUR, "python3.12", ""),
         ("python3.14", FOUR, "python3.14", "Python 3.14, on which nothing here has been tested"),
-        ("python3.10", FOUR, "", "python3.10 is Python 3.10: 3.11 or later is needed"),
-        ("python3.13", FOUR, "", "python3.13 cannot make a virtual environment"),
-        ("nonsense", FOUR, "", "There is no nonsense on this machine: name a Python of 3.11 to 3.13"),
+        (
+            "python3.10",
+            FOUR,
+            "",
+            "python3.10 is no Python of 3.11 to 3.13 that can make a virtual environment (it is Python 3.10)",
+        ),
+        ("python3.13", FOUR, "", "python3.13 is no Python of 3.11 to 3.13"),
+        ("nonsense", FOUR, "", "nonsense is no Python of 3.11 to 3.13"),
     ],
 )
 def test_setup_takes_the_python_that_is_named_else_python3_else_the_newest(

@@ -19,7 +19,7 @@ from dplangevin.problems.chain import Chain
 from dplangevin.problems.gan import Adversary, GanProblem, Loss
 from dplangevin.problems.networks import build, generator, named
 from dplangevin.problems.sampling import Sampling
-from dplangevin.samplers.chains.loop import Descent, run
+from dplangevin.samplers.chains.loop import Momentum, run
 
 K, N, SEEDS = 3, 40, 2
 SHAPE = (1, 8, 8)
@@ -128,7 +128,7 @@ def test_a_step_is_that_of_autograd(labels: str) -> None:
     of = problem(labels)
     one = replace_sampling(chain(1, 0.0, math.inf))
     start = of.init(SEEDS, torch.Generator().manual_seed(3))[:, None]
-    kernel = of.around(Descent([one], of.facts.n, of.device), [one])
+    kernel = of.around(Momentum([one], of.facts.n, of.device), [one])
     state = kernel.init(start, torch.Generator().manual_seed(4))
     rows = torch.arange(of.facts.n).expand(SEEDS, -1)
     sums = of.clipped_sum(start, rows, None, None)
@@ -167,13 +167,13 @@ def replace_sampling(of: Chain) -> Chain:
 def test_the_generator_sees_records_through_the_discriminator_alone() -> None:
     """What a record changes it changes through the noisy sum: given that and the state, a step knows no images."""
     one, other = problem(), replace(problem(), x=255 - problem().x)
-    state = one.around(Descent([chain()], 8, one.device), [chain()]).init(
+    state = one.around(Momentum([chain()], 8, one.device), [chain()]).init(
         one.init(SEEDS, torch.Generator().manual_seed(3))[:, None], torch.Generator().manual_seed(4)
     )
     noisy = torch.randn(SEEDS, 1, NETWORK.d, generator=torch.Generator().manual_seed(6))
     batch = random.Batch(torch.zeros(SEEDS, 8, dtype=torch.long), None, noisy)
     both = [
-        of.around(Descent([chain()], 8, of.device), [chain()]).step(state, noisy, 0, batch)
+        of.around(Momentum([chain()], 8, of.device), [chain()]).step(state, noisy, 0, batch)
         for of in (one, other)
     ]
     for mine, theirs in zip(*both, strict=True):

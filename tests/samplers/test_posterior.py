@@ -11,7 +11,7 @@ from dplangevin import random
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, SQUARED, Loss
 from dplangevin.samplers import posterior as posteriors
-from dplangevin.samplers.posterior import R_HAT, Boundary, Posterior, Sampler, Whitened, find_centre
+from dplangevin.samplers.posterior import R_HAT, Posterior, Sampler, Whitened, find_centre
 
 
 def agrees(posterior: Posterior, e: int, mean: Tensor, covariance: Tensor) -> bool:
@@ -25,17 +25,16 @@ def agrees(posterior: Posterior, e: int, mean: Tensor, covariance: Tensor) -> bo
     return float(posterior.mixing.r_hat.max()) < R_HAT and bool(centred.all()) and bool(spread.all())
 
 
-@pytest.mark.parametrize(("boundary", "radius"), [("sphere", 50.0), ("reflect", 50.0), ("sphere", math.inf)])
-def test_a_gaussian_posterior_is_recovered_in_mean_and_covariance(boundary: Boundary, radius: float) -> None:
+@pytest.mark.parametrize("radius", [50.0, math.inf])
+def test_a_gaussian_posterior_is_recovered_in_mean_and_covariance(radius: float) -> None:
     problem, mean, covariance = gaussian()
-    sampler = Sampler(boundary=boundary, block=800, max_draws=800)
+    sampler = Sampler(block=800, max_draws=800)
     rho = torch.tensor([1.0, 0.25])
     posterior = sampler.sample(problem, rho, torch.zeros(2), radius, 8, torch.Generator().manual_seed(0))
     assert all(agrees(posterior, e, mean, covariance / float(rho[e])) for e in (0, 1))
 
 
-@pytest.mark.parametrize("boundary", ["sphere", "reflect"])
-def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance(boundary: Boundary) -> None:
+def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance() -> None:
     """phi = (m - y 1)^T C (m - y 1)/2 has the posterior N((mean, mean), C^-1 (x) covariance)."""
     problem, mean, covariance = gaussian()
     coupling = torch.tensor([[1.0, 0.6], [0.6, 2.0]])
@@ -54,8 +53,7 @@ def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance(bou
         rank=2,
     )
     twice = Glm(problem.x, problem.y, loss)
-    sampler = Sampler(boundary=boundary, block=800, max_draws=800)
-    posterior = sampler.sample(
+    posterior = Sampler(block=800, max_draws=800).sample(
         twice, torch.ones(1), torch.zeros(1), 50.0, 8, torch.Generator().manual_seed(0)
     )
     expected = torch.kron(torch.linalg.inv(coupling.double()).contiguous(), covariance)
@@ -101,8 +99,6 @@ def test_the_start_scales_with_the_rows() -> None:
 
 
 def test_settings_are_checked() -> None:
-    with pytest.raises(ValueError, match='boundary must be "sphere" or "reflect", not \'wall\''):
-        Sampler(boundary="wall")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="leapfrogs must be a positive integer, not 0"):
         Sampler(leapfrogs=0)
 

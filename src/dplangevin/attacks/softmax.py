@@ -44,7 +44,7 @@ LOOKS = 300  # about how often a long run computes the displacements of `all_ite
 CHUNK = 2**14  # runs that are computed together
 Step = Callable[
     [Tensor, Batch, Tensor, Tensor], None
-]  # a `problems.Descent` without noise, which is added here
+]  # a `problems.FusedStep` without noise, which is added here
 
 
 class Record(NamedTuple):

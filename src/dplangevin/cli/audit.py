@@ -13,7 +13,7 @@ from dplangevin.checks import require
 from dplangevin.cli import output
 from dplangevin.cli.options import imported, option, separated
 from dplangevin.cli.privacy import MEANING, Neighbours
-from dplangevin.papers.claims.words import NEIGHBOURS, at_least
+from dplangevin.reporting.words import NEIGHBOURS, at_least
 
 if TYPE_CHECKING:
     from dplangevin.attacks.learners.search import LearnerAudit

@@ -1,9 +1,7 @@
 """The commands `dplangevin compare` (all methods on a user's table) and `dplangevin schema` (its columns)."""
 
 import os
-import re
 import shlex
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -63,11 +61,12 @@ class TableOptions:
         if form.get("delimiter") in ("tab", "\\t"):
             form["delimiter"] = "\t"
         marks = [each.strip() for each in self.na or ()]
-        reading = columns.read(table_file(table), **form, marks=[*dict.fromkeys([*columns.MARKS, *marks])])
+        known = [*dict.fromkeys([*columns.MARKS, *marks])]
+        reading = columns.read(table_file(table), **form, marks=known, more_marks=True)
         present = set[str]().union(*(column.marks_seen for column in reading.columns.values()))
         if absent := [mark for mark in marks if mark not in present]:
             raise ValueError(f"--na {absent[0]!r}: no value of {table} is that")
-        return columns.with_other_marks(reading)
+        return reading
 
     def template(self, reading: Any, target: str) -> tuple[dict[str, Any], dict[str, str]]:
         """Return a schema of the table, and why each dropped column is dropped."""
@@ -152,20 +151,16 @@ def compare(
         ) from error
 
     stated, reading, dropped = _schema(options, table, target, schema)
-    target = stated.target
     if repeats is None:
         repeats = QUICK_REPEATS if quick else REPEATS
     elif folds is not None:
         raise ValueError(f"--folds {folds}: give it without --repeats")
-    splits = _splits(table, test, folds, repeats, SPLITS if seed is None else seed)
     results = Path(f"compare-{table.stem}") if out is None else out
     _ours(results, schema)
     comparison = Comparison(
-        name=re.sub(r"\W+", "_", table.stem),
-        folder=table.parent,
-        file=table.name,
+        table=table,
         schema=stated,
-        splits=splits,
+        splits=_splits(table, test, folds, repeats, SPLITS if seed is None else seed),
         methods=methods_named(methods and [name for text in methods for name in separated(text)], quick),
         epsilons=budgets(epsilon),
         delta=delta,
@@ -175,10 +170,9 @@ def compare(
     )
     if cluster is not None:
         os.environ[executor.CLUSTER] = cluster
+    predicted = templates.predicted(reading, stated.target, stated.given())
     read = templates.summary(reading, stated, dropped)
-    if test is not None:
-        read.append(_read_test(test, table, stated))
-    predicted = templates.predicted(reading, target, stated.given())
+    read += [] if test is None else [_read_test(test, table, stated)]
     console = Console(stderr=True)
     say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     for text in (predicted, *read):
@@ -198,8 +192,8 @@ def compare(
             say(f"What is finished lies in {results}: the same command goes on from there.")
             raise
     page = compare_page.Page(comparison, outcome, predicted, read, quick)
-    files.write(comparison.results, page.files())
-    _print(page)
+    files.write(results, page.files())
+    compare_page.show(page)
     comparison.forget_secret()  # last, so that the same command has nothing to compute if printing fails
 
 
@@ -213,42 +207,6 @@ def _splits(table: Path, test: Path | None, folds: int | None, repeats: int, see
         return {"folds": folds, "seed": seed}
     one = table.stat().st_size * repeats > LARGE
     return {"train_share": TRAIN_SHARE, "repeats": 1 if one else repeats, "seed": seed}
-
-
-def _scores(epsilons: Sequence[str], rows: Callable[[bool], list[list[str]]]) -> None:
-    """Print scores with intervals; where that is too wide, half intervals, and as many budgets as fit at a time."""
-    columns = [
-        output.Column("method"),
-        *(output.Column(f"ε = {each}", number=True, whole=True) for each in epsilons),
-    ]
-    cells = rows(False) if output.fits(columns, rows(False)) else rows(True)
-    while len(columns) > 1:
-        fit = [k for k in range(2, len(columns) + 1) if output.fits(columns[:k], [row[:k] for row in cells])]
-        most = max(fit, default=2)
-        output.table(columns[:most], [row[:most] for row in cells])
-        columns[1:most], cells = [], [[row[0], *row[most:]] for row in cells]
-
-
-def _print(page: Any) -> None:
-    """Print the answer and its tables, what they rest on, and the place of the page."""
-    for axis in page.AXES:
-        for sentence in page.sentences(axis):
-            output.line(sentence, "bold")
-        output.title(page.heading(axis))
-        _scores(page.epsilons, partial(page.rows, axis))
-        output.line()
-    warnings = [f"Warning: {text}." for text in page.warnings]
-    notes = [f"{name}: {why}" for name, why in page.notes]
-    for text in (page.LEGEND, *page.released, *warnings, *page.clipped, *notes):
-        output.line(text)
-    output.title("What next:")
-    for text in page.next:
-        output.line(f"- {text}", indent=2)
-    output.line(f"Page, figures and numbers: {page.comparison.results}/index.html, ...")
-    title, code = page.kept
-    if code:
-        output.title(title)
-        print(code)
 
 
 def _read_test(test: Path, table: Path, stated: Any) -> str:
@@ -321,18 +279,20 @@ def _schema(
 
 
 def _ours(out: Path, schema: Path | None) -> None:
-    """Raise ValueError for a folder of other files, or with the schema, which the results would replace.
+    """Raise ValueError for a file, and for a folder with other files or with the schema, which results would replace.
 
     Files whose name begins with a dot do not count: a killed run, a file system or a notebook left them.
     """
-    if not out.is_dir():
-        return
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out {out} is a file: name a folder, which may be a new one")
     if schema is not None and schema.resolve().parent == out.resolve():
         raise ValueError(
             f"--out {out} has the schema {schema.name}, which results would replace: name another folder"
         )
-    there = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
-    if there and "config.yaml" not in there:
+    config = out / "config.yaml"
+    if config.is_file() and "\nexperiment:\n  compare:\n" in config.read_text(errors="replace"):
+        return
+    if there := sorted(path.name for path in out.glob("[!.]*")):
         raise ValueError(
             f"--out {out} has a file that is of no comparison, {there[0]}: name another folder, or a new one"
         )

@@ -1,40 +1,47 @@
-"""The page of `dplangevin compare`: tables, figures, sentences and assumptions of one comparison, in one file."""
+"""What `dplangevin compare` shows, on a page and a terminal: sentences, tables, figures and Python."""
 
 from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, is_dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import dplangevin
-from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, expression
+from dplangevin.cli import output
+from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, classes_of
 from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
-from dplangevin.papers.claims.words import relations
 from dplangevin.papers.exhibits import compare
-from dplangevin.papers.exhibits.style import image_bytes, look
 from dplangevin.papers.statistics import finite_interval, sort_by
+from dplangevin.reporting.style import image_bytes
+from dplangevin.reporting.words import look, relations
 from dplangevin.text import csv_bytes, distinct, number, short, weak_delta
 
-EVERY = 0.999  # an assumption of more than this share of rows counts as common to all
+AXES = ("proven", "promised")
+LEGEND = (
+    "Mean over repeats ± half of its 95 % interval. *: the best private method; ≈: cannot be told from the best "
+    "(paired t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or chains diverged, "
+    "never best; →: the method cannot spend this ε, the value is at the ε given."
+)
+TEMPLATES = Environment(
+    loader=PackageLoader("dplangevin.cli", "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
 
 
 @dataclass(frozen=True)
 class Page:
     """What a terminal and the page show of a comparison."""
 
-    AXES: ClassVar = ("proven", "promised")
-    LEGEND: ClassVar = (
-        "Mean over repeats with its 95 % interval, or with ± half of it. *: the best private method; ≈: cannot be told "
-        "from the best (paired t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or "
-        "chains diverged, never best; →: the method cannot spend this ε, the value is at the ε given."
-    )
     comparison: Comparison
     outcome: Outcome
     predicted: str  # whether classes or a number are predicted, and how to choose the other
@@ -42,113 +49,69 @@ class Page:
     quick: bool = False  # a first look: three repeats
 
     @cached_property
-    def runs(self) -> pd.DataFrame:
-        """The runs: private methods from the best to the worst, then the others."""
-        runs = self.outcome.runs
-        table = compare.at_epsilon(runs, epsilons=self.comparison.epsilons)
-        means = self.scores.sign * table[self.scores.main].where(table.reach.ne(compare.NOT_PRIVATE))
-        order = means.groupby(table.method).mean().sort_values(ascending=False, na_position="last").index
-        return sort_by(runs, method=[*order])
-
-    @cached_property
     def scores(self) -> compare.Scores:
         return compare.scores_of(self.outcome.runs)
 
     @cached_property
+    def runs(self) -> pd.DataFrame:
+        """The runs: private methods from the best to the worst, then the others."""
+        table = compare.at_epsilon(self.outcome.runs, epsilons=self.comparison.epsilons)
+        means = self.scores.sign * table[self.scores.main].where(table.reach.ne(compare.NOT_PRIVATE))
+        order = means.groupby(table.method).mean().sort_values(ascending=False, na_position="last").index
+        return sort_by(self.outcome.runs, method=[*order])
+
+    @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
         """Axis -> table of `compare.at_epsilon`."""
-        return {
-            axis: compare.at_epsilon(self.runs, epsilons=self.comparison.epsilons, axis=axis)
-            for axis in self.AXES
-        }
+        asked = self.comparison.epsilons
+        return {axis: compare.at_epsilon(self.runs, epsilons=asked, axis=axis) for axis in AXES}
 
     @property
-    def epsilons(self) -> list[str]:
-        return [*map(number, self.comparison.epsilons)]
-
-    @property
-    def repeats(self) -> str:
-        splits, seeds = self.comparison.splits, self.comparison.seeds
-        of = f" (seed {splits['seed']})" if "seed" in splits else ""
-        if "folds" in splits:
-            return f"{seeds}-fold cross-validation{of}"
-        if splits.get("repeats", 1) == seeds:
-            return f"{seeds} random splits{of}"
-        return f"{seeds} repeats of every method on one split{of}"
-
-    @property
-    def overlap(self) -> str:
-        splits = self.comparison.splits
-        if splits.get("repeats", 1) == self.comparison.seeds or "folds" in splits:
-            return ", whose splits overlap: they are about splits and noise of this table, not about other tables"
-        return ", which share their rows: they are about the noise of the methods alone"
-
-    @property
-    def how(self) -> str:
-        """The model, and the settings that all methods share."""
-        classes = self.comparison.schema.classes
-        loss = "Huber" if classes is None else "Logistic" if len(classes) == 2 else "Softmax"
-        return (
-            f"{loss} regression on rows of norm at most 1. Methods of the package have their default settings, but "
-            f"the same prior (precision or ridge {number(PRIOR)}, larger where a theorem needs it) and as many passes "
-            "over the rows, none chosen with a look at these rows."
-        )
+    def measure(self) -> str:
+        return "Accuracy" if self.scores.sign > 0 else "Mean absolute error (less is better)"
 
     def heading(self, axis: str) -> str:
         by = {"proven": "the same accountant for all", "promised": "by each method's theorem"}[axis]
         neighbours, delta = relations(NEIGHBOURS), number(self.comparison.delta)
         return f"{self.measure} at equal {axis} ε ({by}), {neighbours}, δ = {delta}"
 
-    @property
-    def measure(self) -> str:
-        return "Accuracy" if self.scores.sign > 0 else "Mean absolute error (less is better)"
+    def sentences(self, axis: str) -> list[str]:
+        """Say which methods are best; a first look has no verdict."""
+        if self.quick:
+            return [f"{self.comparison.seeds} repeats are too few for a verdict. Drop --quick for one."]
+        return compare.sentences(self.runs, self.tables[axis], axis=axis, constant=self.outcome.constant)
 
-    def rows(self, axis: str, half: bool = False) -> list[list[str]]:
-        """Return label and scores of each method, and of the best constant answer; `half`: half intervals."""
-        table = self.tables[axis]
-        mean, low, high = finite_interval(self.outcome.constant)
-        cell = f"{self.scores.text(mean)} {self._interval(low, high, half)}".rstrip()
+    def rows(self, axis: str) -> list[list[str]]:
+        """Return label and scores of each method, and of the best constant answer."""
+        constant = self._mean(*finite_interval(self.outcome.constant))
         return [
             *(
-                [look(str(method)).label, *(self._cell(row, half) for row in block.to_dict("records"))]
-                for method, block in table.groupby("method", sort=False)
+                [look(str(method)).label, *map(self._cell, block.to_dict("records"))]
+                for method, block in self.tables[axis].groupby("method", sort=False)
             ),
-            [self.scores.answer.capitalize(), *[cell] * len(self.comparison.epsilons)],
+            [self.scores.answer.capitalize(), *[constant] * len(self.comparison.epsilons)],
         ]
 
-    def _cell(self, row: dict[Any, Any], half: bool) -> str:
-        """Return the mean of a method at one ε, with its mark, see LEGEND, and its interval."""
-        value, private = row[self.scores.main], row["reach"] != compare.NOT_PRIVATE
+    def _cell(self, row: dict[Any, Any]) -> str:
+        """Return the mean of a method at one ε, with its mark, see LEGEND, and half of its interval."""
+        value, reach, mark = row[self.scores.main], row["reach"], ""
         if np.isnan(value):
-            return str(row["reach"])
-        mean, mark = self.scores.text(value), ""
-        if private and row["violated"]:
+            return str(reach)
+        if reach != compare.NOT_PRIVATE and row["violated"]:
             mark = "†"
-        elif row["reach"] == compare.REACHED:
-            level = not np.isnan(row["difference"]) and not row["significant"]
-            mark = "*" if row["best"] else "≈" if level else ""
-        if row["reach"] in (compare.BELOW, compare.ABOVE):
-            return f"{mean}{mark} → ε = {short(row['epsilon_end'])}"
-        return f"{mean}{mark} {self._interval(row['low'], row['high'], half)}".rstrip()
+        elif reach == compare.REACHED and not np.isnan(row["difference"]):
+            mark = "*" if row["best"] else "" if row["significant"] else "≈"
+        if reach in (compare.BELOW, compare.ABOVE):
+            return f"{self.scores.text(value)}{mark} → ε = {short(row['epsilon_end'])}"
+        return self._mean(value, row["low"], row["high"], mark)
 
-    def _interval(self, low: float, high: float, half: bool) -> str:
-        """Return an interval, cut to what scores can be, or half its width before that."""
-        if np.isnan(low):
-            return ""
-        if half:
-            return f"±{self.scores.text((high - low) / 2)}"
-        low, high = self.scores.within(low, high)
-        return f"[{self.scores.text(low)}, {self.scores.text(high)}]"
-
-    def sentences(self, axis: str) -> list[str]:
-        """Say which methods are best and which are worse; nothing after a first look."""
-        if self.quick:
-            return []
-        return compare.sentences(self.runs, self.tables[axis], axis=axis, constant=self.outcome.constant)
+    def _mean(self, mean: float, low: float, high: float, mark: str = "") -> str:
+        half = "" if np.isnan(low) else f" ±{self.scores.text((high - low) / 2)}"
+        return f"{self.scores.text(mean)}{mark}{half}"
 
     @property
     def warnings(self) -> list[str]:
-        """What no guarantee or no verdict covers, and how to correct that."""
+        """What no guarantee covers, and how to correct that."""
         weak, schema = weak_delta(self.comparison.delta, self.outcome.rows[0]), self.comparison.schema
         ranges = "Replace them by public knowledge in a schema before you rely on any ε here"
         kinds = "Check them in the schema, and write kinds_from_data: false there"
@@ -157,7 +120,6 @@ class Page:
             f"{KINDS_FROM_DATA}. {kinds}": schema.kinds_from_data,
             LEFT_OUT: schema.unlabelled == "drop",
             f"{weak}. Give a smaller --delta": weak,
-            f"{self.comparison.seeds} repeats are too few for a verdict. Drop --quick for one": self.quick,
         }
         return [text for text, applies in texts.items() if applies]
 
@@ -183,11 +145,8 @@ class Page:
     @property
     def next(self) -> list[str]:
         """What to do with the answer: publish, tune."""
-        public = (
-            "First state ranges and categories in a schema. "
-            if self.comparison.schema.ranges_from_data
-            else ""
-        )
+        ranges = self.comparison.schema.ranges_from_data
+        public = "First state ranges and categories in a schema. " if ranges else ""
         return [
             f"To publish: {public}Choose the method on public data, or by a rule fixed in advance. Then fit it once on "
             "all rows, without a seed.",
@@ -196,39 +155,40 @@ class Page:
         ]
 
     @cached_property
-    def kept(self) -> tuple[str, str]:
-        """A title and the Python that fits the best private method at the ε next to 1, on all rows."""
-        wanted = min(self.comparison.epsilons, key=lambda each: abs(math.log(each)))
-        table = self.tables["proven"]
-        best = table[table.epsilon.eq(wanted) & table.best.astype(bool)]
+    def fit(self) -> tuple[str, str]:
+        """A title and the Python that fits the best private method at the ε next to 1 on all rows; or empty texts."""
+        asked, results, schema = self.comparison, self.comparison.results, self.comparison.schema
+        wanted = min(asked.epsilons, key=lambda each: abs(math.log(each)))
+        best = self.tables["proven"].query("epsilon == @wanted and best == True")
         if best.empty:
             return "", ""
-        name, kinds = best.method.iloc[0], set[type]()
+        name, labels = best.method.iloc[0], 'loss="huber", label_bound=1.0'
+        if schema.classes is not None:
+            labels = f"classes={[*schema.classes]}"
+        if name == "pate":
+            labels += ", public=public"
         private = self._private[self._private.method.eq(name)]
         epsilon = private.epsilon.iloc[int((private.epsilon_proven / wanted - 1).abs().argmin())]
-        method = expression(self.outcome.methods[name], kinds, 4)
-        if self.comparison.schema.classes is None:
-            labels = 'loss="huber", label_bound=1.0,  # y is in [-1, 1]'
-        else:
-            labels = f"classes={[*self.comparison.schema.classes]},"
-        own = [kind for kind in kinds if getattr(dplangevin, kind.__name__, None) is not kind]
-        used = {"Budget", "Problem", "encode", "learn", "price", *(k.__name__ for k in kinds if k not in own)}
-        file, schema = self.comparison.folder / self.comparison.file, self.comparison.results / "schema.yaml"
+        method = self.outcome.methods[name]
+        made = repr(method) if is_dataclass(method) else f"{type(method).__name__}()"
+        named = {kind.__name__: kind for kind in classes_of(method)}
+        own = [name for name, kind in named.items() if getattr(dplangevin, name, None) is not kind]
+        used = sorted({"Budget", "Problem", "encode", "learn", "price", *named} - {*own})
         lines = [
             "# chosen by the scores above: no ε counts that choice",
-            *(f"from {kind.__module__} import {kind.__name__}" for kind in own),
-            f"from dplangevin import (\n    {', '.join(sorted(used))},\n)",
+            "from math import inf",
+            *(f"from {named[each].__module__} import {each}" for each in own),
+            f"from dplangevin import {', '.join(used)}",
             "",
-            f"X, y, row_bound = encode({str(file)!r}, {str(schema)!r})",
-            "problem = Problem.from_arrays(",
-            f"    X, y, row_bound=row_bound, {labels}",
-            *["    public=public_rows,  # rows that need no privacy, encoded alike"] * (name == "pate"),
-            ")",
-            f"(model,) = learn(\n    {method},",
-            f"    problem,\n    Budget({epsilon:g}, {self.comparison.delta:g}),\n)",
-            f'price(model.method, problem, model.budget, "{NEIGHBOURS}")["epsilon_proven"]',
+            f"X, y, row_bound = encode({str(asked.table)!r}, {str(results / 'schema.yaml')!r})",
+            *["# y is in [-1, 1]"] * (schema.classes is None),
+            *["public = ...  # rows that need no privacy, encoded alike"] * (name == "pate"),
+            f"problem = Problem.from_arrays(X, y, row_bound=row_bound, {labels})",
+            f"method = {made}",
+            f"(model,) = learn(method, problem, Budget({epsilon:g}, {asked.delta:g}))",
+            f'print(price(model.method, problem, model.budget, "{NEIGHBOURS}")["epsilon_proven"])',
         ]
-        title = f"To fit and keep {look(name).label}, the best at a proven ε of {number(wanted)}, in Python:"
+        title = f"fits and keeps {look(name).label}, the best at a proven ε of {number(wanted)}"
         return title, "\n".join(lines)
 
     @property
@@ -243,21 +203,20 @@ class Page:
         return [(look(name).label, "; ".join(why)) for name, why in self.outcome.notes.items()]
 
     @property
-    def common(self) -> list[str]:
-        """Assumptions that the guarantees of all private methods rest on."""
-        private = self._private.assumptions
-        return [each for each in distinct(private) if private.str.contains(each, regex=False).mean() > EVERY]
-
-    @property
-    def assumptions(self) -> Iterator[tuple[str, list[str]]]:
-        """Label of each method with further assumptions or failed conditions, and these."""
+    def assumptions(self) -> tuple[list[str], dict[str, list[str]]]:
+        """What all guarantees rest on; by label, what those of one method rest on beyond that, and what fails of it."""
+        texts = self._private.assumptions
+        common = [each for each in distinct(texts) if texts.str.contains(each, regex=False).all()]
+        own = dict[str, list[str]]()
         for method, block in self._private.groupby("method", sort=False):
-            own = [each for each in distinct(block.assumptions) if each not in self.common]
-            if own := [*own, *(f"it fails: {each}" for each in distinct(block.violated))]:
-                yield look(str(method)).label, own
+            more = [each for each in distinct(block.assumptions) if each not in common]
+            more += [f"it fails: {each}" for each in distinct(block.violated)]
+            own |= {look(str(method)).label: more} if more else {}
+        return common, own
 
     @property
     def _private(self) -> pd.DataFrame:
+        """A row for each private method and promised ε."""
         rows = self.runs.drop_duplicates(["method", "epsilon"])
         return rows[np.isfinite(rows.epsilon)]
 
@@ -265,28 +224,54 @@ class Page:
         """Return a dot plot for each axis, the page that contains them, and the numbers behind it."""
         figures = {}
         for axis, table in self.tables.items():
+            title = f"{self.measure} at equal {compare.AXES[axis]}"
             figure = compare.dot_plot(
-                self.runs,
-                epsilons=self.comparison.epsilons,
-                datasets={self.comparison.name: self.comparison.name},
-                title=f"{self.measure} at equal {compare.AXES[axis]}",
-                axis=axis,
-                constant=self.outcome.constant,
-                table=table,
+                table, self.scores, constant=self.outcome.constant, axis=axis, title=title
             )
             figures[axis] = image_bytes(figure, "png")
         images = {axis: base64.b64encode(content).decode() for axis, content in figures.items()}
-        environment = Environment(
-            loader=PackageLoader("dplangevin.cli", "templates"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
+        html = TEMPLATES.get_template("compare.html").render(
+            page=self, images=images, number=number, legend=LEGEND, prior=PRIOR
         )
-        html = environment.get_template("compare.html").render(page=self, images=images, number=number)
         numbers = pd.concat([table.assign(axis=axis) for axis, table in self.tables.items()])
         return {
             **{f"{axis}.png": content for axis, content in figures.items()},
+            "fit.py": f"{self.fit[1] or '# no private method is best'}\n".encode(),
             "index.html": html.encode(),
             "compare.csv": csv_bytes(numbers.dropna(axis=1, how="all")),
         }
+
+
+def show(page: Page) -> None:
+    """Print the verdict, the table at equal proven ε, what they rest on, and what the folder has."""
+    results = page.comparison.results
+    for sentence in page.sentences("proven"):
+        output.line(sentence, "bold")
+    output.title(page.heading("proven"))
+    _scores([*map(number, page.comparison.epsilons)], page.rows("proven"))
+    output.line()
+    warnings = [f"Warning: {text}." for text in page.warnings]
+    notes = [f"{name}: {why}" for name, why in page.notes]
+    for text in (LEGEND, *page.released, *warnings, *page.clipped, *notes):
+        output.line(text)
+    output.title("What next:")
+    for text in page.next:
+        output.line(f"- {text}", indent=2)
+    output.line(
+        f"{results}/index.html has also the table at equal promised ε; figures and numbers are beside it."
+    )
+    if page.fit[1]:
+        output.line(f"{results}/fit.py {page.fit[0]}.")
+
+
+def _scores(epsilons: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a row of scores for each method, as many budgets as fit at a time."""
+    columns = [
+        output.Column("method"),
+        *(output.Column(f"ε = {e}", number=True, whole=True) for e in epsilons),
+    ]
+    sizes = range(1, len(epsilons) + 1)
+    fit = [k for k in sizes if output.fits(columns[: k + 1], [row[: k + 1] for row in rows])]
+    most = max(fit, default=1)
+    for k in range(1, len(columns), most):
+        output.table([columns[0], *columns[k : k + most]], [[row[0], *row[k : k + most]] for row in rows])

@@ -1,18 +1,20 @@
 """Comparison of all methods on a table of the user: the experiment, its budgets and its results.
 
-A comparison is an ordinary experiment, whose configuration `Comparison.config` writes. For each ε of the user, every
-private method runs at two promised ε: at ε itself, and at the one whose proven ε is ε, by the tight accountant for
-the same neighbours.
+A comparison is an ordinary experiment, `Comparison.config`. For each ε of the user, every private method runs at two
+promised ε: at ε itself, and at the one whose proven ε is ε, by the tight accountant for the same neighbours.
 
 Without a seed, the noise comes from the system's entropy. An interrupted run continues with the same noise:
 the folder of results contains the secret that determines it, until these results are complete.
 """
 
 import math
+import os
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -35,16 +37,15 @@ from dplangevin.library import calibrate
 from dplangevin.methods import Method, planned
 from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
-from dplangevin.papers.exhibits import read
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import plain
-from dplangevin.pipeline.sweep import Inputs, Progress, first_line, sweep, tables
+from dplangevin.pipeline.sweep import Inputs, Progress, first_line, sweep
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
-from dplangevin.problems.glm import Glm
+from dplangevin.reporting import read
 from dplangevin.text import meant, number
 
 NAME = "compare"  # name of the experiment
@@ -75,9 +76,7 @@ class Outcome(NamedTuple):
 class Comparison:
     """The methods, the table and the budgets of a comparison."""
 
-    name: str  # of the data set
-    folder: Path
-    file: str
+    table: Path
     schema: Schema
     splits: Mapping[str, Any]  # arguments of `data.splits.Split`
     methods: Mapping[str, Any]  # see `methods_named`
@@ -95,12 +94,20 @@ class Comparison:
         require(self.seed is None or self.seed >= 0, f"--seed {self.seed}: must be at least 0")
         few = f"{self.seeds} repeats or folds have no interval: give --repeats or --folds at least 2"
         require(self.seeds >= 2, few)
-        is_file = self.results.exists() and not self.results.is_dir()
-        require(not is_file, f"--out {self.results} is a file: name a folder, which may be a new one")
+
+    @property
+    def name(self) -> str:
+        """Name of the data set."""
+        return re.sub(r"\W+", "_", self.table.stem)
+
+    @property
+    def scored(self) -> str:
+        """The test rows that all methods are scored on: "odd" with PATE, which learns from the even ones, or "all"."""
+        return "odd" if "pate" in self.methods else "all"
 
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
-        data = table.load(self.folder, self.name, self.file, self.schema, Split(**self.splits))
+        data = table.load(self.table.parent, self.name, self.table.name, self.schema, Split(**self.splits))
         if data.n < LEAST:
             raise DataError(
                 f"{self.name} has {data.n} rows to train on, the others are tested on: need at least {LEAST}"
@@ -119,33 +126,15 @@ class Comparison:
     def run(self, begin: Callable[[int], Any] = lambda fits: None) -> Outcome:
         """Compute what is not yet finished and return all results; `begin` gets the number of fits before the sweep."""
         data = self.data()
-        meta, rows = data.meta, (data.n, data.x_test.shape[1])
-        loss = self.loss(data)
-        facts = Glm.from_dataset(data.scaled("global"), self.seeds, instantiate(loss)).facts
-        constant = self.constant(data)
-        notes: dict[str, list[str]] = {}
-        methods, promised = {}, {}
-        for name, given in self.methods.items():
-            try:
-                method = fitted(given, facts)
-                found, why = budgets(name, method, facts, self.epsilons, self.delta)
-            except Exception as error:  # a method from anywhere can raise anything
-                found, why = [], [first_line(error)]
-            if why:
-                notes[name] = why
-            if found:
-                methods[name], promised[name] = method, found
-        if not methods:
-            reasons = "\n".join(f"{name}: {'; '.join(why)}" for name, why in notes.items())
-            raise ValueError(f"no method can be run:\n{reasons}")
-        cfg = self.config(loss, methods, promised, facts.n)
-        columns = schema.to_yaml(self.schema.given(), self.file)
+        meta, rows, constant = data.meta, (data.n, data.x_test.shape[1]), self.constant(data)
+        problem = problem_of(data)
+        facts = instantiate(problem)(data.scaled("global"), self.seeds).facts
+        methods, promised, notes = self.planned(facts)
+        cfg = self.config(problem, methods, promised, facts.n)
+        columns = schema.to_yaml(self.schema.given(), self.table.name)
         texts = {"config.yaml": OmegaConf.to_yaml(cfg).encode(), "schema.yaml": columns.encode()}
         files.write(self.results, texts)
-        store = Store(
-            [self.results / f"{table}.csv" for table in tables(cfg.experiment[NAME])], self.results / "units"
-        )
-
+        store = Store([self.results / f"{name}.csv" for name in ("runs", "scores")], self.results / "units")
         record = Progress(lambda task: len(task.epsilons) * (SLOW_FITS if task.run.method in SLOW else 1))
         with TemporaryDirectory() as spare, pinned():
             prepared = Path(spare) / f"{self.name}.npz"
@@ -158,23 +147,26 @@ class Comparison:
             keys = sweep(cfg, NAME, self.name, Inputs(file), store, record)
         for name, reason in record.lost.items():
             notes.setdefault(name, []).append(reason)
-        if not keys:
-            reasons = "\n".join(f"{name}: {why}" for name, why in record.lost.items())
-            raise ValueError(f"no method could be run:\n{reasons}")
+        _some(keys, notes)
         store.write(keys)
         if store.folder.exists():
             store.folder.rmdir()
-        runs = read.read_runs([self.results.name], root=self.results.parent)
+        folder = self.results.resolve()
+        runs = read.read_runs([folder.name], root=folder.parent)
         return Outcome(runs, notes, meta, rows, constant, methods)
 
-    @property
-    def scored(self) -> str:
-        """The test rows that all methods are scored on.
-
-        PATE learns from the even test rows, without their labels. If it takes part, only the odd rows are
-        scored.
-        """
-        return "odd" if "pate" in self.methods else "all"
+    def planned(self, facts: Facts) -> tuple[dict[str, Any], dict[str, list[float]], dict[str, list[str]]]:
+        """Return, by name, the methods to run, the promised ε of each, and why others are impossible."""
+        methods, promised, notes = {}, {}, {}
+        for name, given in self.methods.items():
+            method = fitted(given, facts)
+            found, why = budgets(name, method, facts, self.epsilons, self.delta)
+            if why:
+                notes[name] = why
+            if found:
+                methods[name], promised[name] = method, found
+        _some(methods, notes)
+        return methods, promised, notes
 
     def constant(self, data: Dataset) -> pd.Series:
         """Return the score of the best constant answer, by repeat, on the rows of `scored`."""
@@ -201,40 +193,19 @@ class Comparison:
         """Delete the secret behind the noise, once all results of the run are written."""
         (self.results / SECRET).unlink(missing_ok=True)
 
-    def loss(self, data: Dataset) -> dict[str, Any]:
-        """Return logistic loss for two classes, softmax for more, Huber for a numeric target."""
-        losses = "dplangevin.problems.losses"
-        if data.target is not None:
-            return {"_target_": f"{losses}.huber", "threshold": 1.0, "label_bound": 1.0}
-        if data.classes > 2:
-            return {"_target_": f"{losses}.softmax", "classes": data.classes}
-        return {"_target_": f"{losses}.named", "loss": "logistic"}
-
     def config(
         self,
-        loss: Mapping[str, Any],
+        problem: Mapping[str, Any],
         methods: Mapping[str, Any],
         promised: Mapping[str, Sequence[float]],
         records: int,
     ) -> DictConfig:
-        """Return the configuration that conf/ would contain; a seed of null stands for the system's entropy.
+        """Return the experiment for the sweep, as `params.yaml` would contain it, with no text of the table.
 
-        It contains nothing of the table itself, because OmegaConf would fill in a `${...}` and take a `???`
-        for a missing value.
+        A seed of null stands for the system's entropy.
         """
-        loader = {
-            "_target_": f"{table.load.__module__}.{table.load.__name__}",
-            "name": self.name,
-            "file": literal(self.file),
-            "schema": "schema.yaml",  # beside config.yaml
-            "split": {
-                "_target_": f"{Split.__module__}.{Split.__name__}",
-                **{word: literal(value) for word, value in self.splits.items()},
-            },
-        }
         together = max(1, TOGETHER // (self.seeds * records))
         experiment = {
-            "datasets": [self.name],
             "methods": [*methods],
             "problem": "linear",
             "scalings": ["global"],
@@ -243,15 +214,12 @@ class Comparison:
             "epsilons": {self.name: {name: [*promised[name]] for name in methods}},
             "budgets_per_unit": min(max(map(len, promised.values())), together),
         }
-        problem = {"_target_": "dplangevin.problems.glm.Glm.from_dataset", "_partial_": True, "loss": loss}
-        dataset = {"title": self.name, "assumptions": self.schema.assumptions, "loader": loader}
         return OmegaConf.create(
             {
                 "seed": self.seed,
                 "delta": self.delta,
                 "repeats": self.seeds,
-                "dataset": {self.name: dataset},
-                "features": {},
+                "dataset": {self.name: {"assumptions": self.schema.assumptions}},
                 "problem": {"linear": problem},
                 "method": {name: config_of(method) for name, method in methods.items()},
                 "experiment": {NAME: experiment},
@@ -259,16 +227,24 @@ class Comparison:
         )
 
 
-def literal(value: Any) -> Any:
-    """Return the value with `${` escaped if it is a text, so that OmegaConf does not change it."""
-    return value.replace("${", r"\${") if isinstance(value, str) else value
+def _some(runnable: Collection[str], notes: Mapping[str, Sequence[str]]) -> None:
+    reasons = "\n".join(f"{name}: {'; '.join(why)}" for name, why in notes.items())
+    require(len(runnable) > 0, f"no method can be run:\n{reasons}")
+
+
+def problem_of(data: Dataset) -> dict[str, Any]:
+    """Return the config of a linear model: logistic loss for two classes, softmax for more, Huber for a number."""
+    losses = "dplangevin.problems.losses"
+    loss: dict[str, Any] = {"_target_": f"{losses}.classifier", "classes": data.classes}
+    if data.target is not None:
+        loss = {"_target_": f"{losses}.huber", "threshold": 1.0, "label_bound": 1.0}
+    return {"_target_": "dplangevin.problems.glm.Glm.from_dataset", "_partial_": True, "loss": loss}
 
 
 def methods_named(words: Sequence[str] | None, quick: bool = False) -> dict[str, Any]:
     """Return the methods to compare by name; words are names of the package, or classes such as mine.MyMethod.
 
-    Without a name of the package they are all its private methods, and the fit without privacy; `quick` then leaves
-    out the slow ones.
+    Without a name of the package: all its private methods (`quick`: those that are not slow), and the one without.
     """
     if words is not None and not words:
         raise ValueError("--method: name some, separated by commas, or leave it out for all")
@@ -287,8 +263,43 @@ def methods_named(words: Sequence[str] | None, quick: bool = False) -> dict[str,
         kind = class_named(target)
         known = kind.__name__ in methods or kind.__name__ in METHODS
         require(not known, f"{target}: there is a method {kind.__name__} already, call yours differently")
-        methods[kind.__name__] = kind()
+        try:
+            methods[kind.__name__] = Own(kind())
+        except Exception as error:  # a class of a user can raise anything
+            fix = "it must make a method without arguments, so give each of its settings a default"
+            raise ValueError(f"{target}() fails, {type(error).__name__}: {error}: {fix}") from error
     return methods
+
+
+class Own:
+    """`Own(method)` is the user's method itself; its errors become one line with the class and the fix."""
+
+    budgeted = True  # the comparison gives its budgets
+
+    def __new__(cls, method: Any) -> Any:
+        """Return the method, whose plan and release are watched."""
+        with suppress(AttributeError):  # of a class with slots
+            for part in ("plan", "release"):
+                object.__setattr__(method, part, partial(_watched, getattr(method, part), type(method), part))
+        return method
+
+
+def _watched(call: Callable[..., Any], kind: type, part: str, *given: Any) -> Any:
+    """Return what a user's method returns; raise ValueError if it fails or theta has a wrong shape."""
+    try:
+        made = call(*given)
+        if part == "release":
+            (problem, plans, how), shape = given, (*made.theta.shape,)
+            d = problem.facts.d if made.predicted is None else shape[-1]
+            wanted = (how.seeds, len(plans), "kept", d)
+            if shape[:2] + shape[3:] != wanted[:2] + wanted[3:]:
+                raise TypeError(f"theta has the shape {shape}, and must be {wanted}")
+    except Exception as error:
+        if isinstance(error, ValueError) or os.environ.get("DPL_DEBUG"):
+            raise
+        fix = "dplangevin.Method says what to take and return; DPL_DEBUG=1 shows the line that fails"
+        raise ValueError(f"{kind.__module__}.{kind.__name__}.{part}: {first_line(error)}: {fix}") from error
+    return made
 
 
 def config_of(value: Any) -> Any:
@@ -298,27 +309,17 @@ def config_of(value: Any) -> Any:
         return [*map(config_of, value)]
     if kind.__module__ == "builtins":
         return value
-    ours = kind.__module__.startswith("dplangevin.")
-    parts = {part.name: getattr(value, part.name) for part in (fields(value) if ours else ()) if part.init}
     target = {"_target_": f"{kind.__module__}.{kind.__qualname__}"}
-    return target | {name: config_of(part) for name, part in parts.items()}
+    if not kind.__module__.startswith("dplangevin."):
+        return {"_target_": f"{__name__}.{Own.__name__}", "method": target}
+    return target | {part.name: config_of(getattr(value, part.name)) for part in fields(value) if part.init}
 
 
-def expression(value: Any, classes: set[type], indent: int) -> str:
-    """Return Python that makes an object, without the defaults of its class; add the classes that it names."""
-    kind, parts = type(value), list[str]()
-    if kind.__module__ == "builtins":
-        return 'float("inf")' if value == math.inf else repr(value)
-    classes.add(kind)  # a user's class that is no dataclass takes no arguments
-    for part in fields(kind) if is_dataclass(kind) else ():
-        usual = part.default if part.default_factory is MISSING else part.default_factory()
-        if part.init and (own := getattr(value, part.name)) != usual:
-            parts.append(f"{part.name}={expression(own, classes, indent + 4)}")
-    line = f"{kind.__name__}({', '.join(parts)})"
-    if len(line) + indent < 76:
-        return line
-    pad = "\n" + " " * (indent + 4)
-    return f"{kind.__name__}({pad}{f',{pad}'.join(parts)},\n{' ' * indent})"
+def classes_of(value: Any) -> set[type]:
+    """Return the classes that the repr of a method names."""
+    own = set() if type(value).__module__ == "builtins" else {type(value)}
+    parts = fields(value) if is_dataclass(value) else ()
+    return own.union(*(classes_of(getattr(value, part.name)) for part in parts))
 
 
 def fitted(method: Any, facts: Facts) -> Any:
@@ -367,7 +368,7 @@ def budgets(
                 continue
             equal = calibrate(method, facts, Budget(epsilon, delta), NEIGHBOURS, rtol=CLOSE)
             promised.add(float(f"{equal.epsilon:.6g}") if equal.epsilon != epsilon else epsilon)
-        except ValueError as error:
+        except Exception as error:  # a method from anywhere can raise anything
             why.append(f"ε = {number(epsilon)}: {first_line(error)}")
     if not promised and len({reason.partition(": ")[2] for reason in why}) == 1:
         why = [why[0].partition(": ")[2]]  # the same reason at every budget: report it once

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dplangevin.cli import output
 from dplangevin.files import atomic_path
-from dplangevin.papers.claims.words import NEIGHBOURS
+from dplangevin.reporting.words import NEIGHBOURS
 from dplangevin.text import epsilon, number, short
 
 if TYPE_CHECKING:

@@ -224,11 +224,15 @@ def method_of(options: Options) -> Any:
     require(method.budgeted, public)
     given = {setting: getattr(options, key) for key, setting in SETTINGS.items()}
     texts = [f"{setting}={value}" for setting, value in given.items() if value is not None]
+    flags = {setting: flag(key) for key, setting in SETTINGS.items() if getattr(options, key) is not None}
+    flags |= {"sampling.epochs": "--steps"} if options.steps is not None else {}
     tree: Any = OmegaConf.create()
     for text in (*texts, *(options.set or ())):
         setting, equals, value = text.partition("=")
         named_setting = equals and all(part.isidentifier() for part in setting.split("."))
         require(bool(named_setting), f"--set {text} must be NAME=VALUE, such as --set precision=1")
+        twice = setting in flags and text not in texts
+        require(not twice, f"{flags.get(setting)} and --set {text} set the same: give one of them")
         why = inexact(value)
         require(not why, f"--set {text}: {why}")
         try:
@@ -255,7 +259,7 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
     known, hints = {each.name for each in fields(thing)}, validate.annotations(type(thing))
     settings = {}
     for name, value in tree.items():
-        own = f"; it has {', '.join(sorted(known))}"
+        own = f"; --set NAME=VALUE sets {', '.join(sorted(known))}"
         require(name in known, f"{where} has no setting {name!r}{meant(name, known)}{own}")
         inner, key = getattr(thing, name), f"{where}.{name}"
         if isinstance(value, dict):

@@ -15,7 +15,7 @@ from dplangevin.checks import require
 from dplangevin.cli import curves, mechanisms, output
 from dplangevin.cli.mechanisms import Mechanism, Options
 from dplangevin.cli.options import option, with_options
-from dplangevin.papers.claims.words import NEIGHBOURS, at_least, at_most, relations
+from dplangevin.reporting.words import NEIGHBOURS, at_least, at_most, relations
 from dplangevin.text import epsilon, fixed, number, weak_delta
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dplangevin.checks import require
 from dplangevin.cli import output
 from dplangevin.cli.options import option
 from dplangevin.papers.claims import tally
-from dplangevin.papers.claims.words import at_most
+from dplangevin.reporting.words import at_most
 from dplangevin.text import meant, short
 
 CLAIMS, EXHIBITS = "claims.csv", "exhibits"

@@ -79,46 +79,44 @@ def fetch(
 
     - `files`: `name`, `sha256`, `size`; optional: `bundled` (path of an xz file), `urls` and `archive`. The file is
       the member `<folder>/<name>` or, compressed, `<folder>/<name>.gz` of an `archive`: `name`, `sha256`, `size`,
-      `folder` and `urls`, one of which may be `pypi:NAME==VERSION`.
+      `folder` and `urls`, one of which may be `pypi:NAME==VERSION`. All members of a data set have one archive.
     - `mirror`: See `mirrors`. An entry M may hold `M/<key>/<name>`; a member also at `M/<key>/<folder>/<name>` or
       `M/<folder>/<name>`; an archive at `M/<key>/<archive>`.
     - `stage`: The stage that messages tell the user to run again. None: prepare@<key>.
     """
-    folder, stage = Path(folder), stage or f"prepare@{key}"
+    folder, stage, mirror = Path(folder), stage or f"prepare@{key}", [each.rstrip("/") for each in mirror]
     folder.mkdir(parents=True, exist_ok=True)
     failures: list[DataError] = []
-    packed: dict[str, list[tuple[Entry, DataError]]] = {}
+    members: list[tuple[Entry, DataError]] = []
     for entry in files:
-        if failure := _fetch_file(key, entry, folder, mirror, stage):
-            if archive := entry.get("archive"):
-                packed.setdefault(archive["name"], []).append((entry, failure))
+        name, archive, places, fix = entry["name"], entry.get("archive"), [key], ""
+        if archive:
+            remove_leftovers(folder / archive["name"])
+            places += [f"{key}/{archive['folder']}", archive["folder"]]
+        else:
+            fix = (
+                "To use a copy of your own, set DATA_MIRROR to a folder or URL prefix that holds\n"
+                f"  {key}/{name} (several: separated by spaces or commas), then dvc repro {stage}"
+            )
+        if _matches(folder / name, entry):
+            continue
+        sources = [f"{prefix}/{place}/{name}" for prefix in mirror for place in places]
+        sources += [entry["bundled"]] if entry.get("bundled") else []
+        sources += [
+            f"{url} {key} {name}" if url == miniature.SOURCE else url for url in entry.get("urls", [])
+        ]
+        if failure := _from_first(sources, folder / name, entry, str(folder / name), fix):
+            if archive:
+                members.append((entry, failure))
             else:
                 failures.append(failure)
-    for members in packed.values():
-        if failure := _fetch_members(key, [entry for entry, _ in members], folder, mirror, stage):
-            failures += [error for entry, error in members if not _matches(folder / entry["name"], entry)]
-            failures.append(failure)
+    if members:
+        failure = _fetch_members(key, [entry for entry, _ in members], folder, mirror, stage)
+        failures += [error for entry, error in members if not _matches(folder / entry["name"], entry)]
+        failures += [failure] if failure else []
     if failures:
         absent = all(isinstance(failure, DataUnavailable) for failure in failures)
         raise (DataUnavailable if absent else DataError)("\n".join(map(str, failures)))
-
-
-def _fetch_file(key: str, entry: Entry, folder: Path, mirror: Sequence[str], stage: str) -> DataError | None:
-    """Fetch one file from all sources but its archive; return an error if none of them has it."""
-    name, places, archive = entry["name"], [key], entry.get("archive")
-    fix = (
-        "To use a copy of your own, set DATA_MIRROR to a folder or URL prefix that holds\n"
-        f"  {key}/{name} (several: separated by spaces or commas), then dvc repro {stage}"
-    )
-    if archive:
-        remove_leftovers(folder / archive["name"])
-        places, fix = [key, f"{key}/{archive['folder']}", archive["folder"]], ""
-    if _matches(folder / name, entry):
-        return None
-    sources = [f"{prefix.rstrip('/')}/{place}/{name}" for prefix in mirror for place in places]
-    sources += [entry["bundled"]] if entry.get("bundled") else []
-    sources += [f"{url} {key} {name}" if url == miniature.SOURCE else url for url in entry.get("urls", [])]
-    return _from_first(sources, folder / name, entry, str(folder / name), fix)
 
 
 def _fetch_members(
@@ -126,8 +124,8 @@ def _fetch_members(
 ) -> DataError | None:
     """Fetch files from the archive that holds them; return an error if no source has the archive."""
     archive, name = entries[0]["archive"], entries[0]["name"]
-    inside, target = archive["folder"], folder / archive["name"]
-    sources = [f"{prefix.rstrip('/')}/{key}/{archive['name']}" for prefix in mirror] + [*archive["urls"]]
+    inside = archive["folder"]
+    sources = [*(f"{prefix}/{key}/{archive['name']}" for prefix in mirror), *archive["urls"]]
     what = f"{archive['name']}, which holds {', '.join(entry['name'] for entry in entries)},"
     fix = (
         "To use a copy of your own, set DATA_MIRROR to one or several folders or URL prefixes, separated by\n"
@@ -136,7 +134,9 @@ def _fetch_members(
         "  packed must first write the members to a folder of their own (its restore_cifar.py does).\n"
         f"  Then dvc repro {stage}"
     )
-    return _from_first(sources, target, archive, what, fix, partial(_unpack, entries, folder))
+    return _from_first(
+        sources, folder / archive["name"], archive, what, fix, partial(_unpack, entries, folder)
+    )
 
 
 def _from_first(
@@ -226,10 +226,8 @@ def _obtain(source: str, target: Path, entry: Entry) -> None:
         except (OSError, EOFError, lzma.LZMAError) as error:
             if error is out.error:
                 raise
-            kind = (
-                DataUnavailable if isinstance(error, (FileNotFoundError, NotADirectoryError)) else DataError
-            )
-            raise kind(f"{type(error).__name__}: {error}") from error
+            absent = isinstance(error, (FileNotFoundError, NotADirectoryError))
+            raise (DataUnavailable if absent else DataError)(f"{type(error).__name__}: {error}") from error
     if not _matches(target, entry):
         raise DataError(f"found {_sha256_and_size(target)}")
 
@@ -248,13 +246,12 @@ def _download(url: str, out: "_Bounded") -> None:
         except Exception as error:
             failed.append(error.with_traceback(None))  # its frames would hold the connection
 
-    seconds = PATIENCE + out.size / LEAST
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(out.patience)
     if thread.is_alive():
         out.ended = True
-        raise DataUnavailable(f"TimeoutError: not done after {seconds:.0f} s")
+        raise DataUnavailable(f"TimeoutError: not done after {out.patience:.0f} s")
     for error in failed:
         if isinstance(error, (OSError, ValueError)) and error is not out.error:  # of requests
             raise DataUnavailable(f"{type(error).__name__}: {error}")
@@ -267,32 +264,23 @@ def _from_index(source: str, out: "_Bounded", entry: Entry) -> None:
     pip takes only the file with the sha256 of the entry, and checks it before it runs the setup.py of an sdist. A
     wheel may be for another platform.
     """
-    name, seconds = entry["name"], PATIENCE + out.size / LEAST
-    how = ["--no-binary=:all:", "--no-build-isolation"]
+    name = entry["name"]
+    how = "--no-binary=:all: --no-build-isolation"
     if name.endswith(".whl"):
         python, abi, system = name.removesuffix(".whl").split("-")[-3:]
-        how = ["--only-binary=:all:"]
+        how = "--only-binary=:all:"
         if system != "any":
-            how += [f"--python-version={python[2:]}", f"--implementation={python[:2]}", f"--abi={abi}"]
-            how += [f"--platform={each}" for each in system.split(".")]
+            how += f" --python-version={python[2:]} --implementation={python[:2]} --abi={abi} --platform="
+            how += " --platform=".join(system.split("."))
     with TemporaryDirectory() as here:
         asked = Path(here, "requirements.txt")
         asked.write_text(f"{source.removeprefix(INDEX)} --hash=sha256:{entry['sha256']}\n")
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-input",
-            "--no-deps",
-            "--retries=1",
-        ]
-        command += [*how, f"--timeout={TIMEOUT[0]}", f"--dest={here}", f"--requirement={asked}"]
+        options = f"--quiet --no-input --no-deps --retries=1 --timeout={TIMEOUT[0]} {how}".split()
+        command = [sys.executable, "-m", "pip", "download", *options, "--dest", here, "-r", str(asked)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=out.patience, check=False)
         except subprocess.TimeoutExpired as error:
-            raise DataUnavailable(f"TimeoutError: not done after {seconds:.0f} s") from error
+            raise DataUnavailable(f"TimeoutError: not done after {out.patience:.0f} s") from error
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
             message = (errors or done.stderr.splitlines() or [f"pip ended with {done.returncode}"])[-1]
@@ -305,13 +293,14 @@ class _Bounded:
     """A file that accepts at most `size` bytes, and none once it has `ended`; `error` is one of the disk."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
-        self.file, self.size, self.taken = file, size, 0
+        self.file, self.left, self.size = file, size, size
+        self.patience = PATIENCE + size / LEAST
         self.error: OSError | None = None
         self.ended = False
 
     def write(self, content: bytes) -> None:
-        self.taken += len(content)
-        if self.ended or self.taken > self.size:
+        self.left -= len(content)
+        if self.ended or self.left < 0:
             raise DataError(f"found more than {self.size} bytes")
         try:
             self.file.write(content)

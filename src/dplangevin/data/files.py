@@ -3,6 +3,7 @@
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -31,10 +32,16 @@ def stage(kind: str, name: str) -> str:
 
 
 def save_arrays(path: str | Path, members: Mapping[str, np.ndarray]) -> None:
-    """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all."""
-    with atomic_path(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
+    """Write an .npz as `write_arrays` does, whole or not at all."""
+    with atomic_path(path) as part, open(part, "wb") as file:
+        write_arrays(file, members)
+
+
+def write_arrays(file: IO[bytes], members: Mapping[str, np.ndarray]) -> None:
+    """Write an uncompressed .npz whose bytes depend on the values only."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name, array in members.items():
             info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             info.create_system = 3
             with archive.open(info, "w", force_zip64=True) as handle:
-                np.lib.format.write_array(handle, np.ascontiguousarray(array), allow_pickle=False)
+                np.lib.format.write_array(handle, np.asarray(array, order="C"), allow_pickle=False)

@@ -1,11 +1,12 @@
-"""Small stand-ins for the image data sets and weights, in their official formats, used by scale=smoke and tests.
+"""Small stand-ins for the image data sets and weights, in formats that their loaders read, for smoke runs and tests.
 
 The images are scikit-learn's 8 x 8 digits, enlarged. The weights are random. No byte depends on the machine: nothing
-is compressed or has a date, and random numbers go through elementwise IEEE operations only.
+is compressed or has a date, and random numbers go through elementwise IEEE operations only. The batches of CIFAR are
+pickled by Python 3 and NumPy 2; the official ones by Python 2.
 """
 
+import pickle
 import struct
-import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -15,7 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dplangevin.data.files import write_arrays
 from dplangevin.data.splits import generator
+from dplangevin.files import write as write_files
 
 SOURCE = "miniature"  # the word among the urls of a file that asks for a stand-in
 PARTS = {"train": slice(0, 600), "test": slice(600, 800), "extra": slice(800, 1000)}  # of 1,797 digits
@@ -34,9 +37,7 @@ def files(group: str) -> dict[str, bytes]:
 def write(folder: str | Path) -> None:
     """Write all files in the layout of a mirror."""
     for group in MAKERS:
-        (Path(folder) / group).mkdir(parents=True, exist_ok=True)
-        for name, content in files(group).items():
-            (Path(folder) / group / name).write_bytes(content)
+        write_files(Path(folder) / group, files(group))
 
 
 def digits(rows: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -71,41 +72,29 @@ def svhn(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
     return files
 
 
-def cifar() -> tuple[np.ndarray, list[int], list[str]]:
-    """Return the pixels (400, 3072) of all images, the digits and the names of files; the last 100 are to test on."""
-    ink, y = digits(slice(400))
-    names = [f"digit_{row:04d}.png" for row in range(400)]
-    return coloured(ink).transpose(3, 2, 0, 1).reshape(-1, 3072), y.astype(int).tolist(), names
-
-
 def cifar10() -> dict[str, bytes]:
     """Return the files of CIFAR-10; the label is the digit."""
-    (pixels, y, names), files = cifar(), {}
-    for k, (a, b) in enumerate(pairwise(BATCHES), 1):
-        label = f"training batch {k} of 5" if k < 6 else "testing batch 1 of 1"
-        content = {"batch_label": label, "labels": y[a:b], "data": pixels[a:b], "filenames": names[a:b]}
-        files[f"data_batch_{k}" if k < 6 else "test_batch"] = pickled(content)
-    labels = [f"digit {digit}" for digit in range(10)]
-    meta = {"num_cases_per_batch": 60, "num_vis": 3072, "label_names": labels}
-    return files | {"batches.meta": pickled(meta)}
+    names = [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]
+    parts = {name: slice(a, b) for name, (a, b) in zip(names, pairwise(BATCHES), strict=True)}
+    _, y = digits(slice(400))
+    meta = {"label_names": [b"digit %d" % digit for digit in range(10)]}
+    return {"batches.meta": pickled(meta)} | cifar(parts, "labels", y)
 
 
 def cifar100() -> dict[str, bytes]:
     """Return the files of CIFAR-100; the fine label is 10 times the digit plus the row mod 10."""
-    (pixels, y, names), files = cifar(), {}
-    fine = [10 * digit + row % 10 for row, digit in enumerate(y)]
-    for name, a, b in (("train", 0, 300), ("test", 300, 400)):
-        content = {
-            "filenames": names[a:b],
-            "batch_label": f"{name}ing batch 1 of 1",
-            "fine_labels": fine[a:b],
-            "coarse_labels": [label // 5 for label in fine[a:b]],
-            "data": pixels[a:b],
-        }
-        files[name] = pickled(content)
-    meta = {"fine_label_names": [f"digit {label // 10}, {label % 10}" for label in range(100)]}
-    meta["coarse_label_names"] = [f"digits {label}" for label in range(20)]
-    return files | {"meta": pickled(meta)}
+    _, y = digits(slice(400))
+    meta = {"fine_label_names": [b"digit %d, %d" % divmod(label, 10) for label in range(100)]}
+    parts = {"train": slice(300), "test": slice(300, 400)}
+    return {"meta": pickled(meta)} | cifar(parts, "fine_labels", 10 * y + np.arange(400) % 10)
+
+
+def cifar(parts: Mapping[str, slice], key: str, y: np.ndarray) -> dict[str, bytes]:
+    """Return batches of the first 400 digits with labels y (400,)."""
+    pixels = coloured(digits(slice(400))[0]).transpose(3, 2, 0, 1).reshape(-1, 3072)
+    return {
+        name: pickled({key: y[rows].tolist(), "data": pixels[rows].copy()}) for name, rows in parts.items()
+    }
 
 
 def pneumonia() -> dict[str, bytes]:
@@ -132,15 +121,12 @@ def weights() -> dict[str, bytes]:
     Convolutions and the last layer are uniform with the variance 1 / fan-in, batch normalisations the identity.
     """
     layers = [("conv1", "bn1", (64, 3, 3, 3))]
-    before = 64
-    for stage, channels in enumerate((16, 32, 64), 1):
+    for stage, (before, k) in enumerate(pairwise((64, 16, 32, 64)), 1):
         for block in range(3):
-            at = f"layer{stage}.{block}"
-            layers.append((f"{at}.conv1", f"{at}.bn1", (channels, before, 3, 3)))
-            layers.append((f"{at}.conv2", f"{at}.bn2", (channels, channels, 3, 3)))
-            if before != channels:
-                layers.append((f"{at}.shortcut.0", f"{at}.shortcut.1", (channels, before, 1, 1)))
-            before = channels
+            at, into = f"layer{stage}.{block}", k if block else before
+            layers.append((f"{at}.conv1", f"{at}.bn1", (k, into, 3, 3)))
+            layers.append((f"{at}.conv2", f"{at}.bn2", (k, k, 3, 3)))
+            layers += [(f"{at}.shortcut.0", f"{at}.shortcut.1", (k, into, 1, 1))] * (into != k)
     rng, arrays = generator(0, "resnet20"), dict[str, np.ndarray]()
     for name, norm, shape in [*layers, ("linear", "", (100, 256))]:
         bound = np.sqrt(3.0 / np.prod(shape[1:]))
@@ -181,39 +167,12 @@ def stored_gzip(content: bytes) -> bytes:
 
 
 def npz(arrays: Mapping[str, np.ndarray]) -> bytes:
-    """Return an .npz, uncompressed and without dates; unlike `data.save_arrays`, of arrays without axes, too."""
+    """Return an .npz, as `write_arrays` writes it."""
     file = BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        for name, array in arrays.items():
-            member = BytesIO()
-            np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
-            info = zipfile.ZipInfo(f"{name}.npy")  # its default date is in 1980
-            info.create_system = 3
-            archive.writestr(info, member.getvalue())
+    write_arrays(file, arrays)
     return file.getvalue()
 
 
-def pickled(value: object) -> bytes:
-    """Return a dictionary as Python 2 pickled it (protocol 2, NumPy 1), without the memo."""
-    return b"\x80\x02" + _opcodes(value) + b"."
-
-
-def _opcodes(value: object) -> bytes:
-    match value:
-        case str():
-            return b"U" + bytes([len(value)]) + value.encode("ascii")
-        case int():
-            return b"J" + struct.pack("<i", value)
-        case list():
-            return b"](" + b"".join(map(_opcodes, value)) + b"e"
-        case dict():
-            items = b"".join(_opcodes(key) + _opcodes(item) for key, item in value.items())
-            return b"}(" + items + b"u"
-        case np.ndarray():  # (n, d) bytes
-            empty = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
-            kind = b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNN" + _opcodes(-1) * 2 + b"K\x00tb"
-            shape = b"".join(map(_opcodes, value.shape)) + b"\x86"
-            data = b"T" + struct.pack("<i", value.size) + value.tobytes()
-            return empty + b"(K\x01" + shape + kind + b"\x89" + data + b"tb"
-        case _:
-            raise TypeError(f"{type(value).__name__} has no place in a batch")
+def pickled(batch: Mapping[str, object]) -> bytes:
+    """Return a batch of CIFAR, whose keys are bytes."""
+    return pickle.dumps({key.encode(): value for key, value in batch.items()}, protocol=3)

@@ -30,14 +30,13 @@ for `kinds_from_data: true`: then kinds, marks, whether values are missing, and 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
 
 from dplangevin.data import yaml_file
 from dplangevin.data.columns import MARKS
-from dplangevin.data.table import Format, listed, meant, number, shown
+from dplangevin.data.table import PLAIN, Format, listed, meant, repeated, shown
 
 OPEN = "???"  # an entry that the owner must still state
 LEFT_OUT = "rows without a label left out: which rows have one is taken as public"
@@ -49,9 +48,19 @@ FLAGS = {
     "ranges_from_data": FROM_DATA,
     "kinds_from_data": KINDS_FROM_DATA,
 }  # field -> the assumption, if true
+RANGES_READ = (
+    "Ranges and categories were READ OFF THE DATA, which no guarantee covers: replace them by public "
+    "knowledge."
+)
+RANGES_OPEN = (
+    "Replace every ??? from public knowledge, not by looking at the rows. Numbers outside are clipped."
+)
+KINDS_READ = (
+    "Kinds, `missing` and dropped columns were read off the rows: check them, too, from public knowledge."
+)
 FORMAT = Format._fields
 Unlabelled = Literal["error", "drop"]
-MissingAs = Literal["error", "category", "midpoint"]
+MISSING_AS = "error", "category", "midpoint"
 RANGE, MOMENTS, VALUES = {"low", "high"}, {"mean", "sd"}, {"values"}  # what the entry of a column has
 
 
@@ -92,32 +101,16 @@ class Schema:
         if (self.classes is None) == (self.range is None):
             raise ValueError("give classes of the target, or its range, one of them")
         _, marks = _form(vars(self))
-        missing: dict[str, Any] = {
-            "marks": marks,
-            "as": _missing_as((self.missing or {}).get("as", "error"), "missing"),
-        }
-        target = self.target.strip()
-        entries = [
-            (name, entry) for key, entry in self.columns.items() for name in _numbered(str(key).strip())
-        ]
-        columns, names = dict(entries), [name for name, _ in entries]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"column {shown(twice[0])} is there twice")
-        if target in columns:
-            raise ValueError(f"{target} is the target: leave it out of columns")
-        columns = {
-            name: _entry(entry, missing["as"], f"column {shown(name)}") for name, entry in columns.items()
-        }
-        if all(entry == "drop" for entry in columns.values()):
-            raise ValueError("no column is left to learn from")
-        flags = {name: str(getattr(self, name)).lower() for name in FLAGS}
-        for name, flag in flags.items():
-            if flag not in ("true", "false"):
+        missing_as = _missing_as((self.missing or {}).get("as", "error"), "missing")
+        checked: dict[str, Any] = {"target": self.target.strip()}
+        checked["missing"] = {"marks": marks, "as": missing_as}
+        checked["columns"] = _entries(self.columns, checked["target"], missing_as)
+        for name in FLAGS:
+            if (flag := str(getattr(self, name)).lower()) not in ("true", "false"):
                 raise ValueError(f"{name} = {flag!r} must be true or false")
+            checked[name] = flag == "true"
         if self.unlabelled not in get_args(Unlabelled):
             raise ValueError(f"unlabelled = {self.unlabelled!r} must be error or drop")
-        checked: dict[str, Any] = {"target": target, "columns": columns, "missing": missing}
-        checked |= {name: flag == "true" for name, flag in flags.items()}
         if self.classes is not None:
             checked["classes"] = _texts(self.classes, "classes", least=2)
         if self.range is not None:
@@ -132,12 +125,9 @@ class Schema:
             raise ValueError(f"{where}: unknown word {unknown[0]!r}{meant(unknown[0], WORDS)}")
         entries = {word: value for word, value in given.items() if value not in (None, "") or word in FORMAT}
         entries = {"target": "", "columns": {}, **entries}
-        values_by_name = [
-            (entries["target"], entries.get("classes")),
-            (entries["target"], entries.get("range")),
-        ]
-        values_by_name += entries["columns"].items() if isinstance(entries["columns"], Mapping) else ()
-        if holes := [str(name).strip() for name, entry in values_by_name if is_open(entry)]:
+        stated = [(entries["target"], entries.get(word)) for word in ("classes", "range")]
+        stated += entries["columns"].items() if isinstance(entries["columns"], Mapping) else ()
+        if holes := [str(name).strip() for name, entry in stated if is_open(entry)]:
             raise ValueError(
                 f"{where}: {listed(holes)} still {'has' if len(holes) == 1 else 'have'} {OPEN}: state them from public "
                 "knowledge, or drop the column, or read them off the data with --ranges-from-data, which no guarantee "
@@ -171,6 +161,7 @@ class Schema:
         return {word: value for word, value in vars(self).items() if value is not None}
 
 
+read = yaml_file.texts
 WORDS = tuple(each.name for each in fields(Schema))
 
 
@@ -190,15 +181,26 @@ def _form(given: Mapping[str, Any]) -> tuple[Format, list[str]]:
     return form, _texts(missing.get("marks", MARKS), "missing, marks")
 
 
-def _numbered(name: str) -> list[str]:
-    """Return pixel1, pixel2, pixel3 for `pixel{1..3}`, and any other name as it is."""
-    if not (found := re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", name)):
-        return [name]
-    before, first, last, after = found.groups()
-    return [f"{before}{k}{after}" for k in range(int(first), int(last) + 1)]
+def _entries(columns: Mapping[str, Any], target: str, missing_as: str) -> dict[str, Any]:
+    """Return name -> checked entry of each column; pixel{1..3} becomes pixel1, pixel2, pixel3."""
+    entries: list[tuple[str, Any]] = []
+    for key, entry in columns.items():
+        names = [str(key).strip()]
+        if found := re.fullmatch(r"(.*)\{(\d+)\.\.(\d+)\}(.*)", names[0]):
+            before, first, last, after = found.groups()
+            names = [f"{before}{k}{after}" for k in range(int(first), int(last) + 1)]
+        entries += [(name, entry) for name in names]
+    if twice := repeated([name for name, _ in entries]):
+        raise ValueError(f"column {shown(twice[0])} is there twice")
+    if target in dict(entries):
+        raise ValueError(f"{target} is the target: leave it out of columns")
+    checked = {name: _entry(entry, missing_as, f"column {shown(name)}") for name, entry in entries}
+    if all(entry == "drop" for entry in checked.values()):
+        raise ValueError("no column is left to learn from")
+    return checked
 
 
-def _entry(entry: Any, missing_as: MissingAs, what: str) -> Any:
+def _entry(entry: Any, missing_as: str, what: str) -> Any:
     if entry == "drop":
         return entry
     words = set(entry) - {"missing"} if isinstance(entry, Mapping) else set()
@@ -212,11 +214,10 @@ def _entry(entry: Any, missing_as: MissingAs, what: str) -> Any:
     return {**_numbers({word: entry[word] for word in entry if word in words}, words, what), **missing}
 
 
-def _missing_as(word: Any, what: str) -> MissingAs:
-    for known in get_args(MissingAs):
-        if word == known:
-            return known
-    raise ValueError(f"{what}: a missing value as {word!r} must be error, category or midpoint")
+def _missing_as(word: Any, what: str) -> Any:
+    if word not in MISSING_AS:
+        raise ValueError(f"{what}: a missing value as {word!r} must be error, category or midpoint")
+    return word
 
 
 def is_open(entry: Any) -> bool:
@@ -232,7 +233,7 @@ def _texts(values: Any, what: str, least: int = 0) -> list[str]:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValueError(f"{what}: {value!r} must be one text, in quotes, as the file writes it")
     texts = [str(value).strip() for value in values]
-    if twice := sorted({text for text in texts if texts.count(text) > 1}):
+    if twice := repeated(texts):
         raise ValueError(f"{what}: {twice[0]!r} is there twice")
     if len(texts) < least:
         raise ValueError(f"{what} = {texts}: need {least} or more")
@@ -245,13 +246,11 @@ def _numbers(entry: Any, words: set[str], what: str) -> dict[str, float]:
         raise ValueError(f"{what}: {entry!r} must be {{low: ..., high: ...}}")
     if why := next(filter(None, (yaml_file.inexact(str(value)) for value in entry.values())), ""):
         raise ValueError(f"{what}: {why}")
+    names = [word for word in ("low", "high", "mean", "sd") if word in words]
     try:
-        numbers: dict[str, float] = {
-            word: number(str(entry[word])) for word in ("low", "high", "mean", "sd") if word in words
-        }
+        numbers: dict[str, float] = {word: PLAIN.number(str(entry[word])) for word in names}
     except ValueError:
-        names = " and ".join(word for word in ("low", "high", "mean", "sd") if word in words)
-        raise ValueError(f"{what}: {entry!r} needs {names}, numbers") from None
+        raise ValueError(f"{what}: {entry!r} needs {' and '.join(names)}, numbers") from None
     if "low" in numbers and not numbers["low"] < numbers["high"]:
         raise ValueError(f"{what}: low = {numbers['low']:g} must be below high = {numbers['high']:g}")
     if "sd" in numbers and not numbers["sd"] > 0:
@@ -259,40 +258,25 @@ def _numbers(entry: Any, words: set[str], what: str) -> dict[str, float]:
     return numbers
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Return the content of a schema's file as texts, and as lists and mappings of texts."""
-    return yaml_file.texts(path)
-
-
 def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | None = None) -> str:
     """Return the schema as a commented file: `source` is the table, `reasons` say why columns are dropped."""
-    how = (
-        "# Ranges and categories were READ OFF THE DATA, which no guarantee covers: replace them by public knowledge."
-        if given["ranges_from_data"]
-        else "# Replace every ??? from public knowledge, not by looking at the rows. Numbers outside are clipped."
-    )
-    lines = [f"# Schema of {_flow(source)}.", how]
-    if given.get("kinds_from_data"):
-        lines.append(
-            "# Kinds, `missing` and dropped columns were read off the rows: check them, too, from public knowledge."
-        )
-    lines.append("# Columns: {low: 0, high: 1} for numbers, {values: [a, b]} for categories, or drop.")
-    for name in ("target", "classes", "range", *FORMAT):
-        if name in given:
-            lines.append(f"{name}: {_flow(given[name])}")
-    lines.append(
-        f"missing: {_flow(given['missing'])}  # as: error, category (a value of its own) or midpoint"
-    )
-    if "unlabelled" in given:
-        lines.append(
-            f"unlabelled: {given['unlabelled']}  # error, or drop: rows without a label are left out"
-        )
-    lines.append(f"ranges_from_data: {_flow(given['ranges_from_data'])}")
-    kinds = given.get("kinds_from_data", False)
-    lines.append(
-        f"kinds_from_data: {_flow(kinds)}" + ("  # false once you have checked them" if kinds else "")
-    )
-    lines.append("columns:")
+    ranges, kinds = given["ranges_from_data"], given.get("kinds_from_data", False)
+    notes = {
+        "missing": "  # as: error, category (a value of its own) or midpoint",
+        "unlabelled": "  # error, or drop: rows without a label are left out",
+        "kinds_from_data": "  # false once you have checked them" if kinds else "",
+    }
+    words = {word: _flow(value) for word, value in given.items() if word != "columns"}
+    words |= {"kinds_from_data": _flow(kinds), "unlabelled": given.get("unlabelled", "error")}
+    order = ("target", "classes", "range", *FORMAT, "missing", "unlabelled", *FLAGS)
+    lines = [
+        f"# Schema of {_flow(source)}.",
+        f"# {RANGES_READ if ranges else RANGES_OPEN}",
+        *[f"# {KINDS_READ}"] * bool(kinds),
+        "# Columns: {low: 0, high: 1} for numbers, {values: [a, b]} for categories, or drop.",
+        *(f"{word}: {words[word]}{notes.get(word, '')}" for word in order if word in words),
+        "columns:",
+    ]
     for name, entry in given["columns"].items():
         why = (reasons or {}).get(name)
         lines.append(f"  {_flow(name)}: {_flow(entry)}" + (f"  # {why}" if why else ""))

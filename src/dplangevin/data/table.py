@@ -7,14 +7,16 @@ index.
 
 import codecs
 import csv
-import math
+import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,10 +26,9 @@ LARGEST = float(np.finfo(np.float32).max)
 NO_NAME = "(no name)"  # end of the name that is given to a column without one
 SHOWN = 10  # at most this many names in a message
 LONGEST = 500  # at most this many characters in a name
-CHUNK = 50_000  # rows held as text at a time
-BLOCK = 2**20  # bytes decoded at a time
 SAMPLE = 2**16  # bytes from which an encoding is guessed
 DELIMITERS = (",", ";", "\t", "|")
+SEPARATED = r"[\s,;|]"
 SPACES = re.compile(r"[\s\u00a0\u202f\u2009]")
 GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:([\s\u00a0\u202f\u2009'’.,_])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 POINT_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+")
@@ -50,6 +51,11 @@ USUAL = (  # the only encodings that a message suggests
     *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
     *("cp932", "euc_jp", "gb18030", "big5", "euc_kr"),
 )
+NOT_ROWS = {  # a part of an error of `csv` -> what is wrong
+    "unexpected end": "a quote opens here that nothing closes before the end of the file: double it, or remove it",
+    "expected after": "a value in quotes is followed by more text: double the quotes inside it",
+    "field limit": "a value of more than {:,} characters: is a quote not closed?",
+}
 NO_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 
 
@@ -94,28 +100,15 @@ class Format(NamedTuple):
             raise ValueError(text)
         return value
 
-    @property
-    def plain(self) -> bool:
-        """Whether numbers are written as in Python."""
-        return self.decimal == "." and not self.thousands
-
 
 PLAIN = Format()
 
 
-def number(text: str) -> float:
-    """Return a finite number, written as in Python, that float32 can hold."""
-    return PLAIN.number(text)
-
-
 def no_number(text: str, form: Format) -> str:
     """Return why a text is not a number, and what to do."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if "_" not in text and (math.isinf(value) or abs(value) > LARGEST):
-        return "it is infinite, or too large for single precision: correct it, or name it as missing"
+    with suppress(ValueError):
+        if "_" not in text and abs(float(text)) > LARGEST:
+            return "it is infinite, or too large for single precision: correct it, or name it as missing"
     grouped = GROUPED.fullmatch(text)
     if grouped and grouped[1] not in (form.decimal, form.thousands, "_"):
         mark = " " if SPACES.fullmatch(grouped[1]) else grouped[1]
@@ -168,81 +161,66 @@ def encoded(name: str) -> str:
     return codec.name
 
 
-def check_text(path: Path, encoding: str) -> str:
-    """Return the codec for a file, after a check that every byte of the file is valid in it."""
+def decoded(path: Path, encoding: str) -> str:
+    """Return the text of a file without a byte order mark; raise DataError if a byte is not valid in the encoding."""
     codec = encoded(encoding)
     wide = codec.startswith(("utf-16", "utf-32"))
     try:
-        with open(path, "rb") as handle:
-            start = handle.read(16)
-            for first, what in NOT_TEXT.items():
-                if start.startswith(first):
-                    raise DataError(f"{path} is {what}: save the table as CSV")
-            for mark, name in MARKED.items():
-                if start.startswith(mark) and not wide:
-                    raise DataError(
-                        f"{path}, line 1: its first bytes ({start[: len(mark)].hex(' ')}) mean {name.upper()}: "
-                        f"give --encoding {name}, or save it as UTF-8"
-                    )
-            handle.seek(0)
-            decoder = codecs.getincrementaldecoder(codec)("strict")
-            while block := handle.read(BLOCK):
-                if not wide and b"\0" in block:
-                    line = path.read_bytes().partition(b"\0")[0].count(b"\n") + 1
-                    raise DataError(
-                        f"{path}, line {line}: a byte is 0, which no text has: is it UTF-16? Then give --encoding "
-                        "utf-16-le"
-                    )
-                decoder.decode(block)
-            decoder.decode(b"", final=True)
-    except UnicodeError:
-        raise DataError(_undecoded(path, codec)) from None
+        content = raw_file(path).read_bytes()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}") from error
-    return "utf-8-sig" if codec == "utf-8" else codec
+    for first, what in NOT_TEXT.items():
+        if content.startswith(first):
+            raise DataError(f"{path} is {what}: save the table as CSV")
+    for mark, name in MARKED.items():
+        if content.startswith(mark) and not wide:
+            raise DataError(
+                f"{path}, line 1: its first bytes ({mark.hex(' ')}) mean {name.upper()}: give --encoding {name}, or "
+                "save it as UTF-8"
+            )
+    if not wide and b"\0" in content:
+        line = content.partition(b"\0")[0].count(b"\n") + 1
+        raise DataError(
+            f"{path}, line {line}: a byte is 0, which no text has: is it UTF-16? Then give --encoding utf-16-le"
+        )
+    try:
+        text = codecs.getincrementaldecoder(codec)().decode(content, final=True)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}, {_undecoded(content, error.start, codec)}") from None
+    except UnicodeError as error:  # a wide encoding without its first bytes
+        raise DataError(f"{path} is not {codec}: {error}: give another --encoding") from None
+    return text.removeprefix("\ufeff") if codec == "utf-8" else text
 
 
-def _undecoded(path: Path, codec: str) -> str:
+def _undecoded(content: bytes, at: int, codec: str) -> str:
+    """Say that the byte `at` is not valid, and in which encoding it probably is."""
     from charset_normalizer import from_bytes
 
-    content = path.read_bytes()
-    try:
-        content.decode(codec)
-    except UnicodeDecodeError as error:
-        at = error.start
-    except UnicodeError as error:
-        return f"{path} is not {codec}: {error}: give another --encoding"
-    line = content.count(b"\n", 0, at) + 1
-    near = content[max(0, at - SAMPLE // 2) : at + SAMPLE // 2]
-    guesses = [*from_bytes(near, cp_isolation=[*USUAL])]
-    likely = [
-        each.encoding for each in guesses if each.chaos == guesses[0].chaos
-    ]  # a few bytes allow many guesses
+    guesses = [*from_bytes(content[max(0, at - SAMPLE // 2) : at + SAMPLE // 2], cp_isolation=[*USUAL])]
+    likely = [each.encoding for each in guesses if each.chaos == guesses[0].chaos]  # few bytes: many guesses
     name = "cp1252" if "cp1252" in likely or not likely else likely[0]
     try:
         before = content[content.rfind(b"\n", 0, at) + 1 : at].decode(name)
         after = content[at : at + 40].decode(name, errors="ignore")
-        word = re.split(r"[\s,;|]", before)[-1] + re.split(r"[\s,;|]", after)[0]
-        read = f", where it would read {word!r}"
+        read = f", where it would read {re.split(SEPARATED, before)[-1] + re.split(SEPARATED, after)[0]!r}"
     except (UnicodeDecodeError, LookupError):
         read = ""
-    known = "UTF-8" if codec == "utf-8" else codec
+    line, known = content.count(b"\n", 0, at) + 1, "UTF-8" if codec == "utf-8" else codec
     return (
-        f"{path}, line {line}, byte {at}: {content[at]:#04x} is not {known}: give the encoding of the file "
-        f"(perhaps --encoding {name}{read}), or save it as UTF-8"
+        f"line {line}, byte {at}: {content[at]:#04x} is not {known}: give the encoding of the file (perhaps "
+        f"--encoding {name}{read}), or save it as UTF-8"
     )
 
 
 # Text to rows
 
 
-def delimiter_of(path: Path, encoding: str = "utf-8") -> str:
+def delimiter_of(text: str) -> str:
     """Return the character that splits the first 50 lines into the most values.
 
     One that splits all of them, except perhaps the last, into equally many values goes before.
     """
-    with open(raw_file(path), newline="", encoding=check_text(path, encoding)) as handle:
-        lines = [line for line, _ in zip(handle, range(50), strict=False)]
+    lines = [*islice(io.StringIO(text, newline=""), 50)]
 
     def values(mark: str) -> tuple[bool, int]:
         try:
@@ -282,56 +260,36 @@ class Table:
         A DataError: the file is missing or has no rows, bytes are not text, a row does not have one value per name,
         or a header has a name twice.
         """
-        return next(cls.chunks(path, names, skip, limit, form, None))
+        return cls.parsed(Path(path), decoded(Path(path), form.encoding), form, names, skip, limit)
 
     @classmethod
-    def chunks(
+    def parsed(
         cls,
-        path: str | Path,
+        path: Path,
+        text: str,
+        form: Format,
         names: Sequence[str] | None = None,
         skip: int = 0,
         limit: int | None = None,
-        form: Format = PLAIN,
-        size: int | None = CHUNK,
-    ) -> Iterator["Table"]:
-        """Read as `read` does, but yield `size` rows at a time."""
-        path = raw_file(path)
-        codec = check_text(path, form.encoding)
-        rows: list[list[str]] = []
-        lines: list[int] = []
-        count = 0
-        with open(path, newline="", encoding=codec) as handle:
-            for _ in range(skip):
-                handle.readline()
-            reader = csv.reader(handle, delimiter=form.delimiter, skipinitialspace=True, strict=True)
-            for line, row in _parsed(reader, path, skip):
-                if count == limit:
-                    break
-                if not row:
-                    continue
-                cells = [cell.strip() for cell in row]
-                if cells == [""] and (names is None or len(names) > 1):
-                    continue
-                if names is None:
-                    names = _header(cells, f"{path}, line {line}")
-                    continue
-                if len(cells) != len(names):
-                    raise DataError(_wrong_width(f"{path}, line {line}", cells, names, form, not count))
-                rows.append(cells)
-                lines.append(line)
-                count += 1
-                if len(rows) == size:
-                    yield cls._of(path, lines, names, rows, form)
-                    rows, lines = [], []
-        if not count or names is None:
-            raise DataError(f"{path} has no rows")
-        if rows:
-            yield cls._of(path, lines, names, rows, form)
-
-    @classmethod
-    def _of(
-        cls, path: Path, lines: list[int], names: Sequence[str], rows: list[list[str]], form: Format
     ) -> "Table":
+        """Return the table of a text, as `read` does."""
+        lines: list[int] = []
+        rows: list[list[str]] = []
+        for line, row in _rows(path, text, form, skip):
+            cells = [cell.strip() for cell in row]
+            if len(rows) == limit:
+                break
+            if not row or (cells == [""] and (names is None or len(names) > 1)):
+                continue
+            if names is None:
+                names = _header(cells, f"{path}, line {line}")
+                continue
+            if len(cells) != len(names):
+                raise DataError(_wrong_width(f"{path}, line {line}", cells, names, form, not rows))
+            lines.append(line)
+            rows.append(cells)
+        if names is None or not rows:
+            raise DataError(f"{path} has no rows")
         return cls(path, lines, dict(zip(names, zip(*rows, strict=True), strict=True)), form)
 
     def of(self, which: np.ndarray) -> "Table":
@@ -339,21 +297,8 @@ class Table:
         columns = {name: [*compress(values, which)] for name, values in self.columns.items()}
         return Table(self.path, [*compress(self.lines, which)], columns, self.form)
 
-    def at(self, row: int, column: str) -> str:
-        return f"{self.path}, line {self.lines[row]}, column {shown(column)}"
-
-    def numbers(self, column: str) -> np.ndarray:
-        texts = self.columns[column]
-        if self.form.plain:
-            try:
-                numbers = np.fromiter(map(float, texts), float, len(texts))
-                if (np.abs(numbers) <= LARGEST).all() and "_" not in "".join(texts):
-                    return numbers
-            except ValueError:
-                pass
-        return self.convert(
-            column, self.form.number, lambda text: f"is not a number: {no_number(text, self.form)}"
-        )
+    def at(self, line: int, column: str) -> str:
+        return f"{self.path}, line {line}, column {shown(column)}"
 
     def require(self, names: Sequence[str]) -> None:
         """Raise DataError, suggesting another name, for the first of `names` that is not a column."""
@@ -362,20 +307,22 @@ class Table:
                 raise DataError(no_column(self.path, name, [*self.columns]))
 
     def convert(
-        self, column: str, function: Callable[[str], float], wrong: str | Callable[[str], str]
+        self, column: str, function: Callable[[str], float], wrong: Callable[[str], str]
     ) -> np.ndarray:
-        """Return `function` of every value, (n,) float64.
-
-        Where it raises KeyError or ValueError, a DataError says what is `wrong`: a phrase, or a function of the text.
-        """
-        out = np.empty(len(self.lines))
-        for i, text in enumerate(self.columns[column]):
+        """Return `function` of every value, (n,) float64; where it fails, a DataError says what is `wrong`."""
+        values, known = self.columns[column], dict[str, float]()
+        for text in dict.fromkeys(values):
             try:
-                out[i] = function(text)
+                known[text] = function(text)
             except (KeyError, ValueError):
-                why = wrong if isinstance(wrong, str) else wrong(text)
-                raise DataError(f"{self.at(i, column)}: {text!r} {why}") from None
-        return out
+                where = self.at(self.lines[values.index(text)], column)
+                raise DataError(f"{where}: {text!r} {wrong(text)}") from None
+        return np.fromiter(map(known.__getitem__, values), float, len(values))
+
+    def numbers(self, column: str) -> np.ndarray:
+        return self.convert(
+            column, self.form.number, lambda text: f"is not a number: {no_number(text, self.form)}"
+        )
 
     def zscore(self, column: str, mean: float, sd: float) -> np.ndarray:
         """Return (value - mean) / sd, (n, 1)."""
@@ -383,9 +330,8 @@ class Table:
 
     def code(self, column: str, codes: Mapping[str, float]) -> np.ndarray:
         """Return the code of each value, shape (n,); raise DataError for a value without a code."""
-        return self.convert(
-            column, codes.__getitem__, f"is not one of {listed([*codes])}: correct it, or add it"
-        )
+        unknown = f"is not one of {listed([*codes])}: correct it, or add it"
+        return self.convert(column, codes.__getitem__, lambda text: unknown)
 
     def one_hot(self, column: str, categories: Sequence[str]) -> np.ndarray:
         """Return indicators of the k categories, shape (n, k); raise DataError for an unknown category."""
@@ -393,31 +339,29 @@ class Table:
         return np.eye(len(categories))[self.code(column, position).astype(int)]
 
 
-def _parsed(reader: Any, path: Path, skip: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and values of every row of a csv.reader; its errors become DataError."""
+def _rows(path: Path, text: str, form: Format, skip: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and values of every row after `skip` lines; errors of `csv` become DataError."""
+    lines = islice(io.StringIO(text, newline=""), skip, None)
+    reader = csv.reader(lines, delimiter=form.delimiter, skipinitialspace=True, strict=True)
     while True:
         line = reader.line_num + skip + 1
         try:
             row = next(reader, None)
         except csv.Error as error:
-            text = str(error)
-            if "unexpected end" in text:
-                text = "a quote opens here that nothing closes before the end of the file: double it, or remove it"
-            elif "expected after" in text:
-                text = "a value in quotes is followed by more text: double the quotes inside it"
-            elif "field limit" in text:
-                text = f"a value of more than {csv.field_size_limit():,} characters: is a quote not closed?"
-            raise DataError(f"{path}, line {line}: {text}") from error
+            why = next((why for part, why in NOT_ROWS.items() if part in str(error)), str(error))
+            raise DataError(f"{path}, line {line}: {why.format(csv.field_size_limit())}") from error
         if row is None:
             return
         yield line, row
 
 
+def repeated(names: Sequence[str]) -> list[str]:
+    """Return what occurs more than once."""
+    return sorted(name for name, n in Counter(names).items() if n > 1)
+
+
 def _header(cells: Sequence[str], where: str) -> list[str]:
-    if (len(cells) == 1 and re.fullmatch(r"(?i)sep=.?", cells[0])) or [*map(str.lower, cells)] == [
-        "sep=",
-        "",
-    ]:
+    if re.fullmatch(r"sep=.?", cells[0].lower()) and not any(cells[1:]) and len(cells) < 3:
         raise DataError(
             f"{where} is 'sep=', a note to Excel: remove that line, the separator is found without it"
         )
@@ -426,7 +370,7 @@ def _header(cells: Sequence[str], where: str) -> list[str]:
             f"{where}: a name of {len(long[0])} characters: is a quote not closed, or the header missing?"
         )
     names = [name or f"column {k} {NO_NAME}" for k, name in enumerate(cells, 1)]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := repeated(names):
         raise DataError(
             f"{where}: the header has {', '.join(map(repr, twice))} twice: give each column its own name"
         )
@@ -434,44 +378,37 @@ def _header(cells: Sequence[str], where: str) -> list[str]:
 
 
 def _wrong_width(where: str, cells: Sequence[str], names: Sequence[str], form: Format, first: bool) -> str:
-    text = f"{where}: {len(cells)} values, expected {len(names)}"
-    if len(names) == 1 and len(cells) > 1:
-        return f"{text}: is the first line a title? Remove it, so that the header is the first line"
-    if len(names) == 1:
-        return (
-            f"{text}: are the values separated by another character than {form.delimiter!r}? Give --delimiter"
-        )
-    if len(cells) > len(names) and not any(cells[len(names) :]):
-        return f"{text}: remove the {form.delimiter!r} at the end of the row"
-    if len(cells) == len(names) + 1 and first:
-        return f"{text}: if the first column has names of rows, give it a name in the header, too"
-    if len(cells) > len(names) and form.delimiter == ",":
-        return f"{text}: put values that have a comma in quotes, or separate values by another character"
-    if len(cells) > len(names):
-        return f"{text}: put values that have {form.delimiter!r} in quotes"
-    return f"{text}: complete the row, or remove it"
+    mark, more, alone = form.delimiter, len(cells) - len(names), len(names) == 1
+    fixes = {
+        "is the first line a title? Remove it, so that the header is the first line": alone and more > 0,
+        f"are the values separated by another character than {mark!r}? Give --delimiter": alone,
+        f"remove the {mark!r} at the end of the row": more > 0 and not any(cells[len(names) :]),
+        "if the first column has names of rows, give it a name in the header, too": more == 1 and first,
+        "put values that have a comma in quotes, or separate values by another character": more > 0
+        and mark == ",",
+        f"put values that have {mark!r} in quotes": more > 0,
+        "complete the row, or remove it": True,
+    }
+    fix = next(text for text, holds in fixes.items() if holds)
+    return f"{where}: {len(cells)} values, expected {len(names)}: {fix}"
 
 
 def no_column(path: Path, name: str, names: Sequence[str]) -> str:
     """Return the message for a column that is not among the `names` in the header of a table."""
-    text = f"{path}: no column {name!r} in the header{meant(name, names)}"
     if len(names) == 1:
-        how = (
-            "put commas between its names"
-            if " " in names[0]
-            else "give the character between its names by --delimiter"
-        )
-        return f"{path}: no column {name!r}: the header is {names[0]!r}: {how}"
+        how = "put commas" if " " in names[0] else "give the character"
+        by = "" if " " in names[0] else " by --delimiter"
+        return f"{path}: no column {name!r}: the header is {names[0]!r}: {how} between its names{by}"
+    text = f"{path}: no column {name!r} in the header{meant(name, names)}"
     if sum(each.endswith(NO_NAME) for each in names) > len(names) / 2:
         text += " (is the first line a title? Remove it, so that the header is the first line)"
-    if all(_is_number(each) for each in names):
+    if numbers(names):
         text += " (its first line has numbers alone: add a line with the names of the columns)"
     return text
 
 
-def _is_number(text: str) -> bool:
-    try:
-        number(text)
-    except ValueError:
-        return False
-    return True
+def numbers(names: Sequence[str]) -> list[float]:
+    """Return the numbers that all names are; none if one of them is not a number."""
+    with suppress(ValueError):
+        return [*map(PLAIN.number, names)]
+    return []

@@ -43,13 +43,11 @@ class Sums(NamedTuple):
     - `gradient`: (S, d). ``sum_i mask_si min(1, clip/||g_si||) g_si``, in float64 if B is above `long_sums.LONG`.
     - `loss`: (S, B). Losses in nats; 0 where masked out.
     - `norm`: (S, B). ``||g_si||`` before clipping; 0 where masked out, nan if clip is infinite.
-    - `right`: (S, B). Whether the largest logit is that of the label; False where masked out.
     """
 
     gradient: Tensor
     loss: Tensor
     norm: Tensor
-    right: Tensor
 
 
 @torch.no_grad()
@@ -141,7 +139,6 @@ def _sums(
     if batch > long_sums.LONG:
         gradient, size = gradient.double(), min(size, long_sums.BLOCK)
     loss, norm = theta.new_zeros(seeds, batch), theta.new_full((seeds, batch), math.nan)
-    right = torch.zeros_like(mask)
     for part in _blocks(seeds, batch, size):
         block = run(theta[part[0]], x[part], y[part], clip < math.inf, loss_of)
         weight = mask[part].to(theta.dtype)
@@ -149,8 +146,8 @@ def _sums(
             norm[part] = block.squares.sqrt_()
             weight = weight * (clip / norm[part]).clamp_(max=1)
         block.add(weight, gradient[part[0]])
-        loss[part], right[part] = block.loss, block.logits.argmax(2) == y[part]
-    return Sums(gradient, loss * mask, norm if clip == math.inf else norm * mask, right & mask)
+        loss[part] = block.loss
+    return Sums(gradient, loss * mask, norm if clip == math.inf else norm * mask)
 
 
 def _finite(sums: Sums, clip: float) -> bool:

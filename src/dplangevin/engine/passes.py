@@ -21,13 +21,11 @@ Loss = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 class Block(NamedTuple):
     """Results for some examples of some networks.
 
-    - `logits`: (S, B, K).
     - `loss`: (S, B).
     - `squares`: (S, B). ``||g_si||^2``; None if no norms were requested.
     - `add`: Takes weights (S, B) and a tensor (S, d); adds ``sum_i w_si g_si`` to that tensor.
     """
 
-    logits: Tensor
     loss: Tensor
     squares: Tensor | None
     add: Callable[[Tensor, Tensor], None]
@@ -79,7 +77,7 @@ def per_example_gradients(
 
     squares = [each.squares for each in parts if each.squares is not None]
     total = torch.stack(squares).sum(0).view(y.shape) if norms else None
-    return Block(h.view(*y.shape, -1), loss.view(y.shape), total, add)
+    return Block(loss.view(y.shape), total, add)
 
 
 def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
@@ -93,25 +91,19 @@ def functional_gradients(
 ) -> Block:
     """Return the `Block` of some examples, by torch.func, which writes out the gradient of every example, (S, B, d)."""
 
-    def loss(t: Tensor, image: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+    def loss(t: Tensor, image: Tensor, label: Tensor) -> Tensor:
         z = _call(module, t, image)
-        value = F.cross_entropy(z, label) if loss_of is cross_entropy else loss_of(z[None], label[None])[0][0]
-        return value, z
+        return F.cross_entropy(z, label) if loss_of is cross_entropy else loss_of(z[None], label[None])[0][0]
 
-    each = vmap(grad_and_value(loss, has_aux=True), in_dims=(None, 0, 0))
-    gradients, losses, outputs = [], [], []
-    for t, images, labels in zip(theta, x, y, strict=True):
-        gradient, (value, z) = each(t, images, labels)
-        gradients.append(gradient)
-        losses.append(value)
-        outputs.append(z)
+    each = vmap(grad_and_value(loss), in_dims=(None, 0, 0))
+    gradients, losses = zip(*map(each, theta, x, y), strict=True)
     written = torch.stack(gradients)
 
     def add(weight: Tensor, total: Tensor) -> None:
         total += (weight[:, None] @ written)[:, 0]
 
     squares = torch.linalg.vector_norm(written, dim=2).square_() if norms else None
-    return Block(torch.stack(outputs), torch.stack(losses), squares, add)
+    return Block(torch.stack(losses), squares, add)
 
 
 def _split(layers: Plan, theta: Tensor) -> list[Parameters]:

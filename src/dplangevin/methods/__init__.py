@@ -16,6 +16,7 @@ import torch
 from dp_accounting import DpEvent, NonPrivateDpEvent
 from torch import Tensor
 
+from dplangevin.checks import require, settings
 from dplangevin.device import pick
 from dplangevin.files import Checkpoint
 from dplangevin.privacy import Adjacency, Budget, Guarantee
@@ -23,8 +24,9 @@ from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.events import Released, SamplingScheme
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain, Kernel, Observer
+from dplangevin.problems.sampling import Sampling
 from dplangevin.random import NORMALS
-from dplangevin.samplers.chains.loop import run
+from dplangevin.samplers.chains.loop import run, thinned
 
 SLACK = 1e-6  # relative; covers rounding when a claimed epsilon is recomputed from its event
 
@@ -178,7 +180,43 @@ def released(
 
 
 class ChainMethod:
-    """A method whose plans are `Chain`s; a subclass overrides `kernel` if its update is not gradient descent."""
+    """Base of the dataclasses whose plans are `Chain`s; settings that one lacks have the values below."""
+
+    name: ClassVar[str] = ""
+    schemes: ClassVar[tuple[str, ...]] = ()  # the sampling schemes that it is priced for; () for any
+    sampling: Sampling
+    adjacency: Adjacency = "replace_one"
+    precision: float = 0.0
+    samples: int = 1
+    burn_in: float = 0.0
+
+    def __post_init__(self) -> None:
+        settings(self)
+        if self.schemes:
+            drawn, known = self.sampling.scheme, " or ".join(self.schemes)
+            require(drawn in self.schemes, f"{self.name} is priced for {known} samples, not {drawn!r}")
+
+    def chain(self, facts: Facts, step: Tensor | float, noise: Tensor | float, **more: Any) -> Chain:
+        """Return the chain of these step sizes and this noise, each a number or ``(T,)``; `more` is of `Chain`."""
+        sampling = more.pop("sampling", None) or self.sampling
+        steps = sampling.steps(facts.n)
+        of_steps = [
+            torch.as_tensor(each, dtype=torch.float64).expand(steps).clone() for each in (step, noise)
+        ]
+        own = {"l2": self.precision / facts.n, "keep": thinned(steps, self.burn_in, self.samples)}
+        return Chain(of_steps[0], of_steps[1], sampling, **{**own, **more})
+
+    def promise(
+        self: Any,
+        budget: Budget,
+        event: DpEvent | None,
+        assumptions: Sequence[str] = (),
+        released: Released = "all_iterates",
+    ) -> Guarantee:
+        """Return what the accountant promises for the event; None: nothing."""
+        scheme = self.sampling.scheme
+        drawn: Any = "without_replacement" if scheme == "subset" else scheme
+        return guaranteed(self.accountant, event, budget, self.adjacency, released, drawn, assumptions)
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel | None:
         """Return the update of the chains; None for gradient descent."""

@@ -5,17 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
-from dplangevin.checks import positive, require
+from dplangevin.checks import require
 from dplangevin.methods import ChainMethod, Execution, Plan, Release, guaranteed
 from dplangevin.privacy import Adjacency, Budget, calibrate
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import PUBLIC_RECORDS
 from dplangevin.problems import Facts, Problem
-from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import Sampling
 from dplangevin.samplers.chains.loop import thinned
 
@@ -69,52 +67,33 @@ class DpGd(ChainMethod):
     noise_multiplier: float | None = None
 
     def __post_init__(self) -> None:
-        positive(steps=self.steps, step=self.step, margin_noise=self.margin_noise)
-        if self.noise_multiplier is not None:
-            positive(noise_multiplier=self.noise_multiplier)
+        super().__post_init__()
         require(self.step < 2, f"step must be below 2, where descent is stable, not {self.step}")
-        require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
-        require(0 < self.clip_share <= 1, f"clip_share must be in (0, 1], not {self.clip_share}")
-        require(0 <= self.averaged < 1, f"averaged must be in [0, 1), not {self.averaged}")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         facts.need_linear()
         sigma, event = self.noise_multiplier or 0.0, None
         if self.noise_multiplier is None and budget.epsilon < math.inf:
             sigma = self.calibrated(budget) * math.sqrt(self.steps)
+        eta = self.step * (1 + self.momentum) / facts.mean_smoothness
         if sigma > 0:
             event = SelfComposedDpEvent(GaussianDpEvent(sigma), self.steps)
+            reach = self.margin_noise * facts.n / (math.sqrt(self.steps) * self.clip_share * sigma)
+            eta = min(eta, (1 - self.momentum) * reach / facts.smoothness)
+        clip = self.clip_share * facts.bounded("dp_gd")
+        keep = thinned(self.steps, 1 - self.averaged, max(1, round(self.averaged * self.steps)))
+        more = {"clip": clip, "momentum": self.momentum, "keep": keep}
+        chain = self.chain(facts, eta, sigma * clip, sampling=Sampling("full", epochs=self.steps), **more)
         assumptions = *CHOSEN, *facts.rows, *facts.read("mean_smoothness")
-        guarantee = guaranteed(self.accountant, event, budget, self.adjacency, "final", "full", assumptions)
-        chain = self.chain(facts, sigma, facts.mean_smoothness)
-        noise_given = self.noise_multiplier is not None
-        settings = {"noise_multiplier": sigma, "noise_std": float(chain.noise_std[0])}
-        return Plan(guarantee, chain, settings, noise_given)
+        promise = guaranteed(self.accountant, event, budget, self.adjacency, "final", "full", assumptions)
+        columns = {"noise_multiplier": sigma, "noise_std": float(chain.noise_std[0])}
+        return Plan(promise, chain, columns, self.noise_multiplier is not None)
 
     def calibrated(self, budget: Budget) -> float:
         """Return the noise multiplier of one Gaussian mechanism that costs the budget."""
         return calibrate(
             self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, adjacency=self.adjacency, rtol=1e-9
         )
-
-    def chain(self, facts: Facts, sigma: float, mean_smoothness: float) -> Chain:
-        """Return the chain for sigma, 0 for no noise, and beta_m."""
-        eta = self.stable(mean_smoothness)
-        if sigma > 0:
-            reach = self.margin_noise * facts.n / (math.sqrt(self.steps) * self.clip_share * sigma)
-            eta = min(eta, (1 - self.momentum) * reach / facts.smoothness)
-        clip = self.clip_share * facts.bounded("dp_gd")
-        return Chain(
-            step=torch.full((self.steps,), eta, dtype=torch.float64),
-            noise_std=torch.full((self.steps,), sigma * clip, dtype=torch.float64),
-            sampling=Sampling("full", epochs=self.steps),
-            clip=clip,
-            momentum=self.momentum,
-            keep=thinned(self.steps, 1 - self.averaged, max(1, round(self.averaged * self.steps))),
-        )
-
-    def stable(self, mean_smoothness: float) -> float:
-        return self.step * (1 + self.momentum) / mean_smoothness
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         return Release(super().release(problem, plans, how).theta.mean(2, keepdim=True))

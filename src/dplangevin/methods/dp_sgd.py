@@ -2,29 +2,21 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from dp_accounting import DpEvent
 
-from dplangevin.checks import not_negative, positive, require
-from dplangevin.methods import ChainMethod, Plan, guaranteed, no_budget
-from dplangevin.privacy import Adjacency, Budget, Guarantee, calibrate
+from dplangevin.checks import require
+from dplangevin.methods import ChainMethod, Plan, no_budget
+from dplangevin.privacy import Adjacency, Budget, calibrate
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import (
-    PUBLIC_RECORDS,
-    RandomAllocationDpEvent,
-    SamplingScheme,
-    ShuffledEpochsDpEvent,
-)
+from dplangevin.privacy.events import PUBLIC_RECORDS, RandomAllocationDpEvent, ShuffledEpochsDpEvent
 from dplangevin.privacy.stepsize import LARGEST, SMALLEST, steps_event
 from dplangevin.problems import Facts
-from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import POISSON, Sampling
-from dplangevin.samplers.chains.loop import thinned
 from dplangevin.samplers.chains.steps import Schedule, Steps, Unit, shown
 
 CHOSEN = PUBLIC_RECORDS, "step size, clip, batch, epochs and prior chosen without accounting"
@@ -62,6 +54,8 @@ class DpSgd(ChainMethod):
     samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
     """
 
+    name: ClassVar[str] = "dp_sgd"
+    schemes = ("poisson", "random_allocation", "shuffled")
     budgeted: ClassVar[bool] = True
     step: float = 0.5
     clip: float = 1.0
@@ -79,16 +73,9 @@ class DpSgd(ChainMethod):
     burn_in: float = 0.0
 
     def __post_init__(self) -> None:
-        positive(clip=self.clip)
-        if self.noise_multiplier is not None:
-            positive(noise_multiplier=self.noise_multiplier)
-        require(self.full_step_noise > 0, f"full_step_noise must be positive, not {self.full_step_noise}")
-        require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
-        check_chain(self.l2, self.precision, self.samples, self.burn_in)
-        check_scheme("dp_sgd", self.sampling, "poisson", "random_allocation", "shuffled")
+        super().__post_init__()
         priced = self.noise_multiplier is not None or self.sampling.scheme != "shuffled"
         require(priced, "dp_sgd on shuffled epochs has no accountant: give noise_multiplier")
-        _ = self.steps
 
     @property
     def steps(self) -> Steps:
@@ -110,30 +97,15 @@ class DpSgd(ChainMethod):
             )
         event = event_of(sigma) if sigma > 0 else None
         shorter = min(1.0, self.full_step_noise / sigma) if sigma > 0 else 1.0
-        chain = Chain(
-            step=self.steps.sizes(facts, steps, l2, shorter),
-            noise_std=torch.full((steps,), sigma * self.clip, dtype=torch.float64),
-            sampling=self.sampling,
-            clip=self.clip,
-            l2=l2,
-            momentum=self.momentum,
-            keep=thinned(steps, self.burn_in, self.samples),
-        )
-        assumptions = *CHOSEN, *facts.rows, *self.steps.read(facts)
-        guarantee = guaranteed(
-            self.accountant,
-            event,
-            budget,
-            self.adjacency,
-            "all_iterates",
-            "random_allocation" if allocated else "poisson",
-            assumptions,
-        )
-        violated: list[str] = []
+        eta = self.steps.sizes(facts, steps, l2, shorter)
+        more: dict[str, Any] = {"clip": self.clip, "l2": l2, "momentum": self.momentum}
+        chain = self.chain(facts, eta, sigma * self.clip, **more)
+        promise = self.promise(budget, event, (*CHOSEN, *facts.rows, *self.steps.read(facts)))
+        violated: tuple[str, ...] = ()
         if event is not None and self.sampling.scheme == "shuffled":
             of_epochs = ShuffledEpochsDpEvent.of(self.sampling.per_epoch(facts.n), np.full(steps, sigma))
-            guarantee = guarantee._replace(event=of_epochs, sampling="shuffled")
-            violated.append(f"{self.accountant.name} is for Poisson samples, not for shuffled epochs")
+            promise = promise._replace(event=of_epochs)
+            violated = (f"{self.accountant.name} is for Poisson samples, not for shuffled epochs",)
         noise_given = self.noise_multiplier is not None
         calibration = (
             "published" if noise_given else "tight" if isinstance(self.accountant, Tight) else "paper"
@@ -145,13 +117,14 @@ class DpSgd(ChainMethod):
             "noise_std": sigma * self.clip,
             **self.steps.settings(facts, l2),
         }
-        return Plan(guarantee, chain, settings, noise_given, tuple(violated))
+        return Plan(promise, chain, settings, noise_given, violated)
 
 
 @dataclass(frozen=True)
 class Sgd(ChainMethod):
     """`DpSgd` without noise and without clipping, on minibatches of any sampling scheme."""
 
+    name: ClassVar[str] = "sgd"
     budgeted: ClassVar[bool] = False
     accountant: ClassVar[Accountant] = Tight()
     step: float = 0.5
@@ -162,59 +135,14 @@ class Sgd(ChainMethod):
     l2: float = 0.0
     precision: float = 1.0
 
-    def __post_init__(self) -> None:
-        require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
-        check_chain(self.l2, self.precision)
-        _ = self.steps
-
     @property
     def steps(self) -> Steps:
         return Steps(self.step, self.unit, self.schedule)
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        no_budget(budget, "sgd")
-        steps, l2 = self.sampling.steps(facts.n), self.l2 + self.precision / facts.n
-        still = torch.zeros(steps, dtype=torch.float64)
-        sizes = self.steps.sizes(facts, steps, l2)
-        chain = Chain(sizes, still, self.sampling, l2=l2, momentum=self.momentum, keep=(steps,))
-        return Plan(
-            without_privacy(self.accountant, budget, self.sampling),
-            chain,
-            {"schedule": shown(self.schedule), **self.steps.settings(facts, l2)},
-        )
-
-
-def without_privacy(accountant: Accountant, budget: Budget, sampling: Sampling) -> Guarantee:
-    """Return the guarantee of a chain whose gradients are not bounded: it promises nothing."""
-    drawn: SamplingScheme = "without_replacement" if sampling.scheme == "subset" else sampling.scheme
-    return guaranteed(accountant, None, budget, "replace_one", "all_iterates", drawn, ())
-
-
-def on_subsets(
-    accountant: Accountant, event: DpEvent | None, budget: Budget, facts: Facts, steps: Steps
-) -> Guarantee:
-    """Return the guarantee of a chain on uniform subsets that releases all iterates (wang2015)."""
-    assumptions = *facts.rows, *steps.read(facts), "step size, prior and scaling chosen without accounting"
-    return guaranteed(
-        accountant, event, budget, "replace_one", "all_iterates", "without_replacement", assumptions
-    )
-
-
-def check_chain(l2: float, precision: float, samples: int = 1, burn_in: float = 0.0) -> None:
-    """Raise ValueError, naming the setting, if a setting of a chain is out of its domain."""
-    positive(samples=samples)
-    not_negative(l2=l2, precision=precision)
-    require(0 <= burn_in < 1, f"burn_in must be in [0, 1), not {burn_in}")
-
-
-def check_scheme(method: str, sampling: Sampling, *schemes: str) -> None:
-    """Raise ValueError for a sampling scheme for which the method has no price."""
-    known = " or ".join(schemes)
-    require(sampling.scheme in schemes, f"{method} is priced for {known} samples, not {sampling.scheme!r}")
-
-
-def record_bound(facts: Facts, clip: float | None, method: str, budget: Budget) -> float:
-    """Return L, the bound on one record's gradient, the smaller of clip and the problem's own; 0 without a budget."""
-    if budget.epsilon == math.inf:
-        return 0.0
-    return facts.bounded(method) if clip is None else min(clip, facts.lipschitz)
+        no_budget(budget, self.name)
+        l2 = self.l2 + self.precision / facts.n
+        sizes = self.steps.sizes(facts, self.sampling.steps(facts.n), l2)
+        chain = self.chain(facts, sizes, 0.0, l2=l2, momentum=self.momentum)
+        columns = self.steps.settings(facts, l2)
+        return Plan(self.promise(budget, None), chain, {"schedule": shown(self.schedule), **columns})

@@ -3,15 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.checks import positive, require
-from dplangevin.methods import ChainMethod, Plan
-from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets
+from dplangevin.checks import require
+from dplangevin.methods import Plan
+from dplangevin.methods.dp_sgld import OnSubsets, Temperature
 from dplangevin.privacy import Budget, FisherScoringDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.wang2015 import Wang2015
@@ -20,7 +20,7 @@ from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain, Kernel, State
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.sampling import Sampling
-from dplangevin.samplers.chains.loop import columns, thinned
+from dplangevin.samplers.chains.loop import columns
 from dplangevin.samplers.chains.steps import Steps, Unit
 from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
 
@@ -28,7 +28,7 @@ HEAT = {"printed": 1.0, "proper": 4.0}  # variance of the sampler's own noise, i
 
 
 @dataclass(frozen=True)
-class DpSgfs(ChainMethod):
+class DpSgfs(OnSubsets):
     """DP-SGFS with ``F = L I``, where L is the Lipschitz constant of one row's loss; for linear models only.
 
     One step is::
@@ -64,6 +64,7 @@ class DpSgfs(ChainMethod):
     precision, samples, burn_in, sampling : As in `DpSgldWang2015`.
     """
 
+    name: ClassVar[str] = "dp_sgfs"
     budgeted: ClassVar[bool] = True
     step: float = 0.5
     refresh: int = 10
@@ -71,37 +72,20 @@ class DpSgfs(ChainMethod):
     samples: int = 50
     burn_in: float = 0.5
     accountant: Accountant = field(default_factory=Wang2015)
-    temperature: Literal["printed", "proper"] = "printed"
+    temperature: Temperature = "printed"
     sampling: Sampling = field(default_factory=lambda: Sampling("subset", epochs=10))
     unit: Unit = "smoothness"
-
-    def __post_init__(self) -> None:
-        temperatures = tuple(HEAT)
-        require(
-            self.temperature in HEAT, f"temperature must be one of {temperatures}, not {self.temperature!r}"
-        )
-        positive(refresh=self.refresh)
-        check_chain(0.0, self.precision, self.samples, self.burn_in)
-        check_scheme("dp_sgfs", self.sampling, "subset")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         n, size, steps = facts.n, self.sampling.size(facts.n), self.sampling.steps(facts.n)
         require(size > 4, f"batch = {size} is too small: Lemma 6 needs more than 4 rows; raise batch")
         facts.need_linear()
-        bound, sigma = facts.bounded("dp_sgfs"), self.noise_std(facts, budget)
-        size_of = Steps(self.step, self.unit)
-        eta = 2 * bound**2 * size_of.first(facts) / n
-        langevin = math.sqrt(HEAT[self.temperature] / eta) / n
+        bound, sigma = facts.bounded(self.name), self.noise_std(facts, budget)
+        eta = 2 * bound**2 * Steps(self.step, self.unit).first(facts) / n
+        noise = size * bound * max(sigma, math.sqrt(HEAT[self.temperature] / eta) / n)
         event = FisherScoringDpEvent(n, size, steps, sigma) if budget.epsilon < math.inf else None
-        chain = Chain(
-            step=torch.full((steps,), eta, dtype=torch.float64),
-            noise_std=torch.full((steps,), size * bound * max(sigma, langevin), dtype=torch.float64),
-            sampling=self.sampling,
-            l2=self.precision / n,
-            keep=thinned(steps, self.burn_in, self.samples),
-        )
-        guarantee = on_subsets(self.accountant, event, budget, facts, size_of)
-        return Plan(guarantee, chain, {"noise_std": sigma})
+        promise = self.promise(budget, event, self.assumptions(facts))
+        return Plan(promise, self.chain(facts, eta, noise), {"noise_std": sigma})
 
     def noise_std(self, facts: Facts, budget: Budget) -> float:
         """Return sigma for half of the budget, without unit, because F carries that of the gradients."""

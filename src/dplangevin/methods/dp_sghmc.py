@@ -9,26 +9,25 @@ import torch
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.checks import positive, require
+from dplangevin.checks import require
 from dplangevin.methods import ChainMethod, Plan, no_budget
-from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets, record_bound, without_privacy
-from dplangevin.methods.dp_sgld_li2019 import DpSgldLi2019
+from dplangevin.methods.dp_sgld import OnSubsets
+from dplangevin.methods.dp_sgld_li2019 import DpSgldLi2019, tied
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
-from dplangevin.privacy.wang2015_noise import gradient_variance, subset_event
 from dplangevin.problems import Facts, Problem
-from dplangevin.problems.chain import Chain, Kernel, State
+from dplangevin.problems.chain import Kernel, State
 from dplangevin.problems.sampling import POISSON, SUBSETS, Sampling
 from dplangevin.samplers import kernels
-from dplangevin.samplers.chains.loop import Langevin, columns, schedules, thinned
+from dplangevin.samplers.chains.loop import columns, schedules
 from dplangevin.samplers.chains.steps import Steps, Unit
 from dplangevin.samplers.kernels.sghmc import sghmc
 
 
 @dataclass(frozen=True)
-class DpSghmc(ChainMethod):
+class DpSghmc(OnSubsets):
     """DP-SGHMC: eq. 4.4 on uniform subsets, with noise ``N(0, 2 (a - b) eta I)`` on the velocity.
 
     The gradient of a minibatch S is ``n/tau sum_S grad l + grad r``.  b is a guess of the gradient's own noise;
@@ -63,10 +62,8 @@ class DpSghmc(ChainMethod):
     unit: Unit = "smoothness"
 
     def __post_init__(self) -> None:
-        check_friction(self.friction)
+        super().__post_init__()
         self.check_step()
-        check_chain(0.0, self.precision, self.samples, self.burn_in)
-        check_scheme(self.name, self.sampling, "subset")
 
     def check_step(self) -> None:
         require(
@@ -75,29 +72,16 @@ class DpSghmc(ChainMethod):
         )
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        n, steps, size = facts.n, self.sampling.steps(facts.n), self.sampling.size(facts.n)
-        bound = record_bound(facts, self.clip, self.name, budget)
-        variance = gradient_variance(steps, bound, budget)
-        size_of = Steps(self.step, self.unit)
-        eta = size_of.first(facts) / n
+        n, variance = facts.n, self.variance(facts, budget)
+        eta = Steps(self.step, self.unit).first(facts) / n
         if variance > 0:
             eta = min(eta, 2 * self.friction / variance)
         # the noise on the velocity is -eta (n/tau) times the noise on the minibatch's sum
-        noise = torch.full((steps,), math.sqrt(2 * self.friction / eta) * size / n, dtype=torch.float64)
-        event = subset_event(n, size, noise / bound) if budget.epsilon < math.inf else None
-        chain = Chain(
-            step=torch.full((steps,), eta * n, dtype=torch.float64),
-            noise_std=noise,
-            sampling=self.sampling,
-            clip=math.inf if self.clip is None else self.clip,
-            l2=self.precision / n,
-            keep=thinned(steps, self.burn_in, self.samples),
-        )
-        guarantee = on_subsets(self.accountant, event, budget, facts, size_of)
-        return Plan(guarantee, chain, {"noise_std": float(noise[0])})
+        noise = math.sqrt(2 * self.friction / eta) * self.sampling.size(n) / n
+        return self.gaussian(facts, budget, eta * n, noise)
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
-        return hamiltonian(self.dynamics(), problem, plans, self.rest)
+        return Hamiltonian(self.dynamics(), problem, plans, self.rest)
 
     def dynamics(self) -> kernels.Dynamics:
         return sghmc(self.friction)
@@ -131,23 +115,20 @@ class DpSghmcLi2019(DpSgldLi2019):
     step: float | None = 0.05
     friction: float = 0.1
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_friction(self.friction)
-
     @property
     def heat(self) -> float:
         """The variance of a step's noise on the velocity, in units of eta_t/n."""
         return 2 * self.friction
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
-        return hamiltonian(sghmc(self.friction), problem, plans)
+        return Hamiltonian(sghmc(self.friction), problem, plans)
 
 
 @dataclass(frozen=True)
 class Sghmc(ChainMethod):
     """`DpSghmcLi2019` without a budget and without clipping, with eta = step/unit at every step."""
 
+    name: ClassVar[str] = "sghmc"
     budgeted: ClassVar[bool] = False
     accountant: ClassVar[Accountant] = Tight()
     friction: float = 0.1
@@ -158,46 +139,40 @@ class Sghmc(ChainMethod):
     sampling: Sampling = POISSON
     unit: Unit = "smoothness"
 
-    def __post_init__(self) -> None:
-        check_friction(self.friction)
-        check_chain(0.0, self.precision, self.samples, self.burn_in)
-        positive(step=self.step)
-
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        no_budget(budget, "sghmc")
-        n, steps, size = facts.n, self.sampling.steps(facts.n), self.sampling.size(facts.n)
-        eta = Steps(self.step, self.unit).sizes(facts, steps)
-        noise = size * (2 * self.friction / (eta * n)).sqrt()
-        keep = thinned(steps, self.burn_in, self.samples)
-        chain = Chain(eta, noise, self.sampling, l2=self.precision / n, keep=keep)
-        settings = {"noise_std": float(noise[0])}
-        return Plan(without_privacy(self.accountant, budget, self.sampling), chain, settings)
+        no_budget(budget, self.name)
+        first = Steps(self.step, self.unit).first(facts)
+        chain = self.chain(facts, *tied(self.sampling, facts.n, first, 2 * self.friction))
+        return Plan(self.promise(budget, None), chain, {"noise_std": float(chain.noise_std[0])})
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
-        return hamiltonian(sghmc(self.friction), problem, plans)
+        return Hamiltonian(sghmc(self.friction), problem, plans)
 
 
-def hamiltonian(
-    dynamics: kernels.Dynamics,
-    problem: Problem,
-    plans: Sequence[Plan],
-    rest: Callable[[Tensor], State] = lambda theta: (),
-) -> Langevin:
-    """Return a kernel with velocities, in units of U, that start from N(0, eta I).
+class Hamiltonian:
+    """A kernel with velocities on ``U = sum of losses + n l2/2 ||theta||^2``, with step sizes eta for U.
 
-    `rest` returns the initial state beside theta and the velocity, for theta ``(S, E, d)``.
+    The estimate of the gradient is ``(n/tau) G_t + n l2 theta``.  The noise of the update is already in G_t.  The
+    velocity starts from N(0, eta I).  `rest` returns the initial state after theta ``(S, E, d)`` and the velocity.
     """
-    chains, n = [plan.work for plan in plans], problem.facts.n
-    eta = schedules(chains, "step", problem.device) / n
 
-    def start(theta: Tensor, rng: torch.Generator) -> State:
+    def __init__(
+        self,
+        dynamics: kernels.Dynamics,
+        problem: Problem,
+        plans: Sequence[Plan],
+        rest: Callable[[Tensor], State] = lambda theta: (),
+    ) -> None:
+        chains, n = [plan.work for plan in plans], problem.facts.n
+        self.dynamics, self.rest, self.share = dynamics, rest, n / chains[0].sampling.size(n)
+        self.eta = schedules(chains, "step", problem.device) / n
+        self.precision = n * columns(chains, "l2", problem.device)
+
+    def init(self, theta: Tensor, rng: torch.Generator) -> State:
         drawn = random.normals(rng, len(theta), 1, theta.shape[-1], device=theta.device)
-        return eta[0].sqrt() * drawn, *rest(theta)
+        return theta, self.eta[0].sqrt() * drawn, *self.rest(theta)
 
-    share = n / chains[0].sampling.size(n)
-    return Langevin(dynamics, start, eta, share, n * columns(chains, "l2", problem.device))
-
-
-def check_friction(friction: float) -> None:
-    """Raise ValueError unless friction is in (0, 1)."""
-    require(0 < friction < 1, f"friction must be in (0, 1), not {friction}")
+    def step(self, state: State, noisy: Tensor, t: int, batch: random.Batch) -> State:
+        gradient = (self.share * noisy).add_(self.precision * state[0])
+        found = self.dynamics.step(self.dynamics.init(*state), gradient, None, self.eta[t])
+        return tuple(found)

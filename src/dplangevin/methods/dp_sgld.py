@@ -5,26 +5,58 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import torch
+from torch import Tensor
 
-from dplangevin.checks import require
 from dplangevin.methods import ChainMethod, Plan
-from dplangevin.methods.dp_sgd import check_chain, check_scheme, on_subsets, record_bound
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.wang2015_noise import gradient_variance, subset_event
 from dplangevin.problems import Facts
-from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import SUBSETS, Sampling
-from dplangevin.samplers.chains.loop import thinned
 from dplangevin.samplers.chains.steps import Steps, Unit
 
 Temperature = Literal["printed", "proper"]
 HEAT = {"printed": 1.0, "proper": 2.0}  # noise variance in units of the step size of the summed loss
 
 
+class OnSubsets(ChainMethod):
+    """Base of the chains of wang2015: uniform subsets, replace-one neighbours, all iterates released."""
+
+    schemes = ("subset",)
+    step: float
+    unit: Unit
+    clip: float | None = None
+
+    def bound(self, facts: Facts, budget: Budget) -> float:
+        """Return L, the bound on a record's gradient: the problem's, or `clip` if that is less; 0 without a budget."""
+        if budget.epsilon == math.inf:
+            return 0.0
+        return facts.bounded(self.name) if self.clip is None else min(self.clip, facts.lipschitz)
+
+    def variance(self, facts: Facts, budget: Budget) -> float:
+        """Return C, the gradient noise of Theorem 4; 0 without a budget."""
+        return gradient_variance(self.sampling.steps(facts.n), self.bound(facts, budget), budget)
+
+    def gaussian(
+        self, facts: Facts, budget: Budget, step: Tensor | float, noise: Tensor | float, **settings: str
+    ) -> Plan:
+        """Return the plan of Gaussian steps, see `ChainMethod.chain`."""
+        chain = self.chain(facts, step, noise, clip=math.inf if self.clip is None else self.clip)
+        event = None
+        if budget.epsilon < math.inf:
+            multipliers = chain.noise_std / self.bound(facts, budget)
+            event = subset_event(facts.n, self.sampling.size(facts.n), multipliers)
+        promise = self.promise(budget, event, self.assumptions(facts))
+        return Plan(promise, chain, {**settings, "noise_std": float(chain.noise_std[0])})
+
+    def assumptions(self, facts: Facts) -> tuple[str, ...]:
+        read = Steps(self.step, self.unit).read(facts)
+        return *facts.rows, *read, "step size, prior and scaling chosen without accounting"
+
+
 @dataclass(frozen=True)
-class DpSgldWang2015(ChainMethod):
+class DpSgldWang2015(OnSubsets):
     """DP-SGLD, Algorithm 2 of Wang, Fienberg and Smola (2015).
 
     One step is, with ``z ~ N(0, max(C eta_t^2, eta_t) I)``::
@@ -45,7 +77,6 @@ class DpSgldWang2015(ChainMethod):
 
     Attributes
     ----------
-    schedule : "phase", "constant" or "harmonic".
     step, unit : Largest step size, as in `samplers.chains.steps`.
     precision : float, >= 0.  Precision of the Gaussian prior.
     samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
@@ -55,6 +86,7 @@ class DpSgldWang2015(ChainMethod):
     clip : float, > 0, or None.  L is the smaller of `clip` and the problem's bound on a record's gradient.
     """
 
+    name: ClassVar[str] = "dp_sgld"
     budgeted: ClassVar[bool] = True
     schedule: Literal["phase", "constant", "harmonic"] = "phase"
     step: float = 0.5
@@ -68,49 +100,17 @@ class DpSgldWang2015(ChainMethod):
     clip: float | None = None
     unit: Unit = "smoothness"
 
-    def __post_init__(self) -> None:
-        known = ("phase", "constant", "harmonic")
-        require(self.schedule in known, f"schedule must be one of {known}, not {self.schedule!r}")
-        check_temperature(self.temperature)
-        check_chain(0.0, self.precision, self.samples, self.burn_in)
-        check_scheme("dp_sgld", self.sampling, "subset")
-        require(0 < self.alpha < 1, f"alpha must be in (0, 1), not {self.alpha}")
-
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        n, steps, size = facts.n, self.sampling.steps(facts.n), self.sampling.size(facts.n)
-        bound = record_bound(facts, self.clip, "dp_sgld", budget)
-        variance = gradient_variance(steps, bound, budget)
-        size_of = Steps(self.step, self.unit)
-        eta = self.step_sizes(size_of.first(facts) / n, steps, variance)
+        n, variance = facts.n, self.variance(facts, budget)
+        eta = self.step_sizes(Steps(self.step, self.unit).first(facts) / n, self.sampling.steps(n), variance)
         std = torch.maximum(variance * eta**2, HEAT[self.temperature] * eta).sqrt()
-        noise = std / eta * (size / n)  # on the sum of the minibatch
-        event = subset_event(n, size, noise / bound) if budget.epsilon < math.inf else None
-        chain = Chain(
-            step=eta * n,
-            noise_std=noise,
-            sampling=self.sampling,
-            clip=math.inf if self.clip is None else self.clip,
-            l2=self.precision / n,
-            keep=thinned(steps, self.burn_in, self.samples),
-        )
-        guarantee = on_subsets(self.accountant, event, budget, facts, size_of)
-        return Plan(guarantee, chain, {"schedule": self.schedule, "noise_std": float(noise[0])})
+        noise = std / eta * (self.sampling.size(n) / n)  # on the sum of the minibatch
+        return self.gaussian(facts, budget, eta * n, noise, schedule=self.schedule)
 
-    def step_sizes(self, most: float, steps: int, variance: float) -> torch.Tensor:
+    def step_sizes(self, most: float, steps: int, variance: float) -> Tensor:
         """Return eta_t, ``(steps,)``; `variance` is C, 0 without privacy, and `most` bounds "phase" and "constant"."""
         t = torch.arange(1, steps + 1, dtype=torch.float64)
-        largest = min(most, 1 / variance) if variance > 0 else most  # eta_0
-        if self.schedule == "phase":
-            return (
-                (self.alpha * steps / (variance * t)).clamp(max=most)
-                if variance > 0
-                else torch.full_like(t, most)
-            )
-        if self.schedule == "harmonic":
-            return (1 / (t + 1)).clamp(min=largest)
-        return torch.full_like(t, largest)
-
-
-def check_temperature(temperature: str) -> None:
-    """Raise ValueError for an unknown temperature."""
-    require(temperature in HEAT, f"temperature must be one of {tuple(HEAT)}, not {temperature!r}")
+        first = torch.full_like(t, min(most, 1 / variance) if variance > 0 else most)  # eta_0
+        if self.schedule == "phase" and variance > 0:
+            return (self.alpha * steps / (variance * t)).clamp(max=most)
+        return (1 / (t + 1)).maximum(first) if self.schedule == "harmonic" else first

@@ -2,21 +2,20 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
+from torch import Tensor
 
-from dplangevin.checks import positive, require
-from dplangevin.methods import ChainMethod, Plan, guaranteed
-from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS, check_chain, check_scheme
-from dplangevin.methods.dp_sgld import HEAT, Temperature, check_temperature
+from dplangevin.checks import require
+from dplangevin.methods import ChainMethod, Plan
+from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS
+from dplangevin.methods.dp_sgld import HEAT, Temperature
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.stepsize import StepSchedule, multiplier_of, smallest_multiplier, step_of, steps_event
 from dplangevin.problems import Facts
-from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import POISSON, Sampling
-from dplangevin.samplers.chains.loop import thinned
 from dplangevin.samplers.chains.steps import Steps, Unit
 
 
@@ -55,6 +54,7 @@ class DpSgldLi2019(ChainMethod):
 
     budgeted: ClassVar[bool] = True
     name: ClassVar[str] = "dp_sgld_li2019"
+    schemes = ("poisson",)
     schedule: StepSchedule = "fixed"
     step: float | None = 0.5
     clip: float | None = 1.0
@@ -70,22 +70,10 @@ class DpSgldLi2019(ChainMethod):
     clipped: Literal["record", "minibatch"] = "record"
 
     def __post_init__(self) -> None:
-        check_schedule(self.schedule)
-        check_temperature(self.temperature)
-        check_chain(0.0, self.precision, self.samples, self.burn_in)
-        check_scheme(self.name, self.sampling, "poisson")
-        known = ("step", "clip", None)
-        require(self.calibrated in known, f"calibrated must be one of {known}, not {self.calibrated!r}")
-        for name in ("step", "clip"):
-            if (value := getattr(self, name)) is not None:
-                positive(**{name: value})
-        by = ("record", "minibatch")
-        require(self.clipped in by, f"clipped must be one of {by}, not {self.clipped!r}")
-        wanted = {"step": ("clip",), "clip": ("step",), None: ("step", "clip")}[self.calibrated]
-        for name in wanted:
-            require(
-                getattr(self, name) is not None, f"{name} is null: give it, or let it follow from the budget"
-            )
+        super().__post_init__()
+        for name in {"step": ("clip",), "clip": ("step",), None: ("step", "clip")}[self.calibrated]:
+            given = getattr(self, name) is not None
+            require(given, f"{name} is null: give it, or let it follow from the budget")
 
     @property
     def heat(self) -> float:
@@ -93,34 +81,25 @@ class DpSgldLi2019(ChainMethod):
         return HEAT[self.temperature]
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        n, steps, rate = facts.n, self.sampling.steps(facts.n), self.sampling.rate(facts.n)
+        n, by_record, noise_given = facts.n, self.clipped == "record", self.calibrated is None
         step, clip, sigma = self.step_clip_and_noise(facts, budget)
-        eta = langevin_steps(step, steps, self.schedule)
-        noise = self.sampling.size(n) * (self.heat / (eta * n)).sqrt()
-        private = budget.epsilon < math.inf
-        event = steps_event(sigma, rate=rate, steps=steps, schedule=self.schedule) if private else None
-        keep = thinned(steps, self.burn_in, self.samples)
-        bounds = {"clip": clip} if self.clipped == "record" else {"mean_clip": clip}
-        chain = Chain(eta, noise, self.sampling, l2=self.precision / n, keep=keep, **bounds)
+        event = None
+        if budget.epsilon < math.inf:
+            steps, rate = self.sampling.steps(n), self.sampling.rate(n)
+            event = steps_event(sigma, rate=rate, steps=steps, schedule=self.schedule)
+        eta, noise = tied(self.sampling, n, step, self.heat, self.schedule)
+        chain = self.chain(facts, eta, noise, **{"clip" if by_record else "mean_clip": clip})
+        by = () if by_record else ("the mean gradient of a minibatch is clipped, not each record's",)
         read = () if self.step is None else Steps(self.step, self.unit).read(facts)
-        by = (
-            ()
-            if self.clipped == "record"
-            else ("the mean gradient of a minibatch is clipped, not each record's",)
-        )
-        assumptions = *CHOSEN, *by, *facts.rows, *read
-        guarantee = guaranteed(
-            self.accountant, event, budget, self.adjacency, "all_iterates", "poisson", assumptions
-        )
-        noise_given = self.calibrated is None
         settings = {
             "schedule": self.schedule,
-            "calibration": "published" if noise_given else self.calibrated or "",
+            "calibration": self.calibrated or "published",
             "noise_multiplier": sigma,
             "noise_std": float(noise[0]),
             "clip": clip,
         }
-        return Plan(guarantee, chain, settings, noise_given)
+        promise = self.promise(budget, event, (*CHOSEN, *by, *facts.rows, *read))
+        return Plan(promise, chain, settings, noise_given)
 
     def step_clip_and_noise(self, facts: Facts, budget: Budget) -> tuple[float, float, float]:
         """Return the step size eta_1, the clip L and the noise multiplier sigma_1 for a budget."""
@@ -151,13 +130,10 @@ class DpSgldLi2019(ChainMethod):
         return heat * step_of(sigma, records=n, batch=batch, lipschitz=moved * self.clip), self.clip, sigma
 
 
-def langevin_steps(first: float, steps: int, schedule: StepSchedule) -> torch.Tensor:
-    """Return the step sizes eta_t of a schedule, ``(steps,)`` in float64, with eta_1 = `first`."""
-    t = torch.arange(1, steps + 1, dtype=torch.float64)
-    return first * t ** (-1 / 3) if schedule == "decreasing" else torch.full_like(t, first)
-
-
-def check_schedule(schedule: str) -> None:
-    """Raise ValueError for an unknown schedule of step sizes."""
-    known = get_args(StepSchedule)
-    require(schedule in known, f"schedule must be one of {known}, not {schedule!r}")
+def tied(
+    sampling: Sampling, n: int, first: float, heat: float, schedule: StepSchedule = "fixed"
+) -> tuple[Tensor, Tensor]:
+    """Return step sizes eta_t from `first` on, ``(T,)``, and noise that moves theta by N(0, heat eta_t/n)."""
+    t = torch.arange(1, sampling.steps(n) + 1, dtype=torch.float64)
+    eta = first * t ** (-1 / 3) if schedule == "decreasing" else torch.full_like(t, first)
+    return eta, sampling.size(n) * (heat / (eta * n)).sqrt()

@@ -9,16 +9,14 @@ from dp_accounting import DpEvent
 
 from dplangevin.checks import positive, require
 from dplangevin.methods import ChainMethod, Plan
-from dplangevin.methods.dp_sgd import check_scheme
-from dplangevin.privacy import Budget, Guarantee
+from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate
-from dplangevin.privacy.events import PUBLIC_RECORDS, LangevinDpEvent, SamplingScheme, ShuffledEpochsDpEvent
+from dplangevin.privacy.events import PUBLIC_RECORDS, LangevinDpEvent, ShuffledEpochsDpEvent
 from dplangevin.privacy.subsampled_gaussian import composed_steps
 from dplangevin.problems import Facts
-from dplangevin.problems.chain import Chain
 from dplangevin.problems.sampling import Sampling
 from dplangevin.samplers.chains.steps import Steps, Unit, shown
 
@@ -59,6 +57,8 @@ class DpSgldRyffel2022(ChainMethod):
         in the authors' code.  "zero": theta_0 = 0.  The theorem covers only the first.
     """
 
+    name: ClassVar[str] = "dp_sgld_ryffel2022"
+    schemes = ("subset", "shuffled", "poisson")
     budgeted: ClassVar[bool] = True
     sampling: Sampling = field(default_factory=lambda: Sampling("subset", epochs=30))
     l2: float = 0.001
@@ -75,17 +75,8 @@ class DpSgldRyffel2022(ChainMethod):
     LOUD: ClassVar[float] = 1e5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         positive(l2=self.l2)
-        for name in ("clip", "noise_std", "radius"):
-            if (value := getattr(self, name)) is not None:
-                positive(**{name: value})
-        known = ("theorem", "code", "zero")
-        require(self.initial in known, f"initial {self.initial!r} is unknown: {', '.join(known)}")
-        check_scheme("dp_sgld_ryffel2022", self.sampling, "subset", "shuffled", "poisson")
-        require(
-            self.schedule in ("constant", "ryffel2022"),
-            f"schedule must be constant or ryffel2022, not {self.schedule!r}",
-        )
 
     @property
     def steps(self) -> Steps:
@@ -93,38 +84,22 @@ class DpSgldRyffel2022(ChainMethod):
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         require(budget.epsilon < math.inf, "dp_sgld_ryffel2022 needs a budget: sgd is its limit without one")
-        n, steps, noise_given = facts.n, self.sampling.steps(facts.n), self.noise_std is not None
-        sigma = self.calibrated(facts, budget)
+        n, sigma, noise_given = facts.n, self.calibrated(facts, budget), self.noise_std is not None
         paper, proven = self.event(facts, sigma), self.provable(facts, sigma)
         by_paper = noise_given or isinstance(self.accountant, Ryffel2022)
-        claimed = self.accountant.epsilon(paper if by_paper else proven, budget.delta)
-        eta = self.steps.sizes(facts, steps, self.l2)
-        chain = Chain(
-            step=eta,
-            noise_std=self.sampling.size(n) * sigma * (2 / eta).sqrt(),
-            sampling=self.sampling,
+        eta = self.steps.sizes(facts, self.sampling.steps(n), self.l2)
+        starts = {"theorem": sigma * math.sqrt(2 / self.l2), "code": 2 * sigma**2 / self.l2, "zero": 0.0}
+        chain = self.chain(
+            facts,
+            eta,
+            self.sampling.size(n) * sigma * (2 / eta).sqrt(),
             clip=self.limit(facts) if self.clips(facts) else math.inf,
             l2=self.l2,
             radius=math.inf if self.radius is None else self.radius,
-            start_std={"theorem": sigma * math.sqrt(2 / self.l2), "code": 2 * sigma**2 / self.l2}.get(
-                self.initial, 0.0
-            ),
-            keep=(steps,),
+            start_std=starts[self.initial],
         )
-        convexity = (
-            f"no last-iterate bound: {WITHOUT_LAST[self.sampling.scheme]}"
-            if self.sampling.scheme in WITHOUT_LAST
-            else "no last-iterate bound: a clipped softmax gradient need not be the gradient of a convex loss"
-            if not isinstance(proven, LangevinDpEvent)
-            else f"last-iterate bound: every record's loss {proven.smoothness:.4g}-smooth"
-            if proven.convex
-            else f"last-iterate bound: every record's clipped gradient {facts.smoothness:.4g}-Lipschitz"
-        )
-        assumptions = PUBLIC_RECORDS, *facts.rows, *self.steps.read(facts), convexity
-        drawn: SamplingScheme = (
-            "without_replacement" if self.sampling.scheme == "subset" else self.sampling.scheme
-        )
-        guarantee = Guarantee(claimed, budget.delta, proven, "replace_one", "final", drawn, assumptions)
+        assumptions = PUBLIC_RECORDS, *facts.rows, *self.steps.read(facts), self.convexity(facts, proven)
+        promise = self.promise(budget, paper if by_paper else proven, assumptions, "final")
         settings = {
             "schedule": shown(self.schedule),
             "calibration": "published" if noise_given else "formula" if by_paper else "tight",
@@ -133,9 +108,19 @@ class DpSgldRyffel2022(ChainMethod):
             "clip": paper.lipschitz,
             "smoothness": paper.smoothness,
         }
-        return Plan(
-            guarantee, chain, settings, noise_given, tuple(self.violated(facts, paper, budget.delta)), paper
-        )
+        violated = tuple(self.violated(facts, paper, budget.delta))
+        return Plan(promise._replace(event=proven), chain, settings, noise_given, violated, paper)
+
+    def convexity(self, facts: Facts, proven: DpEvent) -> str:
+        """Return whether a last-iterate bound is known for the event, and for which losses."""
+        if self.sampling.scheme in WITHOUT_LAST:
+            return f"no last-iterate bound: {WITHOUT_LAST[self.sampling.scheme]}"
+        if not isinstance(proven, LangevinDpEvent):
+            why = "a clipped softmax gradient need not be the gradient of a convex loss"
+            return f"no last-iterate bound: {why}"
+        if proven.convex:
+            return f"last-iterate bound: every record's loss {proven.smoothness:.4g}-smooth"
+        return f"last-iterate bound: every record's clipped gradient {facts.smoothness:.4g}-Lipschitz"
 
     def limit(self, facts: Facts) -> float:
         """Return L, which no gradient exceeds; raise ValueError if there is neither a clip nor a bound."""

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.checks import positive, require
+from dplangevin.checks import require, settings
 from dplangevin.methods import Execution, Plan, Release, guaranteed
-from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS, check_scheme
+from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.events import check_adjacency
 from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
 from dplangevin.problems import DefaultSteps, Facts, Problem, Sums
 from dplangevin.problems.chain import Chain, State
@@ -67,10 +66,9 @@ class Dpvi:
     adjacency: Adjacency = "add_remove"
 
     def __post_init__(self) -> None:
-        positive(step=self.step, precision=self.precision, spread=self.spread, samples=self.samples)
-        require(self.clip > 0, f"clip must be positive, not {self.clip}")
-        check_adjacency(self.adjacency, who="DPVI")
-        check_scheme("dpvi", self.sampling, "poisson")
+        settings(self, clip="positive", precision="positive and finite")
+        drawn = self.sampling.scheme
+        require(drawn == "poisson", f"dpvi is priced for poisson samples, not {drawn!r}")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         require(

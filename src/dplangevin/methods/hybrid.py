@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from dp_accounting import ComposedDpEvent, DpEvent, NonPrivateDpEvent
 
-from dplangevin.checks import require
+from dplangevin.checks import require, settings
 from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release
 from dplangevin.methods.dp_sgnht import DpSgnht
 from dplangevin.methods.ops import Ops
@@ -39,7 +39,7 @@ class Hybrid:
     share: float = 0.5
 
     def __post_init__(self) -> None:
-        require(0 < self.share < 1, f"share must be in (0, 1), not {self.share}")
+        settings(self)
         require(
             self.first.bound != "gdp", 'hybrid needs a pure first stage: bound "paper" or "range", not "gdp"'
         )

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 from dp_accounting import DpEvent
 
 from dplangevin import random
-from dplangevin.checks import not_negative, require
-from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
-from dplangevin.methods.perturbed_fits import Fit, assumptions, fitted, output_multiplier, shares
+from dplangevin.checks import require, settings
+from dplangevin.methods import Execution, Plan, Release, guaranteed
+from dplangevin.methods.perturbed_fits import Fit, assumptions, output_multiplier, perturbed, shares
 from dplangevin.privacy import Budget, ObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.objective import log_tail
@@ -18,7 +18,6 @@ from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibrate import calibrate, rounded_up
 from dplangevin.problems import Facts, Problem
-from dplangevin.problems.glm import Glm
 from dplangevin.samplers.minimise import reachable
 
 TAIL = 40.0  # a standard normal vector is longer than sqrt(d) + TAIL with probability below e^-800
@@ -57,15 +56,12 @@ class ObjPert:
     share: float | None = None
 
     def __post_init__(self) -> None:
-        not_negative(ridge=self.ridge, l2=self.l2)
-        require(self.adjacency in ("replace_one", "add_remove"), f"adjacency {self.adjacency!r} is unknown")
+        settings(self)
         tight = isinstance(self.accountant, Tight)
         require(
             tight == (self.share is not None),
             "share belongs to the tight accountant, which cannot do without",
         )
-        if self.share is not None:
-            require(0 < self.share < 1, f"share must be in (0, 1), not {self.share}")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         loss, bound = facts.linear, facts.bounded("objpert")
@@ -102,13 +98,8 @@ class ObjPert:
         guarantee = guaranteed(
             self.accountant, event, budget, self.adjacency, "final", "full", assumptions(facts)
         )
-        settings = {"l2": fit.ridge / facts.n, "noise_std": fit.scale, "noise_multiplier": fit.scale / bound}
-        return Plan(guarantee, fit, settings)
+        columns = {"l2": fit.ridge / facts.n, "noise_std": fit.scale, "noise_multiplier": fit.scale / bound}
+        return Plan(guarantee, fit, columns)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
-        assert isinstance(problem, Glm)
-        shape, device = (how.seeds, len(plans), problem.d), problem.device
-        linear = random.noise(how.rng, *shape, device=device) * of_works(plans, "scale", device)[:, None]
-        noise = random.noise(how.rng, *shape, device=device)
-        theta = fitted(problem, [plan.work for plan in plans], linear, noise)
-        return Release(theta[:, :, None])
+        return perturbed(problem, plans, how, random.noise)

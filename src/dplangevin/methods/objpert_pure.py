@@ -7,14 +7,13 @@ from typing import ClassVar
 
 from dplangevin import random
 from dplangevin.checks import positive
-from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
-from dplangevin.methods.perturbed_fits import Fit, assumptions, fitted, shares
+from dplangevin.methods import Execution, Plan, Release, guaranteed
+from dplangevin.methods.perturbed_fits import Fit, assumptions, perturbed, shares
 from dplangevin.privacy import Budget, PureObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.calibrate import rounded_up
 from dplangevin.problems import Facts, Problem
-from dplangevin.problems.glm import Glm
 from dplangevin.samplers.minimise import reachable
 
 TAIL = 1000.0  # b is longer than 2 d + TAIL scales with probability below e^-750, which is 0 in float64
@@ -68,9 +67,4 @@ class ObjPertPure:
         return Plan(guarantee, fit, {"l2": ridge / facts.n})
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
-        assert isinstance(problem, Glm)
-        shape, device = (how.seeds, len(plans), problem.d), problem.device
-        linear = random.gamma_ball(how.rng, *shape, device=device) * of_works(plans, "scale", device)[:, None]
-        noise = random.gamma_ball(how.rng, *shape, device=device)
-        theta = fitted(problem, [plan.work for plan in plans], linear, noise)
-        return Release(theta[:, :, None])
+        return perturbed(problem, plans, how, random.gamma_ball)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from dp_accounting import DpEvent, GaussianDpEvent
 
-from dplangevin.checks import not_negative, positive, require
+from dplangevin.checks import require, settings
 from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
 from dplangevin.privacy import Budget, NearbyDpEvent, PosteriorSampleDpEvent, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
@@ -62,12 +62,7 @@ class Ops:
     )
 
     def __post_init__(self) -> None:
-        require(
-            self.bound in ("paper", "range", "gdp"),
-            f'bound must be "paper", "range" or "gdp", not {self.bound!r}',
-        )
-        positive(radius=self.radius)
-        not_negative(precision=self.precision)
+        settings(self)
         require(self.bound != "gdp" or self.precision > 0, 'bound "gdp" needs precision > 0')
         require(
             self.bound == "gdp" or not self.sampler.total_variation,
@@ -87,12 +82,12 @@ class Ops:
         guarantee = guaranteed(
             self.accountant, event, budget, "replace_one", "sample", "full", assumptions, delta
         )
-        settings: dict[str, float | str] = (
+        columns: dict[str, float | str] = (
             {"l2": self.precision / rho / facts.n} if self.bound == "gdp" else {}
         )
         if isinstance(self.sampler, Proximal):
-            settings["steps"] = self.sampler.walk(facts, rho, self.precision).steps
-        return Plan(guarantee, _Tempered(rho, self.precision * (1 if self.bound == "gdp" else rho)), settings)
+            columns["steps"] = self.sampler.walk(facts, rho, self.precision).steps
+        return Plan(guarantee, _Tempered(rho, self.precision * (1 if self.bound == "gdp" else rho)), columns)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)

@@ -13,7 +13,7 @@ from dp_accounting import DpEvent
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.checks import positive, require
+from dplangevin.checks import positive, require, settings
 from dplangevin.methods import Execution, Plan, Release, Workspace, guaranteed
 from dplangevin.methods.teachers import Labels, Learner, Ridge
 from dplangevin.privacy import Adjacency, Budget, Guarantee
@@ -98,7 +98,7 @@ class Confident:
         require(
             self.decay < 0.5, f"decay must be below 1/2, where a release costs infinity, not {self.decay}"
         )
-        require(self.bound in ("data_independent", "data_dependent"), f"bound {self.bound!r} is unknown")
+        settings(self, share="positive and finite")
         if self.from_votes:
             events = PateDpEvent(1, 1, 1.0, 1.0), PateDpEvent(1, 1, 1.0, 1.0, order=2.0, released_rdp=0.0)
             without, read = (self.accountant.epsilon(event, 0.1, self.adjacency) for event in events)
@@ -215,7 +215,7 @@ class Pate:
         require(
             threshold <= most, f"threshold must be at most {most}, the number of teachers, not {threshold}"
         )
-        require(self.scored in ("odd", "all"), f"scored must be odd or all, not {self.scored!r}")
+        settings(self)
 
     @property
     def accountant(self) -> Accountant:
@@ -232,8 +232,8 @@ class Pate:
         if budget.epsilon < math.inf:
             event = vote.event(budget)
             caps = Caps(event.queries, event.answers, event.answer_std, budget)
-        settings = {} if vote.from_votes else {"noise_std": caps.answer_std}
-        return Plan(self._guarantee(facts, event, budget), caps, settings)
+        columns = {} if vote.from_votes else {"noise_std": caps.answer_std}
+        return Plan(self._guarantee(facts, event, budget), caps, columns)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         """Return the students.

@@ -12,16 +12,18 @@ same gamma on every data set: `samplers.minimise.reachable`.
 Differs: Iyengar et al. let the user choose gamma.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from dp_accounting import GaussianDpEvent
 from torch import Tensor
 
+from dplangevin.methods import Execution, Plan, Release, of_works
 from dplangevin.privacy import Budget, calibrate
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.objective import SHARE
-from dplangevin.problems import Facts
+from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 from dplangevin.random import on_grid
 from dplangevin.samplers.minimise import estimated, minimise, private_minimum
@@ -55,6 +57,17 @@ def output_multiplier(budget: Budget) -> float:
     return calibrate(
         AnalyticGaussian(), GaussianDpEvent, budget, low=1e-3, high=1e9, adjacency="add_remove", rtol=1e-10
     )
+
+
+def perturbed(
+    problem: Problem, plans: Sequence[Plan], how: Execution, draw: Callable[..., Tensor]
+) -> Release:
+    """Return the fits; `draw` draws both the perturbations b and the noise on the fits at scale 1, ``(S, E, d)``."""
+    assert isinstance(problem, Glm)
+    shape, device = (how.seeds, len(plans), problem.d), problem.device
+    linear = draw(how.rng, *shape, device=device) * of_works(plans, "scale", device)[:, None]
+    noise = draw(how.rng, *shape, device=device)
+    return Release(fitted(problem, [plan.work for plan in plans], linear, noise)[:, :, None])
 
 
 def fitted(problem: Glm, works: list[Fit], linear: Tensor, noise: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from dplangevin import files, random
-from dplangevin.checks import not_negative, positive, require
+from dplangevin.checks import not_negative, positive, require, settings
 from dplangevin.data import save_arrays
 from dplangevin.files import Checkpoint
 from dplangevin.methods import Workspace
@@ -160,9 +160,9 @@ class Descent:
     chunk: int = 50
 
     def __post_init__(self) -> None:
-        positive(step=self.step, batch=self.batch, steps=self.steps, chunk=self.chunk)
+        settings(self)
+        positive(batch=self.batch, chunk=self.chunk)
         not_negative(decay=self.decay)
-        require(0 <= self.momentum < 1, f"momentum must be in [0, 1), not {self.momentum}")
 
     def check(self, facts: Facts) -> None:
         require(facts.loss is None, "Descent trains networks, not linear models: use Ridge")

@@ -225,8 +225,7 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: flo
     """Return the paired difference first - second, by repeat (rows) and ln epsilon of `first` (columns).
 
     On the promised axis with factor 1, only shared budgets count. In all other cases the curves are interpolated
-    linearly in ln epsilon, inside the range that they share. On the promised axis this is done at the points of the
-    first curve, and on the proven axis at the points of both. A non-private method takes the points of the other. The
+    linearly in ln epsilon in the range that they share, at the points of the first (promised) or of both (proven). The
     accuracy of the second method is taken at factor * epsilon.
     """
     one, two = curve(first, axis), curve(second, axis)
@@ -260,10 +259,9 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: flo
 
 
 def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> Comparison:
-    """Compare a `difference` with a threshold, by its mean and at each point.
+    """Compare a `difference` with a threshold by its mean, and at each point with 5 % error over all points (Holm).
 
-    The mean over points gets an interval. Each point gets a paired t-test, with 5 % error over all points (Holm). A
-    repeat in which a chain has diverged (nan) does not count at any point. Otherwise a method would be spared the
+    A repeat in which a chain has diverged (nan) does not count at any point. Otherwise a method would be spared the
     budgets at which it fails.
     """
     gap = gap.dropna()
@@ -305,11 +303,9 @@ def trusted(rows: pd.DataFrame, value: str = "value") -> pd.Series:
 
 
 def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
-    """Return the mean, standard deviation and 95 % Student interval of a metric over repeats.
+    """Return the mean, standard deviation and 95 % Student interval of a metric over repeats that have not diverged.
 
     With accuracy, the share of the majority class (metric `majority_accuracy`) becomes rows of the method `majority`.
-    Values of diverged chains are left out, and `diverged` counts them. sd, low and high are nan for a single repeat;
-    the mean is nan if no repeat is left.
     """
     selected = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
     selected.loc[selected.metric.eq(MAJORITY), "method"] = "majority"
@@ -340,11 +336,7 @@ def _ln(epsilon: float) -> float:
 
 
 def seed_summaries(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Yield a summary over seeds of every setting of a trained network, and the rows of that setting.
-
-    `keys` are the columns that define a setting. low and high are the 95 % Student interval of the accuracy. Seeds
-    whose chain has diverged (accuracy nan) are left out. sd, low and high are nan for one seed.
-    """
+    """Yield a summary over seeds that have not diverged of every setting, defined by `keys`, and its rows."""
     for values, group in frame.groupby([*keys], sort=False, dropna=False):
         if group.seed.duplicated().any():
             raise ValueError(f"a seed of run {group.run.iloc[0]} occurs twice: check its result file")

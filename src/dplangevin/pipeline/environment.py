@@ -14,11 +14,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from io import StringIO
+from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,24 +42,17 @@ def pinned() -> Iterator[None]:
     from joblib import parallel_config
     from threadpoolctl import threadpool_limits
 
-    given = {name: os.environ.get(name) for name in VARIABLES}
+    os.environ |= dict.fromkeys(VARIABLES, "1")  # for libraries that are not loaded yet
     torch = sys.modules.get("torch")
     before = torch.get_num_threads() if torch else None
-    workers = {"inner_max_num_threads": 1}
-    try:
-        os.environ |= dict.fromkeys(VARIABLES, "1")  # for libraries that are not loaded yet
-        with threadpool_limits(1), parallel_config("loky", **workers):
-            if torch:
-                torch.set_num_threads(1)
-            yield
-    finally:
-        for name, value in given.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    with threadpool_limits(1), parallel_config("loky", inner_max_num_threads=1):
         if torch:
-            torch.set_num_threads(before)
+            torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            if torch:
+                torch.set_num_threads(before)
 
 
 def libraries() -> dict[str, str]:
@@ -79,14 +73,15 @@ def revision() -> str:
 @cache
 def _commit(folder: Path) -> str:
     """Return what `revision` says of the checkout in a folder, once for each process."""
-    said = []
-    for words in ("rev-parse --short=12 HEAD", CHANGED, "cat-file -e HEAD:src/dplangevin"):
-        with suppress(OSError, subprocess.CalledProcessError):
-            done = subprocess.run(
-                ["git", *words.split()], cwd=folder, capture_output=True, text=True, check=True
-            )
-            said.append(done.stdout.strip())
-    return f", commit {said[0]}{' with changes' * bool(said[1])}" if len(said) == 3 else ""
+    commands = "rev-parse --short=12 HEAD", CHANGED, "cat-file -e HEAD:src/dplangevin"
+    try:
+        commit, changes, _ = (
+            subprocess.run(["git", *words.split()], cwd=folder, capture_output=True, text=True, check=True)
+            for words in commands
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f", commit {commit.stdout.strip()}{' with changes' * bool(changes.stdout.strip())}"
 
 
 def described() -> str:
@@ -137,9 +132,7 @@ class Move(NamedTuple):
         if self.same == self.units:
             return f"all {self.units} tasks have the same bytes as before"
         sizes = ", ".join(f"{name} {short(size)}" for name, size in sorted(self.largest.items()))
-        before, now = (
-            environment or "an environment that is not listed" for environment in self.environments
-        )
+        before, now = (each or "an environment that is not listed" for each in self.environments)
         return (
             f"{self.same} of {self.units} tasks have the same bytes as before; the others moved, relative to "
             f"the seeds' standard error or else to the value, by at most: {sizes}. Before: {before}; now: {now}"
@@ -155,36 +148,31 @@ def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
     """Return how far the tasks of `before` (rows by key) moved that are also in `after`."""
     both = [(before[key], after[key]) for key in before if key in after]
     others = [(old, new) for old, new in both if old.content != new.content]
-    largest: dict[str, float] = {}
-    for old, new in others:
-        for name, size in _sizes(old, new):
-            largest[name] = max(size, largest.get(name, 0.0))
-    largest = {name: size for name, size in largest.items() if size}
-    sides = zip(*others, strict=True) if others else ((), ())
-    old_environment, new_environment = (" or ".join(sorted({rows.made for rows in side})) for side in sides)
-    return Move(len(both), len(both) - len(others), largest, (old_environment, new_environment))
+    sizes = pd.concat([pd.Series(dtype=float), *starmap(_sizes, others)])
+    top = sizes[sizes > 0].groupby(level=0).max().to_dict()
+    old, new = (" or ".join(sorted({rows[side].made for rows in others})) for side in (0, 1))
+    return Move(len(both), len(both) - len(others), top, (old, new))
 
 
-def _sizes(old: Rows, new: Rows) -> Iterator[tuple[str, float]]:
-    """Yield how far each column, or each metric of a long table, moved."""
+def _sizes(old: Rows, new: Rows) -> pd.Series:
+    """Return how far each number moved, by column, or by metric in a long table."""
     a, b = (pd.read_csv(StringIO(rows.content)) for rows in (old, new))
     if list(a) != list(b) or len(a) != len(b):
-        yield "rows", math.inf
-        return
+        return pd.Series({"rows": math.inf})
+    sizes = []
     for name in a:
-        if not (pd.api.types.is_numeric_dtype(a[name]) and pd.api.types.is_numeric_dtype(b[name])):
-            yield str(name), 0.0 if a[name].equals(b[name]) else math.inf
+        try:
+            x, y = a[name].to_numpy(float), b[name].to_numpy(float)
+        except ValueError:
+            sizes.append(pd.Series({name: 0.0 if a[name].equals(b[name]) else math.inf}))
             continue
-        x, y = a[name].to_numpy(float), b[name].to_numpy(float)
         scale = np.maximum(np.abs(x), SMALL)
         if name == "value" and "seed" in a:
             same = [column for column in a if column not in ("seed", "value")]
             error = a.groupby(same, dropna=False).value.transform("sem").to_numpy()
             scale = np.where(error > 1e-9 * np.abs(x), error, scale)
         with np.errstate(invalid="ignore"):
-            sizes = np.abs(y - x) / scale
-        sizes = np.where((x == y) | (np.isnan(x) & np.isnan(y)), 0.0, np.nan_to_num(sizes, nan=math.inf))
-        if name == "value" and "metric" in a:
-            yield from ((str(a.metric[i]), float(size)) for i, size in enumerate(sizes))
-        else:
-            yield str(name), float(sizes.max(initial=0.0))
+            size = np.nan_to_num(np.abs(y - x) / scale, nan=math.inf)
+        size[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
+        sizes.append(pd.Series(size, a.metric if name == "value" and "metric" in a else [name] * len(a)))
+    return pd.concat(sizes)

@@ -7,11 +7,10 @@ experiment, the data of the original checkout are used.
 
 Data sets and published weights have the same bytes on every machine.  The last digits of features, references and
 weights that are trained here depend on the processor.  So a file that this machine made from the stated inputs is
-accepted, too. A process on another machine has no manifests.  It uses those of the process that sent it there.
+accepted, too. A process on another machine has no manifests.  Its config has those of the process that sent it there.
 """
 
 import copy
-import fcntl
 import hashlib
 import json
 import os
@@ -19,13 +18,14 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from filelock import FileLock
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -46,21 +46,17 @@ PLACES = {
     "features": Path("data/features"),
     "reference": Path("data/reference"),
 }
+SENT = "manifests"  # key of a config on another machine: path -> manifest, or inputs of weights in git
 BOUNDS = ("row_norm_bound", "row_bound", "public")  # public bounds on lengths, in the file's header
 
 
 def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     """Return the file of a manifest; make it if it is missing or differs from what the manifest states."""
     manifest, own = read(cfg, kind, name), path_of(kind, name)
-    for path in [own] if (home := origin()) is None else [own, home / own]:
-        if _matches(path, manifest) or _made_on_this_machine(path, manifest):
-            return path
-    if (in_git := bundled(cfg, kind, name)) and manifest["inputs"] == inputs(cfg, kind, name):
-        return _checked(in_git, manifest, cfg, kind, name)
-    if own.exists():
-        print(f"{own} is not what its manifest states: made again", file=sys.stderr)
+    if path := _found(cfg, kind, name, manifest):
+        return path
     make(cfg, kind, name)
-    if _matches(own, manifest):
+    if _is_stated(own, manifest):
         return own
     if not same_everywhere(cfg, kind, name) and manifest["inputs"] == (made_of := inputs(cfg, kind, name)):
         print(f"{own}: made on this machine, other last digits than those of the manifest", file=sys.stderr)
@@ -75,6 +71,33 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     )
 
 
+def _found(cfg: DictConfig, kind: str, name: str, manifest: Mapping[str, Any]) -> Path | None:
+    """Return the file of a manifest, wherever it lies; raise DataError for weights in git that are damaged."""
+    own, home, in_git = path_of(kind, name), origin(), _in_git(cfg, kind, name)
+    for path in (own, home and home / own, in_git):
+        if path and _is_stated(path, manifest):
+            return path
+    if in_git and _header(in_git).get("inputs") == manifest["inputs"]:
+        raise DataError(
+            f"{in_git} is not what {manifest_path(kind, name)} states (sha256 {manifest['file']['sha256']}): git "
+            f"restore them, or delete both to train again, dvc repro -f {stage_of(cfg, kind, name)}"
+        )
+    if own.exists():
+        print(f"{own} is not what its manifest states: made again", file=sys.stderr)
+    return None
+
+
+def _is_stated(path: Path, manifest: Mapping[str, Any]) -> bool:
+    """Return whether a file is what a manifest states, or what this machine made from the inputs that it states."""
+    if not path.is_file():
+        return False
+    found = describe(path)
+    with suppress(OSError, ValueError):
+        if json.loads(path.with_suffix(".json").read_bytes()) == {"inputs": manifest["inputs"], **found}:
+            return True
+    return found.items() <= manifest["file"].items()
+
+
 def file(cfg: DictConfig, kind: str, name: str) -> File:
     """Return the sha256 of the manifest, and a function that makes the file."""
     return File(read(cfg, kind, name)["file"]["sha256"], Prepared(cfg, kind, name))
@@ -82,39 +105,34 @@ def file(cfg: DictConfig, kind: str, name: str) -> File:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A callable that returns the file of a manifest, or of `prepared`, and makes it if it is missing.
+    """A callable that returns the file of a manifest, or of `prepared` at `path`, and makes it if it is missing.
 
-    - `path`: place of a file of `prepared`; None for the file of a manifest.
-    - `sent`: the manifests, by path, of the process that pickled this object; None in that process itself.
+    Unpickled in another process, it makes the file in the working folder, and checks it against the manifests of the
+    process that pickled it.
     """
 
     cfg: DictConfig
     kind: str
     name: str
     path: Path | None = None
-    sent: Mapping[Path, bytes] | None = None
 
     def __call__(self) -> Path:
-        if self.sent is not None:  # elsewhere: make it in the working folder, and check it against `sent`
-            RAW.mkdir(parents=True, exist_ok=True)
-            before = _SENT.set(self.sent)
-            try:
-                with open(RAW / ".lock", "a") as alone:  # several processes may share a folder
-                    fcntl.flock(alone, fcntl.LOCK_EX)
-                    return replace(self, sent=None)()
-            finally:
-                _SENT.reset(before)
-        if self.path is None:
-            return ensure(self.cfg, self.kind, self.name)
-        return on_disk.made_file(self.path, partial(make, self.cfg, self.kind, self.name))
+        RAW.mkdir(parents=True, exist_ok=True)
+        with FileLock(RAW / ".lock"):  # several processes may share a folder
+            if self.path is None:
+                return ensure(self.cfg, self.kind, self.name)
+            return on_disk.made_file(self.path, partial(make, self.cfg, self.kind, self.name))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        sent = self.sent or {path: path.read_bytes() for path in FOLDER.glob("*/*.json")}
-        sent = {**sent, **{path: _header(path)["inputs"].encode() for path in BUNDLED.glob("*.npz")}}
-        return Prepared, (self.cfg, self.kind, self.name, self.path, sent)
+        if (sent := self.cfg.get(SENT)) is None:
+            sent = {path.as_posix(): path.read_text(encoding="utf-8") for path in FOLDER.glob("*/*.json")}
+            sent |= {path.as_posix(): _header(path)["inputs"] for path in BUNDLED.glob("*.npz")}
+        return _arrived, (sent, self.cfg, self.kind, self.name, self.path)
 
 
-_SENT: ContextVar[Mapping[Path, bytes] | None] = ContextVar("_SENT", default=None)
+def _arrived(sent: Mapping[str, str], cfg: DictConfig, *more: Any) -> Prepared:
+    OmegaConf.update(cfg, SENT, sent, force_add=True)
+    return Prepared(cfg, *more)
 
 
 def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any]) -> File:
@@ -135,17 +153,18 @@ def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any])
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
     """Return a manifest."""
     path, again = manifest_path(kind, name), f"dvc repro {stage_of(cfg, kind, name)}"
+    sent = cfg.get(SENT)
     try:
-        sent = _SENT.get()
-        if sent is not None and path not in sent:
+        if sent is not None and path.as_posix() not in sent:
             raise FileNotFoundError
-        content: dict[str, Any] = json.loads(path.read_bytes() if sent is None else sent[path])
+        text = path.read_bytes() if sent is None else sent[path.as_posix()]
+        content: dict[str, Any] = json.loads(text)
         own = content.pop("sha256")
         if with_sha256(content)["sha256"] != own:
             raise ValueError("it has another sha256 than it states")
     except FileNotFoundError as error:
         raise DataError(f"no manifest of {kind} {name} ({path}): {again}") from error
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is damaged ({error}): restore it from git, or {again}") from error
     return content
 
@@ -157,22 +176,16 @@ def with_sha256(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def state(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Make the file and write its manifest; return False if both were there."""
-    made_of, path = inputs(cfg, kind, name), path_of(kind, name)
-    manifest: dict[str, Any] = {"inputs": None}
+    """Make the file and write its manifest; return False if the manifest is there and no file differs from it."""
+    path, manifest = path_of(kind, name), None
     try:
         manifest = read(cfg, kind, name)
     except DataError:
         if manifest_path(kind, name).exists():
             print(f"{manifest_path(kind, name)} is damaged: written again", file=sys.stderr)
-    if manifest["inputs"] == made_of:
-        if _matches(path, manifest) or _made_on_this_machine(path, manifest):
-            return False
-        if not path.exists():
-            if in_git := bundled(cfg, kind, name):
-                _checked(in_git, manifest, cfg, kind, name)
-            return False
-        print(f"{path} is not what its manifest states: made again", file=sys.stderr)
+    current = manifest and manifest["inputs"] == inputs(cfg, kind, name)
+    if manifest and current and (_found(cfg, kind, name, manifest) or not path.exists()):
+        return False
     make(cfg, kind, name)
     write(cfg, kind, name)
     return True
@@ -186,7 +199,7 @@ def renew(cfg: DictConfig, kind: str, name: str) -> bool:
     manifest, made_of, path = read(cfg, kind, name), inputs(cfg, kind, name), path_of(kind, name)
     if manifest["inputs"] == made_of:
         return False
-    if _made_on_this_machine(path, manifest):
+    if path.with_suffix(".json").exists() and _is_stated(path, manifest):
         on_disk.write_checksum(path, inputs=made_of)
     _write(kind, name, {**manifest, "inputs": made_of})
     return True
@@ -195,14 +208,10 @@ def renew(cfg: DictConfig, kind: str, name: str) -> bool:
 def write(cfg: DictConfig, kind: str, name: str) -> None:
     """Write the manifest of the existing file."""
     path = path_of(kind, name)
-    manifest = {
-        "file": {"path": path.as_posix(), **describe(path)},
-        "inputs": inputs(cfg, kind, name),
-        **_contents(path, kind),
-        **({} if same_everywhere(cfg, kind, name) else {"made": described()}),
-    }
+    stated = {"file": {"path": path.as_posix(), **describe(path)}, "inputs": inputs(cfg, kind, name)}
+    made = {} if same_everywhere(cfg, kind, name) else {"made": described()}
     path.with_suffix(".json").unlink(missing_ok=True)
-    _write(kind, name, manifest)
+    _write(kind, name, {**stated, **_contents(path, kind), **made})
 
 
 def _write(kind: str, name: str, manifest: Mapping[str, Any]) -> None:
@@ -220,41 +229,18 @@ def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> N
         makers[kind](cfg, name, target or path_of(kind, name))
 
 
-def bundled(cfg: DictConfig, kind: str, name: str) -> Path | None:
-    """Return the weights in git whose header states these inputs; None if there are none."""
-    path = BUNDLED / path_of(kind, name).name
-    if not trained(cfg, kind, name):
-        return None
-    if not path.exists():
-        if (_SENT.get() or {}).get(path) == inputs(cfg, kind, name).encode():
-            raise DataError(
-                f"{path} is not in {Path.cwd()}, where this worker runs: copy it there, it is in git"
-            )
-        return None
-    return path if _header(path).get("inputs") == inputs(cfg, kind, name) else None
-
-
 def inputs(cfg: DictConfig, kind: str, name: str) -> str:
     """Return the hash of all inputs of a file."""
-    return key([kind, name, _made_of(cfg, kind, name)])
-
-
-def _made_of(cfg: DictConfig, kind: str, name: str) -> Any:
-    """Return everything that determines a file, as JSON-like values."""
     recipe = recipe_of(cfg, kind, name)
     if kind == "weights" and len(recipe.settings) == 1:  # no loader
-        return recipe.settings[0]
+        return key([kind, name, recipe.settings[0]])
     code = [] if trained(cfg, kind, name) else [code_hash(*recipe.code)]
-    return [*recipe.settings, *code, *(file(cfg, *each).sha256 for each in recipe.sources)]
+    sha256s = [read(cfg, *each)["file"]["sha256"] for each in recipe.sources]
+    return key([kind, name, [*recipe.settings, *code, *sha256s]])
 
 
 class Recipe(NamedTuple):
-    """What determines a file.
-
-    - `settings`: JSON-like values.
-    - `code`: modules, and objects in modules.
-    - `sources`: kind and name of other files.
-    """
+    """What determines a file: JSON-like settings, names of modules and objects, kind and name of other files."""
 
     settings: list[Any]
     code: list[str]
@@ -322,6 +308,12 @@ def manifest_path(kind: str, name: str) -> Path:
     return FOLDER / kind / f"{name}.json"
 
 
+def _in_git(cfg: DictConfig, kind: str, name: str) -> Path | None:
+    """Return the place in git of weights that are trained here; None if they do not lie there."""
+    path = BUNDLED / path_of(kind, name).name
+    return path if trained(cfg, kind, name) and path.exists() else None
+
+
 def origin() -> Path | None:
     """Return the checkout that DVC copied this folder from for an experiment; None if it is no copy."""
     here = Path.cwd()
@@ -332,30 +324,6 @@ def sources() -> list[str]:
     """Return where raw files are looked for first: the checkout that this is a copy of, and DATA_MIRROR."""
     near = [] if (home := origin()) is None else [str(home / RAW), str(home / "data")]
     return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
-
-
-def _checked(in_git: Path, manifest: Mapping[str, Any], cfg: DictConfig, kind: str, name: str) -> Path:
-    """Return weights in git if the manifest states them, else raise DataError."""
-    if _matches(in_git, manifest):
-        return in_git
-    raise DataError(
-        f"{in_git} is not what {manifest_path(kind, name)} states (sha256 {manifest['file']['sha256']}): git restore "
-        f"them, or delete both to train again, dvc repro -f {stage_of(cfg, kind, name)}"
-    )
-
-
-def _matches(path: Path, manifest: Mapping[str, Any]) -> bool:
-    """Return whether a file has the size and sha256 that the manifest states."""
-    return path.is_file() and describe(path).items() <= manifest["file"].items()
-
-
-def _made_on_this_machine(path: Path, manifest: Mapping[str, Any]) -> bool:
-    """Return whether this machine made the file from the inputs that the manifest states."""
-    try:
-        own = json.loads(path.with_suffix(".json").read_bytes())
-        return bool(own == {"inputs": manifest["inputs"], **describe(path)})
-    except (OSError, ValueError):
-        return False
 
 
 def _dataset(cfg: DictConfig, name: str, target: Path) -> None:
@@ -372,16 +340,22 @@ def _weights(cfg: DictConfig, name: str, target: Path) -> None:
         fetch("weights", entry.files, folder, sources(), f"weights@{name}")
         if "loader" in entry:
             save_arrays(target, instantiate(entry.loader, _partial_=True)(folder=folder))
-    elif in_git := bundled(cfg, "weights", name):
+        return
+    made_of, in_git = inputs(cfg, "weights", name), BUNDLED / f"{name}.npz"
+    if in_git.exists() and _header(in_git).get("inputs") == made_of:
         with atomic_path(target) as part:
             shutil.copyfile(in_git, part)
+    elif cfg.get(SENT, {}).get(in_git.as_posix()) == made_of:
+        raise DataError(
+            f"{in_git} is not in {Path.cwd()}, where this worker runs: copy it there, it is in git"
+        )
     else:
         from dplangevin.backbones.pretrain import pretrain
 
         data = ensure(cfg, "dataset", cfg.pretrain[name].dataset)
         settings = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
         code = code_hash(pretrain.__module__, *targets(*settings))
-        pretrain(cfg, name, data, target, inputs(cfg, "weights", name), code)
+        pretrain(cfg, name, data, target, made_of, code)
 
 
 def _features(cfg: DictConfig, name: str, target: Path) -> None:

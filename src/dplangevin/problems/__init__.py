@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # prices of Gaussian steps need no torch, which takes a secon
     from dplangevin.random import Batch
 
 
-class Descent(Protocol):
+class FusedStep(Protocol):
     """A step of gradient descent.  It changes theta in place."""
 
     def __call__(
@@ -164,7 +164,7 @@ class Problem(Protocol):
         """Return predictions for the test rows, ``(S, E, m, K)`` on the CPU: probabilities, or targets with K = 1."""
         ...
 
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
+    def descent(self, chains: Sequence[Chain]) -> FusedStep | None:
         """Return a faster step for chains without momentum, or None; chains that draw Poisson samples come last."""
         ...
 
@@ -180,7 +180,7 @@ class Problem(Protocol):
 class DefaultSteps:
     """Mixin of a `Problem` that takes no steps of its own."""
 
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
+    def descent(self, chains: Sequence[Chain]) -> FusedStep | None:
         return None
 
     def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:

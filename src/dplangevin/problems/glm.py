@@ -27,7 +27,7 @@ from torch import Tensor
 from dplangevin.checks import count, positive, real, require
 from dplangevin.data import clip_rows
 from dplangevin.engine import long_sums, memory
-from dplangevin.problems import DefaultSteps, Descent, Facts, Sums
+from dplangevin.problems import DefaultSteps, Facts, FusedStep, Sums
 from dplangevin.problems.losses import Loss, classifier, huber, named, softmax
 from dplangevin.problems.sampling import RANDOM_SIZE
 from dplangevin.random import Batch
@@ -457,24 +457,21 @@ class Glm(DefaultSteps):
         mask: Tensor | None,
         clip: Tensor | None,
         weight: Tensor | None = None,
-        lengths: Tensor | None = None,
     ) -> Sums:
         """Return the sum in closed form, because the norm of a record's gradient is ``||phi'|| ||x||``.
 
         A sum over more than `engine.long_sums.LONG` rows is float64.
 
         - `weight`: (S, E, d) >= 0, of the squared coordinates of the gradient in its norm, for losses of one margin.
-        - `lengths`: (S, E, B), numbers that replace ``||x||``.
         """
         slope, x = self._slope(theta, rows)  # (S, E, B) or (S, E, K, B)
         if self.device.type != "cpu" or diverged(theta):  # see `descent`
             slope = slope.nan_to_num(0.0, 0.0, 0.0)
         scale = None if mask is None else mask.to(slope.dtype)
         if clip is not None:
-            if lengths is None:
-                lengths = (
-                    self._lengths(x)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
-                )
+            lengths = (
+                self._lengths(x)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
+            )
             norm = (slope.abs() if self.classes == 1 else slope.norm(dim=-2)) * lengths
             # a weighted length may be infinite: times a slope of 0 it is nan, and the gradient is 0
             cut = torch.where(norm > clip[:, None], clip[:, None] / norm, 1.0)
@@ -514,7 +511,7 @@ class Glm(DefaultSteps):
             margins = flat.to(self.x_test.dtype) @ self.x_test.mT
             yield margins.view(*part.shape[:2], self.classes, -1)
 
-    def descent(self, chains: Sequence[Chain]) -> Descent | None:
+    def descent(self, chains: Sequence[Chain]) -> FusedStep | None:
         """Return ``theta <- keep theta - eta/tau (sum_B min(1, clip/||g_i||) g_i + noise)``: one gather, two products.
 
         Chains whose minibatches differ in size come last.  None where each step takes all rows, because `clipped_sum`
@@ -528,98 +525,7 @@ class Glm(DefaultSteps):
             or chains[0].sampling.size(self.n) > long_sums.LONG
         ):
             return None
-        features, size, signed = self.features, chains[0].sampling.size(self.n), self.loss.signed
-        table = self._gathered(signed is not None)
-        width = table.shape[1]
-        offsets = None if self.shared else self._offsets
-        split = sum(c.sampling.scheme not in RANDOM_SIZE for c in chains)
-        clips = torch.tensor([[c.clip] for c in chains], device=self.device)
-        here = self.device.type == "cpu"  # elsewhere a look at a number would wait for the device
-        clipped, common = not bool(clips.isinf().all()), bool((clips == clips[0]).all())
-        at_once = CELLS // (size * features)  # seeds
-        if not here:  # rows, margins and what is computed of them, four times over
-            each = size * (width + len(chains) * self.classes)
-            at_once = memory.bound(self.device) // (4 * each * table.element_size())
-        at_once = max(1, at_once)
-        space, exact = Space(table), Space(table.new_empty(0, dtype=torch.float64))
-
-        def descend(
-            theta: Tensor,
-            batch: Batch,
-            eta: Tensor,
-            keep: Tensor,
-            noise: tuple[Tensor, Tensor] | None = None,
-        ) -> None:
-            share = eta / size
-            for first in range(0, len(theta), at_once):
-                seeds = slice(first, first + at_once)
-                sizes = None if batch.sizes is None else batch.sizes[seeds, None]
-                longest = size if split else 0
-                if sizes is not None and split < len(chains):
-                    longest = max(longest, int(sizes.max()), 1) if here else batch.rows.shape[1]
-                at = batch.rows[seeds, :longest]
-                if offsets is not None:
-                    at = at + offsets[seeds]
-                rows = space("rows", *at.shape, width)
-                torch.index_select(table, 0, at.reshape(-1), out=rows.view(-1, width))
-                parts: list[tuple[slice, Tensor, Tensor | None]] = []
-                if split:
-                    parts.append((slice(0, split), rows[:, :size], None))
-                if sizes is not None and split < len(chains):
-                    parts.append((slice(split, None), rows, sizes))
-                for part, used, some in parts:
-                    added = noise and (batch.normals[seeds], noise[0][part], noise[1][part])
-                    into(theta[seeds, part], used, some, share[part], part, keep[part], added)
-
-        def into(
-            theta: Tensor,
-            rows: Tensor,
-            sizes: Tensor | None,
-            share: Tensor,
-            part: slice,
-            keep: Tensor,
-            noise: tuple[Tensor, Tensor, Tensor] | None,
-        ) -> None:
-            """Update theta ``(S, E, d)`` in place, for the chains `part`.
-
-            - `rows`: (S, B, width), see `_gathered`.
-            - `sizes`: (S, 1), how many rows take part, from the first; None for all.
-            - `share`: (E, 1), eta/tau.
-            - `keep`: (E, 1), factors by which l2 shrinks theta.
-            - `noise`: normals (S, 1, d), standard deviations (E, 1) and `random.grid_shift` of these (E, 1).
-            """
-            x, label, norm = rows[..., :features], rows[:, None, :, -2], rows[:, None, :, -1]
-            lost = not here or diverged(theta)
-            folded = theta.view(len(theta), -1, features)  # (S, E K, p)
-            slope = torch.bmm(folded, x.mT, out=space("margins", *folded.shape[:2], x.shape[1]))
-            places = torch.arange(x.shape[1], device=x.device)
-            outside = None if sizes is None else (places >= sizes)[:, None]  # (S, 1, B)
-            limit = (clips[:1] if common else clips[part]) / norm if clipped and signed else None
-            if lost:  # a chain has diverged: no row may turn its infinite numbers into nan
-                slope.nan_to_num_(0.0, 0.0, 0.0)
-            if signed:
-                signed(slope)  # (S, E, B)
-            else:
-                slope = slope if self.classes == 1 else slope.unflatten(1, (-1, self.classes))
-                slope = self.loss.slope(slope, label)  # (S, E, B) or (S, E, K, B)
-                if clipped:
-                    length = slope.abs() if self.classes == 1 else slope.square().sum(-2).sqrt_()
-                    weight = (clips[part] / length.mul_(norm)).clamp_(max=1.0)
-                    slope.mul_(weight if self.classes == 1 else weight[..., None, :])
-                slope = slope.view(*folded.shape[:2], -1)
-            if limit is not None:
-                limit = limit if outside is None else limit.masked_fill_(outside, 0.0)
-                torch.minimum(slope, limit, out=slope)
-            elif outside is not None:
-                slope.masked_fill_(outside, 0.0)
-            total = torch.bmm(slope, x, out=space("total", *folded.shape)).view(theta.shape)
-            if noise is not None:
-                normals, std, shift = noise
-                noisy = exact("noisy", *theta.shape).copy_(total)
-                total.copy_(noisy.addcmul_(normals.double(), std).add_(shift).sub_(shift))
-            theta.mul_(keep).sub_(total.mul_(share))
-
-        return descend
+        return _Fused(self, chains)
 
     def _gathered(self, signed: bool) -> Tensor:
         """Return x (or -y x if `signed`), label and length of each row, in whole cache lines of 16 numbers."""
@@ -701,6 +607,96 @@ class Glm(DefaultSteps):
     def _fold(self, theta: Tensor) -> Tensor:
         """Return theta with seeds and budgets in one axis if all seeds share the rows."""
         return theta.reshape(1, -1, self.d) if self.shared else theta
+
+
+class _Fused:
+    """The step of `Glm.descent`."""
+
+    def __init__(self, problem: Glm, chains: Sequence[Chain]) -> None:
+        self.loss, self.classes, self.features = problem.loss, problem.classes, problem.features
+        self.size, self.chains = chains[0].sampling.size(problem.n), len(chains)
+        self.table = problem._gathered(self.loss.signed is not None)
+        self.offsets = None if problem.shared else problem._offsets
+        self.split = sum(c.sampling.scheme not in RANDOM_SIZE for c in chains)
+        self.clips = torch.tensor([[c.clip] for c in chains], device=problem.device)
+        self.here = problem.device.type == "cpu"  # elsewhere a look at a number would wait for the device
+        self.clipped = not bool(self.clips.isinf().all())
+        self.common = bool((self.clips == self.clips[0]).all())
+        at_once = CELLS // (self.size * self.features)  # seeds
+        if not self.here:  # rows, margins and what is computed of them, four times over
+            each = self.size * (self.table.shape[1] + self.chains * self.classes)
+            at_once = memory.bound(problem.device) // (4 * each * self.table.element_size())
+        self.at_once = max(1, at_once)
+        self.space = Space(self.table)
+        self.exact = Space(self.table.new_empty(0, dtype=torch.float64))
+
+    def __call__(
+        self,
+        theta: Tensor,
+        batch: Batch,
+        eta: Tensor,
+        keep: Tensor,
+        noise: tuple[Tensor, Tensor] | None = None,
+        /,
+    ) -> None:
+        share = eta / self.size
+        for first in range(0, len(theta), self.at_once):
+            seeds = slice(first, first + self.at_once)
+            for part, rows, sizes in self._minibatches(batch, seeds):
+                at = theta[seeds, part]
+                total = self._sum(at, rows, sizes, self.clips[:1] if self.common else self.clips[part])
+                if noise is not None:
+                    std, shift = noise[0][part], noise[1][part]
+                    noisy = self.exact("noisy", *at.shape).copy_(total)
+                    normals = batch.normals[seeds].double()
+                    total.copy_(noisy.addcmul_(normals, std).add_(shift).sub_(shift))
+                at.mul_(keep[part]).sub_(total.mul_(share[part]))
+
+    def _minibatches(self, batch: Batch, seeds: slice) -> Iterator[tuple[slice, Tensor, Tensor | None]]:
+        """Yield chains, their rows ``(S, B, width)``, see `_gathered`, and how many take part ``(S, 1)``; None: all."""
+        sizes = None if batch.sizes is None or self.split == self.chains else batch.sizes[seeds, None]
+        longest = self.size if self.split else 0
+        if sizes is not None:
+            longest = max(longest, int(sizes.max()), 1) if self.here else batch.rows.shape[1]
+        at = batch.rows[seeds, :longest]
+        if self.offsets is not None:
+            at = at + self.offsets[seeds]
+        width = self.table.shape[1]
+        rows = self.space("rows", *at.shape, width)
+        torch.index_select(self.table, 0, at.reshape(-1), out=rows.view(-1, width))
+        if self.split:
+            yield slice(0, self.split), rows[:, : self.size], None
+        if sizes is not None:
+            yield slice(self.split, None), rows, sizes
+
+    def _sum(self, theta: Tensor, rows: Tensor, sizes: Tensor | None, clips: Tensor) -> Tensor:
+        """Return the sum of clipped gradients ``(S, E, d)``, for clips ``(E, 1)`` or ``(1, 1)``."""
+        x, label, norm = rows[..., : self.features], rows[:, None, :, -2], rows[:, None, :, -1]
+        folded = theta.view(len(theta), -1, self.features)  # (S, E K, p)
+        slope = torch.bmm(folded, x.mT, out=self.space("margins", *folded.shape[:2], x.shape[1]))
+        outside = None  # (S, 1, B)
+        if sizes is not None:
+            outside = (torch.arange(x.shape[1], device=x.device) >= sizes)[:, None]
+        if not self.here or diverged(theta):  # no row may turn infinite numbers of a chain into nan
+            slope.nan_to_num_(0.0, 0.0, 0.0)
+        if self.loss.signed:
+            self.loss.signed(slope)  # (S, E, B)
+            if self.clipped:
+                limit = clips / norm
+                limit = limit if outside is None else limit.masked_fill_(outside, 0.0)
+                torch.minimum(slope, limit, out=slope)
+        else:
+            slope = self.loss.slope(
+                slope if self.classes == 1 else slope.unflatten(1, (-1, self.classes)), label
+            )
+            if self.clipped:
+                length = slope.abs() if self.classes == 1 else slope.square().sum(-2).sqrt_()
+                weight = (clips / length.mul_(norm)).clamp_(max=1.0)
+                slope.mul_(weight if self.classes == 1 else weight[..., None, :])
+            slope = slope.view(*folded.shape[:2], -1)
+        if outside is not None and not (self.loss.signed and self.clipped):
+            slope.masked_fill_(outside, 0.0)
+        return torch.bmm(slope, x, out=self.space("total", *folded.shape)).view(theta.shape)
 
 
 def diverged(theta: Tensor) -> bool:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,7 @@ from dplangevin import random
 from dplangevin.problems.glm import Glm
 from dplangevin.samplers.diagnostics import Mixing, least_draws, mixing
 from dplangevin.samplers.kernels import Dynamics
-from dplangevin.samplers.kernels.hmc import HmcState, Potential, reflective_hmc, through
+from dplangevin.samplers.kernels.hmc import HmcState, Potential, hmc, through
 from dplangevin.samplers.kernels.sphere_hmc import sphere_hmc
 from dplangevin.samplers.minimise import (
     cholesky,
@@ -26,7 +26,6 @@ from dplangevin.samplers.minimise import (
     reachable,
 )
 
-Boundary = Literal["sphere", "reflect"]
 START = 2.0**-12  # over the row bound: chains start near a multiple of it
 SETTLED = 1e-13  # times the row bound: L-BFGS stops at this gradient norm/n
 MODE = 500  # limit on L-BFGS steps to a mode that only tunes a sampler
@@ -61,7 +60,6 @@ class Sampler:
     Draws come in blocks of `block` after `warmup`, until the worst split R-hat is below 1.05 or `max_draws` is
     reached.  R-hat bounds neither the total variation distance nor the largest log-ratio.
 
-    - `boundary`: "sphere" (`sphere_hmc`) or "reflect" (`reflective_hmc`), with the same target.
     - `chains`: per seed if each seed has its own data set; else in total, and at least one per seed.
     - `leapfrogs`: mean number of leapfrog steps in a trajectory.
     - `target`: acceptance probability that warm-up tunes for, with one step size for each budget.
@@ -73,7 +71,6 @@ class Sampler:
         "R-hat does not bound it"
     )
 
-    boundary: Boundary = "sphere"
     chains: int = 4
     warmup: int = 150
     block: int = 150
@@ -82,8 +79,6 @@ class Sampler:
     target: float = 0.8
 
     def __post_init__(self) -> None:
-        if self.boundary not in ("sphere", "reflect"):
-            raise ValueError(f'boundary must be "sphere" or "reflect", not {self.boundary!r}')
         for name in ("chains", "warmup", "block", "max_draws", "leapfrogs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be a positive integer, not {getattr(self, name)}")
@@ -128,11 +123,9 @@ class Sampler:
         ball = 0.0 if radius == math.inf else (d + 2) / radius**2
         normals = random.noise(rng, seeds, chains * len(rho), d, device=device)
         start = centre.theta.repeat(1, chains, 1)
-        if self.boundary == "reflect" or radius == math.inf:
+        if radius == math.inf:
             root = _inverse_root(rho[:, None, None] * centre.hessian, precision + ball)
-            theta = start + 2 * through(root, normals)
-            theta = theta * (0.99 * radius / theta.norm(dim=-1, keepdim=True)).clamp(max=1)
-            return reflective_hmc(potential, root, radius), theta
+            return hmc(potential, root), start + 2 * through(root, normals)
         extra = rho * centre.multiplier  # (S', E)
         root = F.pad(
             _inverse_root(rho[:, None, None] * centre.hessian, precision + extra + ball), (0, 2, 0, 2)
@@ -246,40 +239,38 @@ class Rejection:
                 f"rejection sampling may take {float(limits.max()):.3g} proposals for a draw on rows like these, more "
                 f"than most = {self.most:.3g}: raise precision, lower epsilon, or sample by HMC (posterior.Sampler)"
             )
-        exact = problem.to(torch.float64)
-        budgets = len(rho)
-        start = exact.x.new_zeros(seeds, budgets, problem.d)
+        exact, budgets = problem.to(torch.float64), len(rho)
         ridge = precision.double() / rho.double()
         bound = exact.x.new_tensor([reachable(problem.facts, float(each), 0.0) for each in ridge])
-        mode = private_minimum(exact, ridge, start, bound)
+        mode = private_minimum(exact, ridge, exact.x.new_zeros(seeds, budgets, problem.d), bound)
         draws = mode.clone()
         for r in range(seeds):
             one = one_of(exact, r)
             for e in range(budgets):
-                weight, prior = float(rho[e]), float(precision[e])
-                left = math.ceil(float(limits[e]))
-                few = min(self.batch, math.ceil(-2 * left / math.log(self.total_variation)))  # 2 w
-                low, slope = one.value_and_grad(mode[r : r + 1, e : e + 1])
-                rest = weight * slope[0, 0] + prior * mode[r, e]
-                centre = mode[r, e] - rest / prior
-                while left > 0:
-                    away = random.noise(rng, 1, min(few, left), problem.d, device=mode.device) / math.sqrt(
-                        prior
-                    )
-                    theta = centre + away
-                    value, _ = one.value_and_grad(theta)
-                    squares = theta.square().sum(-1) - mode[r, e].square().sum() - away.square().sum(-1)
-                    log_accept = (
-                        weight * (low - value) - 0.5 * prior * squares - rest.square().sum() / (2 * prior)
-                    )
-                    uniform = random.uniform(rng, theta.shape[1]).to(theta.device)
-                    accepted = torch.nonzero(uniform.log() < log_accept[0])
-                    if len(accepted):
-                        draws[r, e] = theta[0, int(accepted[0])]
-                        break
-                    left -= theta.shape[1]
+                numbers = float(rho[e]), float(precision[e]), math.ceil(float(limits[e]))
+                draws[r, e] = self._draw(one, mode[r, e], *numbers, rng)
         unknown = torch.full((1 if problem.shared else seeds, budgets), math.nan)
         return Posterior(draws[None, :, None].to(problem.x.dtype), Mixing(unknown, unknown))
+
+    def _draw(
+        self, one: Glm, mode: Tensor, weight: float, prior: float, left: int, rng: torch.Generator
+    ) -> Tensor:
+        """Return the first accepted of `left` proposals, or theta* = `mode` ``(d,)``."""
+        few = min(self.batch, math.ceil(-2 * left / math.log(self.total_variation)))  # 2 w
+        low, slope = one.value_and_grad(mode[None, None])
+        rest = weight * slope[0, 0] + prior * mode
+        while left > 0:
+            away = random.noise(rng, 1, min(few, left), len(mode), device=mode.device) / math.sqrt(prior)
+            theta = mode - rest / prior + away
+            value, _ = one.value_and_grad(theta)
+            squares = theta.square().sum(-1) - mode.square().sum() - away.square().sum(-1)
+            log_accept = weight * (low - value) - 0.5 * prior * squares - rest.square().sum() / (2 * prior)
+            uniform = random.uniform(rng, theta.shape[1]).to(theta.device)
+            accepted = torch.nonzero(uniform.log() < log_accept[0])
+            if len(accepted):
+                return theta[0, int(accepted[0])]
+            left -= theta.shape[1]
+        return mode
 
 
 @dataclass(frozen=True)
@@ -324,7 +315,7 @@ class Whitened:
         shape = seeds, len(rho), problem.d
         device = problem.device
         unit = torch.eye(problem.d, dtype=torch.float64, device=device)
-        kernel = reflective_hmc(potential, unit.expand(1, len(rho), -1, -1), math.inf)
+        kernel = hmc(potential, unit.expand(1, len(rho), -1, -1))
         state = kernel.init(random.noise(rng, *shape, device=device))
         log_step, draws = torch.full((len(rho),), math.log(0.25), device=device), []
         bar = trange(self.warmup + self.draws, desc="HMC", unit="draw", leave=False, disable=None)
@@ -332,17 +323,17 @@ class Whitened:
             jitter = 0.8 + 0.4 * float(random.uniforms(rng, 1))
             fewest, most = max(1, self.leapfrogs // 2), self.leapfrogs + self.leapfrogs // 2
             count = fewest + int(random.integers(rng, most + 1 - fewest, 1))
-            momentum = random.noise(rng, *shape, device=device)
-            uniform = random.uniforms(rng, *shape[:2], device=device)
-            state = kernel.step(state, momentum, uniform, log_step.exp() * jitter, count)
+            drawn = random.noise(rng, *shape, device=device), random.uniforms(rng, *shape[:2], device=device)
+            state = kernel.step(state, *drawn, log_step.exp() * jitter, count)
             if i < self.warmup:
                 log_step = log_step + 2 / (i + 5) ** 0.6 * (state.accepted.mean(0) - self.target)
             else:
                 draws.append(outward(state.theta).to(problem.x.dtype))
         grid = torch.stack(draws)
         unknown = torch.full((1, len(rho)), math.nan)
-        few = len(grid) < least_draws(seeds)
-        return Posterior(grid[:, :, None], Mixing(unknown, unknown) if few else mixing(grid[:, None]))
+        if len(grid) < least_draws(seeds):
+            return Posterior(grid[:, :, None], Mixing(unknown, unknown))
+        return Posterior(grid[:, :, None], mixing(grid[:, None]))
 
 
 def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,8 @@ import pytest
 import torch
 from fake_results import head_run
 
-from dplangevin.papers.claims import rows, ryffel2022, verdicts, words
+from dplangevin.papers.claims import rows, ryffel2022, verdicts
+from dplangevin.reporting import words
 from dplangevin.text import number
 
 NAN = math.nan

@@ -16,8 +16,8 @@ from dplangevin.methods.evaluate import scores
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.table import COLUMNS as CLAIM_COLUMNS
 from dplangevin.papers.claims.table import evaluate, expand
-from dplangevin.papers.exhibits import read
 from dplangevin.pipeline.plan import runs
+from dplangevin.reporting import read
 
 ROOT = Path(__file__).parents[3]
 CONF, RESULTS = ROOT / "conf/claim", ROOT / "results"
@@ -120,18 +120,6 @@ def test_committed_titles_are_unique() -> None:
     analyses = {"privacy_claims": read.read_analysis("privacy_claims", RESULTS / "analyses")}
     titles = [claim["title"] for path in CONF.glob("*.yaml") for claim in expand(committed(path), analyses)]
     assert len(titles) == len(set(titles)) > 300
-
-
-@pytest.mark.slow
-def test_intervals_on_adult_say_that_they_have_one_split() -> None:
-    """The rules know it from the prepared data, so every paper with a paired rule on Adult must list it."""
-    paired = ("beats", "beats_all", "equal_or_slightly_worse")
-    for path in CONF.glob("*.yaml"):
-        paper = committed(path)
-        for claim in expand(paper):
-            rule = claim["test"]["_target_"].rpartition(".")[2]
-            if rule in paired and claim["test"].get("dataset") == "adult":
-                assert "adult" in paper.get("data", []), claim["id"]
 
 
 def test_counts_are_the_published_ones() -> None:

@@ -107,6 +107,16 @@ def test_unknown_words_are_refused(key: str) -> None:
         verdicts.claim_verdict(verdicts.not_testable("because"), **given)
 
 
+def test_what_is_outside_our_means_says_why() -> None:
+    given: dict[str, Any] = {"kind": "paper", "setting": "paper", "cause": verdicts.OUTSIDE}
+    outcome = verdicts.result(1.0, HOLDS, "because")
+    with pytest.raises(ValueError, match="cause 'outside our means' needs `limit`"):
+        verdicts.claim_verdict(outcome, **given)
+    row = verdicts.claim_verdict(outcome, **given, limit="two cores")
+    assert (row["verdict"], row["cause"]) == (OPEN, verdicts.OUTSIDE)
+    assert row["reason"] == "outside our means: two cores; because"
+
+
 def test_what_is_asked_is_a_range_and_its_words() -> None:
     """Of bounds with an open end, of a printed number, and of a difference, whose 0 has no sign."""
     ranges = [

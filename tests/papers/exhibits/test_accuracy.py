@@ -1,10 +1,7 @@
 """Figures of accuracy against epsilon and settings: what is drawn hollow, left out and said so, the axes, panels."""
 
-import builtins
-import os
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +9,8 @@ from drawing import captions, legend_texts
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dplangevin.papers.exhibits import accuracy, style
+from dplangevin.papers.exhibits import accuracy
+from dplangevin.reporting import style, words
 
 FIGURE1 = ["ops", "objpert", "outpert", "hybrid"]
 PLAIN = ["dp_sgld", "dp_sgnht", "outpert"]
@@ -60,7 +58,7 @@ def test_proven_axis_uses_the_proven_epsilon_and_names_what_is_missing(runs: pd.
     ax = figure.axes[2]
     label = "proven ε (replace-one, δ = 1e-5)"
     assert ax.get_xlabel() == label
-    orange = [line for line in ax.lines if line.get_color() == style.look("dp_sgld").colour]
+    orange = [line for line in ax.lines if line.get_color() == words.look("dp_sgld").colour]
     furthest = max(np.max(x) for x in (np.asarray(line.get_xdata()) for line in orange) if x.size)
     assert furthest == pytest.approx(np.log(20.0 * 0.05))
     assert "not drawn: DP-SGLD 3." in captions(figure)
@@ -116,23 +114,6 @@ def test_settings_without_a_guarantee_are_grey(sensitivity_runs: pd.DataFrame) -
         assert all(np.isnan(cells(ax)).all() for ax in figure.axes[:4])
     with pytest.raises(ValueError, match="no sensitivity rows of objpert"):
         sensitivity(runs[runs.method.eq("ops")])
-
-
-def test_drawing_reads_and_writes_nothing_and_leaves_settings_alone(
-    runs: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    accuracy.over_epsilon(adult(runs), methods=FIGURE1)  # fonts are loaded once
-    before, copy = dict(matplotlib.rcParams), runs.copy()
-
-    def refuse(*args: object, **kwargs: object) -> None:
-        raise AssertionError(f"a figure function touched a file: {args}")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(builtins, "open", refuse)
-        patch.setattr(os, "open", refuse)
-        accuracy.over_epsilon(runs, panels=PANELS, methods=PLAIN)
-    assert dict(matplotlib.rcParams) == before
-    pd.testing.assert_frame_equal(runs, copy)
 
 
 def test_one_budget_repeat_and_setting_still_draw(runs: pd.DataFrame, sensitivity_runs: pd.DataFrame) -> None:

@@ -7,7 +7,6 @@ import pytest
 from hydra.utils import instantiate
 
 from dplangevin.papers.analyses.brackets import Brackets
-from dplangevin.papers.exhibits.brackets import brackets_page
 from dplangevin.pipeline.config import load
 
 TASKS = ["outpert 1", "ops 1", "dp_sgd 1", "pate 1", "hybrid 1"]
@@ -36,20 +35,3 @@ def test_no_attack_is_above_its_proof_and_rows_are_the_same_again(
     assert frame.runs.tolist() == [20_000, 0, 20_000, 0, 20_000]
     assert analysis.rows("dp_sgd 1", 1)[0] == frame.iloc[2].to_dict()
     assert analysis.rows("dp_sgd 1", 2)[0]["epsilon_attack"] != frame.epsilon_attack[2]
-
-
-@pytest.mark.slow
-def test_the_page_says_which_attacks_are_on_parts(frame: pd.DataFrame) -> None:
-    parts = "For the hybrid with DP-SGNHT the attack takes the worst pair of each released part separately"
-    assert parts in brackets_page(frame, title="t")
-    assert "released part" not in brackets_page(frame[frame.attacked.ne("parts")], title="t")
-
-
-def test_the_page_states_pair_runs_statistic_confidence_and_what_is_loose(frame: pd.DataFrame) -> None:
-    page = brackets_page(frame, title="t")
-    for row in frame.itertuples():
-        assert str(row.pair) in page
-        assert str(row.gap) in page
-    lines = [line for line in page.splitlines() if line.startswith("| ")][2:]
-    assert ["exact" in line for line in lines] == [False, True, False, True, False]
-    assert "20,000" in lines[0]

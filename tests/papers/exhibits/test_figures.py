@@ -9,8 +9,9 @@ import pytest
 from drawing import captions, legend_texts
 from matplotlib.axes import Axes
 
-from dplangevin.papers.exhibits import style, tables
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.figures import dots, lines
+from dplangevin.reporting import style, words
 
 FRAME = pd.DataFrame(
     {
@@ -24,7 +25,7 @@ FRAME = pd.DataFrame(
     }
 )
 MARKS: list[dict[str, Any]] = [
-    {"where": {"kind": "a"}, "label": "A", "colour": "attack", "marker": "o", "low": "low", "high": "high"},
+    {"where": {"kind": "a"}, "label": "A", "price": "attack", "line": "-", "low": "low", "high": "high"},
     {"query": "kind == 'b'", "label": "B", "method": "dp_sgd"},
 ]
 PANEL = {"x": "epsilon", "y": "value", "xscale": "log", "xlabel": "ε", "title": "t"}
@@ -49,7 +50,7 @@ def test_lines_draw_the_rows_that_an_axis_can_show(proven: bool, x: list[float])
     assert ax.get_xlabel() == ("proven ε" if proven else "ε")
     curves = [np.asarray(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "-"]
     assert all((np.diff(each) > 0).all() for each in curves)
-    assert ax.lines[0].get_color() == style.PRICE_COLOURS["attack"]
+    assert ax.lines[0].get_color() == words.PRICES["attack"].colour
 
 
 def test_dashes_panels_guides_levels_and_written_values() -> None:
@@ -92,7 +93,7 @@ def test_a_mark_without_rows_is_an_error() -> None:
             kind(
                 FRAME,
                 text="",
-                panels=[{**PANEL, "marks": marks}],
+                panels=[{**PANEL, "x": "value", "marks": marks}],
                 **({"marks": ()} if kind is lines else given),
             )
 

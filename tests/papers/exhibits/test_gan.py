@@ -9,7 +9,7 @@ import pytest
 from fake_results import scored
 
 from dplangevin.papers.exhibits import gan
-from dplangevin.papers.exhibits.read import by_seed
+from dplangevin.reporting.read import by_seed
 
 PUBLISHED = [{"where": {"method": "dp_sgd", "epsilon": 0.2}, "epsilon": 0.2, "accuracy": 0.908}]
 PROBLEMS = {"gan labels=private": "Private", "gan labels=public": "Public"}
@@ -41,20 +41,6 @@ def rows() -> pd.DataFrame:
         frames.append(run("dp_sghmc", "dp_sghmc_li2019", 0.2, 0.25 + lift, labels))
         frames.append(run("dp_sgd_moments", "dp_sgd", 0.2, 0.15 + lift, labels, block="moments"))
     return by_seed(pd.concat(frames, ignore_index=True))
-
-
-def test_the_summary_has_a_row_for_every_learner_and_kind_of_labels(rows: pd.DataFrame) -> None:
-    table = gan.summary(rows, published=PUBLISHED, names={"dp_sgd_moments": "DP-SGD, moments"})
-    assert len(table) == 11
-    public = table[table.run.eq("dp_sgd") & table.problem.eq("gan labels=public")]
-    one = public[public.epsilon.eq(0.2)].iloc[0]
-    assert one.accuracy == pytest.approx(0.7)
-    assert one.accuracy_paper == 0.908
-    assert one.high - one.accuracy == pytest.approx(4.302653 * 0.01 / math.sqrt(3), rel=1e-6)
-    assert (one.digits_covered, one.digits_covered_low, one.steps) == (8.0, 8.0, 1875)
-    alone = table[table.run.eq("labels")].iloc[0]
-    assert (alone.problem, math.isnan(alone.digits_covered)) == ("gan_labels", True)
-    assert set(table[table.run.eq("dp_sgd_moments")].label) == {"DP-SGD, moments"}
 
 
 def test_pictures_stand_in_the_row_of_their_learner() -> None:

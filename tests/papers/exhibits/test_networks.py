@@ -9,7 +9,8 @@ import pytest
 from fake_results import finals, write_runs
 from matplotlib.axes import Axes
 
-from dplangevin.papers.exhibits import networks, read
+from dplangevin.papers.exhibits import networks
+from dplangevin.reporting import read
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pytest
 from drawing import captions
 
 from dplangevin.papers.exhibits import privacy
+from dplangevin.reporting import words
 
 NAN = math.nan
 
@@ -23,7 +24,9 @@ def row(**other: object) -> dict[str, object]:
 
 @pytest.fixture
 def printed() -> pd.DataFrame:
-    missing = dict.fromkeys(["mechanism", *privacy.PRICES, "epsilon_attack"], NAN) | {"note": "no settings"}
+    missing = dict.fromkeys(
+        ["mechanism", "epsilon_formula", "epsilon_add_remove", "epsilon_replace_one", "epsilon_attack"], NAN
+    ) | {"note": "no settings"}
     drawn = row(**{**missing, "id": "b", "label": "GAN", "epsilon_claimed": 0.2})
     other = row(**{**missing, "id": "c", "label": "no epsilon", "paper": "wang2015", "epsilon_claimed": NAN})
     return pd.DataFrame([row(), drawn, other])
@@ -38,17 +41,17 @@ def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: 
         "holds in part: add/remove only",
     ]
     assert "settings are not stated (1): GAN." in captions(figure).replace("\n", " ")
-    beyond = [line for line in ax.lines if line.get_marker() == "o"]
+    beyond = [line for line in ax.lines if line.get_color() == words.PRICES["replace_one"].colour]
     assert [np.asarray(line.get_xdata()).tolist() for line in beyond] == [[privacy.LARGEST]]
     assert beyond[0].get_markerfacecolor() == "white"
-    (attack,) = [line for line in ax.lines if line.get_color() == privacy.ATTACK.colour]
+    (attack,) = [line for line in ax.lines if line.get_color() == words.PRICES["attack"].colour]
     assert np.asarray(attack.get_xdata()).tolist() == [0.1]
     spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if np.size(line.get_xdata()) == 2]
     assert [0.1, privacy.LARGEST] in spans
 
 
 @pytest.mark.parametrize(
-    ("other", "words"),
+    ("other", "verdict"),
     [
         ({"epsilon_replace_one": 0.5}, "holds"),
         ({"epsilon_add_remove": 2.0}, "open: too imprecise to tell"),
@@ -56,25 +59,13 @@ def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: 
         ({"epsilon_add_remove": 2.0, "epsilon_attack": 1.0, "rescued": 1}, "holds in part: other settings"),
     ],
 )
-def test_chart_says_the_verdict_in_words(other: dict[str, float], words: str) -> None:
+def test_chart_says_the_verdict_in_words(other: dict[str, float], verdict: str) -> None:
     (ax,) = privacy.guarantees(pd.DataFrame([row(**other)]), title="t").axes
-    assert ax.texts[-1].get_text() == words
+    assert ax.texts[-1].get_text() == verdict
 
 
 def test_a_span_without_an_attack_begins_at_the_left_edge() -> None:
     (ax,) = privacy.guarantees(pd.DataFrame([row(epsilon_attack=NAN)]), title="t").axes
     spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if np.size(line.get_xdata()) == 2]
     assert [ax.get_xlim()[0], privacy.LARGEST] in spans
-    assert privacy.ATTACK.colour not in [line.get_color() for line in ax.lines]
-
-
-def test_table_lists_numbers_and_reasons(printed: pd.DataFrame) -> None:
-    page = privacy.guarantees_page(printed, title="Promises")
-    assert page.startswith("# Promises\n")
-    assert (
-        "| MNIST | Table 1 | 0.99 | 1e-5 | 0.4 | 0.2 | 5e6 | 0.1 | **holds in part: add/remove only** |"
-        in page
-    )
-    assert "| GAN | Table 1 | 0.2 | 1e-5 |  |  |  |  | **open: not testable** |" in page
-    assert "- GAN: no settings." in page
-    assert "## Wang et al. 2015" in page
+    assert words.PRICES["attack"].colour not in [line.get_color() for line in ax.lines]

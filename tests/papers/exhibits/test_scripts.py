@@ -14,18 +14,15 @@ import pytest
 import render
 import report
 from drawing import CONF, exhibit, outside
-from fake_results import INF, final, finals, write_runs
+from fake_results import write_runs
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 
-from dplangevin.papers.exhibits import read
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.config import load
+from dplangevin.reporting import read
 
 TOP = CONF.parent
-DATASETS = {
-    path.stem: {"datasets": OmegaConf.load(path).datasets} for path in (CONF / "experiment").glob("*.yaml")
-}
 Run = Callable[[ModuleType, str], tuple[int, str]]
 
 
@@ -151,44 +148,6 @@ def test_the_rows_of_the_analyses_that_an_exhibit_names_beside_its_own(tree: Pat
     assert shown.ratio.tolist() == [0.5, 0.25]
     assert shown.index.tolist() == [0, 1]
     pd.testing.assert_frame_equal(shown, numbers)
-
-
-@pytest.fixture
-def trained(tree: Path) -> Path:
-    """The results of li2019_tab1, with parameters about them alone."""
-    write_runs(tree / "results/runs", finals(), trained=True)
-    paper = OmegaConf.load(CONF / "claim/li2019.yaml")
-    claims = {name: entry for name, entry in paper.claims.items() if "runs" in entry and "gan" not in name}
-    wanted = {name: said for name, said in paper.runs.items() if name.startswith("li2019_tab1")}
-    params = {"experiment": DATASETS, "pipeline": {"papers": ["li2019"]}}
-    OmegaConf.save(OmegaConf.create(params), "params.yaml")
-    claim = {"li2019": {"paper": "li2019", "runs": wanted, "claims": claims}}
-    write_content(tree, exhibit={"li2019_tab1": exhibit("li2019_tab1")}, claim=claim)
-    return tree / "results"
-
-
-@pytest.mark.slow
-def test_missing_file_names_its_stage(trained: Path, run: Run) -> None:
-    (trained / "runs/li2019_tab1/mnist/scores.csv").unlink()
-    for script, what in ((render, "li2019_tab1"), (report, "claims")):
-        status, error = run(script, what)
-        assert status == 1
-        assert "mnist/scores.csv is missing: make it with `dvc repro run@li2019_tab1-mnist`" in error
-
-
-@pytest.mark.slow
-def test_an_experiment_that_may_be_missing(trained: Path, run: Run) -> None:
-    kind: dict[str, Any] = {"experiment": "li2019_tab1_svhn", "dataset": "svhn", "problem": "li2019_svhn"}
-    verdicts = []
-    for there in (False, True):
-        if there:
-            write_runs(trained / "runs", final("svhn_sgd", [0.93], [INF], block="nonprivate", **kind))
-        assert run(report, "claims") == (0, "")
-        claims = claims_in(trained)
-        verdicts.append(claims.verdict["li2019_svhn_nonprivate"])
-        assert claims.reason["li2019_svhn_pate"].startswith("no run with" if there else "no run on SVHN")
-        assert claims.verdict["li2019_tab1_nonprivate"] == "holds in part"
-    assert verdicts == ["open", "holds in part"]
 
 
 MADE = sorted(path.name for path in (TOP / "results/exhibits").iterdir())

@@ -15,7 +15,7 @@ from scipy import stats
 
 from dplangevin.papers.claims import ryffel2022
 from dplangevin.papers.exhibits import networks, tables
-from dplangevin.papers.exhibits.read import by_seed
+from dplangevin.reporting.read import by_seed
 
 ROOT = Path(__file__).parents[3]
 NETWORKS = {"tanh": "Small", "li2019": "Paper's"}
@@ -89,12 +89,6 @@ def test_published_numbers_are_those_of_the_paper(name: str, dataset: str) -> No
     for number in of_paper:
         where = number["where"]
         assert where.get("epsilon", number.get("epsilon")) == number.get("epsilon")
-
-
-def test_failed_condition_is_marked(trained: pd.DataFrame) -> None:
-    failed = trained.assign(violated=trained.run.eq("tanh_dp_sgd").map({True: "too few steps", False: ""}))
-    page = tables.training_page(failed, published=[], networks=NETWORKS, notes="")
-    assert page.count("†") == 1 + 2 * 5  # the note, and five budgets in two tables
 
 
 def test_diverged_seeds_are_left_out_of_the_table(trained: pd.DataFrame) -> None:
@@ -173,27 +167,6 @@ def test_table3_numbers_are_those_of_the_paper(printed: pd.DataFrame) -> None:
         assert found[run] == pytest.approx(value[where, "cifar10_resnet18", quantity])
 
 
-def test_failed_condition_of_a_head_is_marked(frame: pd.DataFrame) -> None:
-    failed = frame.assign(violated=frame.run.eq("dp_sgd_constant_tight").map({True: "clipped", False: ""}))
-    given: Any = {"schedule": "constant", "published": [], "features": {}, "introduction": "", "notes": ""}
-    assert tables.heads_page(failed, **given).count("†") == 1 + 2
-
-
-def test_finetuning() -> None:
-    frame = by_seed(pd.concat([fake_results.finetune(), fake_results.finetune("resnet20")]))
-    printed_numbers = numbers("ryffel2022_tab3")
-    table = tables.finetune_summary(frame.iloc[::-1], published=printed_numbers)
-    parts = ["head_resnet18", "fourth_stage", "head", "block"]
-    assert list(table.problem) == [part for part in parts for _ in range(2)]
-    assert table.set_index("run").accuracy["block_none"] == pytest.approx(0.7215)
-    named = dict(zip(parts, ["Large", "Large", "Small", "Small"], strict=True))
-    page = tables.finetune_page(frame, published=printed_numbers, networks=named, notes="n")
-    row = cells(page, "Last block and head", "Small", "DP-SGD")
-    assert row[4:8] == ["74000", "67.80", "", "63.15"]
-    assert row[9:] == ["4", "1e-5", "1", "1.9", "1"]
-    assert cells(page, "Fourth stage and head", "Large", "No privacy")[5:8] == ["77.00", "73.15", "72.15"]
-
-
 def test_table4_prints_the_papers_ratios(printed: pd.DataFrame) -> None:
     """With d = classes and the orders of the configuration; with d = classes x features it does not."""
     rows = ryffel2022.growth_ratios(
@@ -231,14 +204,6 @@ def test_table4_orders_are_those_of_the_formula_at_an_epoch(
     assert min(range(2, 200), key=lambda order: slope * order + log / (order - 1)) == entry["order"]
     best = ryffel2022.best_order(slope + 2 * math.sqrt(slope * log), value.delta_used)
     assert best == pytest.approx(1 + math.sqrt(log / slope))
-
-
-def test_table4_of_ours(frame: pd.DataFrame) -> None:
-    paper = numbers("ryffel2022_tab4", "paper")
-    table = ryffel2022.growth_ratios(frame, paper=paper, features=FEATURES)
-    ours = table[table.source.eq("ours")].iloc[0]
-    assert (ours.task, ours.condition) == ("Pictures", pytest.approx(2e4))
-    assert ours.ratio_classes == pytest.approx(50000**2 / (ours.order * 10) / 4e8)
 
 
 def test_curve(frame: pd.DataFrame) -> None:

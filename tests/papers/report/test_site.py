@@ -11,12 +11,11 @@ import pandas as pd
 import pytest
 from omegaconf import OmegaConf
 
-from dplangevin.papers.exhibits import read
 from dplangevin.papers.report.findings import TEXTS
+from dplangevin.reporting import read
 
 ROOT = Path(__file__).parents[3]
 SITE = ROOT / "results/report"
-LARGEST = 2**20
 FINDINGS: Any = OmegaConf.load(ROOT / "conf/report/findings.yaml").findings
 EXHIBITS: Any = OmegaConf.load(ROOT / "conf/report/exhibits.yaml").groups
 # digits and words of number that are no results
@@ -105,7 +104,3 @@ def test_the_promises_that_are_said_to_hold_do() -> None:
     of_dp_sgd = {name for name in added.index if "dp_sgd" in name}
     assert set(added.index) - of_dp_sgd == {"default_step"}
     assert not any("pneumonia" in name for name in of_dp_sgd)
-
-
-def test_it_is_small() -> None:
-    assert sum(path.stat().st_size for path in SITE.iterdir()) < LARGEST

@@ -10,7 +10,7 @@ import numpy as np
 
 from dplangevin.data import Dataset
 from dplangevin.data.splits import generator, split
-from dplangevin.data.table import Table, number
+from dplangevin.data.table import Table
 
 MEASUREMENTS = (
     "length",
@@ -43,9 +43,7 @@ def load(
     n = len(table.lines)
     blocks = [table.zscore(name, *zscore[name]) for name in MEASUREMENTS]
     x = np.hstack([table.code("sex", sex)[:, None], *blocks, np.ones((n, 1))]).astype(np.float32)
-    y = np.where(table.convert("rings", number, "is not a number") > rings_above, 1.0, -1.0).astype(
-        np.float32
-    )
+    y = np.where(table.numbers("rings") > rings_above, 1.0, -1.0).astype(np.float32)
     train, test = split(n, repeats, train_share, generator(seed, "abalone/split"))
     meta = {"name": "abalone", "features": ["sex", *MEASUREMENTS, "bias"], "row_norm_bound": row_norm_bound}
     return Dataset(x[train], y[train], x[test], y[test], meta)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,10 +58,11 @@ def load(
 
     def arrays(files: str | Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         paths = [Path(folder) / each for each in ([files] if isinstance(files, str) else files)]
-        chunks = [_chunk(table, schema, bias, clipped) for table in _labelled(paths, schema, limit, names)]
-        if not chunks:
+        tables = [_labelled(Table.read(path, names, 0, limit, schema.form), schema) for path in paths]
+        blocks = [_encoded(table, schema, bias, clipped) for table in tables if table.lines]
+        if not blocks:
             raise DataError(f"{name}, column {schema.target}: no row has a label")
-        x, y = (np.concatenate(blocks) for blocks in zip(*chunks, strict=True))
+        x, y = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
         return x, y
 
     x, y = arrays(file)
@@ -88,22 +89,20 @@ def feature_names(schema: Schema, bias: bool = True) -> list[str]:
     return names + ["bias"] * bias
 
 
-def _labelled(
-    paths: Sequence[Path], schema: Schema, limit: int | None, names: Sequence[str] | None
-) -> Iterable[Table]:
-    """Yield the rows of all files in chunks; without rows that lack a label, if the schema drops these."""
+def _labelled(table: Table, schema: Schema) -> Table:
+    """Return the table; without rows that lack a label, if the schema drops these."""
+    table.require([schema.target, *schema.used])
+    if schema.unlabelled == "error":
+        return table
     classes, absent = {*(schema.classes or ())}, {*schema.marks, ""}
-    for path in paths:
-        for table in Table.chunks(path, names, limit=limit, form=schema.form):
-            table.require([schema.target, *schema.used])
-            if schema.unlabelled == "drop":
-                labels = table.columns[schema.target]
-                table = table.of(np.array([text in classes or text not in absent for text in labels]))
-            if table.lines:
-                yield table
+    return table.of(
+        np.array([text in classes or text not in absent for text in table.columns[schema.target]])
+    )
 
 
-def _chunk(table: Table, schema: Schema, bias: bool, clipped: Counter[str]) -> tuple[np.ndarray, np.ndarray]:
+def _encoded(
+    table: Table, schema: Schema, bias: bool, clipped: Counter[str]
+) -> tuple[np.ndarray, np.ndarray]:
     """Return features (n, d) and labels (n,); add to `clipped` how many values of a column were clipped."""
     blocks = [_features(table, column, entry, schema.marks, clipped) for column, entry in schema.used.items()]
     blocks += [np.ones((len(table.lines), 1), np.float32)] * bias
@@ -118,7 +117,7 @@ def _labels(table: Table, schema: Schema, clipped: Counter[str]) -> np.ndarray:
             raise ValueError(text)
         return 0.0
 
-    table.convert(schema.target, check, NO_LABEL)
+    table.convert(schema.target, check, lambda text: NO_LABEL)
     if schema.range is not None:
         labels, outside = _scaled(table.numbers(schema.target), schema.range)
         clipped[schema.target] += outside
@@ -142,8 +141,8 @@ def _features(
     if absent.any() and entry["missing"] == "error":
         row = int(absent.argmax())
         raise DataError(
-            f"{table.at(row, column)}: {texts[row]!r} is a missing value: say what is made of it, in a schema "
-            "missing: {as: category} or midpoint"
+            f"{table.at(table.lines[row], column)}: {texts[row]!r} is a missing value: say what is made of it, in a "
+            "schema missing: {as: category} or midpoint"
         )
     present = table.of(~absent) if absent.any() else table
     block = np.zeros((len(texts), len(_names(column, entry))), np.float32)

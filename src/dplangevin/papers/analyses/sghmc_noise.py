@@ -13,9 +13,8 @@ from typing import Any
 
 from dplangevin.attacks.audit import audit
 from dplangevin.attacks.sampled import all_iterates
-from dplangevin.checks import positive
+from dplangevin.checks import positive, settings
 from dplangevin.methods.dp_sgd import MOMENTS
-from dplangevin.methods.dp_sghmc import check_friction
 from dplangevin.methods.prices import NEIGHBOURS
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.stepsize import multiplier_of, steps_event
@@ -37,7 +36,7 @@ class SghmcNoise:
 
     def __post_init__(self) -> None:
         positive(records=self.records, batch=self.batch, epochs=self.epochs, step=self.step, runs=self.runs)
-        check_friction(self.friction)
+        settings(self)
 
     def units(self) -> list[str]:
         return [f"{norm:g}" for norm in self.norms]

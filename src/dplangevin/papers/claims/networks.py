@@ -1,7 +1,7 @@
 """Rules for claims on trained networks, on softmax regressions on features, and on fine-tuning.
 
 The claims are printed test accuracies, orderings of methods, and printed budgets. The rows are those of
-`papers.exhibits.read.read_runs`.
+`reporting.read.read_runs`.
 
 For networks trained from scratch, the column `problem` names the network: the paper's or a small one. `small`
 is the name of the small one. `verdicts.two_networks` combines the evidence of both. For a softmax regression,
@@ -19,10 +19,11 @@ import numpy as np
 import pandas as pd
 
 from dplangevin.papers import statistics
-from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.verdicts import AskedRange, NetworkEvidence, NoRows, Verdict, Where, result
-from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.papers.statistics import Comparison, Interval, holm, t_interval, welch, welch_p
+from dplangevin.reporting import words
+from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import number, numbers, percent, points, short
 
 ADD_REMOVE = "all iterates, add/remove"
@@ -38,14 +39,12 @@ def accuracy(
     frame: pd.DataFrame, *, where: Where, published: float, margin: float, small: str = "",
     others: Mapping[str, Where] | None = None, reach: bool = False,
 ) -> Verdict:  # fmt: skip
-    """Test that our mean accuracy over seeds lies within `margin` of a printed test accuracy.
+    """Test that our mean accuracy over seeds lies within `margin` of a printed one, or with `reach` above that.
 
-    The claim holds if the mean lies within. The opposite is shown if the whole 95 % t-interval lies outside.
+    The opposite is shown if the whole 95 % t-interval lies outside.
 
     - `where`: Rows of one setting of each network.
-    - `published`, `margin`: The printed accuracy in [0, 1], and the largest distance from it in [0, 1).
     - `others`: Other settings to try, by their name. A setting whose guarantee fails does not make the claim hold.
-    - `reach`: Whether a higher accuracy meets the claim, too.
     """
     asked = AskedRange.near(published, margin)
     asked = AskedRange(low=asked.low) if reach else asked
@@ -72,13 +71,10 @@ def above(
 ) -> Verdict:  # fmt: skip
     """Test that a metric of `first` minus that of `second` is above -margin.
 
-    The claim is shown under two conditions. The 95 % interval of the mean difference lies above -margin. The
-    difference is significantly below -margin at no value of `by` (Holm 1979). The opposite is shown by the
-    mirror image of both. Intervals are by Welch (1947), because seeds are independent.
+    It is shown if the 95 % interval of the mean difference (Welch 1947) lies above -margin, and at no value of `by` the
+    difference is significantly below (Holm 1979). The opposite is shown by the mirror image of both.
 
-    - `margin`: By how much `first` may be lower, in [0, 1).
-    - `by`: A column. The methods are compared at its common values, and the difference is averaged over them within
-      each seed. If "", each method has one setting of each network.
+    - `by`: A column. The difference is averaged over its common values within each seed.
     - `metric`: "accuracy", or one of `digit_classifier.DigitClassifier`, such as "digits_covered".
     """
     pair = [_by_network(_runs_where(frame, where, metric), small) for where in (first, second)]
@@ -111,9 +107,10 @@ def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) ->
         [_by_seed(rows if value is None else rows[rows[by].eq(value)]) for rows in (one, two)] for value in at
     ]
     means = [pd.concat([pair[side] for pair in pairs], axis=1).mean(axis=1) for side in (0, 1)]
-    interval, each = _welch(*means), [_welch(*pair).mean for pair in pairs]
-    tested = holm([welch_p([(1.0, first), (-1.0, second)], -margin) for first, second in pairs])
-    sure = [(value, gap) for value, gap, p in zip(at, each, tested, strict=True) if p <= 1 - statistics.LEVEL]
+    interval, *each = (welch([(1.0, one), (-1.0, two)]) for one, two in [means, *pairs])
+    tested = holm([welch_p([(1.0, one), (-1.0, two)], -margin) for one, two in pairs])
+    gaps = [gap.mean for gap in each]
+    sure = [(value, gap) for value, gap, p in zip(at, gaps, tested, strict=True) if p <= 1 - statistics.LEVEL]
     above, below = ([value for value, gap in sure if (gap > -margin) == side] for side in (True, False))
     comparison = Comparison(interval, above, below, len(at), len(means[0]))
     direction = verdicts.DIRECTIONS[verdicts.ordering(comparison, -margin)]
@@ -122,18 +119,13 @@ def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) ->
     seeds = _limits(interval, len(means[0]), len(means[1]), scale=scale)
     text = f"{words.features(one.problem.iloc[0])}: {size} {seeds}"
     if by:
-        gaps = [f"{scale * gap:+.2f} at {short(float(value))}" for value, gap in zip(at, each, strict=True)]
-        text += f", by {words.column(by)}: {', '.join(gaps)}"
+        listed = [f"{scale * gap:+.2f} at {short(float(value))}" for value, gap in zip(at, gaps, strict=True)]
+        text += f", by {words.column(by)}: {', '.join(listed)}"
     else:
         unit, sides = " %" if share else "", zip(means, (one, two), strict=True)
         costs = [f"{scale * mean.mean():.2f}{unit}{_prices(rows, BOTH)}" for mean, rows in sides]
         text += f" ({'; '.join(costs)})"
     return NetworkEvidence(interval, interval.mean > -margin, direction, text)
-
-
-def _welch(first: pd.Series, second: pd.Series) -> Interval:
-    """Return the interval of the difference of two means over independent seeds."""
-    return welch([(1.0, first), (-1.0, second)])
 
 
 def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -155,12 +147,9 @@ def accuracy_on_features(
 ) -> Verdict:  # fmt: skip
     """Test that our mean accuracy on the features `paper` lies within `margin` of a printed test accuracy.
 
-    The claim fails if the whole 95 % t-interval lies further away. It is open if the mean
-    lies further away but the interval does not. It is not testable without such features; the reason then
-    gives the accuracy on the features `stand_in`.
+    The claim fails if the whole 95 % t-interval lies further away. It is not testable without such features; the reason
+    then gives the accuracy on the features `stand_in` of another network.
 
-    - `published`, `margin`: The printed accuracy in [0, 1], and the largest distance from it in [0, 1).
-    - `paper`, `stand_in`: Features of the paper's network and of the network that stands in for it.
     - `metric`: "accuracy" of the last iterate, or "accuracy_best_epoch" of the epoch that is best on the test set.
     """
     asked = AskedRange.near(published, margin)
@@ -186,16 +175,13 @@ def weighted_sum(
 ) -> Verdict:  # fmt: skip
     """Test that a weighted sum of mean accuracies is above -margin and at most `most`.
 
-    The claim is shown if the 95 % interval of the sum lies between these two ends. The opposite is shown if
-    the interval lies outside. The interval is Student's over the sums of single seeds, because runs may share
-    the noise of a seed. Where terms have different seeds it is by Welch-Satterthwaite.
+    The 95 % interval of the sum decides. It is Student's over the sums of single seeds, because runs may share the
+    noise of a seed. Where terms have different seeds it is by Welch-Satterthwaite.
 
     - `weights`: Value of the column `column` -> its weight.
-    - `paper`: Features of the paper's network. If there are several, the first that we have counts.
-    - `stand_in`: Features of the network that stands in for it.
+    - `paper`, `stand_in`, `metric`: As in `accuracy_on_features`; of several features `paper` the first that we have
+      counts, and the features `stand_in` always use "accuracy".
     - `schedule`, `calibration`: Of all terms; the method "sgd" has no calibration. "": not asked for.
-    - `margin`: Accuracy that is given away, in [0, 1).
-    - `metric`: As in `accuracy_on_features`, for the features `paper`. The features `stand_in` always use "accuracy".
     """
     names = [paper] if isinstance(paper, str) else list(paper)
     shared = {key: value for key, value in (("schedule", schedule), ("calibration", calibration)) if value}
@@ -260,9 +246,8 @@ def budget(
     printed delta they then cost more than the proven ε says. Only the attack counts in that case.
 
     - `start`: How the chain starts, if not as in the theorem.
-    - returns: ours: nan, because neither bound is the exact cost. low: the attack ε, on a pair of records that the
-      problem admits. high: the smallest proven ε for replace-one neighbours, of all iterates or of the last one.
-      Where the claim holds for add/remove neighbours only, low is nan and high is for these.
+    - returns: low: the attack ε, on a pair of records that the problem admits. high: the smallest proven ε for replaced
+      records; if the claim holds for add/remove neighbours only, low is nan and high is for these.
     """
     rows = _runs_where(frame, where)
     columns = {

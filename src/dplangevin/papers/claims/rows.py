@@ -8,15 +8,16 @@ rule uses several rows, ours is their median; low and high are their extremes, n
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
 
-from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.verdicts import AskedRange, Bounds, Verdict, Where, decide, result, rows_where
-from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.papers.statistics import Interval, power_law
+from dplangevin.reporting import words
+from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import short
 
 LIMITS = ["value", "low", "high"]
@@ -225,24 +226,12 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     ε; nan where none is known. low: the attack ε (95 % confidence), or the exact ε of one pair. high: the proven ε.
     """
     row = rows_where(frame, {"id": id}).iloc[0]
-    named = ("mechanism", "chosen", "solved", "note")
-    mechanism, chosen, solved, note = ("" if pd.isna(row[key]) else str(row[key]) for key in named)
     claimed, replaced, added = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove
-    attack, attack_added, runs = row.epsilon_attack, row.epsilon_attack_add_remove, row.attack_runs
+    attack, attack_added = row.epsilon_attack, row.epsilon_attack_add_remove
     exact, elsewhere, asked = bool(row.tight), bool(row.rescued), AskedRange(high=claimed)
-    if not mechanism:
-        return verdicts.not_testable(note, asked)
-    kind, shown = ("exact", short) if exact else ("proven", at_most)
-    reason = f"ε {short(claimed)} is claimed, the {kind} ε is {shown(replaced)} for replace-one neighbours"
-    reason += "" if math.isnan(added) else f" and {shown(added)} for add/remove"
-    if not math.isnan(row.epsilon_formula):
-        reason += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
-    if not math.isnan(attack):
-        by_attack = f"an attack on the theorem's hypotheses shows at least {at_least(attack)} "
-        by_attack += f"(95 % confidence, {short(runs)} runs)"
-        by_pair = f"one pair that the theorem's hypotheses admit costs at least {at_least(attack)}"
-        reason += f"; {by_attack if runs else by_pair}"
-        reason += f", and {at_least(attack_added)} for add/remove" if attack_added > 0 else ""
+    if pd.isna(row.mechanism):
+        return verdicts.not_testable(row.note, asked)
+    reason = _prices(row, "exact" if exact else "proven", short if exact else at_most)
     known, tool = replaced if exact else attack, row.formula_adjacency == "add_remove"
     verdict = verdicts.promise_verdict(
         claimed, replaced=replaced, added=added, shown=known, tool=tool, elsewhere=elsewhere
@@ -259,14 +248,30 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
         reason += "; at this ε and δ it holds for add/remove neighbours"
     elif (added if exact else attack_added) > claimed:
         reason += "; it fails for add/remove neighbours, too"
-    reason += f"; it would hold for {solved}" if solved and replaced > claimed else ""
-    reason += f"; priced: {mechanism}"
-    reason += f"; chosen: {chosen}" if chosen else ""
-    reason += f"; {note}" if note else ""
+    solved = row.solved if replaced > claimed else math.nan
+    texts = {"it would hold for ": solved, "priced: ": row.mechanism, "chosen: ": row.chosen, "": row.note}
+    reason += "".join(f"; {what}{text}" for what, text in texts.items() if pd.notna(text) and text)
     if exact:
         return result(price, verdict, reason, verdicts.EXACT, asked, cause)
-    measure = verdicts.ATTACK if runs or math.isnan(low) else verdicts.PAIR
+    measure = verdicts.ATTACK if row.attack_runs or math.isnan(low) else verdicts.PAIR
     return result(Interval(math.nan, low, price), verdict, reason, measure, asked, cause)
+
+
+def _prices(row: pd.Series, kind: str, shown: Callable[[float], str]) -> str:
+    """Return in words what a guarantee costs by accountants of a `kind`, by the paper's formula and by an attack."""
+    added, attack, attack_added = row.epsilon_add_remove, row.epsilon_attack, row.epsilon_attack_add_remove
+    text = f"ε {short(row.epsilon_claimed)} is claimed, the {kind} ε is {shown(row.epsilon_replace_one)} for "
+    text += "replace-one neighbours" + ("" if math.isnan(added) else f" and {shown(added)} for add/remove")
+    if not math.isnan(row.epsilon_formula):
+        text += f", that of the paper's formula {short(row.epsilon_formula)} ({row.formula})"
+    if math.isnan(attack):
+        return text
+    if row.attack_runs:
+        text += f"; an attack on the theorem's hypotheses shows at least {at_least(attack)} "
+        text += f"(95 % confidence, {short(row.attack_runs)} runs)"
+    else:
+        text += f"; one pair that the theorem's hypotheses admit costs at least {at_least(attack)}"
+    return text + (f", and {at_least(attack_added)} for add/remove" if attack_added > 0 else "")
 
 
 def bracketed(
@@ -323,15 +328,12 @@ def printed(
 
 
 def _limit(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return the rows at the smallest value of a column; all rows if it is ""."""
     return rows[rows[column].eq(rows[column].min())] if column else rows
 
 
 def _cases(n: int, kind: str = "") -> str:
-    """Return a number of cases as text, such as "1 exact case"."""
     return f"{n} {kind}case{'' if n == 1 else 's'}"
 
 
 def _span(values: pd.Series) -> str:
-    """Return the smallest and the largest value as text, once if they are equal."""
     return " to ".join(dict.fromkeys(f"{end:.4g}" for end in (values.min(), values.max())))

@@ -21,10 +21,11 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from dplangevin.papers import statistics
-from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.verdicts import AskedRange, Verdict, decide, not_testable, result, single
-from dplangevin.papers.claims.words import at_most
 from dplangevin.papers.statistics import Comparison, Interval, compare, difference, select
+from dplangevin.reporting import words
+from dplangevin.reporting.words import at_most
 from dplangevin.text import number, points, short
 
 DIVERGED = "chains diverged"  # a text in the column `violated`
@@ -119,13 +120,12 @@ def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
     """Return the runs without variants in which a setting differs from the value that the paper prints."""
-    settings = {variant: statistics.variant_settings(variant) for variant in runs.variant.dropna().unique()}
-    fitting = [
-        variant
-        for variant, named in settings.items()
-        if all(named.get(key, value) == value for key, value in printed.items())
-    ]
-    return runs[runs.variant.isna() | runs.variant.isin(fitting)]
+
+    def fits(variant: Any) -> bool:
+        named = statistics.variant_settings(variant) if isinstance(variant, str) else {}
+        return all(named.get(key, value) == value for key, value in printed.items())
+
+    return runs[runs.variant.isin([variant for variant in runs.variant.unique() if fits(variant)])]
 
 
 def _above(threshold: float) -> Shown:
@@ -170,7 +170,6 @@ def equal_or_slightly_worse(
 
 
 def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
-    """Return at how many points the first method is significantly better, agrees, or is worse by more."""
     better, worse = len(compare(gap).above), int((gap.mean() < -slight).sum())
     return better, gap.shape[1] - better - worse, worse
 
@@ -389,7 +388,6 @@ def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> V
 
 
 def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
-    """Return one number about a data set."""
     rows = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq(metric)]
     if rows.empty:
         raise ValueError(f"no fact {metric!r} about data set {dataset!r}: list it under data in conf/claim")
@@ -400,7 +398,6 @@ def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
 
 
 def _points(axis: str, gap: pd.DataFrame) -> str:
-    """Return how many columns a paired difference has, and what they are, as text."""
     if axis == "promised":
         return f"{gap.shape[1]} budgets"
     low, high = np.exp([gap.columns.min(), gap.columns.max()])
@@ -414,8 +411,6 @@ def _mean_gap(first: str, second: str, mean: float) -> str:
 
 
 def _significant(comparison: Comparison, threshold: float) -> str:
-    """Return at how many points the difference is significantly above or below the threshold, as text."""
-
     def at(budgets: list[float]) -> str:
         if len(budgets) in (0, comparison.points):
             return "all" if budgets else "none"
@@ -429,7 +424,6 @@ def _significant(comparison: Comparison, threshold: float) -> str:
 
 
 def _violations(pair: Iterable[pd.DataFrame]) -> str:
-    """Return at how many budgets of each method a condition fails or chains have diverged, as text."""
     text = ""
     for rows in pair:
         diverged = rows.violated.str.contains(DIVERGED)
@@ -442,7 +436,6 @@ def _violations(pair: Iterable[pd.DataFrame]) -> str:
 
 
 def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
-    """Return a note if the budgets of two methods are for different neighbour relations, otherwise ""."""
     kinds = {rows.method.iloc[0]: rows.adjacency.iloc[0] for rows in pair if np.isfinite(rows.epsilon).any()}
     if len(set(kinds.values())) < 2:
         return ""
@@ -459,18 +452,12 @@ def _after_search(found: Verdict, tried: Tried) -> Verdict:
     `default` then has what the default settings show, which counts for a question of ours.
     """
     text, interval = tried
-    reason = found["reason"] + text
+    found |= {"reason": found["reason"] + text}
     if interval is None or found["verdict"] == verdicts.HOLDS:
-        return {**found, "reason": reason}
-    shown = {"ours": interval.mean, "low": interval.low, "high": interval.high}
-    default = {**{key: found[key] for key in shown}, "reason": reason}
-    return {
-        **found,
-        **shown,
-        "verdict": verdicts.IN_PART,
-        "reason": verdicts.NOT_BY_DEFAULT + reason,
-        "default": default,
-    }
+        return found
+    default = {key: found[key] for key in ("ours", "low", "high", "reason")}
+    shown = {"ours": interval.mean, "low": interval.low, "high": interval.high, "verdict": verdicts.IN_PART}
+    return found | shown | {"reason": verdicts.NOT_BY_DEFAULT + found["reason"], "default": default}
 
 
 def search(
@@ -479,15 +466,12 @@ def search(
 ) -> Tried:  # fmt: skip
     """Return how many settings of the first method show the claim, how many its opposite, and an example.
 
-    A single rival is tried in each of its settings by itself, if both settings share row scaling and neighbour
-    relation; the example has the most accurate rival, then the widest margin. Of several rivals, one setting must beat
-    all settings in its row scaling, whose budgets may be for other neighbours, as in the paper; the example has the
-    widest margin. One opponent that shows the opposite decides, and the same rule decides on both sides. The confidence
-    level is corrected for the number of comparisons (Bonferroni).
+    A single rival is tried in each of its settings by itself; the example has the most accurate rival, then the widest
+    margin. Of several rivals, one setting must beat all settings in its row scaling. One opponent that shows the
+    opposite decides. The confidence level is corrected for the number of comparisons (Bonferroni).
 
     - `experiments`: The sensitivity run ("": there is none), and the run that supplies a method which it lacks.
-    - `threshold`: If given, the text also counts the trials whose interval of the mean alone lies above or below it,
-      and gives the median half-width of the intervals.
+    - `threshold`: If given, the text also says what the intervals of the mean alone show.
     """
     first, *others = methods
     if not experiments[0]:
@@ -499,33 +483,42 @@ def search(
         what, trials = "pairs of settings", _pairs(first, mine, others[0], rivals[0])
     else:
         what, trials = f"settings of {words.method(first)}", _against_all(first, mine, rivals)
+    outcomes = _outcomes(trials, axis, shown)
+    held = [(rank, least.low, name, least) for rank, name, least, direction in outcomes if direction == 1]
+    against = sum(direction == -1 for *_, direction in outcomes)
+    text = f"; of the {len(trials)} {what} tried {len(held)} agree with the claim beyond chance and {against} speak "
+    text += "against it"
+    if threshold is not None and outcomes:
+        intervals = [least for _, _, least, _ in outcomes]
+        above, below = (
+            sum(each.low > threshold for each in intervals),
+            sum(each.high < threshold for each in intervals),
+        )
+        half = float(np.median([(each.high - each.low) / 2 for each in intervals]))
+        text += f" (by the interval of the mean alone {above} and {below}); the median pair shows a difference of "
+        text += f"{points(half)} in half of such searches"
+    if not held:
+        return text, None
+    *_, name, least = max(held)
+    low, high = 100 * least.low, 100 * least.high
+    text += (
+        f"; for example {name}{points(least.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
+    )
+    return text, least
+
+
+def _outcomes(trials: Sequence[Trial], axis: str, shown: Shown) -> list[tuple[float, str, Interval, int]]:
+    """Return rank, name, smallest difference and direction of each trial that can be compared."""
     level = 1 - 0.05 / max(1, sum(len(against) for _, against, *_ in trials))
-    outcomes, held = list[tuple[Interval, int]](), []
+    found = []
     for rows, against, rank, name in trials:
         try:
             each = [shown(difference(rows, other, axis), level) for other in against]
         except statistics.NoCommonRange:
             continue
         least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
-        direction = min(direction for _, direction in each)
-        outcomes.append((least, direction))
-        if direction == 1:
-            low, high = 100 * least.low, 100 * least.high
-            example = f"{name}{points(least.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
-            held.append((rank, least.low, example, least))
-    agree, contradict = (sum(direction == side for _, direction in outcomes) for side in (1, -1))
-    text = f"; of the {len(trials)} {what} tried {agree} agree with the claim beyond chance and {contradict} speak "
-    text += "against it"
-    if threshold is not None and outcomes:
-        above = sum(interval.low > threshold for interval, _ in outcomes)
-        below = sum(interval.high < threshold for interval, _ in outcomes)
-        half = float(np.median([(interval.high - interval.low) / 2 for interval, _ in outcomes]))
-        text += f" (by the interval of the mean alone {above} and {below}); the median pair shows a difference of "
-        text += f"{points(half)} in half of such searches"
-    if not held:
-        return text, None
-    *_, example, interval = max(held)
-    return f"{text}; for example {example}", interval
+        found.append((rank, name, least, min(direction for _, direction in each)))
+    return found
 
 
 def _pairs(first: str, mine: Settings, second: str, other: Settings) -> list[Trial]:
@@ -559,11 +552,7 @@ def _covers(runs: pd.DataFrame, dataset: str, experiment: str, methods: Sequence
 
 
 def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
-    """Return whether two settings may form a pair.
-
-    They must have the same row scaling, and the same largest step size if both state one. Their budgets must be for the
-    same neighbour relation, unless one of them has no budget.
-    """
+    """Return whether two settings share scaling, step size if both state one, and neighbours if both have a budget."""
     one, two = first.iloc[0], second.iloc[0]
     nonprivate = any(np.isinf(rows.epsilon).all() for rows in (first, second))
     steps = {statistics.variant_settings(row.variant).get("step", "") for row in (one, two)} - {""}

@@ -24,9 +24,10 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
-from dplangevin.papers.claims import verdicts, words
+from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.verdicts import AskedRange, Verdict, decide, extremes, result, single
 from dplangevin.papers.statistics import Interval, matches
+from dplangevin.reporting import words
 
 ROUNDING = 1e-9  # error that is allowed in exact ratios
 DELTA = 1e-5  # delta of the (epsilon, delta) version of Theorem 4.2
@@ -122,13 +123,8 @@ def growth_ratios(
 ) -> pd.DataFrame:
     """Return the growth ratios of the paper's networks and of our features, one row for each.
 
-    The numbers of our features come from their DP-Langevin run in the authors' settings with constant steps; of block
-    "code", as the authors ran it, where there is one.
-
-    - `paper`: Each has task, network, smoothness, l2, records, parameters, classes, order, delta and ratio_published.
-    - `features`: task and network of each of our features, by its name.
-    - returns: The columns of `paper`, and source, condition (beta/lambda), ratio_classes, ratio_theorem and
-      ratio_proof.
+    Our numbers are those of the DP-Langevin run in the authors' settings with constant steps; of block "code", where
+    there is one. `features` has task and network of each of our features, by its name.
     """
     rows = [{"source": "paper", **entry} for entry in paper]
     settings = {"method": "dp_sgld_ryffel2022", "calibration": "published", "schedule": "constant"}
@@ -149,7 +145,6 @@ def growth_ratios(
 
 
 def _ours(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the growth ratios of our features."""
     table = growth_ratios(frame, paper=[], features={})
     if table.empty:
         raise verdicts.NoRows("no DP-Langevin run in the authors' settings with constant steps")
@@ -219,9 +214,8 @@ def lemma(
 ) -> Verdict:
     """Test the constants of the lemma of Section 5.1 against the exact Hessian of the regularised softmax loss.
 
-    The Hessian is computed on `problems` random data sets for each number of classes, at three W for each, the first
-    zero. The claim holds if the constant holds with the printed regulariser lambda |W|^2. It holds in part if it holds
-    with (lambda/2) |W|^2, whose Hessian is that of the proof. ours is the worst ratio.
+    The Hessian is computed on `problems` random data sets for each number of classes, at three W for each. The claim
+    holds in part if it does with (lambda/2) |W|^2, whose Hessian is that of the proof, in place of lambda |W|^2.
 
     - `precision`: lambda, > 0.
     - `end`: "top": the largest eigenvalue over beta = (1/2) lambda_max(X^T X/n) + lambda must be at most 1. "bottom":

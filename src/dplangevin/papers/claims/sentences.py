@@ -8,7 +8,7 @@ import re
 import pandas as pd
 
 from dplangevin.papers.claims import verdicts
-from dplangevin.papers.claims.words import at_least, at_most
+from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import number
 
 UNITS = {"epsilon": "ε", "beta": "β", "exponent alpha": "exponent α"}  # columns of the table -> words
@@ -51,7 +51,6 @@ def _measured(row: pd.Series) -> str:
 
 
 def _bounds(row: pd.Series) -> str:
-    """Return what an attack and a proof show."""
     attacks = row.unit != "epsilon" and row.ours != row.high  # else what is proven is an upper bound
     low, high = at_least(row.low), (at_least if attacks else at_most)(row.high)
     if attacks:
@@ -94,7 +93,6 @@ def _reference(row: pd.Series) -> str:
 
 
 def _who(row: pd.Series) -> str:
-    """Return "the claim", or "the question" for a question of ours."""
     return "the question" if row.kind == "extension" else "the claim"
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 
-from dplangevin.papers.claims import words
 from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testable, with_power
 from dplangevin.papers.statistics import NoCommonRange
+from dplangevin.reporting import words
 
 COLUMNS = [
     "id", "title", "paper", "fact", "kind", "setting", "where", "statement", "published", "unit", "ours", "low", "high",
@@ -84,7 +84,6 @@ def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, An
 
 
 def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
-    """Return the claim of an entry, without its id."""
     test = entry["test"]
     exhibit, source = "", {}
     if "analysis" in entry:
@@ -163,7 +162,6 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
 
 
 def _named(names: Sequence[str], paper: Entry, runs: Frames) -> pd.DataFrame:
-    """Return the rows of those runs that exist; raise NoRows if none exists."""
     frames = [runs[name] for name in names if name in runs]
     if not frames:
         raise NoRows(paper["runs"][names[0]] or f"no run of {', '.join(names)} was read")

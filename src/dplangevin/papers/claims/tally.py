@@ -48,12 +48,3 @@ def marks(claims: Iterable[Claim]) -> str:
         if own:
             texts.append(" ".join([name, *(f"{MARKS[verdict]}{own[verdict]}" for verdict in ordered(own))]))
     return ", ".join(texts)
-
-
-def by_exhibit(claims: Iterable[Claim]) -> dict[str, Counter[str]]:
-    """Return, for each exhibit, how many of the claims that it shows have each verdict."""
-    counts: dict[str, Counter[str]] = {}
-    for claim in claims:
-        for name in shown_by(claim):
-            counts.setdefault(name, Counter())[claim["verdict"]] += 1
-    return counts

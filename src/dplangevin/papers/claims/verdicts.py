@@ -57,17 +57,13 @@ class NoRows(ValueError):
 
 
 class AskedRange(NamedTuple):
-    """The range in which a claim asks our number to lie, in the unit of that number.
-
-    An open end is infinite. A printed number is both ends.
-    """
+    """The range in which a claim asks our number to lie. An open end is infinite; a printed number is both ends."""
 
     low: float = -math.inf
     high: float = math.inf
 
     @classmethod
     def within(cls, bounds: Bounds) -> AskedRange:
-        """Return the range from a lower and an upper end, either of which may be None."""
         low, high = bounds
         return cls(-math.inf if low is None else low, math.inf if high is None else high)
 
@@ -94,15 +90,11 @@ class AskedRange(NamedTuple):
 
 
 class NetworkEvidence(NamedTuple):
-    """What the runs of one network show about a claim.
-
-    - `holds`: Whether the mean alone meets the claim.
-    - `direction`: 1 if the claim is shown, -1 if its opposite is shown, 0 if neither is.
-    """
+    """What the runs of one network show about a claim."""
 
     interval: Interval
-    holds: bool
-    direction: int
+    holds: bool  # whether the mean alone meets the claim
+    direction: int  # 1 if the claim is shown, -1 if its opposite is shown, 0 if neither is
     text: str
 
 
@@ -114,10 +106,9 @@ def result(
     asked_range: AskedRange | None = None,
     cause: str = "",
 ) -> Verdict:
-    """Return a verdict with our number (nan: there is none) and its limits.
+    """Return a verdict with our number (nan: none), its limits, and the range that the claim asks for, if it is one.
 
-    - `measure`: It becomes "" if it needs limits and there are none.
-    - `asked_range`: What the claim asks of our number; None (nan in the table) if that is no range.
+    `measure` becomes "" if it needs limits and there are none.
     """
     ours, low, high = numbers if isinstance(numbers, Interval) else single(numbers)
     bare = measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(low) and math.isnan(high)
@@ -130,27 +121,29 @@ def result(
         "asked_high": asked_high,
     }
     found |= {"measure": "" if bare else measure, "verdict": verdict, "reason": reason}
-    return {**found, **({"cause": cause} if cause else {})}
+    return found | ({"cause": cause} if cause else {})
 
 
 def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "", limit: str = "") -> Verdict:
     """Return the verdict of a claim, with its cause, from the outcome of its test.
 
     The table of limits in docs/verdicts.md is the specification. The kind "extension" follows the direction of the
-    test if the test has one (see `two_networks`), and never holds in part.
-
-    - `cause`: UNFAIR if the methods were not tuned alike. OUTSIDE if our means do not suffice to test the claim,
-      which is then open. DERIVED if the claim restates the algebra of a printed formula.
-    - `limit`: Why the evidence cannot decide the claim, or why our means do not suffice.
+    test if the test has one (see `two_networks`), and never holds in part. `cause` and `limit` are those of the entry.
     """
     words = {"kind": (kind, KINDS), "setting": (setting, SETTINGS), "cause": (cause, LIMITING)}
     for name, (value, known) in words.items():
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
-    if cause == OUTSIDE or outcome["verdict"] == NOT_TESTABLE:
-        why = f"outside our means: {limit}; " if cause == OUTSIDE else ""
-        open_cause = OUTSIDE if cause == OUTSIDE else NOT_TESTABLE
-        return {**outcome, "verdict": OPEN, "cause": open_cause, "reason": why + outcome["reason"]}
+    if cause == OUTSIDE and not limit:
+        raise ValueError(f"cause {OUTSIDE!r} needs `limit`: say why our means do not suffice")
+    if cause == OUTSIDE:
+        return outcome | {
+            "verdict": OPEN,
+            "cause": OUTSIDE,
+            "reason": f"{OUTSIDE}: {limit}; {outcome['reason']}",
+        }
+    if outcome["verdict"] == NOT_TESTABLE:
+        return outcome | {"verdict": OPEN, "cause": NOT_TESTABLE}
     row, ours, exact = {**outcome}, kind == "extension", (EXACT, *BRACKETS)
     if ours and row.get("direction"):
         row |= {"verdict": decide(row["direction"] == 1, True), **row.get("decided_by", {})}
@@ -211,10 +204,7 @@ def _cause(row: Verdict, kind: str, setting: str, cause: str) -> str:
 
 
 def with_power(row: Verdict, unit: str) -> Verdict:
-    """Add to a verdict that an interval leaves open the difference that half of such runs could have shown.
-
-    The difference is half the width of the interval: at that distance from what is asked, half of such runs show it.
-    """
+    """Add to a verdict that an interval leaves open half its width, the difference that half of such runs show."""
     half = (row["high"] - row["low"]) / 2
     undecided = row["verdict"] == OPEN and row["cause"] not in (NOT_TESTABLE, OUTSIDE)
     outside = row["high"] < row["asked_low"] or row["low"] > row["asked_high"]
@@ -225,7 +215,7 @@ def with_power(row: Verdict, unit: str) -> Verdict:
 
 
 def not_testable(reason: str, asked_range: AskedRange | None = None) -> Verdict:
-    """Return the verdict "not testable"; `asked_range` is as in `result`, or None if no rule was applied."""
+    """Return the verdict "not testable"."""
     return result(math.nan, NOT_TESTABLE, reason, asked_range=asked_range)
 
 
@@ -265,10 +255,9 @@ def promise_verdict(
     tool: bool = False,
     elsewhere: bool = False,
 ) -> str:
-    """Return the verdict on a promised ε, for one replaced record, the papers' neighbour relation.
+    """Return the verdict on a promised ε from the proven ε for a record replaced, and added or removed (nan: unknown).
 
-    - `replaced`, `added`: The proven ε if a record is replaced, and if one is added or removed; nan if unknown.
-    - `shown`: The exact ε for replaced records, or else a lower bound on it; nan if unknown.
+    - `shown`: The exact ε for replaced records, or else a lower bound on it.
     - `tool`: Whether the printed ε comes from an accountant for added or removed records.
     - `elsewhere`: Whether the promise holds with settings that the paper leaves open.
     """
@@ -282,9 +271,8 @@ def promise_verdict(
 def ordering(comparison: Comparison, threshold: float) -> str:
     """Return the verdict on `first - second > threshold`.
 
-    - holds: the interval of the mean difference lies above it, and no budget is significantly below it.
-    - fails: the interval lies below it, and no budget is significantly above it.
-    - open: neither.
+    It holds if the interval of the mean difference lies above it and no budget is significantly below it. It fails if
+    the opposite is so.
     """
     interval = comparison.interval
     return decide(
@@ -310,17 +298,12 @@ def two_networks(
 
     The small network stands in for the paper's, because we can afford more seeds of it.
 
-    - holds: the claim is shown on the paper's network.
-    - holds in part: the claim is shown on the small network, and the mean of the paper's
-      network meets it too, if that was trained. Or it is shown in other settings, which the reason names.
-    - fails: the opposite is shown on the paper's network, and no other setting shows the claim.
-    - open: none of these. What a stand-in shows refutes nothing.
+    The paper's network decides. The claim holds in part if the small one shows it and the mean of the paper's network,
+    if that was trained, meets it too; or if it is shown in other settings: `others` says what these give, `elsewhere`
+    is the number of one in which the claim holds. A stand-in refutes nothing.
 
-    - `others`, `elsewhere`: What other settings give, in words, and the number of one in which the claim holds.
-    - returns: ours, low, high: of the paper's network if it was trained, otherwise of the small one, or of the
-      setting that decides. direction: for an extension. If the paper's network shows the claim or its opposite, it is
-      that direction. Otherwise it is that of the small network, whose number is decided_by, unless the mean of the
-      paper's network disagrees; then 0.
+    - returns: direction and decided_by are for an extension: what the paper's network shows, or else the small one
+      unless the mean of the paper's network disagrees, with its number.
     """
     evidence = [one for one in (paper, small) if one is not None]
     reason = "; ".join([text, *(one.text for one in evidence)]) + others

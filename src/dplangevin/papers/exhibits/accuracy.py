@@ -18,10 +18,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dplangevin.papers.claims.words import relations
-from dplangevin.papers.exhibits import style
-from dplangevin.papers.exhibits.style import entry, hollow_entries, lay_out, look
 from dplangevin.papers.statistics import compare, difference, matches, summary, trusted, variant_settings
+from dplangevin.reporting import style
+from dplangevin.reporting.style import entry, hollow_entries, lay_out
+from dplangevin.reporting.words import look, relations
 from dplangevin.text import number, span
 
 REFERENCES = ("nonprivate", "sgld", "majority")
@@ -77,7 +77,6 @@ def over_epsilon(
 
 
 def _values(runs: pd.DataFrame, setting: str) -> pd.Series:
-    """Return the value of a setting in the variant of each row."""
     return runs.variant.map(lambda variant: variant_settings(variant)[setting])
 
 

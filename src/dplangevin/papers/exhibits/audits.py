@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from dplangevin.papers.claims import words
-from dplangevin.papers.claims.words import at_least
 from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.tables import Cell, cell
+from dplangevin.reporting import words
+from dplangevin.reporting.words import at_least
 from dplangevin.text import epsilon, number
 
 NOTES = (
@@ -70,7 +70,6 @@ def audits_page(frame: pd.DataFrame, *, notes: Notes, title: str) -> str:
 
 
 def _named(row: Any) -> str:
-    """Return the learner with its package."""
     return f"{row.package}: {row.label}"
 
 

@@ -15,9 +15,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import Look, entry, lay_out
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.statistics import matches
+from dplangevin.reporting import style
+from dplangevin.reporting.style import entry, lay_out
+from dplangevin.reporting.words import Look
 from dplangevin.text import number, short
 
 Lines = Sequence[Mapping[str, Any]]  # {label, where}; `where` selects rows, see `papers.statistics.matches`
@@ -26,14 +28,9 @@ FAILED = Look("case above the bound", "#D55E00", "D", "", 5.0)
 
 
 def strips(frame: pd.DataFrame, *, lines: Lines, smallest: float, text: str, title: str = "") -> Figure:
-    """Draw every ratio on a log axis, with one row for each statement and a line at 1.
+    """Draw the column `ratio` on a log axis, a row for each statement, with how many cases are above the bound.
 
-    To the right of a row stands how many of its cases are above the bound.
-
-    - `frame`: Rows of an analysis with the column `ratio`. A ratio of nan is not drawn.
-    - `lines`: {label, where}, from top to bottom. `where` maps columns to the values of the rows of a line.
-    - `smallest`: Left end of the axis, > 0. Smaller ratios are drawn there.
-    - `text`: First sentences of the caption.
+    Ratios below `smallest` are drawn there; `text` begins the caption.
     """
     with style.settings():
         figure = Figure(figsize=(9.5, 2.1 + 0.27 * len(lines)), layout="constrained")
@@ -72,11 +69,9 @@ def ratios_page(
     cases: Mapping[str, str] | None = None,
     title: str = "",
 ) -> str:
-    """Return a Markdown page with a row for each statement.
+    """Return a page with a row for each statement, and all `cases` with columns as in `tables.table_page`.
 
-    - `lines`: As for `strips`.
-    - `columns`: Heading -> "above", the number of ratios above 1, or an aggregate of the ratios, such as "max".
-    - `cases`: Columns of a table of all cases, as in `tables.table_page`.
+    `columns` maps headings to "above", the number of ratios above 1, or an aggregate of the ratios, such as "max".
     """
     rows = []
     for line in lines:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from dplangevin.papers.claims import words
-from dplangevin.papers.claims.words import at_least, at_most
 from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.tables import Cell, cell, method_label
+from dplangevin.reporting import words
+from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import epsilon, number, short
 
 PARTS = (
@@ -27,7 +27,6 @@ NOTES = (
 
 
 def _facts(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return the numbers of the caption and of the notes."""
     runs, known = frame[frame.runs.gt(0)], frame[frame.one_dimensional.eq(1)].ratio
     confidence = runs.confidence.min() if len(runs) else 1.0
     parts = [words.method(name) for name in frame.method[frame.attacked.eq("parts")].unique()]

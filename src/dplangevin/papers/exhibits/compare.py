@@ -15,24 +15,22 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from dplangevin.papers.claims.words import relations
-from dplangevin.papers.exhibits import style, tables
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.accuracy import of_private
-from dplangevin.papers.exhibits.style import look
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import (
     MAJORITY,
     NEAR,
-    NoCommonRange,
     curve,
     holm,
     paired_p,
     read_off,
     t_interval,
 )
+from dplangevin.reporting import style
+from dplangevin.reporting.words import Look, look, relations
 from dplangevin.text import fixed, number, short
 
 
@@ -104,11 +102,11 @@ HEAT = (
     "its budgets do not reach this proven ε."
 )
 FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
-MAJORITY_LOOK = look("majority")
+CONSTANT = look("majority")
 KINDS = {
-    "best": style.Look("best private method", "#D55E00", "*", "-", 9.0),
-    "equal": style.Look("not significantly worse than the best", "#0072B2", "o", "-", 5.0),
-    "worse": style.Look("significantly worse", "#888888", "o", "-", 4.0),
+    "best": Look("best private method", "#D55E00", "*", "-", 9.0),
+    "equal": Look("not significantly worse than the best", "#0072B2", "o", "-", 5.0),
+    "worse": Look("significantly worse", "#888888", "o", "-", 4.0),
 }
 
 
@@ -136,7 +134,10 @@ def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "pr
     rows = []
     for dataset, here in trained.groupby("dataset", sort=False):
         methods = {str(name): group for name, group in here.groupby("method", sort=False)}
-        curves = {name: _curves(group, axis, scores) for name, group in methods.items()}
+        curves = {
+            name: {of: curve(group[group.metric.eq(metric)], axis) for of, metric in scores.metrics.items()}
+            for name, group in methods.items()
+        }
         for epsilon in epsilons:
             block = {n: _one(group, curves[n], epsilon, axis, scores) for n, group in methods.items()}
             _against_best([row for row in block.values() if row["reach"] == REACHED], scores)
@@ -146,25 +147,19 @@ def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "pr
     return pd.DataFrame(rows).reindex(columns=scores.columns)
 
 
-def _curves(group: pd.DataFrame, axis: str, scores: Scores) -> dict[str, pd.DataFrame]:
-    return {name: curve(group[group.metric.eq(metric)], axis) for name, metric in scores.metrics.items()}
-
-
 def _one(
     group: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, scores: Scores
 ) -> dict[str, Any]:
     """Return the row of one method, with its main score by repeat and whether it may be the best (trusted)."""
     ends = np.exp(curves[scores.main].columns.to_numpy(float))
     row: dict[str, Any] = {"reach": REACHED, "epsilon_end": np.nan, "best": False, "significant": False}
-    used = epsilon
-    if np.isinf(ends).all():
+    free, used = np.isinf(ends).all(), epsilon
+    end = epsilon if free else np.clip(epsilon, ends.min(), ends.max())
+    if free:
         row["reach"] = NOT_PRIVATE
-    else:
-        try:
-            read_off(curves[scores.main], epsilon)
-        except NoCommonRange:
-            used = min(ends, key=lambda end: abs(np.log(end / epsilon)))
-            row |= {"reach": BELOW if used < epsilon else ABOVE, "epsilon_end": used}
+    elif abs(np.log(end / epsilon)) > NEAR:
+        used = end
+        row |= {"reach": BELOW if end < epsilon else ABOVE, "epsilon_end": end}
     read = {name: read_off(table, used) for name, table in curves.items() if table.size}
     row |= {name: values.mean() for name, values in read.items()}
     all_repeats = read.get(scores.main, pd.Series(dtype=float))
@@ -248,7 +243,7 @@ def _block(block: pd.DataFrame) -> list[str]:
         return f"{row.difference:+.4f} {_limits(row, 'difference_')}" if compared else ""
 
     columns: dict[str, Cell] = {
-        "method": cell("method", _name),
+        "method": cell("method", tables.method_label),
         "accuracy (95 %)": lambda row: f"{_accuracy(row)} {_limits(row)}",
         "difference to the best (95 %)": difference,
         "p (Holm)": lambda row: "" if row.best else fixed(row.p_adjusted, ".2g"),
@@ -328,49 +323,41 @@ def _cell(ax: Axes, row: Any, x: int, y: int) -> None:
 
 
 def dot_plot(
-    runs: pd.DataFrame,
+    table: pd.DataFrame,
+    scores: Scores,
     *,
-    epsilons: Sequence[float],
-    datasets: Mapping[str, str],
-    title: str = "",
-    axis: str = "proven",
     constant: pd.Series | None = None,
-    table: pd.DataFrame | None = None,
+    axis: str = "proven",
+    title: str = "",
 ) -> Figure:
-    """Draw the main score of every method with its 95 % interval, in a grid of data sets and epsilons.
+    """Draw the main score of every method with its 95 % interval, in a panel for each epsilon.
 
+    - `table`: What `at_epsilon` returns for one data set and `axis`.
     - `constant`: Scores of the best constant answer by repeat. Their mean is drawn as a line.
-    - `table`: What `at_epsilon` returns for these arguments, if it is there already.
     """
-    if table is None:
-        table = at_epsilon(runs, epsilons=epsilons, axis=axis)
-    datasets = _present(runs, datasets)
-    scores, names = scores_of(runs), table.method.unique()
+    names, epsilons = table.method.unique(), table.epsilon.unique()
     free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
     private = [m for m in names if m not in free]
-    majority: dict[str, Any] = {"color": MAJORITY_LOOK.colour, "ls": MAJORITY_LOOK.line}
     with style.settings():
-        size = (3.1 * len(epsilons) + 2.0, (0.19 * len(private) + 0.6) * len(datasets) + 1.2)
+        size = (3.1 * len(epsilons) + 2.0, 0.19 * len(private) + 0.6 + 1.2)
         figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(len(datasets), len(epsilons), squeeze=False, sharex="row", sharey=True)
-        for line, (dataset, name) in zip(axes, datasets.items(), strict=True):
-            for ax, epsilon in zip(line, epsilons, strict=True):
-                block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
-                _draw(ax, block.set_index("method"), private, scores)
-                if constant is not None:
-                    ax.axvline(constant.mean(), **majority, lw=1.0, zorder=1)
-                ax.set_title(f"{name}, {AXES[axis]} = {number(epsilon)}", fontsize=8.5)
-        for ax in axes[-1]:
+        axes = figure.subplots(1, len(epsilons), squeeze=False, sharex="row", sharey=True)[0]
+        for ax, epsilon in zip(axes, epsilons, strict=True):
+            block = table[table.epsilon.eq(epsilon)]
+            _draw(ax, block.set_index("method"), private, scores)
+            if constant is not None:
+                ax.axvline(constant.mean(), color=CONSTANT.colour, ls=CONSTANT.line, lw=1.0, zorder=1)
+            ax.set_title(f"{block.dataset.iloc[0]}, {AXES[axis]} = {number(epsilon)}", fontsize=8.5)
             ax.set_xlabel(scores.label)
-        axes[0][0].set_yticks(range(len(private)), [look(method).label for method in private])
-        axes[0][0].set_ylim(max(len(private), 1) - 0.5, -0.5)
-        text = "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %."
-        text += (
-            f" No dot: the method's budgets do not reach this {AXES[axis]} (the table says where they end)."
+        axes[0].set_yticks(range(len(private)), [look(method).label for method in private])
+        axes[0].set_ylim(max(len(private), 1) - 0.5, -0.5)
+        text = (
+            "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %. No "
+            f"dot: the method's budgets do not reach this {AXES[axis]} (the table says where they end)."
         )
-        handles: list[Line2D] = [style.entry(kind) for kind in KINDS.values()]
-        handles += [style.entry(look(method), lw=1.0) for method in free]
-        handles += [style.entry(MAJORITY_LOOK, lw=1.0, label=scores.answer)] if constant is not None else []
+        handles = [*map(style.entry, KINDS.values()), *(style.entry(look(method), lw=1.0) for method in free)]
+        if constant is not None:
+            handles.append(style.entry(CONSTANT, lw=1.0, label=scores.answer))
         return style.lay_out(figure, title, text, [*handles, style.hollow_entry()])
 
 
@@ -393,68 +380,48 @@ def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) 
 def sentences(
     runs: pd.DataFrame, table: pd.DataFrame, *, constant: pd.Series, axis: str = "proven"
 ) -> list[str]:
-    """Return one text for each epsilon that compares the methods in plain words.
+    """Return for each epsilon which method is best, whether it beats a constant answer, and how many are level.
 
     - `table`: What `at_epsilon` returns for `runs` (on one data set) and `axis`.
     - `constant`: Scores of the best constant answer by repeat.
     """
-    return [
-        _sentence(runs, table[table.epsilon.eq(epsilon)], epsilon, axis, constant)
-        for epsilon in table.epsilon.unique().tolist()
-    ]
-
-
-def _sentence(runs: pd.DataFrame, block: pd.DataFrame, epsilon: float, axis: str, constant: pd.Series) -> str:
-    """Return the text for one epsilon."""
-    scores = scores_of(runs)
-    block = block.sort_values(scores.main, ascending=scores.sign < 0)
-    block = block.assign(**{name: block[name].astype(bool) for name in ("best", "violated", "significant")})
-    private, reached = block[block.reach.ne(NOT_PRIVATE)], block[block.reach.eq(REACHED)]
-    sure, hollow = reached[~reached.violated], reached[reached.violated]
-    text = f"At a {AXES[axis]} of {number(epsilon)}"
-    if not reached.best.any():
-        texts = [f"{text} no method is compared."]
-    else:
-        first: dict[Any, Any] = reached[reached.best].iloc[0].to_dict()
-        rows = runs[runs.metric.eq(scores.metrics[scores.main])]
-        values = {name: read_off(curve(rows[rows.method.eq(name)], axis), epsilon) for name in sure.method}
-        # Holm's method over all methods, because the same data chose the best of them
-        p = holm([paired_p(each, constant) for each in values.values()])
-        tested = dict(zip(values, p, strict=True))
-        gap = scores.sign * (values[first["method"]] - constant).mean()
-        name, score = _name(first["method"]), scores.text(first[scores.main])
-        if gap > 0 and tested[first["method"]] <= FAMILY_WISE:
-            texts = [f"{text} {name} is best ({score})."]
+    scores, texts = scores_of(runs), []
+    points = runs[runs.metric.eq(scores.metrics[scores.main])]
+    curves = {name: curve(group, axis) for name, group in points.groupby("method")}
+    for epsilon in table.epsilon.unique().tolist():
+        block = table[table.epsilon.eq(epsilon)]
+        reached, far = block[block.reach.eq(REACHED)], block.reach.isin([BELOW, ABOVE]).sum()
+        sure = reached[~reached.violated.astype(bool)]
+        others = sure[~sure.best.astype(bool)]
+        text = f"At a {AXES[axis]} of {number(epsilon)}"
+        if not sure.best.any():
+            text += " no method is compared."
         else:
-            answer = f"{scores.answer} ({scores.text(constant.mean())})"
-            texts = [f"{text} the best, {name} ({score}), is not shown to beat a constant answer, {answer}."]
-        others = sure[~sure.best]
-        worse = others.significant & (scores.sign * others.difference < 0)
-        equal, behind = others[~worse], others[worse]
-        if len(equal):
-            share = f"{len(equal)} of the {len(others)} others cannot" if len(behind) else "No other can"
-            texts.append(f"{share} be told from it: {_names(equal)}.")
-        if len(behind):
-            texts.append(f"Worse beyond chance: {_names(behind)}.")
-    ends = [
-        f"{_name(row['method'])} ({row['reach'].split()[0]} at {short(row['epsilon_end'])})"
-        for row in private[private.reach.isin([BELOW, ABOVE])].to_dict("records")
-    ]
-    if ends:
-        texts.append(f"Not reached by {'; '.join(ends)}.")
-    if len(hollow):
-        reason = "since a condition of the theorem fails or chains diverged"
-        texts.append(f"Shown but not trusted, {reason}: {_names(hollow)}.")
-    without = private[private.reach.isin([DIVERGED, UNPRICED])]
-    if len(without):
-        texts.append(f"Without a result: {_names(without)}.")
-    return " ".join(texts)
+            values = {name: read_off(curves[name], epsilon) for name in sure.method}
+            text += f" {_verdict(sure[sure.best.astype(bool)].iloc[0], values, constant, scores)}"
+            worse = others.significant.astype(bool) & (scores.sign * others.difference < 0)
+            level = f"{len(others) - worse.sum()} of the {len(others)} others cannot be told from it (≈)"
+            text += f" {level}." if len(others) else ""
+        text += f" Not reached by {far} (→)." if far else ""
+        hollow = len(reached) - len(sure)
+        texts.append(text + (f" Shown but not trusted: {hollow} (†)." if hollow else ""))
+    return texts
 
 
-def _name(method: str) -> str:
-    return look(method).label
+def _verdict(best: pd.Series, values: Mapping[str, pd.Series], constant: pd.Series, scores: Scores) -> str:
+    """Say whether the best method beats a constant answer, and if that is not shown, why.
 
-
-def _names(rows: pd.DataFrame) -> str:
-    """Return the labels of the methods in `rows`, joined by "; "."""
-    return "; ".join(map(_name, rows.method))
+    By Holm's method over all methods, because the same data chose the best of them.
+    """
+    name, score, mine = look(best.method).label, scores.text(best[scores.main]), values[best.method]
+    p = dict(zip(values, holm([paired_p(each, constant) for each in values.values()]), strict=True))
+    ahead, p_best = scores.sign * (mine - constant).mean() > 0, p[best.method]
+    if ahead and p_best <= FAMILY_WISE:
+        return f"{name} is best ({score})."
+    why = "its mean is no better"
+    if ahead:
+        why = f"p = {p_best:.2g}, above {FAMILY_WISE}, by Holm's method over {len(values)} methods"
+    return (
+        f"the best, {name} ({score}), is not shown to beat a constant answer, {scores.answer} "
+        f"({scores.text(constant.mean())}): over {len(mine)} repeats, {why}."
+    )

@@ -4,8 +4,8 @@ Both draw marks. A mark is a mapping of
 
 - `where`: column -> value or list of values of the rows that it shows (default: all), or `query` for `DataFrame.query`;
 - `label`: its entry in the legend (none without a label);
-- `method` (name in `style.LOOKS`; `data` after its colon), or any of `colour` (a name of `style.PRICE_COLOURS` or a
-  colour), `marker`, `line`, `size`, `width`, `hollow` (false: `violated` is not about the number);
+- `method` (name in `words.LOOKS`; `data` after its colon) or `price` (name in `words.PRICES`), and any of `colour`,
+  `marker`, `line`, `size`, `width`, `hollow` (false: `violated` is not about the number);
 - `x`, `y`, `low`, `high`: columns, where they differ from those of the panel;
 - `write`: offset in points at which the value is written, in `format` (of `tables.FORMATS`; default: short);
 - `level`: if True, each y is a line across the panel.
@@ -27,10 +27,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from pandas.api.types import is_numeric_dtype
 
-from dplangevin.papers.exhibits import style
-from dplangevin.papers.exhibits.style import Look, lay_out, look
 from dplangevin.papers.exhibits.tables import FORMATS, fill, prepared
 from dplangevin.papers.statistics import matches
+from dplangevin.reporting import style
+from dplangevin.reporting.style import lay_out
+from dplangevin.reporting.words import PRICES, Look, look
 from dplangevin.text import number
 
 Mark = Mapping[str, Any]
@@ -112,12 +113,9 @@ def _violated(rows: pd.DataFrame) -> pd.Series:
 
 
 def _look(mark: Mark) -> Look:
-    """Return the look of a mark."""
     of = look(mark["method"], mark.get("data", "")) if "method" in mark else Look("", "#000000", "")
-    of = of._replace(**{key: mark[key] for key in ("label", "marker", "line", "size") if key in mark})
-    if "colour" in mark:
-        of = of._replace(colour=str(style.PRICE_COLOURS.get(mark["colour"], mark["colour"])))
-    return of
+    of = PRICES[mark["price"]] if "price" in mark else of
+    return of._replace(**{key: mark[key] for key in Look._fields if key in mark})
 
 
 def _explain(handles: dict[str, Line2D | None], mark: Mark, shown: bool) -> None:
@@ -186,7 +184,6 @@ def _guides(ax: Axes, guides: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str
 
 
 def _plain_numbers(ax: Axes) -> None:
-    """Write the ticks of log axes as numbers."""
     for axis in (ax.xaxis, ax.yaxis):
         if axis.get_scale() == "log":
             axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))

@@ -1,28 +1,27 @@
 """Exhibits of the semi-supervised GAN of li2019, section 4.3.
 
 They show accuracy beside privacy prices, and scores and pictures of the generated images. All functions are pure
-functions of the frames of `papers.exhibits.read`.
+functions of the frames of `reporting.read`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dplangevin.papers.claims.words import at_most
-from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import lay_out, look
-from dplangevin.papers.exhibits.tables import Cell, Published, cell
-from dplangevin.papers.statistics import finite_interval, sort_by
+from dplangevin.papers.exhibits import tables
+from dplangevin.papers.exhibits.tables import COVERAGE, Cell, Published, cell
+from dplangevin.papers.statistics import sort_by
+from dplangevin.reporting import style
+from dplangevin.reporting.style import lay_out
+from dplangevin.reporting.words import at_most, look
 from dplangevin.text import distinct, epsilon, fixed, numbers, percent, short
 
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", proven ε {}"}  # block -> text of the budget
-COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `digit_classifier.DigitClassifier`
 SETTINGS = ["step_size", "batch", "epochs", "steps", "clip", "noise_multiplier", "records", "parameters"]
 COLUMNS = [
     "problem", "block", "run", "method", "epsilon", "label", "accuracy_paper", "seeds", "accuracy", "sd", "low", "high",
@@ -34,23 +33,9 @@ COLUMNS = [
 def summary(
     frame: pd.DataFrame, *, published: Published = (), names: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return the rows of `tables.training_summary` with coverage scores and their 95 % t-intervals over seeds.
-
-    The arguments are those of `tables.training_summary`. The columns are COLUMNS, as far as the frame has
-    them.
-    """
-    keys = ["problem", "run", "epsilon"]
-    rows = []
-    for values, group in tables.with_problem_variants(frame).groupby(keys, sort=False):
-        row: dict[str, Any] = dict(zip(keys, values, strict=True))
-        row |= {name: group[name].iloc[0] for name in ("steps", "records", "parameters")}
-        for name in COVERAGE:
-            score = finite_interval(group[name])
-            row |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
-        rows.append(row)
-    table = tables.training_summary(frame, published=published, names=names)
-    table = table.merge(pd.DataFrame(rows), on=keys, validate="one_to_one")
-    return sort_by(table[[column for column in COLUMNS if column in table]], block=[*BLOCKS])
+    """Return the rows of `tables.training_summary` with coverage scores and their 95 % t-intervals over seeds."""
+    table = tables.training_summary(frame, published=published, names=names, columns=COLUMNS)
+    return sort_by(table, block=[*BLOCKS])
 
 
 def page(
@@ -62,11 +47,7 @@ def page(
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> str:
-    """Return a Markdown page with a table for each problem.
-
-    - `frame`, `published`, `names`: As for `tables.training_summary`.
-    - `networks`: Name of a problem as `tables.with_problem_variants` writes it -> its heading.
-    """
+    """Return a page with a table for each problem of `summary`; `networks` maps problems to headings."""
     table = summary(frame, published=published, names=names)
     lines = [notes.format(delta=numbers(table.delta[np.isfinite(table.epsilon_add_remove)]))]
     for problem, heading in networks.items():
@@ -80,7 +61,6 @@ def page(
 
 
 def _with_budget(row: pd.Series) -> str:
-    """Return the label of a learner with its budget."""
     return row.label + BLOCKS[row.block].format(short(row.epsilon))
 
 
@@ -118,12 +98,7 @@ PICTURES_TEXT = (
 def pictures_summary(
     frame: pd.DataFrame, *, problems: Mapping[str, str], names: Mapping[str, str] | None = None
 ) -> pd.DataFrame:
-    """Return one row for each learner whose images are shown, with its label and coverage scores.
-
-    - `frame`: Rows of `read.read_samples`.
-    - `problems`: Problem as `tables.with_problem_variants` writes it -> heading of its column.
-    - `names`: Run -> label. Other runs have the label of their method.
-    """
+    """Return label and coverage scores of each learner of `read.read_samples` whose images are shown."""
     keys = ["problem", "block", "run", "method", "epsilon"]
     rows = tables.with_problem_variants(frame)
     table = rows[rows.problem.isin(list(problems))].drop_duplicates(keys)[[*keys, *COVERAGE]]
@@ -141,10 +116,7 @@ def pictures(
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw ten generated images for each learner and budget (rows) and each problem (columns).
-
-    The arguments are those of `pictures_summary`.
-    """
+    """Draw ten generated images for each learner and budget (rows) and each problem (columns, -> heading)."""
     table = pictures_summary(frame, problems=problems, names=names)
     images = tables.with_problem_variants(frame).sort_values("image").groupby(["problem", "run", "epsilon"])
     height = table.groupby("problem").size().max()
@@ -165,11 +137,7 @@ def pictures(
 
 
 def image(pixels: str) -> np.ndarray:
-    """Return a square image, given as a text of hexadecimal digits, as an array in [0, 1]; 0 is black.
-
-    >>> image("0f80").tolist()
-    [[0.0, 1.0], [0.5333333333333333, 0.0]]
-    """
+    """Return a square image, given as a text of hexadecimal digits, as an array in [0, 1]; 0 is black."""
     values = np.array([int(digit, 16) for digit in pixels]) / 15
     side = math.isqrt(len(values))
     return values.reshape(side, side)

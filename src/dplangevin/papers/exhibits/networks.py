@@ -1,7 +1,7 @@
 """Numbers of learning curves and of heads against ε, and the figure of calibration.
 
 The networks are those of li2019 (Table 1), and the heads and blocks on features of ryffel2022 (section 5).
-All functions are pure functions of the frames of `papers.exhibits.read`.
+All functions are pure functions of the frames of `reporting.read`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import Look, entry, lay_out
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.statistics import seed_summaries
+from dplangevin.reporting import style
+from dplangevin.reporting.style import entry, lay_out
+from dplangevin.reporting.words import Look
 from dplangevin.text import short, span
 
 # Learning curves
@@ -40,9 +42,7 @@ def nearest_budget(rows: pd.DataFrame, epsilon: float | None) -> pd.DataFrame:
 def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return one row for each curve and epoch, with mean accuracy, its sd over seeds, and two proven ε.
 
-    - `frame`: Rows of `read.read_curve`.
-    - `curves`: {run, label, epsilon}. `epsilon` is needed if the run has several budgets; the nearest one is drawn.
-      {epsilon} in a label is replaced by that budget.
+    `curves` has {run, label, epsilon}; the budget nearest to `epsilon` is drawn, and replaces {epsilon} in the label.
     """
     summaries = []
     for curve in curves:
@@ -73,12 +73,9 @@ BINS = 15  # number of bins of `scores.reliability`, numbered from 1
 
 
 def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row for each panel, predictor and confidence bin, pooled over seeds.
+    """Return one row for each panel {run, title, epsilon}, predictor and confidence bin, pooled over seeds.
 
-    - `frame`: Rows of `read.read_reliability`.
-    - `panels`: {run, title, epsilon}, as the curves of `learning_curve_summary`.
-    - returns: confidence and accuracy: means weighted by count. share: of all predictions. ece and log_loss of the
-      predictor: means over seeds.
+    confidence and accuracy are means weighted by count; ece and log_loss of the predictor are means over seeds.
     """
     summaries = []
     for order, panel in enumerate(panels):
@@ -133,10 +130,6 @@ def _diagram(top: Axes, bottom: Axes, rows: pd.DataFrame) -> None:
     top.set_title("\n".join(lines), fontsize=8)
     top.set(xlim=(0, 1), ylim=(0, 1.02))
     bottom.set(yscale="log", xlabel="confidence")
-
-
-"""Title and rows. Columns: label, group (its heading, or ""), method, delta, accuracy, low and high (shares), violated,
-and those columns of EPSILONS and PAPER_ACCURACIES that exist."""
 
 
 # Heads against epsilon

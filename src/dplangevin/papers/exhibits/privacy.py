@@ -11,38 +11,25 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from dplangevin.papers.claims import tally, verdicts, words
+from dplangevin.papers.claims import tally, verdicts
 from dplangevin.papers.claims.rows import guarantee
-from dplangevin.papers.claims.words import at_least, at_most
-from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, lay_out, tint
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.tables import Cell, cell
+from dplangevin.reporting import style, words
+from dplangevin.reporting.style import entry, lay_out, tint
+from dplangevin.reporting.words import PRICES, at_least, at_most
 from dplangevin.text import epsilon, number
 
-PRICES = {  # in the order of drawing
-    "epsilon_formula": Look("ε by the paper's formula", PRICE_COLOURS["formula"], "s", "", 4.0),
-    "epsilon_claimed": Look("promised ε", PRICE_COLOURS["claimed"], "|", "", 13.0),
-    "epsilon_add_remove": Look(
-        "proven ε (upper bound), add/remove", PRICE_COLOURS["add_remove"], "<", "", 5.5
-    ),
-    "epsilon_replace_one": Look(
-        "proven ε (upper bound), replace-one", PRICE_COLOURS["replace_one"], "o", "", 5.5
-    ),
-}
-ATTACK = Look("attack ε (lower bound), replace-one", PRICE_COLOURS["attack"], ">", "", 5.5)
+SHOWN = ("formula", "promised", "add_remove", "replace_one")  # in the order of drawing
 ATTACKS = (
     "Every attack is on the hypotheses of a theorem, not on a paper's own problem. Where all iterates are visible, "
     "gradients have any direction up to the clip (any loss). On posterior samples, the loss is logistic and the other "
     "records are free. These attacks have 95 % confidence. On the last iterate of ryffel2022, the loss is any that is "
     "L-Lipschitz, strongly convex and smooth. This ε is exact for one pair of data sets."
 )
-COLOURS = {
-    verdicts.HOLDS: "#009E73",
-    verdicts.IN_PART: "#6B6B00",
-    verdicts.OPEN: "#B35900",
-    verdicts.FAILS: "#B2182B",
-}
+COLOURS = dict(zip(verdicts.WORDS, ("#009E73", "#6B6B00", "#B2182B", "#B35900"), strict=True))
 SMALLEST, LARGEST = 1e-3, 1e4
+EDGES = {"promised": 2.2}  # width of the edge of a marker, in points
 GUARANTEES_TEXT = (
     "A span leads from the attack ε to the proven ε. The true ε for replaced records lies on it. Where it begins at "
     "the left edge, no attack ε above {smallest} is known. Attacks are on the hypotheses of the theorem (95 % "
@@ -52,10 +39,7 @@ GUARANTEES_TEXT = (
 
 
 def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
-    """Draw the promised, proven and attack ε of every guarantee with settings, one row each, by paper.
-
-    `frame` has the rows of `papers.analyses.promises`. Values beyond the axis are hollow markers at its end.
-    """
+    """Draw a row for every guarantee with settings; values beyond the axis are hollow markers at its end."""
     promised = frame[np.isfinite(frame.epsilon_claimed)]
     priced = promised.mechanism.notna()
     rows, left_out = promised[priced], promised.label[~priced]
@@ -79,8 +63,8 @@ def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
         ax.set_yticks([])
         ax.spines["left"].set_visible(False)
         ax.set_xlabel("privacy loss ε (log scale)")
-        handles = [entry(of, mew=_edge(of)) for of in (*PRICES.values(), ATTACK)]
-        if rows[[*PRICES]].gt(LARGEST).to_numpy().any():
+        handles = [entry(PRICES[name], mew=EDGES.get(name, 1.0)) for name in (*SHOWN, "attack", "exact")]
+        if rows[[_column(name) for name in SHOWN]].gt(LARGEST).to_numpy().any():
             handles.append(style.hollow_entry("hollow: beyond the axis"))
         text = GUARANTEES_TEXT.format(smallest=number(SMALLEST))
         if len(left_out):
@@ -95,25 +79,23 @@ def outcome(frame: pd.DataFrame, row: pd.Series) -> verdicts.Verdict:
     return verdicts.claim_verdict(guarantee(frame, id=row.id), kind="paper", setting="paper")
 
 
-def _edge(of: Look) -> float:
-    return 2.2 if of.marker == "|" else 1.0
+def _column(name: str) -> str:
+    return "epsilon_claimed" if name == "promised" else f"epsilon_{name}"
 
 
 def _guarantee(ax: Axes, y: int, row: pd.Series, colour: str) -> None:
     """Draw the span and the marks of one guarantee; `colour` is that of the span."""
     ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
-    low = row.epsilon_attack if row.epsilon_attack > SMALLEST else SMALLEST / 1.5
+    attack = row.epsilon_attack if row.epsilon_attack > SMALLEST else math.nan
     span: dict[str, Any] = {"lw": 5.0, "zorder": 1, "solid_capstyle": "butt"}
-    ax.plot([low, min(row.epsilon_replace_one, LARGEST)], [y, y], color=tint(colour, 0.3), **span)
-    if row.epsilon_attack > SMALLEST:
-        ax.plot(min(row.epsilon_attack, LARGEST), y, **ATTACK.shape, zorder=7)
-    for order, (column, of) in enumerate(PRICES.items()):
-        value = row[column]
-        if math.isnan(value):
-            continue
-        at = min(max(value, SMALLEST), LARGEST)
-        face = of.colour if at == value else "white"
-        ax.plot(at, y, **of.shape, mew=_edge(of), mfc=face, zorder=3 + order)
+    ends = [SMALLEST / 1.5 if math.isnan(attack) else attack, min(row.epsilon_replace_one, LARGEST)]
+    ax.plot(ends, [y, y], color=tint(colour, 0.3), **span)
+    shown = {name: row[_column(name)] for name in SHOWN} | {"attack" if row.attack_runs else "exact": attack}
+    for order, (name, value) in enumerate(shown.items()):
+        if not math.isnan(value):
+            of, at = PRICES[name], min(max(value, SMALLEST), LARGEST)
+            face = of.colour if at == value else "white"
+            ax.plot(at, y, **of.shape, mew=EDGES.get(name, 1.0), mfc=face, zorder=3 + order)
 
 
 def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:

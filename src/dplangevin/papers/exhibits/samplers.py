@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from dplangevin.papers.claims.words import at_most
-from dplangevin.papers.exhibits import style, tables
-from dplangevin.papers.exhibits.style import GREY, Look, entry, lay_out, look, tint
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import summary, variant_settings
+from dplangevin.reporting import style
+from dplangevin.reporting.style import GREY, entry, lay_out, tint
+from dplangevin.reporting.words import Look, at_most, look
 from dplangevin.text import fixed, number, short
 
 # The power of the posterior that each sampler targets
@@ -211,7 +212,6 @@ def _paths(top: Axes, bottom: Axes, rows: pd.DataFrame, mean: np.ndarray, covari
 
 
 def _ratios(rows: pd.DataFrame) -> str:
-    """Return the title of a panel: ratios of standard deviations and distance of the means."""
     ratio, within = (rows[rows.kind.eq(kind)].sort_values("axis") for kind in ("ratio", "within"))
     intervals = ratio[["value", "low", "high"]].to_numpy(float)
     of_all = ", ".join(f"{value:.2f} ± {(high - low) / 2:.2f}" for value, low, high in intervals)
@@ -300,12 +300,10 @@ def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], notes:
 
 
 def _budget(epsilon: float, text: Callable[[float], str] = short) -> str:
-    """Return an epsilon as text, "none" if it is infinite."""
     return "none" if np.isinf(epsilon) else text(epsilon)
 
 
 def _metric(metric: str, value: float) -> str:
-    """Return the value of a metric as text, "" if it is nan."""
     if np.isnan(value):
         return ""
     return f"{value:.4f}" if metric in FOUR_DIGITS else short(value)

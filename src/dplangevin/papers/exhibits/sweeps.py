@@ -19,20 +19,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
-from dplangevin.papers.exhibits import style
 from dplangevin.papers.exhibits.accuracy import of_private
-from dplangevin.papers.exhibits.style import PRICE_COLOURS, Look, entry, hollow_entries, lay_out, look
 from dplangevin.papers.statistics import NoCommonRange, curve, finite_interval, read_off, variant_settings
+from dplangevin.reporting import style
+from dplangevin.reporting.style import entry, hollow_entries, lay_out
+from dplangevin.reporting.words import PRICES, Look, look
 from dplangevin.text import meant, number, numbers, short, span
 
 POINT = ["experiment", "dataset", "scaling", "run", "method", "variant"]
-PRICES = ["epsilon_promised", "epsilon_proven", "epsilon_attack"]
+COLUMNS = ["epsilon_promised", "epsilon_proven", "epsilon_attack"]
 SHADES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#8C510A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
 LINE_SHIFT = 0.008  # between lines, as a share of the width of the axis
 OTHER = {"promised": "epsilon_proven", "proven": "epsilon_promised"}
-ATTACK_COLOUR = PRICE_COLOURS["attack"]
-ATTACK: dict[str, Any] = {"color": ATTACK_COLOUR, "marker": "_", "ms": 9, "mew": 2, "ls": "", "zorder": 5}
+ATTACK: dict[str, Any] = {**PRICES["attack"].shape, "zorder": 5}
 SAME: dict[str, Any] = {"color": style.GREY, "ls": "--", "lw": 0.9, "zorder": 1}
 LOG = 8.0  # largest over smallest positive value at which an axis becomes logarithmic
 
@@ -57,15 +57,14 @@ def table(
     out = pd.DataFrame(rows_of_points)
     for name in fields:
         out[name] = _typed(out[name])
-    last = ["axis", *PRICES, "metric", "mean", "sd", "low", "high", "repeats", "diverged", "violated"]
+    last = ["axis", *COLUMNS, "metric", "mean", "sd", "low", "high", "repeats", "diverged", "violated"]
     return out.assign(metric=metric)[[*POINT[:-1], *fields, *last]]
 
 
 def _promised(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield a row for every budget of a point."""
     for epsilon, rows in group.groupby("epsilon", sort=True):
         first = rows.iloc[0]
-        prices = {"epsilon_promised": epsilon, **{name: first[name] for name in PRICES[1:]}}
+        prices = {"epsilon_promised": epsilon, **{name: first[name] for name in COLUMNS[1:]}}
         yield {"axis": "promised", **prices, **_interval(rows.value), "violated": first.violated}
 
 
@@ -181,19 +180,16 @@ def figure(
     metric: str = "accuracy",
     epsilons: Sequence[float] = (1.0,),
     x: str | None = None,
-    scale: str | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw the metric against a varied field, at fixed promised ε and at fixed proven ε (columns of panels).
+    """Draw the metric against a varied field `x`, by default that with the most values, at fixed ε (columns).
 
-    If several runs have the field `x` (default: that with the most values), each run is a line. Otherwise each value of
-    a second varied field is a line. Every other varied field has rows of panels. A run without the field is a
-    horizontal line. The last row shows the proven ε of the points above, or the promised ε that gives it. `scale` of
-    the x axis is "linear", "log" or, by default, what fits the values; text stands side by side.
+    Each run with the field is a line, or of one run each value of a second field. Other fields have rows of panels. The
+    last row has the other ε of the points above.
     """
     points = table(runs, metric=metric, epsilons=epsilons)
     layout, columns = _Layout(points, x), list(_columns(points, epsilons))
-    axis = _Axis(layout.values, scale)
+    axis = _Axis(layout.values)
     with style.settings():
         heights = [1.0] * len(layout.panels) + [0.6]
         size = (4.0 * len(columns) + 0.6, 2.7 * len(layout.panels) + 3.0)
@@ -271,14 +267,12 @@ def _epsilon_ticks(ax: Axes) -> None:
 class _Axis:
     """The x axis of the figure: positions of the values of the varied field, scale, limits and ticks."""
 
-    def __init__(self, values: Sequence[Any], scale: str | None) -> None:
-        if scale not in (None, "linear", "log"):
-            raise ValueError(f"scale = {scale!r} must be linear or log")
+    def __init__(self, values: Sequence[Any]) -> None:
         numeric = all(isinstance(value, float) for value in values)
         self.names = None if numeric else [str(value) for value in values]
         self.values: list[Any] = sorted(values) if numeric else list(values)
         low, high = (self.values[0], self.values[-1]) if numeric else (0.0, 0.0)
-        self.log = low > 0 and scale != "linear" and (scale == "log" or high / low >= LOG)
+        self.log = low > 0 and high / low >= LOG
         scaling: Any = (np.log, np.exp) if self.log else (np.asarray, np.asarray)
         self.to, self.back = scaling
         self.low, self.high = self.to(low), self.to(high)
@@ -322,7 +316,6 @@ def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[
 
 
 def _at(points: pd.DataFrame, kind: str, epsilon: float) -> pd.DataFrame:
-    """Return the points of a column of panels. Points without privacy are in every column."""
     free = points.axis.eq("promised") & np.isinf(points.epsilon_promised)
     return points[(points.axis.eq(kind) & points[f"epsilon_{kind}"].eq(epsilon)) | free]
 

@@ -1,7 +1,7 @@
 """Markdown tables, and the summaries and pages of the trained networks.
 
 The summaries are also the numbers behind the figures. All functions are pure functions of the frames of
-`papers.exhibits.read`.
+`reporting.read`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dplangevin.papers.claims.words import NEIGHBOURS, at_least, at_most
-from dplangevin.papers.exhibits.style import look
-from dplangevin.papers.statistics import matches, seed_summaries, sort_by
+from dplangevin.papers.statistics import finite_interval, matches, seed_summaries, sort_by
+from dplangevin.reporting.words import at_least, at_most, look
 from dplangevin.text import distinct, epsilon, number, numbers, percent, setting, short, span
 
 Published = Sequence[Mapping[str, Any]]
@@ -40,14 +39,12 @@ def method_label(name: str) -> str:
 FORMATS: dict[str, Callable[[Any], str]] = {
     "number": number,
     "short": short,
-    "percent": percent,
     "percent_0": lambda share: f"{100 * share:.0f}",
     "percent_1": lambda share: f"{100 * share:.1f}",
     "power": lambda value: re.sub(r"e([+-])0*", r"e\1", f"{value:.1e}").replace("e+", "e"),
     "epsilon": epsilon,
     "at_least": at_least,
     "at_most": at_most,
-    "neighbours": lambda name: NEIGHBOURS[name],
     "method": method_label,
     "span": span,
     "features": lambda name: look(name, "features").label,
@@ -72,10 +69,7 @@ def fill(text: str, of: Any) -> str:
 
 
 def table(columns: Sequence[str], rows: Iterable[Iterable[str]], left: int | None = None) -> list[str]:
-    """Return the lines of a Markdown table with the headings `columns`.
-
-    The first `left` columns are aligned to the left, the others to the right. None sets no alignment.
-    """
+    """Return the lines of a Markdown table; the first `left` columns are aligned to the left, if it is not None."""
     rule = f"|{'|'.join(['---'] * len(columns))}|"
     if left is not None:
         rule = f"| {' | '.join(['---'] * left + ['---:'] * (len(columns) - left))} |"
@@ -112,10 +106,9 @@ def table_page(
     title: str = "",
     **made: Any,
 ) -> str:
-    """Return a Markdown page with notes and a line for each row of the frame.
+    """Return a page with `notes`, filled from the `prepared` frame, and a line for each row that matches `where`.
 
-    - `notes`, `columns`: Text, filled from the frame. Heading -> text of a cell, filled from a row.
-    - `where`: Rows of the table, as in `statistics.matches`; `made`: arguments of `prepared`.
+    `columns` maps headings to texts, which are filled from a row.
     """
     frame = prepared(frame, **made)
     rows = frame[matches(frame, where or {})]
@@ -134,11 +127,9 @@ def prepared(
     assign: Mapping[str, str] | None = None,
     names: Mapping[str, Mapping[Any, str]] | None = None,
 ) -> pd.DataFrame:
-    """Return the rows that an exhibit shows.
+    """Return the rows that `numbers` makes, with new columns by the formulas of `assign` (`DataFrame.eval`).
 
-    - `numbers`: Makes them from the frame.
-    - `assign`: New column -> formula, as in `DataFrame.eval`.
-    - `names`: Column -> value -> what stands for it; other values stay.
+    `names` maps columns to values to what stands for these.
     """
     frame = numbers(frame) if numbers else frame
     formulas: dict[str, Any] = {name: frame.eval(formula) for name, formula in (assign or {}).items()}
@@ -162,7 +153,6 @@ def hyperparameters(row: pd.Series, names: Mapping[str, str]) -> str:
 
 
 def _accuracy(row: pd.Series) -> str:
-    """Return the accuracy of a row in %, with † if a condition of the guarantee fails."""
     return percent(row.accuracy) + ("†" if row.violated else "")
 
 
@@ -180,7 +170,6 @@ NOT_MET, ASSUMED = "†: not met", "Assumed, in all rows or some"
 
 
 def _listed(texts: pd.Series, what: str) -> list[str]:
-    """Return a line with the distinct texts, or no line if there are none."""
     listed = distinct(texts)
     return [f"{what}: {'; '.join(listed)}."] if listed else []
 
@@ -195,6 +184,7 @@ TRAINING_COLUMNS = [
     "log_loss_single", "brier", "ece", "ece_single", *TRAINING_PRICES, "answered", "epsilon_data_dependent",
     "accountant_promised", "violated",
 ]  # fmt: skip
+COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `digit_classifier.DigitClassifier`
 TRAINING_MEANS = ["accuracy_single", "log_loss_single", "brier", "ece", "ece_single"]
 TRAINING_SYMBOLS = {
     "step_size": "η", "batch": "batch", "epochs": "epochs", "clip": "clip", "noise_multiplier": "σ",
@@ -216,13 +206,12 @@ def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def training_summary(
-    frame: pd.DataFrame, *, published: Published = (), names: Names | None = None
-) -> pd.DataFrame:
-    """Return one row for each run and budget, with settings, accuracy, published accuracy and prices.
+    frame: pd.DataFrame, *, published: Published = (), names: Names | None = None,
+    columns: Sequence[str] = TRAINING_COLUMNS,
+) -> pd.DataFrame:  # fmt: skip
+    """Return one row for each run and budget of `read.read_seeds`, with published numbers beside ours.
 
-    - `frame`: Rows of `read.read_seeds`.
-    - `published`: Printed numbers {where, accuracy, epsilon, source}; `epsilon` and `source` may be absent. `where`
-      (column -> value or list of values) selects the rows beside which a number stands.
+    - `published`: {where, accuracy, epsilon, source}; the last two may be absent, `where` is as in `matches`.
     - `names`: Run -> label. Other runs have the label of their method.
     """
     rows = []
@@ -230,14 +219,17 @@ def training_summary(
         row["label"] = (names or {}).get(row["run"]) or look(row["method"], "network").label
         row |= {column: group[column].mean() for column in TRAINING_MEANS if column in group}
         row |= {name: group[name].max() for name in ("answered", "epsilon_data_dependent") if name in group}
-        rows.append({**group.iloc[0][[c for c in TRAINING_COLUMNS if c in group]], **row})
+        for name in (score for score in COVERAGE if score in group):
+            score = finite_interval(group[name])
+            row |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
+        rows.append({**group.iloc[0][[c for c in columns if c in group]], **row})
     table = pd.DataFrame(rows).assign(accuracy_paper=math.nan, epsilon_claimed=math.nan, source="")
     for printed in published:
         here = matches(table, printed["where"])
         table.loc[here, "accuracy_paper"] = printed["accuracy"]
         table.loc[here, "epsilon_claimed"] = printed.get("epsilon", math.nan)
         table.loc[here, "source"] = printed.get("source", "")
-    table = table[[column for column in TRAINING_COLUMNS if column in table]]
+    table = table[[column for column in columns if column in table]]
     return sort_by(table, block=[*TRAINING_BLOCKS])
 
 
@@ -250,11 +242,7 @@ def training_page(
     names: Names | None = None,
     title: str = "",
 ) -> str:
-    """Return a Markdown page with a table for each block of runs.
-
-    - `published`, `names`: As for `training_summary`.
-    - `networks`: Name of a network in the frame -> its name on the page.
-    """
+    """Return a page with a table for each block of `training_summary`; `networks` names the networks."""
     table = training_summary(frame, published=published, names=names)
     table["problem"] = [networks.get(name, name) for name in table.problem]
     sections = {}
@@ -358,12 +346,10 @@ NOISE = {
 
 
 def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = ()) -> pd.DataFrame:
-    """Return accuracy, prices and settings of each set of features and run with one schedule.
+    """Return accuracy, prices and settings of each set of features, <dataset>_<network>, and run with one schedule.
 
-    - `frame`: Rows of `read.read_seeds`. Their data sets are sets of features, named <dataset>_<network>.
-    - `schedule`: {"constant", "decreasing"}. Schedule of the step sizes.
-    - `published`: Printed accuracies {dataset, method, network, accuracy}. A number stands beside the rows of its own
-      features (columns paper_<network>), and beside features of networks that the paper does not have.
+    `published` has {dataset, method, network, accuracy}. A number stands beside the rows of its own features (columns
+    paper_<network>), and beside features of networks that the paper does not have.
     """
     runs = frame[frame.schedule.eq(schedule) & frame.block.isin(list(HEAD_BLOCKS))]
     if runs.empty:
@@ -386,12 +372,11 @@ def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = 
 
 
 def _best_epoch(group: pd.DataFrame) -> float:
-    """Return the mean accuracy of the best epoch, nan if the runs have none."""
     return float(group[BEST].mean()) if BEST in group else math.nan
 
 
 def of_features(features: Features, name: str) -> Mapping[str, str]:
-    """Return task, network and source of a set of features, as `heads_page` describes them."""
+    """Return task, network and source of a set of features."""
     return features.get(name, {"task": name, "network": name, "source": ""})
 
 
@@ -405,11 +390,7 @@ def heads_page(
     notes: str,
     title: str = "",
 ) -> str:
-    """Return a Markdown page with a table for each block of runs.
-
-    - `schedule`, `published`: As for `heads_summary`.
-    - `features`: Set of features -> {task, network, source}, where `source` is that of images and weights, in words.
-    """
+    """Return a page with a table for each block of `heads_summary`; `features` are those of `of_features`."""
     table = heads_summary(frame, schedule=schedule, published=published)
     steps = {"constant": "constant step size", "decreasing": "decreasing step size"}[schedule]
     confidence = "/".join(f"{100 * value:g} %" for value in sorted(frame.attack_confidence.dropna().unique()))
@@ -425,7 +406,6 @@ def heads_page(
 
 
 def _heads_block(rows: pd.DataFrame, features: Features) -> list[str]:
-    """Return the table of one block."""
     columns: dict[str, Cell] = {
         "task": lambda row: of_features(features, row.dataset)["task"],
         "network": lambda row: of_features(features, row.dataset)["network"],

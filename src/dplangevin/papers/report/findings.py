@@ -16,7 +16,7 @@ import pandas as pd
 
 from dplangevin.files import between
 from dplangevin.papers.claims.verdicts import BRACKETS
-from dplangevin.papers.claims.words import at_least, at_most
+from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import short
 
 TEXTS = ("title", "claimed", "sentence", "certainty", "consequence", "why")  # of a finding, in conf/report
@@ -69,10 +69,6 @@ class Row(NamedTuple):
     high: Value
 
 
-class Unknown(KeyError):
-    """The error that a sentence names a claim which the table lacks."""
-
-
 def named(text: str) -> set[str]:
     """Return the ids of the claims whose numbers are in a text."""
     fields = [field for _, field, _, _ in string.Formatter().parse(text) if field]
@@ -80,13 +76,12 @@ def named(text: str) -> set[str]:
 
 
 def filled(text: str, claims: pd.DataFrame, linked: bool = False) -> str:
-    """Return the text on one line with its numbers, fields such as "{id.ours}" or "{id.low:points}", filled in.
+    """Return the text on one line with fields such as "{id.ours}" or "{id.low:points}" filled from the table by id.
 
-    - `claims`: The claims table, indexed by id.
-    - `linked`: Whether the first number of each claim links to it in the report, as README.md does.
+    With `linked`, the first number of each claim links to it in the report.
     """
     if absent := sorted(named(text) - set(claims.index)):
-        raise Unknown(
+        raise KeyError(
             f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv"
         )
     addresses = {name: f"results/report/{name.partition('_')[0]}.md#{name}" for name in named(text)}
@@ -105,10 +100,7 @@ def known(entry: Mapping[str, Any], claims: pd.DataFrame) -> bool:
 
 
 def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.DataFrame) -> str:
-    """Return the text of README.md, in which the findings with a text `readme` stand between `BEGIN` and `END`.
-
-    The claims table is indexed by id. Each claim with a number in a sentence is linked once.
-    """
+    """Return the text of README.md, in which the findings with a text `readme` stand between `BEGIN` and `END`."""
     wrapper = TextWrapper(WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False)
     shown = [entry["readme"] for entry in findings.values() if "readme" in entry]
     texts = [f"{place}. {filled(text, claims, linked=True)}" for place, text in enumerate(shown, 1)]

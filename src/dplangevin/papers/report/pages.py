@@ -17,11 +17,12 @@ from omegaconf import DictConfig
 
 from dplangevin.papers.claims import tally, verdicts
 from dplangevin.papers.claims.sentences import capital, sentence, tidy
-from dplangevin.papers.claims.words import PAPERS
-from dplangevin.papers.exhibits import read, tables
+from dplangevin.papers.exhibits import tables
 from dplangevin.papers.report.findings import LABELS, TEXTS, filled, known
 from dplangevin.pipeline.config import content
 from dplangevin.pipeline.environment import largest
+from dplangevin.reporting import read
+from dplangevin.reporting.words import PAPERS
 from dplangevin.text import distinct, short
 
 RESULTS = Path("results")
@@ -66,11 +67,12 @@ MADE = """\
 Results consist of {tasks} tasks. The present code computed {computed} of them. The code of {renewed} has changed since
 they were computed.{compared}{unchecked} `*.units.json` beside each result has date, commit, processor, libraries and
 threads of each task. A second run on the same kind of processor gives the same bytes."""
+FAILING = (
+    "Several claims that fail can state one fact. Each line is a fact, under the title of its first claim."
+)
 COMPARED = """ For {compared} of these, tasks of the same result were computed again: none of their numbers moved by
 more than {move} (in standard errors over the seeds, or shares of the value)."""
-UNCHECKED = (
-    """ Of the results of {unchecked} of these no task was computed again, so their numbers may move."""
-)
+UNCHECKED = " Of the results of {unchecked} of these no task was computed again, so their numbers may move."
 
 
 def pages(cfg: DictConfig) -> dict[str, bytes]:
@@ -79,13 +81,9 @@ def pages(cfg: DictConfig) -> dict[str, bytes]:
         dict.fromkeys(("cause", "exhibit", "evidence"), "")
     )
     made = [str(name) for name in cfg.pipeline.exhibits if (RESULTS / "exhibits" / str(name)).is_dir()]
-    texts = {
-        "README.md": start(cfg, table),
-        "exhibits.md": exhibits(cfg, table, made),
-        **{
-            f"{paper}.md": claims(str(paper), rows, made)
-            for paper, rows in table.groupby("paper", sort=False)
-        },
+    texts = {"README.md": start(cfg, table), "exhibits.md": exhibits(cfg, table, made)}
+    texts |= {
+        f"{paper}.md": claims(str(paper), rows, made) for paper, rows in table.groupby("paper", sort=False)
     }
     return {name: ("\n".join(lines).rstrip() + "\n").encode() for name, lines in texts.items()}
 
@@ -122,9 +120,12 @@ def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
     rows = ([label, *map(str, numbers)] for label, numbers in counts(table))
     lines += ["## Counts", "", *tables.table(columns, rows, left=1), ""]
     ours = ", ".join(f"{count} {verdict}" for verdict, count in questions(table))
-    lines += [f"We also asked questions that the papers do not ask: {ours}.", "", "## What fails", ""]
     lines += [
-        "Several claims that fail can state one fact. Each line is a fact, under the title of its first claim.",
+        f"We also asked questions that the papers do not ask: {ours}.",
+        "",
+        "## What fails",
+        "",
+        FAILING,
         "",
     ]
     for fact, group in failed(table):
@@ -146,12 +147,9 @@ def counts(table: pd.DataFrame) -> list[tuple[str, list[int]]]:
     )
     for kind, name in (("paper", "In the papers' words"), ("reading", "Read by us: sizes left open")):
         part = own[own.kind.eq(kind)]
-        papers = (
-            (PAPERS.get(str(paper), str(paper)), rows) for paper, rows in part.groupby("paper", sort=False)
-        )
-        for label, rows in ((name, part), *papers):
+        for label, rows in ((name, part), *part.groupby("paper", sort=False)):
             found = [*pairs[rows.index]]
-            lines.append((label, [*(found.count(pair) for pair in COUNTED), len(rows)]))
+            lines.append((PAPERS.get(label, label), [*(found.count(pair) for pair in COUNTED), len(rows)]))
     return lines
 
 
@@ -174,9 +172,8 @@ def provenance(lists: Iterable[Path]) -> str:
     moves = [largest(text) for text in renewed if not re.search(r"\b0 of \d+ tasks", text)]
     numbers = {"tasks": len(said), "computed": len(said) - len(renewed), "renewed": len(renewed)}
     numbers |= {"compared": len(moves), "unchecked": len(renewed) - len(moves)}
-    more = {name: f"{number:,}" for name, number in numbers.items()} | {
-        "move": short(max(moves, default=0.0))
-    }
+    more = {name: f"{number:,}" for name, number in numbers.items()}
+    more["move"] = short(max(moves, default=0.0))
     compared = COMPARED.format(**more) if moves else ""
     unchecked = UNCHECKED.format(**more) if len(renewed) > len(moves) else ""
     return MADE.format(**more | {"compared": compared, "unchecked": unchecked})
@@ -187,12 +184,8 @@ def provenance(lists: Iterable[Path]) -> str:
 
 def claims(paper: str, table: pd.DataFrame, made: Sequence[str]) -> list[str]:
     """Return the page of the claims of one paper, in its order."""
-    lines = [
-        f"# {TITLES.get(paper, paper)}",
-        "",
-        f"{len(table)} claims. [The words of a verdict](../../docs/verdicts.md).",
-        "",
-    ]
+    lines = [f"# {TITLES.get(paper, paper)}", ""]
+    lines += [f"{len(table)} claims. [The words of a verdict](../../docs/verdicts.md).", ""]
     for where in sorted(table["where"].unique(), key=lambda where: place(paper, where)):
         lines += [f"## {plain(where)}", ""]
         for statement, rows in table[table["where"].eq(where)].groupby("statement", sort=False):
@@ -205,12 +198,9 @@ def claims(paper: str, table: pd.DataFrame, made: Sequence[str]) -> list[str]:
 def claim(row: pd.Series, made: Sequence[str]) -> list[str]:
     """Return the entry of one claim: verdict, result, what was tested, why, and how to compute it again."""
     shown, evidence = (distinct([row[column]]) for column in ("exhibit", "evidence"))
-    figures = [
-        f"[{name}](exhibits.md#{name})" if name in made else f"{name} (not made here)" for name in shown
-    ]
-    files = [
-        f"[{path}](../../{path})" if Path(path).exists() else f"{path} (not made here)" for path in evidence
-    ]
+    absent = "{} (not made here)".format
+    figures = [f"[{name}](exhibits.md#{name})" if name in made else absent(name) for name in shown]
+    files = [f"[{path}](../../{path})" if Path(path).exists() else absent(path) for path in evidence]
     word = tally.word({"verdict": row.verdict, "cause": row.cause})
     again = ", ".join(f"`{command}`" for command in commands(shown, evidence, made))
     parts = [

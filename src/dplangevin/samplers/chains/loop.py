@@ -21,7 +21,7 @@ on a record is clipped; the l2 term needs no data.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,18 +31,17 @@ from tqdm import tqdm
 
 from dplangevin.device import full_float32
 from dplangevin.files import Checkpoint
-from dplangevin.problems import Problem
+from dplangevin.problems import Problem, Sums
 from dplangevin.problems.chain import Chain, Kernel, Observer, State
 from dplangevin.problems.sampling import BY_EPOCH, RANDOM_SIZE
 from dplangevin.random import NORMALS, Batch, allocations, batches, epochs, grid_shift, noise, stream_seed
-from dplangevin.samplers.kernels import Dynamics
 
 TINY, LARGEST = 2.0**-126, 1e30  # the least normal float32; noise of a step times the minibatch, at most
 # steps whose random numbers are drawn together; the key says whether a chain has Poisson samples
 AT_ONCE = {True: 64, False: 256}
 
 
-class Descent:
+class Momentum:
     """Gradient descent with momentum: the equation in the module's docstring without its projection."""
 
     def __init__(self, chains: Sequence[Chain], size: int, device: torch.device) -> None:
@@ -56,33 +55,6 @@ class Descent:
         theta, velocity = state
         velocity = self.momentum * velocity + (noisy / self.size + self.l2 * theta)
         return theta - self.step_size[t] * velocity, velocity
-
-
-@dataclass(frozen=True)
-class Langevin:
-    """A kernel of `samplers.kernels` on ``U = sum of losses + n l2/2 ||theta||^2``.
-
-    The estimate of its gradient is ``(n/tau) G_t + n l2 theta``.  The noise of the update is already in G_t.
-
-    - `start`: (theta, generator) -> the parts of the first state that follow theta.
-    - `step_size`: (T, E, 1), for U.
-    - `share`: n/tau.
-    - `precision`: (E, 1), n l2.
-    """
-
-    dynamics: Dynamics
-    start: Callable[[Tensor, torch.Generator], State]
-    step_size: Tensor
-    share: float
-    precision: Tensor
-
-    def init(self, theta: Tensor, rng: torch.Generator) -> State:
-        return theta, *self.start(theta, rng)
-
-    def step(self, state: State, noisy: Tensor, t: int, batch: Batch) -> State:
-        gradient = (self.share * noisy).add_(self.precision * state[0])
-        found = self.dynamics.step(self.dynamics.init(*state), gradient, None, self.step_size[t])
-        return tuple(found)
 
 
 def columns(chains: Sequence[Chain], name: str, device: torch.device) -> Tensor:
@@ -124,13 +96,136 @@ def run(
     plain = (
         kernel is None and observe is None and not any(c.momentum or c.mean_clip < math.inf for c in chains)
     )
-    arranged = list(range(len(chains)))
-    if plain:  # `Problem.descent` needs the chains whose minibatches differ in size last
-        arranged.sort(key=lambda e: chains[e].sampling.scheme in RANDOM_SIZE)
-        chains = [chains[e] for e in arranged]
-        start = start if start is None else start[:, arranged]
-    n, d, first = problem.facts.n, problem.facts.d, chains[0]
-    steps, size, device = len(first.step), first.sampling.size(n), problem.device
+    # `Problem.descent` needs the chains whose minibatches differ in size last
+    arranged = sorted(range(len(chains)), key=lambda e: plain and chains[e].sampling.scheme in RANDOM_SIZE)
+    chains = [chains[e] for e in arranged]
+    n, size, steps = problem.facts.n, chains[0].sampling.size(problem.facts.n), len(chains[0].step)
+    update = _Update(problem, chains, kernel, plain)
+    paired, schemes = schemes is not None, schemes or {c.sampling.scheme for c in chains}
+    whole = bool(schemes & BY_EPOCH)
+    if whole and len(schemes) > 1:
+        raise ValueError(
+            f"chains of random allocation or shuffled epochs cannot share minibatches with others: {sorted(schemes)}"
+        )
+    saved = None if checkpoint is None else checkpoint.load()
+    if saved is None:
+        start = None if start is None else start[:, arranged]
+        theta = _start(problem, chains, seeds, rng, start, paired, drawn_in)
+        at = _Progress(0, tuple(update.kernel.init(update.projected(theta), rng)), [], "")
+        if whole:
+            at.order = hex(stream_seed(rng, secret="random_allocation" in schemes))
+    else:
+        at = _Progress.of(saved, problem.device)
+        rng.set_state(saved["rng"])
+        if observe is not None:
+            observe.state = saved["observer"]
+
+    def snapshot() -> dict[str, Any]:
+        return at.saved() | {"rng": rng.get_state(), "observer": observe.state if observe else None}
+
+    by_epoch = None
+    if whole:
+        of_epochs = epochs if "shuffled" in schemes else allocations
+        by_epoch = of_epochs(int(at.order, 16), seeds, n, size, at.done, rng.device)
+    block = 1 if checkpoint is not None else AT_ONCE["poisson" in schemes]
+    stream = batches(
+        rng, schemes, seeds, n, size, problem.facts.d, steps - at.done, block, by_epoch, drawn_in
+    )
+    with tqdm(
+        total=steps, initial=at.done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
+    ) as bar:
+        for batch in (drawn.to(problem.device) for drawn in stream):
+            at.state, sums = update(at.state, batch, at.done)
+            at.done += 1
+            if at.done in (chains[0].keep or (steps,)):
+                at.kept.append(at.state[0].clone())
+            if observe is not None and sums is not None:
+                observe(at.done, at.state[0], _counts(batch, update.varied, size), sums)
+                bar.set_postfix_str(observe.shown())
+            bar.update()
+            if checkpoint is not None:
+                checkpoint.save(snapshot)
+    if checkpoint is not None:
+        checkpoint.save(snapshot, force=True)
+    kept = torch.stack(at.kept, 2)
+    if arranged == sorted(arranged):
+        return kept
+    return kept[:, [arranged.index(e) for e in range(len(chains))]]
+
+
+@dataclass
+class _Progress:
+    """The chains after `done` steps; `order` is the seed of the epochs' orders in hexadecimal, "" for none."""
+
+    done: int
+    state: State
+    kept: list[Tensor]
+    order: str
+
+    @classmethod
+    def of(cls, saved: dict[str, Any], device: torch.device) -> "_Progress":
+        state, kept = ([each.to(device) for each in saved[part]] for part in ("state", "kept"))
+        return cls(saved["step"], tuple(state), kept, saved["order"])
+
+    def saved(self) -> dict[str, Any]:
+        state, kept = ([each.cpu() for each in part] for part in (self.state, self.kept))
+        return {"step": self.done, "state": state, "order": self.order, "kept": kept}
+
+
+class _Update:
+    """A step of all chains; the equations are in the module's docstring."""
+
+    def __init__(self, problem: Problem, chains: Sequence[Chain], kernel: Kernel | None, plain: bool) -> None:
+        device, n = problem.device, problem.facts.n
+        self.problem, self.size = problem, _common_size(chains, n)
+        self.varied = torch.tensor([c.sampling.scheme in RANDOM_SIZE for c in chains], device=device)
+        self.radius, clips = columns(chains, "radius", device), columns(chains, "clip", device)[:, 0]
+        self.clip = None if bool(clips.isinf().all()) else clips
+        self.longest = self.size * columns(
+            chains, "mean_clip", device
+        )  # bound on the norm of a minibatch's sum
+        self.cut = bool((self.longest < math.inf).any())
+        self.bounded = not bool((self.radius == math.inf).all())
+        self.step = schedules(chains, "step", device)
+        self.std = schedules(chains, "noise_std", device, torch.float64)
+        self.shift = grid_shift(self.std)
+        self.shrunk = 1 - self.step * columns(chains, "l2", device)  # the factor on theta in a step
+        self.descend = problem.descent(chains) if plain else None
+        if self.descend is not None:
+            _check_scale(self.step / self.size, self.step * self.std / self.size, self.size)
+        largest = n * min(float(clips.max()), problem.facts.lipschitz)
+        if bool((self.std > 0).any()) and LARGEST < largest < math.inf:
+            raise ValueError(
+                f"a sum of gradients up to {largest:.3g} may overflow float32: scale the rows, or lower the clip"
+            )
+        self.kernel = problem.around(kernel or Momentum(chains, self.size, device), chains)
+
+    def __call__(self, state: State, batch: Batch, t: int) -> tuple[State, Sums | None]:
+        """Return the state after step t = 0, 1, ..., and the minibatch's sums; None from the problem's own step."""
+        sums = None
+        if self.descend is not None:
+            self.descend(state[0], batch, self.step[t], self.shrunk[t], (self.std[t], self.shift[t]))
+        else:
+            try:
+                mask = _mask(batch, self.varied, self.size)
+                sums = self.problem.clipped_sum(state[0], batch.rows, mask, self.clip)
+            except ValueError as error:
+                raise ValueError(
+                    f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
+                ) from error
+            gradient = _shortened(sums.gradient, self.longest) if self.cut else sums.gradient
+            noisy = (gradient + self.std[t] * batch.normals).add_(self.shift[t]).sub_(self.shift[t])
+            state = self.kernel.step(state, noisy.to(state[0].dtype), t, batch)
+        return (self.projected(state[0]), *state[1:]), sums
+
+    def projected(self, theta: Tensor) -> Tensor:
+        return _shortened(theta, self.radius) if self.bounded else theta
+
+
+def _common_size(chains: Sequence[Chain], n: int) -> int:
+    """Return the batch size of the chains; raise ValueError if they cannot be run together, or for a clip <= 0."""
+    first, size = chains[0], chains[0].sampling.size(n)
+    steps = len(first.step)
     if any(len(c.step) != steps or c.sampling.size(n) != size or c.keep != first.keep for c in chains):
         raise ValueError(
             "chains that are run together need equally many steps, one batch size and one `keep`"
@@ -139,94 +234,26 @@ def run(
         given = [getattr(c, name) for c in chains]
         if not all(value > 0 for value in given):
             raise ValueError(f"{name} {given} must be positive; inf for none")
-    varied = torch.tensor([c.sampling.scheme in RANDOM_SIZE for c in chains], device=device)
-    radius, clips = columns(chains, "radius", device), columns(chains, "clip", device)[:, 0]
-    clip = None if bool(clips.isinf().all()) else clips
-    step, std = schedules(chains, "step", device), schedules(chains, "noise_std", device, torch.float64)
-    l2, wanted = columns(chains, "l2", device), set(first.keep or (steps,))
-    longest = size * columns(chains, "mean_clip", device)  # bound on the norm of a minibatch's sum
-    cut = bool((longest < math.inf).any())
-    descend = problem.descent(chains) if plain else None
-    shrunk = 1 - step * l2  # the factor on theta in a step
-    if descend is not None:
-        _check_scale(step / size, step * std / size, size)
-    largest = n * min(float(clips.max()), problem.facts.lipschitz)
-    if bool((std > 0).any()) and LARGEST < largest < math.inf:
-        raise ValueError(
-            f"a sum of gradients up to {largest:.3g} may overflow float32: scale the rows, or lower the clip"
-        )
-    shift = grid_shift(std)
-    bounded = not bool((radius == math.inf).all())
-    kernel = problem.around(kernel or Descent(chains, size, device), chains)
+    return size
 
-    paired, schemes = schemes is not None, schemes or {c.sampling.scheme for c in chains}
-    whole = schemes & BY_EPOCH
-    if whole and len(schemes) > 1:
-        raise ValueError(
-            f"chains of random allocation or shuffled epochs cannot share minibatches with others: {sorted(schemes)}"
-        )
-    saved = None if checkpoint is None else checkpoint.load()
-    if saved is None:
-        if start is None:
-            start = problem.init(seeds, rng)[:, None].repeat(1, len(chains), 1)
-        theta = start.to(device, copy=True)  # `Problem.descent` changes theta in place
-        if paired or any(c.start_std for c in chains):
-            drawn = noise(rng, seeds, 1, d, dtype=drawn_in).float().to(device)
-            theta = theta + columns(chains, "start_std", device) * drawn
-        saved = {"step": 0, "kept": [], "state": list(kernel.init(_projected(theta, radius), rng))}
-        saved["order"] = hex(stream_seed(rng, secret="random_allocation" in schemes)) if whole else ""
-    else:
-        rng.set_state(saved["rng"])
-        if observe is not None:
-            observe.state = saved["observer"]
-    order, done, kept = saved["order"], saved["step"], [each.to(device) for each in saved["kept"]]
-    state = tuple(each.to(device) for each in saved["state"])
 
-    def snapshot() -> dict[str, Any]:
-        found = {"step": done, "state": [each.cpu() for each in state], "rng": rng.get_state()}
-        found["order"] = order
-        found["kept"] = [each.cpu() for each in kept]
-        return found | {"observer": observe.state if observe else None}
-
-    block = 1 if checkpoint is not None else AT_ONCE["poisson" in schemes]
-    draw = epochs if "shuffled" in schemes else allocations
-    by_epoch = draw(int(order, 16), seeds, n, size, done, rng.device) if whole else None
-    stream = batches(rng, schemes, seeds, n, size, d, steps - done, block, by_epoch, drawn_in)
-    with tqdm(
-        total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
-    ) as bar:
-        for drawn_batch in stream:
-            batch, t = drawn_batch.to(device), done
-            if descend is not None:
-                descend(state[0], batch, step[t], shrunk[t], (std[t], shift[t]))
-            else:
-                mask = _mask(batch, varied, size)
-                try:
-                    sums = problem.clipped_sum(state[0], batch.rows, mask, clip)
-                except ValueError as error:
-                    raise ValueError(
-                        f"step {t + 1}: {error} (if the chain diverges, lower its step size)"
-                    ) from error
-                gradient = _shortened(sums.gradient, longest) if cut else sums.gradient
-                noisy = (gradient + std[t] * batch.normals).add_(shift[t]).sub_(shift[t])
-                state = kernel.step(state, noisy.to(state[0].dtype), t, batch)
-            if bounded:
-                state = (_shortened(state[0], radius), *state[1:])
-            done += 1
-            if done in wanted:
-                kept.append(state[0].clone())
-            if observe is not None:
-                observe(done, state[0], _counts(batch, varied, size), sums)
-                bar.set_postfix_str(observe.shown())
-            bar.update()
-            if checkpoint is not None:
-                checkpoint.save(snapshot)
-    if checkpoint is not None:
-        checkpoint.save(snapshot, force=True)
-    theta = torch.stack(kept, 2)
-    if arranged == sorted(arranged):
+def _start(
+    problem: Problem,
+    chains: Sequence[Chain],
+    seeds: int,
+    rng: torch.Generator,
+    start: Tensor | None,
+    paired: bool,
+    drawn_in: torch.dtype,
+) -> Tensor:
+    """Return theta_0 ``(S, E, d)``, with the noise of a random start, before it is projected."""
+    if start is None:
+        start = problem.init(seeds, rng)[:, None].repeat(1, len(chains), 1)
+    theta = start.to(problem.device, copy=True)  # `Problem.descent` changes theta in place
+    if not paired and not any(c.start_std for c in chains):
         return theta
-    return theta[:, [arranged.index(e) for e in range(len(chains))]]
+    drawn = noise(rng, seeds, 1, problem.facts.d, dtype=drawn_in).float().to(theta.device)
+    return theta + columns(chains, "start_std", theta.device) * drawn
 
 
 def thinned(steps: int, burn_in: float, samples: int) -> tuple[int, ...]:
@@ -265,10 +292,6 @@ def _mask(batch: Batch, varied: Tensor, size: int) -> Tensor | None:
         return None
     place = torch.arange(batch.rows.shape[1], device=batch.rows.device)
     return place < _counts(batch, varied, size)[..., None]
-
-
-def _projected(theta: Tensor, radius: Tensor) -> Tensor:
-    return theta if bool((radius == math.inf).all()) else _shortened(theta, radius)
 
 
 def _shortened(vectors: Tensor, longest: Tensor) -> Tensor:

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from dplangevin.checks import positive, require
+from dplangevin.checks import require, settings
 from dplangevin.problems import Facts
 
 Unit = Literal["absolute", "smoothness", "mean_smoothness"]
@@ -37,12 +37,7 @@ class Steps:
     schedule: Schedule = "constant"
 
     def __post_init__(self) -> None:
-        positive(step=self.step)
-        require(
-            self.unit in get_args(Unit), f"unit must be one of {', '.join(get_args(Unit))}, not {self.unit!r}"
-        )
-        known = get_args(Schedule)
-        require(self.schedule in known, f"schedule must be one of {', '.join(known)}, not {self.schedule!r}")
+        settings(self)
 
     def first(self, facts: Facts, l2: float = 0.0) -> float:
         """Return eta_0; raise ValueError if the unit needs a smoothness that the problem does not have."""

@@ -20,7 +20,7 @@ def sphere_hmc(potential: Potential, root: Tensor, radius: float) -> Dynamics:
     Constrained dynamics with mass matrix ``S^-1`` samples with respect to the surface measure of that metric,
     ``sqrt(q^T S q)`` times the uniform one up to a constant.  So ``log(q^T S q)/2`` is added to the potential.
 
-    State and arguments are those of `reflective_hmc`, except that ``theta`` is the point q on the sphere, ``(S, C,
+    State and arguments are those of `hmc`, except that ``theta`` is the point q on the sphere, ``(S, C,
     d + 2)``, the momentum has d + 2 coordinates, root is ``(S', E, d + 2, d + 2)``, and radius is finite.
     """
     d = root.shape[-1] - 2
@@ -64,7 +64,7 @@ def sphere_hmc(potential: Potential, root: Tensor, radius: float) -> Dynamics:
             q = q / q.norm(dim=-1, keepdim=True)  # corrects rounding errors only
             value, grad = on_sphere(q)
             p = tangent(p - 0.5 * h * through(root, grad), q)
-        energy = energy - value - 0.5 * p.square().sum(-1)
-        return metropolis(state, HmcState(q, value, grad, energy), failed, uniform)
+        energy = (energy - value - 0.5 * p.square().sum(-1)).masked_fill(failed, -torch.inf)
+        return metropolis(state, HmcState(q, value, grad, energy), uniform)
 
     return Dynamics(init, step)

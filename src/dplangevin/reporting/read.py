@@ -1,14 +1,7 @@
-"""The only reader of result files for the exhibits and the claims. It returns tidy frames.
+"""The only reader of result files, such as results/runs/EXPERIMENT/DATASET/runs.csv. It returns tidy frames.
 
-A folder results/runs/EXPERIMENT/DATASET holds these files:
-
-- `runs.csv`: one row for each run, variant, scaling and epsilon, with its settings and privacy prices;
-- `scores.csv`: the scores of each seed of these rows;
-- `curve.csv` and `reliability.csv`: only for networks trained from scratch;
-- `samples.csv`: only for generators of images.
-
-Empty text stays "". Numbers that do not apply are nan. A missing file raises FileNotFoundError; the message
-names the file and the stage that makes it. Columns other than those of `plan.TABLES` raise ValueError.
+Empty text stays "". Numbers that do not apply are nan. A missing file raises FileNotFoundError, which names the file
+and the stage that makes it. Columns other than those of `plan.TABLES` raise ValueError.
 """
 
 from __future__ import annotations
@@ -56,26 +49,17 @@ def of_experiment(name: str, cfg: DictConfig) -> list[str]:
 
 
 def read_runs(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """Return runs in folders "experiment/dataset" as a long frame, with a row for each seed and metric.
-
-    It has the columns `COLUMNS`, and `runs` in this order; an empty sequence means all runs.
-    """
+    """Return runs (default: all) in folders "experiment/dataset", with a row for each seed and metric."""
     return _each(names, lambda name: _long(root, name, runs))
 
 
 def read_seeds(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """Return runs as a frame with a row for each seed and a column for each metric.
-
-    The arguments are those of `read_runs`.
-    """
+    """Return the rows of `read_runs` as a frame with a row for each seed and a column for each metric."""
     return by_seed(read_runs(names, runs, root))
 
 
 def read_curve(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """Return the learning curves in the folders, with the method of each run (column `method`).
-
-    The arguments are those of `read_runs`.
-    """
+    """Return the learning curves in the folders, with the method of each run (column `method`)."""
 
     def curve(name: str) -> pd.DataFrame:
         methods = _read(root, name, "runs", runs)[["run", "epsilon", "method"]]
@@ -85,10 +69,7 @@ def read_curve(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS
 
 
 def read_reliability(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """Return the confidence bins in the folders, with the log loss and the ECE of each predictor.
-
-    The arguments are those of `read_runs`. Predictors are the posterior average and a single posterior sample.
-    """
+    """Return confidence bins with log loss and ECE of each predictor, the average or a single posterior sample."""
 
     def bins(name: str) -> pd.DataFrame:
         seeds = by_seed(_long(root, name, runs))
@@ -103,11 +84,7 @@ def read_reliability(names: Iterable[str], runs: Sequence[str] = (), root: Path 
 
 
 def read_samples(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
-    """Return the generated images in the folders, with problem, block, method and scores of their run.
-
-    The arguments are those of `read_runs`. The scores `recognised`, `digits_covered` and `digit_entropy` are
-    means over seeds.
-    """
+    """Return the generated images with problem, block, method and scores of their run, which are means over seeds."""
 
     def samples(name: str) -> pd.DataFrame:
         seeds = by_seed(_long(root, name, runs))
@@ -160,10 +137,7 @@ def read_analysis(name: str, root: Path = ANALYSES) -> pd.DataFrame:
 
 
 def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFrame:
-    """Return the training curves of networks that this project trained, from the manifests of their weights.
-
-    Its columns accuracy_training and accuracy are of training and test images, accuracy_kept is of the saved weights.
-    """
+    """Return the training curves of networks that this project trained; accuracy_kept is that of the saved weights."""
     frames = []
     for name in names:
         of = json.loads(existing(folder / f"{name}.json", f"pretrain@{name}").read_bytes())["training"]
@@ -175,10 +149,7 @@ def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFram
 
 
 def read_timings(experiment: str, path: Path = TIMINGS) -> pd.DataFrame:
-    """Return the seconds that each method of an experiment takes, as rows with experiment "benchmark".
-
-    Their metric is "seconds". `benchmarks/methods.py` measures them. A missing file gives a frame without rows.
-    """
+    """Return the seconds of each method of an experiment, by `benchmarks/methods.py`; no rows without the file."""
     columns = ["experiment", "dataset", "method", "metric", "value"]
     if not path.is_file():
         return pd.DataFrame(columns=columns).astype({"value": float})

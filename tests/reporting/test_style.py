@@ -4,43 +4,44 @@ import ast
 import re
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from drawing import CONF, exhibit, legend_texts, outside
+from fake_results import figure1
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from omegaconf import OmegaConf
 
-from dplangevin.papers.exhibits import accuracy, privacy, style
+from dplangevin.papers.exhibits import accuracy
+from dplangevin.reporting import style, words
 
 
 def test_looks_differ_in_colour_and_marker() -> None:
     """Within every panel of the configuration; over all methods, in one of the two."""
-    names = [name for name in style.LOOKS if name not in accuracy.REFERENCES and ":" not in name]
-    private = [style.look(name) for name in names]
+    names = [name for name in words.LOOKS if name not in accuracy.REFERENCES and ":" not in name]
+    private = [words.look(name) for name in names]
     assert len({(look.colour, look.marker) for look in private}) == len(private)
     drawn = [OmegaConf.load(path).draw for path in CONF.glob("exhibit/*.yaml")]
     panels = [draw.methods for draw in drawn if "methods" in draw]
     for panel in OmegaConf.load(CONF / "exhibit/li2019_fig3.yaml").draw.panels:
         panels.append([mark.method for mark in panel.marks if not mark.get("level")])
     for panel in panels:
-        looks = [style.look(method) for method in panel]
+        looks = [words.look(method) for method in panel]
         assert len({look.colour for look in looks}) == len({look.marker for look in looks}) == len(panel)
 
 
 def test_method_from_outside_has_a_look_of_its_own() -> None:
-    known = style.LOOKS.values()
-    looks = [style.look(f"their_method_{i}") for i in range(200)]
+    known = words.LOOKS.values()
+    looks = [words.look(f"their_method_{i}") for i in range(200)]
     assert looks[0].label == "their_method_0"
-    assert looks[0] == style.look("their_method_0")
+    assert looks[0] == words.look("their_method_0")
     assert not {look.colour for look in looks} & {look.colour for look in known}
     assert not {look.marker for look in looks} & {look.marker for look in known}
-    every = len(style.FALLBACK_COLOURS) * len(style.FALLBACK_MARKERS)
+    every = len(words.FALLBACK_COLOURS) * len(words.FALLBACK_MARKERS)
     assert len({(look.colour, look.marker) for look in looks}) > 0.9 * every
 
 
-def test_method_from_outside_is_drawn_and_named(runs: pd.DataFrame) -> None:
-    adult = runs[runs.dataset.eq("adult")]
+def test_method_from_outside_is_drawn_and_named() -> None:
+    adult = figure1().query("dataset == 'adult'")
     theirs = adult.assign(method=adult.method.replace("ops", "their_method"))
     figure = accuracy.over_epsilon(theirs, methods=["their_method", "objpert"])
     assert legend_texts(figure)[0] == "their_method"
@@ -65,7 +66,7 @@ def unordered(node: ast.expr) -> bool:
 
 
 def test_no_exhibit_draws_in_the_order_of_a_set() -> None:
-    for path in Path(style.__file__).parents[1].rglob("*.py"):
+    for path in Path(accuracy.__file__).parents[1].rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.For):
                 assert not unordered(node.iter), f"{path}:{node.lineno}"
@@ -90,25 +91,6 @@ def test_a_line_of_a_caption_ends_at_the_edge_or_with_a_sentence() -> None:
     assert outside(figure) == []
 
 
-TITLES = {
-    f"{path.stem} {key}": str(cfg[key])
-    for path in sorted(CONF.glob("exhibit/*.yaml"))
-    if path.stem != "sweep"  # its runs are the reader's
-    for key in ("title", "proven")
-    if (cfg := exhibit(path.stem)).get(key)
-}
-VERBS = """are beats calibrates can cannot costs count counts draw exceed exceeds falls follows grows has helps hold
-holds is leads leaks learns levels reaches samples show shows stay stays"""
-
-
-def test_a_title_is_a_finding() -> None:
-    """It is a sentence, so it has a verb. A verb that is new here is added to the list."""
-    topics = [
-        name for name, title in TITLES.items() if not set(VERBS.split()) & set(re.findall(r"\w+", title))
-    ]
-    assert topics == []
-
-
 def test_figures_speak_of_promised_and_proven_epsilon() -> None:
     """Not with older words for them, in the configuration or in the code. A CSV may keep an older label."""
     shown = re.compile(r"^ *(?:- )?(?:text|label|title|[xy]label): (.*)$", re.MULTILINE)
@@ -116,7 +98,7 @@ def test_figures_speak_of_promised_and_proven_epsilon() -> None:
         path: "\n".join(shown.findall(OmegaConf.to_yaml(exhibit(path.stem).draw, resolve=False)))
         for path in CONF.glob("exhibit/*.yaml")
     }
-    for path in Path(style.__file__).parent.glob("*.py"):
+    for path in Path(accuracy.__file__).parent.glob("*.py"):
         strings = [
             node.value
             for node in ast.walk(ast.parse(path.read_text()))
@@ -127,6 +109,5 @@ def test_figures_speak_of_promised_and_proven_epsilon() -> None:
     assert {path.name: found for path, text in texts.items() if (found := old.findall(text))} == {}
 
 
-def test_no_two_kinds_of_price_share_a_colour() -> None:
-    drawn = [*privacy.PRICES.values(), privacy.ATTACK]
-    assert len({of.colour for of in drawn}) == len(drawn) == len(style.PRICE_COLOURS)
+def test_no_two_kinds_of_price_share_a_mark() -> None:
+    assert len({(of.colour, of.marker) for of in words.PRICES.values()}) == len(words.PRICES)

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from fake_results import INF, finals, write_runs
+from fake_results import INF, figure1, finals, write_runs
 from omegaconf import OmegaConf
 
 from dplangevin import files
-from dplangevin.papers.exhibits import read
+from dplangevin.reporting import read
 
 
-def test_runs_come_back_as_written(runs: pd.DataFrame, tmp_path: Path) -> None:
+def test_runs_come_back_as_written(tmp_path: Path) -> None:
+    runs = figure1()
     write_runs(tmp_path, runs)
     found = read.read_runs(["wang2015/adult"], ["dp_sgld", "nonprivate"], tmp_path)
     adult = runs[runs.dataset.eq("adult")]
@@ -22,9 +23,10 @@ def test_runs_come_back_as_written(runs: pd.DataFrame, tmp_path: Path) -> None:
     assert len(read.read_runs(["wang2015/adult", "wang2015/abalone"], root=tmp_path)) == len(runs) * 2 / 3
 
 
-def test_what_is_missing_names_the_file_and_its_stage(runs: pd.DataFrame, tmp_path: Path) -> None:
+def test_what_is_missing_names_the_file_and_its_stage(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"adult/runs\.csv is missing.*dvc repro run@wang2015-adult"):
         read.read_runs(["wang2015/adult"], root=tmp_path)
+    runs = figure1()
     write_runs(tmp_path, runs)
     with pytest.raises(FileNotFoundError, match=r"runs\.csv has no run pate, dpvi: .*run@wang2015-adult"):
         read.read_runs(["wang2015/adult"], ["ops", "pate", "dpvi"], tmp_path)

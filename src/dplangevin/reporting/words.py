@@ -1,39 +1,86 @@
-"""Names of methods, settings and data as they appear in the sentences of a verdict's reason."""
+"""Names of methods, settings and data in sentences and figures, and the looks of methods and prices in figures."""
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from dplangevin.text import epsilon, number, short
 
 PAPERS = {"wang2015": "Wang et al. 2015", "li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022"}
-# These are the labels of `papers.exhibits.style.LOOKS`, shortened where the sentence gives the context.
-METHODS = {
-    "nonprivate": "the non-private fit",
-    "majority": "the majority class",
-    "ops": "OPS",
-    "ops_gdp": "OPS with GDP accounting",
-    "objpert": "objective perturbation",
-    "objpert_tight": "objective perturbation, calibrated by the proven price",
-    "objpert_pure": "pure objective perturbation",
-    "outpert": "output perturbation",
-    "hybrid": "the hybrid with DP-SGNHT",
-    "hybrid_sgld": "the hybrid with DP-SGLD",
-    "dp_sgld": "DP-SGLD",
-    "dp_sgld_li2019": "DP-SGLD",
-    "dp_sgld_ryffel2022": "DP-Langevin",
-    "dp_sgnht": "DP-SGNHT",
-    "dp_sghmc": "DP-SGHMC",
-    "dp_sghmc_li2019": "DP-SGHMC",
-    "dp_sgfs": "DP-SGFS",
-    "dp_sgd": "DP-SGD",
-    "dp_gd": "DP-GD",
-    "dpvi": "DPVI",
-    "pate": "Confident-GNMax",
-    "sgd": "SGD without privacy",
-    "sgld": "SGLD without privacy",
-    "sghmc": "SGHMC without privacy",
+
+
+class Look(NamedTuple):
+    """Label, colour, matplotlib marker, line style and marker size in points; "" draws no marker or line.
+
+    - `words`: The name in a sentence; "" for the label.
+    """
+
+    label: str
+    colour: str
+    marker: Any
+    line: Any = "-"
+    size: float = 5.0
+    words: str = ""
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """Keyword arguments of `Axes.plot` and `Line2D`."""
+        return {"color": self.colour, "ls": self.line or "none", "marker": self.marker, "ms": self.size}
+
+
+# A method has the same colour, marker, line and label in every figure. Variants of a method share its colour. The
+# colours are those of Okabe and Ito (2008), then those of Paul Tol.
+LOOKS: dict[str, Look] = {
+    "nonprivate": Look("Non-private", "#000000", "", "-", words="the non-private fit"),
+    "majority": Look("Majority class", "#555555", "", ":", words="the majority class"),
+    "ops": Look("One-posterior sample (OPS)", "#0072B2", "o", "-", 6.5, words="OPS"),
+    "objpert": Look("Objective perturbation", "#D55E00", "s", "-", words="objective perturbation"),
+    "outpert": Look("Output perturbation", "#009E73", "^", "-", words="output perturbation"),
+    "hybrid": Look("Hybrid + DP-SGNHT", "#CC79A7", "D", "--", 4.0, words="the hybrid with DP-SGNHT"),
+    "dp_sgld": Look("DP-SGLD", "#E69F00", "v", "-", 6.0),
+    "dp_sgld:phase": Look("DP-SGLD, α-phase", "#E69F00", "v", "-", 6.0),
+    "dp_sgld:constant": Look("DP-SGLD, constant step", "#0072B2", "o", "--"),
+    "dp_sgld:harmonic": Look("DP-SGLD, step 1/(t + 1)", "#009E73", "s", "-."),
+    "dp_sgnht": Look("DP-SGNHT", "#56B4E9", "P", "--", 4.5),
+    "objpert_pure": Look("Objective perturbation, pure", "#8C510A", "X", "-.", words="pure objective perturbation"),
+    "objpert_tight": Look("Objective perturbation (Redberg)", "#D55E00", "d", "--",
+                          words="objective perturbation, calibrated by the proven price"),
+    "sgld": Look("SGLD, not private", "#000000", "", (0, (6, 2)), words="SGLD without privacy"),
+    "dp_sgld_li2019": Look("DP-SGLD (li2019)", "#E69F00", "<", "-", 6.0, words="DP-SGLD"),
+    "dp_sgd": Look("DP-SGD", "#882255", "h", "--", 5.5),
+    "dp_gd": Look("DP-GD, all rows", "#999900", "o", "-", 5.0, words="DP-GD"),
+    "ops_gdp": Look("OPS, GDP accounting", "#0072B2", "p", "-.", 5.5, words="OPS with GDP accounting"),
+    "ops_gdp:hmc": Look("OPS by HMC", "#D55E00", "s", "--", 5.5),
+    "ops_gdp:proximal": Look("OPS by the proximal sampler", "#0072B2", "p", "-", 5.5),
+    "dpvi": Look("DPVI", "#009E73", ">", "--", 5.0),
+    "pate": Look("Confident-GNMax (PATE)", "#661100", "*", "-.", 7.0, words="Confident-GNMax"),
+    "hybrid_sgld": Look("Hybrid + DP-SGLD", "#CC79A7", "d", "--", 5.0, words="the hybrid with DP-SGLD"),
+    "dp_sghmc": Look("DP-SGHMC", "#332288", "s", "-", 4.5),
+    "dp_sghmc_li2019": Look("DP-SGHMC (li2019)", "#332288", "o", "-", 4.5, words="DP-SGHMC"),
+    "sghmc": Look("SGHMC, not private", "#555555", "", (0, (3, 1, 1, 1)), words="SGHMC without privacy"),
+    "dp_sgfs": Look("DP-SGFS", "#117733", "D", "-.", 4.0),
+    "sgd": Look("SGD, not private", "#000000", "", "-", words="SGD without privacy"),
+    "dp_sgld_ryffel2022": Look("DP-Langevin", "#E69F00", "d", "-", 6.5),
+    # Networks trained from scratch. They have no star, because a star marks a published number.
+    "dp_sgld_li2019:network": Look("DP-SGLD", "#E69F00", "v", "-", 6.0),
+    "dp_sghmc_li2019:network": Look("DP-SGHMC", "#332288", "o", "-", 5.0),
+    "pate:network": Look("Confident-GNMax (PATE)", "#661100", "s", "-.", 5.0),
+    "sgd:features": Look("No privacy", "#000000", "o", "-"),  # also in figures of fine-tuning
+}  # fmt: skip
+# For methods that are not in LOOKS, such as those of another package. LOOKS uses none of these.
+FALLBACK_COLOURS = ("#AA4499", "#44AA99", "#999933", "#CC6677", "#6699CC", "#994455", "#997700")
+FALLBACK_MARKERS = ("H", "8", (4, 1, 45), (3, 1, 0), (8, 1, 0))
+# The marks of an ε in figures. The triangle of a bound points to where the true ε is.
+PRICES = {
+    "promised": Look("promised ε", "#000000", "|", "", 13.0),
+    "formula": Look("ε by the paper's formula", "#E69F00", "s", "", 4.0),
+    "add_remove": Look("proven ε (upper bound), add/remove", "#56B4E9", "<", "", 5.5),
+    "replace_one": Look("proven ε (upper bound), replace-one", "#0072B2", "<", "", 5.5),
+    "attack": Look("attack ε (lower bound)", "#B2182B", ">", "", 5.5),
+    "exact": Look("exact ε of one pair", "#B2182B", "d", "", 5.5),
 }
 DATASETS = {
     "synthetic": "the synthetic data", "abalone": "Abalone", "abalone_12": "Abalone (rings > 12)",
@@ -84,20 +131,21 @@ COLUMNS = {
 }  # fmt: skip
 
 
-def method(name: str) -> str:
-    """Return the name of a method for a sentence.
+def look(method: str, on: str = "") -> Look:
+    """Return the entry "method:on" of LOOKS, or else "method"; for a name that it lacks, a look made from the name."""
+    if known := LOOKS.get(f"{method}:{on}", LOOKS.get(method)):
+        return known
+    marker, colour = divmod(zlib.crc32(method.encode()), len(FALLBACK_COLOURS))
+    return Look(method, FALLBACK_COLOURS[colour], FALLBACK_MARKERS[marker % len(FALLBACK_MARKERS)])
 
-    A method that METHODS lacks, such as one of another package, keeps its own name.
-    """
-    return METHODS.get(name, name)
+
+def method(name: str) -> str:
+    """Return the name of a method in a sentence; a method that LOOKS lacks keeps its own name."""
+    return look(name).words or look(name).label
 
 
 def relations(text: str) -> str:
-    """Return the text with neighbour relations as they are read.
-
-    >>> relations("replace_one or add_remove")
-    'replace-one or add/remove'
-    """
+    """Return the text with neighbour relations as they are read, such as "replace-one or add/remove"."""
     for name, words in NEIGHBOURS.items():
         text = text.replace(name, words)
     return text

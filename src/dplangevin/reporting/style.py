@@ -1,0 +1,148 @@
+"""The style that all figures share: settings, markers, layout and export. The looks are in `words`.
+
+A hollow marker means that a condition of the theorem behind the guarantee fails, or that chains have diverged.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import matplotlib
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from dplangevin.reporting.words import Look
+
+HOLLOW = "hollow: a condition of the guarantee fails, or chains diverged"
+GREY = "#888888"
+EPSILON_TICKS = [m * 10.0**k for k in range(-3, 5) for m in (1, 2, 5)]
+CAPTION_LETTERS = 18  # of a caption in an inch
+BELOW = 0.45  # share of a figure's height, at most, for its legend and caption
+CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
+RC: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.5,
+    "axes.axisbelow": True,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "lines.linewidth": 1.3,
+    "pdf.fonttype": 42,
+    "savefig.dpi": 200,
+}
+
+
+def tint(colour: str, strength: float = 0.55) -> tuple[float, float, float]:
+    """Return `colour` mixed with white, opaque; `strength` in [0, 1] is its share in the mixture."""
+    red, green, blue = (1 - strength + strength * channel for channel in to_rgb(colour))
+    return red, green, blue
+
+
+def settings() -> Any:
+    """Return the context in which every figure is made and saved."""
+    return matplotlib.rc_context(RC)
+
+
+def image_bytes(figure: Figure, kind: str) -> bytes:
+    """Return a figure as a "png" or "pdf", the same bytes each time; the first file computes the layout."""
+    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None}}[kind]
+    buffer = io.BytesIO()
+    with settings():
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    figure.set_layout_engine("none")
+    return buffer.getvalue()
+
+
+# Legend entries
+
+
+def entry(of: Look, **other: Any) -> Line2D:
+    """Return the legend entry of a look; `other` replaces arguments of `Line2D`."""
+    return Line2D([], [], **{**of.shape, "label": of.label, **other})
+
+
+def hollow_entry(label: str = HOLLOW) -> Line2D:
+    """Return the legend entry that explains hollow markers."""
+    return Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=label)
+
+
+def hollow_entries(violated: pd.Series) -> list[Line2D]:
+    """Return a list with the legend entry for hollow markers, empty if all texts `violated` are empty."""
+    return [hollow_entry()] if violated.ne("").any() else []
+
+
+# Points and lines
+
+
+def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2.0) -> None:
+    """Draw a line through the column mean, bars from low to high, `width` points wide, and `markers`."""
+    ax.plot(x, rows["mean"], color=of.colour, ls=of.line, zorder=3)
+    ax.vlines(x, rows.low, rows.high, color=tint(of.colour), lw=width, zorder=2)
+    markers(ax, x, rows["mean"], rows.violated, of)
+
+
+def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look) -> None:
+    """Draw markers without a line; they are hollow where the text `violated` is not empty."""
+    for hollow in sorted(set(violated.ne(""))):
+        at = violated.ne("").eq(hollow)
+        face = "white" if hollow else of.colour
+        ax.plot(x[at], y[at], **(of.shape | {"ls": ""}), mfc=face, zorder=4)
+
+
+def reference_line(ax: Axes, interval: Iterable[float], of: Look) -> None:
+    """Draw a horizontal line at the mean of (mean, low, high), with a band if low < high."""
+    mean, low, high = interval
+    ax.axhline(mean, color=of.colour, ls=of.line, lw=1.1, zorder=1)
+    if high > low:
+        ax.axhspan(low, high, color=of.colour, alpha=0.1, lw=0, zorder=0)
+
+
+def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:
+    """Return how many columns of a legend, at most four, fit into the width of the figure."""
+    for columns in (4, 3, 2):
+        legend = figure.legend(handles=handles, ncols=columns)
+        width = legend.get_window_extent().width / figure.dpi
+        legend.remove()
+        if width <= figure.get_figwidth() + 0.1:  # a legend has an empty margin
+            return columns
+    return 1
+
+
+def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:
+    """Return the figure with title, legend (below, or at the `side`) and caption, which wrap at its width.
+
+    A line break in the caption starts a new line only after a full stop. A figure that legend and caption would fill
+    by more than `BELOW` becomes taller.
+    """
+    columns = _legend_columns(figure, handles)
+    width = int(CAPTION_LETTERS * figure.get_figwidth())
+    text = "\n".join(textwrap.fill(line, width) for line in re.split(r"(?<=\.)\n", text))
+    caption = 0.10 + 0.14 * (text.count("\n") + 1)  # inches
+    legend = 0.0 if side else 0.14 + 0.17 * -(-len(handles) // columns)
+    height = max(figure.get_figheight(), (caption + legend) / BELOW)
+    figure.set_figheight(height)
+    room = caption / height
+    figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", **CAPTION)
+    figure.suptitle(title, fontsize=11, wrap=True)
+    if side:
+        figure.legend(handles=handles, loc="outside right center")
+    else:
+        figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, room), ncols=columns)
+        room += legend / height
+    figure.set_layout_engine("constrained", rect=(0, room, 1, 1 - room))
+    return figure
