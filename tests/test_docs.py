@@ -306,11 +306,10 @@ def test_make_knows_the_targets_and_what_they_would_do() -> None:
         assert set(re.findall(r" ([A-Z]+)=", command)) <= known
 
 
-# What docs/pipeline.md and docs/sweeps.md show of DVC, in this order in one clone.
+# What docs/pipeline.md shows of DVC, in this order in one clone.
 SWEEP = [
     command
-    for page in (ROOT / "docs/pipeline.md", ROOT / "docs/sweeps.md")
-    for command in commands(page)
+    for command in commands(ROOT / "docs/pipeline.md")
     if command.startswith(("dvc ", "git ")) and command not in LONG
 ]
 SWEEP = list(dict.fromkeys(SWEEP))

@@ -40,7 +40,7 @@ SECTIONS = {  # of the menu; the last has the pages that no other names
     "Report": [],  # the pages of results/report
     "Methods and privacy": ["methods.md", "privacy.md", "guarantees.md"],
     "Use": ["library.md", "audit.md", "data.md", "tutorials/*.md"],
-    "Run": ["pipeline.md", "sweeps.md", "cluster.md", "speed.md"],
+    "Run": ["pipeline.md", "speed.md"],
     "Build": ["design.md", "adding.md"],
     "Reference": ["*.md", "api/index.rst"],
 }

@@ -22,7 +22,7 @@ TRIALS = {
     "threads": "the same numbers, whatever the environment says of threads",
     "an unpriced path": "attacks on random neighbours, by law and by precision, show less than the price",
     "200 audits of a right learner": "at most 5 % of them accuse it",
-    "the sweep of the docs": "the commands of docs/pipeline.md and docs/sweeps.md work in a fresh clone",
+    "the sweep of the docs": "the commands of docs/pipeline.md work in a fresh clone",
     "a worker is lost": "every unit is there, the same bytes, computed once but for those in hand",
 }
 

@@ -20,7 +20,7 @@ from dplangevin.pipeline import config, manifest, plan, sweep
 from dplangevin.pipeline.plan import grid, runs, tasks, tasks_of
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/sweeps.md").read_text()
+PAGE = (ROOT / "docs/pipeline.md").read_text()
 LOG = {"from": 50, "to": 200, "count": 3, "scale": "log"}
 
 

@@ -53,7 +53,7 @@ def table(
         point = {**dict(zip(POINT, values, strict=True)), **settings}
         rows_of_points += [{**point, **row} for row in [*_promised(group), *_proven(group, epsilons)]]
     if not fields:
-        raise ValueError("nothing is varied: write `vary` in the experiment (docs/sweeps.md)")
+        raise ValueError("nothing is varied: write `vary` in the experiment (docs/pipeline.md)")
     out = pd.DataFrame(rows_of_points)
     for name in fields:
         out[name] = _typed(out[name])
