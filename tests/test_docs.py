@@ -354,7 +354,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         table = pd.DataFrame({"age": rng.integers(18, 90, 60), "ward": rng.choice(["A", "B"], 60)})
         table["label"] = np.where(table.age + 20 * rng.normal(size=60) > 50, "ill", "well")
         table.to_csv(folder / name, index=False)
-    (method,) = (block.text for block in blocks(ROOT / "docs/adding.md") if block.language == "python")
+    (method,) = (block.text for block in blocks(ROOT / "docs/design.md") if block.language == "python")
     (folder / "mine.py").write_text(method)
     (learner,) = (block.text for block in blocks(ROOT / "docs/audit.md") if block.language == "py")
     (folder / "noisy.py").write_text(learner)

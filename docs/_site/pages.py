@@ -41,7 +41,7 @@ SECTIONS = {  # of the menu; the last has the pages that no other names
     "Methods and privacy": ["methods.md", "privacy.md", "guarantees.md"],
     "Use": ["library.md", "audit.md", "data.md", "tutorials/*.md"],
     "Run": ["pipeline.md", "speed.md"],
-    "Build": ["design.md", "adding.md"],
+    "Build": ["design.md"],
     "Reference": ["*.md", "api/index.rst"],
 }
 Page = tuple[str, dict[str, Any], str]

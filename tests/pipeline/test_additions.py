@@ -20,7 +20,7 @@ from dplangevin.pipeline.plan import budgeted
 from dplangevin.reporting import read, words
 
 ROOT = Path(__file__).parents[2]
-METHOD = re.findall(r"```python\n(.*?)```", (ROOT / "docs/adding.md").read_text(), re.DOTALL)[0]
+METHOD = re.findall(r"```python\n(.*?)```", (ROOT / "docs/design.md").read_text(), re.DOTALL)[0]
 DATASET = """
 files:
   - {{name: wine.csv, sha256: {sha256}, size: {size}, bundled: null, urls: []}}
@@ -70,7 +70,7 @@ def stage(folder: Path, *words: str) -> None:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The rows of the table in docs/adding.md for a method, a table of numbers and an experiment, then the stages."""
+    """The rows of the table in docs/design.md for a method, a table of numbers and an experiment, then the stages."""
     folder = tmp_path_factory.mktemp("project")
     shutil.copytree(ROOT / "conf", folder / "conf")
     for name in ("mine", "mirror/wine", "data"):
