@@ -25,7 +25,7 @@ SERVED = [
     "README.html",
     "docs/findings.html",
     "docs/methods.html",
-    "docs/references.html",
+    "docs/privacy.html",
     "docs/api/index.html",
 ]
 SERVED += [

@@ -36,7 +36,7 @@ ROOMS = [
 SHOWN = {".bib": "bibtex", ".cff": "yaml", ".json": "json", ".py": "python", ".yaml": "yaml"}  # pages, except
 LONG = 100_000  # bytes
 SECTIONS = {  # of the menu; the last has the pages that no other names
-    "Results": ["findings.md", "networks.md", "leaderboard.md", "verdicts.md"],
+    "Results": ["findings.md", "networks.md", "verdicts.md"],
     "Report": [],  # the pages of results/report
     "Methods and privacy": ["methods.md", "privacy.md", "guarantees.md"],
     "Use": ["library.md", "audit.md", "data.md", "tutorials/*.md"],
