@@ -35,7 +35,7 @@ from dplangevin.papers.analyses.langevin_dynamics import (
     renyi_dynamics,
 )
 from dplangevin.papers.analyses.langevin_risk import (
-    Chain,
+    IterateLaws,
     Losses,
     constant_steps,
     decreasing_steps,
@@ -293,7 +293,7 @@ class Bounds:
         noise = min(self.noises)
         size = {"schedule": "constant", "records": 2, "condition": 1.0, "step": 0.5}
         for batch in ("1", "full"):
-            chain = Chain(losses, noise, batch, self.nodes)
+            chain = IterateLaws(losses, noise, batch, self.nodes)
             for steps in range(1, max(self.steps) + 1):
                 _, variance = moments(chain.points, chain.step(0.5))
                 if steps in self.steps:
@@ -407,7 +407,7 @@ class Bounds:
         """Yield the cases of Lemma 3.1, given the batch (its first record is x_i0), and of Lemma 3.2."""
         losses = self.random_cases(10.0, 0)[0]
         noise, eta = max(self.noises), 1 / (2 * losses.smoothness)
-        chain = Chain(losses, noise, "1", self.nodes)
+        chain = IterateLaws(losses, noise, "1", self.nodes)
         mass, gradients = chain.step(eta), losses.gradients(chain.points)
         at = np.linspace(losses.low, losses.high, 101)
         for batch, share in product((1, 2, len(gradients)), (0.1, 0.5, 0.9)):
