@@ -308,15 +308,6 @@ def _refuse(faults: Sequence[str], what: str) -> None:
         raise ConfigError("\n  ".join([f"{what}:", *faults[:SHOWN], *more]))
 
 
-def keys_of(cfg: DictConfig) -> set[str]:
-    """Return every dotted key: those of values and those of the mappings that contain them."""
-    keys: set[str] = set()
-    for leaf in flatten(cfg):
-        parts = leaf.split(".")
-        keys.update(".".join(parts[:n]) for n in range(1, len(parts) + 1))
-    return keys
-
-
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
     """Return dotted key -> value, e.g. {"method.ops.radius": 10.0}; lists and empty mappings count as values."""
     if isinstance(node, DictConfig):
@@ -377,33 +368,6 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
         "\n  ".join([f"{path} is out of step with {CONF}/:", *lines[:SHOWN], *more])
         + "\nCompose it anew with `python -m dplangevin.pipeline.config`, or run `make repro`, which does."
     )
-
-
-def check_keys(cfg: DictConfig, given: DictConfig) -> None:
-    """Raise ConfigError if an experiment has added keys with `+` that nothing reads."""
-    named = {str(group) for group in cfg if isinstance(cfg[group], DictConfig)}
-    known = keys_of(cfg)
-    unknown = [key for key in flatten(given) if key not in known and _stray(key, known, named)]
-    if unknown:
-        lines = [f"{key}{meant(key, known)}" for key in unknown[:SHOWN]]
-        raise ConfigError("\n  ".join(["keys that nothing reads:", *lines]))
-
-
-def _stray(key: str, known: set[str], named: set[str]) -> bool:
-    """Return whether nothing reads this new key.
-
-    Four kinds are read: a new entry of a group, such as `method.mine`; a key below `vary`; a field that chooses rows
-    of a data set (`plan.SUBSET`); and a word of `experiment.sweep`, because any experiment file can take its place.
-    """
-    group, *rest = key.split(".")
-    word = rest[1] if len(rest) > 1 else ""
-    if group == "experiment" and (
-        word == "vary" or (rest[0] == "sweep" and word in schema.Experiment.model_fields)
-    ):
-        return False
-    if group in ("dataset", "features") and len(rest) == 2 and word in plan.SUBSET:
-        return False
-    return group not in named or ".".join([group, *rest[:1]]) in known
 
 
 def _listed(keys: Sequence[str], most: int = SHOWN) -> str:
