@@ -30,7 +30,6 @@ from scipy.special import log_ndtr, ndtr
 
 from dplangevin.methods.ops import Ops
 from dplangevin.privacy import Budget, LangevinDpEvent, PosteriorSampleDpEvent, events
-from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent
@@ -156,15 +155,6 @@ def test_two_sampled_steps(first: float, second: float, q: float, rate: float, p
     assert both_steps(parts, price) <= delta * (1 + 1e-5)
     if price > 1e-2:
         assert both_steps(parts, price / ABOVE) > delta
-
-
-@random_cases
-@given(st.lists(st.tuples(st.floats(-2.0, 0.5), st.integers(1, 1000)), min_size=1, max_size=4), powers)
-def test_composed_gaussians_on_the_grid(parts: list[tuple[float, int]], power: float) -> None:
-    shifts = [(10**mu / math.sqrt(count), count) for mu, count in parts]
-    exact = epsilon_of(math.sqrt(sum(mu**2 * count for mu, count in shifts)), 10**power)
-    found = composition.compose([(profiles.gaussian(mu), count) for mu, count in shifts], 10**power)
-    assert exact <= found.epsilon <= exact * ABOVE + 1e-9
 
 
 @random_cases
