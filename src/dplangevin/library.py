@@ -395,7 +395,7 @@ def sandboxed(
     ignore: Sequence[str],
     skip: Sequence[str] = (),
     **channels: bool,
-) -> tuple[Learner, list[sandbox.Pair]]:
+) -> tuple[Learner, list[sandbox.TablePair]]:
     """Return the learner and the pairs of an `audit`, with its arguments."""
     require(not isinstance(estimator, type), f"{estimator!r} is a class: give an instance")
     fits = callable(getattr(estimator, "fit", None))

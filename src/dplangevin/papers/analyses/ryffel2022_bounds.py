@@ -21,8 +21,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dplangevin.attacks.langevin import Others
-from dplangevin.attacks.quadrature import Distributions, epsilon_of, last_iterate_distributions, renyi
+from dplangevin.attacks.langevin import Distributions, Others, epsilon_of, last_iterate_distributions, renyi
 from dplangevin.papers.analyses.cases import Row, table
 from dplangevin.papers.analyses.finite import moments
 from dplangevin.papers.analyses.langevin import Setting
