@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import network_pairs as network
 import numpy as np
 import pairs
 import pytest
@@ -23,7 +24,6 @@ from hydra.utils import instantiate
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.attacks import network
 from dplangevin.attacks.audit import audit
 from dplangevin.methods import Execution, Plan
 from dplangevin.methods.dp_sgfs import _Scoring

@@ -24,10 +24,10 @@ from dplangevin import (
     DpSgd,
     DpSgldRyffel2022,
     Facts,
+    Glm,
     ObjPert,
     OutPert,
     Pate,
-    Problem,
     Sampling,
     Sgd,
     attack,
@@ -60,9 +60,9 @@ def rows(n: int = 60, classes: int = 2, seed: int = 0) -> tuple[np.ndarray, np.n
     return X, y
 
 
-def made(n: int = 60, kinds: int = 2, **more: Any) -> Problem:
+def made(n: int = 60, kinds: int = 2, **more: Any) -> Glm:
     X, y = rows(n, kinds)
-    return Problem.from_arrays(X, y, **{"row_bound": 1.0, **more})
+    return Glm.from_arrays(X, y, **{"row_bound": 1.0, **more})
 
 
 # The package
@@ -125,7 +125,7 @@ def test_the_library_needs_none_of_the_tools_of_the_pipeline() -> None:
 def test_rows_of_any_kind_are_one_problem_within_the_bound(kind: Any) -> None:
     X, y = rows()
     X = X.astype(np.float32).astype(float)
-    found, wanted = Problem.from_arrays(kind(X), y, row_bound=1.0), made()
+    found, wanted = Glm.from_arrays(kind(X), y, row_bound=1.0), made()
     assert torch.allclose(found.x, wanted.x, atol=1e-6)
     assert torch.equal(found.y, 2 * torch.tensor(y[None], dtype=torch.float32) - 1)
     assert found.x.dtype == torch.float32
@@ -138,8 +138,8 @@ def test_rows_that_are_too_long_are_an_error_or_cut() -> None:
     with pytest.raises(
         ValueError, match=r"row 7 of X has norm 39\.\d+ > row_bound = 1 \(1 of 60 .* clip_rows=True"
     ):
-        Problem.from_arrays(X, y, row_bound=1.0)
-    found = Problem.from_arrays(X, y, row_bound=1.0, clip_rows=True)
+        Glm.from_arrays(X, y, row_bound=1.0)
+    found = Glm.from_arrays(X, y, row_bound=1.0, clip_rows=True)
     assert torch.allclose(found.x[0, 7].double(), torch.tensor(X[7] / np.linalg.norm(X[7])), atol=1e-6)
     assert float(found.x.double().norm(dim=-1).max()) <= 1.0
     (answer,) = learn("objpert", found, HALF, 0)
@@ -152,7 +152,7 @@ def test_rows_that_are_too_long_are_an_error_or_cut() -> None:
 @pytest.mark.parametrize("bound", [1.0, 5.0])
 def test_a_bias_is_a_constant_feature_within_the_bound(bound: float) -> None:
     X, y = rows()
-    found = Problem.from_arrays(bound * X, y, row_bound=bound, bias=True)
+    found = Glm.from_arrays(bound * X, y, row_bound=bound, bias=True)
     assert torch.allclose(found.x[0, :, 3], torch.tensor(bound / math.sqrt(2)))
     assert torch.allclose(found.x[0, :, :3].double(), torch.tensor(bound * X) / math.sqrt(2), atol=1e-5)
     assert float(found.x.double().norm(dim=-1).max()) <= bound == found.facts.row_bound
@@ -199,14 +199,14 @@ def test_a_bias_is_a_constant_feature_within_the_bound(bound: float) -> None:
 def test_what_does_not_fit_is_named_with_the_fix(change: dict[str, Any], why: str) -> None:
     X, y = rows()
     with pytest.raises(ValueError, match=why):
-        Problem.from_arrays(**{"X": X, "y": y, "row_bound": 1.0, **change})
+        Glm.from_arrays(**{"X": X, "y": y, "row_bound": 1.0, **change})
 
 
 def test_a_long_row_is_cut_however_long_it_is() -> None:
     X, y = rows()
     X[7] = [1e200, 0.0, 0.0]
     X[8] = [1e308, -1e308, 0.0]
-    found = Problem.from_arrays(X, y, row_bound=1.0, clip_rows=True)
+    found = Glm.from_arrays(X, y, row_bound=1.0, clip_rows=True)
     torch.testing.assert_close(found.x[0, 7:9], torch.tensor([[1.0, 0, 0], [0.5**0.5, -(0.5**0.5), 0]]))
     (answer,) = learn("objpert", found, HALF, 0)
     torch.testing.assert_close(
@@ -222,14 +222,14 @@ def test_a_long_row_is_cut_however_long_it_is() -> None:
 def test_public_frames_have_the_columns_of_x() -> None:
     X, y = rows()
     frame = DataFrame(X, columns=["a", "b", "c"])
-    assert Problem.from_arrays(frame, y, row_bound=1.0, public=frame[:9]).facts.public == 9
-    assert Problem.from_arrays(frame, y, row_bound=1.0, public=X[:9]).facts.public == 9
+    assert Glm.from_arrays(frame, y, row_bound=1.0, public=frame[:9]).facts.public == 9
+    assert Glm.from_arrays(frame, y, row_bound=1.0, public=X[:9]).facts.public == 9
     with pytest.raises(
         ValueError, match=r"public has columns .* in another order: give public the columns of X"
     ):
-        Problem.from_arrays(frame, y, row_bound=1.0, public=frame[["c", "a", "b"]])
+        Glm.from_arrays(frame, y, row_bound=1.0, public=frame[["c", "a", "b"]])
     with pytest.raises(ValueError, match=r"public has columns \['a', 'b', 'd'\], X has .*'c'\]: give"):
-        Problem.from_arrays(frame, y, row_bound=1.0, public=frame.rename(columns={"c": "d"}))
+        Glm.from_arrays(frame, y, row_bound=1.0, public=frame.rename(columns={"c": "d"}))
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_classes_that_were_read_off_the_labels_are_named_in_the_guarantee() -> N
 def test_probabilities_are_those_of_the_named_classes(labels: list[Any]) -> None:
     X, y = rows(400)
     named_y = np.asarray(labels)[y]
-    problem = Problem.from_arrays(X, named_y, row_bound=1.0)
+    problem = Glm.from_arrays(X, named_y, row_bound=1.0)
     assert list(problem.names) == sorted(labels)
     (answer,) = learn("nonprivate", problem, Budget(math.inf, 0.0), 0)
     found = np.asarray(problem.names)[answer.predict(X).argmax(1)]
@@ -274,12 +274,12 @@ def test_probabilities_are_those_of_the_named_classes(labels: list[Any]) -> None
 
 def test_three_classes_and_numbers_are_learned() -> None:
     X, y = rows(400, classes=3)
-    problem = Problem.from_arrays(X, y, row_bound=1.0, bias=True)
+    problem = Glm.from_arrays(X, y, row_bound=1.0, bias=True)
     (answer,) = learn("nonprivate", problem, Budget(math.inf, 0.0), 0)
     assert answer.theta.shape == (1, 12)
     assert (answer.predict(X).argmax(1).numpy() == y).mean() > 0.95
     target = X @ [0.5, -0.3, 0.2] + 0.1
-    numbers = Problem.from_arrays(X, target, row_bound=1.0, loss="huber", label_bound=1.0, bias=True)
+    numbers = Glm.from_arrays(X, target, row_bound=1.0, loss="huber", label_bound=1.0, bias=True)
     (answer,) = learn("nonprivate", numbers, Budget(math.inf, 0.0), 0)
     assert answer.predict(X[:5]).shape == (5,)
     np.testing.assert_allclose(answer.predict(X), target, atol=1e-3)
@@ -402,7 +402,7 @@ UNBUDGETED = ("nonprivate", "sgd", "sghmc", "sgld")
 
 @pytest.mark.parametrize("name", METHODS)
 def test_three_rows_that_a_line_separates(name: str) -> None:
-    problem = Problem.from_arrays([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], list("aba"), row_bound=1.0)
+    problem = Glm.from_arrays([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], list("aba"), row_bound=1.0)
     epsilon = math.inf if name in UNBUDGETED else 1.0
     if name in SMALL:
         with pytest.raises(ValueError, match=SMALL[name]):
@@ -417,7 +417,7 @@ def test_three_rows_that_a_line_separates(name: str) -> None:
 def test_pate_asks_about_public_rows_alone() -> None:
     X, y = rows(400)
     public, _ = rows(50, seed=1)
-    problem = Problem.from_arrays(X, y, row_bound=1.0, public=public)
+    problem = Glm.from_arrays(X, y, row_bound=1.0, public=public)
     small: Any = {"queries": 50, "fewest": 10, "asked": 2.0, "threshold": 12.0, "answer_std": 4.0}
     method = Pate(20, vote=Confident(**small))
     (answer,) = learn(method, problem, Budget(8.0, DELTA), 0)
@@ -544,7 +544,7 @@ def test_the_library_declares_what_it_imports() -> None:
 
 
 def test_a_delta_of_one_in_n_is_warned_of() -> None:
-    problem = Problem.from_arrays(np.eye(4) / 2, [0, 1, 0, 1], row_bound=1.0, classes=[0, 1])
+    problem = Glm.from_arrays(np.eye(4) / 2, [0, 1, 0, 1], row_bound=1.0, classes=[0, 1])
     with pytest.warns(UserWarning, match="delta 0.25 is not below 1/4"):
         learn("outpert", problem, Budget(1.0, 0.25))
 
@@ -557,7 +557,7 @@ def test_an_attack_takes_the_labels_that_the_loss_admits() -> None:
 
 @pytest.mark.parametrize("rng", [0.5, -1, "1", True, np.array([1]), np.random.RandomState(0)], ids=range(6))
 def test_odd_seeds_are_refused_in_one_line(rng: Any) -> None:
-    problem = Problem.from_arrays([[0.1], [0.2]], [0, 1], row_bound=1.0)
+    problem = Glm.from_arrays([[0.1], [0.2]], [0, 1], row_bound=1.0)
     for call in (learn, attack):
         with pytest.raises(ValueError, match=r"^rng = .* must be None, a whole number of at least 0"):
             call("outpert", problem, Budget(1.0, 1e-5), rng)

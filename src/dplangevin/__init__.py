@@ -3,7 +3,7 @@
 The library consists of `learn`, `price`, `calibrate`, `attack` and `audit` (see `dplangevin.library`), the methods,
 and `PrivateClassifier` for scikit-learn.  A name is imported only when it is used.
 
->>> from dplangevin import Budget, PrivateClassifier, Problem, learn
+>>> from dplangevin import Budget, Glm, PrivateClassifier, learn
 >>> Budget(1.0, 1e-5)
 Budget(epsilon=1.0, delta=1e-05)
 """
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from dplangevin.privacy import Budget, Guarantee
     from dplangevin.privacy.accountants.tight import Tight
     from dplangevin.problems import Facts
-    from dplangevin.problems.glm import Glm as Problem
+    from dplangevin.problems.glm import Glm
     from dplangevin.problems.sampling import Sampling
 
-_NAMES = {  # module -> its names here, as above; Problem is Glm there
+_NAMES = {  # module -> its names here, as above
     "attacks.audit": "Audit",
     "attacks.learners.search": "LearnerAudit",
     "data.encoding": "encode",
@@ -68,15 +68,15 @@ _NAMES = {  # module -> its names here, as above; Problem is Glm there
     "privacy": "Budget Guarantee",
     "privacy.accountants.tight": "Tight",
     "problems": "Facts",
-    "problems.glm": "Problem",
+    "problems.glm": "Glm",
     "problems.sampling": "Sampling",
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = [  # noqa: RUF022
     "Answer", "Audit", "Budget", "DpGd", "DpSgd", "DpSgfs", "DpSghmc", "DpSghmcLi2019", "DpSgldLi2019",
-    "DpSgldRyffel2022", "DpSgldWang2015", "DpSgnht", "Dpvi", "Facts", "Guarantee", "Hybrid",
+    "DpSgldRyffel2022", "DpSgldWang2015", "DpSgnht", "Dpvi", "Facts", "Glm", "Guarantee", "Hybrid",
     "LearnerAudit", "METHODS", "Method", "ObjPert", "ObjPertPure", "Ops", "OutPert", "Pate", "Privacy",
-    "PrivateClassifier", "Problem", "Ridge", "Sampling", "Sgd", "Sghmc", "Sgld", "Tight", "attack",
+    "PrivateClassifier", "Ridge", "Sampling", "Sgd", "Sghmc", "Sgld", "Tight", "attack",
     "audit", "calibrate", "encode", "facts", "learn", "price",
 ]  # fmt: skip
 
@@ -84,7 +84,7 @@ __all__ = [  # noqa: RUF022
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_HOMES[name]), "Glm" if name == "Problem" else name)
+    found = getattr(import_module(_HOMES[name]), name)
     globals()[name] = found
     return found
 

@@ -1,11 +1,11 @@
 """Private learning on your own data, in ten lines.
 
 >>> import numpy as np
->>> from dplangevin import Budget, Dpvi, Problem, learn, price
+>>> from dplangevin import Budget, Dpvi, Glm, learn, price
 >>> rng = np.random.default_rng(0)
 >>> X = rng.uniform(-1, 1, (1000, 2)) / 2**0.5
 >>> y = np.where(X @ [4, -2] + rng.logistic(size=1000) > 0, "ill", "well")
->>> problem = Problem.from_arrays(X, y, row_bound=1.0, classes=["well", "ill"], bias=True)
+>>> problem = Glm.from_arrays(X, y, row_bound=1.0, classes=["well", "ill"], bias=True)
 >>> low, high = learn(Dpvi(), problem, [Budget(0.5, 1e-5), Budget(8.0, 1e-5)], rng=0)
 >>> low.theta.shape, low.predict(X[:5]).shape, round(low.guarantee.epsilon, 3)
 (torch.Size([50, 3]), torch.Size([5, 2]), 0.5)
@@ -154,7 +154,7 @@ def learn(
     Parameters
     ----------
     method : Method, or its name for the default settings.
-    problem : Glm, one data set, as `Problem.from_arrays` makes it.
+    problem : Glm, one data set, as `Glm.from_arrays` makes it.
     budgets : Budget or sequence of Budget.  Each holds for one answer by itself.  If you publish several
         answers, you pay for all of them together.
     rng : None, int >= 0 or generator.  None takes the system's entropy, which is for answers that will be
@@ -178,7 +178,7 @@ def learn(
     """
     method, wanted = named(method), [budgets] if isinstance(budgets, Budget) else list(budgets)
     if not problem.shared:
-        raise ValueError(f"the problem has {len(problem.x)} data sets: give one, as Problem.from_arrays does")
+        raise ValueError(f"the problem has {len(problem.x)} data sets: give one, as Glm.from_arrays does")
     if not wanted:
         raise ValueError("budgets is empty: give at least one Budget(epsilon, delta)")
     plans = planned(method, problem.facts, wanted)  # all of them before the first is carried out
@@ -395,7 +395,7 @@ def sandboxed(
     ignore: Sequence[str],
     skip: Sequence[str] = (),
     **channels: bool,
-) -> tuple[Learner, list[sandbox.Pair]]:
+) -> tuple[Learner, list[sandbox.TablePair]]:
     """Return the learner and the pairs of an `audit`, with its arguments."""
     require(not isinstance(estimator, type), f"{estimator!r} is a class: give an instance")
     fits = callable(getattr(estimator, "fit", None))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from scipy.optimize import brentq
 
-from dplangevin import Budget, ObjPert, OutPert, Problem
+from dplangevin import Budget, Glm, ObjPert, OutPert
 from dplangevin.methods import Execution, Method, planned
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 
@@ -70,7 +70,7 @@ def of(method: Method) -> Mechanism:
     """The releases of a method of the package, all runs at once."""
 
     def mechanism(X: np.ndarray, y: np.ndarray, runs: int, rng: np.random.Generator) -> np.ndarray:
-        problem = Problem.from_arrays(X, y, row_bound=1.0, classes=[0, 1])
+        problem = Glm.from_arrays(X, y, row_bound=1.0, classes=[0, 1])
         plans = planned(method, problem.facts, [APPROXIMATE])
         generator = torch.Generator().manual_seed(int(rng.integers(2**31)))
         return method.release(problem, plans, Execution(runs, generator)).theta[:, 0, -1].double().numpy()

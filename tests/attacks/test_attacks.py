@@ -5,7 +5,6 @@ import math
 import attr
 import mpmath as mp
 import numpy as np
-import pairs
 import pytest
 import torch
 from dp_accounting import (
@@ -19,7 +18,7 @@ from quick import sample
 from sampled_steps import poisson, without_replacement
 from scipy.stats import ks_2samp, kstest, norm
 
-from dplangevin.attacks import langevin, posterior, quadrature, sampled
+from dplangevin.attacks import langevin, posterior, sampled
 from dplangevin.attacks.audit import audit
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.accountants.protocol import leaves
@@ -33,7 +32,6 @@ from dplangevin.privacy.events import (
 )
 from dplangevin.privacy.stepsize import steps_event
 from dplangevin.privacy.subsampled_gaussian import composed_steps, rounding
-from dplangevin.problems.losses import softmax
 
 ONE_STEP = LangevinDpEvent(100, 1, 1, 0.1523, 0.0173, 1.0, 1.0, 1.0)
 FIVE = LangevinDpEvent(10, 1, 5, 0.3, 0.05, 1.0, 0.5, 1.0, decay=0.2)
@@ -164,9 +162,7 @@ def renyi_2(rate: float, first: float, second: float) -> float:
 def test_one_step_with_batch_one_breaks_theorem_3_1(others: langevin.Others, pinned: float) -> None:
     """theta_1 is a mixture of two Gaussians, whose R_2 is 180 or 860 times what the theorem says."""
     claimed = Ryffel2022().renyi(ONE_STEP, 2)
-    true = quadrature.renyi(
-        quadrature.last_iterate_distributions(ONE_STEP, project=math.inf, others=others), 2
-    )
+    true = langevin.renyi(langevin.last_iterate_distributions(ONE_STEP, project=math.inf, others=others), 2)
     eta, sigma = 0.1523, 0.0173
     shift = eta / (sigma * math.sqrt(2 * (1 - eta) ** 2 + 2 * eta))
     ends = (shift, -shift) if others == "flat" else (2 * shift, 0.0)
@@ -180,24 +176,18 @@ def test_theorem_3_1_breaks_with_every_gradient_at_most_l(others: langevin.Other
     pair = langevin.pair_for(ONE_STEP, 0.0173 * math.sqrt(2), others=others)
     gradient = pair.radius + abs(pair.pushes[0]) / (1 if others == "flat" else 2)  # lambda = 1
     assert gradient == pytest.approx(1)
-    found = quadrature.last_iterate_distributions(ONE_STEP, others=others)
-    assert quadrature.renyi(found, 2) == pytest.approx(pinned, rel=1e-7)
-
-
-def test_the_audit_refutes_theorem_3_1() -> None:
-    first, second = langevin.last_iterate(ONE_STEP, 200_000, rng())
-    claimed = Ryffel2022().epsilon(ONE_STEP, 1e-5)
-    assert audit(first, second, 1e-5).epsilon > 2 * claimed
+    found = langevin.last_iterate_distributions(ONE_STEP, others=others)
+    assert langevin.renyi(found, 2) == pytest.approx(pinned, rel=1e-7)
 
 
 @pytest.mark.parametrize("others", ["flat", "opposite"])
-@pytest.mark.parametrize("batch", sample([1, 10], lambda batch: batch == 10))
+@pytest.mark.parametrize("batch", sample([1, 10], lambda batch: batch == 1))
 def test_drawing_the_noise_at_once_is_algorithm_1(others: langevin.Others, batch: int) -> None:
     event = attr.evolve(FIVE, batch=batch)
     pair = langevin.pair_for(event, 0.1, others=others)
     at_once = langevin.last_iterate(event, 20_000, rng(1), init_std=0.1, others=others)
     stepwise = langevin.last_iterate(event, 20_000, rng(2), 0.1, pair.radius, others)
-    found = quadrature.last_iterate_distributions(event, 0.1, None, others)
+    found = langevin.last_iterate_distributions(event, 0.1, None, others)
     for one, other, logs in zip(at_once, stepwise, (found.first, found.second), strict=True):
         assert ks_2samp(one, other).pvalue > 1e-3
         mean = float(np.exp(logs) @ found.points)
@@ -208,42 +198,27 @@ def test_drawing_the_noise_at_once_is_algorithm_1(others: langevin.Others, batch
 @pytest.mark.slow
 def test_a_projection_that_acts_is_in_the_law() -> None:
     event = attr.evolve(FIVE, noise_std=0.5, radius=0.5)
-    found = quadrature.last_iterate_distributions(event, 0.0, None, "opposite")
+    found = langevin.last_iterate_distributions(event, 0.0, None, "opposite")
     first, _ = langevin.last_iterate(event, 40_000, rng(), 0.0, None, "opposite")
     at_end = float(np.exp(found.first[0]))
     assert 0.05 < at_end < 0.95
     assert float(np.mean(first == -0.5)) == pytest.approx(at_end, abs=5 * math.sqrt(0.25 / 40_000))
     with pytest.raises(ValueError, match=r"radius = 0\.5 projects"):
-        quadrature.unprojected_distributions(event, 0.0)
+        langevin.unprojected_distributions(event, 0.0)
 
 
 def test_full_batches_have_the_gaussian_law() -> None:
     """Autoregression: mu = (difference of the means)/std, with delta and R_alpha in closed form."""
     event = attr.evolve(FIVE, batch=10, decay=0.0)
-    found = quadrature.last_iterate_distributions(event, 0.0, math.inf)
+    found = langevin.last_iterate_distributions(event, 0.0, math.inf)
     keep = 1 - 0.3 * 0.5
     share = (1 - keep**5) / (1 - keep)
     std = 0.05 * math.sqrt(2 * 0.3 * (1 - keep**10) / (1 - keep**2))
     mu = 2 * 0.3 * 1.0 / 10 * share / std
-    assert quadrature.renyi(found, 3.0) == pytest.approx(1.5 * mu**2, rel=1e-9)
-    assert quadrature.hockey_stick(found, 1.0) == pytest.approx(float(delta_of(mu, 1.0)), rel=1e-3)
+    assert langevin.renyi(found, 3.0) == pytest.approx(1.5 * mu**2, rel=1e-9)
+    assert langevin.hockey_stick(found, 1.0) == pytest.approx(float(delta_of(mu, 1.0)), rel=1e-3)
     first, second = langevin.last_iterate(event, 100_000, rng(), 0.0, math.inf)
     assert audit(first, second, 1e-2).mu == pytest.approx(mu, rel=0.05)
-
-
-def test_many_steps_with_a_rare_record_have_the_right_moments() -> None:
-    event = LangevinDpEvent(5000, 1, 100_000, 0.018, 0.0022, 15.0, 0.001, 55.0)
-    runs = 20_000
-    first, second = langevin.last_iterate(event, runs, rng(), project=math.inf, others="flat")
-    keep = 1 - 0.018 * 0.001
-    weights = 0.018 * 15 * keep ** np.arange(100_000)
-    mean = weights.sum() / 5000
-    variance = (weights**2).sum() / 5000 * (1 - 1 / 5000)
-    variance += 2 * 0.018 * 0.0022**2 * (1 - keep**200_000) / (1 - keep**2)
-    variance += keep**200_000 * 2 * 0.0022**2 / 0.001
-    assert first.mean() == pytest.approx(mean, abs=5 * math.sqrt(variance / runs))
-    assert second.mean() == pytest.approx(-mean, abs=5 * math.sqrt(variance / runs))
-    assert first.var() == pytest.approx(variance, rel=0.06)
 
 
 @pytest.mark.parametrize(
@@ -294,23 +269,6 @@ def test_posterior_samples_have_the_posteriors_law() -> None:
         posterior.pair(event, -1)
     with pytest.raises(ValueError, match="runs = 0 must be"):
         posterior.sample(event, 0, rng())
-
-
-def test_the_losses_of_pairs_are_the_far_ends_of_their_models() -> None:
-    far, label = (
-        torch.tensor([-30.0, -40.0], dtype=torch.float64),
-        torch.tensor([1.0, 0.0], dtype=torch.float64),
-    )
-    sides = torch.stack([-far, far]) * torch.tensor([1.0, -1.0])  # the label's margin is the smaller one
-    for name, ends, model, margins, y in (
-        ("linear", pairs.LINEAR, pairs.LOGISTIC, far, torch.ones(2, dtype=torch.float64)),
-        ("steep", pairs.STEEP, softmax(2), sides, label),
-    ):
-        for part in ("value", "slope", "curvature"):
-            near = getattr(model, part)(margins.clone(), y)
-            assert torch.allclose(getattr(ends, part)(margins.clone(), y), near, atol=1e-9), (name, part)
-        found = ends.slope(margins.clone(), y)
-        assert float(found.reshape(-1, 2).norm(dim=0)[0]) == pytest.approx(ends.lipschitz)
 
 
 def test_the_chosen_pair_is_the_stronger_one() -> None:

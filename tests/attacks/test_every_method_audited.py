@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import attacked
+import network_pairs as network
 import numpy as np
 import pytest
 import torch
@@ -19,7 +20,6 @@ from scipy.special import logsumexp
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.attacks import network
 from dplangevin.attacks.audit import audit
 from dplangevin.methods.registry import METHODS
 from dplangevin.privacy import Adjacency

@@ -74,18 +74,18 @@ def test_a_known_fault_is_found(name: str) -> None:
 
 
 def releases(name: str) -> Any:
-    """A replacement of `drawn` that makes all releases of a right learner at once."""
+    """A replacement of `alternating` that makes all releases of a right learner at once."""
     mechanism, _ = RIGHT[name]
 
-    def drawn(learner: Any, table: sandbox.Table, seeds: list[int], jobs: int | None = None) -> list[Release]:
+    def drawn(table: sandbox.Table, seeds: list[int]) -> list[Release]:
         values = mechanism(table.X, table.y, len(seeds), np.random.default_rng(seeds[0]))
         return [dict(zip("abcdefgh", row, strict=False)) for row in values.tolist()]
 
-    return drawn
+    return lambda learner, tables, seeds, jobs: map(drawn, tables, seeds)
 
 
 def audits(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> list[LearnerAudit]:
-    monkeypatch.setattr(search, "drawn", releases(name))
+    monkeypatch.setattr(search, "alternating", releases(name))
     monkeypatch.setattr(search, "seen", lambda *_: [])
     pairs = sandbox.pairs(BUILT, 1.0, "replace_one")[:2] + sandbox.long_pairs([0, 1], 1.0, "replace_one")
     runs = 200 if name in ("objpert", "outpert") else 1000  # whose fits take longer
@@ -349,7 +349,7 @@ def test_fits_on_two_tables_take_turns() -> None:
         return len(table.y) * 100 + seed
 
     tables, seeds = (BUILT, BUILT.without()), ([1, 2, 3], [11, 12, 13])
-    first, second = of_learners.alternating(Trained(train, time=True), tables, seeds)
+    first, second = of_learners.alternating(Trained(train, time=True), tables, seeds, None)
     assert order == [1, 11, 12, 2, 3, 13]
     assert [each["parameters"] for each in first] == [601, 602, 603]
     assert [each["parameters"] for each in second] == [511, 512, 513]

@@ -13,7 +13,7 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.attacks import release, softmax
 from dplangevin.attacks.audit import audit
-from dplangevin.attacks.softmax import OnRow, Pair, Record, Training, flipped, opposite, pairs
+from dplangevin.attacks.softmax import OnRow, Record, RecordPair, Training, flipped, opposite, pairs
 from dplangevin.methods.dp_sgd import DpSgd
 from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
 from dplangevin.privacy import Budget
@@ -140,7 +140,7 @@ def iterates(target: Training, record: Record, runs: int, label: str) -> Tensor:
     return torch.cat([torch.zeros(runs, 1, K), theta], 1).transpose(0, 1)
 
 
-def ratios(target: Training, pair: Pair, theta: Tensor) -> np.ndarray:
+def ratios(target: Training, pair: RecordPair, theta: Tensor) -> np.ndarray:
     """Log-likelihood ratios ``(runs,)`` by the formula of `all_iterates`, gradients by hand."""
     theta, total = theta.double(), torch.zeros(theta.shape[1], dtype=torch.float64)
     q = BATCH / target.records
@@ -158,7 +158,7 @@ def ratios(target: Training, pair: Pair, theta: Tensor) -> np.ndarray:
 
 @pytest.mark.parametrize("clip", [math.inf, 1.0])
 @pytest.mark.parametrize("pair", [flipped(BOUND), pairs(BOUND)[-1]])
-def test_ratios_of_all_iterates_have_the_law_of_training(clip: float, pair: Pair) -> None:
+def test_ratios_of_all_iterates_have_the_law_of_training(clip: float, pair: RecordPair) -> None:
     target = training(chain_of("poisson", clip=clip))
     found = softmax.all_iterates(target, 6000, rng("ours"), pair)
     for record, ours in ((pair.first, found.first), (pair.second, found.second)):

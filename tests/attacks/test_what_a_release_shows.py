@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import attacked
+import network_pairs as network
 import numpy as np
 import pytest
 import torch
@@ -85,8 +86,6 @@ def test_a_linear_teacher_depends_on_its_own_rows_alone(of: Any) -> None:
 
 def test_a_network_teacher_depends_on_its_own_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even where the one beside it diverges."""
-    from dplangevin.attacks import network
-
     (of, _), count = network.neighbours(8, "replace_one", opposed=True), 4
     states: list[Tensor] = []
     run = Descent.run

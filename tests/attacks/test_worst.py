@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from dplangevin import random
 from dplangevin.attacks import fits, posterior, worst
 from dplangevin.attacks.audit import known_ratio
-from dplangevin.attacks.quadrature import drawn, epsilon_of
+from dplangevin.attacks.langevin import drawn, epsilon_of
 from dplangevin.library import facts
 from dplangevin.methods.registry import METHODS
 from dplangevin.papers.analyses.brackets import Brackets

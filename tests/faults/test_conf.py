@@ -67,7 +67,7 @@ def test_a_broken_file_is_named_with_the_line(
     path = tmp_path / "broken.yaml"
     path.write_bytes(b"a_sound: line\n" + content)
     with pytest.raises(config.ConfigError) as caught:
-        config.read(path)
+        config.values(path)
     assert said(str(caught.value), str(path), tuple(line + 1 for line in lines), what), caught.value
 
 
@@ -75,7 +75,7 @@ def test_a_broken_file_is_named_with_the_line(
 @pytest.mark.parametrize(
     ("file", "fault"),
     [
-        ("exhibit/compare", "a stray brace"),  # not composed, and still refused
+        ("scale/paper", "a stray brace"),  # not chosen, and still refused
         ("method/ops", "a merge with a number"),  # which Hydra meets
     ],
 )
@@ -112,40 +112,32 @@ def test_a_damaged_params_yaml_is_named_by_a_stage_and_composed_anew(
 # Wrong values: key, value, what is said of it
 WRONG: list[tuple[str, Any, str]] = [
     ("delta", "1e-5", "delta = '1e-5' must be a valid number (without quotes)"),
-    ("delta", 0.0, "delta = 0.0 must be greater than 0"),
     ("delta", math.nan, "delta = nan is no value"),
-    ("seed", 1.5, "seed = 1.5 must be a valid integer"),
     ("seed", -1, "seed = -1 must be greater than or equal to 0"),
-    ("experiment.li2019_tab1.noise", "float16", "noise = 'float16' must be"),
     ("repeats", [10], "repeats = [10] must be a valid integer"),
     ("splits", 0, "splits = 0 must be greater than 0"),
+    ("attack_runs.singel", 1000, "attack_runs.singel: nothing reads it; did you mean single?"),
     ("attack_runs.single", 1e6, "attack_runs.single = 1000000.0 must be a valid integer"),
     ("reference.sampler.chains", "4", "reference.sampler.chains = '4' must be a valid integer (without quotes)"),
     ("pipeline.datasets", "adult", "pipeline.datasets = 'adult' must be a valid array"),
     ("method.ops.radius", -1.0, "method.ops: radius must be positive and finite, not -1.0"),
     ("method.ops.sampler.chains", 0, "method.ops.sampler: chains"),
-    ("method.dp_sgd.clip", "1.0", "method.dp_sgd.clip = '1.0' must be a valid number (without quotes)"),
     ("method.dp_sgd.adjacency", "add", "'add' must be 'replace_one', 'add_remove' or 'zero_out'"),
-    ("method.dp_sgd.sampling.epochs", math.inf, "method.dp_sgd.sampling: epochs must be positive and finite"),
     ("method.dp_sgd.accountant", "tight", "method.dp_sgd.accountant = 'tight' must be an object (Accountant)"),
     ("method.dp_sgd._target_", "nowhere.X", "method.dp_sgd._target_ = 'nowhere.X' cannot be imported"),
-    ("method.dp_sgd.clipp", 1.0, "method.dp_sgd.clipp: dplangevin.methods.dp_sgd.DpSgd has no 'clipp'; did you mean"),
-    ("method.pate.vote.decay", 0.5, "method.pate.vote: decay must be below 1/2"),
+    ("method.dp_sgd.clipp", 1.0, "method.dp_sgd.clipp: nothing reads it; did you mean clip?"),
+    ("method.opss", {"radius": 3.0}, "method.opss = {'radius': 3.0} must be an object (with a _target_)"),
     ("accountant.li2019.max_order", 0.5, "accountant.li2019.max_order = 0.5 must be a valid integer"),
     ("problem.cifar10.smoothness", "privat", "'privat' must be 'private' or 'public'"),
     ("problem.block.backbone", 3, "problem.block.backbone = 3 must be a valid string"),
     ("dataset.abalone.loader.train_share", "0.8", "dataset.abalone.loader.train_share = '0.8' must be a valid number"),
-    ("dataset.adult.limit", 0, "dataset.adult.limit = 0 must be greater than 0"),
     ("dataset.mnist.files[0].sha256", "440f", "sha256 = '440f' must match pattern '^[0-9a-f]{64}$'"),
     ("weights.resnet20_cifar100.files", None, "weights.resnet20_cifar100.files = None must be a valid array"),
     ("backbone.resnet20_cifar100.classes", "100", "backbone.resnet20_cifar100.classes = '100' must be a valid integer"),
     ("pretrain.alexnet_cifar100.training.momentum", 1.0, "alexnet_cifar100.training: momentum must be in [0, 1)"),
     ("features.cifar10_resnet20.batch", 0, "features.cifar10_resnet20.batch = 0 must be greater than 0"),
-    ("experiment.wang2015.epsilons.adult", [1.0, math.nan], "experiment.wang2015.epsilons.adult[1] = nan is no value"),
     ("experiment.compare.epsilons.default.ops", [0.0], "epsilons.default.ops[0] = 0.0 must be a number above 0"),
-    ("experiment.li2019_tab1.one_budget_per_task", "yes", "one_budget_per_task = 'yes' must be a valid boolean"),
     ("experiment.compare.metric", True, "experiment.compare.metric: nothing reads it; did you mean metrics"),
-    ("analysis.li2019_mse.steps", [100, 1000.5], "analysis.li2019_mse.steps[1] = 1000.5 must be a valid integer"),
     ("analysis.li2019_mse.target.batch", 1000, "analysis.li2019_mse.target: "),
     ("analysis.ryffel2022_privacy.settings.cifar10_resnet18.records", "5", "records = '5' must be a valid integer"),
 ]  # fmt: skip
@@ -159,6 +151,7 @@ WRONG_RUNS: list[tuple[str, Any, str]] = [
     ("experiment.compare.settings.ops.precision", "1", "run ops: method.ops.precision = '1' must be a valid number"),
     ("experiment.wang2015_sensitivity.vary.ops.radius", [-2.0], "run ops: method.ops: radius must be positive"),
     ("experiment.compare.methods", ["opps"], "no method 'opps'"),
+    ("experiment.sweep.settings.opps", {}, "experiment.sweep.settings: nothing is called 'opps'; did you mean ops"),
     ("pipeline.runs.mine", UNPREPARED, "run@mine needs 'adult': add it to `datasets` of conf/pipeline/default.yaml"),
     ("experiment.compare.problem", "logistik", "no problem 'logistik'; did you mean logistic"),
 ]  # fmt: skip
@@ -280,8 +273,11 @@ def test_dvc_says_which_file_is_broken(mended: Path, words: tuple[str, ...]) -> 
     [
         (["method.ops.radius=1e-400"], "method.ops.radius=1e-400: 1e-400 is too small for a number"),
         (["experiment.compare.settings.ops.precision='1'"], "ops.precision = '1' must be a valid number"),
-        (["+method.ops.raduis=3"], "method.ops.raduis; did you mean method.ops.radius"),
-        (["experiment.compare.epsilons=[0.1,1]"], "(now a mapping of default): it is a mapping, not a list"),
+        (["+method.ops.raduis=3"], "method.ops.raduis: nothing reads it; did you mean radius"),
+        (
+            ["experiment.compare.epsilons=[0.1,1]"],
+            "conf/ has a mapping at experiment.compare.epsilons, not a list",
+        ),
         (["seed=3", "method.ops.radius=2,null"], "method.ops.radius = None must be a valid number"),
         (["method.ops.radius=2,3", "method.ops.radius=4,5"], "method.ops.radius is set twice"),
     ],

@@ -141,7 +141,7 @@ def test_content_is_resolved_in_the_parameters_and_the_files_beside_it(
     (tmp_path / "exhibit/c.yaml").write_text("title: t\n")
     assert config.content("exhibit", "a", cfg, tmp_path) == {"budget": 1e-5, "same": {"title": "t"}}
     (tmp_path / "exhibit/on.yaml").write_text("marks: [{on: features, method: sgd}]\n")
-    with pytest.raises(config.ConfigError, match=r"(?s)on\.yaml .*a key is True"):
+    with pytest.raises(config.ConfigError, match=r"on\.yaml, line 1: YAML reads the key on"):
         config.content("exhibit", "on", cfg, tmp_path)
     (tmp_path / "exhibit/c.yaml").write_text("title: ${nowhere}\n")
     with pytest.raises(config.ConfigError, match=r"a\.yaml: .*nowhere"):
@@ -162,39 +162,29 @@ def test_override_changes_one_value_and_what_refers_to_it(cfg: DictConfig) -> No
     ("override", "named"),
     sample(
         [
-            ("method.ops.radiu=3", "did you mean method.ops.radius"),
-            ("scal=smoke", "did you mean scale"),
+            ("method.ops.radiu=3", "conf/ has no method.ops.radiu; did you mean radius?"),
+            ("scal=smoke", "conf/ has no scal; did you mean scale?"),
             (
                 "scale=huge",
-                "(now 'laptop'): In 'config': Could not find 'scale/huge'; there are laptop, paper, smoke",
+                "scale=huge: In 'config': Could not find 'scale/huge'; there are laptop, paper, smoke",
             ),
+            ("experiment@experiment.sweep=swep", "'experiment/swep'; did you mean sweep?; there are comp"),
             (
-                "experiment@experiment.sweep=swep",
-                "Could not find 'experiment/swep'; did you mean sweep?; there are comp",
+                "method.ops.radius=[",
+                "method.ops.radius=[: write KEY=VALUE, such as method.ops.radius=3, and close",
             ),
-            ("method.ops.radius=[", "method.ops.radius=[: this is no value ("),
-            ("method.ops.radius='a", "close every bracket, brace and quote"),
-            (
-                "method.ops.radius=${nowhere}",
-                "method.ops.radius=${nowhere} (now 10.0): Interpolation key 'nowhere' not",
-            ),
-            ("method.ops.radius=???", "method.ops.radius: set it in conf/ or as an override"),
             ("method.ops.radius", "write KEY=VALUE"),
-            ("~method.ops.radiu", "conf/ has no method.ops.radiu; did you mean method.ops.radius"),
+            ("method.ops.radius=${nowhere}", "method.ops.radius=${nowhere}: Interpolation key 'nowhere' not"),
+            ("method.ops.radius=???", "method.ops.radius: set it in conf/ or as an override"),
+            ("~method.ops.radiu", "conf/ has no method.ops.radiu; did you mean radius?"),
             ("+method.ops.radius=3", "conf/ has method.ops.radius already: leave out the +"),
             (
                 "method.ops=3",
-                "radius, precision, sampler): it is a mapping, not one value: set a key of it, such as",
-            ),
-            (
-                "experiment.compare.epsilons=[0.1,1]",
-                "experiment.compare.epsilons=[0.1,1] (now a mapping of default): it is a mapping, not a list: set a "
-                "key of it, such as experiment.compare.epsilons.default, or replace it by the two "
-                "~experiment.compare.epsilons",
+                "conf/ has a mapping at method.ops, not one value: set a key of it, such as method.ops.bound",
             ),
             (
                 "experiment.sweep.vary.ops.radius={from:1}",
-                "(now [1, 2, 5, 10, 20]): it is a list, not a mapping: replace",
+                "conf/ has a list at experiment.sweep.vary.ops.radius, not a mapping: replace it by the two ~exp",
             ),
         ],
         lambda override, named: override in ("method.ops.radiu=3", "method.ops.radius=["),
@@ -223,25 +213,14 @@ def test_what_an_experiment_would_set_is_tried_without_writing(
             2,
             "radius must be positive and finite",
         ),
-        (["--try", "+method.ops.raduis=1"], 2, "method.ops.raduis; did you mean method.ops.radius"),
-        (["--try", "+sed=3"], 2, "keys that nothing reads:\n  sed; did you mean seed"),
+        (["--try", "+method.ops.raduis=1"], 2, "method.ops.raduis: nothing reads it; did you mean radius"),
+        (["--try", "+sed=3"], 2, "sed: nothing reads it; did you mean seed"),
         (["--try", "+method.mine={_target_: dplangevin.methods.ops.Ops}"], 0, ""),
     ):
         capsys.readouterr()
         assert config.main(words) == status
         assert said in capsys.readouterr().err
     assert Path("params.yaml").read_bytes() == before
-
-
-def test_an_entry_that_builds_nothing_is_refused(cfg: DictConfig) -> None:
-    """As where a file of conf/scale misspells the name of a method."""
-    changed = cfg.copy()
-    OmegaConf.set_readonly(changed, False)
-    OmegaConf.update(changed, "method.opss.radius", 3.0, force_add=True)
-    with pytest.raises(
-        config.ConfigError, match=r"method\.opss: nothing reads it, because it has no _target_"
-    ):
-        config.check_values(changed)
 
 
 @pytest.mark.slow

@@ -84,20 +84,19 @@ def test_what_names_no_values_is_refused(given: Any, said: str) -> None:
     sample(
         [
             ({"opss": {"radius": [1.0]}}, "no run 'opss'; did you mean ops?"),
-            ({"ops": {"radiu": [1.0]}}, "has no 'radiu'; did you mean radius?"),
+            ({"ops": {"radiu": [1.0]}}, "method.ops.radiu: nothing reads it; did you mean radius?"),
             ({"ops": {"radius": [-1.0]}}, "radius must be positive and finite, not -1.0"),
             (
                 {"problem": {"logistics": {"loss": ["huber"]}}},
                 "no problem 'logistics'; did you mean logistic?",
             ),
-            ({"problem": {"logistic": {"los": ["huber"]}}}, "has no 'los'; did you mean loss?"),
             ({"dataset": {"abalon": {"limit": [9]}}}, "no dataset 'abalon'; did you mean abalone?"),
             ({"dataset": {"abalone": {"train_row": [9]}}}, "no 'train_row' to vary; did you mean train_rows"),
             ({"dataset": {"abalone": {"folder": ["/"]}}}, "no 'folder' to vary: it has held_out, limit"),
             ({"dataset": {"abalone": {"held_out": [1.0]}}}, "held_out = 1.0 must be less than 1"),
             (
                 {"dataset": {"abalone": {"train_share": ["a"]}}},
-                "dataset.abalone.train_share = 'a' must be a valid number",
+                "dataset.abalone.loader.train_share = 'a' must be a valid number",
             ),
         ],
         lambda vary, said: said.startswith("radius must"),
@@ -265,9 +264,9 @@ def test_a_sweep_is_a_file_that_inherits_an_experiment(tmp_path: Path) -> None:
     spec.vary = {"dpvi": {"clip": None}, "dp_sgld": None}
     assert len(list(tasks_of(cfg, "sweep", runs(cfg, "sweep", "abalone")[0], "abalone"))) == 1
     config.check_values(cfg)  # null takes out what is inherited
-    known = config.compose(conf=tmp_path / "conf")
-    config.check_keys(known, cfg)  # what it has, and what `vary` adds, is read
     OmegaConf.set_struct(cfg, False)
     cfg.experiment.sweep["varry"] = {"dpvi": {"clip": [1.0]}}
-    with pytest.raises(config.ConfigError, match=r"experiment\.sweep\.varry"):
-        config.check_keys(known, cfg)
+    with pytest.raises(
+        config.ConfigError, match=r"experiment\.sweep\.varry: nothing reads it; did you mean vary"
+    ):
+        config.check_values(cfg)

@@ -26,14 +26,6 @@ def full(steps: int, decay: float, **changed: Any) -> LangevinDpEvent:
     return attr.evolve(event, **changed)
 
 
-def test_full_batch_closed_form_for_constant_steps() -> None:
-    event, t = full(50, 0.0, smoothness=6.5), 50
-    c = max(abs(1 - 0.3 * 0.7), abs(1 - 0.3 * 6.5))  # .95: here the smoothness decides
-    step = 0.3 * 4.0 / 100 / math.sqrt(2 * 0.3 * 0.05**2)
-    closed = step * math.sqrt((1 - c**t) / (1 + c**t) * (1 + c) / (1 - c))
-    assert full_batch(event)[0] == pytest.approx(closed, rel=1e-12)
-
-
 def test_an_expanding_step_costs_all_iterates() -> None:
     event = full(20, 0.0, smoothness=10.0)
     assert BOK.epsilon(event, DELTA) == pytest.approx(TIGHT.epsilon(event.all_iterates(), DELTA), rel=1e-9)
@@ -287,13 +279,6 @@ def planned_by_slsqp(event: LangevinDpEvent) -> float:
 def test_the_shifts_are_the_cheapest(changed: dict[str, Any]) -> None:
     event = in_ball(6, **changed)
     assert full_batch(event)[0] == pytest.approx(planned_by_slsqp(event), rel=1e-6)
-
-
-def test_without_contraction_the_price_in_a_ball_has_a_closed_form() -> None:
-    event = in_ball(10_000, strong_convexity=0.0, smoothness=0.0)
-    s, v = 0.2 * 0.4, 2 * 0.2 * 0.8**2
-    m = np.arange(1, 10_000)
-    assert full_batch(event)[0] ** 2 == pytest.approx(((2 + m * s) ** 2 / (m * v)).min(), rel=1e-9)
 
 
 def test_the_price_in_a_ball_does_not_grow_with_steps() -> None:

@@ -15,7 +15,7 @@ from sampled_steps import poisson, without_replacement
 from dplangevin.privacy import LangevinDpEvent, PosteriorSampleDpEvent
 from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
-from dplangevin.privacy.accountants.tight import DRAWS, ONE_STEP, UNSAMPLED, Tight
+from dplangevin.privacy.accountants.tight import DRAWS, ONE_STEP, Tight
 from dplangevin.privacy.events import Adjacency
 
 TIGHT = Tight()
@@ -122,17 +122,6 @@ def test_a_sample_never_costs_more_than_all_rows(
     adjacency: Adjacency = "replace_one" if either else "add_remove"
     full = TIGHT.epsilon(SelfComposedDpEvent(GaussianDpEvent(noise), count), delta, adjacency)
     assert TIGHT.epsilon(poisson(noise, count, 1 - 1 / records), delta, adjacency) <= full
-
-
-@pytest.mark.parametrize(("noise", "count"), [(0.05, 10), (0.02, 3), (2.0, 10)])
-def test_all_but_one_row_cost_no_more_than_all(noise: float, count: int) -> None:
-    # on the grid of PLD they cost up to .4 % more
-    price = TIGHT.price(without_replacement(noise, count, 99_999, 100_000), 1e-5)
-    full = TIGHT.epsilon(SelfComposedDpEvent(GaussianDpEvent(noise), count), 1e-5)
-    assert full * (1 - 1e-3) < price.epsilon <= full
-    grid = composition.compose([(profiles.without_replacement(0.99999, 2 / noise), count)], 1e-5)
-    assert grid.epsilon > full
-    assert price.accountant == UNSAMPLED
 
 
 # Noise too little for a grid

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
-from dp_accounting import ComposedDpEvent, DpEvent
+from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_steps import poisson, without_replacement
 
-from dplangevin.privacy import ObjectivePerturbationDpEvent, PosteriorSampleDpEvent
+from dplangevin.privacy import ObjectivePerturbationDpEvent, PosteriorSampleDpEvent, RandomAllocationDpEvent
 from dplangevin.privacy.accountants.kifer2012 import Kifer2012
 from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -28,6 +28,11 @@ def poisson_steps(noise: float, count: int, batch: int) -> DpEvent:
 
 def subset_steps(noise: float, count: int, batch: int) -> DpEvent:
     return without_replacement(noise, count, batch, RECORDS)
+
+
+def allocated(noise: float, count: int, batch: int) -> DpEvent:
+    epoch = RandomAllocationDpEvent(RECORDS // batch, GaussianDpEvent(noise))
+    return SelfComposedDpEvent(epoch, math.ceil(count / 100))
 
 
 def hybrid(noise: float, count: int, batch: int) -> DpEvent:
@@ -69,7 +74,14 @@ CASES = [
     Case(Tight(), "replace_one", one_fit, 1e-12),
     Case(Tight(), "replace_one", one_sample, 1e-12),
     Case(Kifer2012(), "replace_one", one_fit, 1e-12),
-    pytest.param(Case(Tight(), "add_remove", poisson_steps, 3e-4), marks=pytest.mark.slow),
+    *(
+        pytest.param(Case(Tight(), *case), marks=pytest.mark.slow)
+        for case in (
+            ("add_remove", poisson_steps, 3e-4),
+            ("add_remove", allocated, 5e-3),
+            ("replace_one", allocated, 3e-2),
+        )
+    ),
 ]
 
 

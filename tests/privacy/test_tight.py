@@ -66,29 +66,6 @@ def test_without_replacement_needs_replace_one():
         TIGHT.epsilon(without_replacement(1.0, 1), DELTA, "add_remove")
 
 
-@pytest.mark.parametrize(("rate", "mu"), [(0.5, 2.0), (0.1, 1.0), (0.01, 4.0)])
-def test_neither_direction_without_replacement_dominates_the_step(rate, mu):
-    # the hockey-stick divergence E max(0, P - exp(e) Q) of three pairs of neighbours that a step can have
-    x = np.linspace(-12 - mu, 12 + mu, 200_001)
-    bell = [
-        np.exp(-((x - shift) ** 2) / 2) / math.sqrt(2 * math.pi) for shift in (0, mu, -mu, mu / 2, -mu / 2)
-    ]
-
-    def profile(first, second, e):
-        p, q = ((1 - rate) * bell[0] + rate * bell[k] for k in (first, second))
-        return np.trapezoid(np.maximum(p - math.exp(e) * q, 0.0), x)
-
-    edge = -math.log1p(-rate) / 2
-    for e in (-edge, edge):
-        up, down, between = profile(1, 0, e), profile(0, 2, e), profile(3, 4, e)
-        assert min(up, down) < between - 1e-6
-        pair = profiles.without_replacement(rate, mu)
-        both = rate * float(delta_of(mu, math.log1p(math.expm1(abs(e)) / rate)))
-        both = both if e > 0 else 1 - math.exp(e) + math.exp(e) * both
-        assert pair.symmetric
-        assert max(up, down, between) <= both + 1e-9
-
-
 def test_no_delta_no_bound() -> None:
     assert TIGHT.epsilon(without_replacement(1.0, 1), 0.0) == math.inf
 
@@ -121,25 +98,6 @@ def test_bounded_range_epsilon(eta, delta, expected):
     assert TIGHT.epsilon(event, delta) == pytest.approx(expected, rel=1e-9)
     assert TIGHT.epsilon(PosteriorSampleDpEvent(eta / 4, 4.0), delta, "add_remove") == pytest.approx(expected)
     assert TIGHT.epsilon(event, 0.0) == pytest.approx(eta)
-
-
-@pytest.mark.parametrize(("rho", "radius"), [(0.1, 3.0), (1.0, 1.0), (0.02, 10.0)])
-def test_posterior_sample_bounds_exact_one_dimensional_posteriors(rho, radius):
-    theta = np.linspace(-radius, radius, 40_001)
-    cell = theta[1] - theta[0]
-
-    def posterior(margins):
-        log_density = -rho * sum(np.logaddexp(0.0, -margin * theta) for margin in margins) - theta**2 / 8
-        density = np.exp(log_density - log_density.max())
-        return density / (density.sum() * cell)
-
-    others = [0.5, -0.2, 0.9]
-    one, two = posterior([*others, 1.0]), posterior([*others, -1.0])
-    for delta in (0.0, 1e-3, 1e-2):
-        epsilon = TIGHT.epsilon(PosteriorSampleDpEvent(rho, radius), delta)
-        assert np.maximum(0.0, one - np.exp(epsilon) * two).sum() * cell <= delta + 1e-9
-    worst = np.abs(np.log(one / two)).max()
-    assert 0.3 * 2 * rho * radius < worst <= 2 * rho * radius
 
 
 def test_composed_posterior_samples():

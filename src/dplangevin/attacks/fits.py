@@ -14,7 +14,7 @@ import math
 import numpy as np
 from scipy.special import log_ndtr
 
-from dplangevin.attacks.quadrature import Distributions
+from dplangevin.attacks.langevin import Distributions
 from dplangevin.privacy.accountants.protocol import refuse
 from dplangevin.privacy.events import (
     Adjacency,

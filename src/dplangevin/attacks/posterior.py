@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from scipy.special import logsumexp
 
-from dplangevin.attacks.quadrature import Distributions
+from dplangevin.attacks.langevin import Distributions
 from dplangevin.privacy.events import PosteriorSampleDpEvent
 
 GRID = 20_001

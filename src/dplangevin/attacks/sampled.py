@@ -38,15 +38,14 @@ def all_iterates(
     Gaboardi (2018), Theorem 11, in one of its two directions. There is none without replacement under add_remove.
 
     An epoch of random allocation has t outputs. The record is in one of them, and s is that of Poisson samples. The
-    density under D, over that of t outputs N(0, z^2), is the mean of exp((x_i s - s^2/2)/z^2). An event has the least
-    noise of each epoch. So the attack leaves out epochs that end early, or whose steps differ in noise.
+    density under D, over that of t outputs N(0, z^2), is the mean of exp((x_i s - s^2/2)/z^2).
 
     For many equal steps, or steps of an epoch, the counts of outputs in 96 cells are drawn from their multinomial
-    distribution, and the ratio is that of the cells: a function of the outputs, so the audit stays valid. The cells
-    are narrow where the ratio changes. They lose well below 1 % of the ratio's divergence.
+    distribution, and the ratio is that of the cells: a function of the outputs, so the audit stays valid.
 
-    If the steps differ in noise, the event may have rounded it down (`subsampled_gaussian.rounding`), which would
-    overstate what an attack shows. So all steps get more noise by that factor.
+    An event has the least noise of each epoch, and may have rounded noise down (`subsampled_gaussian.rounding`), which
+    would overstate what an attack shows. So the attack leaves out epochs that end early or whose steps differ in
+    noise, and all other steps get more noise by that factor.
 
     Source: balle2018subsampling, Theorem 11.
     """

@@ -54,7 +54,7 @@ class Record(NamedTuple):
     label: int
 
 
-class Pair(NamedTuple):
+class RecordPair(NamedTuple):
     """The differing record under D and under D'."""
 
     name: str
@@ -65,7 +65,7 @@ class Pair(NamedTuple):
 class Attack(NamedTuple):
     """The pair that the runs used, and one statistic for every run, (runs,), under D and under D'."""
 
-    pair: Pair
+    pair: RecordPair
     first: np.ndarray
     second: np.ndarray
 
@@ -136,17 +136,17 @@ class Training:
         return reach
 
 
-def flipped(reach: float) -> Pair:
+def flipped(reach: float) -> RecordPair:
     """Return the same x of length `reach`, with label 0 and with label 1."""
-    return Pair("flipped label", Record(reach, 0), Record(reach, 1))
+    return RecordPair("flipped label", Record(reach, 0), Record(reach, 1))
 
 
-def opposite(reach: float) -> Pair:
+def opposite(reach: float) -> RecordPair:
     """Return x of length `reach` and -x, both with label 0."""
-    return Pair("x to -x", Record(reach, 0), Record(-reach, 0))
+    return RecordPair("x to -x", Record(reach, 0), Record(-reach, 0))
 
 
-def pairs(reach: float) -> list[Pair]:
+def pairs(reach: float) -> list[RecordPair]:
     """Return what a pilot tries: `flipped`, `opposite`, and pairs of `LENGTHS` with x > 0 and label 0 at first."""
     found = [flipped(reach), opposite(reach)]
     sides = [sign * length for length in LENGTHS for sign in (1, -1)]
@@ -154,7 +154,7 @@ def pairs(reach: float) -> list[Pair]:
         first, second = Record(length * reach, 0), Record(side * reach, label)
         if first != second and all((first, second) != pair[1:] for pair in found):
             name = f"optimised: {length:g} b, label 0 to {side:g} b, label {label}"
-            found.append(Pair(name, first, second))
+            found.append(RecordPair(name, first, second))
     return found
 
 
@@ -163,7 +163,7 @@ def last_iterate(
     runs: int,
     rng: torch.Generator,
     delta: float,
-    pair: Pair | None = None,
+    pair: RecordPair | None = None,
     pilot: int = PILOT_LAST,
 ) -> Attack:
     """Return theta_K, projected on the direction in which its means under D and D' differ, for runs >= 8.
@@ -192,7 +192,7 @@ def all_iterates(
     training: Training,
     runs: int,
     rng: torch.Generator,
-    pair: Pair | None = None,
+    pair: RecordPair | None = None,
     pilot: int = PILOT_ALL,
     looks: int = LOOKS,
 ) -> Attack:
@@ -424,7 +424,7 @@ class _Watched:
 
 
 def _ratios(
-    training: Training, tried: Sequence[Pair], each: Tensor, side: int, rng: torch.Generator, looks: int
+    training: Training, tried: Sequence[RecordPair], each: Tensor, side: int, rng: torch.Generator, looks: int
 ) -> Tensor:
     """Return the ratios ``(R,)`` of runs on D (side 0) or D' (side 1) of the pairs ``tried[each]``."""
     problem = _problem(training, [record for pair in tried for record in pair[1:]])

@@ -173,7 +173,7 @@ class Page:
         made = repr(method) if is_dataclass(method) else f"{type(method).__name__}()"
         named = {kind.__name__: kind for kind in classes_of(method)}
         own = [name for name, kind in named.items() if getattr(dplangevin, name, None) is not kind]
-        used = sorted({"Budget", "Problem", "encode", "learn", "price", *named} - {*own})
+        used = sorted({"Budget", "Glm", "encode", "learn", "price", *named} - {*own})
         lines = [
             "# chosen by the scores above: no ε counts that choice",
             "from math import inf",
@@ -183,7 +183,7 @@ class Page:
             f"X, y, row_bound = encode({str(asked.table)!r}, {str(results / 'schema.yaml')!r})",
             *["# y is in [-1, 1]"] * (schema.classes is None),
             *["public = ...  # rows that need no privacy, encoded alike"] * (name == "pate"),
-            f"problem = Problem.from_arrays(X, y, row_bound=row_bound, {labels})",
+            f"problem = Glm.from_arrays(X, y, row_bound=row_bound, {labels})",
             f"method = {made}",
             f"(model,) = learn(method, problem, Budget({epsilon:g}, {asked.delta:g}))",
             f'print(price(model.method, problem, model.budget, "{NEIGHBOURS}")["epsilon_proven"])',

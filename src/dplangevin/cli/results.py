@@ -132,14 +132,14 @@ def summary(kind: str, rows: Sequence[tally.Claim]) -> None:
 
 def exhibits() -> None:
     """List every figure and table: its title, its name, and the verdicts on its claims."""
-    from dplangevin.data.yaml_file import read
+    from dplangevin.data.yaml_file import values
 
     folder = in_results(EXHIBITS)
     claims = tally.read(folder.parent / CLAIMS)
     for text in (*tally.LEGEND, ""):
         output.line(text)
     for path in sorted((folder.parent.parent / "conf/exhibit").glob("*.yaml")):
-        content: Any = read(path)
+        content = values(path)
         output.line(str(content.get("title") or ""), "bold", indent=2)
         state = tally.marks(claim for claim in claims if path.stem in tally.shown_by(claim))
         if not any((folder / path.stem).glob("*")):

@@ -23,25 +23,20 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from textwrap import shorten
-from typing import Annotated, Any
+from typing import Any
 
-import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException, MissingConfigException
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
-from pydantic import Field
 
-from dplangevin.data.yaml_file import ConfigError, error_message, inexact, sound
+from dplangevin.data.yaml_file import ConfigError, inexact, values
 from dplangevin.files import atomic_path
 from dplangevin.pipeline import plan, schema, validate
-from dplangevin.pipeline.schema import Config
 from dplangevin.text import meant
 
 PARAMS = "params.yaml"
@@ -51,23 +46,18 @@ GROUPS = (  # folders of conf/ whose files are all composed
     "analysis",
 )  # fmt: skip
 SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
-READ = 6  # most results that an exhibit reads: stage render of dvc.yaml has as many dependencies on them
-READS = Mapping[str, str | Annotated[Sequence[str], Field(min_length=1, max_length=READ)]]
-SHOWN = 20  # keys named in a message before "and n more"
+SHOWN = 20  # faults named in a message before "and n more"
 # group -> key that its reader removes from an entry before it builds the object
 TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
-
-# OmegaConf's own loader, on libyaml where PyYAML has it: ten times as fast
-LOADER = get_yaml_loader()
-if hasattr(yaml, "CSafeLoader"):
-    LOADER = type("Loader", (yaml.CSafeLoader, LOADER), {})
 
 
 def render_stages(*, _root_: DictConfig) -> DictConfig:
     """Return exhibit -> `READ` results, the last of which may be repeated, for stage render of dvc.yaml."""
     exhibits = plan.plain(_root_.pipeline.exhibits)
     lists = {name: paths if isinstance(paths, list) else [paths] for name, paths in exhibits.items()}
-    return OmegaConf.create({name: [*paths, *paths[-1:] * READ][:READ] for name, paths in lists.items()})
+    return OmegaConf.create(
+        {name: [*paths, *paths[-1:] * schema.READ][: schema.READ] for name, paths in lists.items()}
+    )
 
 
 OmegaConf.register_new_resolver("render_stages", render_stages, replace=True)
@@ -81,67 +71,30 @@ def load(path: str | Path = PARAMS) -> DictConfig:
     """Return the composed configuration from `params.yaml`."""
     if not Path(path).exists():
         raise ConfigError(f"{path} does not exist: write it with `python -m dplangevin.pipeline.config`")
-    return read(path)
-
-
-def read(path: str | Path) -> DictConfig:
-    """Return the mapping in a file as an OmegaConf config."""
-    content = values(path)
-    try:
-        return OmegaConf.create(content)
-    except OmegaConfBaseException as error:
-        raise ConfigError(f"{path}: {error}") from error
-
-
-def values(path: str | Path) -> dict[str, Any]:
-    """Return the mapping in a file as plain values, as OmegaConf reads them."""
-    text = sound(path)
-    try:
-        content = yaml.load(text, Loader=LOADER)
-    except yaml.YAMLError as error:
-        raise ConfigError(error_message(error, path, text)) from error
-    if not isinstance(content, dict | None):
-        raise ConfigError(f"{path} is not a mapping: it needs lines of `name: value`")
-    return content or {}
+    return OmegaConf.create(values(path))
 
 
 def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
     """Return `conf/<kind>/<name>.yaml` as plain values; its interpolations refer to `cfg` or to files beside it."""
     folder = Path(conf) / kind
-    there = sorted(path.stem for path in folder.glob("*.yaml"))
+    there = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     if name not in there:
         raise ConfigError(f"no {kind} {name!r}{meant(name, there)}; {folder}/ has {', '.join(there)}")
-    texts = {name: sound(folder / f"{name}.yaml")}
-    todo = [name]
+    files: dict[str, Any] = {}
+    todo = {name}
     while todo:
-        for other in re.findall(rf"\$\{{{kind}\.(\w+)", texts[todo.pop()]):
-            if other in there and other not in texts:
-                texts[other] = sound(folder / f"{other}.yaml")
-                todo.append(other)
-    if "${" in texts[name]:
-        groups = set(re.findall(r"\$\{(\w+)", "".join(texts.values()))) - {kind}
+        files |= {each: values(there[each]) for each in todo}
+        todo = {*re.findall(rf"\$\{{{kind}\.(\w+)", str(files))} & there.keys() - files.keys()
+    settings: dict[str, Any] = files[name]
+    if "${" in str(files):
+        named = {*re.findall(r"\$\{(\w+)", str(files))} & cfg.keys() - {kind}
         try:
-            around = OmegaConf.create({group: cfg[group] for group in groups if group in cfg})
-            around[kind] = {key: read(folder / f"{key}.yaml") for key in texts}
-            settings: dict[str, Any] = plan.plain(around[kind][name])
+            around = OmegaConf.create({group: cfg[group] for group in named} | {kind: files})
+            settings = plan.plain(around[kind][name])
         except OmegaConfBaseException as error:
-            raise ConfigError(f"{folder / f'{name}.yaml'}: {error}") from error
-    else:
-        settings = values(folder / f"{name}.yaml")
-    faults = [
-        f"a key is {key}: YAML reads on, yes, off and no so, write it in quotes"
-        for key in _no_texts(settings)
-    ]
-    _refuse(faults or validate.check(settings), f"{folder / f'{name}.yaml'} has values that cannot be used")
+            raise ConfigError(f"{there[name]}: {error}") from error
+    _refuse(validate.check(settings), f"{there[name]} has values that cannot be used")
     return settings
-
-
-def _no_texts(node: Any) -> Iterator[bool]:
-    """Yield the keys of mappings that YAML reads as true or false."""
-    if isinstance(node, Mapping):
-        yield from (key for key in node if isinstance(key, bool))
-    for each in node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ():
-        yield from _no_texts(each)
 
 
 # Composition
@@ -149,46 +102,24 @@ def _no_texts(node: Any) -> Iterator[bool]:
 
 def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
     """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved."""
-    cfg = _compose(overrides, _checked(overrides, conf))
-    if missing := sorted(OmegaConf.missing_keys(cfg)):
-        raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
-    return cfg
-
-
-def check_experiment(overrides: Sequence[str], conf: str | Path = CONF) -> None:
-    """Raise ConfigError for overrides that `dvc exp run -S` cannot use; write nothing."""
-    folder = _checked(overrides, conf)
-    cfg = _compose(overrides, folder)
-    if any(override.startswith("+") for override in overrides):  # a new key that nothing may read
-        check_keys(_compose([], folder), cfg)
-    check_values(cfg)
-
-
-def _checked(overrides: Sequence[str], conf: str | Path) -> Path:
-    """Return the folder `conf/` after checking that Hydra can read its files and the overrides, and `register`."""
     folder = Path(conf).resolve()
     if not (folder / "config.yaml").exists():
         raise ConfigError(
             f"{Path(conf) / 'config.yaml'} does not exist: run from the repository's top folder"
         )
-    for path in sorted(Path(conf).rglob("[!.]*.yaml")):
-        sound(path)
     for override in overrides:
-        name, equals, value = override.partition("=")
-        if not name.lstrip("+~") or not (equals or name.startswith("~")):
+        key = _parsed(override).key_or_group
+        if not key:
             raise ConfigError(f"{override}: write KEY=VALUE, such as method.ops.radius=3")
-        if name.lstrip("+~").startswith("hydra."):
+        if key.startswith("hydra."):
             raise ConfigError(f"{override}: {conf}/ is all that is composed")
-        if why := inexact(value):
+        if why := inexact(override.partition("=")[2]):
             raise ConfigError(f"{override}: {why}")
-        try:
-            _parsed(override)
-        except HydraException as error:
-            raise ConfigError(
-                f"{override}: this is no value ({_one_line(error)}): close every bracket, brace and quote"
-            ) from error
-    register(folder, overrides)
-    return folder
+    register(Path(conf), overrides)
+    cfg = _compose(overrides, folder)
+    if missing := sorted(OmegaConf.missing_keys(cfg)):
+        raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
+    return cfg
 
 
 def register(folder: Path, overrides: Iterable[str] = ()) -> None:
@@ -198,14 +129,18 @@ def register(folder: Path, overrides: Iterable[str] = ()) -> None:
     are only the files that have defaults themselves, and those that an override replaces or deletes. It
     leaves out a file that the defaults of a file of `conf/pipeline` add: only that pipeline has it.
     """
-    added = "".join(path.read_text(encoding="utf-8") for path in folder.glob("pipeline/*.yaml"))
+    folders = (".", *GROUPS, "pipeline", "scale", "scale/pipeline")
+    files = {path: values(path) for each in folders for path in sorted((folder / each).glob("[!.]*.yaml"))}
+    added = str(
+        [content.get("defaults") for path, content in files.items() if path.parent.name == "pipeline"]
+    )
     named = {override.partition("=")[0] for override in overrides}
     defaults: list[Any] = ["_self_"]
     groups: dict[str, dict[str, Any]] = {}
-    for path in (path for group in GROUPS for path in sorted(folder.glob(f"{group}/*.yaml"))):
+    for path, content in files.items():
         group, name = path.parent.name, path.stem
-        entry, content = f"{group}@{group}.{name}", values(path)
-        if f"- /{entry}:" in added:
+        entry = f"{group}@{group}.{name}"
+        if group not in GROUPS or f"'/{entry}'" in added:
             continue
         if "defaults" in content or {entry, f"~{entry}"} & named:
             defaults.append({entry: name})
@@ -219,7 +154,13 @@ def register(folder: Path, overrides: Iterable[str] = ()) -> None:
 
 
 def _parsed(override: str) -> Override:
-    return OverridesParser.create().parse_override(override)
+    try:
+        return OverridesParser.create().parse_override(override)
+    except HydraException as error:
+        raise ConfigError(
+            f"{override}: write KEY=VALUE, such as method.ops.radius=3, and close every bracket, brace and quote "
+            f"({_one_line(error)})"
+        ) from error
 
 
 def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
@@ -229,31 +170,49 @@ def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
         OmegaConf.resolve(cfg)
     except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
         raise ConfigError(_why(error, overrides, folder)) from error
-    except yaml.YAMLError as error:
-        raise ConfigError(error_message(error)) from error
     return cfg
 
 
 def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
-    """Return one line: the overrides, the current values of their keys, and why they cannot be composed."""
+    """Return in one line why the overrides cannot be composed."""
+    if overrides:
+        base = _compose([], folder)  # raises its own error if conf/ itself fails
+        if said := next(filter(None, (_fault(_parsed(each), base) for each in overrides)), ""):
+            return f"{folder.name}/ {said}"
     reason = _one_line(error) + (f" ({_one_line(error.__cause__)})" if error.__cause__ else "")
-    if not overrides:
-        return f"cannot compose {folder.name}/: {reason}"
-    base = _compose([], folder)  # raises its own error if conf/ itself fails
-    known, said, clashes = keys_of(base), [], []
-    for each in map(_parsed, overrides):
-        key, adds = each.key_or_group, each.is_add() or each.is_force_add()
-        if not (adds or each.package or key in known or "/" in key):
-            return f"{folder.name}/ has no {key}{meant(key, known)}"
-        if each.is_add() and key in known:
-            return f"{each.input_line}: {folder.name}/ has {key} already: leave out the +"
-        selects = each.package or key not in known  # a file of a group
-        before = None if selects else _value(OmegaConf.select(base, key))
-        said.append(f"{each.input_line}{_now(before)}")
-        clashes.append(_clash(key, before, None if each.is_delete() else each.value()))
-    if not isinstance(error, MissingConfigException):
-        reason = next(filter(None, clashes), reason)
-    return f"cannot compose {folder.name}/ with {', '.join(said)}: {reason}"
+    return f"cannot compose {folder.name}/{' with ' if overrides else ''}{', '.join(overrides)}: {reason}"
+
+
+def _fault(override: Override, base: DictConfig) -> str:
+    """Return what is wrong with an override of this configuration, or "": an unknown key, or another kind of value."""
+    key, node = override.key_or_group, base
+    if override.package or "/" in key:  # selects a file of a group
+        return ""
+    for part in key.split("."):
+        if not (OmegaConf.is_dict(node) and part in node):
+            near = meant(part, map(str, node)) if OmegaConf.is_dict(node) else ""
+            return "" if override.is_add() or override.is_force_add() else f"has no {key}{near}"
+        node = node[part]
+    if override.is_add():
+        return f"has {key} already: leave out the + of {override.input_line}"
+    now, then = _kind(node), "" if override.is_delete() else _kind(override.value())
+    if not (now and then) or now == then:
+        return ""
+    words = [str(word) for word in node if not str(word).startswith("_")] if now == "a mapping" else []
+    inside = f"set a key of it, such as {key}.{words[0]}, or " if words else ""
+    return f"has {now} at {key}, not {then}: {inside}replace it by the two ~{key} and +{key}=..."
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Mapping) or OmegaConf.is_dict(value):
+        return "a mapping"
+    return (
+        ""
+        if value is None
+        else "a list"
+        if isinstance(value, list) or OmegaConf.is_list(value)
+        else "one value"
+    )
 
 
 def _one_line(error: BaseException) -> str:
@@ -267,48 +226,15 @@ def _one_line(error: BaseException) -> str:
     return line
 
 
-def _value(node: Any) -> Any:
-    return OmegaConf.to_container(node) if OmegaConf.is_config(node) else node
-
-
-def _kind(value: Any) -> str:
-    return "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else "one value"
-
-
-def _now(before: Any) -> str:
-    if before is None:
-        return ""
-    if isinstance(before, Mapping):
-        return f" (now a mapping of {_listed(list(before), 6)})"
-    return f" (now {shorten(repr(before), 60)})"
-
-
-def _clash(key: str, before: Any, after: Any) -> str:
-    """Return an error message if a list, a mapping or a single value is to replace another kind, else ""."""
-    if before is None or after is None or _kind(before) == _kind(after):
-        return ""
-    names = [name for name in before if not str(name).startswith("_")] if isinstance(before, Mapping) else []
-    inside = f"set a key of it, such as {key}.{names[0]}, or " if names else ""
-    return f"it is {_kind(before)}, not {_kind(after)}: {inside}replace it by the two ~{key} and +{key}=..."
-
-
 def check_values(cfg: DictConfig) -> None:
     """Raise ConfigError, naming key, value and domain, for each value that its object or its group does not accept."""
-    given = plan.plain(cfg)
-    stages = given["pipeline"]
-    faults = validate.check(stages["exhibits"], READS, "pipeline.exhibits")
-    stages["exhibits"] = {}
-    stages.pop("render_stages", None)
+    given, faults = plan.plain(cfg), []
     for group, word in TAKEN.items():
         for name, entry in (given.get(group) or {}).items():
             if isinstance(entry, dict) and word in entry:
                 faults += validate.check(entry.pop(word), str | None, f"{group}.{name}.{word}")
                 entry["_partial_"] = True  # its reader adds more arguments
-    for group in ("accountant", "analysis", "backbone", "method", "problem"):
-        for name, entry in (given.get(group) or {}).items():
-            if not (isinstance(entry, dict) and "_target_" in entry):
-                faults.append(f"{group}.{name}: nothing reads it, because it has no _target_")
-    faults += validate.check(given, Config)
+    faults += validate.check(given, schema.Config)
     _refuse(faults or list(dict.fromkeys(_wrong_units(cfg))), "values that cannot be used")
 
 
@@ -320,12 +246,15 @@ def _wrong_units(cfg: DictConfig) -> Iterator[str]:
     for name, run in cfg.pipeline.runs.items() if cfg.scale != "smoke" else ():
         if name not in cfg.pipeline.run_stages and run.dataset in cfg.dataset:
             yield f"run@{name} needs {run.dataset!r}: add it to `datasets` of conf/pipeline/default.yaml"
+    data = {*cfg.dataset, *cfg.get("features", {})}
+    known = {"settings": {*cfg.method}, "epsilons": data | {"default"}, "seeds": data, "datasets": data}
     for name, spec in cfg.experiment.items():
+        for word, names in known.items():
+            given = spec.get(word)
+            for unknown in sorted({*given} - names) if OmegaConf.is_config(given) else ():
+                yield f"experiment.{name}.{word}: nothing is called {unknown!r}{meant(unknown, names)}"
         everything: list[plan.Run] = []
-        for dataset in spec.datasets:
-            if dataset not in {**cfg.dataset, **cfg.get("features", {})}:
-                yield f"experiment.{name}.datasets: no data set {dataset!r}{meant(dataset, cfg.dataset)}"
-                continue
+        for dataset in filter(data.__contains__, spec.datasets):
             try:
                 runs = plan.runs(cfg, str(name), dataset)
                 everything += runs
@@ -356,23 +285,20 @@ def _wrong_on(cfg: DictConfig, experiment: str, dataset: str, runs: Sequence[pla
 
 def _wrong_data(cfg: DictConfig, name: str, changes: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the fields of a data set, of its loader or its extraction, that an experiment varies."""
-    kind = "dataset" if name in cfg.dataset else "features"
-    entry, key = plan.plain(cfg[kind][name]), f"{kind}.{name}"
+    kind, entry = "dataset" if name in cfg.dataset else "features", plan.data_entry(cfg, name)
     own = {word: value for word, value in changes.items() if word in plan.SUBSET}
     settings = plan.nested({word: value for word, value in changes.items() if word not in plan.SUBSET})
     if kind == "dataset":
-        yield from validate.check({**entry, **own}, schema.Dataset, key)
-        taken = validate.annotations(pkgutil.resolve_name(entry["loader"]["_target_"]))
+        taken = {*validate.annotations(pkgutil.resolve_name(entry["loader"]["_target_"]))}
         loader = {**plan.merged(entry["loader"], settings), "_partial_": True}
-        faults = validate.check(loader, key=key)
+        faults = validate.check({**entry, **own, "loader": loader}, schema.Dataset, f"{kind}.{name}")
     else:
-        taken = validate.annotations(schema.Features)
-        faults = validate.check({**entry, **own, **settings}, schema.Features, key)
-    for word in settings:
-        if word not in taken or word in ("folder", "return"):
-            there = sorted({*taken, *plan.SUBSET} - {"folder", "return"})
-            yield f"{key} has no {word!r} to vary{meant(word, there) or ': it has ' + ', '.join(there)}"
-            return
+        taken = {*schema.Features.model_fields}
+        faults = validate.check({**entry, **own, **settings}, schema.Features, f"{kind}.{name}")
+    there = sorted({*taken, *plan.SUBSET} - {"folder", "return"})
+    for word in settings.keys() - there:
+        yield f"{kind}.{name} has no {word!r} to vary{meant(word, there) or ': it has ' + ', '.join(there)}"
+        return
     yield from faults
 
 
@@ -380,15 +306,6 @@ def _refuse(faults: Sequence[str], what: str) -> None:
     if faults:
         more = [f"... and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
         raise ConfigError("\n  ".join([f"{what}:", *faults[:SHOWN], *more]))
-
-
-def keys_of(cfg: DictConfig) -> set[str]:
-    """Return every dotted key: those of values and those of the mappings that contain them."""
-    keys: set[str] = set()
-    for leaf in flatten(cfg):
-        parts = leaf.split(".")
-        keys.update(".".join(parts[:n]) for n in range(1, len(parts) + 1))
-    return keys
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
@@ -453,37 +370,6 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
     )
 
 
-def check_keys(cfg: DictConfig, given: DictConfig) -> None:
-    """Raise ConfigError if an experiment has added keys with `+` that nothing reads."""
-    named = {str(group) for group in cfg if isinstance(cfg[group], DictConfig)}
-    known = keys_of(cfg)
-    unknown = [key for key in flatten(given) if key not in known and _stray(key, known, named)]
-    if unknown:
-        lines = [f"{key}{meant(key, known)}" for key in unknown[:SHOWN]]
-        raise ConfigError("\n  ".join(["keys that nothing reads:", *lines]))
-
-
-def _stray(key: str, known: set[str], named: set[str]) -> bool:
-    """Return whether nothing reads this new key.
-
-    Four kinds are read: a new entry of a group, such as `method.mine`; a key below `vary`; a field that chooses rows
-    of a data set (`plan.SUBSET`); and a word of `experiment.sweep`, because any experiment file can take its place.
-    """
-    group, *rest = key.split(".")
-    word = rest[1] if len(rest) > 1 else ""
-    if group == "experiment" and (
-        word == "vary" or (rest[0] == "sweep" and word in _words(schema.Experiment))
-    ):
-        return False
-    if group in ("dataset", "features") and len(rest) == 2 and word in plan.SUBSET:
-        return False
-    return group not in named or ".".join([group, *rest[:1]]) in known
-
-
-def _words(kind: type[validate.Group]) -> set[str]:
-    return set(validate.annotations(kind))
-
-
 def _listed(keys: Sequence[str], most: int = SHOWN) -> str:
     return ", ".join(map(str, keys[:most])) + (f" and {len(keys) - most} more" if len(keys) > most else "")
 
@@ -504,7 +390,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         for overrides in args.tries:
-            check_experiment(overrides)
+            check_values(compose(overrides))
         if args.tries or (args.check and os.environ.get("DVC_EXP_NAME")):
             return 0  # stage `code` checks the values of an experiment
         cfg = compose(args.overrides or (shlex.split(os.environ.get(SET, "")) if args.check else []))

@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,9 +29,9 @@ TABLES = {
     "samples": [*KEYS, "image", "pixels"],
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
-SUBSET = tuple(field.name for field in fields(RowSubset))  # fields that select the rows to train on
+SUBSET = tuple(RowSubset.model_fields)  # fields that select the rows to train on
 RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
-WORDS = tuple(field.name for field in fields(RunConfig))  # of an entry of `runs`
+WORDS = tuple(RunConfig.model_fields)  # of an entry of `runs`
 
 
 class Run(NamedTuple):

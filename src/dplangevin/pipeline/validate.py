@@ -13,45 +13,36 @@ object, `check` also builds it, so that its `__post_init__` checks the values. I
 ['sampling: scheme full takes all rows: leave out batch = -1']
 """
 
-import builtins
 import inspect
 import json
 import math
 import pkgutil
-import sys
+import re
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError, create_model
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from dplangevin.text import meant
 
+WORDS: set[str] = set()  # of all groups
 HYDRA = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
 OPEN: Any = object()  # stands for an object that is not built here
-SHOWN = 60  # characters of a value in a message
 PLAIN = (bool, int, float, str, NoneType)
 QUOTED = ("bool_type", "int_type", "float_type")  # errors of a text where a number or true or false belongs
 
 
-class Group:
-    """A mapping that builds no object: each subclass is a dataclass, and its fields are the words of the mapping."""
+class Group(BaseModel, strict=True, extra="forbid"):
+    """A mapping that builds no object; the fields of a subclass are the words of the mapping."""
 
-    __pydantic_config__: ClassVar = ConfigDict(strict=True, extra="forbid")
-    words: ClassVar[set[str]] = set()  # of all groups
-
-    def __init_subclass__(cls) -> None:
-        Group.words.update(inspect.get_annotations(cls))
-
-
-# The domain of all numbers at a key with this name, or below it
-EPSILON = ("a number above 0", lambda value: value > 0)
-DELTA = ("a number in [0, 1)", lambda value: 0 <= value < 1)
-DOMAINS = {"epsilon": EPSILON, "epsilons": EPSILON, "delta": DELTA, "deltas": DELTA}
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        WORDS.update(cls.model_fields)
 
 
 def check(value: Any, hint: Any = Any, key: str = "", *, objects: bool = True) -> list[str]:
@@ -71,62 +62,49 @@ def annotations(target: Any) -> dict[str, Any]:
     """Return parameter name -> annotation of a target; a name that is imported only for type checkers becomes Any."""
     if isinstance(target, type) and not is_dataclass(target):
         target = target.__init__  # type: ignore[misc]
-    module = vars(sys.modules[target.__module__])
-    return typing.get_type_hints(target, localns=_Else(module), include_extras=True)
+    absent: dict[str, Any] = {}
+    while True:
+        try:
+            return typing.get_type_hints(target, localns=absent, include_extras=True)
+        except NameError as error:
+            absent[str(error.name)] = Any
 
 
-class _Else(dict[str, Any]):
-    """A namespace that returns Any for a name that neither the module nor Python has."""
-
-    def __init__(self, module: Mapping[str, Any]) -> None:
-        self.module = module
-
-    def __missing__(self, name: str) -> Any:
-        if name in self.module or hasattr(builtins, name):
-            raise KeyError(name)
-        return Any
-
-
-# Numbers, whatever the annotation says
-
-
-def _wrong_numbers(value: Any, key: str, domain: Any = None) -> Iterator[str]:
-    """Yield a fault for each nan, and for each number outside the domain that its key names."""
-    domain = DOMAINS.get(key.rpartition(".")[2], domain)
+def _wrong_numbers(value: Any, key: str) -> Iterator[str]:
+    """Yield a fault for each nan, and for each number that is called epsilon or delta and outside its domain."""
     if isinstance(value, Mapping):
-        # a mapping that is called epsilon or delta is an entry of that name, and no list of numbers
-        singular = key.rpartition(".")[2] in ("epsilon", "delta")
-        below = None if singular or "_target_" in value else domain
         for word, each in value.items():
-            yield from _wrong_numbers(each, _below(key, word), below)
+            yield from _wrong_numbers(each, _below(key, word))
     elif isinstance(value, list):
         for i, each in enumerate(value):
-            yield from _wrong_numbers(each, f"{key}[{i}]", domain)
+            yield from _wrong_numbers(each, f"{key}[{i}]")
     elif isinstance(value, float) and math.isnan(value):
         yield f"{key} = nan is no value"
-    elif domain and isinstance(value, int | float) and not domain[1](value):
-        yield f"{key} = {value} must be {domain[0]}"
+    elif isinstance(value, int | float):
+        words = re.sub(r"\[\d+\]", "", key).split(".")
+        if (words[-1] == "epsilon" or "epsilons" in words) and not value > 0:
+            yield f"{key} = {value} must be a number above 0"
+        if (words[-1] == "delta" or "deltas" in words) and not 0 <= value < 1:
+            yield f"{key} = {value} must be a number in [0, 1)"
 
 
 # Types
 
 
-def _mismatches(value: Any, hint: Any, key: str) -> list[str]:
-    """Return what pydantic says of a plain value, one line for each key."""
+def _mismatches(value: Any, hint: Any, key: str, words: Iterable[str] = WORDS) -> list[str]:
+    """Return what pydantic says of a plain value, one line for each key; `words` are the known keys."""
+    lines: dict[str, list[str]] = {}
     try:
         _adapter(hint).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
-        lines: dict[str, list[str]] = {}
         for each in error.errors(include_url=False):
-            start, reason = _described(each, value, key)
+            start, reason = _described(each, value, key, words)
             lines.setdefault(start, []).append(reason)
-        return [start + " or ".join(dict.fromkeys(reasons)) for start, reasons in lines.items()]
-    return []
+    return [start + " or ".join(dict.fromkeys(reasons)) for start, reasons in lines.items()]
 
 
-def _described(error: ErrorDetails, value: Any, key: str) -> tuple[str, str]:
+def _described(error: ErrorDetails, given: Any, key: str, words: Iterable[str]) -> tuple[str, str]:
     """Return the start of the line, which names key and value, and the reason."""
-    given = value
     for step in error["loc"]:  # also names the member of a union, which is no key
         if isinstance(given, list) and isinstance(step, int) and step < len(given):
             key, given = f"{key}[{step}]", given[step]
@@ -134,8 +112,8 @@ def _described(error: ErrorDetails, value: Any, key: str) -> tuple[str, str]:
             key, given = _below(key, step), given[step]
     if error["type"] == "missing":
         return f"{_below(key, error['loc'][-1])} is missing", ""
-    if error["type"] == "unexpected_keyword_argument":
-        return f"{key}: nothing reads it{meant(str(error['loc'][-1]), Group.words)}", ""
+    if error["type"] == "extra_forbidden":
+        return f"{key}: nothing reads it{meant(str(error['loc'][-1]), words)}", ""
     reason = error["msg"].replace("Input should", "must").replace("String should", "must")
     quotes = " (without quotes)" if error["type"] in QUOTED and isinstance(given, str) else ""
     return f"{key} = {_shown(given)} ", reason + quotes
@@ -158,16 +136,20 @@ def _plain(hint: Any) -> Any:
     if isinstance(origin, type) and issubclass(origin, Iterable):
         container: Any = origin
         return container[tuple(map(_plain, args))]
-    if isinstance(hint, type) and issubclass(hint, Group | list | dict):
+    if isinstance(hint, type) and issubclass(hint, BaseModel | list | dict):
         return hint
+    return Annotated[Any, entry_of(getattr(hint, "__name__", str(hint)))]
+
+
+def entry_of(name: str) -> PlainValidator:
+    """Return the validator of an entry that builds an object, which messages call by this name."""
 
     def entry(value: Any) -> Any:
         if not (isinstance(value, Mapping) and "_target_" in value):
-            name = getattr(hint, "__name__", hint)
-            raise PydanticCustomError("object", "must be an object ({name})", {"name": str(name)})
+            raise PydanticCustomError("object", "must be an object ({name})", {"name": name})
         return value
 
-    return Annotated[Any, PlainValidator(entry)]
+    return PlainValidator(entry)
 
 
 # Objects
@@ -181,64 +163,51 @@ def _build(value: Any, key: str, faults: list[str]) -> Any:
     if not isinstance(value, Mapping):
         return value
     before = len(faults)
-    given = {
-        word: _build(each, _below(key, word), faults) for word, each in value.items() if word not in HYDRA
-    }
+    plain = {word: each for word, each in value.items() if word not in HYDRA}
+    given = {word: _build(each, _below(key, word), faults) for word, each in plain.items()}
     closed = all(each is not OPEN for each in given.values())
-    if "_target_" in value:
-        target = _target(value["_target_"], _below(key, "_target_"), faults)
+    if "_target_" not in value:
+        return given if closed else OPEN
+    try:
+        target: Any = pkgutil.resolve_name(value["_target_"])
         whole = isinstance(target, type) and (is_dataclass(target) or hasattr(target, "__attrs_attrs__"))
         whole = whole and not (value.get("_partial_") or "_args_" in value)
-        if target is not OPEN:
-            faults += _wrong_arguments(target, {word: value[word] for word in given}, key, whole)
-        if not whole or not closed or len(faults) > before:
-            return OPEN
-        try:
-            return target(**given)
-        except Exception as error:  # a class from anywhere can raise anything
-            faults.append(f"{key}: {error}")
-    return given if closed else OPEN
-
-
-def _target(name: Any, key: str, faults: list[str]) -> Any:
-    """Return the class or function of that name; OPEN, with a fault, if it cannot be imported."""
-    try:
-        target = pkgutil.resolve_name(name)
+        arguments = _arguments(target, whole)
     except Exception as why:  # a module from anywhere can raise anything
         faults.append(
-            f"{key} = {_shown(name)} cannot be imported ({why}): a module outside the package must be in a folder "
-            "on PYTHONPATH"
+            f"{_below(key, '_target_')} = {_shown(value['_target_'])} cannot be imported and called ({why}): a module "
+            "outside the package must be in a folder on PYTHONPATH"
         )
         return OPEN
-    if not callable(target):
-        faults.append(f"{key} = {_shown(name)} must be a class or a function")
+    faults += _mismatches(plain, arguments, key, inspect.signature(target).parameters)
+    if not whole or not closed or len(faults) > before:
         return OPEN
-    return target
+    try:
+        return target(**given)
+    except Exception as error:  # a class from anywhere can raise anything
+        faults.append(f"{key}: {error}")
+        return OPEN
 
 
-def _wrong_arguments(
-    target: Callable[..., Any], given: Mapping[str, Any], key: str, whole: bool
-) -> Iterator[str]:
-    """Yield what is wrong with the arguments of a class or a function; if `whole`, none may be missing."""
-    name = f"{target.__module__}.{target.__qualname__}"
-    parameters, hints = inspect.signature(target).parameters, annotations(target)
-    more = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters.values())
-    for word, value in given.items():
-        if word not in parameters and not more:
-            yield f"{_below(key, word)}: {name} has no {word!r}{meant(str(word), parameters)}"
-        yield from _mismatches(value, hints.get(word, Any), _below(key, word))
-    required = [
-        word
-        for word, each in parameters.items()
-        if each.default is each.empty and each.kind is not each.VAR_KEYWORD
-    ]
-    if whole and (absent := [word for word in required if word not in given]):
-        yield f"{key}: {name} needs {', '.join(absent)}"
+@cache
+def _arguments(target: Any, whole: bool) -> type[BaseModel]:
+    """Return a model of the arguments of a class or a function; if `whole`, none may be missing."""
+    parameters, hints = inspect.signature(target).parameters.values(), annotations(target)
+    more = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    fields: dict[str, Any] = {
+        f"p{i}": (
+            _plain(hints.get(each.name, Any)),
+            Field(... if whole and each.default is each.empty else None, alias=each.name),
+        )
+        for i, each in enumerate(parameters)
+    }
+    config = ConfigDict(strict=True, extra="allow" if more else "forbid")
+    return create_model(target.__name__, __config__=config, **fields)
 
 
 def _shown(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def _below(key: str, name: Any) -> str:

@@ -291,6 +291,9 @@ class LangevinDpEvent(DpEvent):
         """Return the same steps with every iterate visible; they never cost less than the last iterate."""
         return composed_steps(self.records, self.batch, self.multipliers())
 
+    def gaussian_steps(self, adjacency: Adjacency) -> DpEvent:
+        return self.all_iterates()
+
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FisherScoringDpEvent(DpEvent):
@@ -311,61 +314,17 @@ class FisherScoringDpEvent(DpEvent):
     steps: int = attr.ib(validator=AT_LEAST_1)
     noise_std: float = attr.ib(validator=POSITIVE)
 
-    def gaussian_steps(self) -> DpEvent:
+    def gaussian_steps(self, adjacency: Adjacency = "replace_one") -> DpEvent:
         """Return `steps` sampled Gaussian steps, each for gradient and covariance of one minibatch (replace_one only).
 
         In F's norm a record moves the mean gradient by 1/tau, so z_g = sigma tau. Replacing a record moves the
         covariance by at most 7 ||F||^2/(tau - 1) (Lemma 6), so z_c = 2 sigma (tau - 1). Both together: 1/z^2 = 1/z_g^2
         + 1/z_c^2.
         """
+        check_adjacency(adjacency, ("replace_one",), "tight (DP-SGFS)")
         gradient, covariance = self.noise_std * self.batch, 2 * self.noise_std * (self.batch - 1)
         joint = gradient * covariance / math.hypot(gradient, covariance)
         return composed_steps(self.records, self.batch, np.full(self.steps, joint))
-
-
-@attr.s(frozen=True, slots=True, auto_attribs=True)
-class SecondMomentDpEvent(DpEvent):
-    """The matrix sum_i x_i x_i^T with symmetric Gaussian noise, for rows ||x_i|| <= B.
-
-    The noise is s (Z + Z^T)/2, where Z has standard normal entries: in the Frobenius norm a Gaussian vector of
-    standard deviation s in each direction of the symmetric matrices.
-
-    Attributes
-    ----------
-    noise_multiplier : float > 0, s/B^2.
-
-    References
-    ----------
-    Dwork, Talwar, Thakurta, Zhang (2014), Algorithm 1.
-    """
-
-    noise_multiplier: float = attr.ib(validator=POSITIVE)
-
-    def gaussian_steps(self, adjacency: Adjacency) -> GaussianDpEvent:
-        """Return the Gaussian mechanism with the same cost.
-
-        Adding a row x moves the matrix by ||x||^2 <= B^2, so mu = B^2/s. Replacing x by y moves it by
-        (||x||^4 + ||y||^4 - 2 <x, y>^2)^(1/2) <= sqrt(2) B^2, so mu = sqrt(2) B^2/s = 2/(sqrt(2) s/B^2).
-        """
-        return GaussianDpEvent(self.noise_multiplier * (math.sqrt(2) if adjacency == "replace_one" else 1.0))
-
-
-@attr.s(frozen=True, slots=True, auto_attribs=True)
-class HalfReplacedDpEvent(DpEvent):
-    """The vector f(D) + s Z with ||f(D) - f(D')|| <= B where a record is added, removed or replaced; Z ~ N(0, I).
-
-    So mu = B/s for all neighbours, as for a sum of psi(x_i) in a ball of diameter B that contains 0.
-
-    Attributes
-    ----------
-    noise_multiplier : float > 0, s/B.
-    """
-
-    noise_multiplier: float = attr.ib(validator=POSITIVE)
-
-    def gaussian_steps(self, adjacency: Adjacency) -> GaussianDpEvent:
-        """Return the Gaussian mechanism with the same cost: mu = B/s, as accountants double its mu to replace one."""
-        return GaussianDpEvent(self.noise_multiplier * (2 if adjacency == "replace_one" else 1))
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -382,12 +341,12 @@ class ShuffledEpochsDpEvent(DpEvent):
     @classmethod
     def of(cls, per_epoch: int, multipliers: np.ndarray) -> "ShuffledEpochsDpEvent":
         """Return the event of steps with these multipliers, (steps,); the least noise of an epoch counts."""
-        return cls(_epochs(per_epoch, multipliers))
+        starts = np.arange(0, len(multipliers), per_epoch)
+        return cls(composed_steps(1, 1, np.minimum.reduceat(multipliers, starts)))
 
-
-def _epochs(per_epoch: int, multipliers: np.ndarray) -> DpEvent:
-    starts = np.arange(0, len(multipliers), per_epoch)
-    return composed_steps(1, 1, np.minimum.reduceat(multipliers, starts))
+    def gaussian_steps(self, adjacency: Adjacency) -> DpEvent:
+        check_adjacency(adjacency, ("replace_one",), "tight (shuffled epochs)")
+        return self.epochs
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
@@ -471,62 +430,3 @@ class PateDpEvent(DpEvent):
         tests = SelfComposedDpEvent(GaussianDpEvent(share * self.threshold_std), self.queries)
         votes = SelfComposedDpEvent(GaussianDpEvent(share * self.answer_std / math.sqrt(2)), self.answers)
         return ComposedDpEvent([tests, votes])
-
-
-@attr.s(frozen=True, slots=True, auto_attribs=True)
-class SufficientStatisticsDpEvent(DpEvent):
-    """Noisy second moments A = X^T X and B = sum_i u_i x_i^T, and perhaps the noisy least eigenvalue of A.
-
-    A record has ||x|| <= 1 and ||u|| <= 1. The noise on A is a symmetric Gaussian matrix. Its variance is matrix^2 on
-    the diagonal, and at least half of it elsewhere.
-
-    Attributes
-    ----------
-    matrix, vector : float > 0, standard deviations of the noise on A and on B.
-    eigenvalue : float > 0, that of the noise on the least eigenvalue; inf if it is not released.
-    """
-
-    matrix: float = attr.ib(validator=POSITIVE)
-    vector: float = attr.ib(validator=POSITIVE)
-    eigenvalue: float = math.inf
-
-    def __attrs_post_init__(self) -> None:
-        require(self.eigenvalue > 0, f"eigenvalue = {self.eigenvalue} must be in (0, inf]")
-
-    def gaussian_steps(self, adjacency: Adjacency) -> GaussianDpEvent:
-        """Return the Gaussian mechanism of all parts together, for the worst pair of records.
-
-        Let a, b and c be the inverse squares of matrix, vector and eigenvalue. A symmetric D moves A by at most
-        ||D||_F deviations.
-
-        add_remove: mu^2 = a + b + c. The record x moves A by ||x||^2 and the eigenvalue by at most as much.
-
-        replace_one: D = x x^T - x' x'^T. The eigenvalue moves by at most the norm of D (Weyl). If both records grow by
-        one factor, every part moves more. So let ||x'|| = 1, s = ||x||^2 <= 1 and ``k = |<x, x'>|`` <= sqrt(s). Then
-        ||D||_F^2 = s^2 + 1 - 2 k^2, and the norm of D is (1 - s + sqrt((1 + s)^2 - 4 k^2))/2. B moves by at most
-        sqrt(s + 1 + 2 k), at opposite u. All three increase with s, so s = 1. Then
-
-            mu^2 = max over k in [0, 1] of (2 a + c) (1 - k^2) + 2 b (1 + k),  at k = min(1, b/(2 a + c)).
-
-        A pair attains it in two dimensions, if the other records are many and leave one direction free.
-        """
-        a, b, c = self.matrix**-2, self.vector**-2, self.eigenvalue**-2
-        if adjacency == "add_remove":
-            return GaussianDpEvent(1 / math.sqrt(a + b + c))
-        k = min(1.0, b / (2 * a + c))
-        return GaussianDpEvent(2 / math.sqrt((2 * a + c) * (1 - k * k) + 2 * b * (1 + k)))
-
-
-@attr.s(frozen=True, slots=True, auto_attribs=True)
-class OneOfDpEvent(DpEvent):
-    """One of several mechanisms, `events`, sees the record that differs.
-
-    Which one depends on a draw with a law that is the same on all data sets, or on the place of the record, which can
-    depend on the number of records (no price under add_remove). At each delta the price is the largest epsilon of the
-    mechanisms: the hockey-stick divergence of a mixture is at most the mean, whether or not the draw is released.
-    """
-
-    events: tuple[DpEvent, ...] = attr.ib(converter=tuple)
-
-    def __attrs_post_init__(self) -> None:
-        require(len(self.events) > 0, "events is empty: give at least one mechanism")

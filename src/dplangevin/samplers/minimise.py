@@ -287,7 +287,7 @@ def _lbfgs(
     which = torch.arange(theta.shape[1], device=theta.device)  # indices of the budgets that still compute
     at = theta.to(dtype)
     grad = gradient(at, which)
-    history: list[Pair] = []
+    history: list[Secant] = []
     theta, norm = at.clone(), grad.norm(dim=-1) / problem.n
     for step in range(max_steps + 1):
         theta[:, which], norm[:, which] = at, grad.norm(dim=-1) / problem.n
@@ -297,7 +297,7 @@ def _lbfgs(
             break
         if not bool(stay.all()):
             which, at, grad = which[stay], at[:, stay], grad[:, stay]
-            history = [Pair(*(part[:, stay] for part in pair)) for pair in history]
+            history = [Secant(*(part[:, stay] for part in pair)) for pair in history]
         direction = -_two_loop(grad, history, metric, which)
         slope = (direction * grad).sum(-1)
         uphill = slope >= 0
@@ -315,13 +315,13 @@ def _lbfgs(
             direction, slope = direction * factor[..., None], slope * factor
         moved, turned = trial - at, trial_grad - grad
         product = (moved * turned).sum(-1, keepdim=True)
-        history.append(Pair(moved, turned, torch.where(product > 0, 1 / product, 0.0)))
+        history.append(Secant(moved, turned, torch.where(product > 0, 1 / product, 0.0)))
         del history[: -(LONG if fixed else MEMORY)]
         at, grad = trial, trial_grad
     return theta.double(), norm.double(), step
 
 
-class Pair(NamedTuple):
+class Secant(NamedTuple):
     """A step and its change of the gradient ``(S, A, d)``, and 1/<step, change>, or 0 if that is not positive."""
 
     moved: Tensor
@@ -329,7 +329,7 @@ class Pair(NamedTuple):
     inverse: Tensor
 
 
-def _two_loop(grad: Tensor, history: list[Pair], metric: Metric, which: Tensor) -> Tensor:
+def _two_loop(grad: Tensor, history: list[Secant], metric: Metric, which: Tensor) -> Tensor:
     """Return the inverse Hessian's L-BFGS estimate times the gradient (Nocedal and Wright, Algorithm 7.4)."""
     q, weights = grad, []
     for moved, turned, inverse in reversed(history):

@@ -11,8 +11,7 @@ from loading import ROOT, analysis
 from quick import sample
 from scipy.stats import kstest
 
-from dplangevin.attacks import quadrature
-from dplangevin.attacks.langevin import last_iterate
+from dplangevin.attacks import langevin as attack
 from dplangevin.papers.analyses import counterexample, langevin, ryffel2022_privacy
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of as epsilon_of_gaussian
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
@@ -85,10 +84,10 @@ def test_sums_of_uses_and_repeated_quadrature_agree(
     others: Any, start: float | None, changed: dict[str, float]
 ) -> None:
     event = attr.evolve(SMALL, **changed)  # type: ignore[arg-type]
-    by_sums = quadrature.unprojected_distributions(event, start, others, math.inf)
-    by_steps = quadrature.last_iterate_distributions(event, start, math.inf, others, nodes=1500)
+    by_sums = attack.unprojected_distributions(event, start, others, math.inf)
+    by_steps = attack.last_iterate_distributions(event, start, math.inf, others, nodes=1500)
     for delta in (1e-2, 1e-5, 1e-10):
-        found, expected = (quadrature.epsilon_of(each, delta) for each in (by_sums, by_steps))
+        found, expected = (attack.epsilon_of(each, delta) for each in (by_sums, by_steps))
         assert found == pytest.approx(expected, rel=1e-2)
     for one, two in ((by_sums.first, by_steps.first), (by_sums.second, by_steps.second)):
         mean, other = np.exp(one) @ by_sums.points, np.exp(two) @ by_steps.points
@@ -103,8 +102,8 @@ def test_the_law_of_thousands_of_steps_is_that_of_runs(
     privacy: ryffel2022_privacy.LangevinPrivacy, others: Any
 ) -> None:
     event = privacy.settings["pneumonia_resnet18"].event(128, 2017)
-    law = quadrature.unprojected_distributions(event, None, others, math.inf)
-    runs = last_iterate(event, 20_000, generator(1, "law"), None, math.inf, others)
+    law = attack.unprojected_distributions(event, None, others, math.inf)
+    runs = attack.last_iterate(event, 20_000, generator(1, "law"), None, math.inf, others)
     edges = law.points + (law.points[1] - law.points[0]) / 2
     for side, logs in zip(runs, (law.first, law.second), strict=True):
         cumulative = np.exp(logs).cumsum()
@@ -116,9 +115,7 @@ def test_with_full_batches_the_exact_pair_is_a_gaussian_mechanism() -> None:
     event = attr.evolve(SMALL, batch=20, strong_convexity=0.0)
     shift = 2 * event.lipschitz / 20 * event.step_sizes().sum()
     mu = shift / math.sqrt(2 * event.step_sizes().sum())
-    assert quadrature.worst_epsilon(event, 1e-5, 0.0) == pytest.approx(
-        epsilon_of_gaussian(mu, 1e-5), rel=1e-3
-    )
+    assert attack.worst_epsilon(event, 1e-5, 0.0) == pytest.approx(epsilon_of_gaussian(mu, 1e-5), rel=1e-3)
 
 
 def test_a_price_beyond_the_ceiling_is_given_as_a_lower_bound(

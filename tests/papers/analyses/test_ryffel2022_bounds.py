@@ -131,7 +131,7 @@ def test_variance_of_a_mixture_over_batches(analysis: bounds.Bounds) -> None:
     """One step: two Gaussians half a step apart, far from the ends of C; on [-1, 1], as the analysis has it, less."""
     sigma, eta = 0.5, 0.5
     spread = 2 * sigma**2 * (1 - eta) ** 2 + 2 * eta * sigma**2
-    chain = risk.Chain(LINEAR, sigma, "1", 400)
+    chain = risk.IterateLaws(LINEAR, sigma, "1", 400)
     mass = chain.step(eta)
     assert mass.sum() == pytest.approx(1)
     assert mass @ chain.points**2 == pytest.approx(spread + (eta / 2) ** 2, rel=1e-9)

@@ -14,13 +14,12 @@ from dplangevin.attacks.learners.releases import (
     Fitted,
     Learner,
     Release,
-    drawn,
     drawn_each,
     drawn_from,
     parameters,
     set_parameter,
 )
-from dplangevin.attacks.learners.sandbox import Pair, Table
+from dplangevin.attacks.learners.sandbox import Table, TablePair
 from dplangevin.attacks.learners.statistics import matrix, varying
 
 SEEDS = 3  # fits with the same seed on both tables
@@ -38,7 +37,7 @@ class Observation(NamedTuple):
     text: str
 
 
-def seen(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> Iterator[Observation]:
+def seen(learner: Learner, pairs: Sequence[TablePair], seeds: Sequence[int]) -> Iterator[Observation]:
     """Yield what the checks that fit the learner see; at most `SPREAD` of the seeds are used."""
     table = pairs[0].first
     if drew := drawn_from(learner, table, seeds[0]):
@@ -51,10 +50,12 @@ def seen(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> Itera
         yield from _follows_epsilon(learner, table, seeds)
 
 
-def _cancels(learner: Learner, pairs: Sequence[Pair], seeds: Sequence[int]) -> Iterator[Observation]:
+def _cancels(learner: Learner, pairs: Sequence[TablePair], seeds: Sequence[int]) -> Iterator[Observation]:
     """Yield whether the difference of two fits with one seed has no noise."""
     for pair in pairs:
-        first, second = (drawn(learner, table, seeds, 1) for table in (pair.first, pair.second))
+        first, second = (
+            drawn_each(learner, [(table, seed) for seed in seeds]) for table in (pair.first, pair.second)
+        )
         names = [name for name in varying(first, first) if not name.startswith(LEFT_OUT)]
         x, y = matrix(first, names), matrix(second, names)
         steady = np.ptp(x - y, axis=0) <= NEARBY * np.abs(x).max(0)
@@ -74,7 +75,8 @@ def _follows_epsilon(learner: Fitted, table: Table, seeds: Sequence[int]) -> Ite
     if not isinstance(given, int | float) or not math.isfinite(given):
         return
     usual, noisy = (
-        drawn(_with_epsilon(learner, epsilon), table, seeds[:SPREAD], 1) for epsilon in (given, given / LESS)
+        drawn_each(_with_epsilon(learner, epsilon), [(table, seed) for seed in seeds[:SPREAD]])
+        for epsilon in (given, given / LESS)
     )
     vary = sorted(
         {*varying(usual, usual), *varying(noisy, noisy)}
@@ -87,7 +89,7 @@ def _follows_epsilon(learner: Fitted, table: Table, seeds: Sequence[int]) -> Ite
                 "noise and epsilon",
                 f"the spread of the fits does not grow when epsilon is divided by {LESS:g}",
             )
-    free = drawn(_with_epsilon(learner, math.inf), table, seeds[:2], 1)
+    free = drawn_each(_with_epsilon(learner, math.inf), [(table, seed) for seed in seeds[:2]])
     if _fails(free):
         yield Observation("epsilon infinity", f"at epsilon infinity a fit {next(iter(free[0]))}")
     elif names := [name for name in varying(free, free) if not name.startswith(LEFT_OUT)]:
@@ -119,13 +121,13 @@ class OfN(NamedTuple):
     sizes: dict[str, set[int]]
     fits: int
 
-    def left_out(self, pair: Pair) -> set[str]:
+    def left_out(self, pair: TablePair) -> set[str]:
         """Return the names that tell the tables of a pair apart by their sizes only."""
         one, other = (len(table.y) for table in pair[1:])
         return self.values | {name for name, at in self.sizes.items() if (one in at) != (other in at)}
 
 
-def of_n_alone(learner: Learner, pairs: Sequence[Pair], seeds: list[int], jobs: int | None) -> OfN:
+def of_n_alone(learner: Learner, pairs: Sequence[TablePair], seeds: list[int], jobs: int | None) -> OfN:
     """Fit each table with both seeds, and twice with other rows and another label, so that each size has several.
 
     One of the other tables has no negative features, which some learners refuse. Fits that raise do not count if only
@@ -157,7 +159,7 @@ def of_n_alone(learner: Learner, pairs: Sequence[Pair], seeds: list[int], jobs: 
     return OfN(values, {name: at for name, at in sizes.items() if len(at) < len(by_size)}, len(fits))
 
 
-def exact(pair: Pair, first: Sequence[Release], second: Sequence[Release]) -> Iterator[Observation]:
+def exact(pair: TablePair, first: Sequence[Release], second: Sequence[Release]) -> Iterator[Observation]:
     """Yield the numbers and statements that are the same in all fits of a table, and tell the two apart."""
     names = [name for name in varying(first, second) if not name.startswith(LEFT_OUT)]
     x, y = matrix(first, names), matrix(second, names)
@@ -171,7 +173,7 @@ def exact(pair: Pair, first: Sequence[Release], second: Sequence[Release]) -> It
         yield Observation(check, f"{text} ({pair.name}; all {len(x) + len(y)} fits)")
 
 
-def _described(name: str, a: float, b: float, pair: Pair) -> tuple[str, str]:
+def _described(name: str, a: float, b: float, pair: TablePair) -> tuple[str, str]:
     if name.startswith(SAID):
         check = "exceptions" if name.startswith("raises ") else "warnings"
         return check, f"one record decides whether a fit {name}"

@@ -192,13 +192,8 @@ def _is_number(name: str) -> bool:
     return " == " not in name and " is " not in name and not name.startswith("len(")
 
 
-def drawn(learner: Learner, table: Table, seeds: Sequence[int], jobs: int | None = None) -> list[Release]:
-    """Return the releases of independent fits, one for each seed, in processes of joblib."""
-    return drawn_each(learner, [(table, seed) for seed in seeds], jobs)
-
-
 def alternating(
-    learner: Learner, tables: Sequence[Table], seeds: Sequence[Sequence[int]], jobs: int | None = None
+    learner: Learner, tables: Sequence[Table], seeds: Sequence[Sequence[int]], jobs: int | None
 ) -> list[list[Release]]:
     """Return the releases on two tables, fitted in turns, so that a machine that becomes slower slows both."""
     size = len(seeds[0])
@@ -208,14 +203,12 @@ def alternating(
     return [[by_turn[i, side] for i in range(size)] for side in (0, 1)]
 
 
-def drawn_each(learner: Learner, fits: Sequence[tuple[Table, int]], jobs: int | None) -> list[Release]:
-    """Return the releases of fits on these tables with these seeds, in order."""
-    if jobs == 1 or len(fits) < 2 * CHUNKS:
-        return _several(learner, fits)
+def drawn_each(learner: Learner, fits: Sequence[tuple[Table, int]], jobs: int | None = 1) -> list[Release]:
+    """Return the releases of fits on these tables with these seeds, in order, in processes of joblib."""
     parallel = Parallel(n_jobs=jobs)
-    size = -(-len(fits) // (CHUNKS * max(int(parallel.n_jobs or 1), 1)))
-    if parallel.n_jobs in (None, 1):
+    if parallel.n_jobs in (None, 1) or len(fits) < 2 * CHUNKS:
         return _several(learner, fits)
+    size = -(-len(fits) // (CHUNKS * max(int(parallel.n_jobs), 1)))
     parts = [fits[at : at + size] for at in range(0, len(fits), size)]
     return [each for part in parallel(delayed(_several)(learner, part) for part in parts) for each in part]
 

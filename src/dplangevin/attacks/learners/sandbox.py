@@ -35,7 +35,7 @@ class Table(NamedTuple):
         return Table(x, y)
 
 
-class Pair(NamedTuple):
+class TablePair(NamedTuple):
     """Two neighbouring tables, and how they differ."""
 
     name: str
@@ -51,7 +51,7 @@ def built(classes: Sequence[Any] | None, row_bound: float) -> Table:
     return Table(x, np.asarray([ends[i % len(ends)] for i in range(RECORDS)]))
 
 
-def long_pairs(classes: Sequence[Any] | None, row_bound: float, adjacency: Adjacency) -> list[Pair]:
+def long_pairs(classes: Sequence[Any] | None, row_bound: float, adjacency: Adjacency) -> list[TablePair]:
     """Return pairs of built tables of 60 rows, each the worst case of a fault that grows with the number of rows.
 
     The rows of a class point in about one direction, as long as the bound; record 0 in that of the last class.
@@ -77,9 +77,11 @@ def long_pairs(classes: Sequence[Any] | None, row_bound: float, adjacency: Adjac
     ]
     if adjacency == "replace_one":
         both = [[table.replaced(*each) for each in two] for table, two in zip(tables, records, strict=False)]
-        return [Pair(name, first, second) for name, (first, second) in zip(names, both, strict=False)]
+        return [TablePair(name, first, second) for name, (first, second) in zip(names, both, strict=False)]
     first = [table.replaced(*two[0]) for table, two in zip(tables, (*records, records[2]), strict=True)]
-    return [Pair(f"one record less: {name}", t, t.without()) for name, t in zip(names, first, strict=True)]
+    return [
+        TablePair(f"one record less: {name}", t, t.without()) for name, t in zip(names, first, strict=True)
+    ]
 
 
 def checked(table: Table, row_bound: float) -> Table:
@@ -103,7 +105,7 @@ def checked(table: Table, row_bound: float) -> Table:
 
 def pairs(
     table: Table, row_bound: float, adjacency: Adjacency, regression: bool = False, any_row: bool = False
-) -> list[Pair]:
+) -> list[TablePair]:
     """Return pairs of neighbouring tables. Record 0 is replaced or, under add_remove, missing.
 
     `any_row` adds a row beyond the bound, and a label that no other record has, which learners that claim less may
@@ -129,12 +131,12 @@ def _unseen(y: np.ndarray) -> Any:
     return "never seen" if y.dtype.kind in "US" else y.max() + 1
 
 
-def _replaced(table: Table, along: np.ndarray, regression: bool, any_row: bool) -> Iterator[Pair]:
+def _replaced(table: Table, along: np.ndarray, regression: bool, any_row: bool) -> Iterator[TablePair]:
     low, high = _ends(table.y, regression)
     zero = np.zeros_like(along)
 
-    def pair(name: str, *records: tuple[np.ndarray, Any], base: Table = table) -> Pair:
-        return Pair(name, *(base.replaced(*record) for record in records))
+    def pair(name: str, *records: tuple[np.ndarray, Any], base: Table = table) -> TablePair:
+        return TablePair(name, *(base.replaced(*record) for record in records))
 
     yield pair("flipped label", (along, low), (along, high))
     yield pair("outlier at the bound, other side", (along, high), (-along, high))
@@ -154,12 +156,12 @@ def _replaced(table: Table, along: np.ndarray, regression: bool, any_row: bool) 
         yield pair("label never seen", (along, high), (along, _unseen(table.y)))
 
 
-def _removed(table: Table, along: np.ndarray, regression: bool, any_row: bool) -> Iterator[Pair]:
+def _removed(table: Table, along: np.ndarray, regression: bool, any_row: bool) -> Iterator[TablePair]:
     low, high = _ends(table.y, regression)
 
-    def pair(name: str, row: np.ndarray, label: Any, base: Table = table) -> Pair:
+    def pair(name: str, row: np.ndarray, label: Any, base: Table = table) -> TablePair:
         whole = base.replaced(row, label)
-        return Pair(name, whole, whole.without())
+        return TablePair(name, whole, whole.without())
 
     yield pair("one record less: outlier at the bound", along, high)
     yield pair("one record less: outlier, other side", -along, high)

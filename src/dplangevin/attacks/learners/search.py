@@ -18,8 +18,8 @@ import numpy as np
 
 from dplangevin.attacks.audit import STRICTER, Event, check_confidence, chosen, lower_rate, upper_rate
 from dplangevin.attacks.learners.observations import Observation, OfN, exact, of_n_alone, seen
-from dplangevin.attacks.learners.releases import SAID, Learner, Release, alternating, drawn
-from dplangevin.attacks.learners.sandbox import Pair
+from dplangevin.attacks.learners.releases import SAID, Learner, Release, alternating
+from dplangevin.attacks.learners.sandbox import TablePair
 from dplangevin.attacks.learners.statistics import Statistic, learned
 from dplangevin.checks import count, require
 from dplangevin.privacy import Budget
@@ -37,7 +37,7 @@ class Witness(NamedTuple):
     `rates` are the shares of the runs with the event, on the likelier table first.
     """
 
-    pair: Pair
+    pair: TablePair
     statistic: Statistic
     event: Event
     epsilon: float = 0.0
@@ -51,10 +51,10 @@ class Witness(NamedTuple):
         return f"{name} {'<' if self.event.below else '>='} {at:.6g}"
 
     @property
-    def tables(self) -> Pair:
+    def tables(self) -> TablePair:
         """Return the pair, with the table that makes the event likelier first."""
         name, first, second = self.pair
-        return Pair(name, second, first) if self.event.flipped else self.pair
+        return TablePair(name, second, first) if self.event.flipped else self.pair
 
 
 class LearnerAudit(NamedTuple):
@@ -107,7 +107,7 @@ class LearnerAudit(NamedTuple):
 
 def audited(
     learner: Learner,
-    pairs: Sequence[Pair],
+    pairs: Sequence[TablePair],
     claims: Budget,
     runs: int = 1000,
     confidence: float = 0.95,
@@ -134,19 +134,16 @@ def audited(
     fits = of_n.fits
     nothing = "only n decides what is released" if public else "releases nothing"
 
-    def sides(stage: int, at: int, pair: Pair, size: int) -> tuple[list[Release], list[Release]]:
+    def sides(stage: int, at: int, pair: TablePair, size: int) -> tuple[list[Release], list[Release]]:
         nonlocal fits
         fits += 2 * size
         seeds = [_seeds(size, rng, stage, at, side) for side in (0, 1)]
-        if learner.time:
-            first, second = alternating(learner, pair[1:], seeds, jobs)
-        else:
-            first, second = (
-                drawn(learner, table, of, jobs) for table, of in zip(pair[1:], seeds, strict=True)
-            )
         left_out = of_n.left_out(pair)
-        both = [[{k: v for k, v in each.items() if k not in left_out} for each in s] for s in (first, second)]
-        return both[0], both[1]
+        first, second = (
+            [{name: x for name, x in each.items() if name not in left_out} for each in side]
+            for side in alternating(learner, pair[1:], seeds, jobs)
+        )
+        return first, second
 
     for at, pair in enumerate(pairs):
         first, second = sides(0, at, pair, FEWEST)

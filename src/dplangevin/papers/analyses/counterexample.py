@@ -34,8 +34,14 @@ from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
 from dplangevin.attacks.audit import audit
-from dplangevin.attacks.langevin import last_iterate, pair_for
-from dplangevin.attacks.quadrature import Distributions, epsilon_of, last_iterate_distributions, renyi
+from dplangevin.attacks.langevin import (
+    Distributions,
+    epsilon_of,
+    last_iterate,
+    last_iterate_distributions,
+    pair_for,
+    renyi,
+)
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator

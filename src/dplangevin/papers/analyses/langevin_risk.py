@@ -77,7 +77,7 @@ class Losses:
         return float((self.batches(np.array([self.minimiser()]), batch) ** 2).mean())
 
 
-class Chain:
+class IterateLaws:
     """The laws of theta_0, theta_1, ... of Algorithm 1 on `losses`, as masses on `points`; `batch` is "1" or "full"."""
 
     def __init__(self, losses: Losses, noise_std: float, batch: str, nodes: int) -> None:
@@ -119,7 +119,7 @@ class Risks:
 
 def risks(losses: Losses, etas: np.ndarray, noise_std: float, batch: str, nodes: int) -> Risks:
     """Compute the exact risks of Algorithm 1 with step sizes etas (K,)."""
-    chain = Chain(losses, noise_std, batch, nodes)
+    chain = IterateLaws(losses, noise_std, batch, nodes)
     best = losses.minimiser()
     above = losses.mean_loss(chain.points) - losses.mean_loss(np.array([best]))[0]
     start = float(chain.mass @ (chain.points - best) ** 2)

@@ -21,8 +21,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dplangevin.attacks.langevin import Others
-from dplangevin.attacks.quadrature import Distributions, epsilon_of, last_iterate_distributions, renyi
+from dplangevin.attacks.langevin import Distributions, Others, epsilon_of, last_iterate_distributions, renyi
 from dplangevin.papers.analyses.cases import Row, table
 from dplangevin.papers.analyses.finite import moments
 from dplangevin.papers.analyses.langevin import Setting
@@ -35,7 +34,7 @@ from dplangevin.papers.analyses.langevin_dynamics import (
     renyi_dynamics,
 )
 from dplangevin.papers.analyses.langevin_risk import (
-    Chain,
+    IterateLaws,
     Losses,
     constant_steps,
     decreasing_steps,
@@ -293,7 +292,7 @@ class Bounds:
         noise = min(self.noises)
         size = {"schedule": "constant", "records": 2, "condition": 1.0, "step": 0.5}
         for batch in ("1", "full"):
-            chain = Chain(losses, noise, batch, self.nodes)
+            chain = IterateLaws(losses, noise, batch, self.nodes)
             for steps in range(1, max(self.steps) + 1):
                 _, variance = moments(chain.points, chain.step(0.5))
                 if steps in self.steps:
@@ -407,7 +406,7 @@ class Bounds:
         """Yield the cases of Lemma 3.1, given the batch (its first record is x_i0), and of Lemma 3.2."""
         losses = self.random_cases(10.0, 0)[0]
         noise, eta = max(self.noises), 1 / (2 * losses.smoothness)
-        chain = Chain(losses, noise, "1", self.nodes)
+        chain = IterateLaws(losses, noise, "1", self.nodes)
         mass, gradients = chain.step(eta), losses.gradients(chain.points)
         at = np.linspace(losses.low, losses.high, 101)
         for batch, share in product((1, 2, len(gradients)), (0.1, 0.5, 0.9)):

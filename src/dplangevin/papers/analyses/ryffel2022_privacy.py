@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import attr
 
-from dplangevin.attacks.quadrature import worst_epsilon
+from dplangevin.attacks.langevin import worst_epsilon
 from dplangevin.papers.analyses.langevin import Setting, averaged_composition, one_step
 from dplangevin.privacy.accountants.bok2024 import Bok2024
 from dplangevin.privacy.accountants.protocol import Accountant

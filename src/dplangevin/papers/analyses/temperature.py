@@ -28,7 +28,7 @@ from dplangevin.samplers.kernels.sgld import SgldState, sgld
 from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht
 
 
-class Chain(NamedTuple):
+class LinearChain(NamedTuple):
     """One sampler on the Gaussian posterior of precision H ``(d, d)`` at one step size eta."""
 
     state: Any  # first state, with theta (R, 1, d)
@@ -36,7 +36,9 @@ class Chain(NamedTuple):
     linear: tuple[np.ndarray, np.ndarray]  # A, Q of x' = A x + N(0, Q), theta first; SGNHT has those of SGHMC
 
 
-def langevin(theta: Tensor, precision: Tensor, eta: float, *, records: int, noise_variance: float) -> Chain:
+def langevin(
+    theta: Tensor, precision: Tensor, eta: float, *, records: int, noise_variance: float
+) -> LinearChain:
     """Return the chain ``theta - eta grad U/records + N(0, eta noise_variance/records)`` from theta ``(R, 1, d)``.
 
     (`records`, `noise_variance`) is (1, 1) for wang2015, (N, 1) for li2019, (1, 2 sigma^2) for ryffel2022.
@@ -51,7 +53,7 @@ def langevin(theta: Tensor, precision: Tensor, eta: float, *, records: int, nois
         return kernel.step(state, state.theta @ precision / records, std * normals(theta, rng), column(eta))
 
     identity, h = np.eye(len(precision)), precision.numpy()
-    return Chain(kernel.init(theta), step, (identity - eta / records * h, std**2 * identity))
+    return LinearChain(kernel.init(theta), step, (identity - eta / records * h, std**2 * identity))
 
 
 def hamiltonian(
@@ -63,7 +65,7 @@ def hamiltonian(
     thermostat: bool,
     guess: float = 0.0,  # B-hat of eq. 4.2, the assumed gradient noise; b = B-hat sqrt(eta)
     gradient_noise: np.ndarray | None = None,  # covariance (d, d); None for exact gradients
-) -> Chain:
+) -> LinearChain:
     """Return the chain of eq. 4.4 of wang2015 (SGHMC), or of eq. 4.5 with a thermostat (SGNHT), as printed.
 
     The noise is N(0, 2 (a - b) eta) in eq. 4.4 and N(0, 2 a eta) in eq. 4.5.
@@ -81,12 +83,14 @@ def hamiltonian(
         return kernel.step(state, state.theta @ precision, normals(theta, rng) @ root.T, column(eta))
 
     drift = np.block([[identity, identity], [-eta * h, (1 - a) * identity]])
-    return Chain(state, step, (drift, np.block([[zero, zero], [zero, injected * identity + of_gradient]])))
+    return LinearChain(
+        state, step, (drift, np.block([[zero, zero], [zero, injected * identity + of_gradient]]))
+    )
 
 
 def fisher_scoring(
     theta: Tensor, precision: Tensor, eta: float, *, records: int, batch: int, noise: float, sampled: bool
-) -> Chain:
+) -> LinearChain:
     """Return the chain of Algorithm 4 of wang2015 with F = I and a known Fisher information.
 
     The noise on the gradient has covariance ``noise F F^T/eta``. `sampled` adds N(0, N H/tau), which a minibatch of
@@ -104,7 +108,7 @@ def fisher_scoring(
 
     gain = 2 * np.linalg.inv((1 + records / batch) * h.numpy() + 4 / eta * identity.numpy())
     linear = identity.numpy() - gain @ h.numpy(), gain @ gradient_noise.numpy() @ gain.T
-    return Chain(kernel.init(theta, fisher[None, None]), step, linear)
+    return LinearChain(kernel.init(theta, fisher[None, None]), step, linear)
 
 
 def normals(like: Tensor, rng: torch.Generator) -> Tensor:
@@ -126,7 +130,7 @@ class Sampler(NamedTuple):
     setting: str  # chosen values except the step; gradients are exact unless stated
     target: str
     limit: float
-    chain: Callable[[Tensor, Tensor, float], Chain]
+    chain: Callable[[Tensor, Tensor, float], LinearChain]
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,7 @@ class Temperature:
 
         def chain(
             theta: Tensor, precision: Tensor, eta: float, order: int, along: bool, **options: Any
-        ) -> Chain:
+        ) -> LinearChain:
             """Return the chain with this gradient noise, `order` being the power of 1/h in the covariance."""
             axis = np.linalg.eigh(precision.numpy())[1][:, -1:]
             shape = len(axis) * axis @ axis.T if along else np.eye(len(axis))
@@ -274,7 +278,7 @@ class Temperature:
                 ]
         return rows
 
-    def simulate(self, chain: Chain, axes: Tensor, rng: torch.Generator) -> np.ndarray:
+    def simulate(self, chain: LinearChain, axes: Tensor, rng: torch.Generator) -> np.ndarray:
         """Return the mean square of every chain along every axis, ``(chains, d)``; axes ``(d, d)`` are columns."""
         relaxation = -1 / math.log(float(np.abs(np.linalg.eigvals(chain.linear[0])).max()))
         settle, keep = (math.ceil(times * relaxation) for times in (self.settle, self.keep))
@@ -286,6 +290,6 @@ class Temperature:
         return (total[:, 0] / keep).numpy()
 
 
-def stationary(chain: Chain) -> np.ndarray:
+def stationary(chain: LinearChain) -> np.ndarray:
     """Return the stationary covariance S of a linear chain, with ``S = A S A^T + Q``."""
     return solve_discrete_lyapunov(*chain.linear)

@@ -8,28 +8,24 @@ R is the law of an epoch's results without the record. P is their law with it.
 
 **add_remove.** For a removal, delta(e) = E max(0, A - exp(e)). For an addition, delta(e) = E max(0, 1 - exp(e) A).
 Proof: given the other records' batches, dP/dR is the mean of exp(<u_i, x_i>/s^2 - ||u_i||^2/(2 s^2)), where x_i is the
-noise N(0, s^2 I) of step i under R. The record's share u_i in step i depends on earlier results, and ||u_i|| <= 1.
-Given earlier results, each term is log-normal with a smaller or equal mu and mean 1. So it is at most W_i in the
-convex order. By induction from the last step to the first, dP/dR is at most A in the convex order. Both delta are
-expectations of convex functions of dP/dR. Steps in which the record takes no part, in an incomplete epoch, have the
-constant 1 in place of W_i.
+noise N(0, s^2 I) of step i under R, and the record's share u_i, ||u_i|| <= 1, depends on earlier results. Given these,
+each term is log-normal with a smaller or equal mu and mean 1, so at most W_i in the convex order. By induction from the
+last step to the first, dP/dR is at most A in the convex order, and both delta are expectations of convex functions of
+it. Steps without the record, in an incomplete epoch, have the constant 1 in place of W_i.
 
 **replace_one.** delta(e) = E max(0, A - exp(e) B) in both directions, for the shares u and -u of the two records.
-Proof: let the shares be u_i and v_i, and let R be the law with neither record. Then delta(e) is 1/t of E max(0, sum of
-Y_i), with Y_i = W(u_i) - exp(e) V(v_i), where W and V are the density ratios of N(u_i, s^2 I) and N(v_i, s^2 I). All
-Y_i have the mean 1 - exp(e). So the same induction works, if E max(0, Y - k) is largest at v = -u, ||u|| = 1, for
-every k. It equals N_u(E) - exp(e) N_v(E) - k N_0(E), where E is the set on which Y > k. Its derivatives are those at a
-fixed E.
-
-- Turn v on its sphere away from u, in the direction r orthogonal to v with <r, u> < 0. Along r, W(u) falls and V(v) is
-  constant, so E is a lower set in <x, r>. So -exp(e) E_(N_v) [<x - v, r> in E] >= 0. So v is opposite to u.
-- On that line E is a half-line x > x*. Longer u and longer v move N_u up and N_v down, so neither lowers the value.
+Proof: let the shares be u_i and v_i, and R the law with neither record. Then delta(e) is 1/t of E max(0, sum of Y_i),
+with Y_i = W(u_i) - exp(e) V(v_i), where W and V are the density ratios of N(u_i, s^2 I) and N(v_i, s^2 I). All Y_i have
+the mean 1 - exp(e). So the same induction works, if E max(0, Y - k) = N_u(E) - exp(e) N_v(E) - k N_0(E), with E the set
+on which Y > k, is largest at v = -u, ||u|| = 1, for every k. Its derivatives are those at a fixed E. Turn v on its
+sphere away from u, in the direction r orthogonal to v with <r, u> < 0. Along r, W(u) falls and V(v) is constant, so E
+is a lower set in <x, r>, and -exp(e) E_(N_v) [<x - v, r> in E] >= 0. So v is opposite to u. On that line E is a
+half-line x > x*. Longer u and longer v move N_u up and N_v down, so neither lowers the value.
 
 For little noise a second bound is smaller. Let P, R and Q be the laws with one record, with neither, and with the
 other. For every real a, P - exp(e) Q is (P - exp(a) R) + exp(a) (R - exp(e - a) Q). So delta(e) is at most delta(a) of
 a removal, plus exp(a) times delta(e - a) of an addition. The pair has the smaller bound at every e. Both directions
-are alike, so delta(0) <= (2 delta(e) + exp(e) - 1)/(exp(e) + 1), and the pair's masses add up to 1. A composition of a
-removal and an addition is no bound: at t = 1 it would be sqrt(2) mu-GDP, and the truth is 2 mu-GDP.
+are alike, so delta(0) <= (2 delta(e) + exp(e) - 1)/(exp(e) + 1), and the pair's masses add up to 1.
 
 Epochs compose as any dominating pairs do (Zhu, Dong, Wang 2022, Theorem 10). That the pair of add_remove dominates is
 in Chua et al. (2024) and in Feldman and Shenfeld (2025).

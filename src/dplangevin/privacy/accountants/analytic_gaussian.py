@@ -13,8 +13,8 @@ from dp_accounting import DpEvent, GaussianDpEvent
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
-from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, trivial
-from dplangevin.privacy.events import Adjacency, check_adjacency, check_delta
+from dplangevin.privacy.accountants.protocol import Theorem, leaves, nearby, refuse
+from dplangevin.privacy.events import Adjacency, check_delta
 
 UNIT = 2.0**-53
 NODES, WEIGHTS = (np.polynomial.legendre.leggauss(32) + np.array([[1.0], [0.0]])) / 2  # quadrature on [0, 1]
@@ -97,17 +97,13 @@ def mu_of(noise_multiplier: float, adjacency: Adjacency) -> float:
 
 
 @dataclass(frozen=True)
-class AnalyticGaussian:
-    """Accountant of Gaussian mechanisms and their compositions, in which mu^2 adds up."""
+class AnalyticGaussian(Theorem):
+    """Accountant of Gaussian mechanisms, their compositions (mu^2 adds up), and a NearbyDpEvent of one; exact."""
 
     name: str = "analytic Gaussian"
 
-    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return the exact epsilon of any composition of GaussianDpEvents, or of a NearbyDpEvent of one."""
-        check_adjacency(adjacency, who=self.name)
-        price = trivial(event, delta)
-        if price is None:
-            price = nearby(event, delta, lambda inner, spare: self.epsilon(inner, spare, adjacency))
+    def _proven(self, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
+        price = nearby(event, delta, lambda inner, spare: self.epsilon(inner, spare, adjacency))
         if price is not None:
             return price
         each = []

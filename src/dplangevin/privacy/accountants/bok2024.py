@@ -37,56 +37,46 @@ Corner = tuple[float, float, float]  # of `_cheapest`: X, Y, and the cost of the
 class Bok2024:
     """Accountant of a LangevinDpEvent whose inner iterates stay hidden; never above that of all iterates.
 
-    Notation: a step moves by at most s_k = eta_k 2L/batch when one record changes (add_remove: eta_k L/batch). The
-    noise of the step has variance v_k = 2 eta_k sigma^2. The map x - eta_k grad L_B(x) is c_k-Lipschitz. Projections
-    do not expand. Let w_k = prod_(j > k) c_j.
-
-    - Convex: ``c_k = max(|1 - eta_k lambda|, |1 - eta_k beta|)``. c_k < 1 for lambda > 0 and eta_k < 2/beta.
-    - Not convex: ``c_k = |1 - eta_k lambda| + eta_k (beta - lambda)``, by the triangle inequality. c_k > 1 unless
-      lambda >= beta/2.
+    A step moves by at most s_k = eta_k 2L/batch when one record changes (add_remove: eta_k L/batch). Its noise has
+    variance v_k = 2 eta_k sigma^2. Its map x - eta_k grad L_B(x) is c_k-Lipschitz: with convex losses c_k =
+    ``max(|1 - eta_k lambda|, |1 - eta_k beta|)``, else c_k = ``|1 - eta_k lambda| + eta_k (beta - lambda)``.
+    Projections do not expand. Let w_k = prod_(j > k) c_j.
 
     Full batch: mu-GDP, where mu^2 is the least sum_(k >= t0) a_k^2/v_k over t0 and a_k such that
 
         z_t0 = D,  z_(k+1) = c_k z_k + s_k - a_k >= 0,  z_K = 0;  D = 0 for t0 = 0, else D = 2 radius.
 
-    Proof. A_(k+1) = Proj(phi_k(A_k) + Z_k) and A'_(k+1) = Proj(phi'_k(A'_k) + Z'_k) are the chains of the two data
-    sets. Both start at the same law. ||phi_k - phi'_k|| <= s_k, and phi_k is c_k-Lipschitz (under add_remove that of
-    the smaller data set; `records` in the mean is a fixed number). The chain H starts at A'_t0, coupled with A_t0.
-    Both lie in the ball, so ||H_t0 - A_t0|| <= D. For k >= t0 let H_(k+1) = Proj(phi'_k(H_k) + u_k + Z_k), with the
-    noise of A. The shift u_k goes from phi'_k(H_k) towards phi_k(A_k), by a_k or until it is there. By induction ||H_k
-    - A_k|| <= z_k, so H_K = A_K. Z_k is independent of H_k and of u_k, and ||u_k|| <= a_k. So the trade-off function
-    of (u_k + Z_k, Z_k) given H_k is at least that of a_k/sqrt(v_k)-GDP, for each value of u_k, thus for their mixture.
-    Compose over k, starting from two equal laws, and project: T(A_K, A'_K) = T(H_K, A'_K) is at least that of mu-GDP.
-    QED.
+    Proof. A_(k+1) = Proj(phi_k(A_k) + Z_k) and A' are the chains of the two data sets, with equal starts (under
+    add_remove phi_k is c_k-Lipschitz for the smaller one; `records` in the mean is a fixed number). Let H start at
+    A'_t0, coupled with A_t0 and at most D away, and H_(k+1) = Proj(phi'_k(H_k) + u_k + Z_k). The shift u_k goes from
+    phi'_k(H_k) towards phi_k(A_k), by a_k or until it is there. By induction ||H_k - A_k|| <= z_k, so H_K = A_K. Z_k
+    is independent of H_k and of u_k, so (u_k + Z_k, Z_k) given H_k is a_k/sqrt(v_k)-GDP for each u_k, thus for their
+    mixture. Compose over k and project: T(A_K, A'_K) = T(H_K, A'_K) is at least that of mu-GDP.
 
-    The least sum is geometry. With T_k = sum_(j >= k) w_j a_j and Y_k = sum_(j >= k) w_j s_j, the condition is T_k >=
-    Y_k, with T_t0 = Y_t0 + D prod_(j >= t0) c_j. A step costs (T_k - T_(k+1))^2/(w_k^2 v_k). So T over X_k = sum_(j >=
-    k) w_j^2 v_j is a taut string: the least concave majorant. For t0 = 0 and c_k <= 1 it is often a straight line: mu
-    = sum_k w_k s_k / sqrt(sum_k w_k^2 v_k), their Theorem for NoisyGD, with equality for a quadratic loss. For c_k >=
-    1 it is a_k = max(s_k, m w_k v_k): at t0 = 0 the price of all iterates, at t0 > 0 one that does not grow with K.
-    Differs: Chien and Li bound Renyi divergences, also for gradients that are only Hoelder continuous. We use GDP,
-    which implies a bound at every order, and only Lipschitz gradients.
-    Without a ball, some losses that are not convex show in the last iterate what all iterates show (Annamalai 2024).
+    With T_k = sum_(j >= k) w_j a_j and Y_k = sum_(j >= k) w_j s_j the condition is T_k >= Y_k, with T_t0 = Y_t0 + D
+    prod_(j >= t0) c_j, and a step costs (T_k - T_(k+1))^2/(w_k^2 v_k). So T over X_k = sum_(j >= k) w_j^2 v_j is the
+    least concave majorant of Y. Where it is a straight line, this is their Theorem for NoisyGD, with equality for a
+    quadratic loss. For c_k >= 1 and t0 = 0 it is the price of all iterates, at t0 > 0 one that does not grow with K.
+    Differs: Chien and Li bound Renyi divergences, also for gradients that are only Hoelder continuous. GDP implies a
+    bound at every order. Without a ball, some losses that are not convex show in the last iterate what all iterates
+    show (Annamalai 2024).
 
-    Sampled batches (in the manner of their section on NoisySGD), replace_one only:
+    Sampled batches (in the manner of their section on NoisySGD), replace_one only; for c_k > 1 the epsilon is that of
+    all iterates:
 
-    1. Couple the chains A, A' of the two data sets by the same batches and noise. Let R bound ||A_t0 - A'_t0||. It is
-       at most 2 radius. If a c_k is above 1, the epsilon is that of all iterates.
-    2. From step t0 on, split the noise: v_k = v1_k + v2_k. The chain H starts at A'_t0 and runs with A's data and
-       batches. It adds shifts a_k towards A, with sum_(k >= t0) w_k a_k = R prod_(j >= t0) c_j.
-    3. Given H_k = x, release W = x - eta_k grad L_B(x) + Z2. This costs the sampled Gaussian step of s_k/sqrt(v2_k),
-       because B is fresh.
-    4. Then W + shift + Z1 costs a_k/sqrt(v1_k), because Z1 is independent of the shift and of W, and hockey-stick
-       divergences are jointly convex.
-    5. Hence a Gaussian mechanism composed with K - t0 sampled steps dominates the last iterate. The Gaussian mechanism
-       has mu = R prod_(j >= t0) c_j / sqrt(sum_(k >= t0) w_k^2 v1_k).
+    1. Couple A and A' by the same batches and noise. Let R bound ||A_t0 - A'_t0||. It is at most 2 radius.
+    2. From t0 on, split the noise: v_k = v1_k + v2_k. H starts at A'_t0 and runs with A's data and batches. It adds
+       shifts a_k towards A, with sum_(k >= t0) w_k a_k = R prod_(j >= t0) c_j.
+    3. Given H_k = x, releasing W = x - eta_k grad L_B(x) + Z2 costs the sampled Gaussian step of s_k/sqrt(v2_k),
+       because B is fresh. Then W + shift + Z1 costs a_k/sqrt(v1_k), because Z1 is independent of the shift and of W,
+       and hockey-stick divergences are jointly convex.
+    4. Hence K - t0 sampled steps and a Gaussian mechanism with mu = R prod_(j >= t0) c_j / sqrt(sum_(k >= t0) w_k^2
+       v1_k), composed, dominate the last iterate.
 
-    Every t0 and v1/v2 gives a valid bound. A Renyi estimate chooses them, and PLD prices the choice. PLD also prices
-    all iterates (t0 = 0).
-    Differs: R is not the worst case sum_(k < t0) g_k, where g_k = s_k prod_(k < j < t0) c_j. It is the smaller of the
-    worst case and a Chernoff bound of sum_(k < t0) g_k b_k, where the b_k are independent Bernoulli(batch/records)
-    variables (is the record in the batch?). The Chernoff bound fails with probability delta/10, and the rest is priced
-    at 0.9 delta.
+    Every t0 and v1/v2 gives a valid bound. A Renyi estimate chooses them, and PLD prices the choice.
+    Differs: R is the smaller of their worst case sum_(k < t0) g_k, where g_k = s_k prod_(k < j < t0) c_j, and a
+    Chernoff bound of sum_(k < t0) g_k b_k, where b_k ~ Bernoulli(batch/records) says whether the batch has the record.
+    It fails with probability delta/10, and the rest is priced at 0.9 delta.
     """
 
     name: str = "Bok et al. 2024"

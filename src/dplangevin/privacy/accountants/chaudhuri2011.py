@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from dp_accounting import DpEvent
 
-from dplangevin.privacy.accountants.protocol import refuse, trivial
-from dplangevin.privacy.events import Adjacency, PureObjectivePerturbationDpEvent, check_adjacency
+from dplangevin.privacy.accountants.protocol import Theorem, refuse
+from dplangevin.privacy.events import Adjacency, PureObjectivePerturbationDpEvent
 
 
 @dataclass(frozen=True)
-class Chaudhuri2011:
+class Chaudhuri2011(Theorem):
     """Accountant of pure objective perturbation.
 
     epsilon = eps' + r log(1 + 2c/(n Lambda) + c^2/(n Lambda)^2), with r = 1 in the paper, eps' = 2 L rate, c =
@@ -23,13 +23,9 @@ class Chaudhuri2011:
     """
 
     name: str = "Chaudhuri et al. 2011"
+    adjacencies = ("replace_one",)
 
-    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return the pure epsilon of a PureObjectivePerturbationDpEvent, for any delta."""
-        check_adjacency(adjacency, ("replace_one",), self.name)
-        price = trivial(event, delta)
-        if price is not None:
-            return price
+    def _proven(self, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
         if not isinstance(event, PureObjectivePerturbationDpEvent):
             raise refuse(self.name, event, "it prices pure objective perturbation only")
         return 2 * event.lipschitz * event.rate + 2 * event.log_determinant + event.output_epsilon

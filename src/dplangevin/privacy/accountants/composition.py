@@ -32,9 +32,9 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 from scipy.signal import lfilter
 
-from dplangevin.privacy.accountants.profiles import Atoms, Pair
+from dplangevin.privacy.accountants.profiles import Atoms, DominatingPair
 
-Parts = Sequence[tuple[Pair | Atoms, int]]  # pairs, with the number of times that each is composed
+Parts = Sequence[tuple[DominatingPair | Atoms, int]]  # pairs, with the number of times that each is composed
 
 FINEST, COARSEST = 64, 16  # values of (root mean square spread of a step)/h
 FLAT = 512  # multiples of h on either side of 0 that are all used, see `multiples`
@@ -101,7 +101,7 @@ def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
     return best
 
 
-def on_a_grid(pair: Pair | Atoms) -> bool:
+def on_a_grid(pair: DominatingPair | Atoms) -> bool:
     """Return whether a grid resolves the pair's losses, that is, whether they are below LARGEST_LOSS."""
     with np.errstate(all="ignore"):
         low, high = pair.reach(BELOW, SMALLEST_DELTA)
@@ -150,7 +150,7 @@ def multiples(low: float, high: float, flat: int) -> np.ndarray:
     return grid[first : last + 1]
 
 
-def connected(pair: Pair | Atoms, step: float, flat: int, below: float, above: float) -> Pmf:
+def connected(pair: DominatingPair | Atoms, step: float, flat: int, below: float, above: float) -> Pmf:
     """Return P of a dominating pair with its losses put on multiples of `step` by "connect the dots".
 
     Of the mass in [a, b], where a and b are neighbouring losses, the share ``E (1 - exp(a - L))/(1 - exp(a - b))``
@@ -194,7 +194,9 @@ def _placed(pair: Atoms, step: float, index: np.ndarray) -> Pmf:
     return Pmf(index, found, infinity, np.bincount(floor, mass * above * (gap - above), len(grid)))
 
 
-def _split(pair: Pair, loss: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _split(
+    pair: DominatingPair, loss: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return P between neighbouring losses, the part that goes up, rounded up, and `Pmf.split`: (n - 1,) each."""
     gap = np.diff(loss)
     with np.errstate(invalid="ignore"):

@@ -12,8 +12,8 @@ from dp_accounting import (
 )
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 
-from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.events import Adjacency, check_adjacency
+from dplangevin.privacy.accountants.protocol import Theorem, leaves, refuse
+from dplangevin.privacy.events import Adjacency
 from dplangevin.privacy.subsampled_gaussian import is_subsampled, rate_and_multiplier
 
 RELATIONS = {
@@ -26,17 +26,12 @@ FAINTEST = 0.2  # below this noise multiplier the grid of PLDAccountant takes gi
 
 
 @dataclass(frozen=True)
-class DpAccounting:
+class DpAccounting(Theorem):
     """dp-accounting's `PLDAccountant` for at most 1e7 Gaussian steps of multiplier 0.2 or more, sampled or not."""
 
     name = "dp-accounting (PLD)"
 
-    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta; ValueError for events that dp-accounting cannot price."""
-        check_adjacency(adjacency, who=self.name)
-        price = trivial(event, delta)
-        if price is not None:
-            return price
+    def _proven(self, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
         steps = [SelfComposedDpEvent(leaf, count) for leaf, count in leaves(event)]
         for step in steps:
             self._check(step.event)

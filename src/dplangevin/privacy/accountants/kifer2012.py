@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from dp_accounting import DpEvent
 
 from dplangevin.privacy.accountants.objective import log_tail, with_output
-from dplangevin.privacy.accountants.protocol import refuse, trivial
-from dplangevin.privacy.events import Adjacency, ObjectivePerturbationDpEvent, check_adjacency
+from dplangevin.privacy.accountants.protocol import Theorem, refuse
+from dplangevin.privacy.events import Adjacency, ObjectivePerturbationDpEvent
 
 
 @dataclass(frozen=True)
-class Kifer2012:
+class Kifer2012(Theorem):
     """Accountant of objective perturbation with Gaussian noise.
 
     Its epsilon is the smallest that satisfies both conditions of the theorem. On the sum scale, with ridge = Lambda:
@@ -25,13 +25,12 @@ class Kifer2012:
     The theorem is for add_remove. Replace_one costs 1.5 times that, for losses of the margin, by the following
     argument. Write l = ln(2/delta) and eps' for the add_remove epsilon.
 
-    Log-determinants: both Hessians are a shared A >= Lambda I plus a rank-one term of size at most beta. So the
-    log-ratio of the determinants is at most log(1 + beta/Lambda) <= eps'/2, as for add_remove.
-
-    Gaussian part: the shift is c u - c' u' with ||u||, ||u'|| <= 1 and ``|c|, |c'| <= L``. With probability at least 1
-    - delta neither ``|<b, u>|`` nor ``|<b, u'>|`` exceeds noise_std sqrt(2 l). Then this part is at most (2
-    L/noise_std) sqrt(2 l) + 2 L^2/noise_std^2 = eps' ((1+u)^(-1/2) + u/(2(1+u))) with u = eps'/(2 l). With w =
-    (1+u)^(-1/2) the factor is w + (1 - w^2)/2 = 1 - (1 - w)^2/2 <= 1. Together the parts cost at most 1.5 eps'.
+    Both Hessians are a shared A >= Lambda I plus a rank-one term of size at most beta. So the log-ratio of the
+    determinants is at most log(1 + beta/Lambda) <= eps'/2, as for add_remove. In the Gaussian part the shift is c u -
+    c' u' with ||u||, ||u'|| <= 1 and ``|c|, |c'| <= L``. With probability at least 1 - delta neither ``|<b, u>|`` nor
+    ``|<b, u'>|`` exceeds noise_std sqrt(2 l). Then this part is at most (2 L/noise_std) sqrt(2 l) + 2 L^2/noise_std^2 =
+    eps' ((1+u)^(-1/2) + u/(2(1+u))) with u = eps'/(2 l). With w = (1+u)^(-1/2) the factor is w + (1 - w^2)/2 = 1 - (1 -
+    w)^2/2 <= 1. Together the parts cost at most 1.5 eps'.
 
     Differs: the theorem has no replace_one statement and none for a rank above 1. It is about the exact minimiser. The
     noise that covers the solver's error costs extra (`objective.with_output`).
@@ -39,12 +38,7 @@ class Kifer2012:
 
     name: str = "Kifer et al. 2012"
 
-    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of an ObjectivePerturbationDpEvent; inf at delta = 0."""
-        check_adjacency(adjacency, who=self.name)
-        price = trivial(event, delta)
-        if price is not None:
-            return price
+    def _proven(self, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
         if not isinstance(event, ObjectivePerturbationDpEvent):
             raise refuse(self.name, event, "it prices objective perturbation with Gaussian noise only")
         if delta == 0:

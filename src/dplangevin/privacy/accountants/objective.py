@@ -19,7 +19,7 @@ below the mean of Z(rank, 2 m) for V and the same for V', so below the larger of
 both deltas. delta(epsilon) <= E max(0, 1 - exp(epsilon - Z)), whichever data set comes first.
 
 Redberg, Koskela and Wang (2023) have the same Gaussian part for add_remove at rank 1, and a curvature of -log(1 -
-beta/Lambda), which is more. So their bound is never the smaller one (`redberg` of the tests).
+beta/Lambda), which is more. So their bound is never the smaller one.
 """
 
 import math

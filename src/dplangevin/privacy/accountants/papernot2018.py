@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from dp_accounting import DpEvent
 
-from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.events import Adjacency, PateDpEvent, check_adjacency
+from dplangevin.privacy.accountants.protocol import Theorem, leaves, refuse
+from dplangevin.privacy.events import Adjacency, PateDpEvent
 
 
 @dataclass(frozen=True)
-class Papernot2018:
+class Papernot2018(Theorem):
     """Accountant of Confident-GNMax by Renyi privacy.
 
     epsilon = rdp(lambda) + ln(1/delta)/(lambda - 1). Data-independent: rdp = rho lambda (Proposition 8), so epsilon =
@@ -20,12 +20,7 @@ class Papernot2018:
 
     name: str = "Papernot et al. 2018"
 
-    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of one PateDpEvent; inf at delta = 0."""
-        check_adjacency(adjacency, who=self.name)
-        price = trivial(event, delta)
-        if price is not None:
-            return price
+    def _proven(self, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
         parts = list(leaves(event))
         (leaf, count), *more = parts
         if more or count != 1 or not isinstance(leaf, PateDpEvent):

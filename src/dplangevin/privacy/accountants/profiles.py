@@ -25,7 +25,7 @@ from dplangevin.privacy.accountants.analytic_gaussian import (
 from dplangevin.privacy.events import Adjacency
 
 
-class Pair(Protocol):
+class DominatingPair(Protocol):
     """A dominating pair (P, Q); if `symmetric`, only losses above 0 are those of the pair, see `GaussianMixtures`."""
 
     @property

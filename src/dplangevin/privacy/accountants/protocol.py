@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import ClassVar, Protocol, get_args
 
 from dp_accounting import ComposedDpEvent, DpEvent, NonPrivateDpEvent, NoOpDpEvent, SelfComposedDpEvent
 from scipy.optimize import brentq, minimize_scalar
 
-from dplangevin.privacy.events import Adjacency, NearbyDpEvent, check_delta
+from dplangevin.privacy.events import Adjacency, NearbyDpEvent, check_adjacency, check_delta
 
 ITERATIONS = 100  # fixed-point iterations in `nearby` before it minimises the difference
 
@@ -28,6 +28,21 @@ class Accountant(Protocol):
         adjacency : {"replace_one", "add_remove", "zero_out"}, the neighbour relation.
         """
         ...
+
+
+class Theorem(Accountant):
+    """Base of accountants that price by one theorem, `_proven`, for the neighbours `adjacencies`."""
+
+    adjacencies: ClassVar[tuple[str, ...]] = get_args(Adjacency)
+
+    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
+        """Return epsilon at delta; ValueError for an event or neighbours that the theorem does not cover."""
+        check_adjacency(adjacency, self.adjacencies, self.name)
+        price = trivial(event, delta)
+        return self._proven(event, delta, adjacency) if price is None else price
+
+    def _proven(self, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
+        raise NotImplementedError
 
 
 def trivial(event: DpEvent, delta: float) -> float | None:

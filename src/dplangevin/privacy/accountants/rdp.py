@@ -14,8 +14,8 @@ from dp_accounting.rdp import compute_epsilon
 from scipy.special import gammaln, logsumexp
 
 from dplangevin.privacy.accountants.li2019 import log_moment
-from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.events import Adjacency, check_adjacency
+from dplangevin.privacy.accountants.protocol import Theorem, leaves, refuse
+from dplangevin.privacy.events import Adjacency
 from dplangevin.privacy.selection import check_runs, gamma
 
 ORDERS = np.concatenate([np.arange(11, 110) / 10, np.arange(11, 64), [128, 256, 512, 1024]])
@@ -23,7 +23,7 @@ EXACT = 256  # up to this order each term of `without_replacement` is the smalle
 
 
 @dataclass(frozen=True)
-class Rdp:
+class Rdp(Theorem):
     """Accountant of Gaussian steps by Renyi differential privacy (Mironov 2017).
 
     add_remove and zero_out cover full steps and Poisson sampling (Mironov, Talwar, Zhang 2019), by `log_moment`.
@@ -36,12 +36,7 @@ class Rdp:
 
     name: str = "RDP"
 
-    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta, inf at delta = 0; the sampling scheme must fit the neighbour relation."""
-        check_adjacency(adjacency, who=self.name)
-        price = trivial(event, delta)
-        if price is not None:
-            return price
+    def _proven(self, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
         return float(compute_epsilon(ORDERS, self._divergences(event, adjacency), delta)[0])
 
     def _divergences(self, event: DpEvent, adjacency: Adjacency) -> np.ndarray:

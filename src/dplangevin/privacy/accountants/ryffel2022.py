@@ -6,14 +6,14 @@ from typing import Literal, get_args
 
 from dp_accounting import DpEvent
 
-from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_adjacency
+from dplangevin.privacy.accountants.protocol import Theorem, leaves, refuse, trivial
+from dplangevin.privacy.events import Adjacency, LangevinDpEvent
 
 Orders = Literal["real", "integer"]
 
 
 @dataclass(frozen=True)
-class Ryffel2022:
+class Ryffel2022(Theorem):
     """Accountant of ryffel2022 for the last iterate of DP-Langevin; replace_one.
 
     Theorem 3.1: R_alpha = a alpha, with a = 4 L^2/(lambda n^2 sigma^2) (1 - exp(-lambda/2 sum_k eta_k)). Runs in
@@ -32,6 +32,7 @@ class Ryffel2022:
     """
 
     orders: Orders = "real"
+    adjacencies = ("replace_one",)
 
     def __post_init__(self) -> None:
         if self.orders not in get_args(Orders):
@@ -47,12 +48,7 @@ class Ryffel2022:
             raise ValueError(f"alpha = {alpha} must be greater than 1")
         return alpha * self._slope(event)
 
-    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon at delta of one LangevinDpEvent, or of several in sequence."""
-        check_adjacency(adjacency, ("replace_one",), self.name)
-        price = trivial(event, delta)
-        if price is not None:
-            return price
+    def _proven(self, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
         slope = sum(count * self._slope(leaf) for leaf, count in leaves(event))
         if delta == 0:
             return math.inf

@@ -3,9 +3,10 @@
 import math
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import attr
 from dp_accounting import (
@@ -32,17 +33,12 @@ from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, triv
 from dplangevin.privacy.events import (
     Adjacency,
     FisherScoringDpEvent,
-    HalfReplacedDpEvent,
     LangevinDpEvent,
     ObjectivePerturbationDpEvent,
-    OneOfDpEvent,
-    PateDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
     RandomAllocationDpEvent,
-    SecondMomentDpEvent,
     ShuffledEpochsDpEvent,
-    SufficientStatisticsDpEvent,
     check_adjacency,
 )
 from dplangevin.privacy.selection import selected
@@ -70,9 +66,9 @@ class Price(NamedTuple):
 class Tight:
     """Accountant that gives the smallest epsilon that we can prove (docs/privacy.md lists closed forms and PLD).
 
-    DP-SGFS, PATE, sufficient statistics and second moments cost what their Gaussian steps cost. The last iterate of
-    DP-Langevin costs the smaller of all iterates and `Bok2024`, in a composition all iterates. The best of a random
-    number of runs (`selection.selected`) and one of several mechanisms (the largest price) are priced alone.
+    DP-SGFS and PATE cost what their Gaussian steps cost. The last iterate of DP-Langevin costs the smaller of all
+    iterates and `Bok2024`, in a composition all iterates. The best of a random number of runs (`selection.selected`)
+    is priced alone.
 
     Sampling never costs more than no sampling. A sampled step has the laws (1 - q) R + q P and (1 - q) R + q Q. The
     hockey-stick divergence is jointly convex, so theirs is at most (1 - q) max(0, 1 - e^epsilon) + q delta(P, Q) <=
@@ -82,15 +78,12 @@ class Tight:
     Objective perturbation is on the sum scale, with b ~ N(0, s^2 I). The losses depend on the margin and have a
     derivative of one sign, as the logistic loss has. Given theta, the neighbour's b differs by the records' gradients.
 
-    add_remove: b differs by a u, with a in [0, L] and ||u|| = 1. The densities of b have the log-ratio a <b, u>/s^2 +
-    a^2/(2 s^2), which is convex in a. So it is at most max(0, G), where G is the privacy loss of a Gaussian mechanism
-    with mu = L/s. Kifer's log-determinant adds at most log(1 + beta/Lambda). So delta(epsilon) <= delta_mu(epsilon -
-    log(1 + beta/Lambda)) for epsilon >= log(1 + beta/Lambda).
-
-    replace_one: b differs by a u + a' u'. The log-ratio is convex in (a, a'), so it is at most the largest of 0, G_u,
-    G_u' and G_(u+u'). For u = u' (one direction, opposite labels) this is max(0, G) with mu = 2L/s, and the same
-    formula follows. The tests check numerically over mu, epsilon and the angle that this angle is the worst. This is
-    not proved.
+    - add_remove: b differs by a u, with a in [0, L] and ||u|| = 1. The log-ratio of b's densities is convex in a. So
+      it is at most max(0, G), where G is the privacy loss of a Gaussian mechanism with mu = L/s. Kifer's
+      log-determinant adds at most d = log(1 + beta/Lambda). So delta(epsilon) <= delta_mu(epsilon - d), epsilon >= d.
+    - replace_one: b differs by a u + a' u'. The log-ratio is convex in (a, a'), so it is at most the largest of 0,
+      G_u, G_u' and G_(u+u'). For u = u' (opposite labels) this is max(0, G) with mu = 2L/s, and the same formula
+      follows. The tests check numerically that this angle is the worst. This is not proved.
 
     Other losses (two-sided, or of several margins): `objective`, which is proved for both neighbour relations. The
     noise that covers the solver's error costs extra: `objective.with_output`.
@@ -112,17 +105,13 @@ class Tight:
         if close is not None:
             return Price(close, "total variation charged to delta")
         given = list(leaves(event))
-        if len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], RepeatAndSelectDpEvent):
-            return Price(selected(given[0][0], delta, lambda one, d: self.epsilon(one, d, adjacency)), BEST)
-        if len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], OneOfDpEvent):
-            if adjacency == "add_remove":
-                raise refuse(self.name, event, "which mechanism sees a record can depend on their number")
-            prices = [self.price(each, delta, adjacency) for each in given[0][0].events]
-            return max(prices, key=lambda price: price.epsilon)
-        hidden = adjacency != "zero_out" or all(_whole(leaf) for leaf, _ in given)
-        last = hidden and len(given) == 1 and given[0][1] == 1 and isinstance(given[0][0], LangevinDpEvent)
-        if last and given[0][0].steps > 1:  # with one step, all iterates are the last iterate
-            return _last_iterate(given[0][0], delta, adjacency)
+        alone: Any = given[0][0] if len(given) == 1 and given[0][1] == 1 else None
+        if isinstance(alone, RepeatAndSelectDpEvent):
+            return Price(selected(alone, delta, lambda one, d: self.epsilon(one, d, adjacency)), BEST)
+        hidden = isinstance(alone, LangevinDpEvent) and (adjacency != "zero_out" or _whole(alone))
+        if hidden and alone.steps > 1:  # with one step, all iterates are the last iterate
+            epsilon, source = Bok2024().price(alone, delta, adjacency)
+            return Price(epsilon, PLD_BOTH if source == "all iterates" else f"{Bok2024().name}, {source}")
         if adjacency == "zero_out":
             return self._zeroed(event, delta)
         event = _visible(event, adjacency)
@@ -133,8 +122,8 @@ class Tight:
                 leaf = attr.evolve(leaf, whole=True)
             parts[leaf.event if _unsampled(leaf) else leaf] += count
         if all(isinstance(leaf, GaussianDpEvent) for leaf in parts):
-            steps = ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts.items()])
-            return Price(AnalyticGaussian().epsilon(steps, delta, adjacency), "analytic Gaussian")
+            steps = AnalyticGaussian().epsilon(_of(parts.items()), delta, adjacency)
+            return Price(steps, "analytic Gaussian")
         if parts.total() == 1:
             (leaf,) = parts
             single = _single(leaf, delta, adjacency)
@@ -157,14 +146,10 @@ class Tight:
         replaced = self.price(event, delta, "replace_one")
         if any(isinstance(leaf, FisherScoringDpEvent) for leaf, _ in parts):
             return replaced
-        shown = [
-            (step, n * m)
+        every = [
+            (step.event if isinstance(step, SampledWithoutReplacementDpEvent) else step, n * m)
             for leaf, n in parts
             for step, m in leaves(leaf.all_iterates() if isinstance(leaf, LangevinDpEvent) else leaf)
-        ]
-        every = [
-            (leaf.event if isinstance(leaf, SampledWithoutReplacementDpEvent) else leaf, n)
-            for leaf, n in shown
         ]
         return min(replaced, self.price(_of(every), delta, "add_remove"))
 
@@ -185,33 +170,18 @@ def _whole(leaf: DpEvent) -> bool:
     return isinstance(leaf, LangevinDpEvent) and leaf.batch == leaf.records
 
 
-def _of(parts: list[tuple[DpEvent, int]]) -> DpEvent:
+def _of(parts: Iterable[tuple[DpEvent, int]]) -> DpEvent:
     return ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts])
 
 
-def _last_iterate(event: LangevinDpEvent, delta: float, adjacency: Adjacency) -> Price:
-    epsilon, source = Bok2024().price(event, delta, adjacency)
-    return Price(epsilon, PLD_BOTH if source == "all iterates" else f"{Bok2024().name}, {source}")
-
-
 def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
-    """Return the event with every hidden or joint step replaced by the Gaussian steps that dominate it."""
-    shown: list[DpEvent] = []
-    for leaf, count in leaves(event):
-        if isinstance(leaf, LangevinDpEvent):
-            leaf = leaf.all_iterates()
-        elif isinstance(leaf, FisherScoringDpEvent):
-            check_adjacency(adjacency, ("replace_one",), "tight (DP-SGFS)")
-            leaf = leaf.gaussian_steps()
-        elif isinstance(leaf, ShuffledEpochsDpEvent):
-            check_adjacency(adjacency, ("replace_one",), "tight (shuffled epochs)")
-            leaf = leaf.epochs
-        elif isinstance(
-            leaf, PateDpEvent | SufficientStatisticsDpEvent | SecondMomentDpEvent | HalfReplacedDpEvent
-        ):
-            leaf = leaf.gaussian_steps(adjacency)
-        shown.append(SelfComposedDpEvent(leaf, count))
-    return ComposedDpEvent(shown)
+    """Return the event with the Gaussian steps that dominate it in place of each hidden or joint step."""
+    return _of(
+        [
+            (leaf.gaussian_steps(adjacency) if hasattr(leaf, "gaussian_steps") else leaf, count)
+            for leaf, count in leaves(event)
+        ]
+    )
 
 
 def _unsampled(leaf: DpEvent) -> bool:
@@ -269,7 +239,7 @@ def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
 @lru_cache(maxsize=4096)
 def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
     pairs: list[
-        tuple[list[profiles.Pair | profiles.Atoms], int]
+        tuple[list[profiles.DominatingPair | profiles.Atoms], int]
     ] = []  # a part has one pair, or one a direction
     steps: list[tuple[float, float, int]] = []  # rate, mu, count
     for leaf, count in parts:

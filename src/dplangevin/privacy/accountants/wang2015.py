@@ -6,14 +6,14 @@ from typing import Literal, get_args
 
 from dp_accounting import DpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent
 
-from dplangevin.privacy.accountants.protocol import leaves, refuse, trivial
-from dplangevin.privacy.events import Adjacency, FisherScoringDpEvent, PosteriorSampleDpEvent, check_adjacency
+from dplangevin.privacy.accountants.protocol import Theorem, leaves, refuse, trivial
+from dplangevin.privacy.events import Adjacency, FisherScoringDpEvent, PosteriorSampleDpEvent
 
 Bound = Literal["paper", "range"]
 
 
 @dataclass(frozen=True)
-class Wang2015:
+class Wang2015(Theorem):
     """Accountant of wang2015 for OPS, DP-SGLD, DP-SGFS and their compositions; replace_one.
 
     Posterior sample (pure epsilon): `bound="paper"` gives 4 rho B (Theorem 1), with B = log(1 + e^D) the largest
@@ -25,19 +25,18 @@ class Wang2015:
 
         eps = (tau/N) sqrt(128 k ln(2.5 k/delta) ln(2/delta)) / z.
 
-    Steps with different z cost as much as if all had the smallest z. In a composition of samples and steps the
-    epsilons add up, and the steps receive all of delta.
+    Steps with different z cost as much as if all had the smallest z. In a composition of samples and at most one run of
+    steps the epsilons add up, and the steps receive all of delta.
 
     k steps of DP-SGFS (Theorem 5, Algorithm 4): sigma^2 = 32 T ln(2.5 N T/(tau d)) ln(2/d)/(N tau e^2) is (2 e, 2
     d)-DP. So with d = delta/2
 
         eps = 2 sqrt(32 k ln(2.5 k/d) ln(2/d))/(N sigma).
 
-    Differs: on this scale (mean gradient, F for L) Theorem 4's variance has 128 where Algorithm 4 has 32. This
-    corresponds to a sensitivity of L instead of 2L, and to half of Theorem 4's multiplier for the same e. By Theorem 4
-    the gradients alone would cost 2 e, and both parts 3 e. The formula here is as printed.
-    Differs: the printed proof bounds a step's loss by eps sqrt(N)/sqrt(32 tau T ln(2/delta)). With the proof's own
-    sensitivity 2L and this noise, the Gaussian mechanism gives 16 for the 32. Formula and condition are as printed.
+    Differs: on this scale (mean gradient, F for L) Theorem 4's variance has 128 where Algorithm 4 has 32, as if the
+    sensitivity were L instead of 2L. By Theorem 4 the gradients alone would cost 2 e, and both parts 3 e. The printed
+    proof bounds a step's loss by eps sqrt(N)/sqrt(32 tau T ln(2/delta)); with its own sensitivity the Gaussian
+    mechanism gives 16 for the 32. Formulas and condition are as printed.
 
     Attributes
     ----------
@@ -45,6 +44,7 @@ class Wang2015:
     """
 
     bound: Bound = "paper"
+    adjacencies = ("replace_one",)
 
     def __post_init__(self) -> None:
         if self.bound not in get_args(Bound):
@@ -54,12 +54,7 @@ class Wang2015:
     def name(self) -> str:
         return f"Wang et al. 2015 ({self.bound})"
 
-    def epsilon(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> float:
-        """Return epsilon of posterior samples, with at most one run of Gaussian steps or of DP-SGFS."""
-        check_adjacency(adjacency, ("replace_one",), self.name)
-        price = trivial(event, delta)
-        if price is not None:
-            return price
+    def _proven(self, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
         samples, steps, scoring = self._parts(event)
         epsilon = sum(count * self._sample(sample) for sample, count in samples)
         if scoring is not None:

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dplangevin.privacy import Adjacency
 from dplangevin.problems.network import NetworkProblem
@@ -51,15 +51,10 @@ def chosen(adjacency: Adjacency) -> Chosen:
     return Chosen(network.module, network.shape, network.classes, theta)
 
 
-def neighbours(
-    records: int, adjacency: Adjacency, *, opposed: bool, pretrained: bool = False
-) -> tuple[NetworkProblem, NetworkProblem]:
+def neighbours(records: int, adjacency: Adjacency, *, opposed: bool) -> tuple[NetworkProblem, NetworkProblem]:
     """Return D and D', which differ in record 0.
 
-    - `opposed`: the gradients of the other records oppose the record's and are shorter; else they are like it under
-      D'.
-    - `pretrained`: inputs are numbers, and training starts from the template's parameters, as for a last block; else
-      inputs are pixels, and training starts where `Chosen` says.
+    `opposed`: the gradients of the others oppose the record's and are shorter; else they are like it under D'.
     """
     network, problems = chosen(adjacency), []
     for label in (1, 0):
@@ -68,16 +63,5 @@ def neighbours(
         y[0] = label
         if opposed:
             x[1:], y[1:] = (DARK, 1) if adjacency != "replace_one" else (GREY, 0)
-        made = NetworkProblem(network, x, y, x[:1], y[None, :1])
-        problems.append(_pretrained(made, network.theta) if pretrained else made)
+        problems.append(NetworkProblem(network, x, y, x[:1], y[None, :1]))
     return problems[0], problems[1]
-
-
-def _pretrained(problem: NetworkProblem, theta: Tensor) -> NetworkProblem:
-    """Return the problem with numbers as inputs and theta as the parameters of its template."""
-    of = problem.network
-    nn.utils.vector_to_parameters(theta, of.module.parameters())
-    x, x_test = (rows / 127.5 - 1 for rows in (problem.x, problem.x_test))
-    return NetworkProblem(
-        Network(of.module, of.shape, of.classes), x, problem.y, x_test, problem.y_test, True
-    )
