@@ -2,7 +2,7 @@
 
 With `--quick`, minutes: of every run all prices are computed from their plans, without training, and the first steps
 of one long chain of each method; of every short analysis one task. Where data cannot be had, it says so and goes on.
-Else N tasks (default: one) of every method of a run, or of one with `--only`, are computed, with the tasks that are
+Else N tasks (default: one) of every method of a run, or of some with `--only`, are computed, with the tasks that are
 always computed with them, and every task of an analysis.
 
 The rows are compared with those in results/. The largest change is relative to the standard error over the seeds, or to
@@ -132,8 +132,8 @@ def read(rows: Rows) -> list[dict[str, Any]]:
     return list(csv.DictReader(rows.content.splitlines()))
 
 
-def check(of: Result, folder: Path, count: int, only: str = "") -> Comparison:
-    """Compute `count` tasks of each kind again, evenly spaced, or of one kind; ValueError for incomplete results."""
+def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Comparison:
+    """Compute `count` tasks of each kind again, or of `only` some; raise ValueError for incomplete results."""
     before = [list(listed(path).values()) for path in of.paths]
     if len({(*listed(path),) for path in of.paths}) > 1:
         raise ValueError(f"{', '.join(map(str, of.paths))} are of different runs: run it again")
@@ -141,9 +141,9 @@ def check(of: Result, folder: Path, count: int, only: str = "") -> Comparison:
     if {len(keys), len(of.kinds)} != {len(table) for table in before}:
         raise ValueError(f"{of.paths[0]} does not have the {len(keys)} tasks of its plan, whole")
     kinds = pd.Series(range(len(keys))).groupby(of.kinds)
-    some = {i for kind, own in kinds if only in ("", kind) for i in spaced(own.tolist(), count)}
+    some = {i for kind, own in kinds if not only or kind in only for i in spaced(own.tolist(), count)}
     if not some and of.kinds:
-        raise ValueError(f"no {only}: there are {', '.join(dict.fromkeys(of.kinds))}")
+        raise ValueError(f"no {' or '.join(only)}: there are {', '.join(dict.fromkeys(of.kinds))}")
     together = [i for group in of.groups() if some & {*group} for i in group] if some else []
     indices = sorted(some | {*together})
     store = PartialStore(of.paths, folder, lacks := [keys[i] for i in indices])
@@ -288,7 +288,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="of conf/pipeline: a run, or an analysis")
     parser.add_argument("--quick", action="store_true", help="prices and short tasks alone")
     parser.add_argument("--units", type=int, default=1, metavar="N", help="how many of each method (1)")
-    parser.add_argument("--only", default="", metavar="RUN", help="of this run of the experiment alone")
+    parser.add_argument(
+        "--only", nargs="+", default=(), metavar="RUN", help="of these runs of the experiment"
+    )
     parser.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
     parser.add_argument(
         "--within", type=float, default=0.0, metavar="MOVE", help="in standard errors over seeds, or shares"
