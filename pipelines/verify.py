@@ -2,16 +2,17 @@
 
 With `--quick`, minutes: of every run all prices are computed from their plans, without training, and the first steps
 of one long chain of each method; of every short analysis one task. Where data cannot be had, it says so and goes on.
-Else N tasks (default: one) of every method of a run, or of one with `--only`, are computed, with the tasks that are
+Else N tasks (default: one) of every method of a run, or of some with `--only`, are computed, with the tasks that are
 always computed with them, and every task of an analysis.
 
 The rows are compared with those in results/. The largest change is relative to the standard error over the seeds, or to
 the value where there are none. The exit status is 1 if it is more than `--within` (with `--quick`: than `CLOSE`).
 If a check is interrupted, its finished tasks are kept for the next one.
 
-`--renew` is for an edit that changes no number: it gives all tasks of a result the key of the current code, if none
-that was computed again changed by more than `--within`, and `*.units.json` says so. Without a name, and if nothing
-else changed, manifests of data/manifest get new keys, too, and no file is made again.
+`--renew` is for an edit that changes no number: if no task that was computed again changed by more than `--within`, all
+trainings of a result get the key of the current code, and `*.units.json` says so; `run.py` then computes their prices.
+Other tasks, as of an analysis, get the key of their rows. Without a name, and if nothing else changed, manifests of
+data/manifest get new keys, too, and no file is made again.
 """
 
 import argparse
@@ -74,11 +75,15 @@ class PartialStore(Store):
 
 
 class Comparison(NamedTuple):
-    """The keys of all tasks with the current code, the changes of some by table, and where these were made by key."""
+    """The keys of all tasks with the current code, the changes of some by table, and where these were made by key.
+
+    - `trained`: the keys of their trainings, "" where there is none.
+    """
 
     keys: list[str]
     again: dict[str, str]
     moves: list[Move]
+    trained: list[str]
 
     @property
     def move(self) -> float:
@@ -127,8 +132,8 @@ def read(rows: Rows) -> list[dict[str, Any]]:
     return list(csv.DictReader(rows.content.splitlines()))
 
 
-def check(of: Result, folder: Path, count: int, only: str = "") -> Comparison:
-    """Compute `count` tasks of each kind again, evenly spaced, or of one kind; ValueError for incomplete results."""
+def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Comparison:
+    """Compute `count` tasks of each kind again, or of `only` some; raise ValueError for incomplete results."""
     before = [list(listed(path).values()) for path in of.paths]
     if len({(*listed(path),) for path in of.paths}) > 1:
         raise ValueError(f"{', '.join(map(str, of.paths))} are of different runs: run it again")
@@ -136,20 +141,22 @@ def check(of: Result, folder: Path, count: int, only: str = "") -> Comparison:
     if {len(keys), len(of.kinds)} != {len(table) for table in before}:
         raise ValueError(f"{of.paths[0]} does not have the {len(keys)} tasks of its plan, whole")
     kinds = pd.Series(range(len(keys))).groupby(of.kinds)
-    some = {i for kind, own in kinds if only in ("", kind) for i in spaced(own.tolist(), count)}
+    some = {i for kind, own in kinds if not only or kind in only for i in spaced(own.tolist(), count)}
     if not some and of.kinds:
-        raise ValueError(f"no {only}: there are {', '.join(dict.fromkeys(of.kinds))}")
+        raise ValueError(f"no {' or '.join(only)}: there are {', '.join(dict.fromkeys(of.kinds))}")
     together = [i for group in of.groups() if some & {*group} for i in group] if some else []
     indices = sorted(some | {*together})
     store = PartialStore(of.paths, folder, lacks := [keys[i] for i in indices])
     of.compute(store)
     after = [store.find(key) or [] for key in lacks]
-    moves = []
+    moves, trained = [], of.trained() or [""] * len(keys)
     for table, rows_before in enumerate(before):
-        was = dict(zip(lacks, (rows_before[i] for i in indices), strict=True))
-        now = {key: alike(rows[table], was[key].header) for key, rows in zip(lacks, after, strict=True)}
-        moves.append(moved(was, now))
-    return Comparison(keys, {key: rows[0].made for key, rows in zip(lacks, after, strict=True)}, moves)
+        # runs.csv has prices and settings, which `run.py` writes anew for a training that is kept
+        priced = of.paths[table].stem == "runs"
+        was = {keys[i]: rows_before[i] for i in indices if not (priced and trained[i])}
+        found = dict(zip(lacks, after, strict=True))
+        moves.append(moved(was, {key: alike(found[key][table], rows.header) for key, rows in was.items()}))
+    return Comparison(keys, {key: rows[0].made for key, rows in found.items()}, moves, trained)
 
 
 def prices(work: SweepTasks, path: Path) -> Move:
@@ -233,11 +240,13 @@ def renew(of: Result, comparison: Comparison) -> int:
 
     `*.units.json` adds this to what it says of their computation, with the largest move of all renewals since.
     """
-    count, trained = 0, of.trained() or [""] * len(comparison.keys)
+    count = 0
     for path in of.paths:
-        pieces = []
-        for (old, rows), key, scores in zip(listed(path).items(), comparison.keys, trained, strict=True):
+        pieces, keys = [], []
+        tasks = zip(listed(path).items(), comparison.keys, comparison.trained, strict=True)
+        for (old, rows), key, scores in tasks:
             rows = rows._replace(scores=scores)
+            keys.append(old if scores else key)
             if comparison.same and key in comparison.again:
                 rows = rows._replace(made=comparison.again[key], renewed="")
             elif key != old or rows.renewed:
@@ -246,7 +255,7 @@ def renew(of: Result, comparison: Comparison) -> int:
                 rows = rows._replace(renewed=f"code changed since; {comparison}{more}")
                 count += path == of.paths[0]
             pieces.append(rows)
-        write(path.parent, {beside(path).name: listing(comparison.keys, pieces).encode()})
+        write(path.parent, {beside(path).name: listing(keys, pieces).encode()})
     return count
 
 
@@ -279,7 +288,9 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="of conf/pipeline: a run, or an analysis")
     parser.add_argument("--quick", action="store_true", help="prices and short tasks alone")
     parser.add_argument("--units", type=int, default=1, metavar="N", help="how many of each method (1)")
-    parser.add_argument("--only", default="", metavar="RUN", help="of this run of the experiment alone")
+    parser.add_argument(
+        "--only", nargs="+", default=(), metavar="RUN", help="of these runs of the experiment"
+    )
     parser.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
     parser.add_argument(
         "--within", type=float, default=0.0, metavar="MOVE", help="in standard errors over seeds, or shares"
