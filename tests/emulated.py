@@ -51,9 +51,6 @@ class Emulated(torch.Tensor):
         made.own = inner
         return made
 
-    def __repr__(self) -> str:  # type: ignore[override]
-        return f"Emulated({self.own!r})"
-
     def __deepcopy__(self, memo: Any) -> torch.Tensor:
         made = Emulated(self.own.detach().clone())
         return torch.nn.Parameter(made, self.requires_grad) if isinstance(self, torch.nn.Parameter) else made

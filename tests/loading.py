@@ -1,6 +1,7 @@
 """Loaders and analyses as their configuration has them, and the raw files that they read."""
 
 import hashlib
+import itertools
 import os
 from pathlib import Path
 from typing import Any
@@ -71,30 +72,21 @@ def real(key: str, folder: Path) -> None:
 
 def torchvision_resnet18(width: int, classes: int, rng: np.random.Generator) -> dict[str, torch.Tensor]:
     """Random values under the names and with the shapes of torchvision's state_dict, as written before 2018."""
-    found: dict[str, torch.Tensor] = {}
-
-    def draw(name: str, *shape: int, low: float = -0.1) -> None:
-        found[name] = torch.from_numpy(rng.uniform(low, 0.2, shape)).float()
-
-    def norm(name: str, channels: int) -> None:
-        for part in ("weight", "bias", "running_mean", "running_var"):
-            draw(f"{name}.{part}", channels, low=0.1 if "var" in part else -0.1)
-
-    draw("conv1.weight", width, 3, 7, 7)
-    norm("bn1", width)
-    before = width
-    for stage in (1, 2, 3, 4):
-        channels = width * 2 ** (stage - 1)
-        for block in (0, 1):
-            at = f"layer{stage}.{block}"
-            draw(f"{at}.conv1.weight", channels, before, 3, 3)
-            norm(f"{at}.bn1", channels)
-            draw(f"{at}.conv2.weight", channels, channels, 3, 3)
-            norm(f"{at}.bn2", channels)
-            if before != channels:
-                draw(f"{at}.downsample.0.weight", channels, before, 1, 1)
-                norm(f"{at}.downsample.1", channels)
-            before = channels
-    draw("fc.weight", classes, before)
-    draw("fc.bias", classes)
-    return found
+    shapes: dict[str, tuple[int, ...]] = {"conv1.weight": (width, 3, 7, 7)}
+    shapes |= {"fc.weight": (classes, 8 * width), "fc.bias": (classes,)}
+    norms, before = {"bn1": width}, width
+    for stage, block in itertools.product((1, 2, 3, 4), (0, 1)):
+        at, channels = f"layer{stage}.{block}", width * 2 ** (stage - 1)
+        norms |= {f"{at}.bn1": channels, f"{at}.bn2": channels}
+        shapes[f"{at}.conv1.weight"] = channels, before, 3, 3
+        shapes[f"{at}.conv2.weight"] = channels, channels, 3, 3
+        if before != channels:
+            norms[f"{at}.downsample.1"] = channels
+            shapes[f"{at}.downsample.0.weight"] = channels, before, 1, 1
+        before = channels
+    for name, channels in norms.items():
+        shapes |= {
+            f"{name}.{part}": (channels,) for part in ("weight", "bias", "running_mean", "running_var")
+        }
+    drawn = {name: rng.uniform(0.1 if "var" in name else -0.1, 0.2, of) for name, of in shapes.items()}
+    return {name: torch.from_numpy(values).float() for name, values in drawn.items()}

@@ -53,15 +53,12 @@ def neighbours(
 ) -> tuple[Glm, Glm]:
     """Return the problems of D and D', which all runs share.
 
-    - `records`: >= 1.
     - `adjacency`: Under D' the record's gradient is the opposite one ("replace_one") or 0 ("add_remove"), as if the
       record had been removed while n stays.
     - `length`: Norm of the record's gradient.
     - `other`: Norm of the gradients of all other records, which oppose the record's; None: as the record's under D'.
     - `bound`: Bound on these norms that the problems state; None: length.
     """
-    if records < 1:
-        raise ValueError(f"records = {records} must be at least 1")
     unit, problems = 1 / loss.lipschitz, []
     second = length if adjacency == "replace_one" else 0.0
     for label, long in ((1.0, length), (-1.0, second)):

@@ -35,7 +35,6 @@ from dplangevin import (
 )
 from dplangevin.methods.ops import Ops
 from dplangevin.methods.pate import Confident
-from dplangevin.methods.registry import METHODS
 from dplangevin.samplers.posterior import Sampler
 
 
@@ -341,18 +340,6 @@ def test_the_fields_of_a_method_are_parameters() -> None:
     sampling = replace(DpSgd().sampling, epochs=7)
     model.set_params(method=DpSgd(), method__sampling__batch=5, method__sampling=sampling)
     assert model.method == DpSgd(sampling=replace(sampling, batch=5))
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_field_of_a_named_method_can_be_set_to_what_it_is(name: str) -> None:
-    model = PrivateClassifier(name)
-    given = model.get_params()
-    assert len(given) > len(model.get_params(deep=False))
-    assert (
-        model.set_params(**{each: value for each, value in given.items() if each.startswith("method__")})
-        is model
-    )
-    assert model.method == METHODS[name]()
 
 
 def test_a_nested_setting_is_that_of_the_fit_clone_and_pickle() -> None:

@@ -2,7 +2,6 @@ import pickle
 from pathlib import Path
 
 import pytest
-import torch
 
 from dplangevin.files import Checkpoint, ExistingFile
 
@@ -16,17 +15,6 @@ def test_a_file_that_is_here_is_its_content_elsewhere(tmp_path: Path) -> None:
     assert copy.read_bytes() == b"rows"
     del file
     assert not copy.parent.exists()
-
-
-def test_state_comes_back_as_it_was(tmp_path: Path) -> None:
-    theta, rng = torch.arange(6.0).view(2, 3), torch.Generator().manual_seed(1).get_state()
-    state = {"theta": theta, "curve": [{"epoch": 0.5, "seed": 1}], "step": 7, "rng": rng}
-    Checkpoint(tmp_path / "a.pt", "key").save(lambda: state, force=True)
-    found = Checkpoint(tmp_path / "a.pt", "key").load()
-    assert found is not None
-    assert torch.equal(found["theta"], theta)
-    assert torch.equal(found["rng"], rng)
-    assert (found["curve"], found["step"]) == (state["curve"], 7)
 
 
 def test_state_of_another_computation_is_not_picked_up(

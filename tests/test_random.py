@@ -30,14 +30,19 @@ def test_streams_of_ordinary_seeds_are_those_of_32_bits_that_results_were_made_w
     assert drawn == pytest.approx([0.9266027191570937, -0.8552735378621392], rel=1e-12)
 
 
+def by_numpy(words: np.ndarray) -> np.ndarray:
+    """1500 draws below 2^31 of numpy's Mersenne Twister with that state: torch takes two words each."""
+    made = np.random.MT19937()
+    made.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": 624}}
+    return np.asarray(made.random_raw(3000)[1::2] % 2**31)
+
+
 def test_all_bits_of_a_seed_of_the_systems_entropy_count() -> None:
     """The whole state is SHAKE-256 of seed and label, not one of 2^32 states that torch can be seeded with."""
     seed = 2**128 + 5
     words = np.frombuffer(hashlib.shake_256(f"{seed} adult/ops".encode()).digest(2496), "<u4")
-    made = np.random.MT19937()
-    made.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": 624}}
     drawn = torch.randint(2**31, (1500,), generator=random.generator(seed, "adult/ops"))
-    assert np.array_equal(drawn.numpy(), made.random_raw(3000)[1::2] % 2**31)  # torch takes two words each
+    assert np.array_equal(drawn.numpy(), by_numpy(words))
     for other in (random.generator(seed + 2**100, "adult/ops"), random.generator(seed, "adult/dpvi")):
         assert not torch.equal(drawn, torch.randint(2**31, (1500,), generator=other))
 
@@ -202,7 +207,5 @@ def test_no_seed_of_an_unpredictable_generator_can_be_tried(monkeypatch: pytest.
     first, second = random.unpredictable(), random.unpredictable()
     assert not torch.equal(first.get_state(), second.get_state())
     monkeypatch.setattr("secrets.token_bytes", lambda count: words.tobytes()[:count])
-    made = np.random.MT19937()
-    made.state = {"bit_generator": "MT19937", "state": {"key": words, "pos": 624}}
     drawn = torch.randint(2**31, (1500,), generator=random.unpredictable())
-    assert np.array_equal(drawn.numpy(), made.random_raw(3000)[1::2] % 2**31)  # torch takes two words each
+    assert np.array_equal(drawn.numpy(), by_numpy(words))

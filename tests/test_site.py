@@ -94,26 +94,6 @@ def test_every_link_leads_to_a_page_or_a_file(site: Path, pages: dict[str, Page]
     assert [each for name, page in pages.items() for each in broken(name, page, site, pages)] == []
 
 
-@pytest.mark.parametrize(
-    "link", ["verdicts.md", "../docs", "missing.html", "verdicts.html#missing", "../src/x.py"]
-)
-def test_a_broken_link_is_found(link: str, site: Path, pages: dict[str, Page]) -> None:
-    page = Page(f'<a href="{link}">a</a><a href="verdicts.html">b</a><a href="https://example.org">c</a>')
-    assert broken("docs/new.html", page, site, pages) == [f"docs/new.html: {link}"]
-
-
-def test_report_and_docs_are_linked(pages: dict[str, Page]) -> None:
-    for path in (ROOT / "docs").glob("**/*.md"):
-        page = pages[path.relative_to(ROOT).with_suffix(".html").as_posix()]
-        links = {os.path.normpath(f"{path.relative_to(ROOT).parent}/{link}") for link in page.links}
-        assert "results/report/wang2015.html" in links  # in the menu
-    documents = {path.stem for path in (ROOT / "docs").glob("*.md")}
-    start = pages["README.html"].links
-    assert documents <= {link.removeprefix("docs/").removesuffix(".html") for link in start}
-    assert "results/report/ryffel2022.html#ryffel2022-theorem-3-1" in start  # a claim by its id
-    assert "README.html" in (pages["index.html"].links)
-
-
 def test_nothing_is_fetched_from_elsewhere(site: Path, pages: dict[str, Page]) -> None:
     away = re.compile(r"(\w+:)?//")
     assert [(name, link) for name, page in pages.items() for link in page.fetched if away.match(link)] == []

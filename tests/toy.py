@@ -1,22 +1,13 @@
-"""Small experiments for tests of the sweep; run as a script, one is swept in a process that is killed.
+"""Small experiments for tests of the sweep."""
 
-python tests/toy.py DATA UNITS: `many_units` on the data of DATA, until three tasks are kept.
-"""
-
-import itertools
-import os
-import signal
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import swept
 from omegaconf import DictConfig, OmegaConf
 
 from dplangevin.data import Dataset
-from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import load
 
 N, K = 120, 3  # of the features and of the images
@@ -145,6 +136,11 @@ def of_networks() -> DictConfig:
     return with_experiment("images", spec, problem={"small": {**ITS_PROBLEM, "network": NETWORK}})
 
 
+def of(name: str, *methods: str) -> DictConfig:
+    """The experiment on a data set: `rows`, with these methods, `features` or `images`."""
+    return config(*methods) if name == "rows" else on_features() if name == "features" else of_networks()
+
+
 def write(folder: Path, name: str = "rows") -> Path:
     """Prepared data of a data set: `rows`, `features` or `images`."""
     rng, path = np.random.default_rng(0), folder / f"{name}.npz"
@@ -165,20 +161,3 @@ def write(folder: Path, name: str = "rows") -> Path:
         x = x.astype(np.uint8)
     Dataset.from_arrays(x[:N], labels[:N], x[N:], labels[N:], meta).save(path)
     return path
-
-
-def killed_after(tasks: int) -> None:
-    """SIGKILL to this process when it would keep another task."""
-    keep, kept = Store.keep, itertools.count()
-
-    def last(self: Store, *given: Any, **more: Any) -> Any:
-        if next(kept) == tasks:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return keep(self, *given, **more)
-
-    Store.keep = last  # type: ignore[method-assign]
-
-
-if __name__ == "__main__":
-    killed_after(3)
-    swept.experiment(many_units(8), "toy", "rows", Path(sys.argv[1]), Path(sys.argv[2]))

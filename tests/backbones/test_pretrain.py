@@ -11,6 +11,7 @@ import pytest
 import torch
 from omegaconf import DictConfig, OmegaConf
 from quick import sample
+from stopping import Stop, Stopping
 
 from dplangevin import random
 from dplangevin.backbones import Backbone, alexnet, load, resnet18
@@ -55,24 +56,6 @@ def narrow() -> Backbone:
 
 def without_normalisation() -> Backbone:
     return alexnet.build(3, 4, 32, [0.35] * 3, [0.2] * 3)
-
-
-class Stop(Exception):
-    pass
-
-
-class Stopping(Checkpoint):
-    """Writes its state at a step and stops there, as a kill right after a write does."""
-
-    def __init__(self, path: Path, at: int) -> None:
-        super().__init__(path, "key")
-        self.left = at
-
-    def save(self, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
-        self.left -= 1
-        if not self.left:
-            super().save(make, force=True)
-            raise Stop
 
 
 def test_every_crop_and_mirror_image_and_no_other() -> None:

@@ -10,7 +10,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dplangevin.engine import memory
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.engine.recognise import materialised_size, plan
 from dplangevin.problems.networks import Network
 
 
@@ -81,18 +80,3 @@ def test_the_bound_is_kept(network, bound, monkeypatch):
     assert peak(network, 512) < 2**20 * (1.2 * bound + 1)
     monkeypatch.setenv("DPL_MEMORY", "1000")
     assert peak(network, 512) > 2**20 * 17  # what it would take
-
-
-def test_micro_batches_follow_from_the_bound(network, monkeypatch):
-    theta = torch.zeros(1, network.d)
-    out = materialised_size(plan(network.module), network.d)
-    assert out == 8 * 25 + 16 * 8 * 9
-    monkeypatch.setenv("DPL_MEMORY", "1")
-    one = memory.micro_batch(network.module, network.shape, out, theta)
-    # convolution, ReLU or pool, its places, logits
-    activations = 8 * 16**2 + 8 * 16**2 // 4 * 3 + 16 * 36 + 3
-    assert one == pytest.approx(2**18 / (2 * activations + out), rel=0.5)
-    assert memory.micro_batch(network.module, network.shape, out, theta.double()) == one // 2
-    monkeypatch.setenv("DPL_MEMORY", "1e-3")
-    assert memory.micro_batch(network.module, network.shape, out, theta) == 1
-    assert clipped_sum(network, *problem(network, dtype=torch.float32), 1.0).gradient.isfinite().all()

@@ -1,6 +1,5 @@
 """Sweeps, the library and the attack on another device: the same numbers, and devices never meet."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 import swept
 import torch
 import toy
-from omegaconf import DictConfig
 from scenarios import logistic, rows
+from stopping import Stop, Stopping
 
 from dplangevin import PrivateClassifier, random
 from dplangevin.files import Checkpoint
@@ -27,20 +26,15 @@ from dplangevin.samplers.chains.loop import run
 from dplangevin.samplers.posterior import Sampler
 
 devices = pytest.mark.parametrize("name", emulated.EVERY)
-SWEEPS: dict[str, Callable[[], DictConfig]] = {
-    "rows": lambda: toy.config("objpert", "nonprivate"),
-    "features": toy.on_features,
-    "images": toy.of_networks,
-}
 
 
 @pytest.mark.slow
 @devices
-@pytest.mark.parametrize("of", SWEEPS)
+@pytest.mark.parametrize("of", ["rows", "features", "images"])
 def test_a_sweep_gives_the_same_tables(
     name: str, of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cfg, data = SWEEPS[of](), toy.write(tmp_path, of)
+    cfg, data = toy.of(of, "objpert", "nonprivate"), toy.write(tmp_path, of)
     wanted = swept.experiment(cfg, "toy", of, data, tmp_path / "cpu")
     with emulated.on(name) as device:
         monkeypatch.setattr("dplangevin.methods.pick", lambda *given: device)
@@ -87,22 +81,6 @@ def test_the_library_learns_predicts_and_attacks(name: str, monkeypatch: pytest.
         assert bounds[1] == pytest.approx(bounds[0], abs=0.05)
 
 
-class Killed(Exception):
-    """In place of a signal."""
-
-
-class Killing(Checkpoint):
-    """A checkpoint that is written at every step, and after ten of them ends the run."""
-
-    steps = 0
-
-    def save(self, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
-        super().save(make, force=True)
-        self.steps += 1
-        if self.steps == 10:
-            raise Killed
-
-
 @devices
 def test_a_checkpoint_of_one_device_goes_on_on_another(name: str, tmp_path: Path) -> None:
     step = torch.full((20,), 0.01)
@@ -116,8 +94,8 @@ def test_a_checkpoint_of_one_device_goes_on_on_another(name: str, tmp_path: Path
     with emulated.on(name) as device:
         for at, (first, second) in enumerate(((of, of.to(device)), (of.to(device), of))):
             path = tmp_path / f"{at}.pt"
-            with pytest.raises(Killed):
-                ran(first, Killing(path, "key"))
+            with pytest.raises(Stop):
+                ran(first, Stopping(path, 10))
             torch.testing.assert_close(ran(second, Checkpoint(path, "key")), wanted, rtol=1e-3, atol=1e-5)
 
 

@@ -86,11 +86,7 @@ def test_distances_coordinate_by_coordinate() -> None:
             gap = np.linalg.norm(np.cov(draws.T) - covariance) / np.linalg.norm(covariance)
             assert float(found["covariance_distance"][r, e]) == pytest.approx(gap)
             assert covariances(theta)[r, e].numpy() == pytest.approx(np.cov(draws.T))
-
-
-def test_a_single_draw_has_no_covariance() -> None:
-    found = distances(torch.zeros(2, 2, 1, 3), torch.zeros(2, 2), known())
-    assert set(found) == {"mean_distance", "predictive_gap"}
+    assert "covariance_distance" not in distances(theta[:, :, :1], torch.zeros(2, 2), exact)
 
 
 def test_files_depend_on_the_values_only_and_come_back(tmp_path: Path) -> None:

@@ -1,14 +1,13 @@
 """A GAN as a problem: its losses, its clipped sums, what the generator's steps may depend on, and resumption."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from stopping import Stop, Stopping
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
@@ -193,19 +192,10 @@ def test_noise_reaches_the_discriminator_with_its_deviation() -> None:
 def test_a_run_goes_on_from_a_checkpoint_to_the_same_bytes(tmp_path: Path, labels: str) -> None:
     of, chains = problem(labels), [chain(), chain(clip=0.1)]
 
-    class Cut(Exception):
-        pass
-
-    class Interrupted(Checkpoint):
-        def save(self, state: Callable[[], dict[str, Any]], force: bool = False) -> None:
-            super().save(state, force=True)
-            if state()["step"] == 3:
-                raise Cut
-
     whole = run(of, chains, SEEDS, random.generator(5, "a"), checkpoint=Checkpoint(tmp_path / "w.pt", "w"))
-    with pytest.raises(Cut):
-        run(of, chains, SEEDS, random.generator(5, "a"), checkpoint=Interrupted(tmp_path / "c.pt", "c"))
-    found = run(of, chains, SEEDS, random.generator(5, "a"), checkpoint=Checkpoint(tmp_path / "c.pt", "c"))
+    with pytest.raises(Stop):
+        run(of, chains, SEEDS, random.generator(5, "a"), checkpoint=Stopping(tmp_path / "c.pt", 3))
+    found = run(of, chains, SEEDS, random.generator(5, "a"), checkpoint=Checkpoint(tmp_path / "c.pt", "key"))
     assert torch.equal(found, whole)
     assert found.shape == (SEEDS, 2, 1, NETWORK.d + GENERATOR.d)
 

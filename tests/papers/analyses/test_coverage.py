@@ -73,8 +73,6 @@ def test_rows(frame: pd.DataFrame) -> None:
     keys = ["method", "epsilon", "interval", "level"]
     assert len(frame) == len(frame[keys].drop_duplicates()) == 2 * 4 * 3 * 2
     assert frame.coverage.between(frame.low, frame.high).all()
-    wide = frame.pivot_table(index=keys[:3], columns="level", values="coverage")
-    assert (wide[0.5] <= wide[0.95]).all()
     free = frame[np.isinf(frame.epsilon)]
     assert free.privacy_share.eq(0).all()
     noise = frame.drop_duplicates(["method", "epsilon"]).set_index(["method", "epsilon"]).noise

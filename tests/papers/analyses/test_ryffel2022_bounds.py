@@ -62,21 +62,6 @@ def test_risk_of_quadratic_losses_is_the_moments(batch: str, schedule: str) -> N
     assert found.excess == pytest.approx(wanted, rel=1e-9)
 
 
-def test_risk_of_bent_losses_on_a_narrow_interval_is_that_of_a_simulation() -> None:
-    losses = risk.Losses(ONE, 2 * ONE, np.array([-0.3, 0.4]), -0.6, 0.5, 1.0, 2.0)
-    etas, noise = risk.constant_steps(losses, 3), 0.4
-    rng = np.random.default_rng(1)
-    theta = np.clip(rng.normal(0, noise * math.sqrt(2), 400_000), losses.low, losses.high)
-    for eta in etas:
-        gradient = losses.gradients(theta)[rng.integers(0, 2, theta.size), np.arange(theta.size)]
-        step = theta - eta * gradient + math.sqrt(2 * eta) * noise * rng.normal(size=theta.size)
-        theta = np.clip(step, losses.low, losses.high)
-    excess = losses.mean_loss(theta) - losses.mean_loss(np.array([losses.minimiser()]))[0]
-    error = excess.std() / math.sqrt(theta.size)
-    found = risk.risks(losses, etas, noise, "1", 300).excess[-1]
-    assert abs(found - excess.mean()) < 4 * error
-
-
 def test_equation_7_fails_where_the_minimiser_is_on_the_boundary() -> None:
     """One step from theta_0 = -|N|: by adaptive quadrature, without the nodes of the analysis."""
     push, eta, noise = 4.0, 1 / 64, 0.05
@@ -128,13 +113,9 @@ def test_gaussian_divergence_is_that_of_the_densities() -> None:
 
 
 def test_variance_of_a_mixture_over_batches(analysis: bounds.Bounds) -> None:
-    """One step: two Gaussians half a step apart, far from the ends of C; on [-1, 1], as the analysis has it, less."""
+    """One step: less than two Gaussians half a step apart have, far from the ends of C."""
     sigma, eta = 0.5, 0.5
     spread = 2 * sigma**2 * (1 - eta) ** 2 + 2 * eta * sigma**2
-    chain = risk.IterateLaws(LINEAR, sigma, "1", 400)
-    mass = chain.step(eta)
-    assert mass.sum() == pytest.approx(1)
-    assert mass @ chain.points**2 == pytest.approx(spread + (eta / 2) ** 2, rel=1e-9)
     rows = pd.DataFrame(analysis.rows("sobolev", 1))
     assert set(rows.bound) == {2 * sigma**2}
     sampled, full = (rows[rows.batch.eq(batch)].exact.to_numpy() for batch in ("1", "full"))
@@ -272,13 +253,6 @@ def test_divergence_of_a_cut_law_is_that_of_its_convolution() -> None:
     assert dynamics.shifted_renyi(order, time, radius, pull) == pytest.approx(wanted, rel=1e-6)
 
 
-def test_lemma_3_2_is_tight(analysis: bounds.Bounds) -> None:
-    rows = pd.DataFrame(analysis.rows("dynamics", 1))
-    ratios = rows[rows.kind.eq("renyi_dynamics")].ratio
-    assert 0.99 < ratios.max() <= 1  # a sensitivity 1 % smaller would be exceeded
-    assert (rows[rows.kind.eq("fokker_planck")].exact == bounds.ROUNDED).all()
-
-
 def test_conversion() -> None:
     """Coins by the definitions: delta(epsilon) over all events, and R_alpha."""
     order, delta, p, q = 1.5, 0.01, 0.3, 0.02
@@ -301,10 +275,6 @@ def test_norm_of_the_minimiser() -> None:
     wanted = brentq(lambda t: 0.1 * t - 1 / (1 + math.exp(t - 2)), 0, 20, xtol=1e-14)
     assert norm == pytest.approx(wanted, rel=1e-9)
     assert at_zero == pytest.approx(math.log(1 + math.e**2))
-    x = np.array([[1.0, 0.0], [0.0, 2.0]])  # separable: each coordinate alone
-    norm, _ = bounds.minimiser(x, 0.0, 0.01)
-    each = [brentq(lambda t, s=s: 0.02 * t - s / (1 + math.exp(s * t)), 0, 99) for s in (1.0, 2.0)]
-    assert norm == pytest.approx(math.hypot(*each), rel=1e-6)
 
 
 def test_batches_of_one_exceed_every_constant(analysis: bounds.Bounds) -> None:
