@@ -1,14 +1,12 @@
 """Error of a posterior average along Langevin steps on a Gaussian posterior, simulated and in closed form.
 
-Half of the records ``d_i`` are 1 and half are -1, with likelihood N(theta, 1) and prior N(0, 1/prior). The posterior
-is ``N(0, v)`` with ``v = 1/(N + prior)``. Algorithm 1 of li2019 uses the mean gradient of tau records, drawn without
-replacement::
+Half of the records ``d_i`` are 1 and half are -1, with likelihood N(theta, 1) and prior N(0, 1/prior), so the posterior
+is ``N(0, v)``, ``v = 1/(N + prior)``. Algorithm 1 of li2019 with tau records J, drawn without replacement::
 
     theta <- theta - eta_t (prior theta/N + theta - mean_J d) + N(0, kappa eta_t/N)
 
-kappa = 1 as printed; kappa = 2 targets the posterior. The error of ``sum_t eta_t phi(theta_t)/sum_t eta_t`` is
-``E(average - exact)^2`` over the posterior variance of phi, for ``phi = theta`` and ``phi = theta^2``. Gradients are
-not clipped: a privacy budget acts only through the step size.
+kappa = 1 as printed; kappa = 2 targets the posterior. Errors of ``sum_t eta_t phi(theta_t)/sum_t eta_t`` are squared
+and over the posterior variance of phi. A privacy budget acts only through the step size: no gradient is clipped.
 """
 
 from __future__ import annotations
@@ -54,11 +52,9 @@ class Target:
         return (2 * ones - self.batch) / self.batch, chances
 
     def closed_form(self, eta: np.ndarray, kappa: np.ndarray) -> np.ndarray:
-        """Compute the relative errors ``(2, E)``, a row for each of FUNCTIONS, exactly for every T.
+        """Compute the relative errors ``(2, E)``, a row for each of FUNCTIONS, exactly, from step sizes ``(T, E)``.
 
         The recursion is on the moments of theta and of ``S = sum eta theta`` and ``Q = sum eta theta^2``.
-
-        - `eta`, `kappa`: step sizes ``(T, E)`` and noise factors ``(E,)``, one column for each case.
         """
         values, chances = self.batch_mean
         second, fourth = (float(chances @ values**k) for k in (2, 4))

@@ -1,25 +1,15 @@
 """Pairs of data sets that meet all hypotheses of Theorem 3.1 of ryffel2022 but violate its bound.
 
-On C = [-r, r], with g = L - lambda r, the losses are (pair "flat" in `attacks.langevin`)
+On C = [-r, r], with g = L - lambda r, the losses are -g theta + lambda/2 theta^2 for the record that differs, g theta +
+lambda/2 theta^2 for its replacement, and lambda/2 theta^2 for the others (pair "flat" in `attacks.langevin`). With a
+batch of m of n records, q = m/n, the law of theta after one step, before the projection, is
 
-- -g theta + lambda/2 theta^2 for the record that differs, and g theta + lambda/2 theta^2 for its replacement,
-- lambda/2 theta^2 for each of the n - 1 other records.
+    (1 - q) N(0, s^2) + q N(+- eta g/m, s^2),    s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2.
 
-They are lambda-strongly convex and lambda-smooth on the whole line, and L-Lipschitz on C: |l'| <= g + lambda r = L.
-eta < 1/beta = 1/lambda. theta_0 is drawn from Proj_C N(0, 2 sigma^2/lambda). A batch holds m records. The law of
-theta after one step, before the projection, is
-
-    (1 - q) N(0, s^2) + q N(+- eta g/m, s^2),    q = m/n,
-    s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2.
-
-At the bump of weight q, one density is e^(2 eta g |theta|/(m s^2)) times the other, and q only divides this factor.
 So R_2 is about mu^2 - 2 ln(n/m) with mu = eta g/(m s), while the theorem has a multiple of (mu m/n)^2.
 
-Why the proof fails: the sensitivity lemma averages the difference of the drifts over the batch B, P(B != B') 2L/m =
-2L/n, and takes this average for the sensitivity S_g of the Renyi dynamics. The Fokker-Planck equation there holds
-*given* B. Given B, the drifts differ by up to 2L/m if B contains the record, and not at all otherwise. The law is a
-mixture over B. Its Renyi divergence is at most log E_B exp((alpha - 1) R_alpha(B))/(alpha - 1). The rare batches with
-the record dominate this mean; the divergence at the mean drift is no bound.
+Why the proof fails: it averages the difference of the drifts over the batch, 2L/n, and takes this average for the
+sensitivity S_g of the Renyi dynamics, which hold *given* the batch. Rare batches with the record dominate.
 """
 
 import math
@@ -58,12 +48,10 @@ class Minibatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Tables of the exact laws, the promised values and the attack on this pair of data sets.
+    """Tables of the exact laws, the promised values and the attack; x is theta, K or delta, except in two tasks.
 
-    x is theta, K or delta, except in two tasks. "profile" has the promised ("claimed"), exact and attack epsilon
-    ("audit") at each delta. "minibatches" has for each m (x), after one step, R_order promised, exact and by a second
-    route ("R again"), and the three epsilons. "hypotheses" has what each hypothesis requires (x) and what the pair
-    has (value).
+    "minibatches" has for each m (x), after one step, R_order promised, exact and by a second route ("R again"), and
+    three epsilons. "hypotheses" has what each requires (x) and what the pair has (value).
     """
 
     records: int  # n
@@ -172,10 +160,7 @@ class Counterexample:
         return rows
 
     def _renyi_after_one_step(self) -> float:
-        """Return R_order after one step by adaptive quadrature of the mixture of two Gaussians.
-
-        theta_0 counts as Gaussian: its projection moves the density at the peak of the integrand by at most 2e-7.
-        """
+        """Return R_order after one step by quadrature; the projection of theta_0 moves it by at most 2e-7."""
         share, order, end = self.batch / self.records, self.order, self.radius
         eta, ridge = self.step_size, self.strong_convexity
         start = (1 - eta * ridge) ** 2 * 2 / ridge  # theta_0's part of the variance, over sigma^2

@@ -1,9 +1,8 @@
 """The temperature that the papers' samplers target, measured on a Gaussian posterior.
 
-The posterior is ``exp(-U)`` with ``U(theta) = theta^T H theta/2``. A sampler with exact gradients that targets
-``exp(-U/T)`` has the stationary covariance ``T H^-1`` in the limit of small steps; T is its temperature. The chains
-use the package's own kernels. If a chain is linear in theta, its covariance at a finite step is the solution S of
-``S = A S A^T + Q``, too.
+A sampler with exact gradients of ``U(theta) = theta^T H theta/2`` that targets ``exp(-U/T)`` has the stationary
+covariance ``T H^-1`` as steps go to 0. The chains use the package's own kernels; for a linear chain, the covariance at
+a finite step solves ``S = A S A^T + Q``.
 """
 
 from __future__ import annotations
@@ -41,11 +40,8 @@ def langevin(
 ) -> LinearChain:
     """Return the chain ``theta - eta grad U/records + N(0, eta noise_variance/records)`` from theta ``(R, 1, d)``.
 
-    (`records`, `noise_variance`) is (1, 1) for wang2015, (N, 1) for li2019, (1, 2 sigma^2) for ryffel2022.
-
-    Differs: li2019 subtracts the gradient of ln l and ln p; we read minus the logarithms, since theta would diverge
-    otherwise.
-    Source: wang2015, eq. 4.1; li2019, Algorithm 1; ryffel2022, Algorithm 1.
+    Differs: li2019 subtracts the gradient of ln l + ln p, which diverges; we read minus the logarithms.
+    Source: wang2015, eq. 4.1 (1, 1); li2019, Algorithm 1 (N, 1); ryffel2022, Algorithm 1 (1, 2 sigma^2).
     """
     kernel, std = sgld(), math.sqrt(eta * noise_variance / records)
 
@@ -66,10 +62,7 @@ def hamiltonian(
     guess: float = 0.0,  # B-hat of eq. 4.2, the assumed gradient noise; b = B-hat sqrt(eta)
     gradient_noise: np.ndarray | None = None,  # covariance (d, d); None for exact gradients
 ) -> LinearChain:
-    """Return the chain of eq. 4.4 of wang2015 (SGHMC), or of eq. 4.5 with a thermostat (SGNHT), as printed.
-
-    The noise is N(0, 2 (a - b) eta) in eq. 4.4 and N(0, 2 a eta) in eq. 4.5.
-    """
+    """Return SGHMC with N(0, 2 (a - b) eta), eq. 4.4 of wang2015, or SGNHT with N(0, 2 a eta), eq. 4.5, as printed."""
     a = friction(eta)
     kernel = sgnht() if thermostat else sghmc(a)
     start = torch.zeros_like(theta), torch.full_like(theta[..., :1], a)
@@ -91,10 +84,9 @@ def hamiltonian(
 def fisher_scoring(
     theta: Tensor, precision: Tensor, eta: float, *, records: int, batch: int, noise: float, sampled: bool
 ) -> LinearChain:
-    """Return the chain of Algorithm 4 of wang2015 with F = I and a known Fisher information.
+    """Return Algorithm 4 of wang2015 with F = I, a known Fisher information and N(0, ``noise F F^T/eta``).
 
-    The noise on the gradient has covariance ``noise F F^T/eta``. `sampled` adds N(0, N H/tau), which a minibatch of
-    tau records has in the model of the sampler.
+    `sampled` adds N(0, N H/tau), which a minibatch of tau records has in the model of the sampler.
     """
     identity, h = torch.eye(len(precision), dtype=theta.dtype), precision
     kernel = sgfs(identity, records, batch)
@@ -135,16 +127,10 @@ class Sampler(NamedTuple):
 
 @dataclass(frozen=True)
 class Temperature:
-    """Temperature of every sampler, simulated and in closed form, at the step sizes of its paper.
+    """Variance of every sampler over that of the posterior, simulated and in closed form, at the steps of its paper.
 
-    The temperature is the variance of the chain divided by that of the posterior; it has no unit. The posteriors are
-    N(0, 1) and N(0, [[1, r], [r, 1]]), with the variance along its two principal axes. Each chain runs for `settle` +
-    `keep` relaxation times of the slowest direction, and the average is over the last `keep`. Intervals are 95 %
-    Student over chains.
-
-    With a fixed friction a, SGNHT keeps ``E v^2 = eta``. Its temperature then goes to ``T = (1 + sqrt(1 - 2 a))/2``,
-    below 1, as eta goes to 0. The sampler of ryffel2022 targets ``exp(-L/sigma^2)`` and is not meant to sample the
-    posterior.
+    The posteriors are N(0, 1) and N(0, [[1, r], [r, 1]]) along its two axes, with 95 % Student intervals over chains.
+    With a fixed friction a, SGNHT keeps ``E v^2 = eta``, so its temperature goes to ``(1 + sqrt(1 - 2 a))/2``.
     """
 
     steps: Mapping[str, Sequence[float]]  # sampler -> step sizes, in the unit of the paper
@@ -195,14 +181,11 @@ class Temperature:
         return {name: Sampler(*row) for name, row in table.items()}
 
     def noisy(self) -> dict[str, list[Sampler]]:
-        """Return, for each of two tasks, SGHMC or SGNHT with stochastic gradients N(grad U, covariance).
+        """Return, for two tasks, SGHMC or SGNHT with stochastic gradients N(grad U, covariance), a = A sqrt(eta).
 
-        The friction is a = A sqrt(eta), and h = sqrt(eta). The covariance is B, as eq. 4.2 of wang2015 prints it, or
-        2 B/h. The second adds the diffusion 2 B to the momentum, as in Chen et al. (2014). As h goes to 0, the
-        temperature of SGHMC goes to 1 - B-hat/A with the first, and to 1 + (B - B-hat)/A with the second.
-
-        "anisotropic": the covariance is d B in the narrow direction of the posterior and 0 in the others, so its mean
-        is B. The axes then have no common temperature, and `limit` is nan.
+        The covariance is B, as eq. 4.2 of wang2015 prints it, or 2 B/h with h = sqrt(eta), as in Chen et al. (2014). As
+        h goes to 0, SGHMC goes to 1 - B-hat/A with the first, and to 1 + (B - B-hat)/A with the second. "anisotropic":
+        d B in the narrow direction only, so the axes have no common temperature (nan).
         """
         a, b = self.friction, self.gradient_noise
 

@@ -1,14 +1,11 @@
 """Propositions 2 and 4 of wang2015: the error of one posterior sample against its asymptotic formula, as n grows.
 
-The model is logistic regression in two dimensions. Rows are drawn from a few points of the unit disc and labels from
-the model at a known theta_0, so a data set is a table of counts and costs the same at every n. OPS releases one
-posterior sample from ``exp(-rho U)`` on the ball ``||theta|| <= D``, with ``rho = min(1, eps/4B)`` and
-``B = ln(1 + e^D)``. It should obey::
+The model is logistic regression in two dimensions, with rows from a few points, so a data set is a table of counts. OPS
+draws from ``exp(-rho U)`` on ``||theta|| <= D``, ``rho = min(1, eps/4B)`` and ``B = ln(1 + e^D)``. It should obey::
 
-    sqrt(n) (theta - theta_0) -> N(0, (1 + 1/rho) I^-1),    1/rho = 4B/eps,
+    sqrt(n) (theta - theta_0) -> N(0, (1 + 1/rho) I^-1)
 
-where I is the Fisher information of one record at theta_0. By the law of total variance the error has two parts: that
-of the posterior mean, for which the formula has I^-1, and the spread of the posterior, for which it has I^-1/rho.
+with the Fisher information I of one record at theta_0: I^-1 from the posterior mean, I^-1/rho from the spread.
 """
 
 from __future__ import annotations
@@ -40,12 +37,8 @@ CHUNK = 100  # data sets whose grids are in memory together
 class Efficiency:
     """Mean squared errors of OPS over many data sets, divided by the formula, with 95 % limits.
 
-    Errors are averaged over the two coordinates of ``I^(1/2) (theta - theta_0)``. The kinds are
-
-    - "mean", "spread": the two parts of the error;
-    - "exact": the exact error at finite n, from both parts;
-    - "sample": the error of one draw of each posterior on a lattice around it;
-    - "hmc": the error of draws by `methods.ops` itself, as the experiments use it.
+    Kinds: "mean" and "spread", the two parts of the error; "exact", from both; "sample", of one draw of each posterior
+    on a lattice; "hmc", of draws by `methods.ops` itself. Errors are means over ``I^(1/2) (theta - theta_0)``.
     """
 
     points: Sequence[Sequence[float]]  # rows x (K, 2), ||x|| <= 1, drawn with equal probability
@@ -126,12 +119,7 @@ class Efficiency:
     def posterior(
         self, counts: np.ndarray, n: int, rho: float, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute mean ``(R, 2)``, covariance ``(R, 2, 2)`` and one draw ``(R, 2)`` of each posterior.
-
-        They come from a lattice that spans `WIDTH` standard deviations around the estimate, or the ball if that is
-        smaller. The estimate comes from 25 scoring steps that start at theta_0 and stay in the ball. A draw is
-        uniform within its cell.
-        """
+        """Compute mean ``(R, 2)``, covariance ``(R, 2, 2)`` and one draw ``(R, 2)`` of each posterior."""
         yes, no = counts
         repeats = len(yes)
         information = n * self.fisher
