@@ -13,9 +13,9 @@ sensitivity S_g of the Renyi dynamics, which hold *given* the batch. Rare batche
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,14 +36,7 @@ from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
 
-
-class Minibatch(NamedTuple):
-    """n, m, sigma and r of a pair; the rest is that of the counterexample."""
-
-    records: int
-    batch: int
-    noise_std: float
-    radius: float
+Values = Iterator[tuple[str, float, float, str]]  # quantity, x, value, note
 
 
 @dataclass(frozen=True)
@@ -76,10 +69,8 @@ class Counterexample:
         return ["density", "renyi", "profile", "minibatches", "hypotheses"]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        if unit in ("profile", "minibatches"):
-            cases = (self._profile if unit == "profile" else self._minibatches)(generator(seed, unit))
-        else:
-            cases = {"density": self._density, "renyi": self._renyi, "hypotheses": self._hypotheses}[unit]()
+        rng = [generator(seed, unit)] if unit in ("profile", "minibatches") else []
+        cases = getattr(self, f"_{unit}")(*rng)
         columns = ("quantity", "x", "value", "note")
         return [{"kind": unit, **dict(zip(columns, row, strict=True))} for row in cases]
 
@@ -101,48 +92,39 @@ class Counterexample:
             self.event(steps), project=self.radius, others="flat", nodes=self.nodes
         )
 
-    def _density(self) -> list[tuple[str, float, float, str]]:
+    def _density(self) -> Values:
         pair = self.distributions(self.shown)
         width = self.radius * np.polynomial.legendre.leggauss(self.nodes)[1]
-        return [
-            (name, theta, density, f"K = {self.shown}")
-            for name, logs in (("first", pair.first), ("second", pair.second))
-            for theta, density in zip(pair.points[1:-1], np.exp(logs[1:-1]) / width, strict=True)
-        ]
+        for name, logs in (("first", pair.first), ("second", pair.second)):
+            for theta, density in zip(pair.points[1:-1], np.exp(logs[1:-1]) / width, strict=True):
+                yield name, theta, density, f"K = {self.shown}"
 
-    def _renyi(self) -> list[tuple[str, float, float, str]]:
-        rows: list[tuple[str, float, float, str]] = []
+    def _renyi(self) -> Values:
         note = f"order {self.order:g}"
         for steps in self.steps:
-            event = self.event(steps)
-            rows.append(("claimed", steps, Ryffel2022().renyi(event, self.order), note))
-            rows.append(("exact", steps, renyi(self.distributions(steps), self.order), note))
-        return rows
+            yield "claimed", steps, Ryffel2022().renyi(self.event(steps), self.order), note
+            yield "exact", steps, renyi(self.distributions(steps), self.order), note
 
-    def _profile(self, rng: torch.Generator) -> list[tuple[str, float, float, str]]:
+    def _profile(self, rng: torch.Generator) -> Values:
         event = self.event(self.shown)
         pair, note = self.distributions(self.shown), f"K = {self.shown}"
-        rows = [("claimed", delta, Ryffel2022().epsilon(event, delta), note) for delta in self.deltas]
-        rows += [("exact", delta, epsilon_of(pair, delta), note) for delta in self.deltas]
+        for delta in self.deltas:
+            yield "claimed", delta, Ryffel2022().epsilon(event, delta), note
+        for delta in self.deltas:
+            yield "exact", delta, epsilon_of(pair, delta), note
         first, second = last_iterate(event, self.runs, rng, project=self.radius, others="flat")
         for delta in self.attacked:
             attack = audit(first, second, delta, self.confidence)
             text = f"{note}, {attack.runs} runs per data set, confidence {attack.confidence:g}"
-            rows.append(("audit", delta, attack.epsilon, text))
-        return rows
+            yield "audit", delta, attack.epsilon, text
 
-    def _minibatches(self, rng: torch.Generator) -> list[tuple[str, float, float, str]]:
-        rows: list[tuple[str, float, float, str]] = []
+    def _minibatches(self, rng: torch.Generator) -> Values:
         for given in self.minibatches:
-            size = Minibatch(**given)  # type: ignore[arg-type]
-            pair = replace(self, **size._asdict())
+            pair = replace(self, **given)  # type: ignore[arg-type]
             assert all(note == "holds" for *_, note in pair._hypotheses())
             event, laws, delta = pair.event(1), pair.distributions(1), self.delta
-            attack = audit(
-                *last_iterate(event, self.runs, rng, project=size.radius, others="flat"),
-                delta,
-                self.confidence,
-            )
+            runs = last_iterate(event, self.runs, rng, project=pair.radius, others="flat")
+            attack = audit(*runs, delta, self.confidence)
             found = {
                 "R promised": Ryffel2022().renyi(event, self.order),
                 "R exact": renyi(laws, self.order),
@@ -151,13 +133,13 @@ class Counterexample:
                 "ε exact": epsilon_of(laws, delta),
                 "ε audit": attack.epsilon,
             }
-            slope = self.lipschitz - self.strong_convexity * size.radius
+            slope = self.lipschitz - self.strong_convexity * pair.radius
             note = (
-                f"n = {size.records:,}, σ = {size.noise_std:g}, r = {size.radius:g}, a = {slope:g}, δ = {delta:g}, "
+                f"n = {pair.records:,}, σ = {pair.noise_std:g}, r = {pair.radius:g}, a = {slope:g}, δ = {delta:g}, "
                 f"{attack.runs:,} runs per data set"
             )
-            rows += [(name, size.batch, value, note) for name, value in found.items()]
-        return rows
+            for name, value in found.items():
+                yield name, pair.batch, value, note
 
     def _renyi_after_one_step(self) -> float:
         """Return R_order after one step by quadrature; the projection of theta_0 moves it by at most 2e-7."""
@@ -187,21 +169,17 @@ class Counterexample:
         ends = [integrand(lambda z: float(log_ndtr(z)), sign, -end) for sign in (1, -1)]
         return float(logsumexp([top + math.log(inside), *ends])) / (order - 1)
 
-    def _hypotheses(self) -> list[tuple[str, float, float, str]]:
-        convexity = self.strong_convexity
+    def _hypotheses(self) -> Values:
+        limit, convexity = self.lipschitz, self.strong_convexity
         start = self.noise_std * math.sqrt(2 / convexity)
         pair = pair_for(self.event(1), start, self.radius, "flat")
         largest = max(map(abs, pair.pushes)) * self.batch + convexity * pair.radius
         hypotheses: list[tuple[str, float, float, bool]] = [  # last: whether it holds
-            (
-                "Lipschitz: largest |gradient| on C, at most L",
-                self.lipschitz,
-                largest,
-                largest <= self.lipschitz * (1 + 1e-12),
-            ),
+            ("Lipschitz: largest |gradient| on C, at most L", limit, largest, largest <= limit * (1 + 1e-12)),
             ("strongly convex: second derivative, at least lambda", convexity, convexity, True),
             ("smooth: second derivative, at most beta", convexity, convexity, True),
             ("step size, less than 1/beta", 1 / convexity, self.step_size, self.step_size < 1 / convexity),
             ("start, before the projection: standard deviation sqrt(2/lambda) sigma", start, start, True),
         ]
-        return [(name, x, value, "holds" if holds else "fails") for name, x, value, holds in hypotheses]
+        for name, x, value, holds in hypotheses:
+            yield name, x, value, "holds" if holds else "fails"

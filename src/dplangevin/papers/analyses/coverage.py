@@ -70,13 +70,9 @@ class Coverage:
         without = float(np.square(centre[:, -1] - truth)[: self.repeats].mean())
         rows = []
         for e, (budget, plan) in enumerate(zip(budgets, plans, strict=True)):
-            rows += self._compared(
-                {"method": unit, "epsilon": budget.epsilon},
-                truth,
-                np.stack([centre[:, e], other[:, e]], 1),
-                self.spread(method, plan, release.theta[:, e].double()),
-                without,
-            )
+            case = {"method": unit, "epsilon": budget.epsilon}
+            spread = self.spread(method, plan, release.theta[:, e].double())
+            rows += self._compared(case, truth, np.stack([centre[:, e], other[:, e]], 1), spread, without)
         return rows
 
     def data(self, rng: torch.Generator) -> tuple[Glm, np.ndarray]:

@@ -160,7 +160,7 @@ class Formulas:
                 for adjacency in CHANGED:
                     moments = sampled_moment(rate, s, orders, adjacency)
                     worst = int((moments / simple).argmax())
-                    columns = {
+                    columns: Row = {
                         "adjacency": adjacency,
                         "rate": rate,
                         "multiplier": float(s),
@@ -175,11 +175,10 @@ class Formulas:
         The constant is that of the printed proof, where it may use Lemma 2 (`printed_reach`), or twice that (term),
         because a replaced record moves a sum by 2 L. x: the constant squared.
         """
-        fixed: Sequence[StepSchedule] = ("fixed",)
-        decreasing: Sequence[StepSchedule] = ("decreasing",)
+        schedules: tuple[StepSchedule, ...] = ("fixed", "decreasing")
         runs = [
-            *product(fixed, self.theorem_rates, self.theorem_steps, self.deltas),
-            *product(decreasing, self.decreasing_rates, self.decreasing_steps, self.deltas[:1]),
+            *product(schedules[:1], self.theorem_rates, self.theorem_steps, self.deltas),
+            *product(schedules[1:], self.decreasing_rates, self.decreasing_steps, self.deltas[:1]),
         ]
         constants: list[tuple[str, float, Adjacency]] = [
             ("c", 1.0, "add_remove"), ("c", 1.0, "replace_one"), ("2 c", 2.0, "replace_one"),
@@ -212,17 +211,17 @@ class Formulas:
                 c = math.sqrt(square)
                 steps = math.ceil(max(1.1 * square * log / c_1**2, 16 * square * log))
                 root = min(math.sqrt(log), 0.99 * 255 * c_1 / c)  # sqrt(ln(1/delta)) for Theorem 3
-                runs: list[tuple[StepSchedule, int, float, float, float]] = [
-                    ("fixed", steps, steps, 1.001 * c * math.sqrt(steps * log), self.deltas[0]),
-                    (
-                        "decreasing",
-                        255**3,
-                        power_sum(255**3, -1 / 3),
+                cube = 255**3
+                runs: dict[StepSchedule, tuple[int, float, float, float]] = {
+                    "fixed": (steps, steps, 1.001 * c * math.sqrt(steps * log), self.deltas[0]),
+                    "decreasing": (
+                        cube,
+                        power_sum(cube, -1 / 3),
                         1.001 * c * 255 * root,
                         math.exp(-(root**2)),
                     ),
-                ]
-                for schedule, steps, total, epsilon, delta in runs:
+                }
+                for schedule, (steps, total, epsilon, delta) in runs.items():
                     columns: Row = {"schedule": schedule, "steps": steps, "delta": delta, "epsilon": epsilon}
                     columns |= {"rate": 1.0, "multiplier": 1.0, "x": c_1, "term": f"{square:g}"}
                     for adjacency, size in SENSITIVITY.items():
@@ -319,16 +318,11 @@ class Formulas:
     def _limit(self) -> Iterator[Row]:
         """Yield the proven epsilon of the worked example with smaller and smaller fixed steps (x)."""
         setting, *_ = self._experiment("example")
-        columns: Row = {
-            "rate": setting.rate,
-            "steps": setting.steps,
-            "delta": setting.delta,
-            "schedule": "fixed",
-        }
+        columns: Row = {"rate": setting.rate, "steps": setting.steps, "delta": setting.delta}
+        columns |= {"schedule": "fixed", "adjacency": "replace_one"}
         for step in self.shrinking:
             proven = Tight().epsilon(setting.event(step, "fixed"), setting.delta, "replace_one")
-            columns |= {"adjacency": "replace_one", "multiplier": setting.multiplier(step)}
-            yield case("", proven, **columns, x=step)
+            yield case("", proven, **columns, multiplier=setting.multiplier(step), x=step)
 
     def _extension(self) -> Iterator[Row]:
         """Yield delta(epsilon) of two visible steps of SGHMC and SGNHT (value) against Algorithm 1 (bound); x: a.
@@ -368,16 +362,10 @@ class Formulas:
                     yield case(name, getattr(first, term), getattr(second, term), **size, term=term)
             yield case("in print", 1 / 3, 1 / self.records, **size, term="bias")
 
-            def sixth(log_step: float, steps: int = steps) -> float:
-                return math.exp(-log_step) / steps + math.exp(2 * log_step)
-
-            def fifth(log_budget: float, steps: int = steps) -> float:
-                return math.exp(-log_budget) / 3 + 2 * math.exp(2 * log_budget) * steps ** (-2 / 3)
-
-            best = minimize_scalar(sixth, bracket=(-8.0, 0.0), tol=1e-12)
+            best = minimize_scalar(_proposition_6, bracket=(-8.0, 0.0), args=(steps,), tol=1e-12)
             yield case("best step", math.exp(best.x), **size)
             yield case("best error", float(best.fun), **size)
-            budget = minimize_scalar(fifth, bracket=(-4.0, 4.0), tol=1e-12)
+            budget = minimize_scalar(_proposition_5, bracket=(-4.0, 4.0), args=(steps,), tol=1e-12)
             yield case("best budget", math.exp(budget.x), **size)
         setting = self._setting(self.step_counts[0], self.deltas[0])
         for epsilon in (*self.budgets, *self.larger_budgets):
@@ -529,6 +517,14 @@ def largest_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> fl
     size: dict[str, Any] = {"records": setting.records, "batch": setting.batch}
     low, high = (math.log(step_of(s, **size, lipschitz=setting.lipschitz)) for s in (1e4, 0.3))
     return math.exp(brentq(excess, low, high, xtol=1e-6))
+
+
+def _proposition_6(log_step: float, steps: int) -> float:
+    return math.exp(-log_step) / steps + math.exp(2 * log_step)
+
+
+def _proposition_5(log_budget: float, steps: int) -> float:
+    return math.exp(-log_budget) / 3 + 2 * math.exp(2 * log_budget) * steps ** (-2 / 3)
 
 
 def _step_moment(rate: float, multiplier: float, order: float) -> float:

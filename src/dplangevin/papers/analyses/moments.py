@@ -53,9 +53,8 @@ def moments_price(rate: float, multiplier: float, steps: int, delta: float, sche
         levels = np.linspace(0.0, math.log(steps) / 6, LEVELS)
         moments = np.stack([log_moment(rate, multiplier * math.exp(level), ORDERS) for level in levels])
         curve = CubicSpline(levels, np.log(moments))
-        edges = np.unique(
-            np.floor(np.geomspace(1, steps + 1, 400)).astype(int)
-        )  # cells of t; the first holds only t = 1
+        # cells of t; the first holds only t = 1
+        edges = np.unique(np.floor(np.geomspace(1, steps + 1, 400)).astype(int))
         counts, middle = np.diff(edges), np.sqrt(edges[:-1] * (edges[1:] - 1.0))
         total = counts @ np.exp(curve(np.log(middle) / 6))
     return float(((total + math.log(1 / delta)) / ORDERS).min())

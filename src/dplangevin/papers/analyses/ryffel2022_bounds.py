@@ -182,9 +182,8 @@ class Bounds:
         one = np.ones(1)
         for push, size in product(self.pushes, self.edge_steps):
             losses = Losses(one, one, 0 * one, -1.0, 0.0, 1.0, 1.0, tilt=1.0 + push)
-            yield from self._constant(
-                f"boundary, gradient {push:g}", losses, 2 * size, self.edge_noise, "full"
-            )
+            name = f"boundary, gradient {push:g}"
+            yield from self._constant(name, losses, 2 * size, self.edge_noise, "full")
 
     def _constant(self, name: str, losses: Losses, share: float, noise: float, batch: str) -> Iterator[Row]:
         """Yield constant steps against equation 7 and Lemma 4.1, with 4 L^2/lambda^2 for E|theta_0 - theta*|^2."""
@@ -275,9 +274,8 @@ class Bounds:
             for steps in range(1, max(self.steps) + 1):
                 _, variance = moments(chain.points, chain.step(0.5))
                 if steps in self.steps:
-                    yield case(
-                        "sobolev", "variance", variance, 2 * noise**2, batch=batch, **size, steps=steps
-                    )
+                    columns = {"batch": batch, **size, "steps": steps}
+                    yield case("sobolev", "variance", variance, 2 * noise**2, **columns)
 
     def _full_batch(self) -> Iterator[Row]:
         """Yield Renyi divergences over alpha for full batches, in units of L^2/(lambda n^2 sigma^2)."""

@@ -81,17 +81,11 @@ class LangevinPrivacy:
         return rows
 
     def _published(self, setting: Setting) -> list[dict[str, Any]]:
-        return [
-            row
-            for schedule in ("constant", "decreasing")
-            for row in self._rows(
-                "published",
-                schedule,
-                setting.event(self.batch, setting.steps(self.batch), schedule),
-                setting.delta,
-                list(SENSE),
-            )
-        ]
+        rows = []
+        for schedule in ("constant", "decreasing"):
+            event = setting.event(self.batch, setting.steps(self.batch), schedule)
+            rows += self._rows("published", schedule, event, setting.delta, list(SENSE))
+        return rows
 
     def _calibrated(self, setting: Setting) -> list[dict[str, Any]]:
         rows = []

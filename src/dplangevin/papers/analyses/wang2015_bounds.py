@@ -140,20 +140,13 @@ class Bounds:
         value: the largest |log ratio| over neighbours from a lattice of x and three theta, the smallest pure epsilon.
         """
         lattice = self.radius * np.linspace(-1, 1, 5)
-        far = 4 * self.radius
+        signs, far = np.array([-1.0, 0.0, 1.0]), 4 * self.radius
         families = {
-            "exponential family": (
-                np.array([-1.0, 0.0, 1.0]) * self.lipschitz,
-                lambda theta, x: theta[:, None] * x,
-            ),
-            "Laplace": (
-                np.array([-far, 0.0, far]),
-                lambda theta, x: -self.lipschitz * np.abs(x - theta[:, None]),
-            ),
+            "exponential family": (signs * self.lipschitz, lambda theta, x: theta[:, None] * x),
+            "Laplace": (signs * far, lambda theta, x: -self.lipschitz * np.abs(x - theta[:, None])),
         }
-        for (name, (theta, log_likelihood)), mass, n in product(
-            families.items(), self.prior_masses, self.small_records
-        ):
+        cases = product(families.items(), self.prior_masses, self.small_records)
+        for (name, (theta, log_likelihood)), mass, n in cases:
             fine = np.linspace(-self.radius, self.radius, 4001)
             normaliser = np.log(np.trapezoid(np.exp(log_likelihood(theta, fine)), fine, axis=1))
             log_p = log_likelihood(theta, lattice) - normaliser[:, None]  # (parameters, points)
@@ -233,11 +226,8 @@ class Bounds:
         small = setting.delta / (2 * setting.steps)
         for epsilon in self.epsilons:
             std = math.sqrt(setting.noise(epsilon)) * setting.batch / setting.records
-            claimed = (
-                epsilon
-                * math.sqrt(setting.records)
-                / math.sqrt(32 * setting.batch * setting.passes * math.log(2 / setting.delta))
-            )
+            root = math.sqrt(32 * setting.batch * setting.passes * math.log(2 / setting.delta))
+            claimed = epsilon * math.sqrt(setting.records) / root
             mu = 2 * setting.lipschitz / std
             yield "theorem 4, one step", "exact", epsilon, epsilon_of(mu, small), claimed
             formula = mu * math.sqrt(2 * math.log(1.25 / small))
@@ -376,11 +366,8 @@ class Bounds:
         value: the exact delta at eps' of the worst k adaptive mechanisms. Source: Kairouz, Oh, Viswanath (2015),
         Theorem 3.3.
         """
-        ks, epsilons, slacks = (
-            (1, 2, 10, 100, 10_000),
-            (1e-3, 0.01, 0.1, 0.5, 1.0, 3.0),
-            (0.5, 1e-2, 1e-6, 1e-12),
-        )
+        ks, epsilons = (1, 2, 10, 100, 10_000), (1e-3, 0.01, 0.1, 0.5, 1.0, 3.0)
+        slacks = (0.5, 1e-2, 1e-6, 1e-12)
         for k, epsilon, slack, delta in product(ks, epsilons, slacks, (0.0, 1e-9, 1e-3)):
             if k * delta + slack >= 1:
                 continue
