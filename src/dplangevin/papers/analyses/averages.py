@@ -1,14 +1,12 @@
 """Error of a posterior average along Langevin steps on a Gaussian posterior, simulated and in closed form.
 
-Half of the records ``d_i`` are 1 and half are -1, with likelihood N(theta, 1) and prior N(0, 1/prior). The posterior
-is ``N(0, v)`` with ``v = 1/(N + prior)``. Algorithm 1 of li2019 uses the mean gradient of tau records, drawn without
-replacement::
+Half of the records ``d_i`` are 1 and half are -1, with likelihood N(theta, 1) and prior N(0, 1/prior), so the posterior
+is ``N(0, v)``, ``v = 1/(N + prior)``. Algorithm 1 of li2019 with tau records J, drawn without replacement::
 
     theta <- theta - eta_t (prior theta/N + theta - mean_J d) + N(0, kappa eta_t/N)
 
-kappa = 1 as printed; kappa = 2 targets the posterior. The error of ``sum_t eta_t phi(theta_t)/sum_t eta_t`` is
-``E(average - exact)^2`` over the posterior variance of phi, for ``phi = theta`` and ``phi = theta^2``. Gradients are
-not clipped: a privacy budget acts only through the step size.
+kappa = 1 as printed; kappa = 2 targets the posterior. Errors of ``sum_t eta_t phi(theta_t)/sum_t eta_t`` are squared
+and over the posterior variance of phi. A privacy budget acts only through the step size: no gradient is clipped.
 """
 
 from __future__ import annotations
@@ -54,11 +52,9 @@ class Target:
         return (2 * ones - self.batch) / self.batch, chances
 
     def closed_form(self, eta: np.ndarray, kappa: np.ndarray) -> np.ndarray:
-        """Compute the relative errors ``(2, E)``, a row for each of FUNCTIONS, exactly for every T.
+        """Compute the relative errors ``(2, E)``, a row for each of FUNCTIONS, exactly, from step sizes ``(T, E)``.
 
         The recursion is on the moments of theta and of ``S = sum eta theta`` and ``Q = sum eta theta^2``.
-
-        - `eta`, `kappa`: step sizes ``(T, E)`` and noise factors ``(E,)``, one column for each case.
         """
         values, chances = self.batch_mean
         second, fourth = (float(chances @ values**k) for k in (2, 4))
@@ -85,26 +81,22 @@ class Target:
 
     def simulate(self, eta: np.ndarray, kappa: np.ndarray, chains: int, rng: torch.Generator) -> np.ndarray:
         """Draw the relative squared errors ``(2, chains, E)``; all cases of one chain have the same draws."""
-        steps, columns = eta.shape
         values, chances = self.batch_mean
-        means, ladder = torch.tensor(values), torch.tensor(np.cumsum(chances)[:-1])
+        ladder = torch.tensor(np.cumsum(chances)[:-1])
         size = torch.tensor(eta)[..., None]  # (T, E, 1)
         std = torch.tensor(np.sqrt(eta * kappa / self.records))[..., None]
         kernel, start = sgld(), self.start * math.sqrt(self.variance)
-        state = kernel.init(torch.full((chains, columns, 1), start, dtype=torch.float64))
-        sums = torch.zeros(2, chains, columns, 1, dtype=torch.float64)
-        block = 256
-        for first in range(0, steps, block):
-            count = min(block, steps - first)
-            batch = means[torch.searchsorted(ladder, torch.rand(count, chains, 1, 1, generator=rng).double())]
-            normals = torch.randn(count, chains, 1, 1, generator=rng, dtype=torch.float64)
-            for t in range(count):
-                at = first + t
-                gradient = state.theta * (1 + self.prior / self.records) - batch[t]
-                state = kernel.step(state, gradient, std[at] * normals[t], size[at])
-                weighted = size[at] * state.theta
-                sums[0] += weighted
-                sums[1] += weighted * state.theta
+        state = kernel.init(torch.full((chains, eta.shape[1], 1), start, dtype=torch.float64))
+        sums = torch.zeros(2, *state.theta.shape, dtype=torch.float64)
+        for block in zip(size.split(256), std.split(256), strict=True):
+            shape = len(block[0]), chains, 1, 1
+            batch = torch.searchsorted(ladder, torch.rand(shape, generator=rng).double())
+            normals = torch.randn(shape, generator=rng, dtype=torch.float64)
+            for step, scale, mean, normal in zip(*block, torch.tensor(values)[batch], normals, strict=True):
+                gradient = state.theta * (1 + self.prior / self.records) - mean
+                state = kernel.step(state, gradient, scale * normal, step)
+                weighted = step * state.theta
+                sums += torch.stack([weighted, weighted * state.theta])
         average = sums[..., 0].numpy() / eta.sum(0)
         v = self.variance
         return np.stack([average[0] ** 2 / v, (average[1] - v) ** 2 / (2 * v**2)])

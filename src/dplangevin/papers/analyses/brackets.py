@@ -1,11 +1,7 @@
 """Brackets: for every private method and several budgets, proven epsilon beside attack epsilon.
 
-The budget of a method is the one at which its proven epsilon is the asked one. The columns are
-
-- epsilon_asked, epsilon_promised, epsilon_proven: the proven epsilon (upper bound) is lower than the asked one where
-  a method cannot spend more;
-- epsilon_attack, ratio: the attack epsilon (lower bound), and its share of the proven epsilon;
-- pair, statistic, runs, confidence: how the attack works, see `attacks.worst`;
+- epsilon_proven: lower than epsilon_asked where a method cannot spend more;
+- ratio: the attack epsilon over the proven one; pair, statistic, runs, confidence: see `attacks.worst`;
 - attacked: "hypotheses" of the price; "parts", where each released part is attacked by a pair of its own;
 - one_dimensional: 1 if the worst case is known to be a pair of one-dimensional laws for each step;
 - gap: why the two differ, and which of the two is loose.

@@ -22,9 +22,7 @@ def rejections(
 ) -> tuple[float, float]:
     """Return the probabilities that Wald's and the likelihood-ratio test of one posterior sample reject theta0.
 
-    The data are `n` coins with logit `theta`. The likelihood has the power `rho`, and the prior is uniform on
-    [-radius, radius]. The sum is over at most about a thousand evenly spaced numbers of heads within 7 standard
-    deviations.
+    The prior of the logit is uniform on [-radius, radius]; heads are at most about 1000 numbers within 7 deviations.
     """
     chance = float(expit(theta))
     wide = 7 * math.sqrt(n * chance * (1 - chance))
@@ -50,10 +48,9 @@ def rejections(
 
 
 def central_mass(theta: float, radius: float, n: int, rho: float) -> float:
-    """Return the probability that a sample of the tempered posterior lies in the posterior's central 95 %.
+    """Return the probability that a tempered posterior sample lies in the posterior's central 95 %.
 
-    The data are `n` coins with logit `theta`, and the prior of the logit is uniform on [-radius, radius]. With s
-    heads the tempered posterior of the probability of heads is Beta(rho s, rho (n - s)), truncated to the interval.
+    With s heads the tempered posterior is Beta(rho s, rho (n - s)), truncated to logits in [-radius, radius].
     """
     ends = expit([-radius, radius])
     chance = float(expit(theta))
@@ -84,11 +81,7 @@ def sgld_transition(theta: np.ndarray, pairs: int, batch: int, eta: float, varia
 
 
 def scoring_transition(theta: np.ndarray, records: int, heads: int, batch: int) -> np.ndarray:
-    """Return the transition matrix ``(points, points)`` of SGFS at an unbounded step, for coins with logit theta.
-
-    A step is theta - 2/((1 + N/tau) N I) N/tau times the sum of the minibatch's gradients, N I being that at the
-    mode.
-    """
+    """Return the transition ``(points, points)`` of theta - 2/((1 + N/tau) N I) N/tau sum of gradients (SGFS)."""
     move = np.zeros((len(theta), len(theta)))
     every, information = np.arange(len(theta)), heads * (1 - heads / records)
     gain = 2 / ((1 + records / batch) * information) * records / batch

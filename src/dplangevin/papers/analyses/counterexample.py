@@ -1,31 +1,21 @@
 """Pairs of data sets that meet all hypotheses of Theorem 3.1 of ryffel2022 but violate its bound.
 
-On C = [-r, r], with g = L - lambda r, the losses are (pair "flat" in `attacks.langevin`)
+On C = [-r, r], with g = L - lambda r, the losses are -g theta + lambda/2 theta^2 for the record that differs, g theta +
+lambda/2 theta^2 for its replacement, and lambda/2 theta^2 for the others (pair "flat" in `attacks.langevin`). With a
+batch of m of n records, q = m/n, the law of theta after one step, before the projection, is
 
-- -g theta + lambda/2 theta^2 for the record that differs, and g theta + lambda/2 theta^2 for its replacement,
-- lambda/2 theta^2 for each of the n - 1 other records.
+    (1 - q) N(0, s^2) + q N(+- eta g/m, s^2),    s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2.
 
-They are lambda-strongly convex and lambda-smooth on the whole line, and L-Lipschitz on C: |l'| <= g + lambda r = L.
-eta < 1/beta = 1/lambda. theta_0 is drawn from Proj_C N(0, 2 sigma^2/lambda). A batch holds m records. The law of
-theta after one step, before the projection, is
-
-    (1 - q) N(0, s^2) + q N(+- eta g/m, s^2),    q = m/n,
-    s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2.
-
-At the bump of weight q, one density is e^(2 eta g |theta|/(m s^2)) times the other, and q only divides this factor.
 So R_2 is about mu^2 - 2 ln(n/m) with mu = eta g/(m s), while the theorem has a multiple of (mu m/n)^2.
 
-Why the proof fails: the sensitivity lemma averages the difference of the drifts over the batch B, P(B != B') 2L/m =
-2L/n, and takes this average for the sensitivity S_g of the Renyi dynamics. The Fokker-Planck equation there holds
-*given* B. Given B, the drifts differ by up to 2L/m if B contains the record, and not at all otherwise. The law is a
-mixture over B. Its Renyi divergence is at most log E_B exp((alpha - 1) R_alpha(B))/(alpha - 1). The rare batches with
-the record dominate this mean; the divergence at the mean drift is no bound.
+Why the proof fails: it averages the difference of the drifts over the batch, 2L/n, and takes this average for the
+sensitivity S_g of the Renyi dynamics, which hold *given* the batch. Rare batches with the record dominate.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,24 +36,15 @@ from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
 
-
-class Minibatch(NamedTuple):
-    """n, m, sigma and r of a pair; the rest is that of the counterexample."""
-
-    records: int
-    batch: int
-    noise_std: float
-    radius: float
+Values = Iterator[tuple[str, float, float, str]]  # quantity, x, value, note
 
 
 @dataclass(frozen=True)
 class Counterexample:
-    """Tables of the exact laws, the promised values and the attack on this pair of data sets.
+    """Tables of the exact laws, the promised values and the attack; x is theta, K or delta, except in two tasks.
 
-    x is theta, K or delta, except in two tasks. "profile" has the promised ("claimed"), exact and attack epsilon
-    ("audit") at each delta. "minibatches" has for each m (x), after one step, R_order promised, exact and by a second
-    route ("R again"), and the three epsilons. "hypotheses" has what each hypothesis requires (x) and what the pair
-    has (value).
+    "minibatches" has for each m (x), after one step, R_order promised, exact and by a second route ("R again"), and
+    three epsilons. "hypotheses" has what each requires (x) and what the pair has (value).
     """
 
     records: int  # n
@@ -88,10 +69,8 @@ class Counterexample:
         return ["density", "renyi", "profile", "minibatches", "hypotheses"]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
-        if unit in ("profile", "minibatches"):
-            cases = (self._profile if unit == "profile" else self._minibatches)(generator(seed, unit))
-        else:
-            cases = {"density": self._density, "renyi": self._renyi, "hypotheses": self._hypotheses}[unit]()
+        rng = [generator(seed, unit)] if unit in ("profile", "minibatches") else []
+        cases = getattr(self, f"_{unit}")(*rng)
         columns = ("quantity", "x", "value", "note")
         return [{"kind": unit, **dict(zip(columns, row, strict=True))} for row in cases]
 
@@ -113,48 +92,39 @@ class Counterexample:
             self.event(steps), project=self.radius, others="flat", nodes=self.nodes
         )
 
-    def _density(self) -> list[tuple[str, float, float, str]]:
+    def _density(self) -> Values:
         pair = self.distributions(self.shown)
         width = self.radius * np.polynomial.legendre.leggauss(self.nodes)[1]
-        return [
-            (name, theta, density, f"K = {self.shown}")
-            for name, logs in (("first", pair.first), ("second", pair.second))
-            for theta, density in zip(pair.points[1:-1], np.exp(logs[1:-1]) / width, strict=True)
-        ]
+        for name, logs in (("first", pair.first), ("second", pair.second)):
+            for theta, density in zip(pair.points[1:-1], np.exp(logs[1:-1]) / width, strict=True):
+                yield name, theta, density, f"K = {self.shown}"
 
-    def _renyi(self) -> list[tuple[str, float, float, str]]:
-        rows: list[tuple[str, float, float, str]] = []
+    def _renyi(self) -> Values:
         note = f"order {self.order:g}"
         for steps in self.steps:
-            event = self.event(steps)
-            rows.append(("claimed", steps, Ryffel2022().renyi(event, self.order), note))
-            rows.append(("exact", steps, renyi(self.distributions(steps), self.order), note))
-        return rows
+            yield "claimed", steps, Ryffel2022().renyi(self.event(steps), self.order), note
+            yield "exact", steps, renyi(self.distributions(steps), self.order), note
 
-    def _profile(self, rng: torch.Generator) -> list[tuple[str, float, float, str]]:
+    def _profile(self, rng: torch.Generator) -> Values:
         event = self.event(self.shown)
         pair, note = self.distributions(self.shown), f"K = {self.shown}"
-        rows = [("claimed", delta, Ryffel2022().epsilon(event, delta), note) for delta in self.deltas]
-        rows += [("exact", delta, epsilon_of(pair, delta), note) for delta in self.deltas]
+        for delta in self.deltas:
+            yield "claimed", delta, Ryffel2022().epsilon(event, delta), note
+        for delta in self.deltas:
+            yield "exact", delta, epsilon_of(pair, delta), note
         first, second = last_iterate(event, self.runs, rng, project=self.radius, others="flat")
         for delta in self.attacked:
             attack = audit(first, second, delta, self.confidence)
             text = f"{note}, {attack.runs} runs per data set, confidence {attack.confidence:g}"
-            rows.append(("audit", delta, attack.epsilon, text))
-        return rows
+            yield "audit", delta, attack.epsilon, text
 
-    def _minibatches(self, rng: torch.Generator) -> list[tuple[str, float, float, str]]:
-        rows: list[tuple[str, float, float, str]] = []
+    def _minibatches(self, rng: torch.Generator) -> Values:
         for given in self.minibatches:
-            size = Minibatch(**given)  # type: ignore[arg-type]
-            pair = replace(self, **size._asdict())
+            pair = replace(self, **given)  # type: ignore[arg-type]
             assert all(note == "holds" for *_, note in pair._hypotheses())
             event, laws, delta = pair.event(1), pair.distributions(1), self.delta
-            attack = audit(
-                *last_iterate(event, self.runs, rng, project=size.radius, others="flat"),
-                delta,
-                self.confidence,
-            )
+            runs = last_iterate(event, self.runs, rng, project=pair.radius, others="flat")
+            attack = audit(*runs, delta, self.confidence)
             found = {
                 "R promised": Ryffel2022().renyi(event, self.order),
                 "R exact": renyi(laws, self.order),
@@ -163,19 +133,16 @@ class Counterexample:
                 "ε exact": epsilon_of(laws, delta),
                 "ε audit": attack.epsilon,
             }
-            slope = self.lipschitz - self.strong_convexity * size.radius
+            slope = self.lipschitz - self.strong_convexity * pair.radius
             note = (
-                f"n = {size.records:,}, σ = {size.noise_std:g}, r = {size.radius:g}, a = {slope:g}, δ = {delta:g}, "
+                f"n = {pair.records:,}, σ = {pair.noise_std:g}, r = {pair.radius:g}, a = {slope:g}, δ = {delta:g}, "
                 f"{attack.runs:,} runs per data set"
             )
-            rows += [(name, size.batch, value, note) for name, value in found.items()]
-        return rows
+            for name, value in found.items():
+                yield name, pair.batch, value, note
 
     def _renyi_after_one_step(self) -> float:
-        """Return R_order after one step by adaptive quadrature of the mixture of two Gaussians.
-
-        theta_0 counts as Gaussian: its projection moves the density at the peak of the integrand by at most 2e-7.
-        """
+        """Return R_order after one step by quadrature; the projection of theta_0 moves it by at most 2e-7."""
         share, order, end = self.batch / self.records, self.order, self.radius
         eta, ridge = self.step_size, self.strong_convexity
         start = (1 - eta * ridge) ** 2 * 2 / ridge  # theta_0's part of the variance, over sigma^2
@@ -202,21 +169,17 @@ class Counterexample:
         ends = [integrand(lambda z: float(log_ndtr(z)), sign, -end) for sign in (1, -1)]
         return float(logsumexp([top + math.log(inside), *ends])) / (order - 1)
 
-    def _hypotheses(self) -> list[tuple[str, float, float, str]]:
-        convexity = self.strong_convexity
+    def _hypotheses(self) -> Values:
+        limit, convexity = self.lipschitz, self.strong_convexity
         start = self.noise_std * math.sqrt(2 / convexity)
         pair = pair_for(self.event(1), start, self.radius, "flat")
         largest = max(map(abs, pair.pushes)) * self.batch + convexity * pair.radius
         hypotheses: list[tuple[str, float, float, bool]] = [  # last: whether it holds
-            (
-                "Lipschitz: largest |gradient| on C, at most L",
-                self.lipschitz,
-                largest,
-                largest <= self.lipschitz * (1 + 1e-12),
-            ),
+            ("Lipschitz: largest |gradient| on C, at most L", limit, largest, largest <= limit * (1 + 1e-12)),
             ("strongly convex: second derivative, at least lambda", convexity, convexity, True),
             ("smooth: second derivative, at most beta", convexity, convexity, True),
             ("step size, less than 1/beta", 1 / convexity, self.step_size, self.step_size < 1 / convexity),
             ("start, before the projection: standard deviation sqrt(2/lambda) sigma", start, start, True),
         ]
-        return [(name, x, value, "holds" if holds else "fails") for name, x, value, holds in hypotheses]
+        for name, x, value, holds in hypotheses:
+            yield name, x, value, "holds" if holds else "fails"

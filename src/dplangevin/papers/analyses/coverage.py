@@ -1,14 +1,11 @@
 """How often intervals of a released posterior contain the parameter, for data that are drawn from the prior.
 
-The model is a logistic regression with ``theta ~ N(0, I/precision)`` and rows that are uniform on the unit sphere. An
-exact posterior then covers as often as it says, on average over data sets. A released one also has privacy noise.
-Three intervals of the first coordinate are compared, each of them post-processing:
+The model is logistic regression with ``theta ~ N(0, I/precision)`` and rows on the unit sphere. Three intervals of the
+first coordinate are compared, each of them post-processing:
 
-- "released": the centre of the release, with its own width. OPS releases one draw. Its width is that of Laplace's
-  approximation of the tempered posterior at this draw, with the expected rows.
-- "noise added": the same centre, with the variance between two releases on the same data added.
-- "simulated": least squares of theta on the centre, over other data sets from the model. No record is used, because
-  prior and rows of the model are public. It is the linear estimate that knows the noise.
+- "released": the centre of the release, with its own width; for OPS, that of Laplace's approximation at the draw;
+- "noise added": the same centre, with the variance between two releases on the same data added;
+- "simulated": least squares of theta on the centre, over other data sets from the model, which is public.
 
 Differs: the noise-aware DPVI of the reference infers from all noisy gradients, and needs no simulation.
 Source: alrawajfeh2025; wang2015, Algorithm 1; jalko2017.
@@ -73,13 +70,9 @@ class Coverage:
         without = float(np.square(centre[:, -1] - truth)[: self.repeats].mean())
         rows = []
         for e, (budget, plan) in enumerate(zip(budgets, plans, strict=True)):
-            rows += self._compared(
-                {"method": unit, "epsilon": budget.epsilon},
-                truth,
-                np.stack([centre[:, e], other[:, e]], 1),
-                self.spread(method, plan, release.theta[:, e].double()),
-                without,
-            )
+            case = {"method": unit, "epsilon": budget.epsilon}
+            spread = self.spread(method, plan, release.theta[:, e].double())
+            rows += self._compared(case, truth, np.stack([centre[:, e], other[:, e]], 1), spread, without)
         return rows
 
     def data(self, rng: torch.Generator) -> tuple[Glm, np.ndarray]:
@@ -120,11 +113,9 @@ class Coverage:
         spread: np.ndarray,
         error_without: float,
     ) -> list[dict[str, Any]]:
-        """Return the rows of one epsilon.
+        """Return the rows of one epsilon; the second half of the data sets is for the simulated interval.
 
-        - `truth`, `spread`: (2 repeats,); the second half is for the simulated interval.
-        - `centre`: (2 repeats, 2), of two releases on the same data.
-        - `error_without`: mean squared error of the centre without privacy.
+        truth, spread: (2 repeats,); centre: (2 repeats, 2), of two releases on the same data.
         """
         first, other = slice(self.repeats), slice(self.repeats, None)
         noise = float(np.square(centre[other, 0] - centre[other, 1]).mean() / 2)

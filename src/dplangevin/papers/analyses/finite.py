@@ -45,11 +45,7 @@ def composed(k: int, epsilon: float, delta: float, total: float) -> float:
 
 
 def transcripts(channels: Sequence[Sequence[float]], rounds: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the 2^rounds probabilities of an adaptive sequence of binary mechanisms, on X and on X'.
-
-    A channel is (probability of a 1 on X, on X'). A round uses the one at the number of ones so far, modulo their
-    number.
-    """
+    """Return the 2^rounds probabilities on X and on X' of binary mechanisms, chosen by the number of ones so far."""
     table = np.asarray(channels, dtype=float)
     p, q, ones = np.ones(1), np.ones(1), np.zeros(1, dtype=int)
     for _ in range(rounds):

@@ -50,18 +50,15 @@ class Setting:
 def averaged_composition(event: LangevinDpEvent, delta: float) -> float:
     """Return the epsilon of the paper's "baseline composition analysis", by Proposition 2.1 of ryffel2022.
 
-    R_alpha is alpha a with a = L^2/(n^2 sigma^2) sum_k eta_k. This is the composition of full-batch Gaussian steps.
-    For sampled batches it averages the sensitivity, as Theorem 3.1 does.
+    R_alpha = alpha L^2/(n^2 sigma^2) sum_k eta_k, which averages the sensitivity over batches, as Theorem 3.1 does.
     """
     slope = (event.lipschitz / (event.records * event.noise_std)) ** 2 * float(event.step_sizes().sum())
     return slope + 2 * math.sqrt(slope * -math.log(delta))
 
 
 def one_step(event: LangevinDpEvent, delta: float) -> float:
-    """Return the exact epsilon of the last step alone, a lower bound on the epsilon of all iterates.
+    """Return the exact epsilon of the last step alone: delta(eps) = q delta_mu(log(1 + (e^eps - 1)/q)).
 
-    delta(eps) = q delta_mu(log(1 + (e^eps - 1)/q)) with q = batch/records, so eps = log(1 + q (e^eps' - 1)) with
-    delta_mu(eps') = delta/q.
     Source: Balle, Barthe, Gaboardi (2018), Theorem 11.
     """
     rate = event.batch / event.records

@@ -14,10 +14,8 @@ from dplangevin.privacy.events import LangevinDpEvent
 def gaussian_renyi(contractions: np.ndarray) -> float:
     """Compute R_alpha/alpha of theta_K for full batches and eta_k lambda (K,), in units of L^2/(lambda n^2 sigma^2).
 
-    The losses are (lambda/2) theta^2 -+ L theta. theta_K is Gaussian. Its two means differ by 2L/(n lambda) (1 -
-    prod(1 - eta_k lambda)). Its variance is sigma^2/lambda times v, where v starts at 2 and v <- (1 - eta lambda)^2 v
-    + 2 eta lambda. Projections are post-processing and are left out, so this is the largest value over all radii of
-    C.
+    For losses (lambda/2) theta^2 -+ L theta, two Gaussians whose means differ by 2L/(n lambda) (1 - prod(1 - eta_k
+    lambda)), with variance v sigma^2/lambda: v <- (1 - eta lambda)^2 v + 2 eta lambda. No projection: largest over C.
     """
     shrinkage, variance = 1.0, 2.0
     for contraction in contractions:
@@ -27,10 +25,7 @@ def gaussian_renyi(contractions: np.ndarray) -> float:
 
 
 def every_constant(event: LangevinDpEvent, order: float) -> float:
-    """Return the supremum over c > 0 of the theorem under c-LSI, 2 alpha L^2 T/(n^2 sigma^2) with T = sum_k eta_k.
-
-    Its 2 alpha L^2/(c n^2 sigma^4) (1 - e^(-sigma^2 c T)) increases to this as c decreases to 0.
-    """
+    """Return the supremum over c > 0 of the theorem under c-LSI, 2 alpha L^2 sum_k eta_k/(n^2 sigma^2), as c -> 0."""
     share = event.lipschitz / (event.records * event.noise_std)
     return 2 * order * share**2 * float(event.step_sizes().sum())
 
@@ -38,10 +33,8 @@ def every_constant(event: LangevinDpEvent, order: float) -> float:
 def gaussian_dynamics(contraction: float, start: float, steps: int) -> tuple[float, float]:
     """Compute R_alpha of theta_K and the epsilon of the theorem under c-LSI, both divided by alpha L^2/n^2.
 
-    eta = sigma = 1, full batches, and losses (h/2) theta^2 -+ L theta with h = `contraction` in [0, 2). C is so wide
-    that its ends do not matter, and h theta is small beside L. All laws are Gaussian, from the variance `start`, so c
-    is 1 over the largest variance. Between two steps the variance of the tracing diffusion is convex in time. It
-    starts below the variance at the first of the two steps. So it is largest at a step.
+    eta = sigma = 1, full batches, losses (h/2) theta^2 -+ L theta, h = `contraction` in [0, 2), and a wide C. All laws
+    are Gaussian from the variance `start`, so c is 1 over the largest variance: that of a step, by convexity in time.
     """
     distance, variance, largest = 0.0, start, start
     for _ in range(steps):
@@ -54,8 +47,7 @@ def gaussian_dynamics(contraction: float, start: float, steps: int) -> tuple[flo
 def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float) -> float:
     """Return an upper bound on c for a mixture of two Gaussians with ascending centres (2,) that is c-LSI.
 
-    The bound is 2 E[f'^2]/Ent(f^2) by Definition 3.2, for the best of several functions f. Each f rises from 0
-    between two points, where f' is inversely proportional to the density, and is constant elsewhere.
+    It is 2 E[f'^2]/Ent(f^2) (Definition 3.2) for the best f with f' proportional to 1/density between two points.
     """
     low, high = centres
     x, width = np.linspace(low - 10 * std, high + 10 * std, 4001, retstep=True)
@@ -77,10 +69,9 @@ def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float) -> fl
 def fokker_planck(
     starts: np.ndarray, drifts: np.ndarray, mass: np.ndarray, diffusion: float, time: float, at: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute both sides of the equation of Lemma 3.1 at the points `at`, `time` after the step began.
+    """Compute both sides of the equation of Lemma 3.1 at the points `at`, `time` after the step, by complex steps.
 
-    The law is that of start - time drift + N(0, 2 time diffusion), diffusion = sigma^2, where (start, drift) is an
-    atom of (starts, drifts) with probabilities `mass`, (atoms,) each. Derivatives are complex steps.
+    The law is start - time drift + N(0, 2 time sigma^2) with atoms (starts, drifts) of probabilities `mass`.
     """
     tiny = 1e-30
 
@@ -104,10 +95,9 @@ def fokker_planck(
 
 
 def shifted_renyi(order: float, time: float, radius: float, pull: float) -> float:
-    """Compute R_order(Theta_t || Theta'_t) of two diffusions whose densities are shifts of each other.
+    """Compute R_order(Theta_t || Theta'_t) of two diffusions whose densities are shifts of each other (S_g = 1).
 
-    dTheta = -(pull Theta -+ 1/2) dt + sqrt(2) dW, from clip(N(0, 1), -radius, radius), where radius may be inf. So
-    sigma = 1, and the gradients differ by S_g = 1.
+    dTheta = -(pull Theta -+ 1/2) dt + sqrt(2) dW, from clip(N(0, 1), -radius, radius), where radius may be inf.
     """
     decay, noise = math.exp(-pull * time), 2 * _integral(2 * pull, time)
     shift, end, total = _integral(pull, time) / 2, decay * radius, decay**2 + noise
@@ -136,11 +126,10 @@ def _integral(rate: float, time: float) -> float:
 def renyi_dynamics(
     order: float, time: float, radius: float, pull: float, gamma: float
 ) -> tuple[float, float]:
-    """Compute both sides of Lemma 3.2 for the diffusions of `shifted_renyi`, with differences over 1e-4 on each side.
+    """Compute both sides of Lemma 3.2 for the diffusions of `shifted_renyi`, by differences over 1e-4.
 
-    The left side is dR/dt + 2 (1 - gamma) sigma^2 c [R/alpha + (alpha - 1) dR/dalpha]. The lemma allows at most alpha
-    S_g^2/(4 gamma sigma^2). The law is a 1-Lipschitz image of N(0, v) with v = e^(-2 pull t) + the variance of the
-    noise. So it is c-LSI with c = 1/v.
+    dR/dt + 2 (1 - gamma) sigma^2 c [R/alpha + (alpha - 1) dR/dalpha] <= alpha S_g^2/(4 gamma sigma^2), where 1/c =
+    e^(-2 pull t) + the variance of the noise: the law is a 1-Lipschitz image of that Gaussian.
     """
     small = 1e-4
     later, earlier = (shifted_renyi(order, time + sign * small, radius, pull) for sign in (1, -1))

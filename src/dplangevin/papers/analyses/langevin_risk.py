@@ -1,8 +1,7 @@
 """Exact risks of Algorithm 1 of ryffel2022 in one dimension, and the paper's bounds on them.
 
-A batch is one of a few losses l_i with lambda <= l_i'' <= beta on the whole line, or all of them. The law of theta_k
-on C = [low, high], projections included, comes from repeated Gauss-Legendre quadrature. It has masses on the nodes
-and on both ends of C.
+A batch is one of a few losses with lambda <= l_i'' <= beta, or all of them. The law of theta_k on C = [low, high],
+projections included, comes from repeated Gauss-Legendre quadrature, with masses on both ends of C.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ BEND = 0.1  # width over which a loss's second derivative changes from its left 
 
 @dataclass(frozen=True)
 class Losses:
-    """Losses on C = [low, high] whose second derivatives lie in [lambda, beta].
+    """Losses on C = [low, high] with l'' in [lambda, beta]: from a_i far left of c_i to b_i far right.
 
-    With u = x - c_i and w = `BEND`, l_i'(x) = a_i u + (b_i - a_i) w (ln(1 + e^(u/w)) - ln 2) + tilt. So l_i'' lies
-    between a_i (far left of c_i) and b_i (far right).
+    l_i'(x) = a_i u + (b_i - a_i) w (ln(1 + e^(u/w)) - ln 2) + tilt, with u = x - c_i and w = `BEND`.
     """
 
     left: np.ndarray  # a, (k,)
@@ -137,19 +135,13 @@ def decreasing_steps(losses: Losses, steps: int) -> np.ndarray:
 
 
 def equation_7(losses: Losses, start: float, eta: float, steps: int, noise_std: float, batch: str) -> float:
-    """Return the bound of equation 7, for constant steps, d = 1 and `start` = E|theta_0 - theta*|^2.
-
-    (beta/2) E|theta_0 - theta*|^2 e^(-lambda eta K) + beta eta xi^2/(2 lambda) + beta sigma^2/lambda.
-    """
+    """Return (beta/2) E|theta_0 - theta*|^2 e^(-lambda eta K) + beta eta xi^2/(2 lambda) + beta sigma^2/lambda."""
     first = losses.smoothness / 2 * start * math.exp(-losses.strength * eta * steps)
     return first + losses.condition * (eta * losses.xi2(batch) / 2 + noise_std**2)
 
 
 def equation_11(losses: Losses, start: float, steps: int, noise_std: float, batch: str) -> float:
-    """Return the bound of equation 11, for decreasing steps, d = 1 and `start` = E|theta_0 - theta*|^2.
-
-    (2 beta/K) E|theta_0 - theta*|^2 + 4 xi^2/(K lambda) ln(1 + lambda K/(4 beta)) + 2 sigma^2.
-    """
+    """Return (2 beta/K) E|theta_0 - theta*|^2 + 4 xi^2/(K lambda) ln(1 + lambda K/(4 beta)) + 2 sigma^2."""
     strength, smoothness = losses.strength, losses.smoothness
     noisy = 4 * losses.xi2(batch) / (steps * strength) * math.log1p(strength * steps / (4 * smoothness))
     return 2 * smoothness / steps * start + noisy + 2 * noise_std**2

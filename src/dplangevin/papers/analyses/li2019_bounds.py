@@ -1,7 +1,6 @@
 """The formulas of Li, Chen, Liu, Carin (2019) that need no training, each compared with an exact computation.
 
-A row is one case: `value`, computed, and `bound`, the paper's number or another to compare with. x varies in the
-case, as its panel says. multiplier: noise of the first step over the bound on the gradient of one record.
+x varies in a case. multiplier: noise of the first step over the bound on the gradient of one record.
 """
 
 from __future__ import annotations
@@ -69,12 +68,11 @@ def terms(scale: float, power: float, steps: int) -> Terms:
 
 
 def two_steps(thermostat: bool, friction: float, noise: float, shift: float, epsilon: float) -> float:
-    """Compute delta(epsilon) of two steps of SGHMC, or of SGNHT with its `thermostat`, if all iterates are seen.
+    """Compute delta(epsilon) of two visible steps of SGHMC, or of SGNHT with its `thermostat`, by quadrature.
 
-    The chain is v_1 = (1 - a) v_0 - g_1 + N(0, s^2), v_2 = (1 - xi_1) v_1 - g_2 + N(0, s^2), theta_{t+1} = theta_t +
-    v_t, with s = `noise`. Without the thermostat xi_1 = a; with it, xi_1 = a + v_1^2 - s^2/(2 a) (Ding et al. 2014,
-    eta = s^2/(2 a)). The gradient step is g_t = .3 theta_t, plus `shift` on the other data set. The result is the
-    integral of max(p - exp(epsilon) p', 0) over (v_1, v_2).
+    v_1 = (1 - a) v_0 - g_1 + N(0, s^2), v_2 = (1 - xi_1) v_1 - g_2 + N(0, s^2), theta_{t+1} = theta_t + v_t, s =
+    `noise`; xi_1 = a, or a + v_1^2 - s^2/(2 a) with the thermostat (Ding et al. 2014, eta = s^2/(2 a)). g_t = .3
+    theta_t, plus `shift` on the other data set.
     """
     theta, velocity = 0.2, 0.5 * noise
     mean = (1 - friction) * velocity - 0.3 * theta
@@ -162,7 +160,7 @@ class Formulas:
                 for adjacency in CHANGED:
                     moments = sampled_moment(rate, s, orders, adjacency)
                     worst = int((moments / simple).argmax())
-                    columns = {
+                    columns: Row = {
                         "adjacency": adjacency,
                         "rate": rate,
                         "multiplier": float(s),
@@ -174,15 +172,13 @@ class Formulas:
     def _theorems(self) -> Iterator[Row]:
         """Yield the proven epsilon of steps at the limit of Theorem 3 (its condition 3) or of Theorem 4.
 
-        The constant is that of the printed proof, and epsilon lies where the proof may use Lemma 2 (`printed_reach`).
-        If a record is replaced, a sum moves by 2 L, twice what the proof has, so twice the constant is tried as well
-        (term). value: proven epsilon, all iterates. x: the constant squared.
+        The constant is that of the printed proof, where it may use Lemma 2 (`printed_reach`), or twice that (term),
+        because a replaced record moves a sum by 2 L. x: the constant squared.
         """
-        fixed: Sequence[StepSchedule] = ("fixed",)
-        decreasing: Sequence[StepSchedule] = ("decreasing",)
+        schedules: tuple[StepSchedule, ...] = ("fixed", "decreasing")
         runs = [
-            *product(fixed, self.theorem_rates, self.theorem_steps, self.deltas),
-            *product(decreasing, self.decreasing_rates, self.decreasing_steps, self.deltas[:1]),
+            *product(schedules[:1], self.theorem_rates, self.theorem_steps, self.deltas),
+            *product(schedules[1:], self.decreasing_rates, self.decreasing_steps, self.deltas[:1]),
         ]
         constants: list[tuple[str, float, Adjacency]] = [
             ("c", 1.0, "add_remove"), ("c", 1.0, "replace_one"), ("2 c", 2.0, "replace_one"),
@@ -202,15 +198,12 @@ class Formulas:
                     yield case("", proven, epsilon, **columns, x=c**2)
 
     def _printed(self) -> Iterator[Row]:
-        """Yield cases in which Theorems 3 and 4 fail with conditions 1 and 2 as printed.
+        """Yield cases in which Theorems 3 and 4 fail with conditions 1 and 2 as printed, at q = 1 and sigma_1 = 1.
 
-        The printed conditions admit such cases for all values of the constants. The cases have q = 1 and sigma_1 = 1,
-        which is eta_1 = N/L^2, condition 1. Condition 3 is then eps > c T^(p/2) sqrt(ln(1/delta)), with p = 1 in
-        Theorem 4, and p = 2/3 and c_2 in Theorem 3. The theorems also require eps < c_1 T^p. For Theorem 4, T is
-        large enough for both. For Theorem 3, condition 2 at the last step is T^(1/3) < 256. At T = 255^3 the other
-        conditions hold once ln(1/delta) < (255 c_1/c_2)^2. The exact epsilon is that of the Gaussian mechanism with
-        mu^2 = sum_t 1/sigma_t^2. It is about mu^2/2, so of order T^p, while eps is of order T^(p/2). x: c_1. term:
-        c^2 or c_2^2. value: exact epsilon. bound: eps.
+        Condition 3 is eps > c T^(p/2) sqrt(ln(1/delta)), with p = 1 in Theorem 4, and p = 2/3 and c_2 in Theorem 3;
+        both require eps < c_1 T^p. Condition 2 of Theorem 3 at the last step is T^(1/3) < 256. The exact epsilon is
+        that of the Gaussian mechanism with mu^2 = sum_t 1/sigma_t^2, of order T^p. x: c_1. term: c^2 or c_2^2. bound:
+        eps.
         """
         log = math.log(1 / self.deltas[0])
         for c_1 in self.c_1:
@@ -218,17 +211,17 @@ class Formulas:
                 c = math.sqrt(square)
                 steps = math.ceil(max(1.1 * square * log / c_1**2, 16 * square * log))
                 root = min(math.sqrt(log), 0.99 * 255 * c_1 / c)  # sqrt(ln(1/delta)) for Theorem 3
-                runs: list[tuple[StepSchedule, int, float, float, float]] = [
-                    ("fixed", steps, steps, 1.001 * c * math.sqrt(steps * log), self.deltas[0]),
-                    (
-                        "decreasing",
-                        255**3,
-                        power_sum(255**3, -1 / 3),
+                cube = 255**3
+                runs: dict[StepSchedule, tuple[int, float, float, float]] = {
+                    "fixed": (steps, steps, 1.001 * c * math.sqrt(steps * log), self.deltas[0]),
+                    "decreasing": (
+                        cube,
+                        power_sum(cube, -1 / 3),
                         1.001 * c * 255 * root,
                         math.exp(-(root**2)),
                     ),
-                ]
-                for schedule, steps, total, epsilon, delta in runs:
+                }
+                for schedule, (steps, total, epsilon, delta) in runs.items():
                     columns: Row = {"schedule": schedule, "steps": steps, "delta": delta, "epsilon": epsilon}
                     columns |= {"rate": 1.0, "multiplier": 1.0, "x": c_1, "term": f"{square:g}"}
                     for adjacency, size in SENSITIVITY.items():
@@ -237,11 +230,9 @@ class Formulas:
             yield from self._void(c_1)
 
     def _void(self, c_1: float) -> Iterator[Row]:
-        """Yield the cases "void" of the panel "printed", in which no step meets conditions 2 and 3.
+        """Yield the cases "void" of "printed", in which no step meets conditions 2 (value) and 3 (bound).
 
-        A constant c that depends on eps, T and delta may have the square 256 c_1 eps/ln(1/delta), and c_2 may have
-        this over T^(1/3). Then at the last step the limit of condition 2 (value) is above that of condition 3
-        (bound), for every q with eps < c_1 q^2 T^p.
+        They have c^2 = 256 c_1 eps/ln(1/delta), or c_2^2 = this over T^(1/3), and every q with eps < c_1 q^2 T^p.
         """
         ends = min(self.budgets), max(self.budgets)
         runs = product(get_args(StepSchedule), self.theorem_steps, self.deltas, ends)
@@ -258,15 +249,13 @@ class Formulas:
                 yield case("void", square * self.records / 256, bound, **columns)
 
     def _step(self) -> Iterator[Row]:
-        """Yield the largest step against epsilon, T, ln(1/delta) and L, and compare it with wang2015's.
+        """Yield the largest step against epsilon, T, ln(1/delta) and L (x), and that of Theorem 3 or 4 (bound).
 
-        - "epsilon", "steps", "log delta", "lipschitz": x. bound: the step of Theorem 3 or 4 with the constant of its
-          proof.
-        - "lipschitz, proof": the step at each L whose multiplier tau/(L sqrt(eta N)) is that of the largest step at
-          the first L. Equal multipliers have equal epsilons under every accountant.
-        - "wang2015": that bound; x: T ln(2.5 T/delta).
-        - "factor": the first step of the decreasing schedule over wang2015's step; x: T^(1/3) ln(T/delta), the factor
-          in the paper. term: whether the proof or the accountant gives the constant c_2.
+        - "lipschitz, proof": the step at each L whose multiplier, so whose epsilon, is that of the largest step at the
+          first;
+        - "wang2015": that bound; x: T ln(2.5 T/delta);
+        - "factor": the first decreasing step over wang2015's; x: T^(1/3) ln(T/delta), the factor in the paper. term:
+          whether the proof or the accountant gives the constant c_2.
         """
         first = self._setting(self.step_counts[0], self.step_deltas[0], self.lipschitz[0])
         epsilon = self.epsilons[0]
@@ -329,22 +318,16 @@ class Formulas:
     def _limit(self) -> Iterator[Row]:
         """Yield the proven epsilon of the worked example with smaller and smaller fixed steps (x)."""
         setting, *_ = self._experiment("example")
-        columns: Row = {
-            "rate": setting.rate,
-            "steps": setting.steps,
-            "delta": setting.delta,
-            "schedule": "fixed",
-        }
+        columns: Row = {"rate": setting.rate, "steps": setting.steps, "delta": setting.delta}
+        columns |= {"schedule": "fixed", "adjacency": "replace_one"}
         for step in self.shrinking:
             proven = Tight().epsilon(setting.event(step, "fixed"), setting.delta, "replace_one")
-            columns |= {"adjacency": "replace_one", "multiplier": setting.multiplier(step)}
-            yield case("", proven, **columns, x=step)
+            yield case("", proven, **columns, multiplier=setting.multiplier(step), x=step)
 
     def _extension(self) -> Iterator[Row]:
         """Yield delta(epsilon) of two visible steps of SGHMC and SGNHT (value) against Algorithm 1 (bound); x: a.
 
-        The noise is N(0, 2 a eta/N), and a gradient step differs by eta L/N. Algorithm 1 has 2 a times the noise
-        variance of its step.
+        The noise is N(0, 2 a eta/N), and a gradient step differs by eta L/N.
         """
         records, lipschitz, step = 1000, 10.0, 0.5
         for name, a, epsilon in product(("SGHMC", "SGNHT"), self.frictions, (0.1, 0.5, 1.0)):
@@ -357,18 +340,13 @@ class Formulas:
     def _average(self) -> Iterator[Row]:
         """Yield the bounds of Propositions 5 and 6, from the sums in their proofs (`Terms`).
 
-        - "equal privacy": decreasing (value) over fixed steps (bound) of the same sum_t 1/sigma_t^2, so of the same
-          sum of steps;
-        - "same constant": decreasing (value) over fixed steps (bound) with c = c_2;
+        - "equal privacy": decreasing over fixed steps of the same sum_t 1/sigma_t^2; "same constant": with c = c_2;
         - "in print": the bias terms of the two propositions, 1/(3 eta~) (value) and 1/(eta~ N) (bound);
-        - "Proposition 5": bound (8) at eta_t = eta~ N t^(-1/3) T^(-2/3) over the printed bound, term by term, with
-          each ratio divided by N^0, N^-1 and N^2;
-        - "powers": -(exponent in T) of the slowest term of (8) for eta_t = t^-alpha (x), without the noise term;
-          bound: 2/3;
-        - "best step", "best error": the minimum of the bound of Proposition 6 without the noise term; x: T;
-        - "best budget": the eta~ that minimises the printed bound of Proposition 5;
-        - "below wang2015": 1/(T eta) + eta^2 of Proposition 6 at the step of Theorem 4, over the same at wang2015's
-          step, with T the first of `step_counts`; term: whether epsilon (x) is in Figure 1.
+        - "Proposition 5": (8) at eta_t = eta~ N t^(-1/3) T^(-2/3) over the printed bound, over N^0, N^-1 and N^2;
+        - "powers": -(exponent in T) of the slowest term of (8) for eta_t = t^-alpha (x), without noise; bound: 2/3;
+        - "best step", "best error", "best budget": minimum of Proposition 6 without noise, and eta~ of Proposition 5;
+          x: T;
+        - "below wang2015": 1/(T eta) + eta^2 at the step of Theorem 4, over that at wang2015's step; x: epsilon.
         """
         for steps in self.sizes:
             size = {"steps": steps, "x": steps}
@@ -384,16 +362,10 @@ class Formulas:
                     yield case(name, getattr(first, term), getattr(second, term), **size, term=term)
             yield case("in print", 1 / 3, 1 / self.records, **size, term="bias")
 
-            def sixth(log_step: float, steps: int = steps) -> float:
-                return math.exp(-log_step) / steps + math.exp(2 * log_step)
-
-            def fifth(log_budget: float, steps: int = steps) -> float:
-                return math.exp(-log_budget) / 3 + 2 * math.exp(2 * log_budget) * steps ** (-2 / 3)
-
-            best = minimize_scalar(sixth, bracket=(-8.0, 0.0), tol=1e-12)
+            best = minimize_scalar(_proposition_6, bracket=(-8.0, 0.0), args=(steps,), tol=1e-12)
             yield case("best step", math.exp(best.x), **size)
             yield case("best error", float(best.fun), **size)
-            budget = minimize_scalar(fifth, bracket=(-4.0, 4.0), tol=1e-12)
+            budget = minimize_scalar(_proposition_5, bracket=(-4.0, 4.0), args=(steps,), tol=1e-12)
             yield case("best budget", math.exp(budget.x), **size)
         setting = self._setting(self.step_counts[0], self.deltas[0])
         for epsilon in (*self.budgets, *self.larger_budgets):
@@ -415,9 +387,8 @@ class Formulas:
     def _generalization(self) -> Iterator[Row]:
         """Yield the terms of Proposition 7 at A = 1 and N = infinity.
 
-        "Lambert": T = ln(1/omega)^5/omega^4 defines omega; x: ln T. Then ln(1/omega) = T^(1/5) omega^(4/5) exactly.
-        value: this number, (5/4) W((4/5) T^(1/5)). bound: W^(1/5)(4 T/5), as printed. "gap": ln(1/omega) + omega, the
-        first form of the printed bound, at omega (x).
+        "Lambert": ln(1/omega) = (5/4) W((4/5) T^(1/5)), from T = ln(1/omega)^5/omega^4, against W^(1/5)(4 T/5), as
+        printed; x: ln T. "gap": ln(1/omega) + omega, the first form of the printed bound; x: omega.
         """
         for exponent in self.horizons:
             steps = 10.0**exponent
@@ -429,14 +400,12 @@ class Formulas:
     def _composition(self) -> Iterator[Row]:
         """Yield the cases of Theorem 1, and of Section 2.1 on the tail of the privacy loss c.
 
-        - "composability": exact alpha of an adaptive sequence of binary mechanisms, against the sum over rounds of
-          the largest alpha that each round can have; x: lambda;
-        - "tail": exact delta(epsilon) against min over lambda of exp(alpha - lambda epsilon); x: epsilon;
-        - "tail", term "every mechanism": delta(epsilon) = E max(1 - exp(epsilon - c), 0) is at most
-          exp(alpha - lambda epsilon) times the largest value of (1 - exp(-u)) exp(-lambda u), u > 0, which is
-          lambda^lambda/(1 + lambda)^(1 + lambda); x: lambda;
-        - "equivalence": the probability that c of a Gaussian step is above epsilon, against its delta(epsilon); x:
-          epsilon.
+        - "composability": exact alpha of adaptive binary mechanisms, against the sum of each round's largest; x:
+          lambda;
+        - "tail": exact delta(epsilon) against min over lambda of exp(alpha - lambda epsilon); x: epsilon. "every
+          mechanism": the largest (1 - exp(-u)) exp(-lambda u), u > 0, is lambda^lambda/(1 + lambda)^(1 + lambda); x:
+          lambda;
+        - "equivalence": P(c > epsilon) of a Gaussian step, against its delta(epsilon); x: epsilon.
         """
         for term, channels in (("adaptive", self.channels), ("one channel", self.channels[:1])):
             single = [transcripts([channel], 1) for channel in channels]
@@ -472,17 +441,14 @@ class Formulas:
                 yield case("tail", sampled_delta(rate, s, epsilon), bound, **columns, rate=rate)
 
     def _mixing(self) -> Iterator[Row]:
-        """Yield how slowly Algorithm 1 with full gradients mixes at the steps of the worked example.
+        """Yield how slowly Algorithm 1 with full gradients mixes at steps eta (x) of the worked example.
 
-        x: the step eta of wang2015, of Theorem 4 (its rows have an epsilon) or the default. On a Gaussian posterior
-        with U''/N = h (term) the samples form an autoregression. h is 1, or the largest at which the default step is
-        stable.
+        On a Gaussian posterior with U''/N = h (term) the samples form an autoregression.
 
         - "correlation": eta h, which is 1 minus the correlation of successive samples;
-        - "sample": (2 - eta h)/(eta h), the number of steps that count as one independent sample, against T;
-        - "two modes": `relaxation_time`, against that of a Gaussian with the curvature of the modes; at wang2015's
-          step it is `diffusion_time`/eta;
-        - "sample", term "two modes": the same time against T.
+        - "sample": (2 - eta h)/(eta h), the steps that count as one independent sample, against T;
+        - "two modes": `relaxation_time` (at wang2015's step `diffusion_time`/eta), against a Gaussian with the modes'
+          curvature, or against T.
         """
         setting, *_ = self._experiment("example")
         length = float(setting.steps)
@@ -504,10 +470,7 @@ class Formulas:
             yield case("sample", time, length, **columns(step), term="two modes")
 
     def _range(self) -> Iterator[Row]:
-        """Yield the proven epsilon at the ends (term) of Section 4.1's range of first steps; x: L.
-
-        All iterates are visible. T = N and delta = 1/N as in Figure 2, with the minibatch of MNIST.
-        """
+        """Yield the proven epsilon of all iterates at the ends (term) of Section 4.1's range of first steps; x: L."""
         batch = self.settings["mnist"]["batch"]
         sizes = [(records, self.figure_lipschitz[0]) for records in self.figure_records]
         sizes += [(self.figure_records[0], lipschitz) for lipschitz in self.figure_lipschitz[1:]]
@@ -523,9 +486,8 @@ class Formulas:
     def _accountant(self) -> Iterator[Row]:
         """Yield the moments accountant at the printed settings for MNIST, against the printed epsilon.
 
-        "mnist": x is N, with the same number of epochs at each N. term: the number of orders, or Remark 1. For
-        replace_one neighbours the sensitivity is twice as large. "least": ln(1/delta)/orders, the smallest epsilon
-        that the accountant can report, against the smallest epsilon of Figure 1.
+        "mnist": x is N, at the same number of epochs. "least": ln(1/delta)/orders, the smallest epsilon that the
+        accountant can report, against the smallest epsilon of Figure 1.
         """
         mnist, step, schedule = self._experiment("mnist")
         kinds: list[tuple[str, Li2019]] = [(f"{k} orders", Li2019(k)) for k in self.max_orders]
@@ -555,6 +517,14 @@ def largest_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> fl
     size: dict[str, Any] = {"records": setting.records, "batch": setting.batch}
     low, high = (math.log(step_of(s, **size, lipschitz=setting.lipschitz)) for s in (1e4, 0.3))
     return math.exp(brentq(excess, low, high, xtol=1e-6))
+
+
+def _proposition_6(log_step: float, steps: int) -> float:
+    return math.exp(-log_step) / steps + math.exp(2 * log_step)
+
+
+def _proposition_5(log_budget: float, steps: int) -> float:
+    return math.exp(-log_budget) / 3 + 2 * math.exp(2 * log_budget) * steps ** (-2 / 3)
 
 
 def _step_moment(rate: float, multiplier: float, order: float) -> float:

@@ -38,9 +38,8 @@ def proof(panel: str, schedule: StepSchedule, setting: Setting, epsilon: float) 
 class Budgets:
     """The rows of Figure 1 and of the worked example of Section 3.1, one task for each curve and "paper" without one.
 
-    Three panels are the step size: "budget" against epsilon, and "records" and "batch" against N and tau at the
-    epsilon of the worked example. "example" has the step sizes of the worked example, "published" the epsilon that
-    the published first step costs, and "conditions" the conditions 1 and 2 of Theorem 3.
+    Panels: step sizes against epsilon ("budget"), N ("records") and tau ("batch"), those of the worked example
+    ("example"), the epsilon of its first step ("published"), and "conditions" 1 and 2 of Theorem 3.
     """
 
     curves: Mapping[str, Curve]  # name -> curve
@@ -83,10 +82,8 @@ class Budgets:
     def _conditions(self) -> list[Row]:
         """Return the step sizes at conditions 1 and 2 of Theorem 3, with a lower bound on the epsilon of one step.
 
-        The printed conditions lack a factor q^2, see `conditions`. With the record, the minibatch sum has the law q
-        N(1, s^2) + (1 - q) N(0, s^2); without it, N(0, s^2). In that direction delta(eps) = q delta_mu(log(1 +
-        (exp(eps) - 1)/q)), where delta_mu is that of the Gaussian mechanism with mu = 1/s. The other direction is not
-        computed.
+        delta(eps) = q delta_mu(log(1 + (exp(eps) - 1)/q)), mu = 1/s, for the law with the record against that without
+        it.
         """
         single = replace(self.setting, steps=1)
         limits = conditions(records=single.records, batch=single.batch, lipschitz=single.lipschitz)

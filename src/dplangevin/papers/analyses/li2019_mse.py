@@ -32,9 +32,7 @@ class PosteriorAverages:
         private_decreasing  eta~ N t^(-1/3) T^(-2/3)                     Theorem 3, Proposition 5
         wang2015            eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta))
 
-    The panel "steps" varies T, and "budget" varies eps for the two private schedules. "optimum" searches, for each T
-    and until the chain becomes unstable, the eta~ at which private_decreasing has the least error of theta^2, at the
-    proper temperature, in closed form.
+    The panel "optimum" has the eta~ at which private_decreasing has the least error of theta^2, in closed form.
     """
 
     target: Target

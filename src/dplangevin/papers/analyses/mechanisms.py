@@ -50,11 +50,7 @@ def dp_sgd(*, records: int, batch: int, epochs: float, noise_multiplier: float) 
 def decreasing_sgld_with_more_noise(
     *, records: int, batch: int, steps: int, step_size: float, lipschitz: float, ratio: float
 ) -> DpEvent:
-    """Return the event of `sgld` with decreasing steps, whose noise is rounded up.
-
-    Step t has noise multiplier ``sigma_t = sigma_1 t^(1/6)``. It is rounded up to sigma_1 ratio^k, ratio > 1, so two
-    data sets whose gradients are opposite cost at least the epsilon of this event.
-    """
+    """Return the event of `sgld` with decreasing steps, sigma_t = sigma_1 t^(1/6), rounded up to sigma_1 ratio^k."""
     first = multiplier_of(step_size, records=records, batch=batch, lipschitz=lipschitz)
     counts = np.bincount(np.ceil(np.log(np.arange(1, steps + 1)) / 6 / math.log(ratio)).astype(int))
     return ComposedDpEvent(
@@ -77,10 +73,9 @@ def langevin(
 
 
 def utility(*, setting: Setting, batch: int, dimension: int, epsilon: float, delta: float) -> LangevinDpEvent:
-    """Return the event with the settings that Section 4.1 of ryffel2022 chooses for (epsilon, delta).
+    """Return the event with the settings of Section 4.1 of ryffel2022 for (epsilon, delta); d is `dimension`.
 
-    eta = 1/(2 beta), sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps^2 lambda n^2) and K = 2 beta/lambda ln(eps^2 n^2/(4
-    ln(1/delta) d)), where d is `dimension`.
+    sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps^2 lambda n^2), K = 2 beta/lambda ln(eps^2 n^2/(4 ln(1/delta) d)).
     """
     log, strength = math.log(1 / delta), setting.strong_convexity
     scale = (epsilon * setting.records) ** 2
@@ -123,10 +118,7 @@ def noisy_gradients(
 def fisher_scoring(
     *, records: int, batch: int, epochs: float, epsilon: float, delta: float
 ) -> FisherScoringDpEvent:
-    """Return the event of Algorithm 4 of wang2015 for T = `epochs`.
-
-    sigma^2 = 32 T ln(2.5 N T/(tau delta)) ln(2/delta)/(N tau eps^2), where N T/tau is rounded down.
-    """
+    """Return Algorithm 4 of wang2015: sigma^2 = 32 T ln(2.5 N T/(tau delta)) ln(2/delta)/(N tau eps^2)."""
     steps = math.floor(records * epochs / batch)
     logs = math.log(2.5 * steps / delta) * math.log(2 / delta)
     return FisherScoringDpEvent(
@@ -135,10 +127,8 @@ def fisher_scoring(
 
 
 def non_spherical(*, epsilon: float, delta: float) -> GaussianDpEvent:
-    """Return the Gaussian mechanism of Lemma 5 of wang2015.
+    """Return Lemma 5 of wang2015, noise (1 + sqrt(ln(1/delta)))/eps on a sum in a unit ball.
 
-    It releases a sum of gradients in F times the unit ball, plus F w; the standard deviation of w is (1 +
-    sqrt(ln(1/delta)))/eps.
     Differs: the text has 1 log(1/delta) under the root, which we take as printed.
     """
     return GaussianDpEvent((1 + math.sqrt(math.log(1 / delta))) / epsilon)

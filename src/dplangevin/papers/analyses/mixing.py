@@ -9,12 +9,10 @@ from scipy.linalg import eigh_tridiagonal
 
 
 def relaxation_time(step: float, barrier: float) -> float:
-    """Return the number of steps in which the slowest mode of SGLD on two modes falls by a factor e.
+    """Return -1/ln of the slowest eigenvalue of SGLD on two modes, the steps in which it falls by a factor e.
 
-    This is -1/ln of the eigenvalue of the slowest mode. The chain is Algorithm 1 with full gradients on U(x) = B (x^2
-    - 1)^2, in units where U''/N at the modes is 1: x' = x - (eta/2) x (x^2 - 1) + N(0, eta/(8 B)), eta in (0, 1]. The
-      slowest eigenfunction is odd. So its eigenvalue is the largest of the transition kernel on x > 0, a matrix by
-      the midpoint rule.
+    U(x) = B (x^2 - 1)^2 where U''/N at the modes is 1: x' = x - (eta/2) x (x^2 - 1) + N(0, eta/(8 B)), eta in (0, 1].
+    The slowest eigenfunction is odd, so the midpoint rule on x > 0 is enough.
     """
     noise = math.sqrt(step / (8 * barrier))
     x = np.arange(noise / 4, math.sqrt(1 + math.sqrt(30 / barrier)), noise / 2)
@@ -25,10 +23,9 @@ def relaxation_time(step: float, barrier: float) -> float:
 
 
 def diffusion_time(barrier: float) -> float:
-    """Return the limit of eta times `relaxation_time` as eta goes to 0.
+    """Return the limit of eta times `relaxation_time` as eta goes to 0, on a reversible walk on a grid.
 
-    It is 1 over the least eigenvalue, among odd functions, of minus the generator f -> f''/(16 B) - x (x^2 - 1) f'/2,
-    which is discretised as a reversible walk on a grid.
+    It is 1 over the least odd eigenvalue of minus the generator f -> f''/(16 B) - x (x^2 - 1) f'/2.
     """
     spacing = 1e-3
     x = np.arange(spacing / 2, math.sqrt(1 + math.sqrt(30 / barrier)), spacing)

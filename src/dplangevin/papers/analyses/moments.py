@@ -22,9 +22,8 @@ SIDE = 12.0  # of a quadrature, in standard deviations on each side
 def sampled_moment(rate: float, multiplier: float, orders: np.ndarray, adjacency: Adjacency) -> np.ndarray:
     """Compute alpha(lambda) = log E_P (P/Q)^lambda ``(K,)`` of a Poisson-sampled Gaussian step by the trapezoid rule.
 
-    P = (1 - q) N(0, s^2) + q N(1, s^2). If the record is added or removed, Q = N(0, s^2), which is the larger
-    direction. If it is replaced by the opposite record, Q = (1 - q) N(0, s^2) + q N(-1, s^2). With t = P/Q - 1 and a
-    = lambda + 1, alpha is log(1 + E_Q [(1 + t)^a - 1 - a t]). This form loses no digits where alpha is small.
+    P = (1 - q) N(0, s^2) + q N(1, s^2); Q = N(0, s^2), or (1 - q) N(0, s^2) + q N(-1, s^2) for a replaced record. As
+    log(1 + E_Q [(1 + t)^a - 1 - a t]), t = P/Q - 1, a = lambda + 1, it loses no digits where alpha is small.
     """
     a = np.asarray(orders, dtype=float)[:, None] + 1
     end = SIDE + a.max() / multiplier
@@ -44,10 +43,9 @@ def sampled_moment(rate: float, multiplier: float, orders: np.ndarray, adjacency
 
 
 def moments_price(rate: float, multiplier: float, steps: int, delta: float, schedule: StepSchedule) -> float:
-    """Return the epsilon of the moments accountant for add_remove neighbours and a multiplier s of the first step.
+    """Return min over ORDERS of (sum_t alpha_t(lambda) + ln(1/delta))/lambda for add_remove neighbours.
 
-    It is min over lambda in ORDERS of (sum_t alpha_t(lambda) + ln(1/delta))/lambda. In a decreasing schedule, of T >
-    1 steps, step t has the multiplier s t^(1/6).
+    In a decreasing schedule, of T > 1 steps, step t has the multiplier s t^(1/6).
     """
     if schedule == "fixed":
         total = steps * log_moment(rate, multiplier, ORDERS)
@@ -55,9 +53,8 @@ def moments_price(rate: float, multiplier: float, steps: int, delta: float, sche
         levels = np.linspace(0.0, math.log(steps) / 6, LEVELS)
         moments = np.stack([log_moment(rate, multiplier * math.exp(level), ORDERS) for level in levels])
         curve = CubicSpline(levels, np.log(moments))
-        edges = np.unique(
-            np.floor(np.geomspace(1, steps + 1, 400)).astype(int)
-        )  # cells of t; the first holds only t = 1
+        # cells of t; the first holds only t = 1
+        edges = np.unique(np.floor(np.geomspace(1, steps + 1, 400)).astype(int))
         counts, middle = np.diff(edges), np.sqrt(edges[:-1] * (edges[1:] - 1.0))
         total = counts @ np.exp(curve(np.log(middle) / 6))
     return float(((total + math.log(1 / delta)) / ORDERS).min())

@@ -1,17 +1,13 @@
 """Distance between the law of one released posterior sample (OPS) and the exact posterior, in one and two dimensions.
 
-The draws come from the sampler that the experiments use, one draw from each chain. The exact posterior is computed by
-quadrature on a lattice. The parameter space is divided into K cells of equal posterior probability. The shares p_k of
-the n draws give
+The parameter space is divided into K cells of equal posterior probability, by quadrature. The shares p_k of n draws of
+the sampler that the experiments use, one from each chain, give
 
-    tv     sum |p_k - 1/K|/2, a lower bound of the total variation distance, except for sampling error; its mean is
-           about sqrt(K/(2 pi n)) if the sampler is exact
-    limit  tv + sqrt(ln(20)/(2n)), above the total variation distance on the cells with 95 % confidence: the mean of tv
-           is above this distance, and one draw changes tv by at most 1/n (McDiarmid 1989)
+    tv     sum |p_k - 1/K|/2, a lower bound of the total variation distance up to sampling error, about sqrt(K/(2 pi n))
+    limit  tv + sqrt(ln(20)/(2n)), above that distance on the cells with 95 % confidence (McDiarmid 1989)
     ratio  the largest |log(K p_k)|, with limits that hold for all cells at once with 95 % confidence
 
-A difference inside a cell is invisible. So these numbers do not bound the largest log-ratio of the two densities, on
-which a pure-DP promise rests.
+They do not bound the largest log-ratio of the two densities, on which a pure-DP promise rests.
 """
 
 from __future__ import annotations

@@ -1,22 +1,14 @@
 """Every (epsilon, delta) that the papers print, with the proven epsilon and the attack epsilon, one row for each.
 
-- epsilon_claimed, delta: as printed;
-- epsilon_formula: by the paper's own formula; `formula` names it, and any other reading of it with its value;
-- formula_adjacency: the neighbours that this formula holds for;
-- epsilon_add_remove, epsilon_replace_one: the proven epsilon (upper bound) by `Tight`, missing if the sampling has no
-  such neighbours;
-- epsilon_attack: the attack epsilon (lower bound) on data sets that the hypotheses admit, a record being replaced, at
-  95 % from `attack_runs` runs, or exact for one pair of data sets (0 runs);
-- epsilon_attack_add_remove: the same for a record that is added or removed, of pairs of data sets alone;
-- tight: 1 if some pair of data sets costs the proven epsilon, as for equal Gaussian steps on all rows or on Poisson
-  samples; 0 if it is only an upper bound, as for samples of a fixed size, posterior samples, last iterates, and noise
-  that the event rounds down;
+- epsilon_formula, formula: by the paper's own formula, and other readings of it; formula_adjacency: its neighbours;
+- epsilon_add_remove, epsilon_replace_one: proven by `Tight`, missing if the sampling has no such neighbours;
+- epsilon_attack: on data sets that the hypotheses admit, a record being replaced, at 95 % from `attack_runs` runs, or
+  exact for one pair (0 runs); epsilon_attack_add_remove: the same for a record added or removed, pairs alone;
+- tight: 1 if some pair of data sets costs the proven epsilon, 0 if it is only an upper bound;
 - chosen: the values that we chose for settings that the paper does not state;
-- solved, epsilon_solved: the settings that would keep the promise, and their proven epsilon, a record being replaced;
-- rescued: 1 if there are such settings for a replaced record, and the paper leaves them open;
+- solved, epsilon_solved: settings that would keep the promise, and their proven epsilon, a record being replaced;
+- rescued: 1 if there are such settings, and the paper leaves them open;
 - violated: the conditions of the formula's theorem that fail.
-
-A promise without settings has no mechanism and no epsilons.
 """
 
 import math
@@ -65,10 +57,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class ExactPair:
-    """The exact epsilon of one pair of data sets that a theorem admits.
-
-    `epsilon` is for replace_one neighbours; None: the price of `event`, which opposite gradients cost, for all.
-    """
+    """The exact epsilon of one pair of data sets; None: the price of `event`, which opposite gradients cost."""
 
     epsilon: Callable[[DpEvent, float], float] | None = None
     event: DpEvent | None = None  # None: that of the promise
@@ -76,10 +65,7 @@ class ExactPair:
 
 @dataclass(frozen=True)
 class SmallestBatch:
-    """The smallest batch in [least, most] at which a mechanism keeps a promise, found by bisection.
-
-    The number of epochs is fixed. So a larger batch means fewer steps, each with less noise relative to a record.
-    """
+    """The smallest batch in [least, most] that keeps a promise at the same number of epochs, by bisection."""
 
     make: Callable[..., DpEvent]
     least: int

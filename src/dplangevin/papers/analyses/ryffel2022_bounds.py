@@ -1,12 +1,7 @@
-"""The bounds of ryffel2022 against exact cases that meet their hypotheses.
+"""The bounds of ryffel2022 against exact cases that meet their hypotheses; only the choice of cases is random.
 
-The bounds are Proposition 2.1, Lemmas 3.1 to 3.3, the theorem under c-LSI, Theorem 3.1 on full batches, the limits
-and the side note of Section 3.3, and all of Section 4. Only the choice of cases is random.
-
-Each case is one-dimensional, see `langevin_risk`. That is enough. Take losses that are sums over coordinates on a box
-C, with batches in common. Then the risks add up over coordinates, and so do E|theta_0 - theta*|^2, xi^2 and d
-sigma^2, the terms of equations 7 and 11. Where the dimension d enters only through K (Theorem 4.2), C = [low, high] x
-{0}^(d-1).
+Each case is one-dimensional, see `langevin_risk`. That is enough: for losses that are sums over coordinates, risks and
+the terms of equations 7 and 11 add up. Where d enters only through K (Theorem 4.2), C = [low, high] x {0}^(d-1).
 """
 
 from __future__ import annotations
@@ -63,10 +58,7 @@ def case(kind: str, quantity: str, exact: float, bound: float = math.nan, **colu
 
 
 def rounds(condition: float, strength: float, schedule: str) -> int:
-    """Return K, rounded up: max(1, 2 kappa ln q) of Theorem 4.1 ("constant"), or that of 4.2 ("decreasing").
-
-    kappa = beta/lambda = `condition`, and q = epsilon n^2/(alpha d) = `strength` > 0.
-    """
+    """Return K, rounded up: max(1, 2 kappa ln q) of Theorem 4.1 ("constant"), or that of 4.2; q = eps n^2/(alpha d)."""
     if schedule == "constant":
         return max(1, math.ceil(2 * condition * math.log(strength)))
     return math.ceil(decreasing_rounds(condition, strength))
@@ -103,11 +95,7 @@ def converted(divergence: Any, order: float, delta: float) -> Any:
 
 
 def minimiser(x: np.ndarray, margin: float, ridge: float) -> tuple[float, float]:
-    """Return |theta*| and L_D(0) of a regularised logistic objective on records x (n, d).
-
-    The objective is the mean over records of ln(1 + e^(margin - <x_i, theta>)), plus (ridge/2) |theta|^2. Each loss
-    is |x_i|-Lipschitz and positive.
-    """
+    """Return |theta*| and L_D(0) of the mean of ln(1 + e^(margin - <x_i, theta>)) + (ridge/2) |theta|^2, x (n, d)."""
 
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
         off = margin - x @ theta
@@ -190,17 +178,12 @@ class Bounds:
                 yield case("risk", "equation 11", average, bound, **columns, steps=steps)
 
     def _boundary(self) -> Iterator[Row]:
-        """Yield the excess risks if the minimiser lies on the boundary of C.
-
-        The loss is (lambda/2) theta^2 + G theta on C = [-1, 0] with G = lambda (1 + push). So theta* = -1, where the
-        gradient is push lambda. theta_0 is at 0 or close to it.
-        """
+        """Yield the excess risks of (lambda/2) theta^2 + lambda (1 + push) theta on C = [-1, 0]; theta* = -1."""
         one = np.ones(1)
         for push, size in product(self.pushes, self.edge_steps):
             losses = Losses(one, one, 0 * one, -1.0, 0.0, 1.0, 1.0, tilt=1.0 + push)
-            yield from self._constant(
-                f"boundary, gradient {push:g}", losses, 2 * size, self.edge_noise, "full"
-            )
+            name = f"boundary, gradient {push:g}"
+            yield from self._constant(name, losses, 2 * size, self.edge_noise, "full")
 
     def _constant(self, name: str, losses: Losses, share: float, noise: float, batch: str) -> Iterator[Row]:
         """Yield constant steps against equation 7 and Lemma 4.1, with 4 L^2/lambda^2 for E|theta_0 - theta*|^2."""
@@ -216,9 +199,8 @@ class Bounds:
     def _tuned(self, kind: str, lipschitz: float, records: float) -> tuple[float, float, float]:
         """Return sigma at lambda = 1, the q of `rounds` at d = 1, and the O of Theorem 4.2 over L^2 d/lambda.
 
-        - "Renyi": sigma^2 = 4 L^2/q, q = eps n^2/alpha, O = 1/q;
-        - "(epsilon, delta)": sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps n)^2, q = (eps n)^2/(4 ln(1/delta)), O = 8
-          ln(1/delta)/(eps n)^2. The proof has this 8.
+        (epsilon, delta): sigma^2 = 8 L^2 (eps + 2 ln(1/delta))/(eps n)^2, q = (eps n)^2/(4 ln(1/delta)), and O with the
+        factor 8 of the proof.
         """
         if kind == "Renyi":
             q = self.epsilon * records**2 / self.order
@@ -282,11 +264,7 @@ class Bounds:
                 yield case("privacy", kind, exact, self.epsilon, **columns)
 
     def _sobolev(self) -> Iterator[Row]:
-        """Yield Var(theta_k) against 1/c = 2 sigma^2/lambda, for losses (theta -+ 1/2)^2/2 on [-1, 1] and eta = 1/2.
-
-        A law with a log-Sobolev inequality of constant c has a variance of at most 1/c (Poincare, with f the
-        identity).
-        """
+        """Yield Var(theta_k) against 1/c = 2 sigma^2/lambda (Poincare), for losses (theta -+ 1/2)^2/2 and eta = 1/2."""
         one = np.ones(2)
         losses = Losses(one, one, np.array([-0.5, 0.5]), -1.0, 1.0, 1.0, 1.0)
         noise = min(self.noises)
@@ -296,9 +274,8 @@ class Bounds:
             for steps in range(1, max(self.steps) + 1):
                 _, variance = moments(chain.points, chain.step(0.5))
                 if steps in self.steps:
-                    yield case(
-                        "sobolev", "variance", variance, 2 * noise**2, batch=batch, **size, steps=steps
-                    )
+                    columns = {"batch": batch, **size, "steps": steps}
+                    yield case("sobolev", "variance", variance, 2 * noise**2, **columns)
 
     def _full_batch(self) -> Iterator[Row]:
         """Yield Renyi divergences over alpha for full batches, in units of L^2/(lambda n^2 sigma^2)."""
@@ -371,11 +348,9 @@ class Bounds:
     def _log_sobolev(self) -> Iterator[Row]:
         """Yield the cases of the theorem under c-LSI and of its corollary, for the pairs of `attacks.langevin`.
 
-        For batches of one, the bound is for all c > 0 at once. For full batches, c = lambda/(2 sigma^2). Those laws
-        have this c, because they are 1-Lipschitz images of a Gaussian of variance 1/c. One law with batches of one
-        has it too: the law under the second data set of "opposite", where all losses are equal. The mixtures over
-        batches have some c > 0: they are finite mixtures of such laws with finite chi-squared divergences
-        (Schlichting 2019).
+        For batches of one, the bound is for all c > 0 at once: mixtures over batches have some c (Schlichting 2019).
+        Laws of full batches, and that under the second data set of "opposite", are 1-Lipschitz images of a Gaussian of
+        variance 1/c, c = lambda/(2 sigma^2).
         """
         given, records = self.log_sobolev, self.privacy["records"]["Renyi"]
         noise = given["noise_std"]

@@ -1,18 +1,13 @@
 """The privacy cost of the last iterate of DP-Langevin (ryffel2022, Theorem 3.1), for replace_one neighbours.
 
-Seven quantities give an epsilon at delta. `sense` says whether it is promised ("claimed"), an upper or a lower bound:
-
-- theorem: Theorem 3.1 with K counted in steps (claimed; a theorem about Algorithm 1, but see below);
-- theorem_epochs: Theorem 3.1 with K counted in passes over the data, as the authors' code counts (claimed);
+- theorem, theorem_epochs: Theorem 3.1 with K counted in steps, or in passes as the authors' code counts (claimed);
 - composition: the paper's baseline, alpha L^2/(n^2 sigma^2) sum_k eta_k, with an averaged sensitivity (claimed);
 - all_iterates: PLD of every step, batches sampled without replacement (upper);
 - last_iterate: Bok, Su, Altschuler (2024), iterates hidden (upper);
 - audit: exact for one pair that the theorem's hypotheses admit, from the initial law of the theorem (lower);
 - audit_fixed_start: the same from a public start, theta_0 = 0, to which the theorem does not apply (lower).
 
-The proof of Theorem 3.1 averages the sensitivity of a step over batches, which gives 2L/n. But the law of a step is a
-mixture over batches, and its Renyi divergence is not that of the averaged drift. So the theorem holds only for full
-batches.
+The theorem holds only for full batches, see `counterexample`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,14 +39,9 @@ SENSE = {
 
 @dataclass(frozen=True)
 class LangevinPrivacy:
-    """Epsilon against the number of steps, at the published settings, and after a calibration of sigma.
+    """Epsilon against the number of steps ("<setting>/<batch>"), at the published settings, and after a calibration.
 
-    Each setting has these tasks:
-
-    - "<setting>/<batch>": the curves, at the step counts `steps` and at the authors' own;
-    - "<setting>/published": constant and decreasing steps at the authors' batch size and epochs;
-    - "<setting>/calibrated": sigma at which Theorem 3.1, with K in steps, gives `target`, and the other quantities at
-      this sigma; for every batch size, at the authors' epochs.
+    "<setting>/calibrated": sigma at which Theorem 3.1, with K in steps, gives `target`, for every batch size.
     """
 
     settings: Mapping[str, Setting]  # the authors'
@@ -91,17 +81,11 @@ class LangevinPrivacy:
         return rows
 
     def _published(self, setting: Setting) -> list[dict[str, Any]]:
-        return [
-            row
-            for schedule in ("constant", "decreasing")
-            for row in self._rows(
-                "published",
-                schedule,
-                setting.event(self.batch, setting.steps(self.batch), schedule),
-                setting.delta,
-                list(SENSE),
-            )
-        ]
+        rows = []
+        for schedule in ("constant", "decreasing"):
+            event = setting.event(self.batch, setting.steps(self.batch), schedule)
+            rows += self._rows("published", schedule, event, setting.delta, list(SENSE))
+        return rows
 
     def _calibrated(self, setting: Setting) -> list[dict[str, Any]]:
         rows = []

@@ -1,9 +1,7 @@
 """Privacy from the noise that SGHMC adds by itself, without clipping and without a privacy budget.
 
-A step adds N(0, 2 a eta/n I) to the velocity. A record whose gradient has norm L moves the velocity by at most eta
-L/tau. So the noise multiplier is ``tau sqrt(2 a/(eta n))/L``. A network does not bound its gradients, so L is not
-known. Epsilon is finite for each L, but not for all L together. Each row is one L. Its attack epsilons (lower bounds)
-are from the noisy sums of all steps, for gradients of this norm in any direction.
+A step adds N(0, 2 a eta/n I), and a record of gradient norm L moves it by eta L/tau, so the noise multiplier is ``tau
+sqrt(2 a/(eta n))/L``. A network does not bound L, so each row is one L, with its attack epsilon.
 """
 
 import math

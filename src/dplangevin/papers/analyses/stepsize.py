@@ -1,7 +1,6 @@
 """The largest step size that a budget allows Algorithm 1 of Li, Chen, Liu, Carin (2019), for Figures 1 and 2.
 
-SGLD adds the noise of a step, sqrt(eta/N), in any case. So the budget bounds the step size: the noise multiplier is
-sigma = tau/(L sqrt(eta N)). L and eta enter only through L^2 eta, so the bound is exactly proportional to 1/L^2.
+SGLD adds the noise sqrt(eta/N) in any case, so sigma = tau/(L sqrt(eta N)) and the bound is proportional to 1/L^2.
 """
 
 import math

@@ -1,9 +1,8 @@
 """The temperature that the papers' samplers target, measured on a Gaussian posterior.
 
-The posterior is ``exp(-U)`` with ``U(theta) = theta^T H theta/2``. A sampler with exact gradients that targets
-``exp(-U/T)`` has the stationary covariance ``T H^-1`` in the limit of small steps; T is its temperature. The chains
-use the package's own kernels. If a chain is linear in theta, its covariance at a finite step is the solution S of
-``S = A S A^T + Q``, too.
+A sampler with exact gradients of ``U(theta) = theta^T H theta/2`` that targets ``exp(-U/T)`` has the stationary
+covariance ``T H^-1`` as steps go to 0. The chains use the package's own kernels; for a linear chain, the covariance at
+a finite step solves ``S = A S A^T + Q``.
 """
 
 from __future__ import annotations
@@ -41,11 +40,8 @@ def langevin(
 ) -> LinearChain:
     """Return the chain ``theta - eta grad U/records + N(0, eta noise_variance/records)`` from theta ``(R, 1, d)``.
 
-    (`records`, `noise_variance`) is (1, 1) for wang2015, (N, 1) for li2019, (1, 2 sigma^2) for ryffel2022.
-
-    Differs: li2019 subtracts the gradient of ln l and ln p; we read minus the logarithms, since theta would diverge
-    otherwise.
-    Source: wang2015, eq. 4.1; li2019, Algorithm 1; ryffel2022, Algorithm 1.
+    Differs: li2019 subtracts the gradient of ln l + ln p, which diverges; we read minus the logarithms.
+    Source: wang2015, eq. 4.1 (1, 1); li2019, Algorithm 1 (N, 1); ryffel2022, Algorithm 1 (1, 2 sigma^2).
     """
     kernel, std = sgld(), math.sqrt(eta * noise_variance / records)
 
@@ -64,37 +60,30 @@ def hamiltonian(
     friction: Callable[[float], float],  # a as a function of eta
     thermostat: bool,
     guess: float = 0.0,  # B-hat of eq. 4.2, the assumed gradient noise; b = B-hat sqrt(eta)
-    gradient_noise: np.ndarray | None = None,  # covariance (d, d); None for exact gradients
+    gradient_noise: np.ndarray | float = 0.0,  # covariance (d, d)
 ) -> LinearChain:
-    """Return the chain of eq. 4.4 of wang2015 (SGHMC), or of eq. 4.5 with a thermostat (SGNHT), as printed.
-
-    The noise is N(0, 2 (a - b) eta) in eq. 4.4 and N(0, 2 a eta) in eq. 4.5.
-    """
+    """Return SGHMC with N(0, 2 (a - b) eta), eq. 4.4 of wang2015, or SGNHT with N(0, 2 a eta), eq. 4.5, as printed."""
     a = friction(eta)
     kernel = sgnht() if thermostat else sghmc(a)
     start = torch.zeros_like(theta), torch.full_like(theta[..., :1], a)
     state = SgnhtState(theta, *start) if thermostat else SghmcState(theta, start[0])
     identity, zero, h = np.eye(len(precision)), np.zeros_like(precision), precision.numpy()
-    injected = 2 * (a - guess * math.sqrt(eta)) * eta
-    of_gradient = zero if gradient_noise is None else eta**2 * gradient_noise
-    root = torch.tensor(np.linalg.cholesky(injected * identity + of_gradient))
+    covariance = 2 * (a - guess * math.sqrt(eta)) * eta * identity + eta**2 * gradient_noise
+    root = torch.tensor(np.linalg.cholesky(covariance))
 
     def step(state: Any, rng: torch.Generator) -> Any:
         return kernel.step(state, state.theta @ precision, normals(theta, rng) @ root.T, column(eta))
 
     drift = np.block([[identity, identity], [-eta * h, (1 - a) * identity]])
-    return LinearChain(
-        state, step, (drift, np.block([[zero, zero], [zero, injected * identity + of_gradient]]))
-    )
+    return LinearChain(state, step, (drift, np.block([[zero, zero], [zero, covariance]])))
 
 
 def fisher_scoring(
     theta: Tensor, precision: Tensor, eta: float, *, records: int, batch: int, noise: float, sampled: bool
 ) -> LinearChain:
-    """Return the chain of Algorithm 4 of wang2015 with F = I and a known Fisher information.
+    """Return Algorithm 4 of wang2015 with F = I, a known Fisher information and N(0, ``noise F F^T/eta``).
 
-    The noise on the gradient has covariance ``noise F F^T/eta``. `sampled` adds N(0, N H/tau), which a minibatch of
-    tau records has in the model of the sampler.
+    `sampled` adds N(0, N H/tau), which a minibatch of tau records has in the model of the sampler.
     """
     identity, h = torch.eye(len(precision), dtype=theta.dtype), precision
     kernel = sgfs(identity, records, batch)
@@ -133,18 +122,20 @@ class Sampler(NamedTuple):
     chain: Callable[[Tensor, Tensor, float], LinearChain]
 
 
+def sampler(where: str, setting: str, limit: float, chain: Any) -> Sampler:
+    """Return the row of a sampler that targets exp(-U/limit); `where` has paper, equation and variant."""
+    paper, equation, variant = where.split(", ")
+    power = "" if limit == 1 else f"{1 / limit:.4g}"
+    target = "none" if math.isnan(limit) else f"exp(-{power}U)"
+    return Sampler(paper, equation, variant, setting, target, limit, chain)
+
+
 @dataclass(frozen=True)
 class Temperature:
-    """Temperature of every sampler, simulated and in closed form, at the step sizes of its paper.
+    """Variance of every sampler over that of the posterior, simulated and in closed form, at the steps of its paper.
 
-    The temperature is the variance of the chain divided by that of the posterior; it has no unit. The posteriors are
-    N(0, 1) and N(0, [[1, r], [r, 1]]), with the variance along its two principal axes. Each chain runs for `settle` +
-    `keep` relaxation times of the slowest direction, and the average is over the last `keep`. Intervals are 95 %
-    Student over chains.
-
-    With a fixed friction a, SGNHT keeps ``E v^2 = eta``. Its temperature then goes to ``T = (1 + sqrt(1 - 2 a))/2``,
-    below 1, as eta goes to 0. The sampler of ryffel2022 targets ``exp(-L/sigma^2)`` and is not meant to sample the
-    posterior.
+    The posteriors are N(0, 1) and N(0, [[1, r], [r, 1]]) along its two axes, with 95 % Student intervals over chains.
+    With a fixed friction a, SGNHT keeps ``E v^2 = eta``, so its temperature goes to ``(1 + sqrt(1 - 2 a))/2``.
     """
 
     steps: Mapping[str, Sequence[float]]  # sampler -> step sizes, in the unit of the paper
@@ -168,80 +159,68 @@ class Temperature:
 
     def samplers(self) -> dict[str, Sampler]:
         n, a, s2 = self.records, self.momentum_loss, self.noise_variance
-        plain, averaged = partial(langevin, records=1), partial(langevin, records=n)
-        momentum = partial(hamiltonian, friction=lambda eta: self.friction * math.sqrt(eta))
-        fixed = partial(hamiltonian, friction=lambda eta: a)
-        scoring = partial(fisher_scoring, records=n, batch=n, sampled=False)
-        sampled = partial(fisher_scoring, records=n, batch=self.batch, sampled=True)
-        proper, half, quarter = ("exp(-U)", 1.0), ("exp(-2U)", 0.5), ("exp(-4U)", 0.25)
-        cold = (1 + math.sqrt(1 - 2 * a)) / 2
-        chilled, diluted = (f"exp(-{1 / cold:.4g}U)", cold), (f"exp(-L/{s2:g})", s2)
-        sgld, li, ryffel = ("wang2015", "eq. 4.1"), ("li2019", "Alg. 1"), ("ryffel2022", "Alg. 1")
-        sghmc, sgnht, sgfs = (("wang2015", where) for where in ("eq. 4.4", "eq. 4.5", "Alg. 4"))
-        exact, lost, power = "exact gradients", f"a = {a:g}", f"σ² = {s2:g}"
-        table = {
-            "sgld": (*sgld, "printed", exact, *half, partial(plain, noise_variance=1.0)),
-            "sgld_proper": (*sgld, "proper", exact, *proper, partial(plain, noise_variance=2.0)),
-            "li": (*li, "printed", exact, *half, partial(averaged, noise_variance=1.0)),
-            "li_proper": (*li, "proper", exact, *proper, partial(averaged, noise_variance=2.0)),
-            "sgfs": (*sgfs, "printed", exact, *quarter, partial(scoring, noise=1.0)),
-            "sgfs_minibatch": (*sgfs, "printed", "minibatch noise", *quarter, partial(sampled, noise=1.0)),
-            "sgfs_proper": (*sgfs, "proper", exact, *proper, partial(scoring, noise=4.0)),
-            "sghmc": (*sghmc, "printed", exact, *proper, partial(momentum, thermostat=False)),
-            "sgnht": (*sgnht, "printed", exact, *proper, partial(momentum, thermostat=True)),
-            "sgnht_fixed": (*sgnht, "printed", lost, *chilled, partial(fixed, thermostat=True)),
-            "ryffel": (*ryffel, "printed", power, *diluted, partial(plain, noise_variance=2 * s2)),
+        sgld, averaged = partial(partial, langevin, records=1), partial(partial, langevin, records=n)
+        momentum = partial(partial, hamiltonian, friction=self.damping)
+        sgfs = partial(partial, fisher_scoring, records=n, batch=n, sampled=False)
+        minibatch, exact = {"batch": self.batch, "sampled": True}, "exact gradients"
+        fixed = partial(hamiltonian, friction=lambda eta: a, thermostat=True)
+        last = sampler("ryffel2022, Alg. 1, printed", f"σ² = {s2:g}", s2, sgld(noise_variance=2 * s2))
+        return {
+            "sgld": sampler("wang2015, eq. 4.1, printed", exact, 0.5, sgld(noise_variance=1.0)),
+            "sgld_proper": sampler("wang2015, eq. 4.1, proper", exact, 1.0, sgld(noise_variance=2.0)),
+            "li": sampler("li2019, Alg. 1, printed", exact, 0.5, averaged(noise_variance=1.0)),
+            "li_proper": sampler("li2019, Alg. 1, proper", exact, 1.0, averaged(noise_variance=2.0)),
+            "sgfs": sampler("wang2015, Alg. 4, printed", exact, 0.25, sgfs(noise=1.0)),
+            "sgfs_minibatch": sampler(
+                "wang2015, Alg. 4, printed", "minibatch noise", 0.25, sgfs(noise=1.0, **minibatch)
+            ),
+            "sgfs_proper": sampler("wang2015, Alg. 4, proper", exact, 1.0, sgfs(noise=4.0)),
+            "sghmc": sampler("wang2015, eq. 4.4, printed", exact, 1.0, momentum(thermostat=False)),
+            "sgnht": sampler("wang2015, eq. 4.5, printed", exact, 1.0, momentum(thermostat=True)),
+            "sgnht_fixed": sampler(
+                "wang2015, eq. 4.5, printed", f"a = {a:g}", (1 + math.sqrt(1 - 2 * a)) / 2, fixed
+            ),
+            "ryffel": last._replace(target=f"exp(-L/{s2:g})"),
         }
-        return {name: Sampler(*row) for name, row in table.items()}
+
+    def damping(self, eta: float) -> float:
+        """Return the friction a = A sqrt(eta)."""
+        return self.friction * math.sqrt(eta)
 
     def noisy(self) -> dict[str, list[Sampler]]:
-        """Return, for each of two tasks, SGHMC or SGNHT with stochastic gradients N(grad U, covariance).
+        """Return, for two tasks, SGHMC or SGNHT with stochastic gradients N(grad U, covariance), a = A sqrt(eta).
 
-        The friction is a = A sqrt(eta), and h = sqrt(eta). The covariance is B, as eq. 4.2 of wang2015 prints it, or
-        2 B/h. The second adds the diffusion 2 B to the momentum, as in Chen et al. (2014). As h goes to 0, the
-        temperature of SGHMC goes to 1 - B-hat/A with the first, and to 1 + (B - B-hat)/A with the second.
-
-        "anisotropic": the covariance is d B in the narrow direction of the posterior and 0 in the others, so its mean
-        is B. The axes then have no common temperature, and `limit` is nan.
+        The covariance is B, as eq. 4.2 of wang2015 prints it, or 2 B/h with h = sqrt(eta), as in Chen et al. (2014). As
+        h goes to 0, SGHMC goes to 1 - B-hat/A with the first, and to 1 + (B - B-hat)/A with the second. "anisotropic":
+        d B in the narrow direction only, so the axes have no common temperature (nan).
         """
         a, b = self.friction, self.gradient_noise
 
-        def chain(
-            theta: Tensor, precision: Tensor, eta: float, order: int, along: bool, **options: Any
-        ) -> LinearChain:
+        def noisy(order: int, thermostat: bool, along: bool = False, guess: float = 0.0) -> Any:
             """Return the chain with this gradient noise, `order` being the power of 1/h in the covariance."""
-            axis = np.linalg.eigh(precision.numpy())[1][:, -1:]
-            shape = len(axis) * axis @ axis.T if along else np.eye(len(axis))
-            noise = b * (2 / math.sqrt(eta)) ** order * shape
-            return hamiltonian(
-                theta,
-                precision,
-                eta,
-                friction=lambda eta: a * math.sqrt(eta),
-                gradient_noise=noise,
-                **options,
-            )
 
-        def sampler(
-            setting: str, limit: float, order: int, along: bool = False, guess: float | None = None
-        ) -> Sampler:
-            of = partial(chain, order=order, along=along, thermostat=guess is None, guess=guess or 0.0)
-            equation = "eq. 4.5" if guess is None else "eq. 4.4"
-            power = "" if limit == 1 else f"{1 / limit:.4g}"
-            target = "none" if math.isnan(limit) else f"exp(-{power}U)"
-            return Sampler("wang2015", equation, "printed", setting, target, limit, of)
+            def chain(theta: Tensor, precision: Tensor, eta: float) -> LinearChain:
+                axis = np.linalg.eigh(precision.numpy())[1][:, -1:]
+                shape = len(axis) * axis @ axis.T if along else np.eye(len(axis))
+                noise = b * (2 / math.sqrt(eta)) ** order * shape
+                options: dict[str, Any] = {"guess": guess, "gradient_noise": noise, "thermostat": thermostat}
+                return hamiltonian(theta, precision, eta, friction=self.damping, **options)
+
+            return chain
 
         guessed = [(0, guess, 1 - guess / a) for guess in self.guesses]
         guessed += [(1, guess, 1 + (b - guess) / a) for guess in (0.0, b)]
         covariance = f"covariance B = {b:g}", f"covariance 2B/h, B = {b:g}"
+        sghmc, sgnht = "wang2015, eq. 4.4, printed", "wang2015, eq. 4.5, printed"
+        aligned = noisy(1, True, along=True)
         return {
             "sghmc_noise": [
-                sampler(f"{covariance[order]}, B̂ = {guess:g}", limit, order, guess=guess)
+                sampler(sghmc, f"{covariance[order]}, B̂ = {guess:g}", limit, noisy(order, False, guess=guess))
                 for order, guess, limit in guessed
             ],
             "sgnht_noise": [
-                *(sampler(covariance[order], 1.0, order) for order in (0, 1)),
-                sampler(f"{covariance[1]}, anisotropic", math.nan, 1, along=True),
+                *(sampler(sgnht, covariance[order], 1.0, noisy(order, True)) for order in (0, 1)),
+                sampler(sgnht, f"{covariance[1]}, anisotropic", math.nan, aligned),
             ],
         }
 

@@ -1,14 +1,11 @@
 """Propositions 2 and 4 of wang2015: the error of one posterior sample against its asymptotic formula, as n grows.
 
-The model is logistic regression in two dimensions. Rows are drawn from a few points of the unit disc and labels from
-the model at a known theta_0, so a data set is a table of counts and costs the same at every n. OPS releases one
-posterior sample from ``exp(-rho U)`` on the ball ``||theta|| <= D``, with ``rho = min(1, eps/4B)`` and
-``B = ln(1 + e^D)``. It should obey::
+The model is logistic regression in two dimensions, with rows from a few points, so a data set is a table of counts. OPS
+draws from ``exp(-rho U)`` on ``||theta|| <= D``, ``rho = min(1, eps/4B)`` and ``B = ln(1 + e^D)``. It should obey::
 
-    sqrt(n) (theta - theta_0) -> N(0, (1 + 1/rho) I^-1),    1/rho = 4B/eps,
+    sqrt(n) (theta - theta_0) -> N(0, (1 + 1/rho) I^-1)
 
-where I is the Fisher information of one record at theta_0. By the law of total variance the error has two parts: that
-of the posterior mean, for which the formula has I^-1, and the spread of the posterior, for which it has I^-1/rho.
+with the Fisher information I of one record at theta_0: I^-1 from the posterior mean, I^-1/rho from the spread.
 """
 
 from __future__ import annotations
@@ -40,12 +37,8 @@ CHUNK = 100  # data sets whose grids are in memory together
 class Efficiency:
     """Mean squared errors of OPS over many data sets, divided by the formula, with 95 % limits.
 
-    Errors are averaged over the two coordinates of ``I^(1/2) (theta - theta_0)``. The kinds are
-
-    - "mean", "spread": the two parts of the error;
-    - "exact": the exact error at finite n, from both parts;
-    - "sample": the error of one draw of each posterior on a lattice around it;
-    - "hmc": the error of draws by `methods.ops` itself, as the experiments use it.
+    Kinds: "mean" and "spread", the two parts of the error; "exact", from both; "sample", of one draw of each posterior
+    on a lattice; "hmc", of draws by `methods.ops` itself. Errors are means over ``I^(1/2) (theta - theta_0)``.
     """
 
     points: Sequence[Sequence[float]]  # rows x (K, 2), ||x|| <= 1, drawn with equal probability
@@ -126,45 +119,45 @@ class Efficiency:
     def posterior(
         self, counts: np.ndarray, n: int, rho: float, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Compute mean ``(R, 2)``, covariance ``(R, 2, 2)`` and one draw ``(R, 2)`` of each posterior.
-
-        They come from a lattice that spans `WIDTH` standard deviations around the estimate, or the ball if that is
-        smaller. The estimate comes from 25 scoring steps that start at theta_0 and stay in the ball. A draw is
-        uniform within its cell.
-        """
-        yes, no = counts
-        repeats = len(yes)
+        """Compute mean ``(R, 2)``, covariance ``(R, 2, 2)`` and one draw ``(R, 2)`` of each posterior."""
         information = n * self.fisher
-        centre = np.tile(np.asarray(self.theta0, dtype=float), (repeats, 1))
-        for _ in range(25):
-            chance = 1 / (1 + np.exp(-centre @ self.x.T))
-            centre = centre + (yes - (yes + no) * chance) @ self.x @ np.linalg.inv(information)
-            norm = np.linalg.norm(centre, axis=1, keepdims=True)
-            centre *= np.minimum(1, self.radius / np.maximum(norm, 1e-300))
+        yes, no = counts
+        centre = self.estimates(yes, no, np.linalg.inv(information))
         half = WIDTH * np.sqrt(np.diag(np.linalg.inv(rho * information)))
         low = np.clip(centre - half, -self.radius, self.radius)  # (R, 2)
         width = (np.clip(centre + half, -self.radius, self.radius) - low) / self.grid
         cells = (np.arange(self.grid) + 0.5)[None]
         first, second = (low[:, i, None] + width[:, i, None] * cells for i in range(2))  # (R, G)
-        log = np.zeros((repeats, self.grid, self.grid))
+        weight = self.weights(yes, no, first, second, rho)
+        cumulative = weight.reshape(len(weight), -1).cumsum(1)
+        cell = (cumulative < rng.random((len(weight), 1))).sum(1).clip(max=self.grid**2 - 1)
+        at = np.stack(np.divmod(cell, self.grid), 1) + rng.random((len(weight), 2))
+        return *lattice_moments(weight, first, second), low + width * at
+
+    def estimates(self, yes: np.ndarray, no: np.ndarray, inverse: np.ndarray) -> np.ndarray:
+        """Return the estimates ``(R, 2)`` after 25 scoring steps that start at theta_0 and stay in the ball."""
+        theta = np.tile(np.asarray(self.theta0, dtype=float), (len(yes), 1))
+        for _ in range(25):
+            chance = 1 / (1 + np.exp(-theta @ self.x.T))
+            theta = theta + (yes - (yes + no) * chance) @ self.x @ inverse
+            norm = np.linalg.norm(theta, axis=1, keepdims=True)
+            theta *= np.minimum(1, self.radius / np.maximum(norm, 1e-300))
+        return theta
+
+    def weights(
+        self, yes: np.ndarray, no: np.ndarray, first: np.ndarray, second: np.ndarray, rho: float
+    ) -> np.ndarray:
+        """Return the posterior ``(R, G, G)`` on the lattice of two axes ``(R, G)``, as weights that sum to one."""
+        log = np.zeros((*first.shape, self.grid))
         for k, (a, b) in enumerate(self.x):
             margin = a * first[:, :, None] + b * second[:, None]
             softplus = np.log1p(np.exp(margin))  # |margin| <= sqrt(2) radius
             log += yes[:, k, None, None] * margin - (yes + no)[:, k, None, None] * softplus
         log *= rho
         log[first[:, :, None] ** 2 + second[:, None] ** 2 > self.radius**2] = -math.inf
-        weight = np.exp(log - log.max((1, 2), keepdims=True)).reshape(repeats, -1)
+        weight = np.exp(log - log.max((1, 2), keepdims=True)).reshape(len(log), -1)
         weight /= weight.sum(1, keepdims=True)
-        cell = (weight.cumsum(1) < rng.random((repeats, 1))).sum(1).clip(max=self.grid**2 - 1)
-        at = np.stack(np.divmod(cell, self.grid), 1) + rng.random((repeats, 2))
-        square = weight.reshape(repeats, self.grid, self.grid)
-        along = square.sum(2), square.sum(1)
-        mean = np.stack([(p * t).sum(1) for p, t in zip(along, (first, second), strict=True)], 1)
-        u, v = first - mean[:, :1], second - mean[:, 1:]
-        cross = np.einsum("rij,ri,rj->r", square, u, v)
-        inner = [(p * t**2).sum(1) for p, t in zip(along, (u, v), strict=True)]
-        spread = np.stack([inner[0], cross, cross, inner[1]], 1).reshape(repeats, 2, 2)
-        return mean, spread, low + width * at
+        return weight.reshape(log.shape)
 
     def hmc(self, seed: int) -> list[dict[str, Any]]:
         """Return the rows of the kind "hmc", with draws of `methods.ops` at one n."""
@@ -182,3 +175,15 @@ class Efficiency:
             values = self.squares(release.theta[:, e, 0].double().numpy()) / (1 + 1 / self.scale(epsilon))
             out.append(self.row(n, epsilon, "hmc", n * values))
         return out
+
+
+def lattice_moments(
+    weight: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means ``(R, 2)`` and covariances ``(R, 2, 2)`` of weights ``(R, G, G)`` on two axes ``(R, G)``."""
+    along = weight.sum(2), weight.sum(1)
+    mean = np.stack([(p * t).sum(1) for p, t in zip(along, (first, second), strict=True)], 1)
+    u, v = first - mean[:, :1], second - mean[:, 1:]
+    cross = np.einsum("rij,ri,rj->r", weight, u, v)
+    inner = [(p * t**2).sum(1) for p, t in zip(along, (u, v), strict=True)]
+    return mean, np.stack([inner[0], cross, cross, inner[1]], 1).reshape(-1, 2, 2)

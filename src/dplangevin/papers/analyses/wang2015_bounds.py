@@ -1,8 +1,7 @@
 """Bounds, rates and limits that wang2015 states, against exact values in small cases that meet the hypotheses.
 
-kind is the statement and case the model. x varies (records, step size, epsilon, dimension ...). value is exact, and
-bound is the paper's. A bound holds in a case if the ratio value/bound is at most 1. Sections, theorems and lemmas are
-those of the paper and of its supplement. Neighbours differ in one record that is replaced.
+kind is the statement, case the model, and x what varies. value is exact, and bound is the paper's: it holds if the
+ratio value/bound is at most 1. Neighbours differ in one record that is replaced.
 """
 
 from __future__ import annotations
@@ -136,28 +135,18 @@ class Bounds:
         return table({}, (dict(zip(COLUMNS, case, strict=True)) for case in cases))
 
     def _lipschitz(self) -> Iterator[Case]:
-        """Yield the cases of Theorem 1 with the bound 4 L R; x: n.
+        """Yield Theorem 1, 4 L R, for ||x|| <= R and log p(x|theta) that is L-Lipschitz in x; x: n.
 
-        Here ||x|| <= R, and log p(x|theta) is L-Lipschitz in x. Both families have three values of theta. So the
-        posterior of every data set of n records from a lattice of [-R, R] is a table. exponential: log p = theta x -
-        A(theta), |theta| <= L. Laplace: log p = -L |x - theta| - A(theta), whose log-likelihood has no bound over
-        theta. value: the largest |log ratio| over all neighbours and parameters, which is the smallest pure epsilon.
+        value: the largest |log ratio| over neighbours from a lattice of x and three theta, the smallest pure epsilon.
         """
         lattice = self.radius * np.linspace(-1, 1, 5)
-        far = 4 * self.radius
+        signs, far = np.array([-1.0, 0.0, 1.0]), 4 * self.radius
         families = {
-            "exponential family": (
-                np.array([-1.0, 0.0, 1.0]) * self.lipschitz,
-                lambda theta, x: theta[:, None] * x,
-            ),
-            "Laplace": (
-                np.array([-far, 0.0, far]),
-                lambda theta, x: -self.lipschitz * np.abs(x - theta[:, None]),
-            ),
+            "exponential family": (signs * self.lipschitz, lambda theta, x: theta[:, None] * x),
+            "Laplace": (signs * far, lambda theta, x: -self.lipschitz * np.abs(x - theta[:, None])),
         }
-        for (name, (theta, log_likelihood)), mass, n in product(
-            families.items(), self.prior_masses, self.small_records
-        ):
+        cases = product(families.items(), self.prior_masses, self.small_records)
+        for (name, (theta, log_likelihood)), mass, n in cases:
             fine = np.linspace(-self.radius, self.radius, 4001)
             normaliser = np.log(np.trapezoid(np.exp(log_likelihood(theta, fine)), fine, axis=1))
             log_p = log_likelihood(theta, lattice) - normaliser[:, None]  # (parameters, points)
@@ -168,9 +157,7 @@ class Bounds:
     def _consistency(self) -> Iterator[Case]:
         """Yield the cases of Proposition 1 on coins whose probability of heads is `truth`; x: n.
 
-        sample: the probability that one posterior sample is further than `distance` from the true parameter.
-        posterior: the probability that the posterior has more than `OUTSIDE` of its mass there. Two models are
-        consistent at the truth, two are not.
+        The probability that one sample, or that more than `OUTSIDE` of the posterior, is further than `distance` away.
         """
         inside = np.linspace(0.05, 0.95, 19)
         far = np.abs(inside - self.truth) > self.distance + 1e-9
@@ -191,13 +178,10 @@ class Bounds:
                 yield "proposition 1, posterior", name, n, float(weight @ (mass > OUTSIDE)), math.nan
 
     def _weak(self) -> Iterator[Case]:
-        """Yield the cases of Theorem 3, |E_posterior h - E_SGLD h| = O(eta), for constant steps; x: eta.
+        """Yield |E_posterior h - E_SGLD h| over E_posterior h, O(eta) by Theorem 3, for constant steps eta (x, bound).
 
-        h = theta^2. U = `pairs` (softplus(theta) + softplus(-theta)). This is the logistic loss of records x = 1 with
-        both labels, and a flat prior. Its gradient is Lipschitz and bounded, as the theorem requires. Minibatches are
-        drawn without replacement. The stationary law is the fixed point of the transition on a lattice. value: the
-        bias over E_posterior h. bound: eta. noise: N(0, eta) as eq. 4.1 prints, and N(0, 2 eta), that of Langevin
-        dynamics.
+        h = theta^2 and U = `pairs` (softplus(theta) + softplus(-theta)): logistic loss of x = 1 with both labels, flat
+        prior. Minibatches are drawn without replacement; the stationary law is exact on a lattice.
         """
         theta = np.linspace(-self.reach, self.reach, self.points)
         log = self.pairs * (log_expit(theta) + log_expit(-theta))
@@ -210,11 +194,10 @@ class Bounds:
                 yield "theorem 3, bias", name, eta, bias, eta
 
     def _phase(self) -> Iterator[Case]:
-        """Yield the alpha-phase transition of Section 4.1; x: alpha.
+        """Yield the alpha-phase transition (Section 4.1), eta_t = alpha eps^2/(128 L^2 ln(..) ln(2/delta) t); x: alpha.
 
-        eta_t = alpha eps^2/(128 L^2 ln(..) ln(2/delta) t). value: the last t at which the privacy noise is above
-        eta_t. bound: alpha N T/tau. relaxation times: the number that SGLD covers in the steps t > alpha N T/tau,
-        which is the sum of eta_t beta N with beta = L/4, the largest curvature of the logistic loss of one record.
+        value: the last t at which the privacy noise is above eta_t, or sum of eta_t L N/4 over t > alpha N T/tau, the
+        relaxation times that SGLD covers at the largest curvature of the logistic loss. bound: alpha N T/tau.
         """
         setting = self.algorithm
         for alpha, epsilon in product(self.alphas, self.epsilons):
@@ -235,35 +218,27 @@ class Bounds:
             yield "noise of a step", "posterior sampling", eta, eta, math.nan
 
     def _step(self) -> Iterator[Case]:
-        """Yield the privacy loss of one step against the loss that the proof of Theorem 4 states; x: epsilon.
+        """Yield the privacy loss of one step of Algorithm 2 at delta_0 = tau delta/(2 N T); x: epsilon.
 
-        The proof says that one step on its minibatch loses eps sqrt(N)/sqrt(32 tau T ln(2/delta)) at delta_0 = tau
-        delta/(2 N T). value: what the step loses at a sensitivity of 2 L, exactly and by the formula of the paper's
-        Theorem 2. On the sum of tau gradients, the variance is that of Algorithm 2 over (eta N/tau)^2.
+        bound: that of the proof of Theorem 4, eps sqrt(N)/sqrt(32 tau T ln(2/delta)). The sensitivity is 2 L.
         """
         setting = self.algorithm
         small = setting.delta / (2 * setting.steps)
         for epsilon in self.epsilons:
             std = math.sqrt(setting.noise(epsilon)) * setting.batch / setting.records
-            claimed = (
-                epsilon
-                * math.sqrt(setting.records)
-                / math.sqrt(32 * setting.batch * setting.passes * math.log(2 / setting.delta))
-            )
+            root = math.sqrt(32 * setting.batch * setting.passes * math.log(2 / setting.delta))
+            claimed = epsilon * math.sqrt(setting.records) / root
             mu = 2 * setting.lipschitz / std
             yield "theorem 4, one step", "exact", epsilon, epsilon_of(mu, small), claimed
             formula = mu * math.sqrt(2 * math.log(1.25 / small))
             yield "theorem 4, one step", "Theorem 2 of the paper", epsilon, formula, claimed
 
     def _lemmas(self) -> Iterator[Case]:
-        """Yield the cases of Lemma 4, of Remark 1 and of the condition on tau.
+        """Yield three statements on privacy.
 
-        - Lemma 4: exact ln(1 + gamma (e^eps - 1)) for a uniform subset of a share gamma of the records, eps < 1,
-          against 2 gamma eps; x: eps;
-        - Remark 1: advanced composition of k steps at eps = c/sqrt(2 k ln(1/delta')) < 1, c < sqrt(ln(1/delta')),
-          against 2 c; x: c;
-        - Supplement E: the smallest tau of the condition of Theorem 4 for one pass, eps^2 N/(32 ln(2/delta)), over N;
-          x: N.
+        - Lemma 4: ln(1 + gamma (e^eps - 1)) for a uniform subset of a share gamma, against 2 gamma eps; x: eps < 1;
+        - Remark 1: advanced composition of k steps at eps = c/sqrt(2 k ln(1/delta')), against 2 c; x: c;
+        - Supplement E: the smallest tau for one pass in Theorem 4, eps^2 N/(32 ln(2/delta)), against N (x).
         """
         for gamma, epsilon in product((0.001, 0.01, 0.1, 0.5, 1.0), (0.01, 0.1, 0.5, 0.99)):
             exact = math.log1p(gamma * math.expm1(epsilon))
@@ -279,12 +254,10 @@ class Bounds:
             yield "one pass", f"ε = {epsilon:g}", records, smallest, records
 
     def _gaussian(self) -> Iterator[Case]:
-        """Yield the exact epsilon of the mechanism of Lemma 5, against the promised one; x: eps.
+        """Yield the exact epsilon of the mechanism of Lemma 5 for a sum of gradients in a ball; x, bound: eps.
 
-        Lemma 5: a sum of gradients in F times the unit ball, plus F w, is (eps, delta)-private if w has standard
-        deviation (1 + sqrt(c ln(1/delta)))/eps in each coordinate. c = 1 as printed, and c = 2 as in the paper's
-        Theorem 2. A replaced record, the paper's definition of neighbours, moves the sum by twice the radius of the
-        ball, an added or removed one by once the radius.
+        The noise is (1 + sqrt(c ln(1/delta)))/eps radii, with c = 1 as printed, and c = 2 as in the paper's Theorem 2.
+        A replaced record moves the sum by twice the radius, an added or removed one by once the radius.
         """
         changes = {"replaced": 2.0, "added or removed": 1.0}
         for (change, moved), factor in product(changes.items(), (1, 2)):
@@ -295,14 +268,10 @@ class Bounds:
                 yield f"lemma 5, {change}, {root}", f"δ = {delta:g}", epsilon, exact, epsilon
 
     def _covariance(self) -> Iterator[Case]:
-        """Yield the cases of Lemma 6: ||Cov(X) - Cov(X')||_F <= 7 L^2/(n - 1) for n > 4; x: n. L = 1.
+        """Yield the cases of Lemma 6: ||Cov(X) - Cov(X')||_F <= 7 L^2/(n - 1) for n > 4, at L = 1; x: n.
 
-        enumerated: the largest value over all data sets of n records from a few points of the unit ball, and over all
-        replacements.
-
-        any data set: let m be the mean of the other n - 1 records. Then Cov = terms of the others + (x - m) (x -
-        m)^T/n. So the difference is (a a^T - b b^T)/n with a = x - m and b = x' - m. Its norm is at most |a - b| |a +
-        b|/n <= s (sqrt(4 - s^2) + 2)/n with s = |x - x'|. This is largest at s = sqrt 3: 3 sqrt(3)/n.
+        any data set: the difference is (a a^T - b b^T)/n with a = x - m, b = x' - m and the mean m of the others. Its
+        norm is at most s (sqrt(4 - s^2) + 2)/n with s = |x - x'|, so at most 3 sqrt(3)/n, at s = sqrt 3.
         """
         turns = np.linspace(0, 2 * math.pi, 8, endpoint=False)
         balls = {
@@ -323,13 +292,10 @@ class Bounds:
             yield "lemma 6", "any data set", n, 3 * math.sqrt(3) / n, 7 / (n - 1)
 
     def _rates(self) -> Iterator[Case]:
-        """Yield the length of N(0, I^-1) in both norms against its rate (supplement B, remark 1).
+        """Yield E||z|| of z ~ N(0, I^-1) over sqrt((1 + 4B/eps)/n) (supplement B, remark 1).
 
-        The common factor sqrt((1 + 4B/eps)/n) is left out.
-
-        - l2: E||z||_2 for I^-1 the identity, against sqrt(d); x: d;
-        - l2, scale: d = 10 and I^-1 = s times the identity, against ||I^-1||_F; x: s;
-        - linf: E||z||_inf for the identity, whose ||I^-1||_2 is 1, against its value at d = 1; x: d.
+        l2 is compared with sqrt(d) (x: d) and, at d = 10 and I^-1 = s times the identity, with ||I^-1||_F (x: s); linf
+        with its value at d = 1 (x: d), as ||I^-1||_2 is 1.
         """
         for d in self.dimensions:
             yield "rate, l2", "I = identity", d, length(d), math.sqrt(d)
@@ -339,15 +305,11 @@ class Bounds:
             yield "rate, linf", "I = identity", d, largest(d), largest(1)
 
     def _wald(self) -> Iterator[Case]:
-        """Yield the level and power of a test with one posterior sample (supplement B, remark 2); x: n.
+        """Yield level and power of a test with one posterior sample on coins with logit theta (supplement B); x: n.
 
-        The data are coins with logit theta. Wald's test of theta = theta_0 rejects if n I(theta)
-        (theta - theta_0)^2/(1 + 1/rho) exceeds the chi^2 quantile, with rho = min(1, eps/4B) and B = ln(1 + e^D).
-
-        - type I: the exact probability of rejection at theta_0, against the level;
-        - power: the same at theta_0 + 2 asymptotic standard errors, against that of the normal limit;
-        - likelihood ratio: the same for the statistic 2 n KL(p_theta || p_theta_0)/(1 + 1/rho). In an exponential
-          family 2 n KL is the statistic of the likelihood-ratio test, where theta is the maximum likelihood estimate.
+        Wald's test rejects if n I(theta) (theta - theta_0)^2/(1 + 1/rho) exceeds the chi^2 quantile, the likelihood
+        ratio if 2 n KL(p_theta || p_theta_0)/(1 + 1/rho) does; rho = min(1, eps/4B). The power, at theta_0 + 2
+        asymptotic standard errors, is compared with that of the normal limit.
         """
         for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
             rho = posterior_weight(epsilon, self.wald_radius)
@@ -364,16 +326,11 @@ class Bounds:
                 yield f"likelihood ratio, {kind}", f"ε = {epsilon:g}", n, ratio, bound
 
     def _approximate(self) -> Iterator[Case]:
-        """Yield the cases of Proposition 3, on the privacy of approximate posterior samples; x: eps.
+        """Yield Proposition 3: a sample within L1 distance delta of exact is (eps, (1 + e^eps) delta)-DP; x: eps.
 
-        A sample within L1 distance delta of the exact one is (eps, (1 + e^eps) delta)-DP. The exact posteriors are
-        those of five probabilities of heads given 5 coins, tempered by rho, with a uniform prior. eps is their exact
-        epsilon over all neighbours. value: the exact delta of the approximate laws at eps.
-
-        - worst: the laws within delta of the exact ones that are worst for privacy. They move delta/2 of mass into an
-          event on one data set and out of it on the other;
-        - Metropolis: a chain that starts at the first parameter and proposes the two neighbouring parameters. delta
-          is its largest L1 distance over data sets after some steps.
+        The exact posteriors are those of five probabilities of heads given 5 coins, to the power rho. value: exact
+        delta of the worst laws within that distance, and of a Metropolis chain that proposes neighbours from the first
+        parameter.
         """
         chances, coins = np.array([0.1, 0.3, 0.5, 0.7, 0.9]), 5
         for rho in self.tempers:
@@ -395,11 +352,7 @@ class Bounds:
                 yield "proposition 3", case, epsilon, float(max(over)), bound
 
     def _mechanism(self) -> Iterator[Case]:
-        """Yield the exact epsilon of the Gaussian mechanism of Theorem 2, against the promised one; x: eps.
-
-        Theorem 2: noise of standard deviation sqrt(2 ln(1.25/delta))/eps times the l2 sensitivity is
-        (eps, delta)-private, for eps < 1. The rows of "eps >= 1" are outside the theorem.
-        """
+        """Yield the exact epsilon of Theorem 2, noise sqrt(2 ln(1.25/delta))/eps for eps < 1, against eps (x)."""
         deltas = (1e-15, 1e-10, 1e-5, 1e-2, 0.1, 0.5, 0.9, 0.99)
         inside, outside = (0.001, 0.01, 0.1, 0.5, 0.9, 0.999), (1.0, 2.0, 5.0, 10.0, math.exp(3))
         for kind, epsilons in (("theorem 2", inside), ("theorem 2, ε ≥ 1", outside)):
@@ -408,16 +361,13 @@ class Bounds:
                 yield kind, f"δ = {delta:g}", epsilon, epsilon_of(mu, delta), epsilon
 
     def _composition(self) -> Iterator[Case]:
-        """Yield the cases of Lemma 3; x: eps.
+        """Yield Lemma 3: k (eps, delta)-private mechanisms are (eps', k delta + delta')-private; x: eps.
 
-        k (eps, delta)-private mechanisms together are (eps', k delta + delta')-private. value: the exact delta at
-        eps' of the worst k mechanisms, chosen adaptively (Kairouz, Oh, Viswanath 2015, Theorem 3.3).
+        value: the exact delta at eps' of the worst k adaptive mechanisms. Source: Kairouz, Oh, Viswanath (2015),
+        Theorem 3.3.
         """
-        ks, epsilons, slacks = (
-            (1, 2, 10, 100, 10_000),
-            (1e-3, 0.01, 0.1, 0.5, 1.0, 3.0),
-            (0.5, 1e-2, 1e-6, 1e-12),
-        )
+        ks, epsilons = (1, 2, 10, 100, 10_000), (1e-3, 0.01, 0.1, 0.5, 1.0, 3.0)
+        slacks = (0.5, 1e-2, 1e-6, 1e-12)
         for k, epsilon, slack, delta in product(ks, epsilons, slacks, (0.0, 1e-9, 1e-3)):
             if k * delta + slack >= 1:
                 continue
@@ -426,11 +376,9 @@ class Bounds:
             yield "lemma 3", case, epsilon, composed(k, epsilon, delta, total), k * delta + slack
 
     def _losses(self) -> Iterator[Case]:
-        """Yield the cases of Section 3.4: Theorem 1, 4B, for losses that objective perturbation excludes; x: n.
+        """Yield Theorem 1, 4B, for the losses of Section 3.4 that objective perturbation excludes; x: n.
 
-        log p = -loss, and B is the largest loss. There are three slopes theta and records (u, y). The losses are l1
-        |y - theta u|, Huber of the same with its corner at 1/2, and hinge (1 - y theta u)_+. value: the largest |log
-        ratio| over all neighbours of n records from a lattice.
+        value: the largest |log ratio| over neighbours of n records (u, y) from a lattice, for three slopes theta.
         """
         slope = np.array([-2.0, 0.0, 2.0])[:, None]
         u, y = (grid.ravel() for grid in np.meshgrid((-1.0, 0.0, 1.0), (-1.0, 0.0, 1.0)))
@@ -445,19 +393,15 @@ class Bounds:
             yield "theorem 1, 4B", case, n, worst_ratio(-loss, mass, n), 4 * float(loss.max())
 
     def _scoring(self) -> Iterator[Case]:
-        """Yield the cases of Section 4.2: SGFS (Algorithm 4) as eta grows without bound; x: N.
+        """Yield the cases of Section 4.2: SGFS (Algorithm 4) as eta grows without bound, on coins; x: N.
 
-        Then the minibatch is its only noise. The data are coins with logit theta and some heads among N; the prior is
-        flat. The Fisher information I is known: that of all records at the mode. The stationary law is the fixed
-        point of the chain's transition on a lattice that reaches 12/sqrt(I) from the mode. A move that ends between
-        two lattice points goes to either, with weights that keep its mean.
+        The Fisher information I is that of all records at the mode, and the stationary law is exact on a lattice.
 
-        - mode: the largest difference between the distribution functions of the law and of N(mode, 1/I), against that
-          of the posterior;
-        - moments: the same for N(mean, variance) of the posterior;
+        - mode, moments: largest difference of the distribution functions of the law and of N(mode, 1/I), or of the
+          normal with the moments of the posterior, against that of the posterior;
         - relaxation: the data passes -tau/(N ln r), where r is the autocorrelation of one step;
-        - private: variance over that of the normal approximation, on a normal posterior with sigma^2 of Algorithm 4,
-          F = 1 and information 1/4 for each record; bound: 1; x: epsilon.
+        - private: variance over that of a normal posterior, with sigma^2 of Algorithm 4, F = 1 and information 1/4 for
+          each record; x: epsilon.
         """
         for records, heads, batch in self.scoring:
             mode = float(logit(heads / records))
@@ -492,12 +436,9 @@ class Bounds:
     def _batches(self) -> Iterator[Case]:
         """Yield the cases of Section 4.1 on the choice of tau and of T.
 
-        Choice of tau (x), with T fixed: variances over eta^2 of the noise of Algorithm 2 at the first epsilon
-        (privacy), and of N/tau times the sum of the gradients of tau records, N^2/tau (1 - tau/N) (minibatch). These
-        are drawn without replacement, and their variance (divisor N - 1) is 1.
-
-        Choice of T (x): relaxation times within N T/tau steps, at the largest step whose privacy noise is at most
-        eta, as in `phase`. value: T = 2 N. bound: T = sqrt(N).
+        x: tau. Variances over eta^2 of the noise of Algorithm 2, and of N/tau times the sum of tau gradients of
+        variance 1. x: T. Relaxation times at the largest step whose privacy noise is at most eta: T = 2 N against T =
+        sqrt(N).
         """
         setting = self.algorithm
         for batch in self.batches:
@@ -514,9 +455,8 @@ class Bounds:
     def _hybrid(self) -> Iterator[Case]:
         """Yield the cases of Section 4.1 on Algorithm 3 without burn-in, for coins as in `wald`.
 
-        start: the probability that a posterior sample at eps/2, rho = min(1, eps/8B), lies within the central 95 % of
-        the posterior. x: n. With p = sigmoid(theta) and s heads the tempered posterior of p is Beta(rho s, rho (n -
-        s)), truncated to the interval. relaxation times: as in `batches`, at eps/2. x: eps.
+        start: the probability that a posterior sample at eps/2 lies within the central 95 % of the posterior; x: n.
+        relaxation times: as in `batches`, at eps/2; x: eps.
         """
         for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
             rho = posterior_weight(epsilon / 2, self.wald_radius)
@@ -527,18 +467,14 @@ class Bounds:
             yield "hybrid, relaxation times", "Adult's N", epsilon, covered, math.nan
 
     def _thermostat(self, seed: int) -> Iterator[Case]:
-        """Yield the cases of supplement E: SGNHT (eq. 4.5) with the noise of Algorithm 2; x: epsilon.
+        """Yield the cases of supplement E: SGNHT (eq. 4.5) with the noise of Algorithm 2 on N(0, identity); x: epsilon.
 
-        The target is N(0, identity) in two dimensions. V is the variance of the privacy noise over eta^2. The product
-        eta V has no unit; it is that of `algorithm` at eta = `thermostat_step`/(beta N), beta = 1/4. The noise of a
-        step has variance max(2 a eta, V eta^2). The velocity can reach E v^2 = eta only if alpha (2 - alpha) eta = V
-        eta^2 has a solution, that is if eta V <= 1.
+        V is the variance of the privacy noise over eta^2, and that of a step is max(2 a eta, V eta^2). E v^2 = eta
+        needs alpha (2 - alpha) eta = V eta^2, so eta V <= 1.
 
-        - temperature: mean square over the second half of the chains that have not diverged; bound: 1, that of the
-          posterior;
-        - diverged: the share of chains that have diverged;
-        - reached: relaxation times within N T/tau steps at an eta so small that eta V = 1/2. There theta relaxes at
-          the rate eta beta N/alpha per step.
+        - temperature: mean square over the second half of the chains that have not diverged; diverged: the share of
+          others;
+        - reached: relaxation times in N T/tau steps at eta V = 1/2, where theta relaxes at the rate eta beta N/alpha.
         """
         kernel = sgnht()
         curvature, eta = self.algorithm.records / 4, torch.tensor(self.thermostat_step, dtype=torch.float64)

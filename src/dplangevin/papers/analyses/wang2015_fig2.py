@@ -1,14 +1,9 @@
 """Figure 2 of wang2015's supplement: SGLD and SGNHT, with and without privacy, on a linear regression.
 
-The data are random and have two dimensions. The model is ``y | x ~ N(<x, theta>, 1)`` with prior
-``N(0, I/precision)``, so the posterior is normal with known moments. Theorem 4 needs a bounded gradient, which least
-squares does not have.
+The model is ``y | x ~ N(<x, theta>, 1)`` with prior ``N(0, I/precision)``, so the posterior is normal.
 
-Differs: residuals are clipped to [-h, h] (`problems.losses.huber`), so a gradient has norm at most h whatever the
-data, on rows of norm at most 1.
-
-The threshold h is so large that no residual of these data is clipped within `MARGIN` standard deviations of the
-posterior mean, nor at the start. There the two posteriors are equal.
+Differs: Theorem 4 needs a bounded gradient, so residuals are clipped to [-h, h] (`problems.losses.huber`). No residual
+of these data is clipped within `MARGIN` standard deviations of the posterior mean, nor at the start.
 """
 
 from __future__ import annotations
@@ -53,8 +48,7 @@ class Variant:
 class Trajectories:
     """Chains on one data set, with and without privacy, that use the same minibatches and normals.
 
-    Rows x have independent coordinates, uniform on [-`width_i`, `width_i`], and are then rotated by 30 degrees.
-    Labels are ``<x, theta_true>`` plus uniform noise on [-`label_noise`, `label_noise`]. The batch size and the
+    Rows are uniform on [-`width_i`, `width_i`], rotated by 30 degrees, and labels have uniform noise. Batch size and
     number of passes are both sqrt(N).
     """
 
@@ -79,10 +73,9 @@ class Trajectories:
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
         """Return the rows of one variant; those of the first begin with the exact moments.
 
-        Along the principal axes of the posterior there are, with 95 % Student limits over chains: ratio, the standard
-        deviation over the exact one; within, the same about each chain's own mean, which is what one run shows;
-        shift, the mean minus the exact mean, in exact standard deviations. distance is the length of the vector of
-        shifts, and bias the largest ``|ratio - 1|``. path has points of the first chain.
+        Along the axes of the posterior, with 95 % Student limits over chains: ratio, the standard deviation over the
+        exact one; within, the same about each chain's own mean; shift, the mean minus the exact mean, in exact standard
+        deviations. distance: length of the shifts; bias: largest ``|ratio - 1|``; path: points of the first chain.
         """
         x, y = self.data(seed)
         mean, covariance = self.posterior(x, y)
