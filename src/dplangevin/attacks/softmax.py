@@ -284,7 +284,7 @@ def _displaced(descend: Step, theta: Tensor, rows: Tensor) -> Tensor:
     return moved.sub_(theta)
 
 
-def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
+def _jumped(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:  # noqa: PLR0914
     """Return theta_K, computing one by one only the steps that use the record.
 
     The steps between them are linear, and their noise is drawn as one Gaussian. After `done` steps theta contains

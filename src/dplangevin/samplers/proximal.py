@@ -122,7 +122,7 @@ class Proximal:
         return Posterior(draws[None, :, None].to(problem.x.dtype), Mixing(unknown, unknown))
 
 
-def walked(problem: Glm, weight: Tensor, prior: Tensor, walks: list[Walk], rng: torch.Generator) -> Tensor:
+def walked(problem: Glm, weight: Tensor, prior: Tensor, walks: list[Walk], rng: torch.Generator) -> Tensor:  # noqa: PLR0914
     """Return where the chains of one data set end, ``(chains, d)``, for rho and precision ``(chains,)``.
 
     Each round computes rho U and its gradient once, at one point of each chain, a tangent point or a proposal.  A

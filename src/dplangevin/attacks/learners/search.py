@@ -105,7 +105,7 @@ class LearnerAudit(NamedTuple):
         return runs_needed(self.claims, factor * self.claims.epsilon, self.confidence)
 
 
-def audited(
+def audited(  # noqa: PLR0914
     learner: Learner,
     pairs: Sequence[TablePair],
     claims: Budget,

@@ -98,7 +98,7 @@ def _near(rows: pd.DataFrame, asked: AskedRange) -> NetworkEvidence | None:
     return NetworkEvidence(interval, held, 1 if held else min(asked.side(interval), 0), text)
 
 
-def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) -> NetworkEvidence | None:
+def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) -> NetworkEvidence | None:  # noqa: PLR0914
     """Return the evidence of one network on a difference of a metric, or None if the two share nothing."""
     at: list[Any] = sorted(set(one[by]) & set(two[by])) if by else [None]
     if one.empty or two.empty or not at:

@@ -178,7 +178,7 @@ def _one(limits: _Limits) -> _Sum:
     return _Sum(step, index, mass, max(0.0, below - lifted), missing, error, 1)
 
 
-def _added(a: _Sum, b: _Sum, limits: _Limits) -> _Sum:
+def _added(a: _Sum, b: _Sum, limits: _Limits) -> _Sum:  # noqa: PLR0914
     terms = a.terms + b.terms
     missing, error = a.missing + b.missing, a.error + b.error
     mass, value = np.multiply.outer(a.mass, b.mass), np.add.outer(a.value, b.value)
@@ -294,7 +294,7 @@ def _hull(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[kept], y[kept]
 
 
-def _replaced(mu: float, steps: int, ratio: float, share: float, tilt: float) -> tuple[float, float]:
+def _replaced(mu: float, steps: int, ratio: float, share: float, tilt: float) -> tuple[float, float]:  # noqa: PLR0914, PLR0915
     """Return a bound on E max(0, sum of Y)/t, with Y = W - ratio V, and its tilt; `tilt` starts the search."""
     far = mu - float(ndtri_exp(math.log(share)))  # E W beyond it is at most the share
     top = math.exp(mu * far - mu**2 / 2) - ratio * math.exp(-mu * far - mu**2 / 2)

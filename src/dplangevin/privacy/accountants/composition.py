@@ -194,7 +194,7 @@ def _placed(pair: Atoms, step: float, index: np.ndarray) -> Pmf:
     return Pmf(index, found, infinity, np.bincount(floor, mass * above * (gap - above), len(grid)))
 
 
-def _split(
+def _split(  # noqa: PLR0914
     pair: DominatingPair, loss: np.ndarray, x: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return P between neighbouring losses, the part that goes up, rounded up, and `Pmf.split`: (n - 1,) each."""
@@ -342,7 +342,7 @@ class LossSum:
             self.tilt /= math.sqrt(2)
         return math.inf, 0.0
 
-    def _on_grid(self, value: float, low: int, high: int, above: float) -> tuple[float, float]:
+    def _on_grid(self, value: float, low: int, high: int, above: float) -> tuple[float, float]:  # noqa: PLR0914
         """Return the same as `_convolved`, with the sum on h (low, ..., high); value: K; above: a bound on P beyond."""
         tilt, size = self.tilt, next_fast_len(max(high - low + 1, 16), real=True)
         logs = np.zeros(size // 2 + 1, dtype=complex)
@@ -378,7 +378,7 @@ class LossSum:
         mass = np.maximum(mass, 0.0)
         return self._inverted(mass, low, value, error, l1, above)
 
-    def _inverted(
+    def _inverted(  # noqa: PLR0914
         self, mass: np.ndarray, low: int, value: float, error: float, l1: float, above: float
     ) -> tuple[float, float]:
         """Return epsilon from the tilted masses on low, low + 1, ..., and the part of delta that it spends."""

@@ -237,7 +237,7 @@ def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
 
 
 @lru_cache(maxsize=4096)
-def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
+def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:  # noqa: PLR0912
     pairs: list[
         tuple[list[profiles.DominatingPair | profiles.Atoms], int]
     ] = []  # a part has one pair, or one a direction
