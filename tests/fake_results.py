@@ -200,25 +200,6 @@ def pneumonia() -> pd.DataFrame:
     return frame.assign(delta=frame.delta.where(frame.delta.isna(), 1e-4))
 
 
-def head_curve() -> pd.DataFrame:
-    """The runs of the figure: DP-SGD best, OPS without a finite price at the smallest budget."""
-    kind: dict[str, Any] = {
-        "experiment": "ryffel2022_curve",
-        "block": "figure",
-        "schedule": "",
-        "delta": 1e-5,
-    }
-    kind |= {"calibration": "tight", "epsilon_attack": NAN, "epsilon_add_remove": NAN}
-    frames = []
-    for method, half in {"dp_langevin": 0.1, "dp_sgd": 0.05, "objpert": 0.15, "ops": 2.0}.items():
-        for epsilon in (0.1, 0.5, 1.0, 10.0):
-            tight = INF if method == "ops" and epsilon == 0.1 else 0.99 * epsilon
-            mean = 0.66 - 0.4 * half / (half + epsilon)
-            prices = {"epsilon": epsilon, "epsilon_proven": tight}
-            frames.append(head_run("cifar10_resnet20", method, mean, **kind, **prices))
-    return pd.concat(frames, ignore_index=True)
-
-
 # Networks trained from scratch
 
 TRAINING_SETTINGS = {"step_size": 0.3, "batch": 128.0, "epochs": 20.0, "clip": 0.3, "noise_multiplier": 3.18}

@@ -443,6 +443,7 @@ BAD = [
     (None, ["--ranges-from-data", "--delta", "0"], "--delta 0: must be in (0, 1)"),
     (None, ["--ranges-from-data", "--epsilon", "a"], "--epsilon a: need numbers separated by commas"),
     (None, ["--ranges-from-data", "--epsilon", "0,1"], "must be one or more positive, finite numbers"),
+    (None, ["--ranges-from-data", "--epsilon", "nan"], "must be one or more positive, finite numbers"),
     (None, ["--ranges-from-data", "--repeats", "1"], "1 repeats or folds have no interval"),
     (None, ["--ranges-from-data", "--seed", "-1"], "--seed -1: must be at least 0"),
     (None, ["--ranges-from-data", "--folds", "99"], "folds = 99 of 60 rows"),

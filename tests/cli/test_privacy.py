@@ -292,6 +292,8 @@ FULL = f"price {STEPS} --noise 1.1"
     ("words", "said"),
     [
         (f"{FULL} --epochs 20 --delta 1", "--delta 1.0 must be between 0 and 1"),
+        (f"{FULL} --epochs 20 --delta 1e-400", "--delta 0.0 must be between 0 and 1"),
+        (f"price {STEPS} --noise nan --epochs 20", "--noise nan must be positive and finite"),
         ("price --records 100 --batch 128 --noise 1 --epochs 1", "--batch 128 must be at most --records 100"),
         (f"price {STEPS} --noise 0 --epochs 20", "--noise 0.0 must be positive and finite; without noise"),
         (f"price {STEPS} --noise 1e-200 --epochs 20", "--noise 1e-200 is too little noise to price: take 1e-100"),
@@ -313,6 +315,9 @@ FULL = f"price {STEPS} --noise 1.1"
         ("price --method dp_sgld_li2019 --records 99", "or --set calibrated=null"),
         ("price --method ops --epsilon 1 --records 99 --set radios=1", "did you mean radius"),
         ("price --method ops --epsilon 1 --records 99 --set radius", "must be NAME=VALUE"),
+        ("price --method ops --epsilon 1 --records 99 --set radius=.nan", "ops.radius = nan is no value"),
+        ("price --method ops --epsilon 1 --records 99 --set radius='1'", "'1' must be a valid number (without quotes)"),
+        ("price --method ops --epsilon 1 --records 99 --set radius=1e-400", "1e-400 is too small for a number"),
         ("price --method ops --epsilon 1 --records 99 --set radius=[", "--set radius=[: '[' cannot be read"),
         ("price --method ops --epsilon 1 --records 99 --set radius=${", "--set radius=${: '${' cannot be read"),
         ("price --method ops --epsilon 1", "--records missing"),

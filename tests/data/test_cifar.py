@@ -107,15 +107,17 @@ def test_a_batch_of_another_shape_is_named(
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
-    [([b"a"] * 9, "a list of 9"), ([1] * 10, "a list of 10"), (b"a", "bytes"), (None, "NoneType")],
-)
-def test_names_of_the_classes_that_do_not_fit_are_named(ten: Path, names: Any, message: str) -> None:
-    found = {} if names is None else {"label_names": names}
-    (ten / "batches.meta").write_bytes(pickled(found))
-    with pytest.raises(
-        DataError, match=f"batches.meta: label_names is {message}, expected a list of 10 names"
-    ):
+    ("name", "content", "message"),
+    [
+        ("batches.meta", {"label_names": [b"a"] * 9}, ": label_names is a list of 9, expected a list of 10 names"),
+        ("batches.meta", {"label_names": [1] * 10}, ": label_names is a list of 10, expected"),
+        ("batches.meta", {}, ": label_names is NoneType, expected"),
+        ("test_batch", [1, 2], " holds a list, expected a dictionary"),
+    ],
+)  # fmt: skip
+def test_a_file_of_something_else_is_named(ten: Path, name: str, content: Any, message: str) -> None:
+    (ten / name).write_bytes(pickled(content) if isinstance(content, dict) else pickle.dumps(content))
+    with pytest.raises(DataError, match=f"{name}{message}"):
         load("cifar10", ten)
 
 
@@ -166,12 +168,6 @@ def test_what_python_2_pickled_is_read(tmp_path: Path) -> None:
     x, y = cifar.read([tmp_path / "batch"], "labels", 10, None)
     assert np.array_equal(x.reshape(-1), pixels)
     assert y.tolist() == [7, 0]
-
-
-def test_something_else_than_a_dictionary_is_named(ten: Path) -> None:
-    (ten / "test_batch").write_bytes(pickle.dumps([1, 2]))
-    with pytest.raises(DataError, match="test_batch holds a list, expected a dictionary"):
-        load("cifar10", ten)
 
 
 @pytest.mark.parametrize(

@@ -103,23 +103,6 @@ def test_scaled_rows_have_norm_at_most_one(how: str, d: int) -> None:
         assert np.linalg.norm(x, axis=-1).max() <= 1.0
 
 
-def test_unit_scaling_divides_by_the_row_norm_also_when_it_is_short() -> None:
-    x = np.array([[[0.3, 0.4], [30.0, 40.0], [0.0, 0.0]]])
-    y = np.ones((1, 3))
-    unit = Dataset(x, y, x, y).scaled("unit").x_train
-    np.testing.assert_allclose(unit, [[[0.6, 0.8], [0.6, 0.8], [0.0, 0.0]]], rtol=1e-6)
-
-
-def test_global_scaling_keeps_relative_lengths_up_to_the_clip() -> None:
-    dataset = table(bound=9.0)
-    norms = row_norms(dataset.x_train)
-    assert (norms > 9.0).any()
-    assert (norms < 9.0).any()
-    np.testing.assert_allclose(
-        row_norms(dataset.scaled("global").x_train), np.minimum(norms / 9.0, 1.0), rtol=1e-6
-    )
-
-
 def test_raw_scaling_only_shortens_rows_beyond_the_public_bound() -> None:
     dataset = table(bound=9.0)
     norms = row_norms(dataset.x_train)

@@ -62,6 +62,7 @@ def test_adult_features_of_small_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
+        ("Husband", "Spouse", r"adult\.test, line 3, column relationship: 'Spouse'"),
         ("Bachelors", "Bachelor", r"adult\.data, line 1, column education: 'Bachelor' is not one of"),
         ("77516", "7751x", r"adult\.data, line 1, column fnlwgt: '7751x' is not a number"),
         ("<=50K", "=50K", r"adult\.data, line 1, column income: '=50K' is not one of"),
@@ -69,14 +70,9 @@ def test_adult_features_of_small_files(tmp_path: Path) -> None:
     ],
 )
 def test_adult_errors_name_line_and_value(tmp_path: Path, old: str, new: str, message: str) -> None:
-    write_adult(tmp_path, train=[ADULT[0].replace(old, new), ADULT[1]])
+    """Line numbers of the test file count its first line, which is no row."""
+    write_adult(tmp_path, [ADULT[0].replace(old, new), ADULT[1]], [ADULT[0], ADULT[1].replace(old, new)])
     with pytest.raises(DataError, match=message):
-        load("adult", tmp_path)
-
-
-def test_adult_line_numbers_of_the_test_file_count_its_first_line(tmp_path: Path) -> None:
-    write_adult(tmp_path, test=[ADULT[0], ADULT[1].replace("Husband", "Spouse")])
-    with pytest.raises(DataError, match=r"adult\.test, line 3, column relationship: 'Spouse'"):
         load("adult", tmp_path)
 
 

@@ -359,30 +359,6 @@ def test_a_wrong_value_of_a_schema_is_refused(desk: Path, old: str, new: str, wo
     assert words in compared(SCHEMA.replace(old, new, 1).encode())
 
 
-OPS = "price --method ops --records 100 --epsilon 1 --set"
-STEPS = "price --records 100 --batch 10 --epochs 1"
-
-
-@pytest.mark.trial("a wrong value")
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (f"{OPS} precision=.nan", "ops.precision = nan is no value"),
-        (f"{OPS} precision='1'", "ops.precision = '1' must be a valid number (without quotes)"),
-        (f"{OPS} precision=1e-400", "1e-400 is too small for a number: it would be 0"),
-        (f"{STEPS} --noise 1 --delta 1e-400", "--delta 0.0 must be between 0 and 1"),
-        (f"{STEPS} --noise nan", "--noise nan must be positive and finite"),
-        (
-            "compare my.csv --target label --ranges-from-data --epsilon nan",
-            "must be one or more positive, finite",
-        ),
-    ],
-)
-def test_a_wrong_value_on_the_command_line_is_refused(desk: Path, words: str, message: str) -> None:
-    done = CliRunner().invoke(app, words.split())
-    assert (done.exit_code, message in done.output) == (2, True), done.output
-
-
 # conf/ is code, and data are not
 
 CALLED = "{_target_: os.system, command: touch pwned}"
@@ -463,11 +439,3 @@ def test_no_configuration_is_read_from_data(folder: Path) -> None:
     assert {path.parts[0] for path in here} == {"conf", "params.yaml"}
     assert all("site-packages" in path.parts for path in opened if not path.is_relative_to(folder.resolve()))
     assert not (folder / "pwned").exists()
-
-
-def test_one_module_reads_yaml() -> None:
-    """And one composes conf/."""
-    readers = r"OmegaConf\.load\(|yaml\.(safe_|full_|unsafe_)?(load|parse)\(|initialize_config_dir\("
-    sources = [path for top in ("src", "pipelines") for path in (ROOT / top).rglob("*.py")]
-    found = {path.name for path in sources if re.search(readers, path.read_text())}
-    assert found == {"yaml_file.py", "config.py"}

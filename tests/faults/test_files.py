@@ -319,30 +319,27 @@ def test_a_full_disk_is_not_excused(project: Path) -> None:
     assert not excused(project)
 
 
+LONG = """
+class Long:
+    def units(self):
+        return ["one", "two"]
+
+    def rows(self, unit, seed):
+        return [{"row": row} for row in range(1000)]
+"""
+
+
 @pytest.mark.slow
 @sources
 def test_units_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
     """Of an analysis, in a process of a pool."""
     for name in ("src", "pipelines", "conf"):
         (tmp_path / name).symlink_to(ROOT / name)
-    smallest = {
-        "epsilons": [0.5, 1.0, 2.0],
-        "sizes": [1000],
-        "size": 1000,
-        "lipschitz": [1.0, 2.0],
-        "batch": 128,
-        "curves": {
-            "moments": {
-                "_target_": "dplangevin.papers.analyses.stepsize.Curve",
-                "accountant": {"_target_": "dplangevin.privacy.accountants.li2019.Li2019", "max_order": 32},
-                "adjacency": "add_remove",
-            }
-        },
-    }
-    analysis = {"_target_": "dplangevin.papers.analyses.li2019_fig2.Sizes", **smallest}
+    (tmp_path / "long_rows.py").write_text(LONG)
+    analysis = {"_target_": "long_rows.Long"}
     OmegaConf.save(OmegaConf.create({"seed": 1, "analysis": {"toy": analysis}}), tmp_path / "params.yaml")
     stage = ["sh", "-c", 'ulimit -f 1; exec "$@"', "sh", sys.executable, "pipelines/analyse.py", "toy"]
-    done = run(tmp_path, *stage, PYTHONPATH="src")
+    done = run(tmp_path, *stage, PYTHONPATH=f"src:{tmp_path}")
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "data/units/analysis/toy/" in done.stderr

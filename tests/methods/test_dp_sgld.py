@@ -109,12 +109,6 @@ def test_draws_have_the_posteriors_covariance_only_if_proper(
     assert float(ratio) == pytest.approx(share, rel=0.08)
 
 
-def test_warmer_noise_costs_no_more() -> None:
-    cold, warm = (run("dp_sgld", [50.0], temperature=kind)[1][0] for kind in ("printed", "proper"))
-    assert warm.guarantee.epsilon <= cold.guarantee.epsilon
-    assert bool((warm.work.noise_std >= cold.work.noise_std).all())
-
-
 # li2019
 
 

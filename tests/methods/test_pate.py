@@ -29,8 +29,6 @@ from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import PateDpEvent
 from dplangevin.problems import Facts
-from dplangevin.problems.glm import Glm
-from dplangevin.problems.losses import softmax
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.problems.networks import build
 
@@ -197,16 +195,6 @@ def test_data_dependent_epsilon_is_never_above_the_claim_and_its_release_is_abov
     assert eager.guarantees[0].event.order > 1
     assert eager.guarantees[0].epsilon < 10.0
     assert eager.not_private["answer_std"].unique().tolist() == [20.0]
-
-
-def test_softmax_students_vote_among_all_classes() -> None:
-    x = torch.tensor(rows(2, 600, 4), dtype=torch.float32)
-    public = torch.tensor(rows(1, 60, 4, seed=9), dtype=torch.float32)
-    data = Glm(x, x[..., :3].argmax(-1).float(), softmax(3), x_test=public)
-    release, _ = run(ridge(weight=0.01, threshold=10.0, fewest=60, asked=1.0), data, 0.05, math.inf, seeds=2)
-    assert release.theta.shape == (2, 2, 1, 12)
-    guess = (release.theta[:, 1, 0].view(2, 3, 4) @ public[0].T).argmax(1)
-    assert float((guess == public[0, :, :3].argmax(-1)).float().mean()) > 0.8
 
 
 # Networks

@@ -12,8 +12,7 @@ from composed import composed
 from omegaconf import DictConfig, OmegaConf
 from quick import sample
 
-from dplangevin.pipeline import config, manifest, plan
-from dplangevin.reporting import read
+from dplangevin.pipeline import config, manifest
 
 ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
@@ -73,40 +72,6 @@ def test_every_scale_composes_and_has_its_part_for_what_a_pipeline_adds(scale: s
     config.check_values(cfg)
 
 
-@pytest.mark.slow
-def test_exhibits_and_claims_name_what_exists() -> None:
-    cfg = composed("pipeline=svhn")
-    runs = {
-        f"{name}/{dataset}": {run.name for run in plan.runs(cfg, str(name), dataset)}
-        for name, spec in cfg.experiment.items()
-        for dataset in spec.datasets
-    }
-    for entry in cfg.features.values():
-        assert {entry.dataset, entry.public} <= set(cfg.dataset)
-        assert entry.backbone in cfg.backbone
-    for problem in cfg.problem.values():
-        assert problem.get("backbone") is None or problem.backbone in cfg.backbone
-    for name in stems("exhibit"):
-        exhibit = config.content("exhibit", name, cfg)
-        if exhibit["source"] == f"results/analyses/{name}.csv":
-            assert name in cfg.analysis
-            continue
-        if exhibit["source"].endswith(".csv"):  # made outside DVC
-            assert (CONF.parent / exhibit["source"]).exists()
-            continue
-        assert set(exhibit.get("methods", [])) <= set(cfg.method)
-        if "weights" in exhibit:
-            assert set(exhibit["weights"]) <= set(cfg.pretrain)
-            continue
-        there = set().union(*(runs[folder] for folder in read.folders(exhibit, cfg)))
-        assert set(exhibit.get("runs", [])) <= there
-    for name in stems("claim"):
-        claim = config.content("claim", name, cfg)
-        assert set(claim.get("analyses", [])) <= set(cfg.analysis)
-        for folder in claim["runs"]:
-            assert set(read.of_experiment(folder, cfg)) <= set(runs)
-
-
 def stems(kind: str) -> list[str]:
     return sorted(path.stem for path in (CONF / kind).glob("*.yaml"))
 
@@ -148,13 +113,6 @@ def test_content_is_resolved_in_the_parameters_and_the_files_beside_it(
         config.content("exhibit", "a", cfg, tmp_path)
     with pytest.raises(config.ConfigError, match=r"no exhibit 'wang2015_fig1'; did you mean wang2015_fig1"):
         config.content("exhibit", "wang2015_fig1", cfg)
-
-
-@pytest.mark.slow
-def test_override_changes_one_value_and_what_refers_to_it(cfg: DictConfig) -> None:
-    lines = config.differences(cfg, composed("method.ops.radius=3"))
-    names = [f"method.{name}.radius" for name in ("hybrid.first", "hybrid_sgld.first", "ops")]
-    assert [line.split(":")[0] for line in lines] == names
 
 
 @pytest.mark.usefixtures("conf_composed_once")

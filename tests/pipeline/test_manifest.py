@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from loading import from_file, torchvision_resnet18
+from loading import from_file
 from omegaconf import DictConfig, OmegaConf
 from web import closed_port
 
@@ -204,42 +203,6 @@ def test_weights_in_git_are_used_and_not_trained_again(
     cfg.pretrain[name].training.epochs = 2
     with pytest.raises(pytest.fail.Exception, match="trained again"):
         manifest.state(cfg, "weights", name)
-
-
-@pytest.mark.slow
-def test_official_weights_come_from_a_mirror_and_give_features(
-    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name, file = "resnet18_imagenet", cfg.weights.resnet18_imagenet.files[0]
-    assert file.name == f"resnet18-{file.sha256[:8]}.pth"  # as torchvision names its files
-    file.urls = []
-    tiny(cfg, "cifar100")
-    tiny(cfg, "pneumonia", (1, 40, 40))
-    entry = OmegaConf.load(ROOT / "conf/features/pneumonia_resnet18.yaml")
-    cfg.features = {"pneumonia_resnet18": OmegaConf.merge(entry, {"backbone": name, "public_images": 3})}
-    cfg.backbone[name].update({"width": 4, "classes": 7, "size": 64})
-    mirror = Path("mirror/weights", file.name)
-    mirror.parent.mkdir(parents=True)
-    torch.save(torchvision_resnet18(4, 7, np.random.default_rng(1)), mirror)
-    monkeypatch.setenv("DATA_MIRROR", "mirror")
-    monkeypatch.setenv("DPL_DEVICE", "cpu")
-    with monkeypatch.context() as patch:
-        patch.setattr("torch.load", lambda *_, **__: pytest.fail("read before its hash was right"))
-        with pytest.raises(DataError, match=r"(?s)f37072fd.*dvc repro weights@resnet18_imagenet"):
-            manifest.state(cfg, "weights", name)
-    file.update({"sha256": sha256(mirror), "size": mirror.stat().st_size})
-    assert manifest.state(cfg, "weights", name)
-    assert manifest.state(cfg, "features", "pneumonia_resnet18")
-    found = Dataset.load(manifest.path_of("features", "pneumonia_resnet18"))
-    assert (found.shape, found.meta["backbone"], found.meta["preprocessing"]["to"]) == (
-        (32,),
-        name,
-        [3, 64, 64],
-    )
-    shutil.rmtree("mirror")
-    whole = manifest.path_of("weights", name).read_bytes()
-    manifest.path_of("weights", name).unlink()
-    assert manifest.ensure(cfg, "weights", name).read_bytes() == whole  # from the file that was fetched
 
 
 def test_code_that_moves_makes_nothing_again(cfg: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:

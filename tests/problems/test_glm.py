@@ -17,7 +17,6 @@ from dplangevin.data import Dataset
 from dplangevin.pipeline.config import load
 from dplangevin.problems.glm import Glm, linear_facts
 from dplangevin.problems.losses import LOSSES, Loss, huber, softmax
-from dplangevin.samplers.minimise import estimated, minimise
 
 MAKERS: dict[str, Callable[..., Glm]] = {"logistic": logistic, "huber": linear, "softmax": multinomial}
 EVERY = [pytest.param(name, shared, id=f"{name}-{shared}") for name in MAKERS for shared in (True, False)]
@@ -100,23 +99,6 @@ def test_clipped_sums_are_those_of_an_explicit_loop(name: str, shared: bool) -> 
     for kind, found in sums.items():
         assert torch.allclose(found, wanted[kind], atol=1e-7 if kind == "mixed" else 1e-12), kind
     assert 0 < cut < int(mask.sum())
-
-
-@pytest.mark.parametrize(("name", "shared"), EVERY)
-def test_all_rows_are_summed_without_a_gather(
-    name: str, shared: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In their order; in another order the same rows are gathered."""
-    problem, theta, _ = draw(name, shared)
-    order = torch.arange(problem.n).expand(3, -1)
-    clip, gathered = torch.tensor([0.3, 0.5]).double(), problem.clipped_sum(theta, order.flip(1), None, None)
-    short = problem.clipped_sum(theta, order.flip(1), None, clip).gradient
-    monkeypatch.setattr(Glm, "_table", property(lambda self: pytest.fail("rows are gathered")))
-    torch.testing.assert_close(problem.clipped_sum(theta, order, None, None).gradient, gathered.gradient)
-    torch.testing.assert_close(problem.grad(theta), gathered.gradient)
-    torch.testing.assert_close(problem.clipped_sum(theta, order, None, clip).gradient, short)
-    with pytest.raises(pytest.fail.Exception, match="rows are gathered"):
-        problem.clipped_sum(theta, order.flip(1), None, None)
 
 
 @pytest.mark.parametrize(("name", "shared"), EVERY)
@@ -285,19 +267,6 @@ def test_the_smoothness_of_features_bounds_the_mean_losses_hessian_and_says_wher
         Glm.of_features(features(), 2, None, None, "public")
     with pytest.raises(ValueError, match="must be private or public"):
         Glm.of_features(features(), 2, 3.0, 3.0, "both")  # type: ignore[arg-type]
-
-
-def test_an_estimated_hessian_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = multinomial(seeds=1, n=4000, features=2)
-    assert estimated(problem) is problem
-    monkeypatch.setattr("dplangevin.samplers.minimise.LARGE", 0)
-    monkeypatch.setattr("dplangevin.samplers.minimise.ROWS", 1000)
-    theta = torch.randn(1, 2, 6, generator=torch.Generator().manual_seed(5))
-    exact, found = problem.hessian(theta), estimated(problem).hessian(theta)
-    assert 0.001 < float((found - exact).norm() / exact.norm()) < 0.15
-    push = torch.randn(1, 1, 6, generator=torch.Generator().manual_seed(6))
-    fits = [minimise(each, torch.tensor([2.0]), push).theta for each in (problem, estimated(problem))]
-    torch.testing.assert_close(*fits, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("part", ["x_train", "x_test"])

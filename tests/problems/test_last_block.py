@@ -114,16 +114,6 @@ def test_fourth_stage_starts_as_the_public_network(larger: ResNet18) -> None:
     assert not stage.logits(start(stage, 2), larger.trunk(x)[None]).any()
 
 
-def test_head_is_its_last_layer_alone(backbone: ResNet20) -> None:
-    """With the block's convolutions as they are, both parts have the same logits."""
-    block, head = (part.network(backbone, 4) for part in (LastBlock(), Head()))
-    weights = torch.randn(1, head.d, generator=torch.Generator().manual_seed(4))
-    theta = start(block, 1)
-    theta[:, -head.d :] = weights
-    expected_logits = head.logits(weights, Head().inputs(backbone, entering())[None])
-    torch.testing.assert_close(block.logits(theta, entering()[None]), expected_logits)
-
-
 def test_start_does_not_share_the_public_weights(backbone: ResNet20) -> None:
     network = LastBlock().network(backbone, 4)
     block = backbone.last_block

@@ -104,14 +104,6 @@ def test_a_push_beyond_all_gradients_is_held_by_a_faint_ridge(make: Callable[...
     found = minimise(problem, torch.tensor([1e-6], dtype=torch.float64), 100 * push)
     assert float(found.gradient_norm.max()) < 1e-8
     assert float(found.theta.norm(dim=-1).min()) > 1e6
-
-
-@pytest.mark.parametrize("make", [logistic, linear, multinomial])
-def test_large_perturbations_do_not_stall_in_single_precision(make: Callable[..., Glm]) -> None:
-    problem = make(n=100)
-    linear = 3e6 * torch.randn(
-        3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64
-    )
-    found = minimise(problem, torch.tensor([300.0]), linear)
+    found = minimise(problem, torch.tensor([300.0]), 3e6 * push)  # does not stall in single precision
     assert float(found.gradient_norm.max()) < 1e-8
     assert found.steps < 100

@@ -133,12 +133,6 @@ def test_inside(bounds: list[float | None], verdict: str) -> None:
     assert rows.inside(FRAME, **asked, strict=True)["verdict"] == refuted
 
 
-def test_inside_at_the_smallest_value_of_a_column() -> None:
-    found = rows.inside(FRAME, where={}, column="eta", bounds=[0, 0.2], smallest="n")
-    assert found["verdict"] == verdicts.HOLDS
-    assert "at n 1: 0.05 to 0.1029 in 2 cases" in found["reason"]
-
-
 def test_ratio_matches_rows() -> None:
     sides: dict[str, Any] = {"where": {"curve": "a"}, "over": {"curve": "b"}, "column": "eta", "keys": ["n"]}
     found = rows.inside(FRAME, **sides, bounds=[2, 5])

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import report
 import torch
-from composed import composed, parameters
+from composed import parameters
 from fake_results import INF, final
 from omegaconf import OmegaConf
 
@@ -16,7 +16,6 @@ from dplangevin.methods.evaluate import scores
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.claims.table import COLUMNS as CLAIM_COLUMNS
 from dplangevin.papers.claims.table import evaluate, expand
-from dplangevin.pipeline.plan import runs
 from dplangevin.reporting import read
 
 ROOT = Path(__file__).parents[3]
@@ -54,52 +53,6 @@ def expanded(entry: dict[str, Any], analyses: Any = MappingProxyType({}), **othe
     """Return the claims of entry x and of the others, by their id without the paper."""
     paper = {"paper": "p", "runs": {"p_tab": None}, "claims": {"x": entry, **others}}
     return {claim["id"].removeprefix("p_"): claim for claim in expand(paper, analyses)}
-
-
-def test_an_entry_over_data_sets_becomes_one_claim_for_each() -> None:
-    found = expanded({**ENTRY, "over": {"adult": "fig"}, "proven": True})
-    plain, twin = found.pop("x_adult"), found.pop("x_adult_proven")
-    assert not found
-    assert plain["test"] == {"_target_": "f", "dataset": "adult"}
-    assert twin["test"] == {**plain["test"], "axis": "proven"}
-    assert [plain["kind"], twin["kind"]] == ["paper", "extension"]
-    assert [plain["title"], twin["title"]] == ["A on Adult", "A on Adult, equal proven ε"]
-    assert (plain["exhibit"], plain["evidence"]) == ("fig", "results/runs/p/adult")
-    swept = {**ENTRY, "over": {"adult": "fig"}, "test": {"_target_": "f", "sensitivity": "s"}}
-    assert expanded(swept)["x_adult"]["exhibit"] == "fig; s"
-    assert expanded(swept)["x_adult"]["evidence"] == "results/runs/p/adult; results/runs/s/adult"
-
-
-def test_evidence_is_that_of_the_entry_or_all_runs_of_the_paper() -> None:
-    assert expanded({**ENTRY, "evidence": "e"})["x"]["evidence"] == "e"
-    assert expanded(ENTRY)["x"]["evidence"] == "results/runs/p_tab"
-
-
-def test_claims_on_an_analysis_get_its_rows() -> None:
-    """The row's own words, in which the keys of its id stand; null leaves one out."""
-    quoted = dict.fromkeys(("where", "statement", "published"), "row")
-    rows = [{"paper": paper, "id": name, **quoted} for paper, name in (("p", "a"), ("p", "c"), ("q", "b"))]
-    own = {key: ENTRY[key] for key in ("fact", "kind", "setting", "unit", "test")}
-    each = {"a": {"title": "A", "statement": "mine", "limit": "why"}, "c": None}
-    found = expanded({**own, "analysis": "priced", "each": each}, {"priced": pd.DataFrame(rows)})
-    assert list(found) == ["a"]
-    assert found["a"]["test"] == {"_target_": "f", "id": "a"}
-    assert (found["a"]["statement"], found["a"]["where"]) == ("mine", "row")
-    assert (found["a"]["limit"], found["a"]["exhibit"]) == ("why", "priced")
-    assert found["a"]["evidence"] == "results/analyses/priced.csv"
-
-
-def test_an_entry_with_rows_becomes_one_claim_for_each() -> None:
-    entry = {**ENTRY, "runs": ["p_tab/mnist"], "test": {"_target_": "f", "margin": 1, "where": "here"}}
-    rows = {
-        "a": {"case": "one"},
-        "b": {"title": "B", "kind": "extension", "exhibit": "fig", "test": {"margin": 2}},
-    }
-    a, b = expanded({**entry, "rows": rows}).values()
-    assert (a["id"], a["title"], a["kind"], a["exhibit"]) == ("p_x_a", "A on one", "paper", "p_tab")
-    assert (b["id"], b["title"], b["kind"], b["exhibit"]) == ("p_x_b", "B", "extension", "fig")
-    assert b["test"] == {"_target_": "f", "margin": 2, "where": "here"}
-    assert a["evidence"] == "results/runs/p_tab/mnist"
 
 
 @pytest.mark.parametrize(
@@ -175,19 +128,6 @@ def test_numbers_of_ryffel2022_are_published(ryffel2022: dict[str, Any]) -> None
             assert test["pairs"] == [[value[(*row, method)] for method in methods] for row in rows]
 
 
-def test_ratios_are_those_of_the_exhibit(ryffel2022: dict[str, Any]) -> None:
-    found: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/exhibit/ryffel2022_tab4.yaml"))
-    rows = found["numbers"]["paper"]
-    tests = [
-        claim["test"]
-        for claim in expand(ryffel2022)
-        if claim["test"]["_target_"].endswith("ryffel2022.ratio")
-    ]
-    keys = ("smoothness", "l2", "records", "parameters", "classes", "order")
-    assert [[test[key] for key in keys] for test in tests] == [[row[key] for key in keys] for row in rows]
-    assert [test["published"] for test in tests] == [row["ratio_published"] for row in rows]
-
-
 @pytest.fixture(scope="module")
 def li2019() -> dict[str, Any]:
     found: Any = OmegaConf.to_container(OmegaConf.load(ROOT / "conf/claim/li2019.yaml"))
@@ -225,23 +165,6 @@ def test_numbers_of_li2019_are_published(li2019: dict[str, Any]) -> None:
     assert asked == pytest.approx(sorted(table1.value.astype(float)))
     for claim in cells:
         assert f"{100 * claim['test']['published']:.2f}%" in claim["statement"]
-
-
-@pytest.mark.slow
-def test_li2019_asks_for_settings_that_are_trained(li2019: dict[str, Any]) -> None:
-    cfg = composed("pipeline=svhn")
-    for claim in expand(li2019):
-        (experiment,) = claim["runs"]
-        (dataset,) = cfg.experiment[experiment].datasets
-        found = runs(cfg, experiment, dataset)
-        budgets = {(run.method, epsilon) for run in found for epsilon in run.epsilons}
-        test = claim["test"]
-        for where in [test[key] for key in ("where", "first", "second") if key in test]:
-            names = where.get("run", [])
-            assert set(names if isinstance(names, list) else [names]) <= {run.name for run in found}, claim[
-                "id"
-            ]
-            assert "epsilon" not in where or (where["method"], where["epsilon"]) in budgets, claim["id"]
 
 
 def test_committed_runs_have_the_scores_that_a_run_has_today() -> None:

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import fake_results
 import pandas as pd
 import pytest
 from fake_results import INF, final, head_run
@@ -274,33 +273,3 @@ def test_budget_without_a_price() -> None:
     frame = head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, **none)
     with pytest.raises(verdicts.NoRows, match="no proven price"):
         rules.budget(frame, where={"method": "dp_sgld_ryffel2022"}, claimed=1.0, delta=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("gap", "verdict", "direction"),
-    [
-        (1.0, verdicts.IN_PART, 1),
-        (0.0, verdicts.OPEN, 0),
-        (-1.0, verdicts.OPEN, -1),
-    ],
-)
-def test_above_of_another_metric(gap: float, verdict: str, direction: int) -> None:
-    """Digits covered, seed by seed; what our own network shows contradicts nothing."""
-    frames = [
-        fake_results.scored(
-            {"digits_covered": [5 + lift, 6 + lift, 7 + lift]},
-            experiment="li2019_gan", dataset="mnist", problem="gan", run=run, method=run, epsilon=e,
-            variant="problem.labels=public", block="equal",
-        )
-        for run, lift in (("dp_sghmc", 4 * gap), ("dp_sgd", 0.0))
-        for e in (0.2, 8.0)
-    ]  # fmt: skip
-    of: dict[str, Any] = {"variant": "problem.labels=public"}
-    found = rules.above(
-        pd.concat(frames, ignore_index=True), first={"run": "dp_sghmc", **of}, second={"run": "dp_sgd", **of},
-        metric="digits_covered", small="gan", by="epsilon",
-    )  # fmt: skip
-    assert (found["verdict"], found["direction"]) == (verdict, direction)
-    assert found["ours"] == pytest.approx(4 * gap)
-    assert "with public labels" in found["reason"]
-    assert f"by ε: {4 * gap:+.2f} at 0.2, {4 * gap:+.2f} at 8" in found["reason"]

@@ -204,13 +204,11 @@ def paired(gaps: list[float], swap: bool = False, rolled: bool = False) -> verdi
     return runs.beats(frame, dataset="adult", first=first, second=second)
 
 
-def trained(
-    gaps: list[float], prefix: str = "li2019", swap: bool = False, rolled: bool = False
-) -> verdicts.Verdict:
+def trained(gaps: list[float], swap: bool = False, rolled: bool = False) -> verdicts.Verdict:
     """DP-SGLD, `gaps` above DP-SGD, over their budgets on one network, or DP-SGD above DP-SGLD; rolled: as above."""
     means = [0.7 + gap for gap in gaps]
     frame = pd.concat(
-        [final(f"{prefix}_dp_sgld", means, BUDGETS), final(f"{prefix}_dp_sgd", [0.7] * 4, BUDGETS)],
+        [final("li2019_dp_sgld", means, BUDGETS), final("li2019_dp_sgd", [0.7] * 4, BUDGETS)],
         ignore_index=True,
     )
     for shift, epsilon in enumerate(BUDGETS if rolled else ()):
@@ -225,23 +223,14 @@ def trained(
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("level", LEVELS)
 def test_paired_orderings_are_judged_alike(level: str, sign: int) -> None:
+    """Of runs, and of networks."""
     gaps = flipped(level, sign)
-    found, swapped = paired(gaps), paired(gaps, swap=True)
-    assert found["verdict"] == expected(level, sign)
-    assert swapped["verdict"] == MIRROR[found["verdict"]]
-    assert (swapped["low"], swapped["high"]) == pytest.approx((-found["high"], -found["low"]))
-    opposite = paired(flipped(level, -sign))
-    assert opposite["verdict"] == swapped["verdict"]
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("level", LEVELS)
-def test_orderings_of_networks_are_judged_alike(level: str, sign: int) -> None:
-    gaps = flipped(level, sign)
-    found, swapped = trained(gaps), trained(gaps, swap=True)
-    assert found["verdict"] == expected(level, sign)
-    assert swapped["verdict"] == MIRROR[found["verdict"]]
-    assert (swapped["low"], swapped["high"]) == pytest.approx((-found["high"], -found["low"]))
+    for ordered in (paired, trained):
+        found, swapped = ordered(gaps), ordered(gaps, swap=True)
+        assert found["verdict"] == expected(level, sign)
+        assert swapped["verdict"] == MIRROR[found["verdict"]]
+        assert (swapped["low"], swapped["high"]) == pytest.approx((-found["high"], -found["low"]))
+        assert ordered(flipped(level, -sign))["verdict"] == swapped["verdict"]
 
 
 def test_a_budget_counts_by_holm_only() -> None:

@@ -38,21 +38,6 @@ def test_violating_points_are_hollow_and_the_legend_says_so(runs: pd.DataFrame) 
     assert style.HOLLOW not in legend_texts(clean)
 
 
-@pytest.mark.slow
-def test_axis_is_epsilon_with_its_natural_log_on_top(runs: pd.DataFrame) -> None:
-    figure = accuracy.over_epsilon(adult(runs), methods=FIGURE1)
-    ax = figure.axes[0]
-    assert ax.get_xlabel() == "promised ε"
-    assert ax.get_ylabel() == "test accuracy"
-    labels = dict(zip([text.get_text() for text in ax.get_xticklabels()], ax.get_xticks(), strict=True))
-    assert labels["0.1"] == pytest.approx(np.log(0.1))
-    figure.draw_without_rendering()
-    (top,) = ax.child_axes
-    assert all(tick == round(tick) for tick in top.get_xticks())
-    assert top.get_xlim() == pytest.approx(ax.get_xlim())
-    assert {"Non-private", "Majority class"} <= set(legend_texts(figure))
-
-
 def test_proven_axis_uses_the_proven_epsilon_and_names_what_is_missing(runs: pd.DataFrame) -> None:
     figure = accuracy.over_epsilon(runs, panels=PANELS, methods=PLAIN, proven=True)
     ax = figure.axes[2]
@@ -122,20 +107,6 @@ def test_one_budget_repeat_and_setting_still_draw(runs: pd.DataFrame, sensitivit
     variants = ["bound=paper;radius=3.0", "adjacency=replace_one;ridge=1.0"]
     few = sensitivity_runs[sensitivity_runs.variant.isin(variants) & sensitivity_runs.epsilon.eq(1.0)]
     sensitivity(adult(few)).draw_without_rendering()
-
-
-OF_GDP = '{"bound":"gdp","precision":30.0,"radius":10.0}'
-
-
-def test_caption_names_radius_ridge_and_scaling(runs: pd.DataFrame) -> None:
-    settings = {"ops": '{"radius":10.0}', "objpert": '{"ridge":0.01}', "outpert": '{"l2":0.01}'}
-    frame = adult(runs).assign(settings=adult(runs).method.map(settings).fillna(""))
-    text = captions(accuracy.over_epsilon(frame, methods=FIGURE1, note="The note.")).replace("\n", " ")
-    assert "Our choices: ball of radius 10 for One-posterior sample (OPS); ridge 0.01 for" in text
-    assert text.strip().endswith("The note.")
-    without_ball = frame.assign(settings=frame.settings.replace(settings["ops"], OF_GDP))
-    text = captions(accuracy.over_epsilon(without_ball, methods=FIGURE1)).replace("\n", " ")
-    assert "Our choices: Gaussian prior of precision 30 for One-posterior sample (OPS); ridge" in text
 
 
 def test_one_curve_for_each_value_of_a_setting(sensitivity_runs: pd.DataFrame) -> None:

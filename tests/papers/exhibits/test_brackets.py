@@ -12,22 +12,12 @@ from dplangevin.pipeline.config import load
 TASKS = ["outpert 1", "ops 1", "dp_sgd 1", "pate 1", "hybrid 1"]
 
 
-@pytest.fixture(scope="module")
-def analysis() -> Brackets:
-    found: Brackets = instantiate(load().analysis.brackets, _convert_="all")
-    return replace(found, runs=20_000, epsilons=(1.0,))
-
-
-@pytest.fixture(scope="module")
-def frame(analysis: Brackets) -> pd.DataFrame:
-    assert set(TASKS) <= set(analysis.units())
-    return pd.DataFrame([row for unit in TASKS for row in analysis.rows(unit, 1)])
-
-
 @pytest.mark.slow
-def test_no_attack_is_above_its_proof_and_rows_are_the_same_again(
-    analysis: Brackets, frame: pd.DataFrame
-) -> None:
+def test_no_attack_is_above_its_proof_and_rows_are_the_same_again() -> None:
+    found: Brackets = instantiate(load().analysis.brackets, _convert_="all")
+    analysis = replace(found, runs=20_000, epsilons=(1.0,))
+    assert set(TASKS) <= set(analysis.units())
+    frame = pd.DataFrame([row for unit in TASKS for row in analysis.rows(unit, 1)])
     assert (frame.epsilon_attack <= frame.epsilon_proven).all()
     assert frame.epsilon_proven.between(0.99, 1.0).all()
     assert frame.one_dimensional.tolist() == [1, 0, 1, 0, 0]

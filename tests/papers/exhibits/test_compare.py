@@ -9,7 +9,6 @@ from dplangevin.papers.exhibits import compare
 from dplangevin.papers.statistics import curve, paired_p, read_off
 
 EPSILONS = [0.1, 1.0]
-NOTES = "Neighbours: {adjacency}, δ = {delta}. Mean over {repeats} repeats."
 DATASETS = {"synthetic": "Two normals", "adult": "Adult"}
 
 
@@ -132,19 +131,6 @@ def test_the_heat_table_writes_points_below_no_privacy(compare_runs: pd.DataFram
         assert texts[1, names.index("One-posterior sample (OPS)")].startswith(f"{below:.1f}")
         assert ((1, names.index("DP-SGLD")) in texts) == (epsilon < 1)  # whose budgets end at .5
         assert len(ax.patches) == len(DATASETS)  # the best of each
-
-
-def test_many_data_sets_are_drawn_above_each_other_with_the_table_of_accuracies_alone(
-    compare_runs: pd.DataFrame,
-) -> None:
-    names = {f"copy {i}": f"0.{i}" for i in range(compare.SIDE_BY_SIDE + 1)}
-    one = compare_runs[compare_runs.dataset.eq("adult")]
-    runs = pd.concat([one.assign(dataset=name) for name in names])
-    figure = compare.heat(runs, epsilons=EPSILONS, datasets=names)
-    assert len({round(ax.get_position().x0, 2) for ax in figure.axes}) == 1
-    labels = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
-    assert [label.partition("\n")[0] for label in labels] == [*names.values()]
-    assert "Brier" not in compare.page(runs, epsilons=EPSILONS, datasets=names, notes="")
 
 
 def test_dots_and_pages_leave_out_what_is_not_reached_and_data_sets_without_runs(

@@ -9,7 +9,6 @@ import pytest
 from drawing import captions, legend_texts
 from matplotlib.axes import Axes
 
-from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.figures import dots, lines
 from dplangevin.reporting import style, words
 
@@ -116,22 +115,3 @@ def test_dots_stand_in_the_rows_of_their_groups() -> None:
     each = dots(FRAME, label="{value:.1f}", sort=["value"], panels=[panel], text="")
     assert [text.get_text() for text in each.axes[0].get_yticklabels()] == ["0.1", "0.2", "0.3", "0.4", "0.9"]
     assert {"A", "B", "limit"} <= set(legend_texts(each))
-
-
-def test_a_page_fills_its_cells_and_leaves_nan_empty() -> None:
-    frame = FRAME.assign(value=[0.3, math.nan, 0.9, 0.123456, 0.4])
-    columns = {
-        "kind": "{kind}",
-        "ε": "{epsilon:epsilon}",
-        "share": "{value:percent_1} %",
-        "value": "{value:power}",
-    }
-    page = tables.table_page(
-        frame, notes="Up to {high:span}.", columns=columns, where={"epsilon": [1.0, math.inf]},
-        names={"kind": {"a": "first"}}, title="T",
-    )  # fmt: skip
-    assert page.splitlines() == [
-        "# T", "", "Up to 0.15 to 1.0.", "",
-        "| kind | ε | share | value |", "| --- | ---: | ---: | ---: |",
-        "| first | 1 |  % |  |", "| first | ∞ | 90.0 % | 9.0e-1 |", "| b | 1 | 12.3 % | 1.2e-1 |",
-    ]  # fmt: skip

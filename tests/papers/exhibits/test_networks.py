@@ -32,19 +32,6 @@ def curves_of(folder: Path, curves: list[dict[str, Any]]) -> tuple[pd.DataFrame,
     return rows, networks.learning_curve_summary(rows, curves=curves)
 
 
-def test_learning_curves(folder: Path) -> None:
-    curves: list[dict[str, Any]] = [
-        {"run": "tanh_sgd", "label": "SGD"},
-        {"run": "tanh_dp_sgd", "label": "ε = {epsilon}", "epsilon": 1.1},
-    ]
-    rows, table = curves_of(folder, curves)
-    assert list(table.label.unique()) == ["SGD", "ε = 0.99"]
-    one = rows[rows.run.eq("tanh_dp_sgd") & rows.epsilon.eq(0.99) & rows.epoch.eq(7)]
-    found = table[table.label.eq("ε = 0.99") & table.epoch.eq(7)].iloc[0]
-    assert (found.accuracy, found.sd) == pytest.approx((one.accuracy.mean(), one.accuracy.std(ddof=1)))
-    assert found.epsilon_add_remove == pytest.approx(0.99 * 0.99 * np.sqrt(7 / 20))
-
-
 def test_budget_of_a_curve(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"tanh_dp_sgd has budgets .*say which"):
         curves_of(folder, [{"run": "tanh_dp_sgd", "label": "x"}])

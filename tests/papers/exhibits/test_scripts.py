@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import analyse
 import pandas as pd
 import pytest
 import render
@@ -107,47 +106,9 @@ def test_from_runs_to_exhibit_claims_and_metrics(runs: pd.DataFrame, tree: Path,
     )
 
 
-@pytest.mark.slow
-def test_from_analysis_to_exhibit_and_claims(
-    tree: Path, run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The temperature of the samplers, tiny: analysis, figure, claims."""
-    cfg = load(TOP / "params.yaml")
-    cfg.analysis = {"temperature": {**cfg.analysis.temperature, "chains": 20, "settle": 1, "keep": 1}}
-    cfg.pipeline.papers = ["wang2015"]
-    OmegaConf.save(cfg, "params.yaml")
-    claims = OmegaConf.load(CONF / "claim/wang2015.yaml").claims
-    entries = {key: e for key, e in claims.items() if e.get("analysis") == "temperature"}
-    paper = {"paper": "wang2015", "analyses": ["temperature"], "claims": entries}
-    write_content(tree, exhibit={"temperature": exhibit("temperature")}, claim={"wang2015": paper})
-    for script, what in ((render, "temperature"), (report, "claims")):
-        status, error = run(script, what)
-        assert status == 1
-        assert "dvc repro analysis@temperature" in error
-    with pytest.raises(SystemExit, match="2"):
-        run(analyse, "none")
-    error = capsys.readouterr().err
-    assert "temperature" in error
-    for script, what in ((analyse, "temperature"), (render, "temperature"), (report, "claims")):
-        assert run(script, what)[0] == 0
-    made = {path.name for path in (tree / "results/exhibits/temperature").iterdir()}
-    assert made == {f"temperature.{kind}" for kind in ("csv", "png", "pdf")}
-    claims = claims_in(tree / "results")
-    assert set(claims.index) == {f"wang2015_{key}" for key in entries}
-    assert set(claims.evidence) == {"results/analyses/temperature.csv"}
-    assert not list((tree / "data/units/analysis/temperature").glob("*.csv"))
-
-
-def test_the_rows_of_the_analyses_that_an_exhibit_names_beside_its_own(tree: Path) -> None:
-    (tree / "results/analyses").mkdir(parents=True)
-    for name, share in (("first", 0.5), ("second", 0.25)):
-        pd.DataFrame({"ratio": [share]}).to_csv(tree / f"results/analyses/{name}.csv", index=False)
-    shown, numbers = render.read(
-        {"source": "results/analyses/first.csv", "beside": ["second"]}, OmegaConf.create()
-    )
-    assert shown.ratio.tolist() == [0.5, 0.25]
-    assert shown.index.tolist() == [0, 1]
-    pd.testing.assert_frame_equal(shown, numbers)
+def test_an_analysis_that_was_not_made_is_named_with_its_stage(tree: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="dvc repro analysis@temperature"):
+        render.read({"source": "results/analyses/temperature.csv"}, OmegaConf.create())
 
 
 MADE = sorted(path.name for path in (TOP / "results/exhibits").iterdir())

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import fake_results
-import numpy as np
 import pandas as pd
 import pytest
 from drawing import exhibit
@@ -14,7 +13,7 @@ from omegaconf import OmegaConf
 from scipy import stats
 
 from dplangevin.papers.claims import ryffel2022
-from dplangevin.papers.exhibits import networks, tables
+from dplangevin.papers.exhibits import tables
 from dplangevin.reporting.read import by_seed
 
 ROOT = Path(__file__).parents[3]
@@ -61,21 +60,6 @@ def test_summary_over_seeds(trained: pd.DataFrame) -> None:
         tables.training_summary(pd.concat([trained, trained[trained.run.eq("tanh_sgd")]]))
 
 
-def test_published_numbers_stand_beside_their_rows(trained: pd.DataFrame) -> None:
-    table = tables.training_summary(trained, published=numbers("li2019_tab1"))
-    beside = table[table.accuracy_paper.notna()].set_index(["run", "epsilon"]).accuracy_paper
-    assert beside["tanh_dp_sgd", 0.5] == 0.9
-    assert beside["li2019_dp_sgd", 8.0] == 0.97
-    assert beside["li2019_pate", 1.97] == 0.9851
-    assert beside["tanh_dp_sgld_printed", 0.99] == beside["tanh_dp_sgld", 0.99] == 0.9921
-    assert beside["tanh_dp_sgd_reference", 2.93] == 0.981
-    assert (
-        beside[[run in ("tanh_sgd", "tanh_sgld", "li2019_sgd") for run, _ in beside.index]].eq(0.9934).all()
-    )
-    assert "tanh_dp_sgld_decreasing" not in beside.index.get_level_values("run")
-    assert len(beside) == 4 + 4 + 1 + 4 + 2  # not private, at .99, reference, DP-SGD, PATE
-
-
 @pytest.mark.parametrize(("name", "dataset"), [("li2019_tab1", "mnist"), ("li2019_tab1_svhn", "svhn")])
 def test_published_numbers_are_those_of_the_paper(name: str, dataset: str) -> None:
     """Accuracy and budget of every number in the configuration, except that of another paper."""
@@ -102,33 +86,13 @@ def test_diverged_seeds_are_left_out_of_the_table(trained: pd.DataFrame) -> None
 
 @pytest.fixture(scope="module")
 def frame() -> pd.DataFrame:
-    frames = [fake_results.heads(), fake_results.pneumonia(), fake_results.head_curve()]
+    frames = [fake_results.heads(), fake_results.pneumonia()]
     return by_seed(pd.concat(frames, ignore_index=True))
 
 
 @pytest.fixture(scope="module")
 def printed() -> pd.DataFrame:
     return pd.read_csv(ROOT / "data/published/ryffel2022.csv")
-
-
-def test_heads_summary(frame: pd.DataFrame) -> None:
-    table = tables.heads_summary(frame, schedule="constant", published=numbers("ryffel2022_tab1"))
-    assert len(table) == 2 * 6
-    assert list(table.block) == ["published"] * 6 + ["equal"] * 6
-    assert list(table.dataset[:6]) == ["cifar10_resnet20"] * 3 + ["pneumonia_resnet20"] * 3
-    row = table[table.run.eq("dp_langevin_constant_published")].iloc[0]
-    assert (row.accuracy, row.seeds) == (pytest.approx(0.65), fake_results.HEAD_SEEDS)
-    values = 0.65 + 0.001 * (np.arange(4) - 1.5)
-    expected = stats.t.interval(0.95, 3, loc=0.65, scale=stats.sem(values))
-    assert (row.low, row.high) == pytest.approx(expected)
-    assert (row.paper_resnet18, row.paper_alexnet) == (0.703, 0.575)
-    assert (row.epsilon_formula_epochs, row.epsilon_formula_steps) == (0.98, 26)
-    assert (row.epsilon_proven, row.epsilon_last, row.epsilon_attack) == (11, 10.5, 3)
-    lungs = table[table.dataset.str.startswith("pneumonia")]
-    assert set(lungs.paper_resnet18) == {0.588, 0.593}
-    assert lungs.paper_alexnet.isna().all()
-    with pytest.raises(ValueError, match="'cosine'"):
-        tables.heads_summary(frame, schedule="cosine")
 
 
 def test_diverged_chains_are_left_out(frame: pd.DataFrame) -> None:
@@ -204,16 +168,3 @@ def test_table4_orders_are_those_of_the_formula_at_an_epoch(
     assert min(range(2, 200), key=lambda order: slope * order + log / (order - 1)) == entry["order"]
     best = ryffel2022.best_order(slope + 2 * math.sqrt(slope * log), value.delta_used)
     assert best == pytest.approx(1 + math.sqrt(log / slope))
-
-
-def test_curve(frame: pd.DataFrame) -> None:
-    table = networks.heads_over_epsilon_summary(frame)
-    assert len(table) == 4 * 4 + 1
-    assert table.accuracy[table.method.eq("sgd")].tolist() == [pytest.approx(0.66)]
-    own = frame[frame.run.eq("none_constant") & frame.dataset.eq("cifar10_resnet20")].assign(
-        block="figure", accuracy=0.5, experiment="ryffel2022_curve"
-    )
-    again = networks.heads_over_epsilon_summary(pd.concat([frame, own], ignore_index=True))
-    assert again.accuracy[again.method.eq("sgd")].tolist() == [0.5]
-    with pytest.raises(ValueError, match="block 'figure'"):
-        networks.heads_over_epsilon_summary(by_seed(fake_results.heads()))

@@ -27,7 +27,7 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
-from dplangevin.problems.losses import LOGISTIC, SQUARED
+from dplangevin.problems.losses import LOGISTIC
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.problems.networks import build
 from dplangevin.problems.sampling import BY_EPOCH, RANDOM_SIZE, Sampling, Scheme
@@ -196,28 +196,6 @@ def test_noise_below_the_last_digit_of_theta_still_hides_the_sum() -> None:
     assert {*lost[0].tolist()} == {0.0, 1 / 16}
     assert float(lost[0].mean()) * 16 == pytest.approx(norm.sf((1 / 32 - 0.037) / 0.01), abs=0.05)
     assert (lost[0] == lost[1]).double().mean() > 0.99
-
-
-@pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_the_last_iterate_of_a_quadratic_has_its_gaussian_law(decay: float) -> None:
-    """Least squares on full batches: theta_k is Gaussian, with mean and covariance by recursion."""
-    rng = np.random.default_rng(8)
-    n, p, seeds, steps, ridge, sigma = 20, 2, 20_000, 12, 0.3, 0.4
-    x, y = rng.normal(size=(n, p)), rng.normal(size=n)
-    of = Glm(torch.tensor(x)[None].float(), torch.tensor(y)[None].float(), SQUARED, row_bound=10.0)
-    etas, start_std = 0.1 / (1 + decay * np.arange(steps)), sigma * math.sqrt(2 / ridge)
-    mean, covariance = np.zeros(p), start_std**2 * np.eye(p)
-    for eta in etas:
-        keep = np.eye(p) - eta * (x.T @ x / n + ridge * np.eye(p))
-        mean = keep @ mean + eta * x.T @ y / n
-        covariance = keep @ covariance @ keep.T + 2 * eta * sigma**2 * np.eye(p)
-    std = torch.tensor(n * sigma * np.sqrt(2 / etas))
-    one = Chain(torch.tensor(etas), std, Sampling("full", None, steps), l2=ridge, start_std=start_std)
-    theta = run(of, [one], seeds, random.generator(3, "quadratic"))[:, 0, 0].double().numpy()
-    error = np.sqrt(np.diag(covariance) / seeds)
-    assert (np.abs(theta.mean(0) - mean) < 4 * error).all()
-    spread = np.sqrt((covariance**2 + np.outer(np.diag(covariance), np.diag(covariance))) / seeds)
-    assert (np.abs(np.cov(theta.T) - covariance) < 4 * spread).all()
 
 
 # Checkpoints
