@@ -34,7 +34,7 @@ GUARANTEES_TEXT = (
     "A span leads from the attack ε to the proven ε. The true ε for replaced records lies on it. Where it begins at "
     "the left edge, no attack ε above {smallest} is known. Attacks are on the hypotheses of the theorem (95 % "
     "confidence, or exact for one pair of data sets). Each ε is at the δ of its promise. The "
-    "word at the right judges the case that was priced."
+    "word at the right is the verdict of the claim."
 )
 
 

@@ -72,7 +72,7 @@ FAILING = (
 )
 COMPARED = """ For {compared} of these, tasks of the same result were computed again: none of their numbers moved by
 more than {move} (in standard errors over the seeds, or shares of the value)."""
-UNCHECKED = " Of the results of {unchecked} of these no task was computed again, so their numbers may move."
+UNCHECKED = " In {unchecked} of these, no task of the result was computed again, so their numbers may move."
 
 
 def pages(cfg: DictConfig) -> dict[str, bytes]:
