@@ -76,8 +76,6 @@ def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.Dat
     runs = PARTS[exhibit.get("part", "runs")](results.folders(exhibit, cfg), exhibit.get("runs", ()))
     if "methods" in exhibit:
         runs = sort_by(runs, method=exhibit["methods"])
-    if "timings" in exhibit:
-        runs = pd.concat([runs, results.read_timings(exhibit["timings"])], ignore_index=True)
     numbers = (
         instantiate(exhibit["numbers"], _partial_=True, _convert_="all") if "numbers" in exhibit else summary
     )

@@ -18,7 +18,6 @@ from dplangevin.pipeline.plan import KEYS, RUN_COLUMNS, TABLES
 
 RUNS = Path("results/runs")
 ANALYSES = Path("results/analyses")
-TIMINGS = Path("benchmarks/methods.csv")
 MANIFESTS = Path("data/manifest/weights")
 COLUMNS = [*RUN_COLUMNS, "seed", "metric", "value"]  # of runs.csv merged with scores.csv
 TEXT = {
@@ -146,15 +145,6 @@ def read_training(names: Iterable[str], folder: Path = MANIFESTS) -> pd.DataFram
         curve.insert(0, "network", name)
         frames.append(curve.assign(accuracy_kept=of["accuracy"]))
     return pd.concat(frames, ignore_index=True)
-
-
-def read_timings(experiment: str, path: Path = TIMINGS) -> pd.DataFrame:
-    """Return the seconds of each method of an experiment, by `benchmarks/methods.py`; no rows without the file."""
-    columns = ["experiment", "dataset", "method", "metric", "value"]
-    if not path.is_file():
-        return pd.DataFrame(columns=columns).astype({"value": float})
-    table = pd.read_csv(path).rename(columns={"seconds": "value"})
-    return table[table.experiment.eq(experiment)].assign(experiment="benchmark", metric="seconds")[columns]
 
 
 def read_claims(path: Path) -> pd.DataFrame:

@@ -68,7 +68,7 @@ class Scores(NamedTuple):
         """Columns of `at_epsilon`."""
         first, *others = self.metrics
         return [
-            "dataset", "epsilon", "method", "reach", "epsilon_end", first, "low", "high", *others, "seconds",
+            "dataset", "epsilon", "method", "reach", "epsilon_end", first, "low", "high", *others,
             "difference", "difference_low", "difference_high", "p_adjusted", "best", "significant", "violated",
             "repeats",
         ]  # fmt: skip
@@ -122,17 +122,15 @@ def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "pr
     diverged chains (nan) are left out. Methods are compared if their budgets reach the epsilon. The best of them must
     have a guarantee that holds and chains that did not diverge. Without such a method none is the best.
 
-    - `runs`: Rows of an experiment and of `read.read_timings`, with one variant and one scaling for each method.
+    - `runs`: Rows of an experiment, with one variant and one scaling for each method.
     - `epsilons`: Each > 0; proven ε or promised ε, as `axis` (a key of AXES) says.
     - returns: Columns `Scores.columns`. low, high: 95 % interval of the main score. reach: one of REACHED, BELOW,
       ABOVE, NOT_PRIVATE, DIVERGED and UNPRICED; for BELOW and ABOVE the scores are those at `epsilon_end`, the
       method's nearest epsilon. difference: paired, to the main score of the best, with a 95 % Student interval.
       p_adjusted: p-value of the paired t-test, by Holm's method over all pairs of methods of the data set and epsilon.
     """
-    trained, scores = runs[~runs.metric.eq("seconds")], scores_of(runs)
-    seconds = runs[runs.metric.eq("seconds")].set_index(["dataset", "method"]).value
-    rows = []
-    for dataset, here in trained.groupby("dataset", sort=False):
+    scores, rows = scores_of(runs), []
+    for dataset, here in runs.groupby("dataset", sort=False):
         methods = {str(name): group for name, group in here.groupby("method", sort=False)}
         curves = {
             name: {of: curve(group[group.metric.eq(metric)], axis) for of, metric in scores.metrics.items()}
@@ -142,8 +140,7 @@ def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "pr
             block = {n: _one(group, curves[n], epsilon, axis, scores) for n, group in methods.items()}
             _against_best([row for row in block.values() if row["reach"] == REACHED], scores)
             for name, row in block.items():
-                row |= {"dataset": dataset, "method": name, "seconds": seconds.get((dataset, name), np.nan)}
-                rows.append({"epsilon": epsilon, **row})
+                rows.append({"epsilon": epsilon, **row, "dataset": dataset, "method": name})
     return pd.DataFrame(rows).reindex(columns=scores.columns)
 
 
@@ -250,7 +247,6 @@ def _block(block: pd.DataFrame) -> list[str]:
         "log score": lambda row: fixed(row.log_score, ".4f"),
         "Brier": lambda row: fixed(row.brier, ".4f"),
         "ECE": lambda row: fixed(row.ece, ".4f"),
-        "seconds": lambda row: fixed(row.seconds, ".3g"),
     }
     return tables.rows_table(block, columns, left=1)
 
