@@ -2,8 +2,8 @@
 
 With `--quick`, minutes: of every run all prices are computed from their plans, without training, and the first steps
 of one long chain of each method; of every short analysis one task. Where data cannot be had, it says so and goes on.
-Else N tasks (default: one) of every method of a run, or of some with `--only`, are computed, with the tasks that are
-always computed with them, and every task of an analysis.
+Else N tasks (default: one) of every method of a run are computed, with the tasks that are always computed with them,
+and every task of an analysis; with `--only` some of them alone.
 
 The rows are compared with those in results/. The largest change is relative to the standard error over the seeds, or to
 the value where there are none. The exit status is 1 if it is more than `--within` (with `--quick`: than `CLOSE`).
@@ -144,7 +144,7 @@ def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Com
     some = {i for kind, own in kinds if not only or kind in only for i in spaced(own.tolist(), count)}
     if not some and of.kinds:
         raise ValueError(f"no {' or '.join(only)}: there are {', '.join(dict.fromkeys(of.kinds))}")
-    together = [i for group in of.groups() if some & {*group} for i in group] if some else []
+    together = [i for group in of.groups() if some & {*group} for i in group] if some and not only else []
     indices = sorted(some | {*together})
     store = PartialStore(of.paths, folder, lacks := [keys[i] for i in indices])
     of.compute(store)
