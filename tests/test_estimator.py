@@ -26,11 +26,11 @@ from dplangevin import (
     Budget,
     DpSgd,
     Dpvi,
+    Glm,
     ObjPert,
     OutPert,
     Pate,
     PrivateClassifier,
-    Problem,
     learn,
 )
 from dplangevin.methods.ops import Ops
@@ -58,7 +58,7 @@ def test_a_fit_is_the_answer_of_the_library_and_says_what_it_cost() -> None:
     model = PrivateClassifier("objpert", epsilon=2.0, row_bound=0.5, random_state=1).fit(X, y)
     assert list(model.classes_) == ["a", "b", "c"]
     assert model.n_features_in_ == 13
-    problem = Problem.from_arrays(X, y, row_bound=0.5, bias=True, clip_rows=True)
+    problem = Glm.from_arrays(X, y, row_bound=0.5, bias=True, clip_rows=True)
     (answer,) = learn(ObjPert(), problem, Budget(2.0, 1e-5), 0)
     privacy = model.privacy_
     assert (privacy.event, privacy.delta) == (answer.guarantee.event, 1e-5)
