@@ -180,7 +180,7 @@ def released(
 
 
 class ChainMethod:
-    """Base of the dataclasses whose plans are `Chain`s; settings that one lacks have the values below."""
+    """Base of the dataclasses that plan a chain; settings that one lacks have the values below."""
 
     name: ClassVar[str] = ""
     schemes: ClassVar[tuple[str, ...]] = ()  # the sampling schemes that it is priced for; () for any
