@@ -50,11 +50,7 @@ def test_refusals_name_the_event_the_adjacency_and_delta(accountant):
     ("mu", "delta", "expected"),
     [  # bisection on Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu) in mpmath
         (1.0, 1e-5, 4.37717809568),
-        (0.1, 1e-3, 0.19753397324),
-        (2.0, 1e-6, 10.9971512142),
-        (10.0, 1e-10, 112.840326704),
         (0.01, 1e-5, 0.0272194198146),
-        (0.5, 1e-12, 3.44905215048),
         (40.0, 1e-5, 969.645591932),
     ],
 )

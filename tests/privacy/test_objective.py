@@ -131,20 +131,6 @@ def test_objective_perturbation_epsilon(adjacency, expected):
     assert TIGHT.epsilon(scaled, DELTA, adjacency) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("mu", [0.03, 0.3, 1.0, 3.0])
-def test_opposite_records_are_the_worst_replacement(mu):
-    grid = np.linspace(-8.5, 8.5, 701)
-    one, two = np.meshgrid(grid, grid, indexing="ij")
-    weight = np.exp(-(one**2 + two**2) / 2) / (2 * math.pi) * (grid[1] - grid[0]) ** 2
-    for angle in np.linspace(0, math.pi, 13):
-        cos, sin = math.cos(angle), math.sin(angle)
-        vertices = ((0.0, 0.0), (1.0, 0.0), (cos, sin), (1 + cos, sin))
-        loss = np.max([mu * (v * one + w * two) + mu**2 * (v * v + w * w) / 2 for v, w in vertices], axis=0)
-        for epsilon in mu * np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0]):
-            delta = float((weight * np.maximum(0.0, -np.expm1(epsilon - loss))).sum())
-            assert delta <= float(analytic_gaussian.delta_of(2 * mu, epsilon)) * (1 + 1e-3)
-
-
 def test_objective_perturbation_is_not_composed():
     event = ObjectivePerturbationDpEvent(10.0, 1.0, 0.25, 5.0)
     with pytest.raises(ValueError, match="not in a composition"):
