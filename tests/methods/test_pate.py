@@ -362,25 +362,6 @@ def test_no_label_of_a_test_row_is_seen_no_scored_row_is_asked_about_and_noise_i
 
 
 @pytest.mark.parametrize("kind", ["network", "linear"])
-def test_one_record_moves_one_vote(kind: str, images: Dataset, tmp_path: Path) -> None:
-    fit: Any
-    if kind == "network":
-        data, fit, count = of(images), group(step=0.5, decay=0.0, steps=9), 6
-        x, y = data.x.clone(), data.y.clone()
-        x[13], y[13] = 255 - x[13], (y[13] + 5) % 10
-    else:
-        data, fit, count = problem(shared=True), Ridge(0.5), 20
-        x, y = data.x, data.y.clone()
-        y[0, 7] *= -1
-    both = (data, replace(data, x=x, y=y))
-    first, second = (fit.votes(d, count, torch.arange(80)[None], 5, Workspace(tmp_path, "")) for d in both)
-    change = (first - second).abs()
-    assert int(change.max()) == 1
-    assert int(change.sum(-1).max()) <= 2
-    assert (first.sum(-1) == count).all()
-
-
-@pytest.mark.parametrize("kind", ["network", "linear"])
 def test_a_student_without_labels_stays_as_it_began(kind: str, images: Dataset, tmp_path: Path) -> None:
     data: Any = of(images) if kind == "network" else problem()
     fit: Any = group() if kind == "network" else Ridge(0.5)

@@ -26,11 +26,6 @@ def flat(theta: Tensor) -> tuple[Tensor, Tensor]:
     return torch.zeros(theta.shape[:-1]), torch.zeros_like(theta)
 
 
-def tilted(theta: Tensor) -> tuple[Tensor, Tensor]:
-    """exp(6 theta_1): pressed against the surface."""
-    return -6 * theta[..., 0], torch.tensor([-6.0, 0.0, 0.0]).expand_as(theta)
-
-
 ON_SPHERE = torch.cat([torch.zeros(200, 1, 3), torch.ones(200, 1, 2) / 2**0.5], -1)
 
 
@@ -45,14 +40,3 @@ def test_uniform_distribution_on_the_ball() -> None:
     assert scipy.stats.kstest(r, lambda v: np.clip(v, 0, 1) ** 3).pvalue > 1e-3
     for j in range(3):
         assert scipy.stats.kstest(thin[:, j] / radius, scipy.stats.beta(2, 2, -1, 2).cdf).pvalue > 1e-3
-
-
-def test_mass_pressed_against_the_surface() -> None:
-    """Density exp(6 t) on the ball of R^3: the first coordinate has density exp(6 t)(1 - t^2) on [-1, 1]."""
-    root = torch.diag(torch.tensor([0.35, 0.4, 0.4, 0.3, 0.45]))[None, None]
-    draws = chain(sphere_hmc(tilted, root, 1.0), ON_SPHERE, 330, 0.6, 3)[..., :3]
-    thin = draws[::30, :, 0, 0].flatten().double().numpy()
-    grid = np.linspace(-1, 1, 20_001)
-    cdf = np.cumsum(np.exp(6 * grid) * (1 - grid**2))
-    cdf /= cdf[-1]
-    assert scipy.stats.kstest(thin, lambda t: np.interp(t, grid, cdf)).pvalue > 1e-3
