@@ -4,15 +4,12 @@ A price covers the law of a release.  Where a solver's path depends on the rows,
 questions that no likelihood asks; those are asked here, of every private method.
 """
 
-import math
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import attacked
-import network_pairs as network
 import numpy as np
 import pytest
 import torch
@@ -21,9 +18,8 @@ from torch import Tensor
 
 from dplangevin.attacks.audit import audit
 from dplangevin.attacks.release import precision
-from dplangevin.files import Checkpoint
 from dplangevin.methods import Execution, Workspace
-from dplangevin.methods.teachers import Descent, Ridge
+from dplangevin.methods.teachers import Ridge
 from dplangevin.privacy import Budget
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, softmax
@@ -82,45 +78,6 @@ def test_a_linear_teacher_depends_on_its_own_rows_alone(of: Any) -> None:
     last = some & (torch.arange(len(x)) >= 8 * count)
     assert int(last.sum()) == 7
     assert torch.equal(fits_of(x[some], y[some], of, 7), whole[:7])
-
-
-def test_a_network_teacher_depends_on_its_own_rows_alone(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Even where the one beside it diverges."""
-    (of, _), count = network.neighbours(8, "replace_one"), 4
-    states: list[Tensor] = []
-    run = Descent.run
-
-    def watched(*given: Any) -> Iterator[Any]:
-        for state in run(*given):
-            states.append(state.theta)
-            yield state
-
-    monkeypatch.setattr(Descent, "run", watched)
-    teacher = Descent(1.0, 0.5, 0.01, 2, 6)
-    asked = replace(of, x_test=of.x_test.expand(3, -1, -1, -1), y_test=of.y_test.expand(-1, 3))
-
-    def fits(problem: Any) -> Tensor:
-        states.clear()
-        teacher._count(problem, count, torch.arange(3)[None], 0, Checkpoint(tmp_path / "c.pt", "", math.inf))
-        return states[-1]
-
-    whole = fits(asked)
-    for pixels in (0, 255):
-        x = asked.x.clone()
-        x[0] = pixels
-        changed = (fits(replace(asked, x=x)) != whole).flatten(1).any(-1)
-        assert not bool(changed[1:].any())
-    real = type(of).clipped_sum
-
-    def diverging(self: Any, theta: Tensor, *rest: Any) -> Any:
-        found = real(self, theta, *rest)
-        found.gradient[0] = math.nan
-        return found
-
-    monkeypatch.setattr(type(of), "clipped_sum", diverging)
-    assert torch.equal(fits(asked)[1:], whole[1:])
 
 
 # Random pairs of neighbours, all methods

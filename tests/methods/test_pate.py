@@ -396,6 +396,22 @@ def test_teachers_that_diverge_end_nothing(images: Dataset) -> None:
     assert bool(release.theta.isfinite().all())
 
 
+def test_a_teacher_that_diverges_changes_no_other(
+    images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, real = of(images), NetworkProblem.clipped_sum
+    whole = group().votes(data, 6, QUERIES, 5, Workspace(tmp_path, "whole"))
+
+    def diverging(self: NetworkProblem, *given: Any) -> Any:
+        found = real(self, *given)
+        found.gradient[0] = math.nan
+        return found
+
+    monkeypatch.setattr(NetworkProblem, "clipped_sum", diverging)
+    moved = (group().votes(data, 6, QUERIES, 5, Workspace(tmp_path / "one", "")) - whole).abs()
+    assert 0 < int(moved.sum(-1).max()) <= 4  # of two teachers, the first of each stack
+
+
 @pytest.mark.parametrize("match", REFUSED)
 def test_it_refuses_what_it_cannot_do(match: str, images: Dataset) -> None:
     with pytest.raises(ValueError, match=match):

@@ -7,7 +7,7 @@ from typing import Any
 import attr
 import numpy as np
 import pytest
-from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+from dp_accounting import SelfComposedDpEvent
 from scipy.optimize import minimize
 from scipy.stats import binom, norm
 
@@ -115,16 +115,6 @@ def test_tight_takes_the_smaller_and_names_it() -> None:
     assert twice.epsilon == pytest.approx(
         epsilon_of(math.sqrt(60) * full_batch(full(1, 0.0))[0], DELTA), rel=1e-9
     )
-
-
-def test_refuses() -> None:
-    with pytest.raises(ValueError, match="add_remove"):
-        BOK.epsilon(sampled(10), DELTA, "add_remove")
-    with pytest.raises(ValueError, match="one LangevinDpEvent"):
-        BOK.epsilon(SelfComposedDpEvent(full(3, 0.0), 2), DELTA)
-    with pytest.raises(ValueError, match="GaussianDpEvent"):
-        BOK.epsilon(GaussianDpEvent(1.0), DELTA)
-    assert BOK.epsilon(sampled(10), 0.0) == math.inf
 
 
 # a ball, and losses that are not convex

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from dp_accounting import SelfComposedDpEvent
 from scipy.special import expit, logsumexp
 from scipy.stats import chi, chi2, norm
 
@@ -129,12 +128,6 @@ def test_objective_perturbation_epsilon(adjacency, expected):
     assert TIGHT.epsilon(event, DELTA, adjacency) == pytest.approx(expected, rel=1e-9)
     scaled = ObjectivePerturbationDpEvent(20.0, 2.0, 0.25, 5.0)
     assert TIGHT.epsilon(scaled, DELTA, adjacency) == pytest.approx(expected, rel=1e-9)
-
-
-def test_objective_perturbation_is_not_composed():
-    event = ObjectivePerturbationDpEvent(10.0, 1.0, 0.25, 5.0)
-    with pytest.raises(ValueError, match="not in a composition"):
-        TIGHT.epsilon(SelfComposedDpEvent(event, 2), DELTA)
 
 
 def test_pure_objective_perturbation():

@@ -48,15 +48,6 @@ def test_without_replacement_lies_between_a_worst_pair_and_rdp(multiplier, count
     assert pair.get_epsilon_for_delta(DELTA) * (1 - 3e-3) <= found <= accountant.get_epsilon(DELTA)
 
 
-def test_without_replacement_needs_replace_one():
-    with pytest.raises(ValueError, match="needs replace_one"):
-        TIGHT.epsilon(without_replacement(1.0, 1), DELTA, "add_remove")
-
-
-def test_no_delta_no_bound() -> None:
-    assert TIGHT.epsilon(without_replacement(1.0, 1), 0.0) == math.inf
-
-
 def test_many_noise_levels():
     # decreasing step sizes: 2000 multipliers cost more than all at the largest, less than all at the smallest
     levels = np.geomspace(5.0, 50.0, 2000)
