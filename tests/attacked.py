@@ -155,12 +155,6 @@ def configured(name: str, **settings: Any) -> Any:
     return instantiate(parameters().method[name], **settings)
 
 
-def runs_of(name: str, kind: str) -> int:
-    if kind in NETWORKS:
-        return 4_000
-    return 8_000 if name.startswith("hybrid") else 12_000
-
-
 def adjacency_of(name: str) -> Adjacency:
     """The kind of neighbours that a chain is attacked on if not both: Poisson samples are priced for either."""
     return "add_remove" if CHAINS[name].poisson else "replace_one"
@@ -251,13 +245,12 @@ def attacked(name: str, kind: str, adjacency: Adjacency | None = None, *, share:
     method, problems = made(name, adjacency), neighbours(name, kind, adjacency)
     plan = method.plan(problems[0].facts, Budget(CHAINS[name].epsilon, DELTA))
     chain, found = chain_of(plan), []
+    runs = (4_000 if kind in NETWORKS else 8_000 if name.startswith("hybrid") else 12_000) // share
     rows, std = CHAINS[name].records, float(chain.noise_std[0])
     for side, problem in zip("ab", problems, strict=True):
-        runs = runs_of(name, kind) // share
         theta, sums = shown(method, problem, all_kept(plan), runs, rng(name + side))
-        at = (
-            theta if kind in NETWORKS else theta[:1, :1]
-        )  # of a linear model gradients do not depend on theta
+        # of a linear model gradients do not depend on theta
+        at = theta if kind in NETWORKS else theta[:1, :1]
         first, second = (clipped(each, at, chain.clip, rows) for each in problems)
         ratio = ((sums - (first + second) / 2) * (first - second)).sum(-1) / std**2
         rho = plan.work[0].work.rho if isinstance(method, Hybrid) else 0.0

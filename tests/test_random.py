@@ -59,6 +59,12 @@ def test_every_subset_is_equally_likely(n: int, size: int) -> None:
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
 
 
+def test_no_row_of_many_is_drawn_twice() -> None:
+    """Seven or so would be."""
+    found = random.subsets(random.generator(3, "t"), (60,), 4_000_000, 1_000).sort(-1).values
+    assert bool((found.diff(dim=-1) > 0).all())
+
+
 def test_no_row_of_many_is_likelier() -> None:
     """Words of 32 bits modulo this n hit its first third 22 times in 64."""
     n, runs = 3 * 2**26, 200_000

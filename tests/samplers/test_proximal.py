@@ -104,18 +104,8 @@ def test_the_number_of_steps_suffices_and_is_not_loose() -> None:
             assert distance(walk, fewer, rho * n / precision, precision) > away
 
 
-def majorant(problem: Glm) -> Tensor:
-    """Return a bound on the Hessian at every theta (Boehning 1992).
-
-    It is 1/2 (I - 1/K) (x) X^T X for K margins, and X^T X/4 for one.
-    """
-    margins = torch.eye(problem.classes, dtype=torch.float64)
-    of_margins = (margins - 1 / problem.classes) / 2 if problem.classes > 1 else margins / 4
-    return torch.kron(of_margins, problem.gram[0])
-
-
 def test_a_proposal_is_accepted_as_often_as_the_limit_takes_it() -> None:
-    """On all rows within the bound, of one margin and of several."""
+    """On all rows within the bound: a Hessian is at most 1/2 (I - 1/K) (x) X^T X, or X^T X/4 (Boehning 1992)."""
     rng = torch.Generator().manual_seed(0)
     sampler = Proximal(proposals=3.0)
     for loss in (LOGISTIC, softmax(3)):
@@ -123,7 +113,9 @@ def test_a_proposal_is_accepted_as_often_as_the_limit_takes_it() -> None:
             x = torch.randn(1, 60, 3, generator=rng) * torch.tensor([1.0, spread, spread])
             problem = Glm(x / x.norm(dim=-1, keepdim=True), torch.zeros(1, 60), loss).to(torch.float64)
             walk = sampler.walk(problem.facts, 1.0, 0.5)
-            values = torch.linalg.eigvalsh(majorant(problem))
+            margins = torch.eye(problem.classes, dtype=torch.float64)
+            margins = (margins - 1 / problem.classes) / 2 if problem.classes > 1 else margins / 4
+            values = torch.linalg.eigvalsh(torch.kron(margins, problem.gram[0]))
             rarest = 0.5 * float(torch.log1p(values / (0.5 + walk.pull)).sum())
             assert rarest <= math.log(3.0) + 1e-9
 
