@@ -41,12 +41,11 @@ def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def allocated(steps: int, noise_multiplier: float, epochs: int) -> DpEvent:
-    return SelfComposedDpEvent(RandomAllocationDpEvent(steps, GaussianDpEvent(noise_multiplier)), epochs)
-
-
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("event", [poisson(1.0, 400, 0.05), allocated(400, 0.5, 2)])
+@pytest.mark.parametrize(
+    "event",
+    [poisson(1.0, 400, 0.05), SelfComposedDpEvent(RandomAllocationDpEvent(400, GaussianDpEvent(0.5)), 2)],
+)
 def test_counting_cells_gives_the_ratios_of_drawing_every_step(
     monkeypatch: pytest.MonkeyPatch, event: DpEvent, adjacency: Adjacency
 ) -> None:
