@@ -10,7 +10,6 @@ and oppose the record's: a clip of the sum points one way under D and the other 
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import network_pairs as network
@@ -263,11 +262,6 @@ def prices(plan: Plan, delta: float = DELTA) -> tuple[float, float]:
     """The proven price at delta, and the claim."""
     promise = plan.guarantee
     return Tight().epsilon(promise.event, delta, promise.adjacency), promise.epsilon
-
-
-@lru_cache
-def sound(name: str, kind: str, adjacency: Adjacency | None = None) -> Seen:
-    return attacked(name, kind, adjacency)
 
 
 def planned(name: str, kind: str) -> Plan:

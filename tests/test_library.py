@@ -66,16 +66,14 @@ def made(n: int = 60, kinds: int = 2, **more: Any) -> Glm:
 # The package
 
 
-def modules_with_doctests() -> list[str]:
-    names = [
-        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
         for path in PACKAGE.rglob("*.py")
         if ">>>" in path.read_text()
-    ]
-    return sorted(name.removesuffix(".__init__") for name in names)
-
-
-@pytest.mark.parametrize("name", modules_with_doctests())
+    ),
+)
 def test_examples_in_docstrings_are_true(name: str) -> None:
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted > 0

@@ -84,7 +84,7 @@ def test_a_method_refuses_the_kinds_of_problems_that_are_not_in_the_table(name: 
 )
 def test_no_chain_is_refuted_and_the_attack_comes_near(name: str, kind: str, adjacency: Adjacency) -> None:
     """Or a fault would have to be large to be seen."""
-    seen = attacked.sound(name, kind, adjacency)
+    seen = attacked.attacked(name, kind, adjacency)
     assert strength(name, kind) * seen.price < bound(seen) <= seen.price
     assert seen.price <= seen.claimed * (1 + 1e-3)
 
