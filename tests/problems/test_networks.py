@@ -90,7 +90,10 @@ def test_first_values_follow_pytorch_s_law():
     assert (theta.shape, theta.dtype) == ((40, network.d), torch.float32)
     for layer in network.module.children():
         for parameter in layer.parameters():
-            ours, bound = theta[:, start : start + parameter.numel()], layer.weight[0].numel() ** -0.5
+            ours, bound = (
+                theta[:, start : start + parameter.numel()],
+                next(layer.parameters())[0].numel() ** -0.5,
+            )
             start += parameter.numel()
             assert 0.95 * bound < float(ours.abs().max()) <= bound
             assert float(ours.std()) == pytest.approx(bound / math.sqrt(3), rel=0.05)
