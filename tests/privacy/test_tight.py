@@ -2,6 +2,7 @@
 worst pair and simulation."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from sampled_steps import without_replacement
 from dplangevin.privacy import NearbyDpEvent, PosteriorSampleDpEvent
 from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, delta_of, epsilon_of
+from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.subsampled_gaussian import coarsened, rate_and_multiplier
 
 DELTA = 1e-5
 TIGHT = Tight()
@@ -57,6 +60,9 @@ def test_many_noise_levels():
     assert epsilon_of(mu, DELTA) < found < 1.15 * epsilon_of(mu, DELTA)
     assert TIGHT.epsilon(without_replacement(50.0, 2000), DELTA) < found
     assert found < TIGHT.epsilon(without_replacement(5.0, 2000), DELTA)
+    kept = coarsened(Counter(leaf for leaf, _ in leaves(event)))
+    rounded = np.sort([rate_and_multiplier(leaf)[1] for leaf in kept.elements()])
+    assert (rounded <= levels * (1 + 1e-12)).all()  # never up
 
 
 # Posterior samples, and the hybrid of one and sampled steps
