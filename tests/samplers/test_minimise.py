@@ -54,15 +54,6 @@ def test_perturbed_minima_agree_with_scipy(make: Any, loss: Any, least: float, s
     assert float(found.gradient_norm.max()) < 1e-10
 
 
-def test_the_direction_that_softmax_does_not_see_is_left_to_the_ridge() -> None:
-    problem = multinomial(classes=4, n=2000)
-    push = torch.randn(3, 1, problem.d, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    found = minimise(problem, torch.tensor([2.0]), push).theta
-    assert torch.allclose(found.view(3, 4, -1).mean(1), -push.view(3, 4, -1).mean(1) / 2, atol=1e-4)
-    free = minimise(problem, torch.tensor([1e-6]), torch.zeros_like(push))
-    assert free.steps < 30
-
-
 @pytest.mark.slow
 def test_an_unreachable_tolerance_is_an_error_that_says_so() -> None:
     problem = logistic(seeds=1)
