@@ -312,9 +312,7 @@ FULL = f"price {STEPS} --noise 1.1"
         ("price --method ops --epsilon 1 --records 99 --set radius='1'", "'1' must be a valid number (without quotes)"),
         ("price --method ops --epsilon 1 --records 99 --set radius=1e-400", "1e-400 is too small for a number"),
         ("price --method ops --epsilon 1 --records 99 --set radius=[", "--set radius=[: '[' cannot be read"),
-        ("price --method ops --epsilon 1", "--records missing"),
         ("price --method pate --epsilon 1 --records 999", "--public-rows missing"),
-        ("calibrate --records 9 --batch 3 --epochs 1", "--epsilon missing"),
         ("calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --noise 1", "leave out --noise"),
         ("calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --accountant tigt", "did you mean tight"),
         ("calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --accountant rdp", "need add_remove or zero_out"),
@@ -380,8 +378,5 @@ def test_zero_out_neighbours_have_a_table_of_their_own_when_asked_for() -> None:
     assert {row["adjacency"] for row in document(words)["prices"]} == {"replace_one"}
     found = document(f"{words} --zero-out")
     assert epsilon(found, "tight", "zero_out") <= epsilon(found, "tight", "replace_one")
-    full = document(f"price {GAUSSIAN} --noise 4 --zero-out")
-    for key in ("tight", "rdp", "dp_accounting_pld"):
-        assert epsilon(full, key, "zero_out") == epsilon(full, key, "add_remove")
     said = " ".join(run(f"{words} --zero-out").stdout.split())
     assert "zero-out (one record is replaced by one that contributes nothing)" in said
