@@ -30,7 +30,6 @@ DATE = re.compile(
 FEW = 10  # a target with at most this many different whole numbers has classes
 LEAST_ROWS = 20  # a column with at least this many values, all of them different, has no categories
 RARE = 5  # a class with fewer rows is reported
-TASKS = "classification", "regression"
 
 
 def template(
