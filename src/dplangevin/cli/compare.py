@@ -246,7 +246,6 @@ def _schema(
         reading = options.read(table)
         given, dropped = options.template(reading, target)
         stated = schemas.Schema.of(given, str(table))
-        templates.check_labels(reading, stated)
         return stated, reading, dropped
     for field in fields(options):
         if field.name != "ranges_from_data" and getattr(options, field.name):
@@ -274,7 +273,6 @@ def _schema(
         raise DataError(
             f"{path} says nothing of column {', '.join(map(repr, others))} of {table}: add it, or name it with `drop`"
         )
-    templates.check_labels(reading, stated)
     return stated, reading, dropped
 
 

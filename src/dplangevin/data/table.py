@@ -1,8 +1,7 @@
 """A table of text: either its rows with their line numbers, or a one-line error with file, line, column and value.
 
 The standard library's `csv` splits the rows, because it counts lines and refuses a line that it cannot split. In
-contrast, pandas and polars silently fill a short row, drop the end of a long row, or take a first column for an
-index.
+contrast, pandas and polars silently fill a short row or drop the end of a long row.
 """
 
 import codecs
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import compress, islice
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 import numpy as np
@@ -25,44 +25,38 @@ from dplangevin.data.files import DataError, raw_file
 LARGEST = float(np.finfo(np.float32).max)
 NO_NAME = "(no name)"  # end of the name that is given to a column without one
 SHOWN = 10  # at most this many names in a message
-LONGEST = 500  # at most this many characters in a name
-SAMPLE = 2**16  # bytes from which an encoding is guessed
-DELIMITERS = (",", ";", "\t", "|")
-SEPARATED = r"[\s,;|]"
-SPACES = re.compile(r"[\s\u00a0\u202f\u2009]")
-GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:([\s\u00a0\u202f\u2009'’.,_])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
-POINT_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+")
-UNITS = re.compile(r"[€$£¥]?\s*[-+]?\d[\d.,' ]*\s*(?:[%€$£¥°]|[^\W\d_]{1,3})|[€$£¥]\s*[-+]?\d[\d.,' ]*")
+DELIMITERS = ",;\t|"
+GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:([\s'’.,_])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?|[-+]?\d+,")
-NOT_TEXT = {  # first bytes of files that are not text
-    b"PK\x03\x04": "an Excel workbook or another zip archive",
-    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"\x1f\x8b": "a gzip archive",
-    b"PAR1": "a Parquet file",
-    b"SQLite format 3": "a SQLite database",
+AS_CSV, AS_UTF8 = "save the table as CSV", "mean UTF-16: give --encoding utf-16, or save it as UTF-8"
+NO_TABLE = {  # first bytes of files that are no text, or no UTF-8
+    b"PK\x03\x04": f" is an Excel workbook or another zip archive: {AS_CSV}",
+    b"\xd0\xcf\x11\xe0": f" is an old Excel workbook: {AS_CSV}",
+    b"\x1f\x8b": f" is a gzip archive: {AS_CSV}",
+    b"PAR1": f" is a Parquet file: {AS_CSV}",
+    codecs.BOM_UTF16_LE: f", line 1: its first bytes (ff fe) {AS_UTF8}",
+    codecs.BOM_UTF16_BE: f", line 1: its first bytes (fe ff) {AS_UTF8}",
 }
-MARKED = {  # first bytes (byte order marks) that identify an encoding
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-USUAL = (  # the only encodings that a message suggests
-    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r"),
-    *("cp932", "euc_jp", "gb18030", "big5", "euc_kr"),
-)
-NOT_ROWS = {  # a part of an error of `csv` -> what is wrong
+NO_ROW = {  # a part of an error of `csv` -> what is wrong
     "unexpected end": "a quote opens here that nothing closes before the end of the file: double it, or remove it",
+    "field limit": "a value of more than 131,072 characters: is a quote not closed?",
     "expected after": "a value in quotes is followed by more text: double the quotes inside it",
-    "field limit": "a value of more than {:,} characters: is a quote not closed?",
 }
-NO_ENCODINGS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+COMPUTED = {
+    "idna",
+    "punycode",
+    "raw-unicode-escape",
+    "undefined",
+    "unicode-escape",
+    "utf-7",
+}  # no encodings of files
 
 
 class Format(NamedTuple):
     """How a file writes a table.
 
-    `thousands` is the mark between groups of three digits; "" for none; " " stands for all kinds of blanks.
+    `delimiter`: "" for the one that splits the first lines best. `thousands` is the mark between groups of three
+    digits; "" for none; " " stands for all kinds of blanks.
     """
 
     delimiter: str = ","
@@ -71,7 +65,7 @@ class Format(NamedTuple):
     thousands: str = ""
 
     def check(self) -> "Format":
-        if len(self.delimiter) != 1 or self.delimiter in '"\r\n' or self.delimiter.isalnum():
+        if len(self.delimiter) > 1 or self.delimiter in ('"', "\r", "\n") or self.delimiter.isalnum():
             raise ValueError(f"delimiter = {self.delimiter!r} must be one character, such as ; or a tab")
         if self.decimal not in (".", ","):
             raise ValueError(f"decimal = {self.decimal!r} must be . or ,")
@@ -79,51 +73,48 @@ class Format(NamedTuple):
             raise ValueError(
                 f"thousands = {self.thousands!r} must be one of , . ' or a blank, and not the decimal mark"
             )
-        encoded(self.encoding)
+        codec = None
+        with suppress(LookupError, ValueError):
+            codec = codecs.lookup(self.encoding)
+        if codec is None or not getattr(codec, "_is_text_encoding", True) or codec.name in COMPUTED:
+            raise ValueError(
+                f"encoding = {self.encoding!r} is not known: give one such as utf-8, cp1252, latin-1 or utf-16"
+            )
         return self
+
+    def plain(self, text: str) -> str:
+        """Return a number with a decimal point and without marks between thousands, or raise ValueError."""
+        if self.thousands and self.thousands in (text := re.sub(r"\s", " ", text)):
+            mark, point = re.escape(self.thousands), re.escape(self.decimal)
+            if not re.fullmatch(rf"[-+]?\d{{1,3}}(?:{mark}\d{{3}})+(?:{point}\d*)?", text):
+                raise ValueError(text)
+            text = text.replace(self.thousands, "")
+        if "_" in text or (self.decimal == "," and "." in text):  # float accepts 1_000
+            raise ValueError(text)
+        return text.replace(self.decimal, ".")
 
     def number(self, text: str) -> float:
         """Return a finite number that float32 can hold; raise ValueError for any other text."""
-        if self.thousands:
-            text = SPACES.sub(" ", text)
-            if self.thousands in text:
-                mark, point = re.escape(self.thousands), re.escape(self.decimal)
-                if not re.fullmatch(rf"[-+]?\d{{1,3}}(?:{mark}\d{{3}})+(?:{point}\d*)?", text):
-                    raise ValueError(text)
-                text = text.replace(self.thousands, "")
-        if self.decimal == ",":
-            if "." in text:
-                raise ValueError(text)
-            text = text.replace(",", ".")
-        value = float(text)
-        if not abs(value) <= LARGEST or "_" in text:  # because float accepts nan and 1_000
+        value = float(self.plain(text))
+        if not abs(value) <= LARGEST:
             raise ValueError(text)
         return value
 
+    def why_not(self, text: str) -> str:
+        """Return why a text is not a number, and what to do."""
+        with suppress(ValueError):
+            if abs(float(text)) > LARGEST:
+                return "it is infinite, or too large for single precision: correct it, or name it as missing"
+        grouped = GROUPED.fullmatch(text)
+        if grouped and grouped[1] not in (self.decimal, self.thousands, "_"):
+            mark = " " if grouped[1].isspace() else grouped[1]
+            return f'its digits are in groups: give --thousands "{mark}", or write it without'
+        if self.decimal == "." and COMMA.fullmatch(text):
+            return "the comma seems to be a decimal mark: give --decimal , or write a point"
+        return f"if it stands for a missing value give --na {quote(text)}, else correct it"
+
 
 PLAIN = Format()
-
-
-def no_number(text: str, form: Format) -> str:
-    """Return why a text is not a number, and what to do."""
-    with suppress(ValueError):
-        if "_" not in text and abs(float(text)) > LARGEST:
-            return "it is infinite, or too large for single precision: correct it, or name it as missing"
-    grouped = GROUPED.fullmatch(text)
-    if grouped and grouped[1] not in (form.decimal, form.thousands, "_"):
-        mark = " " if SPACES.fullmatch(grouped[1]) else grouped[1]
-        also = " (or is the comma a decimal mark? then --decimal ,)" if COMMA.fullmatch(text) else ""
-        return f'its digits are in groups: give --thousands "{mark}"{also}, or write it without'
-    if form.decimal == "." and COMMA.fullmatch(text):
-        return "the comma seems to be a decimal mark: give --decimal , or write a point"
-    if form.decimal == "," and "." in text:
-        return "with --decimal , a point is no decimal mark: write numbers one way"
-    return f"if it stands for a missing value give --na {quoted(text)}, else correct it"
-
-
-def quoted(text: str) -> str:
-    """Return a text in the form that a shell reads as one word."""
-    return text if re.fullmatch(r"[\w./-]+", text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def shown(name: str) -> str:
@@ -145,91 +136,9 @@ def meant(name: str, known: Sequence[str]) -> str:
     return f": there are {listed(known)}"
 
 
-# Bytes to text
-
-
-def encoded(name: str) -> str:
-    """Return the name of a text encoding; raise ValueError for any other name."""
-    try:
-        codec = codecs.lookup(name)
-    except (LookupError, ValueError):
-        codec = None
-    if codec is None or not getattr(codec, "_is_text_encoding", True) or codec.name in NO_ENCODINGS:
-        raise ValueError(
-            f"encoding = {name!r} is not known: give one such as utf-8, cp1252, latin-1 or utf-16"
-        )
-    return codec.name
-
-
-def decoded(path: Path, encoding: str) -> str:
-    """Return the text of a file without a byte order mark; raise DataError if a byte is not valid in the encoding."""
-    codec = encoded(encoding)
-    wide = codec.startswith(("utf-16", "utf-32"))
-    try:
-        content = raw_file(path).read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from error
-    for first, what in NOT_TEXT.items():
-        if content.startswith(first):
-            raise DataError(f"{path} is {what}: save the table as CSV")
-    for mark, name in MARKED.items():
-        if content.startswith(mark) and not wide:
-            raise DataError(
-                f"{path}, line 1: its first bytes ({mark.hex(' ')}) mean {name.upper()}: give --encoding {name}, or "
-                "save it as UTF-8"
-            )
-    if not wide and b"\0" in content:
-        line = content.partition(b"\0")[0].count(b"\n") + 1
-        raise DataError(
-            f"{path}, line {line}: a byte is 0, which no text has: is it UTF-16? Then give --encoding utf-16-le"
-        )
-    try:
-        text = codecs.getincrementaldecoder(codec)().decode(content, final=True)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}, {_undecoded(content, error.start, codec)}") from None
-    except UnicodeError as error:  # a wide encoding without its first bytes
-        raise DataError(f"{path} is not {codec}: {error}: give another --encoding") from None
-    return text.removeprefix("\ufeff") if codec == "utf-8" else text
-
-
-def _undecoded(content: bytes, at: int, codec: str) -> str:
-    """Say that the byte `at` is not valid, and in which encoding it probably is."""
-    from charset_normalizer import from_bytes
-
-    guesses = [*from_bytes(content[max(0, at - SAMPLE // 2) : at + SAMPLE // 2], cp_isolation=[*USUAL])]
-    likely = [each.encoding for each in guesses if each.chaos == guesses[0].chaos]  # few bytes: many guesses
-    name = "cp1252" if "cp1252" in likely or not likely else likely[0]
-    try:
-        before = content[content.rfind(b"\n", 0, at) + 1 : at].decode(name)
-        after = content[at : at + 40].decode(name, errors="ignore")
-        read = f", where it would read {re.split(SEPARATED, before)[-1] + re.split(SEPARATED, after)[0]!r}"
-    except (UnicodeDecodeError, LookupError):
-        read = ""
-    line, known = content.count(b"\n", 0, at) + 1, "UTF-8" if codec == "utf-8" else codec
-    return (
-        f"line {line}, byte {at}: {content[at]:#04x} is not {known}: give the encoding of the file (perhaps "
-        f"--encoding {name}{read}), or save it as UTF-8"
-    )
-
-
-# Text to rows
-
-
-def delimiter_of(text: str) -> str:
-    """Return the character that splits the first 50 lines into the most values.
-
-    One that splits all of them, except perhaps the last, into equally many values goes before.
-    """
-    lines = [*islice(io.StringIO(text, newline=""), 50)]
-
-    def values(mark: str) -> tuple[bool, int]:
-        try:
-            widths = [len(row) for row in csv.reader(lines, delimiter=mark, skipinitialspace=True) if row]
-        except csv.Error:
-            return False, 0
-        return max(widths, default=0) > 1 and len({*widths[:-1]}) < 2, widths[0] if widths else 0
-
-    return max(DELIMITERS, key=values)
+def repeated(names: Sequence[str]) -> list[str]:
+    """Return what occurs more than once."""
+    return sorted(name for name, n in Counter(names).items() if n > 1)
 
 
 @dataclass(frozen=True)
@@ -260,34 +169,22 @@ class Table:
         A DataError: the file is missing or has no rows, bytes are not text, a row does not have one value per name,
         or a header has a name twice.
         """
-        return cls.parsed(Path(path), decoded(Path(path), form.encoding), form, names, skip, limit)
-
-    @classmethod
-    def parsed(
-        cls,
-        path: Path,
-        text: str,
-        form: Format,
-        names: Sequence[str] | None = None,
-        skip: int = 0,
-        limit: int | None = None,
-    ) -> "Table":
-        """Return the table of a text, as `read` does."""
+        path = Path(path)
+        text = _decoded(path, form.encoding)
+        form = form._replace(delimiter=form.delimiter or _delimiter(text))
         lines: list[int] = []
         rows: list[list[str]] = []
-        for line, row in _rows(path, text, form, skip):
-            cells = [cell.strip() for cell in row]
+        for line, cells in _rows(path, text, form.delimiter, skip):
             if len(rows) == limit:
                 break
-            if not row or (cells == [""] and (names is None or len(names) > 1)):
-                continue
             if names is None:
                 names = _header(cells, f"{path}, line {line}")
-                continue
-            if len(cells) != len(names):
-                raise DataError(_wrong_width(f"{path}, line {line}", cells, names, form, not rows))
-            lines.append(line)
-            rows.append(cells)
+            elif len(cells) != len(names):
+                fix = _fix(cells, names, form.delimiter, not rows)
+                raise DataError(f"{path}, line {line}: {len(cells)} values, expected {len(names)}: {fix}")
+            else:
+                lines.append(line)
+                rows.append(cells)
         if names is None or not rows:
             raise DataError(f"{path} has no rows")
         return cls(path, lines, dict(zip(names, zip(*rows, strict=True), strict=True)), form)
@@ -297,14 +194,10 @@ class Table:
         columns = {name: [*compress(values, which)] for name, values in self.columns.items()}
         return Table(self.path, [*compress(self.lines, which)], columns, self.form)
 
-    def at(self, line: int, column: str) -> str:
+    def at(self, column: str, text: str) -> str:
+        """Return file, line and column of the first of these texts."""
+        line = self.lines[self.columns[column].index(text)]
         return f"{self.path}, line {line}, column {shown(column)}"
-
-    def require(self, names: Sequence[str]) -> None:
-        """Raise DataError, suggesting another name, for the first of `names` that is not a column."""
-        for name in names:
-            if name not in self.columns:
-                raise DataError(no_column(self.path, name, [*self.columns]))
 
     def convert(
         self, column: str, function: Callable[[str], float], wrong: Callable[[str], str]
@@ -315,13 +208,12 @@ class Table:
             try:
                 known[text] = function(text)
             except (KeyError, ValueError):
-                where = self.at(self.lines[values.index(text)], column)
-                raise DataError(f"{where}: {text!r} {wrong(text)}") from None
+                raise DataError(f"{self.at(column, text)}: {text!r} {wrong(text)}") from None
         return np.fromiter(map(known.__getitem__, values), float, len(values))
 
     def numbers(self, column: str) -> np.ndarray:
         return self.convert(
-            column, self.form.number, lambda text: f"is not a number: {no_number(text, self.form)}"
+            column, self.form.number, lambda text: f"is not a number: {self.form.why_not(text)}"
         )
 
     def zscore(self, column: str, mean: float, sd: float) -> np.ndarray:
@@ -339,35 +231,72 @@ class Table:
         return np.eye(len(categories))[self.code(column, position).astype(int)]
 
 
-def _rows(path: Path, text: str, form: Format, skip: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield line number and values of every row after `skip` lines; errors of `csv` become DataError."""
-    lines = islice(io.StringIO(text, newline=""), skip, None)
-    reader = csv.reader(lines, delimiter=form.delimiter, skipinitialspace=True, strict=True)
-    while True:
-        line = reader.line_num + skip + 1
+def _decoded(path: Path, encoding: str) -> str:
+    """Return the text of a file without a byte order mark; raise DataError if a byte is not valid in the encoding."""
+    try:
+        content = raw_file(path).read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from error
+    if not codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
+        for first, what in NO_TABLE.items():
+            if content.startswith(first):
+                raise DataError(f"{path}{what}")
+        if b"\0" in content:
+            line = content.partition(b"\0")[0].count(b"\n") + 1
+            raise DataError(
+                f"{path}, line {line}: a byte is 0, which no text has: is it UTF-16? Then give --encoding utf-16-le"
+            )
+    try:
+        return content.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        at = error.start
+        before, after = content[max(0, at - 40) : at], content[at : at + 40]
+        word = re.split(rb"[\s,;|]", before)[-1] + re.split(rb"[\s,;|]", after)[0]
+        line, other = content.count(b"\n", 0, at) + 1, "utf-8" if encoding == "cp1252" else "cp1252"
+        raise DataError(
+            f"{path}, line {line}, byte {at}: {content[at]:#04x} is not {encoding.replace('utf-8', 'UTF-8')}: give the "
+            f"encoding of the file (perhaps --encoding {other}, which reads {word.decode(other, 'replace')!r}), or "
+            "save it as UTF-8"
+        ) from None
+
+
+def _delimiter(text: str) -> str:
+    """Return the character that splits the first 50 lines into the most values.
+
+    One that splits all of them, except perhaps the last, into equally many values goes before.
+    """
+    lines = [*islice(io.StringIO(text, newline=""), 50)]
+
+    def values(mark: str) -> tuple[bool, int]:
         try:
-            row = next(reader, None)
-        except csv.Error as error:
-            why = next((why for part, why in NOT_ROWS.items() if part in str(error)), str(error))
-            raise DataError(f"{path}, line {line}: {why.format(csv.field_size_limit())}") from error
-        if row is None:
-            return
-        yield line, row
+            widths = [len(row) for row in csv.reader(lines, delimiter=mark, skipinitialspace=True) if row]
+        except csv.Error:
+            return False, 0
+        return max(widths, default=0) > 1 and len({*widths[:-1]}) < 2, widths[0] if widths else 0
+
+    return max(DELIMITERS, key=values)
 
 
-def repeated(names: Sequence[str]) -> list[str]:
-    """Return what occurs more than once."""
-    return sorted(name for name, n in Counter(names).items() if n > 1)
+def _rows(path: Path, text: str, delimiter: str, skip: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield line number and values of every row after `skip` lines that is not blank."""
+    lines = islice(io.StringIO(text, newline=""), skip, None)
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+    line = skip + 1
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            if cells not in ([], [""]):
+                yield line, cells
+            line = reader.line_num + skip + 1
+    except csv.Error as error:
+        why = next((why for part, why in NO_ROW.items() if part in str(error)), str(error))
+        raise DataError(f"{path}, line {line}: {why}") from error
 
 
 def _header(cells: Sequence[str], where: str) -> list[str]:
-    if re.fullmatch(r"sep=.?", cells[0].lower()) and not any(cells[1:]) and len(cells) < 3:
+    if cells[0].lower().startswith("sep=") and not any(cells[1:]):
         raise DataError(
             f"{where} is 'sep=', a note to Excel: remove that line, the separator is found without it"
-        )
-    if long := [name for name in cells if len(name) > LONGEST]:
-        raise DataError(
-            f"{where}: a name of {len(long[0])} characters: is a quote not closed, or the header missing?"
         )
     names = [name or f"column {k} {NO_NAME}" for k, name in enumerate(cells, 1)]
     if twice := repeated(names):
@@ -377,38 +306,30 @@ def _header(cells: Sequence[str], where: str) -> list[str]:
     return names
 
 
-def _wrong_width(where: str, cells: Sequence[str], names: Sequence[str], form: Format, first: bool) -> str:
-    mark, more, alone = form.delimiter, len(cells) - len(names), len(names) == 1
-    fixes = {
-        "is the first line a title? Remove it, so that the header is the first line": alone and more > 0,
-        f"are the values separated by another character than {mark!r}? Give --delimiter": alone,
-        f"remove the {mark!r} at the end of the row": more > 0 and not any(cells[len(names) :]),
-        "if the first column has names of rows, give it a name in the header, too": more == 1 and first,
-        "put values that have a comma in quotes, or separate values by another character": more > 0
-        and mark == ",",
-        f"put values that have {mark!r} in quotes": more > 0,
-        "complete the row, or remove it": True,
-    }
-    fix = next(text for text, holds in fixes.items() if holds)
-    return f"{where}: {len(cells)} values, expected {len(names)}: {fix}"
+def _fix(cells: Sequence[str], names: Sequence[str], mark: str, first: bool) -> str:
+    """Return what to do about a row with too few or too many values."""
+    if len(names) == 1:
+        return "is the first line a title? Then remove it; or give the separator of values by --delimiter"
+    if len(cells) < len(names):
+        return "complete the row, or remove it"
+    if not any(cells[len(names) :]):
+        return f"remove the {mark!r} at the end of the row"
+    if first and len(cells) == len(names) + 1:
+        return "if the first column has names of rows, give it a name in the header, too"
+    return f"put values that have {'a comma' if mark == ',' else repr(mark)} in quotes"
 
 
 def no_column(path: Path, name: str, names: Sequence[str]) -> str:
     """Return the message for a column that is not among the `names` in the header of a table."""
     if len(names) == 1:
-        how = "put commas" if " " in names[0] else "give the character"
-        by = "" if " " in names[0] else " by --delimiter"
-        return f"{path}: no column {name!r}: the header is {names[0]!r}: {how} between its names{by}"
+        return (
+            f"{path}: no column {name!r}: the header is {names[0]!r}: give the character between its names by "
+            "--delimiter"
+        )
     text = f"{path}: no column {name!r} in the header{meant(name, names)}"
     if sum(each.endswith(NO_NAME) for each in names) > len(names) / 2:
         text += " (is the first line a title? Remove it, so that the header is the first line)"
-    if numbers(names):
-        text += " (its first line has numbers alone: add a line with the names of the columns)"
-    return text
-
-
-def numbers(names: Sequence[str]) -> list[float]:
-    """Return the numbers that all names are; none if one of them is not a number."""
     with suppress(ValueError):
-        return [*map(PLAIN.number, names)]
-    return []
+        if [*map(float, names)]:
+            text += " (its first line has numbers alone: add a line with the names of the columns)"
+    return text
