@@ -8,7 +8,7 @@ import pytest
 from loading import arrays, load
 from scipy.io import savemat
 
-from dplangevin.data import DataError, miniature
+from dplangevin.data import miniature
 from dplangevin.data.loaders.svhn import images_in
 
 
@@ -77,22 +77,3 @@ def test_memory_is_the_result_and_the_largest_file(tmp_path: Path, compressed: b
     tracemalloc.stop()
     result, largest = data.x_train.nbytes, 4000 * 32 * 32 * 3
     assert result + largest < peak < result + largest + 2e6
-
-
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({"y": np.zeros((3, 1), np.uint8)}, "y has label 0, expected 1 to 10"),
-        ({"y": np.array([[3], [11], [1]], np.uint8)}, "y has label 11, expected 1 to 10"),
-        ({"y": np.array([[3.0], [2.5], [1.0]])}, "y has label 2.5, expected 1 to 10"),
-        ({"y": np.ones((1, 3), np.uint8)}, r"'y': \(1, 3\)}, expected X \(32, 32, 3, n\) and y \(n, 1\)"),
-        ({"X": np.zeros((32, 32, 3, 3))}, "X is float64, expected uint8"),
-    ],
-)
-def test_variables_of_another_kind_are_named(
-    folder: Path, variables: dict[str, np.ndarray], message: str
-) -> None:
-    path = folder / "extra_32x32.mat"
-    random_file(path, 3, changed=variables)
-    with pytest.raises(DataError, match=rf"(?s)extra_32x32\.mat.*{message}"):
-        load("svhn", folder)
