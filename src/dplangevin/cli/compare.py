@@ -101,7 +101,7 @@ def schema(options: TableOptions, table: Annotated[Path, TABLE], target: Annotat
         typer.echo(f"Missing values, a category of their own: {schemas.listed(gaps)}.", err=True)
     for name, why in dropped.items():
         typer.echo(f"Dropped: {schemas.shown(name)}, {why}.", err=True)
-    typer.echo(schemas.to_yaml(given, table.name, dropped), nl=False)
+    typer.echo(schemas.to_yaml(given, table.name), nl=False)
 
 
 @with_options(TableOptions)

@@ -1,6 +1,5 @@
 """What the rows of a table contain, column by column: numbers or texts, range, missing values, what does not fit."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +16,6 @@ OTHER_MARKS = {  # these mean "missing" if all other values of the column are nu
     ".", "-", "--", "---", "–", "—", "*", "None", "none", "N.A.", "n.a.", "na", "nil", "missing", "unknown", "Unknown",
     "#VALUE!", "#DIV/0!", "#REF!", "#NUM!", "#NAME?",
 }  # fmt: skip
-POINT_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+")
 MANY = 100  # a column with more different texts has no categories
 
 
@@ -29,7 +27,6 @@ class Column:
     - `others`: As `texts`, at most MANY that are not numbers; `numbers` counts the rows of those that are.
     - `low`, `high`, `whole`: The range of the numbers, and whether they are whole.
     - `counting`: Whether every value is the number of its row, counted from 0 or 1.
-    - `pointed`: A number, if the points of all numbers, two or more, may be marks between thousands.
     """
 
     def __init__(self, name: str, table: Table, marks: Sequence[str]) -> None:
@@ -53,9 +50,6 @@ class Column:
         self.counting = len(values) > 2 and any(
             all(text == str(k) for text, k in zip(values, count(start), strict=False)) for start in (0, 1)
         )
-        points = [text for text in numbers if "." in text] if self.form.decimal == "." else []
-        grouped = self.numeric and len(points) > 1 and all(map(POINT_GROUPED.fullmatch, points))
-        self.pointed = points[0] if grouped else ""
 
     def at(self, text: str) -> str:
         """Return file, line and column of the first of these texts, and the text."""

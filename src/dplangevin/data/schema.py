@@ -45,14 +45,11 @@ FROM_DATA = "ranges and categories read off the data, not accounted"
 KINDS_FROM_DATA = (
     "kinds of columns, marks, whether values are missing, dropped columns read off the data, not accounted"
 )
-FLAGS = {
-    "ranges_from_data": FROM_DATA,
-    "kinds_from_data": KINDS_FROM_DATA,
-}  # field -> the assumption, if true
+# field -> the assumption, if true
+FLAGS = {"ranges_from_data": FROM_DATA, "kinds_from_data": KINDS_FROM_DATA}
 FORMAT = Format._fields
 Unlabelled = Literal["error", "drop"]
-MISSING_AS = "error", "category", "midpoint"
-ENTRIES = ({"low", "high"}, {"mean", "sd"}, {"values"})  # what the entry of a column has
+RANGE, MOMENTS = {"low", "high"}, {"mean", "sd"}
 
 
 @dataclass(frozen=True)
@@ -78,21 +75,19 @@ class Schema:
         if (self.classes is None) == (self.range is None):
             raise ValueError("give classes of the target, or its range, one of them")
         _, marks = _form(vars(self))
-        target, missing_as = self.target.strip(), _missing_as(self.missing or {}, "missing", "as", "error")
+        target, missing_as = (
+            self.target.strip(),
+            _missing_as((self.missing or {}).get("as", "error"), "missing"),
+        )
         checked: dict[str, Any] = {"target": target, "missing": {"marks": marks, "as": missing_as}}
         checked["columns"] = _entries(self.columns, target, missing_as)
         for name in FLAGS:
-            if (flag := str(getattr(self, name)).lower()) not in ("true", "false"):
-                raise ValueError(f"{name} = {flag!r} must be true or false")
-            checked[name] = flag == "true"
-        if self.unlabelled not in get_args(Unlabelled):
-            raise ValueError(f"unlabelled = {self.unlabelled!r} must be error or drop")
+            checked[name] = _one_of(("true", "false"), str(getattr(self, name)).lower(), name) == "true"
+        _one_of(get_args(Unlabelled), self.unlabelled, "unlabelled")
         if self.classes is not None:
             checked["classes"] = _texts(self.classes, "classes", least=2)
-        if self.range is not None:
-            if not isinstance(self.range, Mapping) or {*self.range} != ENTRIES[0]:
-                raise ValueError(f"range: {self.range!r} must be {{low: ..., high: ...}}")
-            checked["range"] = _numbers(self.range, "range")
+        else:
+            checked["range"] = _numbers(self.range, "range", RANGE)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -163,11 +158,14 @@ def _form(given: Mapping[str, Any]) -> tuple[Format, list[str]]:
     return form, _texts(missing.get("marks", MARKS), "missing, marks")
 
 
-def _missing_as(entry: Mapping[str, Any], what: str, word: str, default: str) -> str:
-    """Return what a missing value becomes."""
-    if (value := entry.get(word, default)) not in MISSING_AS:
-        raise ValueError(f"{what}: a missing value as {value!r} must be error, category or midpoint")
+def _one_of(words: Sequence[str], value: Any, what: str) -> str:
+    if value not in words:
+        raise ValueError(f"{what} = {value!r} must be {', '.join(words[:-1])} or {words[-1]}")
     return str(value)
+
+
+def _missing_as(value: Any, what: str) -> str:
+    return _one_of(("error", "category", "midpoint"), value, f"{what}: a missing value as")
 
 
 def _entries(columns: Mapping[str, Any], target: str, missing_as: str) -> dict[str, Any]:
@@ -190,19 +188,18 @@ def _entries(columns: Mapping[str, Any], target: str, missing_as: str) -> dict[s
 
 
 def _entry(entry: Any, missing_as: str, what: str) -> Any:
-    """Return "drop", or {low, high} with low < high, {mean, sd} with sd > 0, or {values}, each with `missing`."""
+    """Return "drop", or {low, high}, {mean, sd} or {values}, each with `missing`."""
     if entry == "drop":
         return entry
     stated = {**entry} if isinstance(entry, Mapping) else {}
-    missing = {"missing": _missing_as(stated, what, "missing", missing_as)}
-    stated.pop("missing", None)
-    if {*stated} not in ENTRIES:
+    missing = {"missing": _missing_as(stated.pop("missing", missing_as), what)}
+    if {*stated} == {"values"}:
+        return {"values": _texts(stated["values"], f"{what}, values", least=1), **missing}
+    if {*stated} not in (RANGE, MOMENTS):
         raise ValueError(
             f"{what}: {entry!r} must be {{low: ..., high: ...}}, {{mean: ..., sd: ...}}, {{values: [...]}} or drop"
         )
-    if "values" in stated:
-        return {"values": _texts(stated["values"], f"{what}, values", least=1), **missing}
-    return _numbers(stated, what) | missing
+    return _numbers(stated, what, MOMENTS if "mean" in stated else RANGE) | missing
 
 
 def _texts(values: Any, what: str, least: int = 0) -> list[str]:
@@ -220,55 +217,43 @@ def _texts(values: Any, what: str, least: int = 0) -> list[str]:
     return texts
 
 
-def _numbers(entry: Mapping[str, Any], what: str) -> dict[str, Any]:
+def _numbers(entry: Any, what: str, words: set[str]) -> dict[str, Any]:
     """Return {low, high} with low < high, or {mean, sd} with sd > 0, as numbers."""
-    first, second = names = sorted(entry, key=["low", "high", "mean", "sd"].index)
+    names = [word for word in ("low", "high", "mean", "sd") if word in words]
     try:
-        numbers = {word: PLAIN.number(str(entry[word])) for word in names}
-    except ValueError:
-        raise ValueError(f"{what}: {entry!r} needs {first} and {second}, numbers") from None
-    if first == "low" and not numbers["low"] < numbers["high"]:
-        raise ValueError(f"{what}: low = {numbers['low']:g} must be below high = {numbers['high']:g}")
-    if first == "mean" and not numbers["sd"] > 0:
-        raise ValueError(f"{what}: sd = {numbers['sd']:g} must be positive")
-    return numbers
+        if {*entry} != words:
+            raise ValueError(entry)
+        first, second = (PLAIN.number(str(entry[word])) for word in names)
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(f"{what}: {entry!r} needs {' and '.join(names)}, numbers") from None
+    if words == RANGE and not first < second:
+        raise ValueError(f"{what}: low = {first:g} must be below high = {second:g}")
+    if words == MOMENTS and not second > 0:
+        raise ValueError(f"{what}: sd = {second:g} must be positive")
+    return dict(zip(names, (first, second), strict=True))
 
 
-def to_yaml(given: Mapping[str, Any], source: str, reasons: Mapping[str, str] | None = None) -> str:
-    """Return the schema as a commented file: `source` is the table, `reasons` say why columns are dropped."""
-    given = {"kinds_from_data": False, "unlabelled": "error", **given}
-    read_off = "Ranges and categories were READ OFF THE DATA, which no guarantee covers: replace them."
-    still_open = (
-        "Replace every ??? from public knowledge, not by looking at the rows. Numbers outside are clipped."
-    )
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def to_yaml(given: Mapping[str, Any], source: str) -> str:
+    """Return the schema of the table `source` as a file with comments."""
     lines = [
-        f"# Schema of {_flow(source)}.",
-        f"# {read_off if given['ranges_from_data'] else still_open}",
-        "# Columns: {low: 0, high: 1} for numbers, {values: [a, b]} for categories, or drop.",
+        f"# Schema of {source!r}: {{low: 0, high: 1}} for numbers, {{values: [a, b]}} for categories, or drop.",
         "# A missing value becomes an error, a category (a value of its own) or a midpoint.",
+        "# Replace every ??? from public knowledge, not by looking at the rows. Numbers outside are clipped.",
     ]
-    if given["kinds_from_data"]:
+    if given["ranges_from_data"]:
+        lines[-1] = "# Ranges and categories were READ OFF THE DATA, which no guarantee covers: replace them."
+    if given.get("kinds_from_data"):
         lines.append(
             "# Kinds, `missing` and dropped columns were read off the rows: check them, then say false."
         )
-    order = ("target", "classes", "range", *FORMAT, "missing", "unlabelled", *FLAGS)
-    lines += [f"{word}: {_flow(given[word])}" for word in order if word in given]
-    lines.append("columns:")
-    for name, entry in given["columns"].items():
-        why = (reasons or {}).get(name)
-        lines.append(f"  {_flow(name)}: {_flow(entry)}" + (f"  # {why}" if why else ""))
-    return "\n".join(lines) + "\n"
-
-
-def _flow(value: Any) -> str:
-    """Return a value on one line, texts in quotes."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {_flow(each)}" for name, each in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    if isinstance(value, (bool, int, float)):
-        return str(value).lower()
-    if value == "drop":
-        return "drop"
-    text = yaml.dump(str(value), default_style='"', allow_unicode=True, width=10**9)
-    return text.removesuffix("...\n").strip()
+    order = [word for word in WORDS if word != "columns"] + ["columns"]
+    ordered = {word: given[word] for word in order if word in given}
+    text = yaml.dump(
+        ordered, Dumper=_Dumper, default_flow_style=None, sort_keys=False, allow_unicode=True, width=10**9
+    )
+    return "\n".join([*lines, text])

@@ -28,12 +28,10 @@ SHOWN = 10  # at most this many names in a message
 DELIMITERS = ",;\t|"
 GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:([\s'’.,_])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?|[-+]?\d+,")
-AS_CSV, AS_UTF8 = "save the table as CSV", "mean UTF-16: give --encoding utf-16, or save it as UTF-8"
+AS_UTF8 = "mean UTF-16: give --encoding utf-16, or save it as UTF-8"
 NO_TABLE = {  # first bytes of files that are no text, or no UTF-8
-    b"PK\x03\x04": f" is an Excel workbook or another zip archive: {AS_CSV}",
-    b"\xd0\xcf\x11\xe0": f" is an old Excel workbook: {AS_CSV}",
-    b"\x1f\x8b": f" is a gzip archive: {AS_CSV}",
-    b"PAR1": f" is a Parquet file: {AS_CSV}",
+    b"PK\x03\x04": " is an Excel workbook or another zip archive: save the table as CSV",
+    b"\x1f\x8b": " is a gzip archive: save the table as CSV",
     codecs.BOM_UTF16_LE: f", line 1: its first bytes (ff fe) {AS_UTF8}",
     codecs.BOM_UTF16_BE: f", line 1: its first bytes (fe ff) {AS_UTF8}",
 }
@@ -42,14 +40,6 @@ NO_ROW = {  # a part of an error of `csv` -> what is wrong
     "field limit": "a value of more than 131,072 characters: is a quote not closed?",
     "expected after": "a value in quotes is followed by more text: double the quotes inside it",
 }
-COMPUTED = {
-    "idna",
-    "punycode",
-    "raw-unicode-escape",
-    "undefined",
-    "unicode-escape",
-    "utf-7",
-}  # no encodings of files
 
 
 class Format(NamedTuple):
@@ -73,10 +63,11 @@ class Format(NamedTuple):
             raise ValueError(
                 f"thousands = {self.thousands!r} must be one of , . ' or a blank, and not the decimal mark"
             )
-        codec = None
-        with suppress(LookupError, ValueError):
-            codec = codecs.lookup(self.encoding)
-        if codec is None or not getattr(codec, "_is_text_encoding", True) or codec.name in COMPUTED:
+        try:
+            known = b"\n" in "\n".encode(self.encoding)  # unicode_escape writes another text
+        except (LookupError, ValueError):
+            known = False
+        if not known:
             raise ValueError(
                 f"encoding = {self.encoding!r} is not known: give one such as utf-8, cp1252, latin-1 or utf-16"
             )
@@ -244,7 +235,8 @@ def _decoded(path: Path, encoding: str) -> str:
         if b"\0" in content:
             line = content.partition(b"\0")[0].count(b"\n") + 1
             raise DataError(
-                f"{path}, line {line}: a byte is 0, which no text has: is it UTF-16? Then give --encoding utf-16-le"
+                f"{path}, line {line}: a byte is 0, which no text has: save the table as CSV, or is it UTF-16? Then "
+                "give --encoding utf-16-le"
             )
     try:
         return content.decode(encoding).removeprefix("\ufeff")

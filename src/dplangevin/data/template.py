@@ -9,7 +9,7 @@ from typing import Any
 from dplangevin.data.columns import MANY, Column, Reading
 from dplangevin.data.files import DataError
 from dplangevin.data.schema import OPEN, Schema, Unlabelled, is_open
-from dplangevin.data.table import NO_NAME, SHOWN, listed, no_column, shown
+from dplangevin.data.table import GROUPED, NO_NAME, SHOWN, listed, no_column, shown
 
 YEAR, MONTH, DAY = r"(?:\d{4}|\d{2})", r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])"
 DATE = re.compile(
@@ -231,12 +231,15 @@ def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> lis
         sentences.append(f"Rows without a label, left out: {lost:,} of {reading.rows:,}.")
     for name in [*[schema.target] * (schema.classes is not None), *categories]:
         sentences += _mixed(columns[name])
-    pointed = [column for column in columns.values() if column.pointed]
-    sentences += [
-        f"{shown(column.name)}: {column.pointed!r} is read as {float(column.pointed):g}. If points stand between "
-        "thousands, give --decimal , --thousands ."
-        for column in pointed[:SHOWN]
-    ]
+    for column in columns.values():
+        points = (
+            [text for text in column.texts if "." in text] if column.numeric and form.decimal == "." else []
+        )
+        if len(points) > 1 and all(map(GROUPED.fullmatch, points)):
+            sentences.append(
+                f"{shown(column.name)}: {points[0]!r} is read as {form.number(points[0]):g}. If points stand between "
+                "thousands, give --decimal , --thousands ."
+            )
     return [*sentences, *reading.notes]
 
 

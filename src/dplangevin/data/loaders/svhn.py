@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.io import loadmat, whosmat
+from scipy.io import loadmat
 
 from dplangevin.data import Dataset
 from dplangevin.data.files import raw_file
@@ -14,7 +14,7 @@ def load(folder: str | Path, extra: bool = True, limit: int | None = None) -> Da
     """Load the MATLAB files of cropped digits: x (1, n, 3, 32, 32), y = the digit.
 
     With `extra`, as li2019 does, train on 604,388 images of two files, else on the 73,257 of one; 26,032 images to
-    test on. At most the result and the largest file are in memory.
+    test on.
     """
     train = ("train_32x32.mat", "extra_32x32.mat") if extra else ("train_32x32.mat",)
     x_train, y_train = read([Path(folder) / name for name in train], limit)
@@ -27,19 +27,9 @@ def read(paths: Sequence[Path], limit: int | None) -> tuple[np.ndarray, np.ndarr
 
     In a file, X is (32, 32, 3, n), and y is (n, 1) in {1, ..., 10}, where 10 is the digit 0.
     """
-    counts = [min(n, n if limit is None else limit) for n in map(images_in, paths)]
-    x, y = np.empty((sum(counts), 3, 32, 32), np.uint8), np.empty(sum(counts), np.int64)
-    start = 0
-    for path, n in zip(paths, counts, strict=True):
-        content = loadmat(path, variable_names=["X", "y"])
-        x[start : start + n] = content["X"][..., :n].transpose(3, 2, 0, 1)
-        y[start : start + n] = content["y"][:n, 0] % 10
-        start += n
-        del content  # before the next file is read
-    return x, y
-
-
-def images_in(path: Path) -> int:
-    """Return the number of images by the file's headers."""
-    shapes = {name: shape for name, shape, _ in whosmat(raw_file(path))}
-    return int(shapes["X"][-1])
+    files = [loadmat(raw_file(path), variable_names=["X", "y"]) for path in paths]
+    pixels = [content["X"][..., :limit].transpose(3, 2, 0, 1) for content in files]
+    x = np.empty((sum(map(len, pixels)), 3, 32, 32), np.uint8)  # C-contiguous, unlike the parts
+    return np.concatenate(pixels, out=x), np.concatenate(
+        [content["y"][:limit, 0] % 10 for content in files]
+    ).astype(np.int64)

@@ -63,16 +63,11 @@ def load(
     x, y = arrays(file)
     test = None if split.test_file is None else (x, y) if split.test_file == file else arrays(split.test_file)
     features = [each for column, entry in schema.used.items() for each in _names(column, entry)]
-    meta: dict[str, Any] = {"name": name, "features": features + ["bias"] * bias}
-    meta["row_norm_bound"] = float(row_norm_bound)
-    if clipped.total():
-        meta["clipped"] = {column: n for column, n in clipped.items() if n}
-    if schema.classes is None:
-        meta["target"] = schema.range
-    else:
-        meta["labels"] = [*schema.classes]
-        if len(schema.classes) > 2:
-            meta["classes"] = len(schema.classes)
+    meta = {"name": name, "features": features + ["bias"] * bias, "row_norm_bound": float(row_norm_bound)}
+    meta |= {"clipped": {column: n for column, n in clipped.items() if n}} if clipped.total() else {}
+    meta |= {"target": schema.range} if schema.classes is None else {"labels": [*schema.classes]}
+    if schema.classes is not None and len(schema.classes) > 2:
+        meta["classes"] = len(schema.classes)
     if test is not None:
         return Dataset.from_arrays(x, y, *test, meta)
     train_rows, test_rows = split.rows(len(x), name)
