@@ -50,19 +50,6 @@ def test_images_and_labels_in_the_order_of_the_files(mirror: Path) -> None:
     assert meta["labels"][3] == "digit 3"
 
 
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_what_numpy_pickles_today_is_read_too(ten: Path, protocol: int) -> None:
-    """Beyond protocol 2 and for bytes as text, Python 3 names other functions: those are refused."""
-    before = arrays("cifar10", ten)
-    batch = {key.encode(): value for key, value in content(ten / "test_batch").items()}
-    (ten / "test_batch").write_bytes(pickle.dumps(batch, protocol))
-    if protocol in (3, 4):
-        assert np.array_equal(arrays("cifar10", ten).x_test, before.x_test)
-    else:
-        with pytest.raises(DataError, match=r"test_batch is not a batch .* refused"):
-            load("cifar10", ten)
-
-
 @pytest.mark.parametrize("limit", [1, 60, 61, 150, 1000])
 def test_limit_keeps_the_first_images(mirror: Path, limit: int) -> None:
     for key in ("cifar10", "cifar100", "mnist"):
