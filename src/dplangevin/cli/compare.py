@@ -212,7 +212,7 @@ def _splits(table: Path, test: Path | None, folds: int | None, repeats: int, see
 def _read_test(test: Path, table: Path, stated: Any) -> str:
     """Return a sentence about the test table, which must have the format of the other table."""
     from dplangevin.data import columns
-    from dplangevin.data.table import listed
+    from dplangevin.data.csv_table import listed
 
     reading = columns.read(test, **stated.form._asdict(), marks=stated.marks)
     more = [name for name in reading.columns if name not in (stated.target, *stated.columns)]
@@ -231,7 +231,7 @@ def _schema(
     from dplangevin.data import DataError, columns
     from dplangevin.data import schema as schemas
     from dplangevin.data import template as templates
-    from dplangevin.data.table import no_column
+    from dplangevin.data.csv_table import no_column
 
     table_file(table)
     if path is None:

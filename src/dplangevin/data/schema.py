@@ -37,7 +37,7 @@ import yaml
 
 from dplangevin.data import yaml_file
 from dplangevin.data.columns import MARKS
-from dplangevin.data.table import PLAIN, Format, listed, meant, repeated, shown
+from dplangevin.data.csv_table import PLAIN, Format, listed, meant, repeated, shown
 
 OPEN = "???"  # an entry that the owner must still state
 LEFT_OUT = "rows without a label left out: which rows have one is taken as public"

@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 from dplangevin.data.columns import MANY, Column, Reading
+from dplangevin.data.csv_table import GROUPED, NO_NAME, SHOWN, listed, no_column, shown
 from dplangevin.data.files import DataError
 from dplangevin.data.schema import OPEN, Schema, Unlabelled, is_open
-from dplangevin.data.table import GROUPED, NO_NAME, SHOWN, listed, no_column, shown
 
 YEAR, MONTH, DAY = r"(?:\d{4}|\d{2})", r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])"
 DATE = re.compile(

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dplangevin.data import DataError, Dataset
+from dplangevin.data.csv_table import Table, listed, no_column
 from dplangevin.data.schema import Schema, read
 from dplangevin.data.splits import Split
-from dplangevin.data.table import Table, listed, no_column
 
 
 def load(
