@@ -20,7 +20,6 @@ import sys
 import tarfile
 import threading
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,7 +35,6 @@ from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_
 
 TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte
 PATIENCE, LEAST = 60, 50_000  # a download may take 60 s, plus 1 s for every 50,000 bytes
-UNPACKING = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 INDEX = "pypi:"  # begins a source NAME==VERSION, which pip downloads from the index that it is configured for
 Entry = Mapping[str, Any]  # name, sha256 and size (bytes) of a file, and its sources
 
@@ -151,19 +149,16 @@ def _from_first(
 def _unpack(entries: Sequence[Entry], folder: Path, path: Path) -> None:
     """Extract only the members that `entries` name from an archive; each is checked before it appears."""
     wanted = {f"{entry['archive']['folder']}/{entry['name']}": entry for entry in entries}
-    try:
-        for name, opened in _members(path):
-            plain = name if name in wanted else name.removesuffix(".gz")
-            if (entry := wanted.pop(plain, None)) is None:
-                continue
-            source = opened() if name == plain else gzip.GzipFile(fileobj=opened())
-            with source, atomic_path(folder / entry["name"]) as part:
-                with open(part, "wb") as out:
-                    copyfileobj(source, _Bounded(out, entry["size"]))
-                if not _matches(part, entry):
-                    raise DataError(f"{name} in it has {_sha256_and_size(part)}")
-    except UNPACKING as error:
-        raise DataError(f"{type(error).__name__}: {error}") from error
+    for name, opened in _members(path):
+        plain = name if name in wanted else name.removesuffix(".gz")
+        if (entry := wanted.pop(plain, None)) is None:
+            continue
+        source = opened() if name == plain else gzip.GzipFile(fileobj=opened())
+        with source, atomic_path(folder / entry["name"]) as part:
+            with open(part, "wb") as out:
+                copyfileobj(source, out)
+            if not _matches(part, entry):
+                raise DataError(f"{name} in it has {_sha256_and_size(part)}")
     if wanted:
         raise DataError(f"it lacks {', '.join(wanted)}")
 
