@@ -48,12 +48,12 @@ def mnist() -> dict[str, bytes]:
     return files
 
 
-def svhn(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
+def svhn() -> dict[str, bytes]:
     """Return the MATLAB 5 files of SVHN, whose header of 116 bytes names neither machine nor date."""
     from scipy.io import savemat
 
     files = {}
-    for part, rows in parts.items():
+    for part, rows in PARTS.items():
         (ink, y), file = digits(rows), BytesIO()
         savemat(file, {"X": coloured(ink), "y": np.where(y == 0, 10, y).astype(np.uint8)[:, None]})
         files[f"{part}_32x32.mat"] = b"MATLAB 5.0 MAT-file".ljust(116) + file.getvalue()[116:]

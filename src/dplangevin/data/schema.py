@@ -50,6 +50,7 @@ FLAGS = {"ranges_from_data": FROM_DATA, "kinds_from_data": KINDS_FROM_DATA}
 FORMAT = Format._fields
 Unlabelled = Literal["error", "drop"]
 RANGE, MOMENTS = {"low", "high"}, {"mean", "sd"}
+MISSING_AS = ("error", "category", "midpoint")
 
 
 @dataclass(frozen=True)
@@ -74,13 +75,10 @@ class Schema:
             raise ValueError("need target, the name of a column, and columns, name: what it has")
         if (self.classes is None) == (self.range is None):
             raise ValueError("give classes of the target, or its range, one of them")
-        _, marks = _form(vars(self))
-        target, missing_as = (
-            self.target.strip(),
-            _missing_as((self.missing or {}).get("as", "error"), "missing"),
-        )
-        checked: dict[str, Any] = {"target": target, "missing": {"marks": marks, "as": missing_as}}
-        checked["columns"] = _entries(self.columns, target, missing_as)
+        _format(vars(self))
+        target, missing = self.target.strip(), _missing(vars(self))
+        checked: dict[str, Any] = {"target": target, "missing": missing}
+        checked["columns"] = _entries(self.columns, target, missing["as"])
         for name in FLAGS:
             checked[name] = _one_of(("true", "false"), str(getattr(self, name)).lower(), name) == "true"
         _one_of(get_args(Unlabelled), self.unlabelled, "unlabelled")
@@ -145,27 +143,28 @@ def is_open(entry: Any) -> bool:
 def form_of(given: Mapping[str, Any], where: str) -> tuple[Format, list[str]]:
     """Return the format of a table and its marks of missing values; raise ValueError as `Schema.of` does."""
     try:
-        return _form(given)
+        return _format(given), _missing(given)["marks"]
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
 
 
-def _form(given: Mapping[str, Any]) -> tuple[Format, list[str]]:
-    missing = given.get("missing") or {}
-    if not isinstance(missing, Mapping) or set(missing) - {"marks", "as"}:
-        raise ValueError(f"missing = {missing!r} must be {{marks: [...], as: ...}}")
-    form = Format(**{word: str(given[word]) for word in FORMAT if word in given}).check()
-    return form, _texts(missing.get("marks", MARKS), "missing, marks")
+def _format(given: Mapping[str, Any]) -> Format:
+    return Format(**{word: str(given[word]) for word in FORMAT if word in given}).check()
+
+
+def _missing(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checked marks of missing values, and what these become."""
+    stated = given.get("missing") or {}
+    if not isinstance(stated, Mapping) or set(stated) - {"marks", "as"}:
+        raise ValueError(f"missing = {stated!r} must be {{marks: [...], as: ...}}")
+    marks = _texts(stated.get("marks", MARKS), "missing, marks")
+    return {"marks": marks, "as": _one_of(MISSING_AS, stated.get("as", "error"), "missing, as")}
 
 
 def _one_of(words: Sequence[str], value: Any, what: str) -> str:
     if value not in words:
         raise ValueError(f"{what} = {value!r} must be {', '.join(words[:-1])} or {words[-1]}")
     return str(value)
-
-
-def _missing_as(value: Any, what: str) -> str:
-    return _one_of(("error", "category", "midpoint"), value, f"{what}: a missing value as")
 
 
 def _entries(columns: Mapping[str, Any], target: str, missing_as: str) -> dict[str, Any]:
@@ -192,7 +191,7 @@ def _entry(entry: Any, missing_as: str, what: str) -> Any:
     if entry == "drop":
         return entry
     stated = {**entry} if isinstance(entry, Mapping) else {}
-    missing = {"missing": _missing_as(stated.pop("missing", missing_as), what)}
+    missing = {"missing": _one_of(MISSING_AS, stated.pop("missing", missing_as), f"{what}, missing")}
     if {*stated} == {"values"}:
         return {"values": _texts(stated["values"], f"{what}, values", least=1), **missing}
     if {*stated} not in (RANGE, MOMENTS):
