@@ -84,12 +84,6 @@ def _outcome(column: Column, task: str | None) -> dict[str, Any]:
         raise DataError(f"{column.where}: every row has {only}, so there is nothing to learn")
     few = column.whole and len(column.texts) <= FEW
     if task == "classification" or (task is None and (column.kind() != "number" or few)):
-        if column.many:
-            other = f", and {next(iter(column.others))!r} is not a number" if column.others else ""
-            raise DataError(
-                f"{column.where}: more than {MANY} different values are too many for classes{other}: give --task "
-                "regression"
-            )
         return {"classes": OPEN}
     if not column.numeric:
         raise DataError(f"{column.at(next(iter(column.others)))} is not a number: give --task classification")
@@ -176,7 +170,12 @@ def _range(entry: Mapping[str, Any], column: Column) -> dict[str, Any]:
 def _classes(column: Column) -> list[str]:
     """Return the classes in the rows, in order; raise DataError for two texts that are exactly one number."""
     if column.many:
-        raise DataError(f"{column.where}: more than {MANY} different values: too many for classes")
+        fix = (
+            "give --task regression"
+            if column.numeric
+            else "predict another column, or state them in a schema"
+        )
+        raise DataError(f"{column.where}: more than {MANY} different values are too many for classes: {fix}")
     if not column.numeric:
         return sorted(column.texts)
     known: dict[Decimal, str] = {}  # without rounding, because two long codes can be one double
