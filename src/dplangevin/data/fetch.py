@@ -84,7 +84,7 @@ def fetch(
     """
     folder, prefixes = Path(folder), [each.rstrip("/") for each in mirror]
     folder.mkdir(parents=True, exist_ok=True)
-    failed: list[tuple[Entry, DataError]] = []
+    failures: dict[str, DataError] = {}
     for entry in files:
         name, archive, places = entry["name"], entry.get("archive"), [key]
         if archive:
@@ -96,23 +96,26 @@ def fetch(
         sources += [entry["bundled"]] if entry.get("bundled") else []
         sources += [f"{url} {key}" if url == miniature.SOURCE else url for url in entry.get("urls", [])]
         if failure := _from_first(sources, folder / name, entry, str(folder / name)):
-            failed.append((entry, failure))
-    holds = [f"{key}/{entry['name']}" for entry, _ in failed]
-    if members := [entry for entry, _ in failed if entry.get("archive")]:
+            failures[name] = failure
+    holds = [f"{key}/{name}" for name in failures]
+    if members := [entry for entry in files if entry.get("archive") and entry["name"] in failures]:
         archive = members[0]["archive"]
+        holds.append(f"the archive {key}/{archive['name']}")
         sources = [*(f"{prefix}/{key}/{archive['name']}" for prefix in prefixes), *archive["urls"]]
         what = f"{archive['name']}, which holds {', '.join(entry['name'] for entry in members)},"
         unpack = partial(_unpack, members, folder)
-        if failure := _from_first(sources, folder / archive["name"], archive, what, unpack):
-            failed.append((archive, failure))
-        holds.append(f"the archive {key}/{archive['name']}")
-    if failures := [failure for entry, failure in failed if not _matches(folder / entry["name"], entry)]:
-        absent = all(isinstance(failure, DataUnavailable) for failure in failures)
+        failure = _from_first(sources, folder / archive["name"], archive, what, unpack)
+        for entry in members:
+            if _matches(folder / entry["name"], entry):
+                del failures[entry["name"]]
+        failures |= {archive["name"]: failure} if failure else {}
+    if failures:
+        absent = all(isinstance(failure, DataUnavailable) for failure in failures.values())
         fix = (
             "To use copies of your own, set DATA_MIRROR to folders or URL prefixes, separated by spaces or commas, "
             f"that hold\n  {' or '.join(holds)}; then dvc repro {stage or f'prepare@{key}'}"
         )
-        raise (DataUnavailable if absent else DataError)("\n".join([*map(str, failures), fix]))
+        raise (DataUnavailable if absent else DataError)("\n".join([*map(str, failures.values()), fix]))
 
 
 def _from_first(
