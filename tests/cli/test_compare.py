@@ -247,7 +247,7 @@ def test_the_repr_and_the_config_of_a_method_make_it() -> None:
 
 def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     done = run("schema", "mine.csv", "--target", "label")
-    assert 'as: "category"}' in done.stdout
+    assert "as: category" in done.stdout
     assert "Missing values, a category of their own: kind.\n" in done.stderr
     Path("schema.yaml").write_text(done.stdout, encoding="utf-8")
     still = compare("mine.csv", "--schema", "schema.yaml")

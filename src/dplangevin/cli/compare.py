@@ -90,7 +90,9 @@ def schema(options: TableOptions, table: Annotated[Path, TABLE], target: Annotat
         used = [name for name, entry in given["columns"].items() if entry != "drop"]
         gaps = [name for name in used if reading.columns[name].missing]
         typer.echo(f"Missing values, a category of their own: {schemas.listed(gaps)}.", err=True)
-    typer.echo(schemas.to_yaml(given, table.name, dropped), nl=False)
+    for name, why in dropped.items():
+        typer.echo(f"Dropped: {schemas.shown(name)}, {why}.", err=True)
+    typer.echo(schemas.to_yaml(given, table.name), nl=False)
 
 
 @with_options(TableOptions)
@@ -210,7 +212,7 @@ def _schema(
     from dplangevin.data import DataError, columns
     from dplangevin.data import schema as schemas
     from dplangevin.data import template as templates
-    from dplangevin.data.table import no_column
+    from dplangevin.data.csv_table import no_column
 
     table_file(table)
     if path is None:
@@ -247,7 +249,6 @@ def _schema(
         raise DataError(
             f"{path} says nothing of column {', '.join(map(repr, others))} of {table}: add it, or name it with `drop`"
         )
-    templates.check_labels(reading, stated)
     return stated, reading, dropped
 
 
