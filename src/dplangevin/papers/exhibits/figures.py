@@ -50,6 +50,7 @@ def lines(
     guides: Sequence[Mapping[str, Any]] = (),
     size: tuple[float, float] = (8.4, 4.9),
     columns: int = 3,
+    grid: Mapping[str, Any] | None = None,
     proven: bool = False,
     title: str = "",
     **made: Any,
@@ -59,7 +60,7 @@ def lines(
     - `text`: Caption, filled from the frame (`tables.fill`).
     - `axes`: What all panels share. A panel may have its own `marks`, `dashes` and `guides`.
     - `guides`: {power, at: [x, y], label, line}, the curve y = at_y (x/at_x)^power; {x, label, line}, a vertical line.
-    - `columns`: Most panels in a row.
+    - `columns`: Most panels in a row. `grid`: Arguments of `Figure.subplots`.
     - `made`: Arguments of `tables.prepared`.
     - `proven`: If True, x is the proven ε where it is else the promised ε.
     """
@@ -70,8 +71,8 @@ def lines(
     handles: dict[str, Line2D | None] = {}
     with style.settings():
         figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(*shape, squeeze=False).flat
-        for ax, own in zip(grid, panels, strict=True):
+        axs = figure.subplots(*shape, squeeze=False, **(grid or {})).flat
+        for ax, own in zip(axs, panels, strict=True):
             panel = {"marks": marks, "dashes": dashes, "guides": guides, **(axes or {}), **own}
             here = {key: panel.pop(key) for key in ROWS if key in panel}
             mine, dashed, guided = (panel.pop(key) for key in ("marks", "dashes", "guides"))
@@ -169,6 +170,8 @@ def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.Da
 
 def _guides(ax: Axes, guides: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Line2D]]:
     """Draw the guides of a panel within its limits; yield legend entries by label."""
+    if not guides:
+        return
     limits, heights = ax.get_xlim(), ax.get_ylim()
     spaced = np.geomspace if ax.get_xscale() == "log" else np.linspace
     for guide in guides:
@@ -226,7 +229,7 @@ def dots(
             for y in heads.row:
                 ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
             for mark in ({**here, "line": "", **mark} for mark in marks):
-                rows = _rows(frame, mark)
+                rows = _rows(_rows(frame, here), mark)
                 seen |= {*rows.row[np.isfinite(rows[mark["x"]])]}
                 if "low" in mark:
                     bar: dict[str, Any] = {"color": _look(mark).colour, "lw": 1.6, "zorder": 2}
