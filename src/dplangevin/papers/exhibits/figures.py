@@ -202,13 +202,15 @@ def dots(
     axes: Mapping[str, Any] | None = None,
     by: Sequence[str] = (),
     sort: Sequence[str] = (),
+    right: str = "",
     width: float = 9.5,
     title: str = "",
     **made: Any,
 ) -> Figure:
     """Draw rows of dots from top to bottom, one for each row of the frame, or for each group of its columns `by`.
 
-    - `label`: Text at the left of a row, filled from the first of its rows in the frame; `text` is the caption.
+    - `label`, `right`: Texts at both sides of a row, filled from the first of its rows in the frame.
+    - `text`: Caption, filled from the frame.
     - `panels`: Each has `marks`, whose `low` and `high` are the ends of a bar, and perhaps `guides` {x, label, line}.
     - `made`: Arguments of `tables.prepared`.
     """
@@ -241,4 +243,7 @@ def dots(
         if absent := heads[~heads.row.isin(seen)].to_dict("records"):
             raise ValueError(f"no mark shows the row {absent[0]}: add one in conf/exhibit")
         grid[0].set_yticks(heads.row, [fill(label, row) for _, row in heads.iterrows()])
+        beside: dict[str, Any] = {"transform": grid[-1].get_yaxis_transform(), "va": "center", "fontsize": 8}
+        for _, row in heads.iterrows():
+            grid[-1].text(1.01, row.row, fill(right, row), **beside)
         return _finished(figure, title, fill(text, frame), handles, frame)

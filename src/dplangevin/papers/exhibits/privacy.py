@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from dplangevin.papers.claims import tally, verdicts
 from dplangevin.papers.claims.rows import guarantee
 from dplangevin.papers.exhibits import tables
+from dplangevin.papers.exhibits.figures import dots
 from dplangevin.papers.exhibits.tables import Cell, cell
-from dplangevin.reporting import style, words
-from dplangevin.reporting.style import entry, lay_out, tint
+from dplangevin.reporting import words
 from dplangevin.reporting.words import PRICES, at_least, at_most
 from dplangevin.text import epsilon, number
 
-SHOWN = ("formula", "promised", "add_remove", "replace_one")  # in the order of drawing
+SHOWN = ("formula", "promised", "add_remove", "replace_one", "attack", "exact")  # in the order of drawing
 ATTACKS = (
     "Every attack is on the hypotheses of a theorem, not on a paper's own problem. Where all iterates are visible, "
     "gradients have any direction up to the clip (any loss). On posterior samples, the loss is logistic and the other "
@@ -28,10 +23,9 @@ ATTACKS = (
     "L-Lipschitz, strongly convex and smooth. This ε is exact for one pair of data sets."
 )
 COLOURS = dict(zip(verdicts.WORDS, ("#009E73", "#6B6B00", "#B2182B", "#B35900"), strict=True))
-SMALLEST, LARGEST = 1e-3, 1e4
-EDGES = {"promised": 2.2}  # width of the edge of a marker, in points
+SMALLEST = 1e-3
 GUARANTEES_TEXT = (
-    "A span leads from the attack ε to the proven ε. The true ε for replaced records lies on it. Where it begins at "
+    "A bar leads from the attack ε to the proven ε. The true ε for replaced records lies on it. Where it begins at "
     "the left edge, no attack ε above {smallest} is known. Attacks are on the hypotheses of the theorem (95 % "
     "confidence, or exact for one pair of data sets). Each ε is at the δ of its promise. The "
     "word at the right is the verdict of the claim."
@@ -39,63 +33,49 @@ GUARANTEES_TEXT = (
 
 
 def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
-    """Draw a row for every guarantee with settings; values beyond the axis are hollow markers at its end."""
+    """Draw a row for every guarantee with settings, with its prices, attack and verdict."""
     promised = frame[np.isfinite(frame.epsilon_claimed)]
     priced = promised.mechanism.notna()
     rows, left_out = promised[priced], promised.label[~priced]
-    lines: list[tuple[str, pd.Series | None]] = []
-    for paper, group in rows.groupby("paper", sort=False):
-        lines.append((words.PAPERS.get(str(paper), str(paper)), None))
-        lines += [(row.label, row) for _, row in group.iterrows()]
-    with style.settings():
-        figure = Figure(figsize=(9.6, 2.1 + 0.23 * len(lines)), layout="constrained")
-        ax = figure.subplots()
-        ax.set(xscale="log", xlim=(SMALLEST / 1.5, LARGEST * 1.5), ylim=(len(lines) - 0.4, -0.6))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-        text_style: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center", "fontsize": 8}
-        for y, (label, row) in enumerate(lines):
-            ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **text_style)
-            if row is not None:
-                verdict = outcome(frame, row)
-                colour = COLOURS[verdict["verdict"]]
-                _guarantee(ax, y, row, colour)
-                ax.text(1.01, y, tally.word(verdict), color=colour, **text_style)
-        ax.set_yticks([])
-        ax.spines["left"].set_visible(False)
-        ax.set_xlabel("privacy loss ε (log scale)")
-        handles = [entry(PRICES[name], mew=EDGES.get(name, 1.0)) for name in (*SHOWN, "attack", "exact")]
-        if rows[[_column(name) for name in SHOWN]].gt(LARGEST).to_numpy().any():
-            handles.append(style.hollow_entry("hollow: beyond the axis"))
-        text = GUARANTEES_TEXT.format(smallest=number(SMALLEST))
-        if len(left_out):
-            text += (
-                f" Not drawn, because their settings are not stated ({len(left_out)}): {'; '.join(left_out)}."
-            )
-        return lay_out(figure, title, text, handles)
+    found = [outcome(frame, row) for _, row in rows.iterrows()]
+    attack = rows.epsilon_attack.where(rows.epsilon_attack.gt(SMALLEST))
+    rows = rows.assign(
+        epsilon_promised=rows.epsilon_claimed,
+        epsilon_attack=attack.where(rows.attack_runs.ne(0)),
+        epsilon_exact=attack.where(rows.attack_runs.eq(0)),
+        violated="",
+        known=attack.fillna(SMALLEST / 1.5),
+        verdict=[verdict["verdict"] for verdict in found],
+        word=[tally.word(verdict) for verdict in found],
+    )
+    spans = [
+        {
+            "where": {"verdict": verdict},
+            "x": "known",
+            "low": "known",
+            "high": "epsilon_replace_one",
+            "colour": colour,
+        }
+        for verdict, colour in COLOURS.items()
+    ]
+    shown = [name for name in SHOWN if rows[f"epsilon_{name}"].notna().any()]
+    marks = [{"x": f"epsilon_{name}", "price": name, "label": PRICES[name].label} for name in shown]
+    limits = (SMALLEST / 1.5, 1.5 * rows[[f"epsilon_{name}" for name in shown]].max(axis=None))
+    text = GUARANTEES_TEXT.format(smallest=number(SMALLEST))
+    if len(left_out):
+        text += f" Not drawn, because their settings are not stated ({len(left_out)}): {'; '.join(left_out)}."
+    axis = {
+        "xscale": "log",
+        "xlim": limits,
+        "xlabel": "privacy loss ε (log scale)",
+        "marks": [*spans, *marks],
+    }
+    return dots(rows, label="{paper}: {label}", right="{word}", text=text, panels=[axis], title=title)
 
 
 def outcome(frame: pd.DataFrame, row: pd.Series) -> verdicts.Verdict:
     """Return the verdict on a guarantee by its numbers alone; results/claims.csv has that on the paper's sentence."""
     return verdicts.claim_verdict(guarantee(frame, id=row.id), kind="paper", setting="paper")
-
-
-def _column(name: str) -> str:
-    return "epsilon_claimed" if name == "promised" else f"epsilon_{name}"
-
-
-def _guarantee(ax: Axes, y: int, row: pd.Series, colour: str) -> None:
-    """Draw the span and the marks of one guarantee; `colour` is that of the span."""
-    ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
-    attack = row.epsilon_attack if row.epsilon_attack > SMALLEST else math.nan
-    span: dict[str, Any] = {"lw": 5.0, "zorder": 1, "solid_capstyle": "butt"}
-    ends = [SMALLEST / 1.5 if math.isnan(attack) else attack, min(row.epsilon_replace_one, LARGEST)]
-    ax.plot(ends, [y, y], color=tint(colour, 0.3), **span)
-    shown = {name: row[_column(name)] for name in SHOWN} | {"attack" if row.attack_runs else "exact": attack}
-    for order, (name, value) in enumerate(shown.items()):
-        if not math.isnan(value):
-            of, at = PRICES[name], min(max(value, SMALLEST), LARGEST)
-            face = of.colour if at == value else "white"
-            ax.plot(at, y, **of.shape, mew=EDGES.get(name, 1.0), mfc=face, zorder=3 + order)
 
 
 def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
