@@ -76,14 +76,10 @@ def entry(of: Look, **other: Any) -> Line2D:
     return Line2D([], [], **{**of.shape, "label": of.label, **other})
 
 
-def hollow_entry(label: str = HOLLOW) -> Line2D:
-    """Return the legend entry that explains hollow markers."""
-    return Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=label)
-
-
 def hollow_entries(violated: pd.Series) -> list[Line2D]:
     """Return a list with the legend entry for hollow markers, empty if all texts `violated` are empty."""
-    return [hollow_entry()] if violated.ne("").any() else []
+    hollow = Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=HOLLOW)
+    return [hollow] if violated.ne("").any() else []
 
 
 # Points and lines

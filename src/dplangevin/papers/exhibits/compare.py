@@ -19,6 +19,7 @@ from matplotlib.patches import Rectangle
 
 from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.accuracy import of_private
+from dplangevin.papers.exhibits.figures import dots
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import (
     MAJORITY,
@@ -102,11 +103,12 @@ HEAT = (
     "its budgets do not reach this proven ε."
 )
 FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
-CONSTANT = look("majority")
 KINDS = {
     "best": Look("best private method", "#D55E00", "*", "-", 9.0),
     "equal": Look("not significantly worse than the best", "#0072B2", "o", "-", 5.0),
     "worse": Look("significantly worse", "#888888", "o", "-", 4.0),
+    "free": Look("without privacy", "#000000", "s", "-", 4.0),
+    "constant": Look("constant answer", "#000000", "|", "-", 9.0),
 }
 
 
@@ -326,51 +328,36 @@ def dot_plot(
     axis: str = "proven",
     title: str = "",
 ) -> Figure:
-    """Draw the main score of every method with its 95 % interval, in a panel for each epsilon.
+    """Draw the main score of every method that reaches an epsilon, with its 95 % interval and a panel for each epsilon.
 
     - `table`: What `at_epsilon` returns for one data set and `axis`.
-    - `constant`: Scores of the best constant answer by repeat. Their mean is drawn as a line.
+    - `constant`: Scores of the best constant answer by repeat. Their mean has a row of its own.
     """
-    names, epsilons = table.method.unique(), table.epsilon.unique()
-    free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
-    private = [m for m in names if m not in free]
-    with style.settings():
-        size = (3.1 * len(epsilons) + 2.0, 0.19 * len(private) + 0.6 + 1.2)
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(1, len(epsilons), squeeze=False, sharex="row", sharey=True)[0]
-        for ax, epsilon in zip(axes, epsilons, strict=True):
-            block = table[table.epsilon.eq(epsilon)]
-            _draw(ax, block.set_index("method"), private, scores)
-            if constant is not None:
-                ax.axvline(constant.mean(), color=CONSTANT.colour, ls=CONSTANT.line, lw=1.0, zorder=1)
-            ax.set_title(f"{block.dataset.iloc[0]}, {AXES[axis]} = {number(epsilon)}", fontsize=8.5)
-            ax.set_xlabel(scores.label)
-        axes[0].set_yticks(range(len(private)), [look(method).label for method in private])
-        axes[0].set_ylim(max(len(private), 1) - 0.5, -0.5)
-        text = (
-            "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %. No "
-            f"dot: the method's budgets do not reach this {AXES[axis]} (the table says where they end)."
-        )
-        handles = [*map(style.entry, KINDS.values()), *(style.entry(look(method), lw=1.0) for method in free)]
-        if constant is not None:
-            handles.append(style.entry(CONSTANT, lw=1.0, label=scores.answer))
-        return style.lay_out(figure, title, text, [*handles, style.hollow_entry()])
-
-
-def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) -> None:
-    """Draw one panel of `dot_plot`. The rows have the method as index."""
-    for method in rows.index[rows.reach.eq(NOT_PRIVATE)]:
-        of = look(method)
-        ax.axvline(rows[scores.main][method], color=of.colour, ls=of.line, lw=1.0, zorder=1)
-    for y, method in enumerate(methods):
-        if method not in rows.index or rows.reach[method] != REACHED:
-            continue
-        row: Any = rows.loc[method]
-        worse = row.significant and scores.sign * row.difference < 0
-        kind = KINDS["best" if row.best else "worse" if worse else "equal"]
-        ax.hlines(y, *scores.within(row.low, row.high), color=kind.colour, lw=1.6, zorder=2)
-        face = "white" if row.violated else kind.colour
-        ax.plot(row[scores.main], y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)
+    worse = table.significant & (scores.sign * table.difference < 0)
+    kind = np.select([table.reach.eq(NOT_PRIVATE), table.best, worse], ["free", "best", "worse"], "equal")
+    rows = table.assign(kind=kind, value=table[scores.main], name=table.method.map(tables.method_label))
+    rows["violated"] = np.where(rows.violated, "a condition", "")
+    rows["low"], rows["high"] = zip(*map(scores.within, rows.low, rows.high), strict=True)
+    rows = rows[rows.reach.isin([REACHED, NOT_PRIVATE])]
+    if constant is not None:
+        answers = pd.DataFrame({"epsilon": table.epsilon.unique(), "value": constant.mean()})
+        answers = answers.assign(method=MAJORITY, name=scores.answer, kind="constant", violated="")
+        rows = pd.concat([rows, answers], ignore_index=True)
+    drawn: dict[str, Any] = {"x": "value", "low": "low", "high": "high", "xlabel": scores.label}
+    drawn["marks"] = [
+        {"where": {"kind": name}, **of._asdict()} for name, of in KINDS.items() if rows.kind.eq(name).any()
+    ]
+    panels = [
+        {"where": {"epsilon": e}, "title": f"{table.dataset.iloc[0]}, {AXES[axis]} = {number(e)}", **drawn}
+        for e in table.epsilon.unique()
+    ]
+    text = (
+        "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %. No "
+        f"dot: the method's budgets do not reach this {AXES[axis]} (the table says where they end)."
+    )
+    width = 3.1 * len(panels) + 2.0
+    given: dict[str, Any] = {"by": ["method"], "sharex": True, "width": width, "title": title}
+    return dots(rows, label="{name}", text=text, panels=panels, **given)
 
 
 def sentences(

@@ -203,6 +203,7 @@ def dots(
     by: Sequence[str] = (),
     sort: Sequence[str] = (),
     right: str = "",
+    sharex: bool = False,
     width: float = 9.5,
     title: str = "",
     **made: Any,
@@ -222,7 +223,7 @@ def dots(
     handles: dict[str, Line2D | None] = {}
     with style.settings():
         figure = Figure(figsize=(width, 2.0 + 0.25 * len(heads)), layout="constrained")
-        grid = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        grid = figure.subplots(1, len(panels), squeeze=False, sharex=sharex, sharey=True)[0]
         for ax, own in zip(grid, panels, strict=True):
             panel = {"guides": (), **axes, **own}
             here = {key: panel.pop(key) for key in ROWS if key in panel}
