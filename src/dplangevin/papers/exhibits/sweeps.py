@@ -259,17 +259,6 @@ def _rows_of_panels(frame: pd.DataFrame, facets: Sequence[str]) -> list[tuple[di
     return found
 
 
-def _epsilon_axis(values: Sequence[float]) -> dict[str, Any]:
-    """Return the arguments of `Axes.set` for a logarithmic y axis with these ε, of a factor of at least 5."""
-    finite = [value for value in values if 0 < value < math.inf] or [1.0]
-    low, high = min(finite), max(finite)
-    more = max(1.3, math.sqrt(5 * low / high))
-    inside = [value for value in style.EPSILON_TICKS if low / more <= value <= high * more]
-    if len(inside) > 5:
-        inside = [value for value in inside if f"{value:e}".startswith("1")]
-    return {"yscale": "log", "ylim": (low / more, high * more), "yticks": inside}
-
-
 def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[str, float, str]]:
     """Yield axis, epsilon and title of each column; the middle budget has one if no promised ε is in `epsilons`."""
     budgets = points.epsilon_promised[points.axis.eq("promised") & np.isfinite(points.epsilon_promised)]
