@@ -18,7 +18,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dplangevin.papers.statistics import compare, difference, matches, summary, trusted, variant_settings
+from dplangevin.papers.statistics import compare, difference, matches, summary, t_interval, trusted, variant_settings
 from dplangevin.reporting import style
 from dplangevin.reporting.style import entry, hollow_entries, lay_out
 from dplangevin.reporting.words import look, relations
@@ -118,6 +118,19 @@ def epsilon_axis(ax: Axes) -> None:
 
 
 # Against hyperparameters
+
+
+def gaps(runs: pd.DataFrame, *, first: str, second: str) -> pd.DataFrame:
+    """Return the accuracy of `first` minus that of `second` in points, paired by seed, with 95 % t-intervals."""
+    keys = ["scaling", "variant", "epsilon"]
+    accuracy = runs[runs.metric.eq("accuracy")]
+    by_method = accuracy.pivot(index=[*keys, "seed"], columns="method", values="value")
+    pairs = (100 * (by_method[first] - by_method[second])).groupby(keys)
+    rows = [
+        {**dict(zip(keys, of, strict=True)), **t_interval(gap).columns(), "repeats": len(gap)}
+        for of, gap in pairs
+    ]
+    return pd.DataFrame(rows)
 
 
 GAP_LIMIT = 5.0  # percentage points at which the colours of a heat map end

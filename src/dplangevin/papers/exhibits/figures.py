@@ -8,6 +8,8 @@ Both draw marks. A mark is a mapping of
   `marker`, `line`, `size`, `width`, `hollow` (false: `violated` is not about the number);
 - `x`, `y`, `low`, `high`: columns, where they differ from those of the panel;
 - `write`: offset in points at which the value is written, in `format` (of `tables.FORMATS`; default: short);
+- `end`: offset in points at which `lines` writes the label at the last point, in place of the legend (null: nowhere);
+- `shift`: how far below the middle of its row `dots` draws, as a share of the row;
 - `level`: if True, each y is a line across the panel.
 
 Panels are mappings, too. What `lines` and `dots` do not read themselves are arguments of `Axes.set`.
@@ -57,14 +59,14 @@ def lines(
 ) -> Figure:
     """Draw y against x: in each panel a line for each pair of `marks` and `dashes`, which replace keys of the mark.
 
-    - `text`: Caption, filled from the frame (`tables.fill`).
+    - `text`: Caption, filled from the columns of the frame, before and after `tables.prepared`.
     - `axes`: What all panels share. A panel may have its own `marks`, `dashes` and `guides`.
     - `guides`: {power, at: [x, y], label, line}, the curve y = at_y (x/at_x)^power; {x, label, line}, a vertical line.
     - `columns`: Most panels in a row. `grid`: Arguments of `Figure.subplots`.
     - `made`: Arguments of `tables.prepared`.
     - `proven`: If True, x is the proven ε where it is else the promised ε.
     """
-    frame = prepared(frame, **made)
+    given, frame = frame, prepared(frame, **made)
     if proven:
         frame = frame.assign(epsilon=frame.epsilon_proven)
     shape = -(-len(panels) // columns), min(columns, len(panels))
@@ -89,7 +91,7 @@ def lines(
             if dash.get("label"):
                 marker = "" if dash.get("line") else "o"
                 handles[dash["label"]] = _entry({"colour": "#555555", "marker": marker, **dash})
-        return _finished(figure, title, fill(text, frame), handles, frame)
+        return _finished(figure, title, fill(text, {**given, **frame}), handles, frame)
 
 
 def _finished(
@@ -121,7 +123,7 @@ def _look(mark: Mark) -> Look:
 
 def _explain(handles: dict[str, Line2D | None], mark: Mark, shown: bool) -> None:
     """Add the legend entry of a mark that has a label: None until some panel shows the mark."""
-    if label := mark.get("label"):
+    if (label := mark.get("label")) and "end" not in mark:
         handles[label] = handles.get(label) or (_entry(mark) if shown else None)
 
 
@@ -149,7 +151,16 @@ def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
             rows[x], rows[mark["low"]], rows[mark["high"]], color=style.tint(of.colour), lw=2.0, zorder=2
         )
     _points(ax, rows[x], rows[y], rows[y], rows, mark)
+    if mark.get("end") and of.line and len(rows):
+        _text(ax, mark["label"], rows[x].iloc[-1], rows[y].iloc[-1], mark["end"], of)
     return len(rows) > 0
+
+
+def _text(ax: Axes, text: str, x: float, y: float, offset: Sequence[float], of: Look) -> None:
+    """Write a text beside a point in the colour of its mark."""
+    at: dict[str, Any] = {"textcoords": "offset points", "color": of.colour, "fontsize": 8}
+    at |= {"ha": "right" if offset[0] < 0 else "left", "bbox": {"fc": "w", "ec": "none", "pad": 0.4}}
+    ax.annotate(text, (x, y), tuple(offset), va="center", zorder=5, **at)
 
 
 def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.DataFrame, mark: Mark) -> None:
@@ -158,14 +169,9 @@ def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.Da
     style.markers(
         ax, x, y, _violated(rows) if hollow is None else pd.Series("hollow" * hollow, rows.index), of
     )
-    at: dict[str, Any] = {"textcoords": "offset points", "color": of.colour, "fontsize": 8, "clip_on": True}
-    at |= {
-        "ha": "right" if mark.get("write", [0])[0] < 0 else "left",
-        "bbox": {"fc": "w", "ec": "none", "pad": 0.4},
-    }
     for right, up, value in zip(x, y, values, strict=True) if "write" in mark else ():
         if np.isfinite([right, up]).all():
-            ax.annotate(FORMATS[mark.get("format", "short")](value), (right, up), mark["write"], **at)
+            _text(ax, FORMATS[mark.get("format", "short")](value), right, up, mark["write"], of)
 
 
 def _guides(ax: Axes, guides: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Line2D]]:
@@ -205,39 +211,41 @@ def dots(
     right: str = "",
     sharex: bool = False,
     width: float = 9.5,
+    pitch: float = 0.25,
     title: str = "",
     **made: Any,
 ) -> Figure:
     """Draw rows of dots from top to bottom, one for each row of the frame, or for each group of its columns `by`.
 
     - `label`, `right`: Texts at both sides of a row, filled from the first of its rows in the frame.
-    - `text`: Caption, filled from the frame.
+    - `text`: Caption, as for `lines`. `pitch`: Inches between rows.
     - `panels`: Each has `marks`, whose `low` and `high` are the ends of a bar, and perhaps `guides` {x, label, line}.
     - `made`: Arguments of `tables.prepared`.
     """
     axes = axes or {}
-    frame = _rows(prepared(frame, **made), axes)
+    given, frame = frame, _rows(prepared(frame, **made), axes)
     frame = (frame.sort_values([*sort], kind="stable") if sort else frame).reset_index(drop=True)
     frame["row"] = frame.groupby([*by], sort=False, dropna=False).ngroup() if by else frame.index
     heads, seen = frame.drop_duplicates("row"), set[int]()
     handles: dict[str, Line2D | None] = {}
     with style.settings():
-        figure = Figure(figsize=(width, 2.0 + 0.25 * len(heads)), layout="constrained")
+        figure = Figure(figsize=(width, 2.0 + pitch * len(heads)), layout="constrained")
         grid = figure.subplots(1, len(panels), squeeze=False, sharex=sharex, sharey=True)[0]
         for ax, own in zip(grid, panels, strict=True):
             panel = {"guides": (), **axes, **own}
             here = {key: panel.pop(key) for key in ROWS if key in panel}
             marks, guides = panel.pop("marks"), panel.pop("guides")
             ax.set(**panel, ylim=(len(heads) - 0.4, -0.6))
-            for y in heads.row:
-                ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
+            for row in heads.row:
+                ax.axhline(row, color="#eeeeee", lw=0.6, zorder=0)
             for mark in ({**here, "line": "", **mark} for mark in marks):
                 rows = _rows(_rows(frame, here), mark)
                 seen |= {*rows.row[np.isfinite(rows[mark["x"]])]}
+                y = rows.row + mark.get("shift", 0.0)
                 if "low" in mark:
                     bar: dict[str, Any] = {"color": _look(mark).colour, "lw": 1.6, "zorder": 2}
-                    ax.hlines(rows.row, rows[mark["low"]], rows[mark["high"]], **bar)
-                _points(ax, rows[mark["x"]], rows.row, rows[mark["x"]], rows, mark)
+                    ax.hlines(y, rows[mark["low"]], rows[mark["high"]], **bar)
+                _points(ax, rows[mark["x"]], y, rows[mark["x"]], rows, mark)
                 _explain(handles, mark, len(rows) > 0)
             handles |= _guides(ax, guides)
             _plain_numbers(ax)
@@ -247,4 +255,4 @@ def dots(
         beside: dict[str, Any] = {"transform": grid[-1].get_yaxis_transform(), "va": "center", "fontsize": 8}
         for _, row in heads.iterrows():
             grid[-1].text(1.01, row.row, fill(right, row), **beside)
-        return _finished(figure, title, fill(text, frame), handles, frame)
+        return _finished(figure, title, fill(text, {**given, **frame}), handles, frame)
