@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
@@ -85,27 +85,12 @@ def hollow_entries(violated: pd.Series) -> list[Line2D]:
 # Points and lines
 
 
-def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2.0) -> None:
-    """Draw a line through the column mean, bars from low to high, `width` points wide, and `markers`."""
-    ax.plot(x, rows["mean"], color=of.colour, ls=of.line, zorder=3)
-    ax.vlines(x, rows.low, rows.high, color=tint(of.colour), lw=width, zorder=2)
-    markers(ax, x, rows["mean"], rows.violated, of)
-
-
 def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look) -> None:
     """Draw markers without a line; they are hollow where the text `violated` is not empty."""
     for hollow in sorted(set(violated.ne(""))):
         at = violated.ne("").eq(hollow)
         face = "white" if hollow else of.colour
         ax.plot(x[at], y[at], **(of.shape | {"ls": ""}), mfc=face, zorder=4)
-
-
-def reference_line(ax: Axes, interval: Iterable[float], of: Look) -> None:
-    """Draw a horizontal line at the mean of (mean, low, high), with a band if low < high."""
-    mean, low, high = interval
-    ax.axhline(mean, color=of.colour, ls=of.line, lw=1.1, zorder=1)
-    if high > low:
-        ax.axhspan(low, high, color=of.colour, alpha=0.1, lw=0, zorder=0)
 
 
 def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:

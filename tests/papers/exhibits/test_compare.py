@@ -121,7 +121,7 @@ def test_better_but_hollow_is_not_drawn_as_worse(compare_runs: pd.DataFrame) -> 
 
 
 def test_the_heat_table_writes_points_below_no_privacy(compare_runs: pd.DataFrame) -> None:
-    figure = compare.heat(compare_runs, epsilons=EPSILONS, datasets=DATASETS)
+    figure = compare.heat(compare_runs, epsilons=EPSILONS, datasets=DATASETS, text="")
     table = compare.at_epsilon(compare_runs, epsilons=EPSILONS)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     for ax, epsilon in zip(figure.axes, EPSILONS, strict=True):

@@ -41,7 +41,7 @@ def spans(ax: Axes) -> list[list[float]]:
 
 
 def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: pd.DataFrame) -> None:
-    figure = privacy.guarantees(printed, title="t")
+    figure = privacy.guarantees(printed, text="", title="t")
     (ax,) = figure.axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["li2019: MNIST"]
     assert [text.get_text() for text in ax.texts] == ["holds in part: add/remove only"]
@@ -62,11 +62,11 @@ def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: 
     ],
 )
 def test_chart_says_the_verdict_in_words(other: dict[str, float], verdict: str) -> None:
-    (ax,) = privacy.guarantees(pd.DataFrame([row(**other)]), title="t").axes
+    (ax,) = privacy.guarantees(pd.DataFrame([row(**other)]), text="", title="t").axes
     assert ax.texts[-1].get_text() == verdict
 
 
 def test_a_span_without_an_attack_begins_at_the_left_edge() -> None:
-    (ax,) = privacy.guarantees(pd.DataFrame([row(epsilon_attack=NAN)]), title="t").axes
+    (ax,) = privacy.guarantees(pd.DataFrame([row(epsilon_attack=NAN)]), text="", title="t").axes
     assert spans(ax) == [[ax.get_xlim()[0], 5e6]]
     assert words.PRICES["attack"].colour not in [line.get_color() for line in ax.lines]

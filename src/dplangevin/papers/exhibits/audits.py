@@ -13,19 +13,10 @@ from dplangevin.reporting import words
 from dplangevin.reporting.words import at_least
 from dplangevin.text import epsilon, number
 
-NOTES = (
-    "The attack ε is a lower bound with {confidence} confidence, from two small tables that differ in one record. "
-    "`dplangevin audit` searches for the pair and the event ([how](../../../docs/audit.md)). New fits confirm an "
-    "attack ε that exceeds the promise. *No violation found* does not prove the promise. The number under *true ε "
-    "needed* is the least true ε at which so many runs detect a violation where it is easiest to see (randomised "
-    "response). "
-    "Every package was given the public facts that it asks for, such as bounds. Where a package does not state its "
-    "neighbours, the table has those that its noise is for, or both."
-)
 Notes = Mapping[str, Mapping[str, str]]
 
 
-def audits_page(frame: pd.DataFrame, *, notes: Notes, title: str) -> str:
+def audits_page(frame: pd.DataFrame, *, introduction: str, notes: Notes, title: str) -> str:
     """Return a Markdown page with a row for each learner, then each violation and how to repeat the audits.
 
     - `frame`: Rows of benchmarks/audits.csv.
@@ -48,7 +39,11 @@ def audits_page(frame: pd.DataFrame, *, notes: Notes, title: str) -> str:
         "runs": cell("runs", "{:,.0f}".format),
         "result": lambda row: "exceeds" if row.violated else "no violation found",
     }
-    lines = [NOTES.format(confidence=_confidence(frame)), "", *tables.rows_table(frame, columns, left=4)]
+    lines = [
+        introduction.format(confidence=_confidence(frame)),
+        "",
+        *tables.rows_table(frame, columns, left=4),
+    ]
     lines += ["", "## What exceeds its promise", ""]
     for _, row in found.iterrows():
         of = notes[row.id]

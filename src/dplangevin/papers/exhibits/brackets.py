@@ -12,24 +12,11 @@ from dplangevin.reporting import words
 from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import epsilon, number, short
 
-PARTS = (
-    " For {methods} the attack takes the worst pair of each released part separately. Their attack ε is a lower bound "
-    "on the price of these parts. A single pair need not reach it."
-)
-NOTES = (
-    "The proven ε is the smallest ε that our accountants prove (upper bound). The attack ε is a lower bound. All ε are "
-    "at δ = {delta}. An attack on the hypotheses has a pair of data sets that differ in one record, and may choose any "
-    "loss that the price admits. With 0 runs the ε of the pair is exact. With more runs the bound of "
-    "`attacks.audit.known_ratio` has {confidence} confidence; its statistic is the exact log-likelihood ratio."
-    "{parts} The median share is {median} % over the methods whose worst case is a pair of "
-    "one-dimensional laws in each step; the smallest is {least} %."
-)
 
-
-def _facts(frame: pd.DataFrame) -> dict[str, Any]:
+def _facts(frame: pd.DataFrame, parts: str) -> dict[str, Any]:
     runs, known = frame[frame.runs.gt(0)], frame[frame.one_dimensional.eq(1)].ratio
     confidence = runs.confidence.min() if len(runs) else 1.0
-    parts = [words.method(name) for name in frame.method[frame.attacked.eq("parts")].unique()]
+    methods = [words.method(name) for name in frame.method[frame.attacked.eq("parts")].unique()]
     return {
         "delta": number(frame.delta.iloc[0]),
         "exact": int(frame.runs.eq(0).sum()),
@@ -37,12 +24,15 @@ def _facts(frame: pd.DataFrame) -> dict[str, Any]:
         "confidence": f"{100 * confidence:g} %",
         "median": f"{100 * known.median():.0f}",
         "least": f"{100 * known.min():.0f}",
-        "parts": PARTS.format(methods=words.listed(parts)) if parts else "",
+        "parts": " " + parts.format(methods=words.listed(methods)) if methods else "",
     }
 
 
-def brackets_page(frame: pd.DataFrame, *, title: str) -> str:
-    """Return a Markdown page with a row for each method and ε, and then how each method is attacked."""
+def brackets_page(frame: pd.DataFrame, *, notes: str, parts: str, title: str) -> str:
+    """Return a Markdown page with a row for each method and ε, and then how each method is attacked.
+
+    `notes` begins the page; if an attack is on parts, it has a sentence `parts`.
+    """
     columns: dict[str, Cell] = {
         "method": lambda row: method_label(row.method),
         "neighbours": lambda row: words.NEIGHBOURS[row.neighbours],
@@ -54,7 +44,7 @@ def brackets_page(frame: pd.DataFrame, *, title: str) -> str:
         "confidence": lambda row: "exact" if row.runs == 0 else f"{100 * row.confidence:g} %",
         "attack on": cell("attacked"),
     }
-    lines = [NOTES.format(**_facts(frame)), "", *tables.rows_table(frame, columns, left=2)]
+    lines = [notes.format(**_facts(frame, parts)), "", *tables.rows_table(frame, columns, left=2)]
     lines += ["", "## How each method is attacked, and what is loose", ""]
     for name, rows in frame.groupby("method", sort=False):
         first = rows.iloc[0]

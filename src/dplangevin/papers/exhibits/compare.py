@@ -11,15 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from dplangevin.papers.exhibits import tables
+from dplangevin.papers.exhibits import figures, tables
 from dplangevin.papers.exhibits.accuracy import of_private
-from dplangevin.papers.exhibits.figures import dots
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import (
     MAJORITY,
@@ -30,7 +28,6 @@ from dplangevin.papers.statistics import (
     read_off,
     t_interval,
 )
-from dplangevin.reporting import style
 from dplangevin.reporting.words import Look, look, relations
 from dplangevin.text import fixed, number, short
 
@@ -93,15 +90,7 @@ REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "n
 DIVERGED, UNPRICED = "diverged", "no proven ε"
 AXES = {"proven": "proven ε", "promised": "promised ε"}
 FREE = "nonprivate"  # the fit that `heat` measures from
-POINTS = 100.0
-DARKEST = math.log1p(50)  # end of the colours of `heat`, on its logarithmic scale
 SIDE_BY_SIDE = 6  # data sets, up to which `heat` has its blocks beside each other
-HEAT = (
-    "Numbers: points of accuracy below the fit without privacy. Under the name of a data set: that fit's accuracy. "
-    "Colours: a logarithmic scale. Box: the best private method. ≈: not significantly worse (Holm's method over all "
-    "pairs, 5 %). †: a condition of the guarantee fails, or chains diverged. Empty: the method does not run there, or "
-    "its budgets do not reach this proven ε."
-)
 FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
 KINDS = {
     "best": Look("best private method", "#D55E00", "*", "-", 9.0),
@@ -271,7 +260,7 @@ def _limits(row: Any, prefix: str = "") -> str:
 
 
 def heat(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
+    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], text: str, title: str = ""
 ) -> Figure:
     """Draw how far methods are below the fit without privacy: a block for each epsilon, a column for each data set.
 
@@ -279,45 +268,33 @@ def heat(
     """
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
     free = table[table.method.eq(FREE)].groupby("dataset").accuracy.first()
-    table = table[table.reach.eq(REACHED) & table.dataset.isin(datasets)]
-    table = table.assign(points=POINTS * (table.dataset.map(free) - table.accuracy))
-    means = table.groupby("method").agg(tables=("dataset", "nunique"), points=("points", "mean"))
-    names = [*means.sort_values(["tables", "points"], ascending=[False, True]).index]
-    stacked = len(datasets) > SIDE_BY_SIDE
-    shape = (len(epsilons), 1) if stacked else (1, len(epsilons))
-    with style.settings():
-        width, height = 0.56 * len(datasets), 0.23 * len(names)
-        size = (width * shape[1] + 2.2, (height + 0.3) * shape[0] + 1.6)
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True).ravel()
-        for ax, epsilon in zip(axes, epsilons, strict=True):
-            block = table[table.epsilon.eq(epsilon)]
-            values = block.pivot(index="method", columns="dataset", values="points")
-            values = values.reindex(index=names, columns=[*datasets]).clip(lower=0)
-            ax.imshow(np.log1p(values), cmap="Blues", vmin=0, vmax=DARKEST, aspect="auto")
-            row: Any
-            for row in block.itertuples():
-                _cell(ax, row, [*datasets].index(row.dataset), names.index(row.method))
-            ax.set_title(f"proven ε = {number(epsilon)}")
-            ax.grid(visible=False)
-            ax.tick_params(length=0)
-        labels = [f"{name}\n" + f"{free[dataset]:.3f}".lstrip("0") for dataset, name in datasets.items()]
-        for ax in axes[-1:] if stacked else axes:
-            ax.set_xticks(range(len(datasets)), labels, rotation=90 if stacked else 0, fontsize=7.5)
-        axes[0].set_yticks(range(len(names)), [look(name).label for name in names])
-        return style.lay_out(figure, title, HEAT, [])
-
-
-def _cell(ax: Axes, row: Any, x: int, y: int) -> None:
-    """Write the points of one method, data set and epsilon into `heat`."""
-    level = not (row.best or row.significant or np.isnan(row.difference))
-    points = f"{round(row.points, 1) + 0.0:.1f}".replace("-", "−")
-    text = points + ("†" if row.violated else "") + ("≈" if level else "")
-    colour = "white" if math.log1p(max(row.points, 0.0)) > 0.6 * DARKEST else "black"
-    weight = "bold" if row.best else "normal"
-    ax.text(x, y, text, ha="center", va="center", fontsize=7, weight=weight, color=colour)
-    if row.best:
-        ax.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, ec="#D55E00", lw=1.5))
+    names = {dataset: f"{name}\n" + f"{free[dataset]:.3f}".lstrip("0") for dataset, name in datasets.items()}
+    cells = table[table.reach.eq(REACHED) & table.dataset.isin(datasets)]
+    points = 100 * (cells.dataset.map(free) - cells.accuracy)
+    level = ~(cells.best | cells.significant | cells.difference.isna()).astype(bool)
+    texts = points.round(1).add(0.0).map("{:.1f}".format).str.replace("-", "−")
+    cells = cells.assign(
+        row=[look(method).label for method in cells.method],
+        column=cells.dataset.map(names),
+        points=points,
+        shade=np.log1p(points.clip(lower=0)),
+        text=texts + np.where(cells.violated, "†", "") + np.where(level, "≈", ""),
+        bold=cells.best,
+        boxed=cells.best,
+    )
+    means = cells.groupby("row").agg(tables=("dataset", "nunique"), points=("points", "mean"))
+    rows = [*means.sort_values(["tables", "points"], ascending=[False, True]).index]
+    blocks = {each: f"proven ε = {number(each)}" for each in epsilons}
+    return figures.heat(
+        cells,
+        rows=rows,
+        panels=[{"where": {"epsilon": e}, "columns": names.values(), "title": t} for e, t in blocks.items()],
+        across=1 if len(datasets) > SIDE_BY_SIDE else len(epsilons),
+        colours=matplotlib.colormaps["Blues"],
+        limits=(0, math.log1p(50)),
+        text=text,
+        title=title,
+    )
 
 
 def dot_plot(
@@ -357,7 +334,7 @@ def dot_plot(
     )
     width = 3.1 * len(panels) + 2.0
     given: dict[str, Any] = {"by": ["method"], "sharex": True, "width": width, "title": title}
-    return dots(rows, label="{name}", text=text, panels=panels, **given)
+    return figures.dots(rows, label="{name}", text=text, panels=panels, **given)
 
 
 def sentences(

@@ -88,12 +88,6 @@ PAGE_COLUMNS: dict[str, Cell] = {
 
 # Pictures
 
-PICTURES_TEXT = (
-    "Ten images of the first seed's generator, from the same latent variables. Above them, means over seeds: share of "
-    "1,000 images that a classifier trained on MNIST is 90 % sure of, digits that at least 1 % are recognised as, and "
-    "the entropy of their digits in nats (at most 2.30)."
-)
-
 
 def pictures_summary(
     frame: pd.DataFrame, *, problems: Mapping[str, str], names: Mapping[str, str] | None = None
@@ -114,6 +108,7 @@ def pictures(
     *,
     problems: Mapping[str, str],
     runs: Sequence[str],
+    text: str,
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> Figure:
@@ -135,7 +130,7 @@ def pictures(
                 scores = f"{percent(row.recognised)} %, {row.digits_covered:.1f} digits, {row.digit_entropy:.2f} nats"
                 first = f"{heading}\n" if ax is column[0] else ""
                 ax.set_title(f"{first}{_with_budget(row)}: {scores}", fontsize=8, pad=2)
-        return lay_out(figure, title, PICTURES_TEXT, [])
+        return lay_out(figure, title, text, [])
 
 
 def image(pixels: str) -> np.ndarray:

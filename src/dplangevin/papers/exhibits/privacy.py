@@ -16,24 +16,11 @@ from dplangevin.reporting.words import PRICES, at_least, at_most
 from dplangevin.text import epsilon, number
 
 SHOWN = ("formula", "promised", "add_remove", "replace_one", "attack", "exact")  # in the order of drawing
-ATTACKS = (
-    "Every attack is on the hypotheses of a theorem, not on a paper's own problem. Where all iterates are visible, "
-    "gradients have any direction up to the clip (any loss). On posterior samples, the loss is logistic and the other "
-    "records are free. These attacks have 95 % confidence. On the last iterate of ryffel2022, the loss is any that is "
-    "L-Lipschitz, strongly convex and smooth. This ε is exact for one pair of data sets."
-)
 COLOURS = dict(zip(verdicts.WORDS, ("#009E73", "#6B6B00", "#B2182B", "#B35900"), strict=True))
 SMALLEST = 1e-3
-GUARANTEES_TEXT = (
-    "A bar leads from the attack ε to the proven ε. The true ε for replaced records lies on it. Where it begins at "
-    "the left edge, no attack ε above {smallest} is known. Attacks are on the hypotheses of the theorem (95 % "
-    "confidence, or exact for one pair of data sets). Each ε is at the δ of its promise. DP-Langevin is priced as "
-    "Theorem 3.1 states it: its start, minibatches drawn anew in each step, the last iterate alone. The figure of Table 1 "
-    "prices the authors' code, which starts elsewhere, shuffles and is attacked with all iterates visible."
-)
 
 
-def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
+def guarantees(frame: pd.DataFrame, *, text: str, title: str) -> Figure:
     """Draw a row for every guarantee with settings, with its prices, attack and verdict."""
     promised = frame[np.isfinite(frame.epsilon_claimed)]
     priced = promised.mechanism.notna()
@@ -62,7 +49,7 @@ def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
     shown = [name for name in SHOWN if rows[f"epsilon_{name}"].notna().any()]
     marks = [{"x": f"epsilon_{name}", "price": name, "label": PRICES[name].label} for name in shown]
     limits = (SMALLEST / 1.5, 1.5 * rows[[f"epsilon_{name}" for name in shown]].max(axis=None))
-    text = GUARANTEES_TEXT.format(smallest=number(SMALLEST))
+    text = text.format(smallest=number(SMALLEST))
     if len(left_out):
         text += f" Not drawn, because their settings are not stated ({len(left_out)}): {'; '.join(left_out)}."
     axis = {
@@ -79,13 +66,8 @@ def outcome(frame: pd.DataFrame, row: pd.Series) -> verdicts.Verdict:
     return verdicts.claim_verdict(guarantee(frame, id=row.id), kind="paper", setting="paper")
 
 
-def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
+def guarantees_page(frame: pd.DataFrame, *, notes: str, title: str) -> str:
     """Return a Markdown page with one table for each paper, and the reason of every verdict below it."""
-    notes = (
-        "All ε are at the δ of the promise. Proven ε: the smallest ε that our accountants prove. For steps without "
-        "replacement it is the larger of both directions, up to 25 % above each alone. Attack ε: a lower bound. "
-        + ATTACKS
-    )
     found = {row.id: outcome(frame, row) for _, row in frame.iterrows()}
     columns: dict[str, Cell] = {
         "promise": cell("label"),

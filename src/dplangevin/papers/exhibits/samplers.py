@@ -44,16 +44,9 @@ def temperature_rows(frame: pd.DataFrame, *, labels: Mapping[str, str]) -> pd.Da
 CHAIN_COLOURS = {"sgld": "#E69F00", "sgnht": "#0072B2"}
 PROPER_COLOUR = "#D55E00"
 ELLIPSE = 2.0  # size of a sampler's ellipse in standard deviations
-TRAJECTORIES_TEXT = (
-    f"Coloured ellipses: {ELLIPSE:g} standard deviations of all chains after half of the steps; points and lines: "
-    "one of them. Ratios along the narrow and the wide axis of the posterior, with half a 95 % interval over "
-    "chains. Noise by Theorem 4 for gradients whose residual is clipped at a bound that no residual of these data "
-    "reaches near the posterior. The proven ε of these chains is {proven} (replace-one). The data are invented. "
-    "As printed, SGLD samples exp(−2U): its standard deviations should be 0.71 of the exact ones."
-)
 
 
-def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
+def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], text: str, title: str = "") -> Figure:
     """Draw chains on a two-dimensional normal posterior, with a column for each variant (-> label) and each ε.
 
     The top panel has the path of one chain. The bottom panel has its second half and the ellipse of all chains, also
@@ -91,7 +84,7 @@ def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str =
         ]
         private = frame[frame.variant.isin(list(panels)) & np.isfinite(frame.epsilon)]
         proven = private.groupby("variant").epsilon_proven.first()[list(panels)]
-        text = TRAJECTORIES_TEXT.format(proven=" and ".join(map(short, proven)))
+        text = text.format(size=ELLIPSE, proven=" and ".join(map(short, proven)))
         return lay_out(figure, title, text, handles)
 
 
