@@ -22,7 +22,6 @@ from dplangevin.reporting.words import Look
 
 HOLLOW = "hollow: a condition of the guarantee fails, or chains diverged"
 GREY = "#888888"
-EPSILON_TICKS = [m * 10.0**k for k in range(-3, 5) for m in (1, 2, 5)]
 CAPTION_LETTERS = 18  # of a caption in an inch
 BELOW = 0.45  # share of a figure's height, at most, for its legend and caption
 CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dplangevin.papers.exhibits import accuracy
-from dplangevin.reporting import style, words
+from dplangevin.reporting import words
 
 FIGURE1 = ["ops", "objpert", "outpert", "hybrid"]
 PLAIN = ["dp_sgld", "dp_sgnht", "outpert"]
@@ -19,23 +19,6 @@ PANELS = {"synthetic": "Two normals", "abalone": "Abalone", "adult": "Adult"}
 
 def adult(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs.dataset.eq("adult")]
-
-
-def hollow_x(figure: Figure) -> list[float]:
-    marked = [line for ax in figure.axes for line in ax.lines if line.get_linestyle() == "None"]
-    return [
-        x for line in marked if line.get_markerfacecolor() == "white" for x in np.atleast_1d(line.get_xdata())
-    ]
-
-
-def test_violating_points_are_hollow_and_the_legend_says_so(runs: pd.DataFrame) -> None:
-    figure = accuracy.over_epsilon(runs, panels=PANELS, methods=PLAIN)
-    expected = np.log([5.0, 10.0, 20.0] * 6)
-    assert sorted(hollow_x(figure)) == pytest.approx(sorted(expected))
-    assert style.HOLLOW in legend_texts(figure)
-    clean = accuracy.over_epsilon(adult(runs), panels={"adult": ""}, methods=FIGURE1)
-    assert hollow_x(clean) == []
-    assert style.HOLLOW not in legend_texts(clean)
 
 
 def test_proven_axis_uses_the_proven_epsilon_and_names_what_is_missing(runs: pd.DataFrame) -> None:
@@ -126,13 +109,3 @@ def test_one_curve_for_each_value_of_a_setting(sensitivity_runs: pd.DataFrame) -
     assert legend_texts(figure) == ["DP-SGLD, α-phase", "DP-SGLD, constant step"]
     with pytest.raises(ValueError, match="no rows for"):
         accuracy.over_epsilon(runs, methods=["dp_sgld:linear"], **given)
-
-
-def test_one_panel_for_each_value_of_a_setting(step_runs: pd.DataFrame) -> None:
-    methods, panels = ["dp_sgld_li2019", "dp_sgd"], {"0.5": "large", "0.002": "small"}
-    figure = accuracy.over_epsilon(step_runs, panel_setting="step", methods=methods, panels=panels)
-    assert [ax.get_title() for ax in figure.axes[:2]] == ["large", "small"]
-    wanted = step_runs[step_runs.variant.eq("step=0.002") & step_runs.method.eq("dp_sgd")]
-    means = wanted.groupby("epsilon").value.mean().tolist()
-    drawn = [line.get_ydata() for line in figure.axes[1].get_lines()]
-    assert any(np.shape(y) == (3,) and np.allclose(y, means) for y in drawn)

@@ -30,7 +30,7 @@ from dplangevin.papers.statistics import (
     variant_settings,
 )
 from dplangevin.reporting import style
-from dplangevin.reporting.words import look, relations
+from dplangevin.reporting.words import SCALINGS, look, relations
 from dplangevin.text import number, span
 
 REFERENCES = ("nonprivate", "sgld", "majority")
@@ -224,7 +224,6 @@ def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.Data
 
 # Setting -> its name in a caption
 CHOSEN = {"radius": "ball of radius", "prior": "Gaussian prior of precision", "ridge": "ridge", "l2": "ridge"}
-SCALINGS = {"unit": "each row has norm 1", "global": "rows over one constant", "raw": "rows as they are"}
 
 
 def of_private(runs: pd.DataFrame, column: str) -> str:
@@ -266,6 +265,11 @@ def chosen(runs: pd.DataFrame, methods: Iterable[str]) -> str:
     scalings = [SCALINGS[scaling] for scaling in runs[np.isfinite(runs.epsilon)].scaling.unique()]
     listed = [f"{value} for {' and '.join(labels)}" for value, labels in users.items()]
     return f"\nOur choices: {'; '.join(listed)}; {' or '.join(scalings)}." if listed else ""
+
+
+def with_choices(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return `summary` with the column choices, a sentence on the settings of all methods."""
+    return summary(runs).assign(choices=chosen(runs, runs.method.unique()).strip())
 
 
 def not_drawn(rows: pd.DataFrame, x: str) -> str:

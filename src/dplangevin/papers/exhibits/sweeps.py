@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from dplangevin.papers.statistics import (
     read_off,
     variant_settings,
 )
-from dplangevin.reporting import style
 from dplangevin.reporting.words import look
 from dplangevin.text import meant, number, numbers, short, span
 
@@ -116,7 +115,7 @@ def figure(
     """Draw the metric against a varied field `x`, by default that with the most values, at fixed ε (columns).
 
     Each run with the field is a line, or of one run each value of a second field. Other fields have rows of panels. The
-    last row has the other ε of the points above. The values of `x` stand at equal distances.
+    values of `x` stand at equal distances.
     """
     points = table(runs, metric=metric, epsilons=epsilons)
     x, hue, facets, without = _roles(points, x)
@@ -125,8 +124,6 @@ def figure(
     frame = pd.concat(
         [_at(points, kind, e).assign(column=name) for kind, e, name in columns], ignore_index=True
     )
-    other = frame.epsilon_proven.where(frame.axis.eq("promised"), frame.epsilon_promised)
-    frame["other"] = other.where(other.gt(0) & np.isfinite(other))
     curves, levels = _marks(frame, x, hue)
     for i, mark in enumerate(curves):
         frame.loc[matches(frame, mark["where"]), "shift"] = i - (len(curves) - 1) / 2
@@ -143,6 +140,8 @@ def figure(
     ]
     for panel in panels[:: len(columns)]:
         panel["ylabel"] = _label(metric)
+    for panel in panels[-len(columns) :]:
+        panel["xlabel"] = _label(x)
     text = f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {of_private(runs, 'delta')}."
     text += " At a proven ε: read off between the budgets of a point, linearly in ln ε."
     if without:
@@ -153,37 +152,13 @@ def figure(
         frame,
         text=text,
         marks=[*(curves if joined else dots), *levels],
-        panels=[*panels, *_price_panels(frame, columns, dots, _label(x))],
+        panels=panels,
         axes=_x_axis(values),
-        size=(4.0 * len(columns) + 0.6, 2.7 * len(rows) + 3.0),
+        size=(4.0 * len(columns) + 0.6, 2.7 * len(rows) + 1.6),
         columns=len(columns),
-        grid={"sharex": True, "sharey": "row", "height_ratios": [*[1.0] * len(rows), 0.6]},
+        grid={"sharex": True, "sharey": "row"},
         title=f"{title}: {_label(x)}" + (f" and {_label(hue)}" if hue else ""),
     )
-
-
-def _price_panels(
-    frame: pd.DataFrame, columns: Sequence[tuple[str, float, str]], dots: Sequence[Mapping[str, Any]], x: str
-) -> list[dict[str, Any]]:
-    """Return the panels of the last row: the other ε and the attack ε of the points above, on a logarithmic axis."""
-    marks = [{**mark, "size": 4.0, "label": ""} for mark in dots]
-    if frame.epsilon_attack.notna().any():
-        attack = {"y": "epsilon_attack", "price": "attack", "hollow": False}
-        marks.append({**attack, "label": "shown by an attack: at least"})
-    values = [*frame.other, *frame.epsilon_attack, *(epsilon for _, epsilon, _ in columns)]
-    finite = [value for value in values if 0 < value < math.inf] or [1.0]
-    low, high = min(finite) / 2, max(finite) * 2
-    step = 3 if high / low > 100 else 1  # powers of ten alone
-    ticks = [value for value in style.EPSILON_TICKS[::step] if low <= value <= high]
-    of: dict[str, Any] = {"x": "at", "y": "other", "marks": marks, "xlabel": x, "yscale": "log"}
-    of |= {"ylim": (low, high), "yticks": ticks}
-    panels = []
-    for kind, epsilon, column in columns:
-        guide = {"power": 0, "at": [1, epsilon], "label": "the ε of the panel above"}
-        title = f"their {'proven' if kind == 'promised' else 'promised'} ε"
-        panels.append({**of, "where": {"column": column}, "title": title, "guides": [guide]})
-    panels[0]["ylabel"] = "ε"
-    return panels
 
 
 def _roles(points: pd.DataFrame, x: str | None) -> tuple[str, str, list[str], list[str]]:
