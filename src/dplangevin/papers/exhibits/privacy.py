@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -11,54 +14,53 @@ from dplangevin.papers.claims.rows import guarantee
 from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.figures import dots
 from dplangevin.papers.exhibits.tables import Cell, cell
+from dplangevin.papers.statistics import sort_by
 from dplangevin.reporting import words
 from dplangevin.reporting.words import PRICES, at_least, at_most
 from dplangevin.text import epsilon, number
 
-SHOWN = ("formula", "promised", "add_remove", "replace_one", "attack", "exact")  # in the order of drawing
-COLOURS = dict(zip(verdicts.WORDS, ("#009E73", "#6B6B00", "#B2182B", "#B35900"), strict=True))
+COLOURS = {
+    verdicts.FAILS: "#B2182B", verdicts.IN_PART: "#6B6B00", verdicts.OPEN: "#B35900", verdicts.HOLDS: "#009E73"
+}  # fmt: skip
 SMALLEST = 1e-3
 
 
-def guarantees(frame: pd.DataFrame, *, text: str, title: str) -> Figure:
-    """Draw a row for every guarantee with settings, with its prices, attack and verdict."""
-    promised = frame[np.isfinite(frame.epsilon_claimed)]
-    priced = promised.mechanism.notna()
-    rows, left_out = promised[priced], promised.label[~priced]
+def guarantees(frame: pd.DataFrame, *, shown: Sequence[str], text: str, title: str) -> Figure:
+    """Draw the guarantees `shown` (ids), sorted by verdict, with promised ε, proven ε and attack ε."""
+    rows = frame.set_index("id", drop=False).loc[[*shown]]
     found = [outcome(frame, row) for _, row in rows.iterrows()]
     attack = rows.epsilon_attack.where(rows.epsilon_attack.gt(SMALLEST))
     rows = rows.assign(
-        epsilon_promised=rows.epsilon_claimed,
-        epsilon_attack=attack.where(rows.attack_runs.ne(0)),
-        epsilon_exact=attack.where(rows.attack_runs.eq(0)),
-        violated="",
-        known=attack.fillna(SMALLEST / 1.5),
         verdict=[verdict["verdict"] for verdict in found],
         word=[tally.word(verdict) for verdict in found],
+        attack=attack.where(rows.attack_runs.ne(0)),
+        exact=attack.where(rows.attack_runs.eq(0)),
+        known=attack.fillna(SMALLEST / 1.5),
+        violated="",
     )
-    spans = [
-        {
-            "where": {"verdict": verdict},
-            "x": "known",
-            "low": "known",
-            "high": "epsilon_replace_one",
-            "colour": colour,
-        }
-        for verdict, colour in COLOURS.items()
+    bar = {"x": "known", "low": "known", "high": "epsilon_replace_one"}
+    marks: list[dict[str, Any]] = [
+        *({"where": {"verdict": of}, **bar, "colour": colour} for of, colour in COLOURS.items()),
+        {"x": "epsilon_claimed", "price": "promised", "label": PRICES["promised"].label},
+        {"x": "epsilon_replace_one", "price": "replace_one", "label": PRICES["replace_one"].label},
+        *({"x": name, "price": name, "label": PRICES[name].label} for name in ("attack", "exact")),
     ]
-    shown = [name for name in SHOWN if rows[f"epsilon_{name}"].notna().any()]
-    marks = [{"x": f"epsilon_{name}", "price": name, "label": PRICES[name].label} for name in shown]
-    limits = (SMALLEST / 1.5, 1.5 * rows[[f"epsilon_{name}" for name in shown]].max(axis=None))
-    text = text.format(smallest=number(SMALLEST))
-    if len(left_out):
-        text += f" Not drawn, because their settings are not stated ({len(left_out)}): {'; '.join(left_out)}."
+    largest = rows[["epsilon_claimed", "epsilon_replace_one"]].max(axis=None)
     axis = {
         "xscale": "log",
-        "xlim": limits,
-        "xlabel": "privacy loss ε (log scale)",
-        "marks": [*spans, *marks],
+        "xlim": (SMALLEST / 1.5, 1.5 * largest),
+        "xlabel": "privacy loss ε",
+        "marks": marks,
     }
-    return dots(rows, label="{paper}: {label}", right="{word}", text=text, panels=[axis], title=title)
+    priced = int((np.isfinite(frame.epsilon_claimed) & frame.mechanism.notna()).sum())
+    return dots(
+        sort_by(rows, verdict=[*COLOURS]),
+        label="{paper}: {label}",
+        right="{word}",
+        text=text.format(smallest=number(SMALLEST), shown=len(rows), priced=priced),
+        panels=[axis],
+        title=title,
+    )
 
 
 def outcome(frame: pd.DataFrame, row: pd.Series) -> verdicts.Verdict:
