@@ -40,7 +40,7 @@ def audits_page(frame: pd.DataFrame, *, introduction: str, notes: Notes, title: 
         "result": lambda row: "exceeds" if row.violated else "no violation found",
     }
     lines = [
-        introduction.format(confidence=_confidence(frame)),
+        introduction.format(confidence=f"{100 * frame.confidence.min():g} %"),
         "",
         *tables.rows_table(frame, columns, left=4),
     ]
@@ -66,7 +66,3 @@ def audits_page(frame: pd.DataFrame, *, introduction: str, notes: Notes, title: 
 
 def _named(row: Any) -> str:
     return f"{row.package}: {row.label}"
-
-
-def _confidence(frame: pd.DataFrame) -> str:
-    return f"{100 * frame.confidence.min():g} %"

@@ -19,8 +19,6 @@ def _facts(frame: pd.DataFrame, parts: str) -> dict[str, Any]:
     methods = [words.method(name) for name in frame.method[frame.attacked.eq("parts")].unique()]
     return {
         "delta": number(frame.delta.iloc[0]),
-        "exact": int(frame.runs.eq(0).sum()),
-        "all": len(frame),
         "confidence": f"{100 * confidence:g} %",
         "median": f"{100 * known.median():.0f}",
         "least": f"{100 * known.min():.0f}",

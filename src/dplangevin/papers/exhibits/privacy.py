@@ -27,7 +27,7 @@ SMALLEST = 1e-3
 
 def guarantees(frame: pd.DataFrame, *, shown: Sequence[str], text: str, title: str) -> Figure:
     """Draw the guarantees `shown` (ids), sorted by verdict, with promised ε, proven ε and attack ε."""
-    rows = frame.set_index("id", drop=False).loc[[*shown]]
+    rows = sort_by(frame[frame.id.isin([*shown])], id=shown)
     found = [outcome(frame, row) for _, row in rows.iterrows()]
     attack = rows.epsilon_attack.where(rows.epsilon_attack.gt(SMALLEST))
     rows = rows.assign(
@@ -45,7 +45,7 @@ def guarantees(frame: pd.DataFrame, *, shown: Sequence[str], text: str, title: s
         {"x": "epsilon_replace_one", "price": "replace_one", "label": PRICES["replace_one"].label},
         *({"x": name, "price": name, "label": PRICES[name].label} for name in ("attack", "exact")),
     ]
-    largest = rows[["epsilon_claimed", "epsilon_replace_one"]].max(axis=None)
+    largest = float(np.nanmax(rows[["epsilon_claimed", "epsilon_replace_one"]].to_numpy(float)))
     axis = {
         "xscale": "log",
         "xlim": (SMALLEST / 1.5, 1.5 * largest),
