@@ -287,7 +287,7 @@ def heat(
     with style.settings():
         size = (2.3 + 0.56 * most * across, 1.8 + (0.4 + 0.23 * len(rows)) * down)
         figure = Figure(figsize=size, layout="constrained")
-        axs = figure.subplots(down, across, squeeze=False, sharey=True).flat
+        axs = figure.subplots(down, across, squeeze=False, sharex=across == 1, sharey=True).flat
         for ax, panel in zip(axs, panels, strict=True):
             columns = [*panel["columns"]]
             cells = frame[matches(frame, {**panel["where"], "column": columns})]
