@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from drawing import exhibit
 
-from dplangevin.papers.exhibits.audits import audits_page
+from dplangevin.papers.exhibits.privacy import audits_page
 from dplangevin.pipeline.config import content, load
 
 ROOT = Path(__file__).parents[3]
