@@ -57,7 +57,7 @@ def test_claim_verdict(kind: str, setting: str) -> None:
         nothing = [""] if expected in (HOLDS, FAILS) else []
         assert row["cause"] in (*verdicts.CAUSES[expected], *nothing), where
         assert (row["cause"] == NOT_TESTABLE) == (found == NOT_TESTABLE), where
-        assert ("this does not count against the claim" in row["reason"]) == refused, where
+        assert ("; open, because " in row["reason"]) == refused, where
         assert not (capped and refused and conclusive) or capped in row["reason"], where
         assert row["reason"].count(uneven) == (tuning == verdicts.UNFAIR and found != NOT_TESTABLE), where
         assert {**row, **outcome} == {**outcome, "cause": row["cause"]}, where  # all numbers are as they were
@@ -71,7 +71,7 @@ def test_what_a_stand_in_alone_shows_contradicts_nothing(setting: str, why: str)
     small = verdicts.NetworkEvidence(Interval(-0.1, -0.2, -0.05), False, -1, "small")
     found = verdicts.two_networks(None, small, "because", asked_range=ABOVE)
     reason = verdicts.claim_verdict(found, kind="paper", setting=setting)["reason"]
-    assert reason.endswith(f"this does not count against the claim: {why}")
+    assert reason.endswith(f"; open, because {why}")
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -33,6 +33,12 @@ MIXED = 1.05  # split R-hat below which chains count as mixed
 ROUNDING = 1e-9  # relative rounding error that is allowed
 BELOW_BUDGET = 0.01  # relative; calibration ends nearer to the budget than this
 LEARNED = 0.01  # accuracy above the share of the majority class
+ORDERS = {
+    verdicts.HOLDS: "the order is shown for",
+    verdicts.FAILS: "the opposite is shown for",
+    verdicts.OPEN: "neither is shown for",
+    verdicts.NOT_TESTABLE: "there is nothing to compare for",
+}
 # Maps a paired difference and a confidence level to its interval and a direction:
 # 1 if the difference shows the claim, -1 if it shows the opposite, 0 if neither.
 Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
@@ -72,8 +78,8 @@ def beats(
     there = _as_printed(runs, printed)
     if np.isinf(pair[1].epsilon).all():  # a baseline that has learned nothing is easy to reach
         there = there[~there.method.eq(second) | learned(there, dataset)]
-    experiments, shown = (sensitivity, experiment), _above(asked.low)
-    return _after_search(found, search(there, dataset, (first, second), axis, experiments, shown, asked.low))
+    tried = search(there, dataset, (first, second), axis, (sensitivity, experiment), _above(asked.low))
+    return _after_search(found, tried)
 
 
 def beats_all(
@@ -105,17 +111,12 @@ def beats_all(
 
 def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
     """Return in words for which methods the order is shown, for which its opposite, and for which neither."""
-    texts = {
-        verdicts.HOLDS: "the order is shown for",
-        verdicts.FAILS: "the opposite is shown for",
-        verdicts.OPEN: "neither is shown for",
-        verdicts.NOT_TESTABLE: "there is nothing to compare for",
+    notes = {name: "" if name in counted else " (not counted: its guarantee fails)" for name in each}
+    groups = {
+        text: [words.method(name) + notes[name] for name, one in each.items() if one["verdict"] == verdict]
+        for verdict, text in ORDERS.items()
     }
-    groups: dict[str, list[str]] = {verdict: [] for verdict in texts}
-    for name, one in each.items():
-        note = "" if name in counted else " (not counted: its guarantee fails)"
-        groups[one["verdict"]].append(words.method(name) + note)
-    return "; ".join(f"{texts[key]} {words.listed(names)}" for key, names in groups.items() if names)
+    return "; ".join(f"{text} {words.listed(names)}" for text, names in groups.items() if names)
 
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
@@ -164,9 +165,8 @@ def equal_or_slightly_worse(
     reason += f"worse by more at {worse}{_violations(pair)}"
     verdict = decide(direction == 1, direction == -1)
     found = result(interval, verdict, reason, _measure(runs, dataset), asked)
-    return _after_search(
-        found, search(runs, dataset, (first, second), "promised", (sensitivity, "wang2015"), shown)
-    )
+    tried = search(runs, dataset, (first, second), "promised", (sensitivity, "wang2015"), shown)
+    return _after_search(found, tried)
 
 
 def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
@@ -461,9 +461,13 @@ def _after_search(found: Verdict, tried: Tried) -> Verdict:
 
 
 def search(
-    runs: pd.DataFrame, dataset: str, methods: Sequence[str], axis: str, experiments: tuple[str, str], shown: Shown,
-    threshold: float | None = None,
-) -> Tried:  # fmt: skip
+    runs: pd.DataFrame,
+    dataset: str,
+    methods: Sequence[str],
+    axis: str,
+    experiments: tuple[str, str],
+    shown: Shown,
+) -> Tried:
     """Return how many settings of the first method show the claim, how many its opposite, and an example.
 
     A single rival is tried in each of its settings by itself; the example has the most accurate rival, then the widest
@@ -471,7 +475,6 @@ def search(
     opposite decides. The confidence level is corrected for the number of comparisons (Bonferroni).
 
     - `experiments`: The sensitivity run ("": there is none), and the run that supplies a method which it lacks.
-    - `threshold`: If given, the text also says what the intervals of the mean alone show.
     """
     first, *others = methods
     if not experiments[0]:
@@ -483,42 +486,25 @@ def search(
         what, trials = "pairs of settings", _pairs(first, mine, others[0], rivals[0])
     else:
         what, trials = f"settings of {words.method(first)}", _against_all(first, mine, rivals)
-    outcomes = _outcomes(trials, axis, shown)
-    held = [(rank, least.low, name, least) for rank, name, least, direction in outcomes if direction == 1]
-    against = sum(direction == -1 for *_, direction in outcomes)
-    text = f"; of the {len(trials)} {what} tried {len(held)} agree with the claim beyond chance and {against} speak "
-    text += "against it"
-    if threshold is not None and outcomes:
-        intervals = [least for _, _, least, _ in outcomes]
-        above, below = (
-            sum(each.low > threshold for each in intervals),
-            sum(each.high < threshold for each in intervals),
-        )
-        half = float(np.median([(each.high - each.low) / 2 for each in intervals]))
-        text += f" (by the interval of the mean alone {above} and {below}); the median pair shows a difference of "
-        text += f"{points(half)} in half of such searches"
-    if not held:
-        return text, None
-    *_, name, least = max(held)
-    low, high = 100 * least.low, 100 * least.high
-    text += (
-        f"; for example {name}{points(least.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
-    )
-    return text, least
-
-
-def _outcomes(trials: Sequence[Trial], axis: str, shown: Shown) -> list[tuple[float, str, Interval, int]]:
-    """Return rank, name, smallest difference and direction of each trial that can be compared."""
     level = 1 - 0.05 / max(1, sum(len(against) for _, against, *_ in trials))
-    found = []
-    for rows, against, rank, name in trials:
+    held: list[tuple[float, float, str, Interval]] = []
+    against = 0
+    for rows, opponents, rank, name in trials:
         try:
-            each = [shown(difference(rows, other, axis), level) for other in against]
+            each = [shown(difference(rows, other, axis), level) for other in opponents]
         except statistics.NoCommonRange:
             continue
         least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
-        found.append((rank, name, least, min(direction for _, direction in each)))
-    return found
+        direction = min(direction for _, direction in each)
+        against += direction == -1
+        held += [(rank, least.low, name, least)] * (direction == 1)
+    text = f"; of the {len(trials)} {what} tried {len(held)} agree with the claim beyond chance and {against} speak "
+    text += "against it"
+    if not held:
+        return text, None
+    *_, name, least = max(held)
+    limits = f"[{100 * least.low:+.2f}, {100 * least.high:+.2f}]"
+    return f"{text}; for example {name}{points(least.mean, '+')} {limits}, corrected for their number", least
 
 
 def _pairs(first: str, mine: Settings, second: str, other: Settings) -> list[Trial]:

@@ -56,7 +56,7 @@ def _bounds(row: pd.Series) -> str:
     if attacks:
         return f"attacks (95 % confidence) show {_quantity(row, f'{low} to {high}')}"
     name = "ε" if row.unit == "epsilon" else f"the {row.unit}"
-    how = "for one pair of data sets" if row.measure == verdicts.PAIR else "attack, 95 % confidence"
+    how = "exact for one pair of data sets" if row.measure == verdicts.PAIR else "attack, 95 % confidence"
     if reference := _reference(row):
         return f"{name} to {reference} lies between {low} ({how}) and {high} (proof)"
     if pd.isna(row.low):

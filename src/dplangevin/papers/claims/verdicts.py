@@ -111,7 +111,8 @@ def result(
     `measure` becomes "" if it needs limits and there are none.
     """
     ours, low, high = numbers if isinstance(numbers, Interval) else single(numbers)
-    bare = measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(low) and math.isnan(high)
+    if measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(low) and math.isnan(high):
+        measure = ""
     asked_low, asked_high = asked_range or (math.nan, math.nan)
     found: Verdict = {
         "ours": ours,
@@ -120,7 +121,7 @@ def result(
         "asked_low": asked_low,
         "asked_high": asked_high,
     }
-    found |= {"measure": "" if bare else measure, "verdict": verdict, "reason": reason}
+    found |= {"measure": measure, "verdict": verdict, "reason": reason}
     return found | ({"cause": cause} if cause else {})
 
 
@@ -157,7 +158,7 @@ def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "",
         if row["measure"] and (row["high"] <= row["asked_low"] or row["low"] >= row["asked_high"]):
             row.setdefault("cause", ABSENT)
         why = weak or "only a stand-in shows it"
-        row |= {"verdict": OPEN, "reason": f"{row['reason']}; this does not count against the claim: {why}"}
+        row |= {"verdict": OPEN, "reason": f"{row['reason']}; open, because {why}"}
     if row["verdict"] == HOLDS and not ours and (limit or setting in CAUSES[IN_PART]):
         row["verdict"] = IN_PART
         row.setdefault("cause", setting if setting in CAUSES[IN_PART] else SETTINGS_CHOSEN)
@@ -211,7 +212,7 @@ def with_power(row: Verdict, unit: str) -> Verdict:
     if not undecided or row["measure"] not in (INTERVAL, ONE_SPLIT) or outside or math.isnan(half):
         return row
     size = points(half) if unit == "accuracy" else short(half)
-    return {**row, "reason": f"{row['reason']}; such runs show a difference of {size} half of the time"}
+    return {**row, "reason": f"{row['reason']}; so many runs detect a difference of {size} half of the time"}
 
 
 def not_testable(reason: str, asked_range: AskedRange | None = None) -> Verdict:

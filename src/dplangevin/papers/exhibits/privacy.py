@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ GUARANTEES_TEXT = (
 )
 
 
-def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
+def guarantees(frame: pd.DataFrame, *, title: str, cases: Sequence[str] = ()) -> Figure:
     """Draw a row for every guarantee with settings; values beyond the axis are hollow markers at its end."""
     promised = frame[np.isfinite(frame.epsilon_claimed)]
     priced = promised.mechanism.notna()
@@ -56,7 +57,7 @@ def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
         for y, (label, row) in enumerate(lines):
             ax.text(-0.01, y, label, ha="right", weight="bold" if row is None else "normal", **text_style)
             if row is not None:
-                verdict = outcome(frame, row)
+                verdict = outcome(frame, row, cases)
                 colour = COLOURS[verdict["verdict"]]
                 _guarantee(ax, y, row, colour)
                 ax.text(1.01, y, tally.word(verdict), color=colour, **text_style)
@@ -74,9 +75,10 @@ def guarantees(frame: pd.DataFrame, *, title: str) -> Figure:
         return lay_out(figure, title, text, handles)
 
 
-def outcome(frame: pd.DataFrame, row: pd.Series) -> verdicts.Verdict:
-    """Return the verdict on a guarantee by its numbers alone; results/claims.csv has that on the paper's sentence."""
-    return verdicts.claim_verdict(guarantee(frame, id=row.id), kind="paper", setting="paper")
+def outcome(frame: pd.DataFrame, row: pd.Series, cases: Sequence[str]) -> verdicts.Verdict:
+    """Return the verdict on a guarantee by its numbers; `cases` are ids of promises of which one case was priced."""
+    setting = "special case" if row.id in cases else "paper"
+    return verdicts.claim_verdict(guarantee(frame, id=row.id), kind="paper", setting=setting)
 
 
 def _column(name: str) -> str:
@@ -98,14 +100,16 @@ def _guarantee(ax: Axes, y: int, row: pd.Series, colour: str) -> None:
             ax.plot(at, y, **of.shape, mew=EDGES.get(name, 1.0), mfc=face, zorder=3 + order)
 
 
-def guarantees_page(frame: pd.DataFrame, *, title: str) -> str:
+def guarantees_page(frame: pd.DataFrame, *, title: str, cases: Sequence[str] = ()) -> str:
     """Return a Markdown page with one table for each paper, and the reason of every verdict below it."""
     notes = (
         "All ε are at the δ of the promise. Proven ε: the smallest ε that our accountants prove. For steps without "
         "replacement it is the larger of both directions, up to 25 % above each alone. Attack ε: a lower bound. "
         + ATTACKS
+        + " 'Other settings': the row prices settings that we chose, and the promise holds with others that the paper "
+        "leaves open. 'Special case': the row prices one case of a theorem."
     )
-    found = {row.id: outcome(frame, row) for _, row in frame.iterrows()}
+    found = {row.id: outcome(frame, row, cases) for _, row in frame.iterrows()}
     columns: dict[str, Cell] = {
         "promise": cell("label"),
         "where": cell("where"),
