@@ -89,7 +89,7 @@ RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high"
         ),
         (
             claim(reason="not by default: why", kind="extension", unit="exponent alpha", measure="range"),
-            "We find an exponent α of −0.02 (range, no interval: −0.03 to 0.01); the question "
+            "We find an exponent α of −0.02 (range, no interval: −0.03 to 0.01); the claim "
             "asks for more than 0. With the default choice it is not shown.",
         ),
         (

@@ -68,16 +68,16 @@ def _bounds(row: pd.Series) -> str:
 
 def _asks(row: pd.Series) -> str:
     """Return what the claim asks of our number in words, or "" if that is no range."""
-    low, high, who = row.asked_low, row.asked_high, _who(row)
+    low, high = row.asked_low, row.asked_high
     if pd.isna(low) or _reference(row):
         return ""
     if low == high:
         return f"the paper says {_amount(row, low)}"
     if math.isinf(low):
-        return f"{who} allows at most {_amount(row, high)}"
+        return f"the claim allows at most {_amount(row, high)}"
     if math.isinf(high):
-        return f"{who} asks for {f'at least {_amount(row, low)}' if low else 'more than 0'}"
-    return f"{who} asks for {_span(row, low, high)}"
+        return f"the claim asks for {f'at least {_amount(row, low)}' if low else 'more than 0'}"
+    return f"the claim asks for {_span(row, low, high)}"
 
 
 def _reference(row: pd.Series) -> str:
@@ -88,12 +88,8 @@ def _reference(row: pd.Series) -> str:
     if low == high:
         return "the printed value"
     if high == 1 and low <= 0:
-        return f"the bound that {_who(row)} states"
-    return f"the least that {_who(row)} asks for" if math.isinf(high) else ""
-
-
-def _who(row: pd.Series) -> str:
-    return "the question" if row.kind == "extension" else "the claim"
+        return "the bound that the claim states"
+    return "the least that the claim asks for" if math.isinf(high) else ""
 
 
 def _quantity(row: pd.Series, amount: str) -> str:

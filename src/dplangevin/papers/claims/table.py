@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 
-from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testable, with_power
+from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testable
 from dplangevin.papers.statistics import NoCommonRange
 from dplangevin.reporting import words
 
@@ -133,10 +133,9 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
             verdict = not_testable(str(error))
         entry = {key: claim[key] for key in ("kind", "setting", *LIMITED) if key in claim}
         try:
-            found = claim_verdict(verdict, **entry)
+            rows.append({**claim, **claim_verdict(verdict, **entry)})
         except ValueError as error:
             raise ValueError(f"{claim['id']}: {error}") from error
-        rows.append({**claim, **with_power(found, claim["unit"])})
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dplangevin.papers.statistics import Comparison, Interval, matches
-from dplangevin.text import points, short
 
 HOLDS, IN_PART, FAILS, OPEN = "holds", "holds in part", "fails", "open"
 WORDS = (HOLDS, IN_PART, FAILS, OPEN)
@@ -204,17 +203,6 @@ def _cause(row: Verdict, kind: str, setting: str, cause: str) -> str:
     return SOME_CASES if whole or row["measure"] in (EXACT, RANGE) else IMPRECISE
 
 
-def with_power(row: Verdict, unit: str) -> Verdict:
-    """Add to a verdict that an interval leaves open half its width, the difference that half of such runs show."""
-    half = (row["high"] - row["low"]) / 2
-    undecided = row["verdict"] == OPEN and row["cause"] not in (NOT_TESTABLE, OUTSIDE)
-    outside = row["high"] < row["asked_low"] or row["low"] > row["asked_high"]
-    if not undecided or row["measure"] not in (INTERVAL, ONE_SPLIT) or outside or math.isnan(half):
-        return row
-    size = points(half) if unit == "accuracy" else short(half)
-    return {**row, "reason": f"{row['reason']}; so many runs detect a difference of {size} half of the time"}
-
-
 def not_testable(reason: str, asked_range: AskedRange | None = None) -> Verdict:
     """Return the verdict "not testable"."""
     return result(math.nan, NOT_TESTABLE, reason, asked_range=asked_range)
@@ -297,14 +285,12 @@ def two_networks(
 ) -> Verdict:
     """Return a verdict from the evidence of the paper's network and of a small one, of which one was trained at least.
 
-    The small network stands in for the paper's, because we can afford more seeds of it.
-
     The paper's network decides. The claim holds in part if the small one shows it and the mean of the paper's network,
     if that was trained, meets it too; or if it is shown in other settings: `others` says what these give, `elsewhere`
     is the number of one in which the claim holds. A stand-in refutes nothing.
 
-    - returns: direction and decided_by are for an extension: what the paper's network shows, or else the small one
-      unless the mean of the paper's network disagrees, with its number.
+    - returns: direction and decided_by (its number) are for an extension: what the paper's network shows, or else the
+      small one unless the mean of the paper's network disagrees.
     """
     evidence = [one for one in (paper, small) if one is not None]
     reason = "; ".join([text, *(one.text for one in evidence)]) + others

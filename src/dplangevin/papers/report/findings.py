@@ -81,7 +81,7 @@ def filled(text: str, claims: pd.DataFrame, linked: bool = False) -> str:
     With `linked`, the first number of each claim links to it in the report.
     """
     if absent := sorted(named(text) - set(claims.index)):
-        raise KeyError(
+        raise ValueError(
             f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv"
         )
     addresses = {name: f"results/report/{name.partition('_')[0]}.md#{name}" for name in named(text)}
@@ -92,11 +92,6 @@ def filled(text: str, claims: pd.DataFrame, linked: bool = False) -> str:
         if claims.measure[name] in BRACKETS:
             row.low.shown, row.high.shown = at_least, at_most if claims.unit[name] == "epsilon" else at_least
     return " ".join(text.format_map(rows).split())
-
-
-def known(entry: Mapping[str, Any], claims: pd.DataFrame) -> bool:
-    """Return whether the table has every claim that an entry of conf/report/findings.yaml names."""
-    return set(entry["claims"]).union(*(named(entry[part]) for part in TEXTS)) <= set(claims.index)
 
 
 def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.DataFrame) -> str:

@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from dplangevin.papers.claims import tally, verdicts
 from dplangevin.papers.claims.sentences import capital, sentence, tidy
 from dplangevin.papers.exhibits import tables
-from dplangevin.papers.report.findings import LABELS, TEXTS, filled, known
+from dplangevin.papers.report.findings import LABELS, TEXTS, filled
 from dplangevin.pipeline.config import content
 from dplangevin.pipeline.environment import largest
 from dplangevin.reporting import read
@@ -98,12 +98,11 @@ def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
         "",
     ]
     for entry in content("report", "findings", cfg)["findings"].values():
-        if known(entry, by_id):
-            text = {part: filled(entry[part], by_id) for part in TEXTS}
-            lines += [f"### {plain(text['title'])}", ""]
-            lines += [f"* **{label}:** {text[part]}" for part, label in LABELS.items()]
-            behind = "; ".join(link(by_id.loc[name], by_id.title[name]) for name in entry["claims"])
-            lines += ["", text["why"], "", f"[Figure](exhibits.md#{entry['exhibit']}). Claims: {behind}.", ""]
+        text = {part: filled(entry[part], by_id) for part in TEXTS}
+        lines += [f"### {plain(text['title'])}", ""]
+        lines += [f"* **{label}:** {text[part]}" for part, label in LABELS.items()]
+        behind = "; ".join(link(by_id.loc[name], by_id.title[name]) for name in entry["claims"])
+        lines += ["", text["why"], "", f"[Figure](exhibits.md#{entry['exhibit']}). Claims: {behind}.", ""]
     lines += ["## Counts", "", *tables.table(["claims", *verdicts.WORDS, "all"], counts(table), left=1), ""]
     lines += ["Second words of the claims in the papers' words:", "", *causes(table), "", "## What fails", ""]
     for fact, group in failed(table):
@@ -238,16 +237,12 @@ def exhibits(cfg: DictConfig, table: pd.DataFrame, made: Sequence[str]) -> list[
                 continue
             title = plain(content("exhibit", name, cfg)["title"])
             lines += [f"### {name}", "", f"**{title}**" + (f" ({text['of']})" if text["of"] else ""), ""]
-            try:
-                finding = filled(text["finding"], by_id)
-            except KeyError:
-                finding = ""
             folder = RESULTS / "exhibits" / name
             if name in made:
                 lines += [f"[![{title}](../exhibits/{name}/{name}.png)](../exhibits/{name}/{name}.png)", ""]
                 files = sorted(path.name for path in folder.iterdir() if path.name != f"{name}.png")
                 lines += [", ".join(f"[{file}](../exhibits/{name}/{file})" for file in files), ""]
-            lines += [" ".join(filter(None, [finding, text["open"]])), ""]
+            lines += [f"{filled(text['finding'], by_id)} {text['open']}".strip(), ""]
             own = [row for _, row in table.iterrows() if name in row.exhibit.split("; ")]
             shown = "; ".join(f"{link(row, row.title)} {tally.MARKS[row.verdict]}" for row in own)
             again = f"`{commands([name], [], made)[0]}`"
