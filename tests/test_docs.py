@@ -91,7 +91,10 @@ def claims() -> pd.DataFrame:
     return pd.read_csv(ROOT / "results/claims.csv", keep_default_na=False)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "data/bundled/README.md"])
+REPORTED = [str(page.relative_to(ROOT)) for page in sorted(REPORT.glob("*.md"))]
+
+
+@pytest.mark.parametrize("name", [*NAMES, *REPORTED, "data/bundled/README.md"])
 def test_every_link_leads_somewhere(name: str) -> None:
     page = ROOT / name
     for link in links(prose(page)):
