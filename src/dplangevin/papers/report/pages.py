@@ -92,11 +92,8 @@ def link(claim: Any, text: str) -> str:
 def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
     """Return the first page: findings, counts, what fails, and how the results were made."""
     by_id = table.set_index("id", drop=False)
-    lines = [
-        HEAD.format(papers=", ".join(f"[{PAPERS[paper]}]({paper}.md)" for paper in TITLES)),
-        "## Findings",
-        "",
-    ]
+    papers = ", ".join(f"[{PAPERS[paper]}]({paper}.md)" for paper in TITLES)
+    lines = [HEAD.format(papers=papers), "## Findings", ""]
     for entry in content("report", "findings", cfg)["findings"].values():
         text = {part: filled(entry[part], by_id) for part in TEXTS}
         lines += [f"### {plain(text['title'])}", ""]
@@ -115,21 +112,14 @@ def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
 
 def counts(table: pd.DataFrame) -> Iterator[list[str]]:
     """Yield a label and the number of claims with each verdict, and of all, by kind and paper."""
-    kinds = {
-        "paper": "In the papers' words",
-        "reading": "Read by us: sizes left open",
-        "extension": "Questions of ours",
-    }
-    for kind, label in kinds.items():
-        rows = table[table.kind.eq(kind)]
-        groups = [(label, rows)]
-        if kind == "paper":
-            groups += [
-                (PAPERS.get(str(paper), str(paper)), own) for paper, own in rows.groupby("paper", sort=False)
-            ]
-        for name, own in groups:
-            found = own.verdict.value_counts()
-            yield [name, *(str(found.get(word, 0)) for word in verdicts.WORDS), str(len(own))]
+    own = table[table.kind.eq("paper")]
+    groups = [("In the papers' words", own)]
+    groups += [(PAPERS.get(paper, paper), own[own.paper.eq(paper)]) for paper in own.paper.unique()]
+    groups += [("Read by us: sizes left open", table[table.kind.eq("reading")])]
+    groups += [("Questions of ours", table[table.kind.eq("extension")])]
+    for name, rows in groups:
+        found = rows.verdict.value_counts()
+        yield [name, *(str(found.get(word, 0)) for word in verdicts.WORDS), str(len(rows))]
 
 
 def causes(table: pd.DataFrame) -> Iterator[str]:
@@ -245,6 +235,6 @@ def exhibits(cfg: DictConfig, table: pd.DataFrame, made: Sequence[str]) -> list[
             lines += [f"{filled(text['finding'], by_id)} {text['open']}".strip(), ""]
             own = [row for _, row in table.iterrows() if name in row.exhibit.split("; ")]
             shown = "; ".join(f"{link(row, row.title)} {tally.MARKS[row.verdict]}" for row in own)
-            again = f"`{commands([name], [], made)[0]}`"
-            lines += [" ".join(filter(None, [shown and f"Claims: {shown}.", f"Again: {again}."])), ""]
+            again = f"Again: `{commands([name], [], made)[0]}`."
+            lines += [f"Claims: {shown}. {again}" if shown else again, ""]
     return lines
