@@ -104,7 +104,7 @@ def means(
 
 def within_seeds(claim: str, weights: Mapping[str, float], metric: str = "accuracy") -> Numbers:
     """Weighted sum, of runs that may share the noise of a seed."""
-    return student(sum(weight * values for weight, values in means(claim, weights, metric)))
+    return student(np.sum([weight * values for weight, values in means(claim, weights, metric)], axis=0))
 
 
 def exponent(claim: str, x: str, at_least: float, **where: str) -> Numbers:
