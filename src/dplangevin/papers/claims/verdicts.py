@@ -44,6 +44,7 @@ MEASURES = (INTERVAL, ONE_SPLIT, EXACT, ATTACK, PAIR, RANGE, "")
 BRACKETS = (ATTACK, PAIR)
 CONCLUSIVE = (INTERVAL, ONE_SPLIT, EXACT, *BRACKETS)
 UNEVEN = "the methods were not tuned alike"
+NUMBERS = ("ours", "low", "high", "asked_low", "asked_high")  # of a verdict
 # Begins the reason where ours, low and high are of another choice, which decides.
 NOT_BY_DEFAULT = "not by default: "
 Verdict = dict[str, Any]
@@ -109,17 +110,11 @@ def result(
 
     `measure` becomes "" if it needs limits and there are none.
     """
-    ours, low, high = numbers if isinstance(numbers, Interval) else single(numbers)
-    if measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(low) and math.isnan(high):
+    interval = numbers if isinstance(numbers, Interval) else single(numbers)
+    if measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high):
         measure = ""
-    asked_low, asked_high = asked_range or (math.nan, math.nan)
-    found: Verdict = {
-        "ours": ours,
-        "low": low,
-        "high": high,
-        "asked_low": asked_low,
-        "asked_high": asked_high,
-    }
+    asked = asked_range or (math.nan, math.nan)
+    found: Verdict = dict(zip(NUMBERS, (*interval, *asked), strict=True))
     found |= {"measure": measure, "verdict": verdict, "reason": reason}
     return found | ({"cause": cause} if cause else {})
 
@@ -137,11 +132,8 @@ def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "",
     if cause == OUTSIDE and not limit:
         raise ValueError(f"cause {OUTSIDE!r} needs `limit`: say why our means do not suffice")
     if cause == OUTSIDE:
-        return outcome | {
-            "verdict": OPEN,
-            "cause": OUTSIDE,
-            "reason": f"{OUTSIDE}: {limit}; {outcome['reason']}",
-        }
+        reason = f"{OUTSIDE}: {limit}; {outcome['reason']}"
+        return outcome | {"verdict": OPEN, "cause": OUTSIDE, "reason": reason}
     if outcome["verdict"] == NOT_TESTABLE:
         return outcome | {"verdict": OPEN, "cause": NOT_TESTABLE}
     row, ours, exact = {**outcome}, kind == "extension", (EXACT, *BRACKETS)
