@@ -39,7 +39,7 @@ def test_the_first_number_of_a_claim_links_to_it(findings: Any, claims: pd.DataF
     page = in_readme(f"a\n{BEGIN}\nold\n{END}\nb\n", {"one": entry}, table)
     link = f"results/report/{name.partition('_')[0]}.md#{name}"
     assert page == f"a\n{BEGIN}\n1. It is [−1.2]({link}) to −1.2.\n{END}\nb\n"
-    with pytest.raises(ValueError, match=f"no claim {name}"):
+    with pytest.raises(KeyError, match=f"no claim {name}"):
         in_readme(page, {"one": entry}, table.iloc[:0])
 
 

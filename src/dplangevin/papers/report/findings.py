@@ -45,7 +45,7 @@ class _Numbers(string.Formatter):
     def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
         claim, _, column = field_name.partition(".")
         if claim not in self.claims.index:
-            raise ValueError(f"no claim {claim}: compare the braces in conf/report with results/claims.csv")
+            raise KeyError(f"no claim {claim}: compare the braces in conf/report with results/claims.csv")
         return (claim, column), claim
 
     def format_field(self, value: Any, format_spec: str) -> str:
@@ -70,8 +70,13 @@ class _Numbers(string.Formatter):
 
 
 def filled(text: str, claims: pd.DataFrame, linked: bool = False) -> str:
-    """Return the text on one line with its fields filled (see `_Numbers`)."""
-    return " ".join(_Numbers(claims, linked).format(text).split())
+    """Return the text on one line with its fields filled; "" if the table lacks a claim, with `linked` a KeyError."""
+    try:
+        return " ".join(_Numbers(claims, linked).format(text).split())
+    except KeyError:
+        if linked:
+            raise
+        return ""
 
 
 def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.DataFrame) -> str:

@@ -96,6 +96,8 @@ def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
     lines = [HEAD.format(papers=papers), "## Findings", ""]
     for entry in content("report", "findings", cfg)["findings"].values():
         text = {part: filled(entry[part], by_id) for part in TEXTS}
+        if not all(text.values()) or not {*entry["claims"]} <= {*by_id.index}:
+            continue
         lines += [f"### {plain(text['title'])}", ""]
         lines += [f"* **{label}:** {text[part]}" for part, label in LABELS.items()]
         behind = "; ".join(link(by_id.loc[name], by_id.title[name]) for name in entry["claims"])
@@ -156,7 +158,7 @@ def claims(paper: str, table: pd.DataFrame, said: Mapping[str, str], made: Seque
     words = "[The words of a verdict](../../docs/verdicts.md)"
     lines = [f"# {TITLES.get(paper, paper)}", "", f"{len(table)} claims. {words}. Statements: {index}.", ""]
     for name, rows in groups:
-        lines += [f"## {plain(name)}", "", *([said[name], ""] if name in said else [])]
+        lines += [f"## {plain(name)}", "", *([said[name], ""] if said.get(name) else [])]
         for word in verdicts.WORDS if len(rows) > 1 else ():
             titles = [f"[{plain(row.title)}](#{row.id})" for row in rows.itertuples() if row.verdict == word]
             lines += [f"* {tally.MARKS[word]} {word}: {'; '.join(titles)}."] if titles else []
