@@ -88,7 +88,7 @@ def test_one_claim_is_shown_whole(committed: list[tally.Claim]) -> None:
     """With its result in one sentence, as the page says it."""
     said = {
         "wang2015_rows_adult": "result Exact computation gives 32,561 records",
-        "ryffel2022_tab1_resnet18": "lies between 5.77 (for one pair of data sets) and 1320 (proof)",
+        "ryffel2022_tab1_resnet18": "lies between 5.77 (exact for one pair of data sets) and 1320 (proof)",
         "ryffel2022_theorem_3_1_attacked": "Attacks (95 % confidence) show 1.99 to 13.1 times the bound",
         "wang2015_dp_sgld_like_outpert_adult": "With the default choice it is not shown.",
     }

@@ -4,21 +4,10 @@ The prototype's numbers have a Monte Carlo error of their own, of the size of ou
 """
 
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
-from hydra.utils import instantiate
-from omegaconf import OmegaConf
 
-from dplangevin import random
-from dplangevin.data import Dataset
-from dplangevin.data.fetch import fetch, mirrors, raw_files
-from dplangevin.methods import released
-from dplangevin.methods.evaluate import all_scores, predictive
-from dplangevin.pipeline.config import load
-from dplangevin.privacy import Budget
 from dplangevin.reporting.read import RUNS, read_runs
 
 ROUNDING = 0.0005
@@ -68,17 +57,3 @@ def test_committed_accuracies(name: str, variant: str, expected: dict[float, flo
         assert agrees(values, accuracy), (
             f"{name} at {epsilon}: {values.mean():.4f} +- {error(values):.4f}, not {accuracy}"
         )
-
-
-@pytest.mark.slow
-def test_hybrid_with_the_range_bound(tmp_path: Path) -> None:
-    """On Abalone, the smaller data set; computed here, since the exhibits use the paper's bound."""
-    cfg, name = load(), "abalone"
-    fetch(name, raw_files(cfg.dataset[name]), tmp_path, mirrors(os.environ.get("DATA_MIRROR", "")))
-    data: Dataset = instantiate(cfg.dataset[name].loader, _partial_=True)(folder=tmp_path)
-    problem = instantiate(cfg.problem.logistic)(data.first(cfg.repeats).scaled("unit"), cfg.repeats)
-    method = instantiate(OmegaConf.merge(cfg.method.hybrid, {"first": {"bound": "range"}}))
-    rng = random.generator(cfg.seed, f"{name}/hybrid")
-    release, _ = released(method, problem, [Budget(1.0, cfg.delta)], cfg.repeats, rng)
-    found = all_scores(predictive(problem, release.theta), problem.y_test)["accuracy"][:, 0].numpy()
-    assert agrees(found, 0.752), f"{found.mean():.4f} +- {error(found):.4f}"

@@ -1,22 +1,10 @@
 """Every statistic behind the exhibits and the claims.
 
-On convex problems, the methods of one experiment share data splits and test points within a repeat (column `seed`).
-Their accuracies are compared by the paired difference
-
-    d[r, b] = accuracy_first[r, b] - accuracy_second[r, b]
-
-for repeat r and budget b. It is averaged over budgets within each repeat, and has a Student interval over repeats. The
-axis of budgets is
-
-- "promised": the ε that was asked of the mechanism;
-- "proven": the proven ε by the tight accountant. Here the points of two methods differ, and the accuracy of each
-  repeat is interpolated linearly in ln epsilon.
-
-Seeds of networks that are trained from scratch are independent. They are compared by Welch (1947). Runs on features
-may share the noise of a seed. They are compared within each seed (Student).
-
-A result is trusted if no condition of its guarantee fails and no chain has diverged. Other results are shown, but
-they are never the best of several, and others are never compared with them.
+On convex problems the methods of one experiment share splits and test points within a repeat (column `seed`). Their
+accuracies are compared by the paired difference d[r, b] at repeat r and budget b, which is averaged over budgets and
+has a Student interval over repeats. On the axis "promised" a budget is the ε that was asked of the mechanism. On the
+axis "proven" it is the proven ε, where each repeat is interpolated linearly in ln ε. Seeds of networks that are trained
+from scratch are independent, and compared by Welch (1947). Runs on features are compared within each seed (Student).
 """
 
 from __future__ import annotations
@@ -135,9 +123,8 @@ def holm(p: Sequence[float]) -> np.ndarray:
 def power_law(rows: pd.DataFrame, x: str) -> Interval:
     """Return the exponent p of `value ~ x^p` with its 95 % interval, from rows of value, low and high.
 
-    The fit is by least squares on the logarithms, with weights from their standard errors. By the delta method, these
-    are `(high - low)/(2 z value)`. If no value has a spread, as in closed form, the weights are equal and the
-    interval is a point.
+    The fit is by least squares on the logarithms, weighted by their standard errors `(high - low)/(2 z value)` (delta
+    method). If no value has a spread, the weights are equal and the interval is a point.
     """
     z = ndtri((1 + LEVEL) / 2)
     error = (rows.high - rows.low) / (2 * z * rows.value)
@@ -261,8 +248,7 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: flo
 def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> Comparison:
     """Compare a `difference` with a threshold by its mean, and at each point with 5 % error over all points (Holm).
 
-    A repeat in which a chain has diverged (nan) does not count at any point. Otherwise a method would be spared the
-    budgets at which it fails.
+    A repeat in which a chain has diverged (nan) counts at no point. Else a method is spared the budgets where it fails.
     """
     gap = gap.dropna()
     tested = holm([paired_p(gap[point], threshold) for point in gap.columns])

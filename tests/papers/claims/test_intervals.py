@@ -94,16 +94,17 @@ def welch(parts: list[tuple[float, np.ndarray]]) -> Numbers:
     return float(mean), float(low), float(high)
 
 
-def networks(claim: str, weights: Mapping[str, float], metric: str = "accuracy") -> Numbers:
-    """Weighted sum of the accuracies of runs, each averaged over its budgets within a seed."""
+def means(
+    claim: str, weights: Mapping[str, float], metric: str = "accuracy"
+) -> list[tuple[float, np.ndarray]]:
+    """Weight and accuracies by seed of each run, averaged over its budgets."""
     tables = {run: accuracies(folder(claim, run), run, metric) for run in weights}
-    return welch([(weight, np.mean([*tables[run].values()], axis=0)) for run, weight in weights.items()])
+    return [(weight, np.mean([*tables[run].values()], axis=0)) for run, weight in weights.items()]
 
 
 def within_seeds(claim: str, weights: Mapping[str, float], metric: str = "accuracy") -> Numbers:
-    """The same, of runs that may share the noise of a seed."""
-    tables = {run: accuracies(folder(claim, run), run, metric) for run in weights}
-    return student(sum(weight * np.mean([*tables[run].values()], axis=0) for run, weight in weights.items()))
+    """Weighted sum, of runs that may share the noise of a seed."""
+    return student(np.sum([weight * values for weight, values in means(claim, weights, metric)], axis=0))
 
 
 def exponent(claim: str, x: str, at_least: float, **where: str) -> Numbers:
@@ -121,15 +122,13 @@ def exponent(claim: str, x: str, at_least: float, **where: str) -> Numbers:
     return float(fitted), float(fitted - half), float(fitted + half)
 
 
-PROPER = {"kind": "simulated", "temperature": "proper"}
+BIAS = {"panel": "budget", "schedule": "private_decreasing", "function": "theta", "kind": "simulated"}
 RECOMPUTED: dict[str, Callable[[str], Numbers]] = {
     "wang2015_ops_beats_objpert_abalone": lambda claim: paired(claim, "ops", "objpert"),
-    "wang2015_ops_beats_dp_sgld_adult": lambda claim: paired(claim, "ops", "dp_sgld"),
     "wang2015_hybrid_second_stage_adult": lambda claim: paired(claim, "hybrid", "ops", 0.5),
     "wang2015_ops_beats_objpert_abalone_proven": lambda claim: proven(claim, "ops", "objpert"),
-    "li2019_tab1_above_dp_sgd_proven": lambda claim: networks(claim, {"tanh_dp_sgld": 1, "tanh_dp_sgd": -1}),
-    "li2019_tab1_constant_step": lambda claim: networks(
-        claim, {"tanh_dp_sgld_printed": 1, "tanh_dp_sgld_decreasing": -1}
+    "li2019_tab1_above_dp_sgd_proven": lambda claim: welch(
+        means(claim, {"tanh_dp_sgld": 1, "tanh_dp_sgd": -1})
     ),
     "ryffel2022_outperforms_resnet18_constant": lambda claim: within_seeds(
         claim, {"resnet18_dp_langevin_constant": 1, "resnet18_dp_sgd_constant": -1}, "accuracy_best_epoch"
@@ -137,22 +136,7 @@ RECOMPUTED: dict[str, Callable[[str], Numbers]] = {
     "ryffel2022_reduces_the_gap_pneumonia_constant": lambda claim: within_seeds(
         claim, {"dp_langevin_constant_published": 1, "dp_sgd_constant_published": -0.5, "none_constant": -0.5}
     ),
-    "ryffel2022_dp_sgd_decreases": lambda claim: within_seeds(
-        claim, {"head_dp_sgd": 1, "stage_dp_sgd": -1}, "accuracy_best_epoch"
-    ),
-    "li2019_mse_optimal_rate_printed": lambda claim: exponent(
-        claim,
-        "steps",
-        1000,
-        panel="steps",
-        kind="simulated",
-        schedule="optimal",
-        function="theta squared",
-        temperature="printed",
-    ),
-    "li2019_mse_private_bias_size": lambda claim: exponent(
-        claim, "eta", 0.1, panel="budget", schedule="private_decreasing", function="theta", **PROPER
-    ),
+    "li2019_mse_private_bias_size": lambda claim: exponent(claim, "eta", 0.1, temperature="proper", **BIAS),
 }
 
 

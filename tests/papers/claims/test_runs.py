@@ -105,9 +105,7 @@ def test_what_rescues_no_claim() -> None:
     assert found(wins)["verdict"] == verdicts.IN_PART
     assert found(lost.assign(**there, variant="radius=3.0"))["verdict"] == verdicts.FAILS
     uneven = wins.assign(value=wins.value - 0.2 * wins.epsilon.eq(10) + 0.1 * (wins.seed - wins.seed.mean()))
-    counted = (
-        "of the 1 pairs of settings tried 0 agree with the claim beyond chance and 0 speak against it (by "
-    )
+    counted = "of the 1 pairs of settings tried 0 agree with the claim beyond chance and 0 speak against it"
     assert counted in found(uneven)["reason"]
     for other in (strong.assign(adjacency="add_remove"), strong.assign(scaling="unit")):
         assert "of the 0 pairs" in found(wins, other)["reason"]
@@ -137,28 +135,8 @@ def test_a_search_judges_both_sides_alike(gaps: list[float], noise: float) -> No
         run_rules.beats(runs, dataset="adult", first=one, second=two, sensitivity="s")
         for one, two in (pair, pair[::-1])
     ]
-    counts = [
-        re.findall(
-            r"tried (\d+) agree .* (\d+) speak against it \(by the interval of the mean alone (\d+) and (\d+)",
-            f["reason"],
-        )
-        for f in said
-    ]
-    (agree, against, above, below), mirrored = counts[0][0], counts[1][0]
-    assert (against, agree, below, above) == mirrored
-
-
-def test_what_could_have_been_seen_is_said_where_neither_side_is_shown() -> None:
-    even = run_rows("ops", [0.7, 0.75, 0.8])
-    even = even.assign(value=even.value + 0.01 * (even.seed - even.seed.mean()))
-    found = verdicts.claim_verdict(beats(even, OBJPERT), kind="paper", setting="paper")
-    half = 100 * (found["high"] - found["low"]) / 2
-    said = verdicts.with_power(found, "accuracy")["reason"]
-    assert said.endswith(f"such runs show a difference of {half:.2f} points half of the time")
-    shown = verdicts.claim_verdict(
-        beats(run_rows("ops", [0.8, 0.85, 0.9]), OBJPERT), kind="paper", setting="paper"
-    )
-    assert verdicts.with_power(shown, "accuracy") == shown
+    counts = [re.findall(r"tried (\d+) agree .* (\d+) speak against it", each["reason"])[0] for each in said]
+    assert counts[0] == counts[1][::-1]
 
 
 def test_beats_all_takes_the_strongest() -> None:
@@ -378,7 +356,7 @@ def test_a_baseline_at_the_majority_class_is_none() -> None:
     assert price(spent, cheap, idle[1], sensitivity="s")["verdict"] == verdicts.IN_PART
     found = price(spent, cheap, idle[1], majority, sensitivity="s")
     assert found["verdict"] == verdicts.FAILS
-    assert "1 of the settings tried are left out" in found["reason"]
+    assert "in 0 of the 0 settings tried" in found["reason"]
 
 
 def price(*frames: pd.DataFrame, **other: Any) -> verdicts.Verdict:

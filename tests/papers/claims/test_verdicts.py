@@ -57,7 +57,7 @@ def test_claim_verdict(kind: str, setting: str) -> None:
         nothing = [""] if expected in (HOLDS, FAILS) else []
         assert row["cause"] in (*verdicts.CAUSES[expected], *nothing), where
         assert (row["cause"] == NOT_TESTABLE) == (found == NOT_TESTABLE), where
-        assert ("this does not count against the claim" in row["reason"]) == refused, where
+        assert ("; open, because " in row["reason"]) == refused, where
         assert not (capped and refused and conclusive) or capped in row["reason"], where
         assert row["reason"].count(uneven) == (tuning == verdicts.UNFAIR and found != NOT_TESTABLE), where
         assert {**row, **outcome} == {**outcome, "cause": row["cause"]}, where  # all numbers are as they were
@@ -71,7 +71,7 @@ def test_what_a_stand_in_alone_shows_contradicts_nothing(setting: str, why: str)
     small = verdicts.NetworkEvidence(Interval(-0.1, -0.2, -0.05), False, -1, "small")
     found = verdicts.two_networks(None, small, "because", asked_range=ABOVE)
     reason = verdicts.claim_verdict(found, kind="paper", setting=setting)["reason"]
-    assert reason.endswith(f"this does not count against the claim: {why}")
+    assert reason.endswith(f"; open, because {why}")
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -182,21 +182,15 @@ def test_what_is_open_has_a_cause(other: dict[str, Any], cause: str) -> None:
     assert row["cause"] == cause
 
 
-def flipped(level: str, sign: int) -> list[float]:
-    return [sign * gap for gap in LEVELS[level]]
-
-
 def expected(level: str, sign: int) -> str:
     if level != "none on the other side":
         return OPEN
     return HOLDS if sign == 1 else FAILS
 
 
-def paired(gaps: list[float], swap: bool = False, rolled: bool = False) -> verdicts.Verdict:
-    """OPS, `gaps` above objective perturbation, or the latter above OPS. rolled: the noise differs by budget."""
-    shifts = range(len(gaps)) if rolled else [0] * len(gaps)
-    noise = {e: np.roll(NOISE, shift) for e, shift in zip(BUDGETS, shifts, strict=True)}
-    above = {e: 0.7 + gap + noise[e] for e, gap in zip(BUDGETS, gaps, strict=True)}
+def paired(gaps: list[float], swap: bool = False) -> verdicts.Verdict:
+    """OPS, `gaps` above objective perturbation, or the latter above OPS."""
+    above = {e: 0.7 + gap + NOISE for e, gap in zip(BUDGETS, gaps, strict=True)}
     frame = pd.concat(
         [accuracy_rows("ops", above), accuracy_rows("objpert", {e: [0.7] * 5 for e in BUDGETS})]
     )
@@ -205,7 +199,10 @@ def paired(gaps: list[float], swap: bool = False, rolled: bool = False) -> verdi
 
 
 def trained(gaps: list[float], swap: bool = False, rolled: bool = False) -> verdicts.Verdict:
-    """DP-SGLD, `gaps` above DP-SGD, over their budgets on one network, or DP-SGD above DP-SGLD; rolled: as above."""
+    """DP-SGLD, `gaps` above DP-SGD, over their budgets on one network, or DP-SGD above DP-SGLD.
+
+    rolled: the noise differs by budget.
+    """
     means = [0.7 + gap for gap in gaps]
     frame = pd.concat(
         [final("li2019_dp_sgld", means, BUDGETS), final("li2019_dp_sgd", [0.7] * 4, BUDGETS)],
@@ -224,22 +221,17 @@ def trained(gaps: list[float], swap: bool = False, rolled: bool = False) -> verd
 @pytest.mark.parametrize("level", LEVELS)
 def test_paired_orderings_are_judged_alike(level: str, sign: int) -> None:
     """Of runs, and of networks."""
-    gaps = flipped(level, sign)
+    gaps = [sign * gap for gap in LEVELS[level]]
     for ordered in (paired, trained):
         found, swapped = ordered(gaps), ordered(gaps, swap=True)
         assert found["verdict"] == expected(level, sign)
         assert swapped["verdict"] == MIRROR[found["verdict"]]
         assert (swapped["low"], swapped["high"]) == pytest.approx((-found["high"], -found["low"]))
-        assert ordered(flipped(level, -sign))["verdict"] == swapped["verdict"]
+        assert ordered([-gap for gap in gaps])["verdict"] == swapped["verdict"]
 
 
 def test_a_budget_counts_by_holm_only() -> None:
     """A budget on the other side with p = .04, the least of four, spoils neither verdict."""
-    gaps = [-0.0021, 0.0018, 0.0018, 0.0018]
-    p = [stats.ttest_1samp(gap + NOISE, 0.0).pvalue for gap in gaps]
-    assert 0.05 / 4 < p[0] < 0.05 < min(p[1:])
-    assert paired(gaps, rolled=True)["verdict"] == HOLDS
-    assert paired(gaps, rolled=True, swap=True)["verdict"] == FAILS
     gaps = [-0.0024, 0.0022, 0.0022, 0.0022]
     seeds = np.array([-0.001, 0.0, 0.001])
     p = [stats.ttest_ind(gap + seeds, seeds, equal_var=False).pvalue for gap in gaps]

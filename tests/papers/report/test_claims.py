@@ -65,7 +65,7 @@ RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high"
         ),
         (
             claim(**ATTACK | {"measure": "exact pair to proof"}, low=5.775, high=1314.7),
-            "ε lies between 5.77 (for one pair of data sets) and 1320 (proof); the claim allows at most 1.",
+            "ε lies between 5.77 (exact for one pair of data sets) and 1320 (proof); the claim allows at most 1.",
         ),
         (
             claim(**ATTACK, low=math.nan, high=387.86),
@@ -89,7 +89,7 @@ RATIO = {"unit": "ratio", "measure": "exact", "ours": 90.0, "low": 84.92, "high"
         ),
         (
             claim(reason="not by default: why", kind="extension", unit="exponent alpha", measure="range"),
-            "We find an exponent α of −0.02 (range, no interval: −0.03 to 0.01); the question "
+            "We find an exponent α of −0.02 (range, no interval: −0.03 to 0.01); the claim "
             "asks for more than 0. With the default choice it is not shown.",
         ),
         (
@@ -102,34 +102,37 @@ def test_a_result_is_one_sentence_with_its_certainty(row: pd.Series, said: str) 
     assert sentence(row) == said
 
 
-def test_sentences_are_in_the_order_of_the_paper() -> None:
-    wheres = ["Table 4", "Section 5.1, Lemma", "Appendix D", "Theorem 3.1", "Abstract", "Section 1"]
-    rows = pd.DataFrame([claim(id=f"r_{w}", paper="ryffel2022", where=w, statement=w) for w in wheres])
-    ordered = [line[3:] for line in pages.claims("ryffel2022", rows, []) if line.startswith("## ")]
-    assert ordered == ["Abstract", "Section 1", "Theorem 3.1", "Section 5.1, Lemma", "Table 4", "Appendix D"]
+def test_claims_are_listed_by_statement_in_the_order_of_the_paper() -> None:
+    wheres = [
+        "Table 4",
+        "Section 5.1, Lemma",
+        "Appendix D",
+        "Theorem 3.1",
+        "Abstract",
+        "Section 3.3, on Theorem 3.1",
+    ]
+    rows = [claim(id=f"r_{i}", paper="ryffel2022", where=where) for i, where in enumerate(wheres)]
+    page = pages.claims("ryffel2022", pd.DataFrame(rows), {"Theorem 3.1": "It holds."}, [])
+    ordered = [line[3:] for line in page if line.startswith("## ")]
+    assert ordered == ["Abstract", "Theorem 3.1", "Section 5.1, Lemma", "Table 4", "Appendix D"]
+    start = page.index("## Theorem 3.1")
+    assert page[start + 2] == "It holds."
+    assert page[start + 4] == "* ✓ holds: [A beats B](#r_3); [A beats B](#r_5)."
 
 
 def test_counts_leave_questions_of_ours_and_derivations_apart() -> None:
-    rows = [
-        claim(),
-        claim(cause=verdicts.DERIVED),
-        claim(verdict="fails"),
-        claim(verdict="holds in part", cause="stand-in"),
-        claim(verdict="open", cause=verdicts.IMPRECISE),
-        claim(kind="reading"),
-        claim(kind="extension", verdict="fails", fact="g"),
-    ]
-    _, numbers = pages.counts(pd.DataFrame(rows))[0]
-    found = dict(zip(pages.COUNTED, numbers, strict=False))
-    ones = [
-        ("holds", ""),
-        ("holds", verdicts.DERIVED),
-        ("holds in part", ""),
-        ("fails", ""),
-        ("open", verdicts.IMPRECISE),
-    ]
-    assert found == dict.fromkeys(pages.COUNTED, 0) | dict.fromkeys(ones, 1)
-    assert numbers[-1] == 5
-    assert pages.questions(pd.DataFrame(rows)) == [("fails", 1)]
-    ((fact, those),) = pages.failed(pd.DataFrame(rows))
+    table = pd.DataFrame(
+        [
+            claim(),
+            claim(cause=verdicts.DERIVED),
+            claim(verdict="fails"),
+            claim(verdict="holds in part", cause="stand-in"),
+            claim(kind="extension", verdict="fails", fact="g"),
+        ]
+    )
+    numbers = {label: row for label, *row in pages.counts(table)}
+    assert numbers["In the papers' words"] == ["2", "1", "1", "0", "4"]
+    assert numbers["Questions of ours"] == ["0", "0", "1", "0", "1"]
+    assert [*pages.causes(table)] == ["* holds: derivation checked 1.", "* holds in part: stand-in 1."]
+    ((fact, those),) = pages.failed(table)
     assert (fact, [*those.id]) == ("A beats B", ["a_b"])

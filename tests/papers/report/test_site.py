@@ -18,10 +18,11 @@ ROOT = Path(__file__).parents[3]
 SITE = ROOT / "results/report"
 FINDINGS: Any = OmegaConf.load(ROOT / "conf/report/findings.yaml").findings
 EXHIBITS: Any = OmegaConf.load(ROOT / "conf/report/exhibits.yaml").groups
+STATEMENTS: Any = OmegaConf.load(ROOT / "conf/report/statements.yaml")
 # digits and words of number that are no results
 NAMES = (
     r"(Theorems?|Lemma|Propositions?|Conditions?|conditions?|Algorithm|Section|eq\.|Tables?|Figure|CIFAR-|ResNet-|and)"
-    r" ?[\d.]*\d|et al\. \(\d+\)|exp\(−\d?U\)|1/q²|1/L²?|2 log\(1/δ\)|4LR"
+    r" ?[\d.]*\d|wang2015|li2019|ryffel2022|et al\. \(\d+\)|exp\(−\d?U\)|1/q²|1/L²?|2 log\(1/δ\)|4LR"
     r"|σ ≥ 1|95 %|two (normals|papers|dimensions)|a factor two \(four for DP-SGFS\)|ten thousand records|ε of ten"
     r"|the (two|three (schedules|papers)|four CIFAR-10 rows)"
 )
@@ -57,9 +58,11 @@ def test_another_build_has_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_every_claim_is_there_under_its_id(claims: pd.DataFrame) -> None:
+    """Below its statement; every statement with a synthesis is there."""
     for paper, rows in claims.groupby("paper"):
-        ids = re.findall(r"^### (\S+)$", (SITE / f"{paper}.md").read_text("utf-8"), re.MULTILINE)
-        assert sorted(ids) == sorted(rows.index)
+        page = (SITE / f"{paper}.md").read_text("utf-8")
+        assert sorted(re.findall(r"^### (\S+)$", page, re.MULTILINE)) == sorted(rows.index)
+        assert {*STATEMENTS[paper]} <= set(re.findall(r"^## (.*)$", page, re.MULTILINE))
 
 
 def test_every_exhibit_has_its_picture_its_command_and_its_files() -> None:
@@ -80,6 +83,7 @@ def test_every_exhibit_has_its_picture_its_command_and_its_files() -> None:
 def written() -> list[tuple[str, dict[str, Any], str]]:
     found = [(name, entry, entry[key]) for name, entry in FINDINGS.items() for key in TEXTS]
     found += [(name, entry, entry["finding"]) for group in EXHIBITS.values() for name, entry in group.items()]
+    found += [(name, {}, text) for said in STATEMENTS.values() for name, text in said.items()]
     return found
 
 

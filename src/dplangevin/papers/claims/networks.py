@@ -1,12 +1,9 @@
 """Rules for claims on trained networks, on softmax regressions on features, and on fine-tuning.
 
-The claims are printed test accuracies, orderings of methods, and printed budgets. The rows are those of
-`reporting.read.read_runs`.
-
-For networks trained from scratch, the column `problem` names the network: the paper's or a small one. `small`
-is the name of the small one. `verdicts.two_networks` combines the evidence of both. For a softmax regression,
-the column `dataset` names features, such as "cifar10_resnet18". For fine-tuning it names the images
-("cifar10"). Rows on images count as rows of the features `stand_in`, because these runs train that network.
+For networks trained from scratch, the column `problem` names the network: the paper's, or the small one `small`.
+`verdicts.two_networks` combines the evidence of both. For a softmax regression the column `dataset` names features,
+such as "cifar10_resnet18", for fine-tuning images ("cifar10"). Rows on images count as rows of the features `stand_in`,
+because these runs train that network.
 """
 
 from __future__ import annotations

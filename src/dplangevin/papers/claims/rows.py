@@ -83,8 +83,7 @@ def exponent(
 ) -> Verdict:
     """Test that the 95 % interval of the exponent of a column in x >= `first`, over all rows, lies in the bounds.
 
-    The column "value" has 95 % limits; every other one is fitted as exact. The claim fails if no part of the interval
-    lies in the bounds.
+    The column "value" has 95 % limits; every other one is fitted as exact.
     """
     rows, asked, exact = rows_where(frame, where), AskedRange.within(bounds), column != "value"
     rows = rows[rows[x].ge(first)].dropna(subset=[column])
@@ -129,8 +128,7 @@ def best_at(
     if len(rows) < 3:
         return verdicts.not_testable(f"fewer than three values of {x} to compare", asked)
     best = rows.iloc[int(rows[column].argmax())]
-    pairs = zip(rows[x], rows[column], strict=True)
-    each = ", ".join(f"{value:.3g} at {short(float(at))}" for at, value in pairs)
+    each = ", ".join(f"{row[column]:.3g} at {short(float(row[x]))}" for _, row in rows.iterrows())
     ours = float(best[x])
     reason = f"{what} is largest, {best[column]:.4g}, at {short(ours)} of {len(rows)} values; {each}"
     verdict = decide(asked.low <= ours <= asked.high, True)
@@ -142,9 +140,8 @@ def covered(
 ) -> Verdict:  # fmt: skip
     """Test that the 95 % interval of each row lies in the bounds; the claim fails if every interval lies outside.
 
-    With `over`, rows are divided by those rows, matched on `keys`: the lower end by the upper end and the reverse,
-    which covers at least 90 %, and 95 % where the two errors do not oppose each other. ours, low, high: the row whose
-    interval reaches furthest from the middle of the bounds.
+    With `over`, rows are divided by those rows, matched on `keys`: the lower end by the upper end and the reverse (at
+    least 90 %). ours, low, high: the row whose interval reaches furthest from the middle of the bounds.
     """
     rows, asked = rows_where(frame, where).dropna(subset=LIMITS), AskedRange.within(bounds)
     values = rows[LIMITS].to_numpy(float)
@@ -167,10 +164,9 @@ def covered(
 def nearer_to_one(
     frame: pd.DataFrame, *, first: Where, second: Where, keys: Sequence[str], what: str
 ) -> Verdict:
-    """Test that in each group `keys` the values of `first` are nearer to 1 than those of `second`.
+    """Test that in each group `keys` the values of `first` are nearer to 1 than those of `second`, with 95 % intervals.
 
-    A group shows it if it is so for all values within their 95 % intervals. ours: the largest distance of `first` from
-    1 over that of `second`, in the group where this ratio is largest.
+    ours: the largest distance of `first` from 1 over that of `second`, in the group where this ratio is largest.
     """
     nearer, further = (rows_where(frame, where).dropna(subset=LIMITS) for where in (first, second))
     groups, ratios = dict(list(further.groupby(list(keys)))), []
@@ -202,12 +198,11 @@ def together(frame: pd.DataFrame, *, first: str, second: str, small: float, larg
     low, high = values.min(axis=1), values.max(axis=1)
     alike, opposite = high.le(small) | low.ge(large), low.le(small) & high.ge(large)
     verdict = decide(bool(alike.all()), bool(opposite.any()))
-    named = [
-        f"{case} {one:.2g} and {other:.2g}"
-        for case, (one, other) in zip(pairs.case, values.to_numpy(), strict=True)
-    ]
-    reason = f"at n = {last.x.max():g}, the chances that a posterior sample and that the posterior miss: "
-    return result(float((high - low).max()), verdict, reason + ", ".join(named), verdicts.EXACT)
+    named = ", ".join(f"{row.case} {row.value_x:.2g} and {row.value_y:.2g}" for row in pairs.itertuples())
+    reason = (
+        f"at n = {last.x.max():g}, the chances that a posterior sample and that the posterior miss: {named}"
+    )
+    return result(float((high - low).max()), verdict, reason, verdicts.EXACT)
 
 
 def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:
@@ -221,9 +216,9 @@ def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:
 def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     """Test a printed (ε, δ) of the analysis `privacy_claims` by its exact ε, or else by attack ε and proven ε.
 
-    The verdict is that of `verdicts.promise_verdict`. The numbers are those that decide: for replaced records, for
-    added or removed ones if the promise holds for these alone, or with the settings at which it holds. ours: the exact
-    ε; nan where none is known. low: the attack ε (95 % confidence), or the exact ε of one pair. high: the proven ε.
+    The numbers are those that decide: for replaced records, for added or removed ones if the promise holds for these
+    alone, or with the settings at which it holds. ours: the exact ε, or nan. low: the attack ε, or the exact ε of one
+    pair. high: the proven ε.
     """
     row = rows_where(frame, {"id": id}).iloc[0]
     claimed, replaced, added = row.epsilon_claimed, row.epsilon_replace_one, row.epsilon_add_remove

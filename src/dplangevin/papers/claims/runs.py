@@ -33,10 +33,15 @@ MIXED = 1.05  # split R-hat below which chains count as mixed
 ROUNDING = 1e-9  # relative rounding error that is allowed
 BELOW_BUDGET = 0.01  # relative; calibration ends nearer to the budget than this
 LEARNED = 0.01  # accuracy above the share of the majority class
+ORDERS = {
+    verdicts.HOLDS: "the order is shown for",
+    verdicts.FAILS: "the opposite is shown for",
+    verdicts.OPEN: "neither is shown for",
+    verdicts.NOT_TESTABLE: "there is nothing to compare for",
+}
 # Maps a paired difference and a confidence level to its interval and a direction:
 # 1 if the difference shows the claim, -1 if it shows the opposite, 0 if neither.
 Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
-Tried = tuple[str, Interval | None]  # what a search found, and the interval of a setting that shows the claim
 Trial = tuple[pd.DataFrame, list[pd.DataFrame], float, str]  # a setting, its opponents, its rank, its name
 Settings = dict[tuple[str, str, str], pd.DataFrame]  # by variant, scaling and adjacency
 
@@ -72,8 +77,8 @@ def beats(
     there = _as_printed(runs, printed)
     if np.isinf(pair[1].epsilon).all():  # a baseline that has learned nothing is easy to reach
         there = there[~there.method.eq(second) | learned(there, dataset)]
-    experiments, shown = (sensitivity, experiment), _above(asked.low)
-    return _after_search(found, search(there, dataset, (first, second), axis, experiments, shown, asked.low))
+    experiments = (sensitivity, experiment)
+    return searched(found, there, dataset, (first, second), axis, experiments, _above(asked.low))
 
 
 def beats_all(
@@ -100,22 +105,17 @@ def beats_all(
         reason += f"; the {'strongest' if first else 'nearest'}: {nearest['reason']}"
     found = {**nearest, "verdict": verdict, "reason": reason}
     there, experiments = _as_printed(runs, printed), (sensitivity, experiment)
-    return _after_search(found, search(there, dataset, (first, *others), axis, experiments, _above(0.0)))
+    return searched(found, there, dataset, (first, *others), axis, experiments, _above(0.0))
 
 
 def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
     """Return in words for which methods the order is shown, for which its opposite, and for which neither."""
-    texts = {
-        verdicts.HOLDS: "the order is shown for",
-        verdicts.FAILS: "the opposite is shown for",
-        verdicts.OPEN: "neither is shown for",
-        verdicts.NOT_TESTABLE: "there is nothing to compare for",
+    notes = {name: "" if name in counted else " (not counted: its guarantee fails)" for name in each}
+    groups = {
+        text: [words.method(name) + notes[name] for name, one in each.items() if one["verdict"] == verdict]
+        for verdict, text in ORDERS.items()
     }
-    groups: dict[str, list[str]] = {verdict: [] for verdict in texts}
-    for name, one in each.items():
-        note = "" if name in counted else " (not counted: its guarantee fails)"
-        groups[one["verdict"]].append(words.method(name) + note)
-    return "; ".join(f"{texts[key]} {words.listed(names)}" for key, names in groups.items() if names)
+    return "; ".join(f"{text} {words.listed(names)}" for text, names in groups.items() if names)
 
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
@@ -143,9 +143,9 @@ def equal_or_slightly_worse(
 ) -> Verdict:
     """Test that the first method is "often" equal to or at most `slight` (an accuracy) worse than the second.
 
-    A budget agrees if the first method is not significantly better there, and its mean accuracy at most `slight`
-    lower. Let I be the 95 % interval of the difference averaged over budgets. The claim holds if at least half of the
-    budgets agree and I lies within [-slight, slight]. It fails if fewer agree, and I lies above 0 or below -slight.
+    A budget agrees if the first method is not significantly better there, and its mean at most `slight` lower. The
+    claim holds if at least half of the budgets agree and the 95 % interval of the mean difference lies within [-slight,
+    slight]. It fails if fewer agree, and the interval lies above 0 or below -slight.
     """
     asked = AskedRange.near(0.0, slight)
     pair = [select(runs, dataset, method, "wang2015") for method in (first, second)]
@@ -164,9 +164,8 @@ def equal_or_slightly_worse(
     reason += f"worse by more at {worse}{_violations(pair)}"
     verdict = decide(direction == 1, direction == -1)
     found = result(interval, verdict, reason, _measure(runs, dataset), asked)
-    return _after_search(
-        found, search(runs, dataset, (first, second), "promised", (sensitivity, "wang2015"), shown)
-    )
+    experiments = (sensitivity, "wang2015")
+    return searched(found, runs, dataset, (first, second), "promised", experiments, shown)
 
 
 def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
@@ -193,8 +192,7 @@ def reaches_baseline(
     fails if the interval lies entirely outside at some budget >= by. Other settings are compared with a baseline in the
     same row scaling that has `learned`.
 
-    - returns: ours: the smallest asked budget from which on the method is as accurate; nan if there is none. low: the
-      next smaller budget.
+    - returns: ours: the smallest budget from which on the method is as accurate (nan: none). low: the next smaller.
     """
     pair = [select(runs, dataset, method, experiment) for method in (first, baseline)]
     gap = difference(pair[0], pair[1], "promised")
@@ -216,8 +214,7 @@ def reaches_baseline(
     ours, verdict = start if start < math.inf else math.nan, decide(start <= by, outside)
     found = result(Interval(ours, low, ours), verdict, reason, verdicts.RANGE, AskedRange(high=by))
     there, experiments = runs[~runs.method.eq(baseline) | learned(runs, dataset)], (sensitivity, experiment)
-    text, held = search(there, dataset, (first, baseline), "promised", experiments, shown)
-    return _after_search(found, (text, single(by) if held else None))
+    return searched(found, there, dataset, (first, baseline), "promised", experiments, shown, single(by))
 
 
 def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
@@ -256,11 +253,9 @@ def price_of_standard_step(
     The method then costs the same ε at all these budgets, more than 1 % below what was asked. The claim holds if this
     ε is at most `by`, and holds in part if it is so in another setting. Nothing here is random.
 
-    - `baseline`: The method without privacy. Another setting counts only if the baseline has `learned` in the same
-      variant.
-    - returns: ours: the ε of the standard step by the accountant that calibrates; nan if every budget is spent in
-      full. If another setting decides, the smallest such ε. low, high: the extremes among the other settings; nan if
-      one decides.
+    - `baseline`: The method without privacy. Another setting counts only if it has `learned` in the same variant.
+    - returns: ours: the ε of the standard step, by the accountant that calibrates; nan if every budget is spent in
+      full. low, high: the extremes among the other settings. If one decides, ours is the smallest of these.
     """
     rows = select(runs, dataset, method, experiment)
     ours, asked, name = _price(rows), AskedRange(high=by), words.method(method)
@@ -270,14 +265,9 @@ def price_of_standard_step(
     else:
         reason = f"the step that {name} takes without privacy costs ε {short(ours)} by the accountant that calibrates"
     reason += f"; the claim asks for {asked}"
-    if not _covers(runs, dataset, sensitivity, [method]):
-        return result(numbers, verdict, reason, verdicts.RANGE, asked)
     there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
     tried = _settings(runs, dataset, method, (sensitivity, sensitivity))
     prices = {key: _price(part) for key, part in tried.items() if there.variant.eq(key[0]).any()}
-    if left := len(tried) - len(prices):
-        reason += f"; {left} of the settings tried are left out, in which {words.method(baseline)} is not "
-        reason += f"{points(LEARNED)} above the majority class"
     cheap = sum(price <= by for price in prices.values())
     reason += f"; it costs {asked} in {cheap} of the {len(prices)} settings tried"
     if known := {key: price for key, price in prices.items() if not math.isnan(price)}:
@@ -308,29 +298,27 @@ def better_where_mixed(
     ratio is above 1 at all such budgets, and fails if it is at none.
 
     - `variant`: The settings to use, for a method that was run with several.
-    - returns: ours, low: the smallest ratio of the means over repeats; high: the largest. This is no interval: repeats
-      that share data are chains of one estimate.
+    - returns: ours, low: the smallest ratio of the means over repeats; high: the largest.
     """
-    tables, asked = {}, AskedRange(low=1.0)
-    for name in (first, second):
-        worst = select(runs, dataset, name, experiment, "r_hat", variant).groupby("epsilon").value.max()
-        mean = select(runs, dataset, name, experiment, metric, variant).groupby("epsilon").value.mean()
-        tables[name] = pd.DataFrame({"r_hat": worst, "value": mean})
-    both = tables[first].merge(tables[second], on="epsilon", suffixes=("_first", "_second"))
-    mixed = both[both[["r_hat_first", "r_hat_second"]].max(axis=1) < MIXED]
-    if mixed.empty:
-        ranges = [
-            f"{short(table.r_hat.min())} to {short(table.r_hat.max())} for {words.method(name)}"
-            for name, table in tables.items()
-        ]
+    names, asked = (first, second), AskedRange(low=1.0)
+
+    def of(wanted: str, how: str) -> pd.DataFrame:
+        each = {name: select(runs, dataset, name, experiment, wanted, variant) for name in names}
+        return pd.DataFrame({name: rows.groupby("epsilon").value.agg(how) for name, rows in each.items()})
+
+    worst = of("r_hat", "max")
+    means = of(metric, "mean").loc[worst.index[worst.lt(MIXED).all(axis=1)]]
+    if means.empty:
+        spans = [f"{short(worst[n].min())} to {short(worst[n].max())} for {words.method(n)}" for n in names]
         reason = f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is "
-        return not_testable(reason + words.listed(ranges), asked)
-    ratio = mixed.value_first / mixed.value_second
+        return not_testable(reason + words.listed(spans), asked)
+    ratio = means[first] / means[second]
     verdict = decide(bool((ratio > 1).all()), bool((ratio <= 1).all()))
-    each = zip(mixed.index, ratio, strict=True)
-    at = ", ".join(f"{short(value)} at ε {number(epsilon)}" for epsilon, value in each)
-    names = f"{words.method(first)} over that of {words.method(second)}"
-    reason = f"{words.column(metric)} of {names}: {at}; there is no interval"
+    at = ", ".join(
+        f"{short(value)} at ε {number(budget)}" for budget, value in zip(ratio.index, ratio, strict=True)
+    )
+    both = f"{words.method(first)} over that of {words.method(second)}"
+    reason = f"{words.column(metric)} of {both}: {at}; there is no interval"
     return result(verdicts.extremes(ratio, "min"), verdict, reason, verdicts.RANGE, asked)
 
 
@@ -340,8 +328,9 @@ def better_where_mixed(
 def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verdict:
     """Test that the theorem's ε exceeds the proven ε at the same delta and neighbours, at every budget."""
     rows, asked = select(runs, dataset, method, "wang2015").drop_duplicates("epsilon"), AskedRange(low=1.0)
-    proven = rows.epsilon_proven
-    rows = rows[np.isfinite(rows.epsilon_promised) & (proven > 0) & np.isfinite(proven)]
+    rows = rows[
+        np.isfinite(rows.epsilon_promised) & rows.epsilon_proven.between(0, math.inf, inclusive="neither")
+    ]
     if rows.empty:
         return not_testable(f"{words.method(method)} has no finite proven ε", asked)
     ratio = rows.epsilon_promised / rows.epsilon_proven
@@ -356,11 +345,9 @@ def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verd
 def theorem4_constant(
     runs: pd.DataFrame, *, dataset: str, method: str, bounds: tuple[float, float]
 ) -> Verdict:
-    """Test the size of the constant and the logarithms in Theorem 4 of wang2015 at T = tau.
+    """Test that `128 ln(2.5 N T/(tau delta)) ln(2/delta)` of Theorem 4 of wang2015 lies in `bounds` at T = tau.
 
-    The product is `128 ln(2.5 N T / (tau delta)) ln(2 / delta)`, unitless, for N training rows and the delta of the
-    runs. The claim holds if it lies in `bounds`, as which the words are read. It holds in part if it does with another
-    delta in (0, 1).
+    N and delta are those of the runs. The claim holds in part if another delta in (0, 1) has such a product.
     """
     n = _fact(runs, dataset, "rows_train")
     delta = float(select(runs, dataset, method, "wang2015").delta.iloc[0])
@@ -446,79 +433,57 @@ def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
 # The settings of a sensitivity run
 
 
-def _after_search(found: Verdict, tried: Tried) -> Verdict:
-    """Return the outcome of a rule after a search; success in another setting is "holds in part".
-
-    `default` then has what the default settings show, which counts for a question of ours.
-    """
-    text, interval = tried
-    found |= {"reason": found["reason"] + text}
-    if interval is None or found["verdict"] == verdicts.HOLDS:
-        return found
-    default = {key: found[key] for key in ("ours", "low", "high", "reason")}
-    shown = {"ours": interval.mean, "low": interval.low, "high": interval.high, "verdict": verdicts.IN_PART}
-    return found | shown | {"reason": verdicts.NOT_BY_DEFAULT + found["reason"], "default": default}
-
-
-def search(
-    runs: pd.DataFrame, dataset: str, methods: Sequence[str], axis: str, experiments: tuple[str, str], shown: Shown,
-    threshold: float | None = None,
-) -> Tried:  # fmt: skip
-    """Return how many settings of the first method show the claim, how many its opposite, and an example.
+def searched(
+    found: Verdict, runs: pd.DataFrame, dataset: str, methods: Sequence[str], axis: str, experiments: tuple[str, str],
+    shown: Shown, numbers: Interval | None = None,
+) -> Verdict:  # fmt: skip
+    """Return the outcome of a rule after a search for other settings that show the claim: then it holds in part.
 
     A single rival is tried in each of its settings by itself; the example has the most accurate rival, then the widest
     margin. Of several rivals, one setting must beat all settings in its row scaling. One opponent that shows the
     opposite decides. The confidence level is corrected for the number of comparisons (Bonferroni).
 
     - `experiments`: The sensitivity run ("": there is none), and the run that supplies a method which it lacks.
-    - `threshold`: If given, the text also says what the intervals of the mean alone show.
+    - `numbers`: The numbers of a claim that is shown so; by default the difference in the example.
+    - returns: `default` has what the default settings show, which counts for a question of ours.
     """
     first, *others = methods
     if not experiments[0]:
-        return "", None
+        return found
     if not _covers(runs, dataset, experiments[0], methods if len(others) == 1 else [first]):
-        return f"; no other settings were tried on {words.features(dataset)}", None
+        return found | {
+            "reason": f"{found['reason']}; no other settings were tried on {words.features(dataset)}"
+        }
     mine, *rivals = (_settings(runs, dataset, method, experiments) for method in methods)
     if len(rivals) == 1:
         what, trials = "pairs of settings", _pairs(first, mine, others[0], rivals[0])
     else:
         what, trials = f"settings of {words.method(first)}", _against_all(first, mine, rivals)
-    outcomes = _outcomes(trials, axis, shown)
-    held = [(rank, least.low, name, least) for rank, name, least, direction in outcomes if direction == 1]
-    against = sum(direction == -1 for *_, direction in outcomes)
-    text = f"; of the {len(trials)} {what} tried {len(held)} agree with the claim beyond chance and {against} speak "
-    text += "against it"
-    if threshold is not None and outcomes:
-        intervals = [least for _, _, least, _ in outcomes]
-        above, below = (
-            sum(each.low > threshold for each in intervals),
-            sum(each.high < threshold for each in intervals),
-        )
-        half = float(np.median([(each.high - each.low) / 2 for each in intervals]))
-        text += f" (by the interval of the mean alone {above} and {below}); the median pair shows a difference of "
-        text += f"{points(half)} in half of such searches"
-    if not held:
-        return text, None
-    *_, name, least = max(held)
-    low, high = 100 * least.low, 100 * least.high
-    text += (
-        f"; for example {name}{points(least.mean, '+')} [{low:+.2f}, {high:+.2f}], corrected for their number"
-    )
-    return text, least
-
-
-def _outcomes(trials: Sequence[Trial], axis: str, shown: Shown) -> list[tuple[float, str, Interval, int]]:
-    """Return rank, name, smallest difference and direction of each trial that can be compared."""
     level = 1 - 0.05 / max(1, sum(len(against) for _, against, *_ in trials))
-    found = []
-    for rows, against, rank, name in trials:
+    held: list[tuple[float, float, str, Interval]] = []
+    against = 0
+    for rows, opponents, rank, name in trials:
         try:
-            each = [shown(difference(rows, other, axis), level) for other in against]
+            each = [shown(difference(rows, other, axis), level) for other in opponents]
         except statistics.NoCommonRange:
             continue
         least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
-        found.append((rank, name, least, min(direction for _, direction in each)))
-    return found
+        direction = min(direction for _, direction in each)
+        against += direction == -1
+        held += [(rank, least.low, name, least)] * (direction == 1)
+    reason = f"{found['reason']}; of the {len(trials)} {what} tried {len(held)} agree with the claim beyond chance and "
+    reason += f"{against} speak against it"
+    if not held:
+        return found | {"reason": reason}
+    *_, name, least = max(held)
+    limits = f"[{100 * least.low:+.2f}, {100 * least.high:+.2f}]"
+    reason += f"; for example {name}{points(least.mean, '+')} {limits}, corrected for their number"
+    if found["verdict"] == verdicts.HOLDS:
+        return found | {"reason": reason}
+    default = {key: found[key] for key in ("ours", "low", "high")} | {"reason": reason}
+    of_example = dict(zip(("ours", "low", "high"), numbers or least, strict=True))
+    in_part = {"verdict": verdicts.IN_PART, "reason": verdicts.NOT_BY_DEFAULT + reason, "default": default}
+    return found | of_example | in_part
 
 
 def _pairs(first: str, mine: Settings, second: str, other: Settings) -> list[Trial]:

@@ -2,16 +2,10 @@
 
 Theorem 4.2 (decreasing steps) takes K = max((beta/lambda) q, (lambda/beta) q^2), where q = eps n^2/(alpha d) and d is
 the number of parameters. K is of order n^2 while the ratio q/(beta/lambda)^2 is below 1, and of order n^4 above. The
-printed ratios come out with these choices, which the authors' public code makes:
-
-- eps = 1 is epsilon itself, where the theorem has the Renyi divergence;
-- d is the number of classes, although a linear head has d = classes x features;
-- alpha is the integer order at which the paper's formula is smallest, for K in epochs, at the epoch with the best test
-  accuracy.
-
-The code's beta is the mean over minibatches of lambda_max(X^T X)/(2 m), without the + lambda of the lemma.
-
-Rules on printed numbers alone do not read the frame.
+printed ratios come out with the choices of the authors' code: eps = 1 is epsilon itself, where the theorem has the
+Renyi divergence; d is the number of classes, although a linear head has d = classes x features; alpha is the integer
+order at which the paper's formula is smallest, for K in epochs, at the epoch with the best test accuracy. The code's
+beta is the mean over minibatches of lambda_max(X^T X)/(2 m), without the + lambda of the lemma.
 """
 
 from __future__ import annotations
@@ -123,8 +117,8 @@ def growth_ratios(
 ) -> pd.DataFrame:
     """Return the growth ratios of the paper's networks and of our features, one row for each.
 
-    Our numbers are those of the DP-Langevin run in the authors' settings with constant steps; of block "code", where
-    there is one. `features` has task and network of each of our features, by its name.
+    Our numbers are those of DP-Langevin (ryffel2022) in the authors' settings with constant steps; of block "code",
+    where there is one. `features`: features -> their task and network.
     """
     rows = [{"source": "paper", **entry} for entry in paper]
     settings = {"method": "dp_sgld_ryffel2022", "calibration": "published", "schedule": "constant"}
@@ -218,8 +212,8 @@ def lemma(
     holds in part if it does with (lambda/2) |W|^2, whose Hessian is that of the proof, in place of lambda |W|^2.
 
     - `precision`: lambda, > 0.
-    - `end`: "top": the largest eigenvalue over beta = (1/2) lambda_max(X^T X/n) + lambda must be at most 1. "bottom":
-      the smallest eigenvalue over lambda must be at least 1.
+    - `end`: "top": the largest eigenvalue over beta = (1/2) lambda_max(X^T X/n) + lambda is at most 1. "bottom": the
+      smallest eigenvalue over lambda is at least 1.
     """
     import torch  # imported here, so that whoever only reads verdicts does not wait for it
 

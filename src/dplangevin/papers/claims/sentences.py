@@ -35,19 +35,18 @@ def sentence(row: pd.Series) -> str:
 def _measured(row: pd.Series) -> str:
     """Return our number and its certainty in words."""
     spread = _span(row, *(end for end in (row.low, row.high) if pd.notna(end)))
-    interval = spread.removesuffix(" points").removesuffix(" %")
     if row.measure in verdicts.BRACKETS:
         return _bounds(row)
     if row.measure == verdicts.EXACT:
         return f"exact computation gives {_quantity(row, spread or _amount(row, row.ours))}"
-    found = f"we find {_quantity(row, _amount(row, row.ours))}"
-    if row.measure in (verdicts.INTERVAL, verdicts.ONE_SPLIT):
-        corrected = ", corrected for the settings tried" * row.reason.startswith(verdicts.NOT_BY_DEFAULT)
-        split = ", over seeds on one split" * (row.measure == verdicts.ONE_SPLIT)
-        return f"{found} (95 % interval {interval}{corrected}{split})"
+    certainty = "one value, without an interval"
     if row.measure == verdicts.RANGE:
-        return f"{found} (range, no interval: {spread})"
-    return f"{found} (one value, without an interval)"
+        certainty = f"range, no interval: {spread}"
+    elif row.measure in (verdicts.INTERVAL, verdicts.ONE_SPLIT):
+        certainty = f"95 % interval {spread.removesuffix(' points').removesuffix(' %')}"
+        certainty += ", corrected for the settings tried" * row.reason.startswith(verdicts.NOT_BY_DEFAULT)
+        certainty += ", over seeds on one split" * (row.measure == verdicts.ONE_SPLIT)
+    return f"we find {_quantity(row, _amount(row, row.ours))} ({certainty})"
 
 
 def _bounds(row: pd.Series) -> str:
@@ -56,28 +55,27 @@ def _bounds(row: pd.Series) -> str:
     if attacks:
         return f"attacks (95 % confidence) show {_quantity(row, f'{low} to {high}')}"
     name = "ε" if row.unit == "epsilon" else f"the {row.unit}"
-    how = "for one pair of data sets" if row.measure == verdicts.PAIR else "attack, 95 % confidence"
-    if reference := _reference(row):
-        return f"{name} to {reference} lies between {low} ({how}) and {high} (proof)"
+    how = "exact for one pair of data sets" if row.measure == verdicts.PAIR else "attack, 95 % confidence"
     if pd.isna(row.low):
         return f"{name} is at most {high} (proof)"
     if pd.isna(row.high):
         return f"{name} is at least {low} ({how}), and no proof bounds it"
-    return f"{name} lies between {low} ({how}) and {high} (proof)"
+    to = f" to {reference}" if (reference := _reference(row)) else ""
+    return f"{name}{to} lies between {low} ({how}) and {high} (proof)"
 
 
 def _asks(row: pd.Series) -> str:
     """Return what the claim asks of our number in words, or "" if that is no range."""
-    low, high, who = row.asked_low, row.asked_high, _who(row)
+    low, high = row.asked_low, row.asked_high
     if pd.isna(low) or _reference(row):
         return ""
     if low == high:
         return f"the paper says {_amount(row, low)}"
     if math.isinf(low):
-        return f"{who} allows at most {_amount(row, high)}"
+        return f"the claim allows at most {_amount(row, high)}"
     if math.isinf(high):
-        return f"{who} asks for {f'at least {_amount(row, low)}' if low else 'more than 0'}"
-    return f"{who} asks for {_span(row, low, high)}"
+        return f"the claim asks for {f'at least {_amount(row, low)}' if low else 'more than 0'}"
+    return f"the claim asks for {_span(row, low, high)}"
 
 
 def _reference(row: pd.Series) -> str:
@@ -88,12 +86,8 @@ def _reference(row: pd.Series) -> str:
     if low == high:
         return "the printed value"
     if high == 1 and low <= 0:
-        return f"the bound that {_who(row)} states"
-    return f"the least that {_who(row)} asks for" if math.isinf(high) else ""
-
-
-def _who(row: pd.Series) -> str:
-    return "the question" if row.kind == "extension" else "the claim"
+        return "the bound that the claim states"
+    return "the least that the claim asks for" if math.isinf(high) else ""
 
 
 def _quantity(row: pd.Series, amount: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from hydra.utils import instantiate
 
-from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testable, with_power
+from dplangevin.papers.claims.verdicts import NoRows, claim_verdict, not_testable
 from dplangevin.papers.statistics import NoCommonRange
 from dplangevin.reporting import words
 
@@ -22,7 +22,6 @@ COLUMNS = [
 ]  # fmt: skip
 QUOTED = ("fact", "kind", "setting", "where", "statement", "published", "unit")  # keys that every entry has
 LIMITED = ("cause", "limit")  # optional keys; see `verdicts.claim_verdict`
-LONGEST_TITLE = 70  # characters
 RUNS, ANALYSES = "results/runs", "results/analyses"
 
 Entry = Mapping[str, Any]
@@ -34,7 +33,7 @@ def expand(paper: Entry, analyses: Frames = MappingProxyType({})) -> Iterator[di
 
     The keys of an entry decide how many claims it becomes and which rows its test reads:
 
-    - `title` is required. In it, `{case}` stands for the entry's `case`, by default the name of the data set.
+    - In `title`, `{case}` stands for the entry's `case`, by default the name of the data set.
     - `rows: {name: {...}}` gives one claim for each name. Its id ends in that name. The row's keys, and the
       keys of its `test`, replace those of the entry.
     - `over: {dataset: exhibit}` is short for such rows, one for each data set.
@@ -48,20 +47,13 @@ def expand(paper: Entry, analyses: Frames = MappingProxyType({})) -> Iterator[di
       run.
     - An entry with neither `analysis` nor `runs` is tested on all runs of the paper.
     """
-    titles: dict[str, str] = {}
     for name, entry in _entries(paper, analyses):
         claim = {"id": f"{paper['paper']}_{name}", **_claim(paper, entry)}
-        claims = [claim]
+        yield claim
         if entry.get("proven"):
-            twin = {
-                "id": f"{claim['id']}_proven",
-                "kind": "extension",
-                "title": f"{claim['title']}, equal proven ε",
-            }
-            claims.append({**claim, **twin, "test": {**claim["test"], "axis": "proven"}})
-        for one in claims:
-            _check_title(one["id"], one["title"], titles, paper["paper"])
-            yield one
+            test = {**claim["test"], "axis": "proven"}
+            own = {"id": f"{claim['id']}_proven", "title": f"{claim['title']}, equal proven ε"}
+            yield {**claim, **own, "kind": "extension", "test": test}
 
 
 def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -99,7 +91,7 @@ def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
         exhibit += f"; {test['sensitivity']}"
     case = entry.get("case") or words.features(test.get("dataset", ""))
     return {
-        "title": entry.get("title", "").format(case=case),
+        "title": entry["title"].format(case=case),
         "paper": paper["paper"],
         **{key: entry[key] for key in QUOTED},
         **{key: entry[key] for key in LIMITED if key in entry},
@@ -108,20 +100,6 @@ def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
         "evidence": evidence,
         "test": test,
     }
-
-
-def _check_title(id: str, title: str, titles: dict[str, str], paper: str) -> None:
-    """Add the title to `titles`; raise ValueError if it is missing, too long or not unique."""
-    where = f"{id}: `title` in conf/claim/{paper}.yaml"
-    if not title:
-        raise ValueError(f"{where} is missing: say in plain words what is claimed")
-    if len(title) > LONGEST_TITLE:
-        raise ValueError(
-            f"{where}, {title!r}, has {len(title)} characters: shorten it to at most {LONGEST_TITLE}"
-        )
-    if title in titles:
-        raise ValueError(f"{where}, {title!r}, is that of {titles[title]}: each claim needs its own")
-    titles[title] = id
 
 
 def _folders(paper: Entry, test: Entry) -> str:
@@ -155,14 +133,13 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
             verdict = not_testable(str(error))
         entry = {key: claim[key] for key in ("kind", "setting", *LIMITED) if key in claim}
         try:
-            rows.append({**claim, **with_power(claim_verdict(verdict, **entry), claim["unit"])})
+            rows.append({**claim, **claim_verdict(verdict, **entry)})
         except ValueError as error:
             raise ValueError(f"{claim['id']}: {error}") from error
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _named(names: Sequence[str], paper: Entry, runs: Frames) -> pd.DataFrame:
-    frames = [runs[name] for name in names if name in runs]
-    if not frames:
-        raise NoRows(paper["runs"][names[0]] or f"no run of {', '.join(names)} was read")
-    return pd.concat(frames, ignore_index=True)
+    if frames := [runs[name] for name in names if name in runs]:
+        return pd.concat(frames, ignore_index=True)
+    raise NoRows(paper["runs"][names[0]] or f"no run of {', '.join(names)} was read")

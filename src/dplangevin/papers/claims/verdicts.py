@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from dplangevin.papers.statistics import Comparison, Interval, matches
-from dplangevin.text import points, short
 
 HOLDS, IN_PART, FAILS, OPEN = "holds", "holds in part", "fails", "open"
 WORDS = (HOLDS, IN_PART, FAILS, OPEN)
@@ -45,6 +44,7 @@ MEASURES = (INTERVAL, ONE_SPLIT, EXACT, ATTACK, PAIR, RANGE, "")
 BRACKETS = (ATTACK, PAIR)
 CONCLUSIVE = (INTERVAL, ONE_SPLIT, EXACT, *BRACKETS)
 UNEVEN = "the methods were not tuned alike"
+NUMBERS = ("ours", "low", "high", "asked_low", "asked_high")  # of a verdict
 # Begins the reason where ours, low and high are of another choice, which decides.
 NOT_BY_DEFAULT = "not by default: "
 Verdict = dict[str, Any]
@@ -110,17 +110,12 @@ def result(
 
     `measure` becomes "" if it needs limits and there are none.
     """
-    ours, low, high = numbers if isinstance(numbers, Interval) else single(numbers)
-    bare = measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(low) and math.isnan(high)
-    asked_low, asked_high = asked_range or (math.nan, math.nan)
-    found: Verdict = {
-        "ours": ours,
-        "low": low,
-        "high": high,
-        "asked_low": asked_low,
-        "asked_high": asked_high,
-    }
-    found |= {"measure": "" if bare else measure, "verdict": verdict, "reason": reason}
+    interval = numbers if isinstance(numbers, Interval) else single(numbers)
+    if measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high):
+        measure = ""
+    asked = asked_range or (math.nan, math.nan)
+    found: Verdict = dict(zip(NUMBERS, (*interval, *asked), strict=True))
+    found |= {"measure": measure, "verdict": verdict, "reason": reason}
     return found | ({"cause": cause} if cause else {})
 
 
@@ -137,11 +132,8 @@ def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "",
     if cause == OUTSIDE and not limit:
         raise ValueError(f"cause {OUTSIDE!r} needs `limit`: say why our means do not suffice")
     if cause == OUTSIDE:
-        return outcome | {
-            "verdict": OPEN,
-            "cause": OUTSIDE,
-            "reason": f"{OUTSIDE}: {limit}; {outcome['reason']}",
-        }
+        reason = f"{OUTSIDE}: {limit}; {outcome['reason']}"
+        return outcome | {"verdict": OPEN, "cause": OUTSIDE, "reason": reason}
     if outcome["verdict"] == NOT_TESTABLE:
         return outcome | {"verdict": OPEN, "cause": NOT_TESTABLE}
     row, ours, exact = {**outcome}, kind == "extension", (EXACT, *BRACKETS)
@@ -157,7 +149,7 @@ def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "",
         if row["measure"] and (row["high"] <= row["asked_low"] or row["low"] >= row["asked_high"]):
             row.setdefault("cause", ABSENT)
         why = weak or "only a stand-in shows it"
-        row |= {"verdict": OPEN, "reason": f"{row['reason']}; this does not count against the claim: {why}"}
+        row |= {"verdict": OPEN, "reason": f"{row['reason']}; open, because {why}"}
     if row["verdict"] == HOLDS and not ours and (limit or setting in CAUSES[IN_PART]):
         row["verdict"] = IN_PART
         row.setdefault("cause", setting if setting in CAUSES[IN_PART] else SETTINGS_CHOSEN)
@@ -201,17 +193,6 @@ def _cause(row: Verdict, kind: str, setting: str, cause: str) -> str:
     whole = row["low"] > row["asked_low"] if math.isinf(row["asked_high"]) else row["low"] >= row["asked_low"]
     whole = (whole and row["high"] <= row["asked_high"]) or row["high"] < row["asked_low"]
     return SOME_CASES if whole or row["measure"] in (EXACT, RANGE) else IMPRECISE
-
-
-def with_power(row: Verdict, unit: str) -> Verdict:
-    """Add to a verdict that an interval leaves open half its width, the difference that half of such runs show."""
-    half = (row["high"] - row["low"]) / 2
-    undecided = row["verdict"] == OPEN and row["cause"] not in (NOT_TESTABLE, OUTSIDE)
-    outside = row["high"] < row["asked_low"] or row["low"] > row["asked_high"]
-    if not undecided or row["measure"] not in (INTERVAL, ONE_SPLIT) or outside or math.isnan(half):
-        return row
-    size = points(half) if unit == "accuracy" else short(half)
-    return {**row, "reason": f"{row['reason']}; such runs show a difference of {size} half of the time"}
 
 
 def not_testable(reason: str, asked_range: AskedRange | None = None) -> Verdict:
@@ -296,14 +277,12 @@ def two_networks(
 ) -> Verdict:
     """Return a verdict from the evidence of the paper's network and of a small one, of which one was trained at least.
 
-    The small network stands in for the paper's, because we can afford more seeds of it.
-
     The paper's network decides. The claim holds in part if the small one shows it and the mean of the paper's network,
     if that was trained, meets it too; or if it is shown in other settings: `others` says what these give, `elsewhere`
     is the number of one in which the claim holds. A stand-in refutes nothing.
 
-    - returns: direction and decided_by are for an extension: what the paper's network shows, or else the small one
-      unless the mean of the paper's network disagrees, with its number.
+    - returns: direction and decided_by (its number) are for an extension: what the paper's network shows, or else the
+      small one unless the mean of the paper's network disagrees.
     """
     evidence = [one for one in (paper, small) if one is not None]
     reason = "; ".join([text, *(one.text for one in evidence)]) + others

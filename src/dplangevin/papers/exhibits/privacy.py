@@ -25,10 +25,12 @@ COLOURS = {
 SMALLEST = 1e-3
 
 
-def guarantees(frame: pd.DataFrame, *, shown: Sequence[str], text: str, title: str) -> Figure:
+def guarantees(
+    frame: pd.DataFrame, *, shown: Sequence[str], text: str, title: str, cases: Sequence[str] = ()
+) -> Figure:
     """Draw the guarantees `shown` (ids), sorted by verdict, with promised ε, proven ε and attack ε."""
     rows = sort_by(frame[frame.id.isin([*shown])], id=shown)
-    found = [outcome(frame, row) for _, row in rows.iterrows()]
+    found = [outcome(frame, row, cases) for _, row in rows.iterrows()]
     attack = rows.epsilon_attack.where(rows.epsilon_attack.gt(SMALLEST))
     rows = rows.assign(
         verdict=[verdict["verdict"] for verdict in found],
@@ -63,14 +65,15 @@ def guarantees(frame: pd.DataFrame, *, shown: Sequence[str], text: str, title: s
     )
 
 
-def outcome(frame: pd.DataFrame, row: pd.Series) -> verdicts.Verdict:
-    """Return the verdict on a guarantee by its numbers alone; results/claims.csv has that on the paper's sentence."""
-    return verdicts.claim_verdict(guarantee(frame, id=row.id), kind="paper", setting="paper")
+def outcome(frame: pd.DataFrame, row: pd.Series, cases: Sequence[str]) -> verdicts.Verdict:
+    """Return the verdict on a guarantee by its numbers; `cases` are ids of promises of which one case was priced."""
+    setting = "special case" if row.id in cases else "paper"
+    return verdicts.claim_verdict(guarantee(frame, id=row.id), kind="paper", setting=setting)
 
 
-def guarantees_page(frame: pd.DataFrame, *, notes: str, title: str) -> str:
+def guarantees_page(frame: pd.DataFrame, *, notes: str, title: str, cases: Sequence[str] = ()) -> str:
     """Return a Markdown page with one table for each paper, and the reason of every verdict below it."""
-    found = {row.id: outcome(frame, row) for _, row in frame.iterrows()}
+    found = {row.id: outcome(frame, row, cases) for _, row in frame.iterrows()}
     columns: dict[str, Cell] = {
         "promise": cell("label"),
         "where": cell("where"),

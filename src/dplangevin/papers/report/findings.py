@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from textwrap import TextWrapper
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -31,72 +31,52 @@ END = "<!-- end of findings -->"
 WIDTH = 130  # characters in a line of README.md
 
 
-class Value(float):
-    """A number in a sentence, with three significant digits by default; bounds on ε are rounded outward.
+class _Numbers(string.Formatter):
+    """Write fields such as {id.low:points} with numbers of the claims table, by id.
 
-    The format "points" gives hundredths with their sign. "percent" gives percent. Any format of Python works
-    too. nan is written "(not computed)".
-
-    - `links`: Id of a claim -> its address. The first number of a claim takes it.
+    A number has three significant digits, and a bound on ε is rounded outward. The format "points" gives hundredths
+    with their sign, "percent" percent; any format of Python works too. With `linked` a claim's first number is a link.
     """
 
-    shown: Callable[[float], str] = staticmethod(short)
-    claim: str
-    links: dict[str, str]
+    def __init__(self, claims: pd.DataFrame, linked: bool) -> None:
+        self.claims, self.linked = claims, linked
+        self.seen: set[str] = set()
 
-    def __format__(self, form: str) -> str:
-        if math.isnan(self):
+    def get_field(self, field_name: str, args: Any, kwargs: Any) -> Any:
+        claim, _, column = field_name.partition(".")
+        if claim not in self.claims.index:
+            raise KeyError(f"no claim {claim}: compare the braces in conf/report with results/claims.csv")
+        return (claim, column), claim
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        claim, column = value
+        number, row = float(self.claims[column][claim]), self.claims.loc[claim]
+        if math.isnan(number):
             text = "(not computed)"
-        elif form == "points":
-            text = f"{100 * self:+.1f}"
-        elif form == "percent":
-            text = f"{100 * self:.1f}"
-        elif form:
-            text = format(float(self), form)
+        elif format_spec in ("points", "percent"):
+            text = f"{100 * number:{'+' if format_spec == 'points' else ''}.1f}"
+        elif format_spec:
+            text = format(number, format_spec)
             text = f"{float(text):g}" if "e" in text else text
+        elif row.measure in BRACKETS and column != "ours":
+            text = (at_most if column == "high" and row.unit == "epsilon" else at_least)(number)
         else:
-            text = self.shown(float(self))
+            text = short(number)
         text = text.replace("-", "−", 1) if text.startswith("-") else text
-        address = self.links.pop(self.claim, "")
-        return f"[{text}]({address})" if address else text
-
-
-class Row(NamedTuple):
-    """The numbers of a claim that a sentence may use."""
-
-    ours: Value
-    low: Value
-    high: Value
-
-
-def named(text: str) -> set[str]:
-    """Return the ids of the claims whose numbers are in a text."""
-    fields = [field for _, field, _, _ in string.Formatter().parse(text) if field]
-    return {field.partition(".")[0] for field in fields}
+        if not self.linked or claim in self.seen:
+            return text
+        self.seen.add(claim)
+        return f"[{text}](results/report/{row.paper}.md#{claim})"
 
 
 def filled(text: str, claims: pd.DataFrame, linked: bool = False) -> str:
-    """Return the text on one line with fields such as "{id.ours}" or "{id.low:points}" filled from the table by id.
-
-    With `linked`, the first number of each claim links to it in the report.
-    """
-    if absent := sorted(named(text) - set(claims.index)):
-        raise KeyError(
-            f"no claim {', '.join(absent)}: compare the braces in conf/report with results/claims.csv"
-        )
-    addresses = {name: f"results/report/{name.partition('_')[0]}.md#{name}" for name in named(text)}
-    rows = {name: Row(*(Value(claims[column][name]) for column in Row._fields)) for name in addresses}
-    for name, row in rows.items():
-        for value in row:
-            value.claim, value.links = name, addresses if linked else {}
-        if claims.measure[name] in BRACKETS:
-            row.low.shown, row.high.shown = at_least, at_most if claims.unit[name] == "epsilon" else at_least
-    return " ".join(text.format_map(rows).split())
-
-
-def known(entry: Mapping[str, Any], claims: pd.DataFrame) -> bool:
-    """Return whether the table has every claim that an entry of conf/report/findings.yaml names."""
-    return set(entry["claims"]).union(*(named(entry[part]) for part in TEXTS)) <= set(claims.index)
+    """Return the text on one line with its fields filled; "" if the table lacks a claim, with `linked` a KeyError."""
+    try:
+        return " ".join(_Numbers(claims, linked).format(text).split())
+    except KeyError:
+        if linked:
+            raise
+        return ""
 
 
 def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.DataFrame) -> str:

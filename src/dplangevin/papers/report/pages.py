@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -18,7 +18,7 @@ from omegaconf import DictConfig
 from dplangevin.papers.claims import tally, verdicts
 from dplangevin.papers.claims.sentences import capital, sentence, tidy
 from dplangevin.papers.exhibits import tables
-from dplangevin.papers.report.findings import LABELS, TEXTS, filled, known
+from dplangevin.papers.report.findings import LABELS, TEXTS, filled
 from dplangevin.pipeline.config import content
 from dplangevin.pipeline.environment import largest
 from dplangevin.reporting import read
@@ -31,31 +31,24 @@ TITLES = {
     "li2019": "Li, Chen, Liu and Carin, On Connecting Stochastic Gradient MCMC and Differential Privacy, AISTATS 2019",
     "ryffel2022": "Ryffel, Bach and Pointcheval, Differential Privacy Guarantees for SGLD, 2022",
 }
-# The section of each numbered statement, which orders the page. A place that begins with "Section" needs no entry.
-PLACES: dict[str, dict[str, tuple[float, ...]]] = {
+# The section of the statements that name none, by how their names begin; it orders the page.
+PLACES: dict[str, dict[str, tuple[int, ...]]] = {
     "wang2015": {
         "Abstract": (0,), "Algorithm 1": (3, 0), "Theorem 1": (3, 1), "Proposition 1": (3, 2), "Proposition 2": (3, 2),
-        "Proposition 3": (3, 3), "Algorithm 3": (4, 1), "Theorem 4": (4, 1), "Figure 1": (5,),
-        "Supplement A": (10, 1), "Supplement B": (10, 2), "Supplement, Proposition 4": (10, 2),
-        "Supplement, Section B": (10, 2), "Supplement C": (10, 3), "Supplement, Lemma 5": (10, 3),
-        "Supplement, Theorem 5": (10, 3), "Supplement D": (10, 4), "Supplement, Section D": (10, 4),
-        "Supplement, Figure 2": (10, 4), "Supplement E": (10, 5),
+        "Proposition 3": (3, 3), "Algorithm 3": (4, 1), "Theorem 4": (4, 1),
     },
     "li2019": {
         "Lemma 2": (2, 2), "Remark 1": (2, 2), "Algorithm 1": (2, 3), "Theorem": (3, 1), "Remark 2": (3, 1),
-        "Proposition": (3, 2), "Table 1": (4, 3), "Supplement": (10,),
+        "Proposition": (3, 2),
     },
     "ryffel2022": {
-        "Abstract": (0,), "Lemma 3.3": (3, 3), "Theorem 3.1": (3, 3), "Corollary 3.3": (3, 3), "Lemma 4.1": (4, 1),
-        "Table": (5, 2), "Appendix": (10,),
+        "Abstract": (0,), "Lemma 3": (3, 3), "Theorem 3": (3, 3), "Corollary 3": (3, 3), "Lemma 4": (4, 1),
+        "Table": (5, 2),
     },
 }  # fmt: skip
-COUNTED = (
-    (verdicts.HOLDS, ""),
-    (verdicts.HOLDS, verdicts.DERIVED),
-    (verdicts.IN_PART, ""),
-    (verdicts.FAILS, ""),
-    *((verdicts.OPEN, cause) for cause in verdicts.CAUSES[verdicts.OPEN]),
+SUPPLEMENT = (10,)  # the place of what has no other
+NUMBERED = re.compile(
+    r"((?:Theorem|Lemma|Proposition|Corollary|Algorithm|Figure|Table|Remark|eq\.)s? [\d.]*\d(?: and [\d.]*\d)?)"
 )
 HEAD = """\
 # What three papers say, and what we found
@@ -64,27 +57,22 @@ We tested each sentence of three papers that makes a claim: {papers}. All figure
 [exhibits](exhibits.md), all numbers in [claims.csv](../claims.csv), the rules in [verdicts](../../docs/verdicts.md).
 """
 MADE = """\
-Results consist of {tasks} tasks. The present code computed {computed} of them. The code of {renewed} has changed since
-they were computed.{compared}{unchecked} `*.units.json` beside each result has date, commit, processor, libraries and
-threads of each task. A second run on the same kind of processor gives the same bytes."""
-FAILING = (
-    "Several claims that fail can state one fact. Each line is a fact, under the title of its first claim."
-)
-COMPARED = """ For {compared} of these, tasks of the same result were computed again: none of their numbers moved by
-more than {move} (in standard errors over the seeds, or shares of the value)."""
-UNCHECKED = " In {unchecked} of these, no task of the result was computed again, so their numbers may move."
+Results consist of {tasks:,} tasks. The present code computed {computed:,} of them. The code of the others has changed
+since. Where tasks of the same result were computed again, numbers moved by at most {move} (in standard errors over
+the seeds, or shares of the value). `*.units.json` beside each result has date, commit, processor, libraries and threads
+of each task. A second run on the same kind of processor gives the same bytes."""
 
 
 def pages(cfg: DictConfig) -> dict[str, bytes]:
     """Return the bytes of every page, by its name."""
-    table = read.read_claims(RESULTS / "claims.csv").fillna(
-        dict.fromkeys(("cause", "exhibit", "evidence"), "")
-    )
+    blank = dict.fromkeys(("cause", "exhibit", "evidence"), "")
+    table = read.read_claims(RESULTS / "claims.csv").fillna(blank)
     made = [str(name) for name in cfg.pipeline.exhibits if (RESULTS / "exhibits" / str(name)).is_dir()]
     texts = {"README.md": start(cfg, table), "exhibits.md": exhibits(cfg, table, made)}
-    texts |= {
-        f"{paper}.md": claims(str(paper), rows, made) for paper, rows in table.groupby("paper", sort=False)
-    }
+    by_id, said = table.set_index("id", drop=False), content("report", "statements", cfg)
+    for paper in map(str, table.paper.unique()):
+        in_short = {name: filled(text, by_id) for name, text in said[paper].items()}
+        texts[f"{paper}.md"] = claims(paper, table[table.paper.eq(paper)], in_short, made)
     return {name: ("\n".join(lines).rstrip() + "\n").encode() for name, lines in texts.items()}
 
 
@@ -104,95 +92,102 @@ def link(claim: Any, text: str) -> str:
 def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
     """Return the first page: findings, counts, what fails, and how the results were made."""
     by_id = table.set_index("id", drop=False)
-    lines = [
-        HEAD.format(papers=", ".join(f"[{PAPERS[paper]}]({paper}.md)" for paper in TITLES)),
-        "## Findings",
-        "",
-    ]
+    papers = ", ".join(f"[{PAPERS[paper]}]({paper}.md)" for paper in TITLES)
+    lines = [HEAD.format(papers=papers), "## Findings", ""]
     for entry in content("report", "findings", cfg)["findings"].values():
-        if known(entry, by_id):
-            text = {part: filled(entry[part], by_id) for part in TEXTS}
-            lines += [f"### {plain(text['title'])}", ""]
-            lines += [f"* **{label}:** {text[part]}" for part, label in LABELS.items()]
-            behind = "; ".join(link(by_id.loc[name], by_id.title[name]) for name in entry["claims"])
-            lines += ["", text["why"], "", f"[Figure](exhibits.md#{entry['exhibit']}). Claims: {behind}.", ""]
-    columns = ["claims", *(tally.word({"verdict": v, "cause": c}) for v, c in COUNTED), "all"]
-    rows = ([label, *map(str, numbers)] for label, numbers in counts(table))
-    lines += ["## Counts", "", *tables.table(columns, rows, left=1), ""]
-    ours = ", ".join(f"{count} {verdict}" for verdict, count in questions(table))
-    lines += [
-        f"We also asked questions that the papers do not ask: {ours}.",
-        "",
-        "## What fails",
-        "",
-        FAILING,
-        "",
-    ]
+        text = {part: filled(entry[part], by_id) for part in TEXTS}
+        if not all(text.values()) or not {*entry["claims"]} <= {*by_id.index}:
+            continue
+        lines += [f"### {plain(text['title'])}", ""]
+        lines += [f"* **{label}:** {text[part]}" for part, label in LABELS.items()]
+        behind = "; ".join(link(by_id.loc[name], by_id.title[name]) for name in entry["claims"])
+        lines += ["", text["why"], "", f"[Figure](exhibits.md#{entry['exhibit']}). Claims: {behind}.", ""]
+    lines += ["## Counts", "", *tables.table(["claims", *verdicts.WORDS, "all"], counts(table), left=1), ""]
+    lines += ["Second words of the claims in the papers' words:", "", *causes(table), "", "## What fails", ""]
     for fact, group in failed(table):
-        where = "; ".join(link(row, f"{PAPERS[row['paper']]}, {row['where']}") for _, row in group.iterrows())
+        rows = group.drop_duplicates(["paper", "statement_of"]).to_dict("records")
+        where = "; ".join(link(row, f"{PAPERS[row['paper']]}, {row['statement_of']}") for row in rows)
         lines.append(f"* {plain(fact)}: {where}")
     stated = [*RESULTS.glob("runs/*/*/runs.units.json"), *RESULTS.glob("analyses/*.units.json")]
     return [*lines, "", "## How these results were made", "", provenance(stated)]
 
 
-def counts(table: pd.DataFrame) -> list[tuple[str, list[int]]]:
-    """Return lines that count the papers' claims: a label, the number for each of COUNTED, and the number of all.
-
-    A verdict without a second word counts all of its claims, those of a second word of its own left out. One line is
-    for claims in the papers' words and one for our readings of them; a line for each paper follows each.
-    """
-    own, lines = table[~table.kind.eq("extension")], []
-    pairs = own.apply(
-        lambda row: (row.verdict, row.cause if (row.verdict, row.cause) in COUNTED else ""), axis=1
-    )
-    for kind, name in (("paper", "In the papers' words"), ("reading", "Read by us: sizes left open")):
-        part = own[own.kind.eq(kind)]
-        for label, rows in ((name, part), *part.groupby("paper", sort=False)):
-            found = [*pairs[rows.index]]
-            lines.append((PAPERS.get(label, label), [*(found.count(pair) for pair in COUNTED), len(rows)]))
-    return lines
+def counts(table: pd.DataFrame) -> Iterator[list[str]]:
+    """Yield a label and the number of claims with each verdict, and of all, by kind and paper."""
+    own = table[table.kind.eq("paper")]
+    groups = [("In the papers' words", own)]
+    groups += [(PAPERS.get(paper, paper), own[own.paper.eq(paper)]) for paper in own.paper.unique()]
+    groups += [("Read by us: sizes left open", table[table.kind.eq("reading")])]
+    groups += [("Questions of ours", table[table.kind.eq("extension")])]
+    for name, rows in groups:
+        found = rows.verdict.value_counts()
+        yield [name, *(str(found.get(word, 0)) for word in verdicts.WORDS), str(len(rows))]
 
 
-def questions(table: pd.DataFrame) -> list[tuple[str, int]]:
-    """Return how many of our own questions (kind "extension") have each verdict."""
-    found = table[table.kind.eq("extension")].verdict.value_counts()
-    return [(verdict, int(found[verdict])) for verdict in verdicts.WORDS if verdict in found]
+def causes(table: pd.DataFrame) -> Iterator[str]:
+    """Yield a line for each verdict that counts the second words of the papers' own claims."""
+    rows = table[table.kind.eq("paper")]
+    for verdict, names in verdicts.CAUSES.items():
+        found = rows.cause[rows.verdict.eq(verdict)].value_counts()
+        if known := [f"{cause} {found[cause]}" for cause in names if cause in found]:
+            yield f"* {verdict}: {', '.join(known)}."
 
 
 def failed(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Return each fact behind the claims that fail, under the title of its first claim, with its claims."""
     rows = table[table.verdict.eq(verdicts.FAILS) & table.kind.ne("extension")]
+    rows = rows.assign(statement_of=rows["where"].map(statement))
     return [(str(group.title.iloc[0]), group) for _, group in rows.groupby("fact", sort=False)]
 
 
 def provenance(lists: Iterable[Path]) -> str:
     """Return how many tasks the present code computed, and by how much those of earlier code moved at most."""
     said = [entry.get("renewed", "") for path in lists for entry in json.loads(path.read_bytes())]
-    renewed = [text for text in said if text]
-    moves = [largest(text) for text in renewed if not re.search(r"\b0 of \d+ tasks", text)]
-    numbers = {"tasks": len(said), "computed": len(said) - len(renewed), "renewed": len(renewed)}
-    numbers |= {"compared": len(moves), "unchecked": len(renewed) - len(moves)}
-    more = {name: f"{number:,}" for name, number in numbers.items()}
-    more["move"] = short(max(moves, default=0.0))
-    compared = COMPARED.format(**more) if moves else ""
-    unchecked = UNCHECKED.format(**more) if len(renewed) > len(moves) else ""
-    return MADE.format(**more | {"compared": compared, "unchecked": unchecked})
+    move = short(max(map(largest, said), default=0.0))
+    return MADE.format(tasks=len(said), computed=said.count(""), move=move)
 
 
 # Claims
 
 
-def claims(paper: str, table: pd.DataFrame, made: Sequence[str]) -> list[str]:
-    """Return the page of the claims of one paper, in its order."""
-    lines = [f"# {TITLES.get(paper, paper)}", ""]
-    lines += [f"{len(table)} claims. [The words of a verdict](../../docs/verdicts.md).", ""]
-    for where in sorted(table["where"].unique(), key=lambda where: place(paper, where)):
-        lines += [f"## {plain(where)}", ""]
-        for statement, rows in table[table["where"].eq(where)].groupby("statement", sort=False):
-            lines += [f"> {plain(statement)}", ""]
-            for _, row in rows.iterrows():
+def claims(paper: str, table: pd.DataFrame, said: Mapping[str, str], made: Sequence[str]) -> list[str]:
+    """Return the page of one paper's claims by statement, in its order; `said` has the statements in short."""
+    groups = [(str(name), rows) for name, rows in table.groupby(table["where"].map(statement), sort=False)]
+    groups.sort(key=lambda group: place(paper, *group))
+    index = ", ".join(f"[{plain(name)}](#{slug(name)})" for name, _ in groups)
+    words = "[The words of a verdict](../../docs/verdicts.md)"
+    lines = [f"# {TITLES.get(paper, paper)}", "", f"{len(table)} claims. {words}. Statements: {index}.", ""]
+    for name, rows in groups:
+        lines += [f"## {plain(name)}", "", *([said[name], ""] if said.get(name) else [])]
+        for word in verdicts.WORDS if len(rows) > 1 else ():
+            titles = [f"[{plain(row.title)}](#{row.id})" for row in rows.itertuples() if row.verdict == word]
+            lines += [f"* {tally.MARKS[word]} {word}: {'; '.join(titles)}."] if titles else []
+        lines.append("")
+        for (where, quoted), own in rows.groupby(["where", "statement"], sort=False):
+            lines += [f"> {plain(quoted)} ({plain(where)})", ""]
+            for _, row in own.iterrows():
                 lines += claim(row, made)
     return lines
+
+
+def statement(where: str) -> str:
+    """Return the numbered statement that a place in a paper is about, such as "Theorem 4", or else the place."""
+    found = NUMBERED.search(where)
+    return found[1] if found else where
+
+
+def slug(heading: str) -> str:
+    """Return the address of a heading on its page."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def place(paper: str, name: str, rows: pd.DataFrame) -> tuple[int, ...]:
+    """Return the first section that a statement's claims name, else that of PLACES, as a sort key."""
+    named = [
+        match.groups() for where in rows["where"] if (match := re.match(r"Section (\d+)(?:\.(\d+))?", where))
+    ]
+    known = [at for start, at in PLACES.get(paper, {}).items() if name.startswith(start)]
+    return min([*(tuple(int(part) for part in parts if part) for parts in named), *known], default=SUPPLEMENT)
 
 
 def claim(row: pd.Series, made: Sequence[str]) -> list[str]:
@@ -201,11 +196,11 @@ def claim(row: pd.Series, made: Sequence[str]) -> list[str]:
     absent = "{} (not made here)".format
     figures = [f"[{name}](exhibits.md#{name})" if name in made else absent(name) for name in shown]
     files = [f"[{path}](../../{path})" if Path(path).exists() else absent(path) for path in evidence]
-    word = tally.word({"verdict": row.verdict, "cause": row.cause})
     again = ", ".join(f"`{command}`" for command in commands(shown, evidence, made))
+    cause = f"{capital(row.cause)}. " if row.cause else ""
     parts = [
-        f"**{tally.MARKS[row.verdict]} {word}** — {plain(row.title)}. {plain(sentence(row))}.",
-        f"*Tested* ({row.kind}, {row.setting}): {plain(row.published)}.",
+        f"**{tally.MARKS[row.verdict]} {row.verdict}** — {plain(row.title)}. {plain(sentence(row))}.",
+        f"{cause}*Tested* ({row.kind}, {row.setting}): {plain(row.published)}.",
         f"*Why:* {plain(capital(tidy(row.reason)))}.",
         f"*Evidence:* {'; '.join(filter(None, [', '.join(figures), ', '.join(files), again]))}.",
     ]
@@ -221,15 +216,6 @@ def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[st
     return [*(f"dvc repro -f prepare@{stem}" for stem in stems), "dvc repro -f claims"]
 
 
-def place(paper: str, where: str) -> tuple[float, ...]:
-    """Return the section of a sentence as a sort key; unknown places come last."""
-    if found := re.match(r"Section (\d+)(?:\.(\d+))?", where):
-        return tuple(float(part) for part in found.groups() if part)
-    known = PLACES.get(paper, {})
-    starts = [start for start in known if where.startswith(start)]
-    return known[max(starts, key=len)] if starts else (99.0,)
-
-
 # Exhibits
 
 
@@ -243,18 +229,14 @@ def exhibits(cfg: DictConfig, table: pd.DataFrame, made: Sequence[str]) -> list[
                 continue
             title = plain(content("exhibit", name, cfg)["title"])
             lines += [f"### {name}", "", f"**{title}**" + (f" ({text['of']})" if text["of"] else ""), ""]
-            try:
-                finding = filled(text["finding"], by_id)
-            except KeyError:
-                finding = ""
             folder = RESULTS / "exhibits" / name
             if name in made:
                 lines += [f"[![{title}](../exhibits/{name}/{name}.png)](../exhibits/{name}/{name}.png)", ""]
                 files = sorted(path.name for path in folder.iterdir() if path.name != f"{name}.png")
                 lines += [", ".join(f"[{file}](../exhibits/{name}/{file})" for file in files), ""]
-            lines += [" ".join(filter(None, [finding, text["open"]])), ""]
+            lines += [f"{filled(text['finding'], by_id)} {text['open']}".strip(), ""]
             own = [row for _, row in table.iterrows() if name in row.exhibit.split("; ")]
             shown = "; ".join(f"{link(row, row.title)} {tally.MARKS[row.verdict]}" for row in own)
-            again = f"`{commands([name], [], made)[0]}`"
-            lines += [" ".join(filter(None, [shown and f"Claims: {shown}.", f"Again: {again}."])), ""]
+            again = f"Again: `{commands([name], [], made)[0]}`."
+            lines += [f"Claims: {shown}. {again}" if shown else again, ""]
     return lines
