@@ -4,6 +4,7 @@ SHELL := /bin/sh
 .PHONY: help setup repro exhibit site verify smoke test test-all faults prices lint bench audits gpu
 
 PYTHON ?=
+INTERPRETER := $(or $(PYTHON),python3)
 TIMEOUT ?= 10
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -25,14 +26,15 @@ help:  ## print this list
 		for (i = 2; i <= n; i++) printf "%16s %s\n", "", parts[i] }' $(MAKEFILE_LIST)
 	@echo
 	@echo "PYTHON=python3.12 names the interpreter of .venv: 3.11, 3.12 or 3.13."
-	@echo "Without it, make takes python3, or the newest of these."
+	@echo "Without it, make takes python3."
 
 setup: $(VENV)/installed  ## make .venv from requirements.lock, in minutes | downloads 0.5 GB, or 3 GB with torch for CUDA
 
 $(VENV)/installed: requirements.lock pyproject.toml
-	@python=$$(sh pipelines/interpreter.sh "$(PYTHON)") || exit 1; \
-		echo "Setting up $(VENV) with $$python: some minutes. It downloads 0.5 GB and takes 2 GB of disk, with torch for CUDA 3 and 6 GB."; \
-		"$$python" -m venv $(VENV)
+	@"$(INTERPRETER)" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || \
+		{ echo "$(INTERPRETER) is no Python of 3.11 to 3.13 that can make a virtual environment: name one with PYTHON=" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $(INTERPRETER): some minutes. It downloads 0.5 GB and takes 2 GB of disk, with torch for CUDA 3 and 6 GB."
+	@"$(INTERPRETER)" -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

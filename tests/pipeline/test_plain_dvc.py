@@ -217,64 +217,23 @@ def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None
     assert done.stdout == "own\nran\n"
 
 
-def pythons(folder: Path, **versions: str) -> Path:
-    """A folder of interpreters that say a version, or, without one, fail as a shim of pyenv does."""
-    folder.mkdir(parents=True)
-    for name, version in versions.items():
-        path = folder / name.replace("_", ".")
-        path.write_text(f"#!/bin/sh\n{f'echo {version}' if version else 'echo not found >&2; exit 127'}\n")
-        path.chmod(0o755)
-    return folder
-
-
-def interpreter(*words: str, path: Path, home: Path) -> subprocess.CompletedProcess[str]:
-    command = ["/bin/sh", str(ROOT / "pipelines/interpreter.sh"), *words]
-    env = {"PATH": str(path), "HOME": str(home)}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-
-
-FOUR = {"python3_10": "3.10", "python3_12": "3.12", "python3_13": "", "python3_14": "3.14"}
-
-
-@pytest.mark.parametrize(
-    ("name", "there", "chosen", "said"),
-    [
-        ("", {"python3": "3.11", "python3_13": "3.13"}, "python3", ""),
-        ("", {"python3": "3.9", "python3_11": "3.11", **FOUR}, "python3.12", ""),
-        ("", {"python3": "3.14", "python3_11": "3.11"}, "python3.11", ""),
-        ("", {}, "", "What PATH has is no Python of 3.11 to 3.13"),
-        ("python3.12", FOUR, "python3.12", ""),
-        ("python3.14", FOUR, "python3.14", "Python 3.14, on which nothing here has been tested"),
-        (
-            "python3.10",
-            FOUR,
-            "",
-            "python3.10 is no Python of 3.11 to 3.13 that can make a virtual environment (it is Python 3.10)",
-        ),
-        ("python3.13", FOUR, "", "python3.13 is no Python of 3.11 to 3.13"),
-        ("nonsense", FOUR, "", "nonsense is no Python of 3.11 to 3.13"),
-    ],
-)
-def test_setup_takes_the_python_that_is_named_else_python3_else_the_newest(
-    tmp_path: Path, name: str, there: dict[str, str], chosen: str, said: str
-) -> None:
-    path = pythons(tmp_path / "bin", **there)
-    done = interpreter(*filter(None, [name]), path=path, home=tmp_path)
-    assert (done.stdout.strip(), done.returncode == 0) == (chosen, bool(chosen))
-    assert said in done.stderr
-    assert done.stderr.count("\n") == bool(said)
-    assert chosen or "PYTHON=" in done.stderr
-
-
-def test_ci_finds_every_interpreter_that_the_tests_run_on(tmp_path: Path) -> None:
-    """Also those that pyenv has and does not show; each version once."""
-    path = pythons(tmp_path / "bin", python3="3.11", python3_11="3.11", python3_12="", python3_13="3.13")
-    pythons(tmp_path / ".pyenv/versions/3.12.1/bin", python="3.12")
-    pythons(tmp_path / ".pyenv/versions/3.10.13/bin", python="3.10")
-    done = interpreter("--all", path=path, home=tmp_path)
-    within = tmp_path / ".pyenv/versions/3.12.1/bin/python"
-    assert done.stdout.splitlines() == ["3.13 python3.13", f"3.12 {within}", "3.11 python3.11"]
-    assert interpreter("--all", path=tmp_path / "none", home=tmp_path / "none").stdout == ""
+@pytest.mark.parametrize(("version", "status"), [("3.10", 1), ("3.12", 0), ("3.14", 1), ("", 1)])
+def test_setup_takes_a_python_that_the_tests_run_on(tmp_path: Path, version: str, status: int) -> None:
+    """A stand-in that says its version as Python does, or one that is not there."""
+    python, setup = tmp_path / "python", (ROOT / "Makefile").read_text()
+    (check,) = re.findall(r"-c '(import ensurepip.*?)'", setup)
+    if version:
+        major, minor = version.split(".")
+        code = check.replace("sys.version_info[:2]", f"({major}, {minor})")
+        python.write_text(f"#!/bin/sh\n[ $1 = -m ] || exec {sys.executable} -c '{code}'\n")
+        python.chmod(0o755)
+    makefile = tmp_path / "Makefile"
+    makefile.write_text(re.sub(r"^\t(\$\(RUN\)|@touch).*\n", "", setup, flags=re.MULTILINE))
+    (tmp_path / "requirements.lock").touch()
+    (tmp_path / "pyproject.toml").touch()
+    done = run(tmp_path, "make", "setup", f"PYTHON={python}")
+    assert bool(done.returncode) == bool(status)
+    assert ("is no Python of 3.11 to 3.13 that can make" in done.stderr) == bool(status)
 
 
 @pytest.mark.parametrize(
