@@ -1,9 +1,10 @@
-"""The frame of every stage: join the run, check that its inputs stay unchanged, and end with an exit status.
+"""The frame of every stage: take the lock, check that its inputs stay unchanged, and end with an exit status.
 
 The status is 69 if no source of the data can be reached and has them, which `make repro` excuses, and 1 after any
 other failure.
 """
 
+import inspect
 import os
 import sys
 import traceback
@@ -12,40 +13,48 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 
-from summary import LOG, UNAVAILABLE
+from summary import UNAVAILABLE, log
 
 from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import sha256, with_fix
 from dplangevin.pipeline import lock
 from dplangevin.pipeline.cache import RECOMPUTE, Store, listed
-from dplangevin.pipeline.config import PARAMS, ConfigError, values, visible
+from dplangevin.pipeline.config import PARAMS, ConfigError, load, values, visible
 from dplangevin.pipeline.environment import moved
 
 SAFE = ("results/", "data/manifest/", "${item")  # what other stages make, and content of params.yaml
+BACK = "The experiment failed; `git restore --staged --worktree params.yaml dvc.lock data/manifest results`"
 
 
-def stage(main: Callable[[], object]) -> Callable[[], int]:
-    """Return the main function of a stage's script as one that returns the exit status."""
+def stage(main: Callable[..., object]) -> Callable[[], int]:
+    """Return a function that calls `main` with params.yaml and the words of the command line; it returns the status."""
 
     @wraps(main)
     def finished() -> int:
+        asked, words = [*inspect.signature(main).parameters][1:], sys.argv[1:]
+        if asked and len(words) != len(asked):
+            print(" ".join(["usage: python", sys.argv[0], *map(str.upper, asked)]), file=sys.stderr)
+            return 2
         name = os.environ.get("DVC_STAGE", "")
+        log(status=1)  # unless it comes to another end
         try:
-            with lock.stage(), unchanged(name):
+            with lock.run(name or " ".join(sys.argv)), unchanged(name):
                 if os.environ.get("DVC_EXP_NAME"):
-                    visible()  # do it now: DVC may be killed before it ends
-                main()
+                    visible()
+                main(load(), *words[: len(asked)])
         except Exception as error:  # a method from anywhere can raise anything
             if isinstance(error, OSError):
                 error = with_fix(error)
             elif not isinstance(error, (ConfigError, DataError, ValueError, lock.LockError)):
                 traceback.print_exception(error)
             print(f"{name}: {error}" if name else error, file=sys.stderr)
-            if isinstance(error, DataUnavailable):
-                log("txt", str(error))
-                return UNAVAILABLE
-            return 1
+            if os.environ.get("DVC_EXP_NAME"):
+                print(f"{BACK} takes its values back.", file=sys.stderr)
+            missing = isinstance(error, DataUnavailable)
+            log(status=UNAVAILABLE if missing else 1, why=str(error) if missing else "see above")
+            return UNAVAILABLE if missing else 1
+        log(status=0)
         return 0
 
     return finished
@@ -58,15 +67,7 @@ def finish(store: Store, units: Sequence[str]) -> None:
         move = moved(before, listed(path))
         if move.largest or (move.units and os.environ.get(RECOMPUTE)):
             print(line := f"{path}: {move}")
-            log("moved", line)
-
-
-def log(kind: str, line: str) -> None:
-    """Write a line about this stage for the summary of the run."""
-    if folder := os.environ.get(LOG):
-        path = Path(folder, f"{os.environ.get('DVC_STAGE', 'stage')}.{kind}")
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+            log(moved=line)
 
 
 @contextmanager
@@ -84,7 +85,7 @@ def unchanged(name: str) -> Iterator[None]:
 def sources(name: str) -> dict[str, str]:
     """Return file -> sha256, for params.yaml and what the stage depends on in dvc.yaml outside `SAFE`."""
     group, _, key = name.partition("@")
-    entry = values("dvc.yaml")["stages"].get(group, {}) if Path("dvc.yaml").exists() else {}
+    entry = values("dvc.yaml")["stages"].get(group, {}) if name else {}
     deps = [dep.replace("${key}", key) for dep in entry.get("do", entry).get("deps", [])]
     places = [Path(PARAMS), *(Path(dep) for dep in deps if not f"{dep}/".startswith(SAFE))]
     files = {file for place in places for file in (place, *place.rglob("[!.]*")) if file.is_file()}

@@ -280,9 +280,8 @@ def is_within(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
 
 
 @stage
-def main() -> None:
+def main(cfg: DictConfig) -> None:
     """Check the entries that the command line names, or all."""
-    cfg = config.load()
     names = [str(name) for name in (*cfg.pipeline.runs, *cfg.pipeline.analyses)]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of conf/pipeline: a run, or an analysis")

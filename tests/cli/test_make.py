@@ -1,5 +1,6 @@
 """What `make help`, the summary of `make repro` and the ceilings of `make lint` print."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -21,9 +22,11 @@ def test_help_fits_80_columns_and_lists_every_target() -> None:
 
 
 def printed(ended: dict[str, int], capsys: pytest.CaptureFixture[str], log: Path) -> list[str]:
-    stages = "".join(f"{stage} {status}\n" for stage, status in ended.items())
-    (log / "stages").write_text(stages)
-    summary.report(log, 0, ["wang2015_fig1b", "wang2015_fig1c"])
+    lines = [
+        json.dumps({"stage": stage, "status": status, "why": "see above"}) for stage, status in ended.items()
+    ]
+    (log / "log").write_text("\n".join(lines))
+    summary.report(log / "log", 0, ["wang2015_fig1b", "wang2015_fig1c"])
     return capsys.readouterr().out.splitlines()
 
 

@@ -204,7 +204,7 @@ def project(tmp_path: Path) -> Path:
     """What the stage prepare@toy needs, with a mirror that has its file."""
     for name in ("src", "pipelines"):
         (tmp_path / name).symlink_to(ROOT / name)
-    for name in ("log", "data/raw", "mirror/toy"):
+    for name in ("data/raw", "mirror/toy"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "mirror/toy/toy.csv").write_bytes(CONTENT)
     configure(tmp_path, CONTENT)
@@ -228,9 +228,9 @@ def prepare(folder: Path, around: Sequence[str] = (), mirror: str = "mirror") ->
 
 def excused(folder: Path) -> bool:
     """Whether `make repro` excuses that the stage failed."""
-    found = summary.read(folder / "log", folder / "dvc.lock")
-    assert found.failed == ["prepare@toy"]
-    return found.ended["prepare@toy"] == summary.UNAVAILABLE
+    *_, last = (json.loads(line) for line in (folder / "log").read_text().splitlines())
+    assert last["stage"] == "prepare@toy"
+    return bool(last["status"] == summary.UNAVAILABLE)
 
 
 def in_raw(folder: Path) -> list[str]:
