@@ -1,6 +1,6 @@
 """Compose conf/, run `dvc repro --keep-going` and print a summary: this is `make repro`.
 
-python pipelines/repro.py [--exhibit ID] [--force] [--strict] [OVERRIDE ...]
+python pipelines/repro.py [--exhibit ID] [--force] [OVERRIDE ...]
 
 A checkout has one run at a time. A run that is interrupted also ends DVC and its stages. The stage of a run that is
 killed ends when the next task is finished. Finished tasks are kept.
@@ -37,7 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--exhibit", metavar="ID", help="only this exhibit and what it needs")
     parser.add_argument("--force", action="store_true", help="run all stages, also those that are up to date")
-    parser.add_argument("--strict", action="store_true", help="missing data is a failure")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. pipeline=svhn")
     args = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -80,7 +79,7 @@ def reproduce(args: argparse.Namespace) -> int:
             raise
         if status and not any((folder / ".git").exists() for folder in (Path.cwd(), *Path.cwd().parents)):
             print("To run DVC without git: dvc config --local core.no_scm true", file=sys.stderr)
-        return summary.report(log, status, exhibits, strict=bool(args.strict or args.exhibit))
+        return summary.report(log, status, exhibits)
 
 
 def end(dvc: subprocess.Popen[bytes]) -> None:

@@ -1,10 +1,5 @@
-"""The frame of every stage: take the lock, check that its inputs stay unchanged, and end with an exit status.
+"""The frame of every stage: take the lock, check that its inputs stay unchanged, and end with an exit status."""
 
-The status is 69 if no source of the data can be reached and has them, which `make repro` excuses, and 1 after any
-other failure.
-"""
-
-import inspect
 import os
 import sys
 import traceback
@@ -13,10 +8,9 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 
-from summary import UNAVAILABLE, log
+from summary import log
 
 from dplangevin.data import DataError
-from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import sha256, with_fix
 from dplangevin.pipeline import lock
 from dplangevin.pipeline.cache import RECOMPUTE, Store, listed
@@ -32,17 +26,13 @@ def stage(main: Callable[..., object]) -> Callable[[], int]:
 
     @wraps(main)
     def finished() -> int:
-        asked, words = [*inspect.signature(main).parameters][1:], sys.argv[1:]
-        if asked and len(words) != len(asked):
-            print(" ".join(["usage: python", sys.argv[0], *map(str.upper, asked)]), file=sys.stderr)
-            return 2
         name = os.environ.get("DVC_STAGE", "")
         log(status=1)  # unless it comes to another end
         try:
             with lock.run(name or " ".join(sys.argv)), unchanged(name):
                 if os.environ.get("DVC_EXP_NAME"):
                     visible()
-                main(load(), *words[: len(asked)])
+                main(load(), *sys.argv[1:])
         except Exception as error:  # a method from anywhere can raise anything
             if isinstance(error, OSError):
                 error = with_fix(error)
@@ -51,9 +41,8 @@ def stage(main: Callable[..., object]) -> Callable[[], int]:
             print(f"{name}: {error}" if name else error, file=sys.stderr)
             if os.environ.get("DVC_EXP_NAME"):
                 print(f"{BACK} takes its values back.", file=sys.stderr)
-            missing = isinstance(error, DataUnavailable)
-            log(status=UNAVAILABLE if missing else 1, why=str(error) if missing else "see above")
-            return UNAVAILABLE if missing else 1
+            log(status=1, why=str(error))
+            return 1
         log(status=0)
         return 0
 
@@ -85,7 +74,7 @@ def unchanged(name: str) -> Iterator[None]:
 def sources(name: str) -> dict[str, str]:
     """Return file -> sha256, for params.yaml and what the stage depends on in dvc.yaml outside `SAFE`."""
     group, _, key = name.partition("@")
-    entry = values("dvc.yaml")["stages"].get(group, {}) if name else {}
+    entry = values("dvc.yaml")["stages"].get(group, {}) if Path("dvc.yaml").exists() else {}
     deps = [dep.replace("${key}", key) for dep in entry.get("do", entry).get("deps", [])]
     places = [Path(PARAMS), *(Path(dep) for dep in deps if not f"{dep}/".startswith(SAFE))]
     files = {file for place in places for file in (place, *place.rglob("[!.]*")) if file.is_file()}

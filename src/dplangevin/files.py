@@ -20,12 +20,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
 PACKAGE = __name__.partition(".")[0]
 HASH = 32  # characters of a key
+LARGE = 100_000  # bytes
 
 
 @contextmanager
@@ -46,21 +47,18 @@ def temporary_path(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
-    """Yield a `temporary_path`; on success, wait until the file is on the disk and let it replace `path`.
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Yield a `temporary_path`; on success, let it replace `path`.
 
-    Temporary files of `path` that killed processes left are then deleted.  Unless `durable`, it does neither: this
-    saves milliseconds for each of many small files, whose stored sha256 shows damage.
+    If it is large, temporary files of `path` that killed processes left are then deleted; for each of many small files
+    a look into their folder would take too long.
     """
     path = Path(path)
     with temporary_path(path) as part:
         yield part
-        if durable:
-            _sync(part)
+        large = part.stat().st_size > LARGE
         os.replace(part, path)
-        if durable:
-            _sync(path.parent)
-    if durable:
+    if large:
         remove_leftovers(path)
 
 
@@ -76,18 +74,6 @@ def remove_leftovers(path: Path) -> None:
 def _prefix(path: Path) -> str:
     """Return the start of the names of the temporary files that this machine makes for `path`."""
     return f".{path.name}.{platform.node()}-"
-
-
-def _sync(path: Path) -> None:
-    """Wait until the content of a file, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems cannot do this for folders
-            raise
-    finally:
-        os.close(handle)
 
 
 FIXES = {  # error number -> what the user can do
@@ -108,10 +94,10 @@ def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
     return OSError(error.errno, f"{error.strerror}: {FIXES[error.errno]}", named and str(named))
 
 
-def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durable: bool = True) -> None:
+def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> None:
     """Write files into a folder, each as in `atomic_path`; with `only`, then delete everything else in it."""
     for name, content in contents.items():
-        with atomic_path(folder / name, durable) as part:
+        with atomic_path(folder / name) as part:
             part.write_bytes(content)
     if only:
         for path in folder.iterdir():
@@ -163,10 +149,10 @@ def sidecar(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def write_checksum(path: Path, durable: bool = True, **more: str) -> None:
+def write_checksum(path: Path, **more: str) -> None:
     """Write size and sha256 of a file, with the entries of `more`, into a JSON file beside it: now it is finished."""
     content = json.dumps({**describe(path), **more}).encode()
-    write(path.parent, {path.with_suffix(".json").name: content}, durable=durable)
+    write(path.parent, {path.with_suffix(".json").name: content})
 
 
 def made_file(path: Path, make: Callable[[Path], object]) -> Path:
@@ -214,10 +200,6 @@ def _copied(name: str, content: bytes) -> ExistingFile:
     return copy
 
 
-class Noted(Exception):
-    """The steps that a `Checkpoint` notes are done, and the rest is not wanted."""
-
-
 class Checkpoint:
     """A file with the latest state of one computation, written whole or not at all.
 
@@ -225,19 +207,11 @@ class Checkpoint:
     steps depend on, such as the generator's state.  Then a resumed run ends in the same bytes.  The first
     line of the file is the sha256 and the size of the rest.  A state with another `key`, a hash of all inputs of the
     computation, is never loaded.
-
-    After `STEPS` calls of `save`, or the last one, the norm of each tensor of a chain's state is noted. So the first
-    steps of a long computation can be done again and compared. Class attribute `noted` has the norms of this process,
-    by key; `stops` makes the computation end there, with `Noted`.
     """
-
-    STEPS: ClassVar[int] = 16
-    noted: ClassVar[dict[str, list[float]]] = {}
-    stops: ClassVar[bool] = False
 
     def __init__(self, path: Path, key: str, every: float = 30.0) -> None:
         self.path, self.key, self.every = path, key, every
-        self.written, self.calls = time.monotonic(), 0
+        self.written = time.monotonic()
 
     def load(self) -> dict[str, Any] | None:
         """Return the latest state; None if there is none, if its key differs, or if it is damaged (stderr says so)."""
@@ -253,28 +227,15 @@ class Checkpoint:
         except (OSError, ValueError, RuntimeError, pickle.UnpicklingError):
             print(f"{self.path} is damaged: computed again", file=sys.stderr)
             return None
-        if checkpoint["key"] != self.key:
-            return None
-        self.calls, norms = checkpoint.get("noted", (self.STEPS, []))
-        self.noted.update({self.key: norms} if norms else {})
-        if norms and self.stops:
-            raise Noted
-        return checkpoint["state"]
+        return checkpoint["state"] if checkpoint["key"] == self.key else None
 
     def save(self, make: Callable[[], dict[str, Any]], force: bool = False) -> None:
         """Write the state that `make` returns; without `force`, only `every` seconds after the last write."""
         import torch
 
-        self.calls += 1
-        if self.calls == self.STEPS or (force and self.calls < self.STEPS):
-            chain = make().get("state", [])
-            self.noted[self.key] = [float(each.double().norm()) for each in chain if each.is_floating_point()]
-            if self.stops:
-                raise Noted
         if force or time.monotonic() - self.written >= self.every:
             buffer = io.BytesIO()
-            noted = self.calls, self.noted.get(self.key, [])
-            torch.save({"key": self.key, "state": make(), "noted": noted}, buffer)
+            torch.save({"key": self.key, "state": make()}, buffer)
             content = buffer.getvalue()
             write(self.path.parent, {self.path.name: _first_line(content) + b"\n" + content})
             self.written = time.monotonic()

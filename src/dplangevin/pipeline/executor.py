@@ -15,7 +15,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
-from dplangevin.files import Checkpoint
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import described, revision
 from dplangevin.pipeline.lock import orphaned
@@ -31,7 +30,6 @@ class Done(NamedTuple, Generic[R]):
     """The outcome of the call with the argument of this `number`.
 
     - `environment`: as `pipeline.environment.described` gives it.
-    - `begun`: the norms that its `Checkpoint` noted after the first steps of a long computation, else "".
     """
 
     number: int
@@ -39,7 +37,6 @@ class Done(NamedTuple, Generic[R]):
     error: Exception | None
     environment: str
     seconds: float = 0.0
-    begun: str = ""
 
 
 class TaskTables(dict[str, pd.DataFrame]):
@@ -56,7 +53,7 @@ class CallResults(NamedTuple):
 
     def keep(self, done: Done[Sequence[Mapping[str, pd.DataFrame]]]) -> None:
         """Store the tasks of a call that succeeded."""
-        here = {"made": f"{revision()}, {done.environment}", "begun": done.begun}
+        here = {"made": f"{revision()}, {done.environment}"}
         for key, tables in zip(self.keys[done.number], done.value or (), strict=True):
             frames = (tables[path.stem] for path in self.store.paths)
             self.store.keep(key, *frames, **here | dict(getattr(tables, "origin", {})))
@@ -135,7 +132,6 @@ def workers() -> int:
 def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
     """Call the function in this process; an Exception becomes the error of the outcome."""
     began = time.perf_counter()
-    Checkpoint.noted.clear()
     try:
         value = function(argument)
     except Exception as error:
@@ -145,8 +141,7 @@ def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
     from dplangevin.device import pick
 
     environment = _environment(torch.get_num_threads(), pick())
-    norms = " ".join(f"{norm:.10g}" for noted in Checkpoint.noted.values() for norm in noted)
-    return Done(index, value, None, environment, time.perf_counter() - began, norms)
+    return Done(index, value, None, environment, time.perf_counter() - began)
 
 
 def _portable(error: Exception) -> Exception:
