@@ -35,6 +35,7 @@ from PIL import Image
 from waiting import until
 from web import Quiet, closed_port, served
 
+from dplangevin import files
 from dplangevin.data import DataError, fetch, miniature
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.data.loaders import cifar, svhn
