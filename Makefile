@@ -4,6 +4,7 @@ SHELL := /bin/sh
 .PHONY: help setup repro exhibit site verify smoke test test-all faults prices lint bench audits gpu
 
 PYTHON ?=
+INTERPRETER := $(or $(PYTHON),python3)
 TIMEOUT ?= 10
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -12,9 +13,8 @@ unexport PYTHONDONTWRITEBYTECODE  # each process would compile the package again
 export PYTHONPATH := src$(if $(PYTHONPATH),:$(PYTHONPATH))
 on = $(filter-out 0 no false,$(1))
 
-# FORCE=1 runs every stage again; STRICT=1 makes missing data a failure; CLUSTER= names a Dask scheduler whose workers
-# compute the tasks
-REPRO = $(if $(CLUSTER),DPL_CLUSTER="$(CLUSTER)") $(RUN) pipelines/repro.py $(if $(call on,$(FORCE)),--force) $(if $(call on,$(STRICT)),--strict)
+# FORCE=1 runs every stage again; CLUSTER= names a Dask scheduler whose workers compute the tasks
+REPRO = $(if $(CLUSTER),DPL_CLUSTER="$(CLUSTER)") $(RUN) pipelines/repro.py $(if $(call on,$(FORCE)),--force)
 
 # Two workers share the tests until none is left; a test waits for events, and its limit in seconds ends what never happens.
 TEST = OMP_NUM_THREADS=1 $(RUN) -m pytest -n logical --dist worksteal --max-worker-restart 0
@@ -25,19 +25,20 @@ help:  ## print this list
 		for (i = 2; i <= n; i++) printf "%16s %s\n", "", parts[i] }' $(MAKEFILE_LIST)
 	@echo
 	@echo "PYTHON=python3.12 names the interpreter of .venv: 3.11, 3.12 or 3.13."
-	@echo "Without it, make takes python3, or the newest of these."
+	@echo "Without it, make takes python3."
 
 setup: $(VENV)/installed  ## make .venv from requirements.lock, in minutes | downloads 0.5 GB, or 3 GB with torch for CUDA
 
 $(VENV)/installed: requirements.lock pyproject.toml
-	@python=$$(sh pipelines/interpreter.sh "$(PYTHON)") || exit 1; \
-		echo "Setting up $(VENV) with $$python: some minutes. It downloads 0.5 GB and takes 2 GB of disk, with torch for CUDA 3 and 6 GB."; \
-		"$$python" -m venv $(VENV)
+	@"$(INTERPRETER)" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || \
+		{ echo "$(INTERPRETER) is no Python of 3.11 to 3.13 that can make a virtual environment: name one with PYTHON=" >&2; exit 1; }
+	@echo "Setting up $(VENV) with $(INTERPRETER): some minutes. It downloads 0.5 GB and takes 2 GB of disk, with torch for CUDA 3 and 6 GB."
+	@"$(INTERPRETER)" -m venv $(VENV)
 	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-repro: $(VENV)/installed  ## make every exhibit: run what changed, print a summary | FORCE=1: run everything; STRICT=1: missing data is a failure | SET=pipeline=svhn: other settings | CLUSTER=tcp://HOST:8786: on Dask
+repro: $(VENV)/installed  ## make every exhibit: run what changed, print a summary | FORCE=1: run everything | SET=pipeline=svhn: other settings | CLUSTER=tcp://HOST:8786: on Dask
 	@$(REPRO) $(SET)
 
 exhibit: $(VENV)/installed  ## make one exhibit and what it needs: ID=wang2015_fig1b | FORCE=1: from raw data, compared with what is committed
@@ -64,7 +65,7 @@ test: $(VENV)/installed  ## the tests that every change must pass: minutes | TIM
 test-all: test $(VENV)/site-installed  ## all tests: those of `make test`, then the slow ones
 	@$(TEST) -m slow --durations 10
 
-faults: $(VENV)/installed  ## run every fault trial and print a table: minutes | kills, damaged files, broken configs, hostile mirrors
+faults: $(VENV)/installed  ## run every fault trial: minutes | kills, damaged files, broken configs, hostile mirrors
 	@$(TEST) -m trial
 
 prices: $(VENV)/installed  ## test 1,000 random settings of each kind of price: minutes

@@ -1,6 +1,5 @@
 """Run one analysis of conf/analysis: python pipelines/analyse.py ID, to results/analyses/ID.csv."""
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,18 +9,14 @@ from stage import finish, stage
 
 from dplangevin.papers.analyses import run
 from dplangevin.pipeline.cache import Store
-from dplangevin.pipeline.config import content, load
+from dplangevin.pipeline.config import content
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import plain
 
 
 @stage
-def main() -> None:
-    """Run the analysis that the command line names."""
-    cfg = load()
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("id", choices=list(cfg.analysis), metavar="ID")
-    name = parser.parse_args().id
+def main(cfg: DictConfig, name: str) -> None:
+    """Run an analysis."""
     store = Store(Path("results/analyses") / f"{name}.csv", Path("data/units/analysis") / name)
     with pinned():
         finish(store, run(described(cfg, name), cfg.seed, store))

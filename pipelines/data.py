@@ -5,23 +5,18 @@ manifest already has the current parameters, sources and code, and no file that 
 code that needs the data file makes it.
 """
 
-import argparse
 import sys
 
+from omegaconf import DictConfig
 from stage import stage
 
 from dplangevin.pipeline import manifest
-from dplangevin.pipeline.config import load
 
 
 @stage
-def main() -> None:
-    """State the manifest that the command line names."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("kind", choices=list(manifest.PLACES))
-    parser.add_argument("key")
-    args = parser.parse_args()
-    manifest.state(load(), args.kind, args.key)
+def main(cfg: DictConfig, kind: str, key: str) -> None:
+    """State a manifest."""
+    manifest.state(cfg, kind, key)
 
 
 if __name__ == "__main__":

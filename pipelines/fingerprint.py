@@ -21,7 +21,7 @@ from stage import stage
 from dplangevin.files import atomic_path, key
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.code import code_hash, targets
-from dplangevin.pipeline.config import check_values, content, load
+from dplangevin.pipeline.config import check_values, content
 from dplangevin.pipeline.plan import params_of
 
 TARGET = Path("data/manifest/code.json")
@@ -61,9 +61,8 @@ def shown(script: str, config: Mapping[str, Any]) -> str:
 
 
 @stage
-def main() -> None:
+def main(cfg: DictConfig) -> None:
     """Check the parameters, then write the hashes; every other stage runs after this one."""
-    cfg = load()
     check_values(cfg)
     with atomic_path(TARGET) as part:
         part.write_text(json.dumps(fingerprints(cfg), indent=1) + "\n", encoding="utf-8")

@@ -5,7 +5,6 @@ A second figure has the proven ε on its axis, if `proven` of the exhibit is its
 python pipelines/render.py wang2015_fig1c
 """
 
-import argparse
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from stage import stage
 
 from dplangevin import files
 from dplangevin.papers.statistics import sort_by, summary
-from dplangevin.pipeline.config import content, load
+from dplangevin.pipeline.config import content
 from dplangevin.reporting import read as results
 from dplangevin.reporting.style import image_bytes
 from dplangevin.text import csv_bytes
@@ -33,14 +32,7 @@ PARTS = {
 
 
 @stage
-def main() -> None:
-    """Render the exhibit that the command line names."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("id", help="a file of conf/exhibit")
-    render(parser.parse_args().id, load())
-
-
-def render(name: str, cfg: DictConfig) -> None:
+def main(cfg: DictConfig, name: str) -> None:
     """Write the figures, the numbers and the table of an exhibit."""
     exhibit = content("exhibit", name, cfg)
     frame, numbers = read(exhibit, cfg)

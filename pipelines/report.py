@@ -1,6 +1,5 @@
 """Write claims.csv, the pages results/report/, or the findings in README.md."""
 
-import argparse
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from dplangevin.papers.claims.table import evaluate
 from dplangevin.papers.report.findings import in_readme
 from dplangevin.papers.report.pages import pages
 from dplangevin.pipeline import manifest
-from dplangevin.pipeline.config import content, load
+from dplangevin.pipeline.config import content
 from dplangevin.reporting import read
 from dplangevin.text import csv_bytes
 
@@ -68,25 +67,22 @@ def runs_of(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.Da
     return frames
 
 
-def page() -> None:
+def page(cfg: DictConfig) -> None:
     """Write all pages of the report, and remove every other file from its folder."""
-    files.write(RESULTS / "report", pages(load()), only=True)
+    files.write(RESULTS / "report", pages(cfg), only=True)
 
 
-def readme() -> None:
+def readme(cfg: DictConfig) -> None:
     """Write the findings of conf/report/findings.yaml into README.md."""
-    findings = content("report", "findings", load())["findings"]
+    findings = content("report", "findings", cfg)["findings"]
     rows = read.read_claims(RESULTS / "claims.csv").set_index("id")
     README.write_text(in_readme(README.read_text("utf-8"), findings, rows), "utf-8")
 
 
 @stage
-def main() -> None:
+def main(cfg: DictConfig, what: str) -> None:
     """Write what the command line says."""
-    writers = {"claims": lambda: claims(load()), "page": page, "readme": readme}
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=list(writers))
-    writers[parser.parse_args().what]()
+    {"claims": claims, "page": page, "readme": readme}[what](cfg)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Compose conf/, run `dvc repro --keep-going` and print a summary: this is `make repro`.
 
-python pipelines/repro.py [--exhibit ID] [--force] [--strict] [OVERRIDE ...]
+python pipelines/repro.py [--exhibit ID] [--force] [OVERRIDE ...]
 
 A checkout has one run at a time. A run that is interrupted also ends DVC and its stages. The stage of a run that is
 killed ends when the next task is finished. Finished tasks are kept.
@@ -14,14 +14,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from shutil import copy2
-from typing import Any
 
-import psutil
 import summary
 from filelock import FileLock
 
@@ -34,19 +31,6 @@ LOCK = Path("dvc.lock")
 COPY = Path(".dvc/tmp/dvc.lock")  # dvc.lock as it was before the last run
 DEMO = "ryffel2022_counterexample"  # of which the first run of a clone computes a task again
 HELD, GUARD = Path(".dvc/tmp/rwlock"), Path(".dvc/tmp/rwlock.lock")  # DVC: who reads or writes which file
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ENDS = 20.0  # seconds to wait until DVC writes nothing
-
-
-class Interrupted(BaseException):
-    """A signal that ends the run."""
-
-
-def interrupt(number: int, frame: Any) -> None:
-    """Raise Interrupted at a signal, and ignore all further ones."""
-    for each in SIGNALS:
-        signal.signal(each, signal.SIG_IGN)
-    raise Interrupted(number)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,11 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--exhibit", metavar="ID", help="only this exhibit and what it needs")
     parser.add_argument("--force", action="store_true", help="run all stages, also those that are up to date")
-    parser.add_argument("--strict", action="store_true", help="missing data is a failure")
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. pipeline=svhn")
     args = parser.parse_args(argv)
-    for number in SIGNALS:
-        signal.signal(number, interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     name = f"make exhibit ID={args.exhibit}" if args.exhibit else "make repro"
     try:
         with lock.run(name):
@@ -66,9 +48,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ConfigError, lock.LockError) as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
-    except Interrupted as error:
+    except KeyboardInterrupt:
         print("Interrupted. Finished tasks are kept; the next run continues from there.", file=sys.stderr)
-        return 128 + int(error.args[0])
+        return 130
 
 
 def reproduce(args: argparse.Namespace) -> int:
@@ -87,37 +69,27 @@ def reproduce(args: argparse.Namespace) -> int:
         print("A task of the committed results is computed again:", flush=True)
         subprocess.run([sys.executable, "pipelines/verify.py", "--quick", DEMO], check=False)
     mend()
-    own = {
-        "DPL_PYTHON": sys.executable,
-        config.SET: shlex.join(args.overrides),
-        lock.LEADER: str(os.getpid()),
-    }
-    flags = ["--keep-going"]
+    env = {**os.environ, "DPL_PYTHON": sys.executable, config.SET: shlex.join(args.overrides)}
     if args.force:
-        own[RECOMPUTE] = "1"
-        flags.append("--force")
-    command = [sys.executable, "-m", "dvc", "repro", *flags, *targets]
-    with tempfile.TemporaryDirectory() as log:
-        env = {**os.environ, **own, summary.LOG: log}
-        dvc = subprocess.Popen(command, env=env, process_group=0)  # which Ctrl-C does not reach
+        env[RECOMPUTE] = "1"
+    command = [sys.executable, "-m", "dvc", "repro", "--keep-going", *["--force"] * args.force, *targets]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder, "log")
+        dvc = subprocess.Popen(
+            command, env={**env, summary.LOG: str(log)}, process_group=0
+        )  # no Ctrl-C reaches it
         try:
             status = dvc.wait()
-        except Interrupted:
+        except KeyboardInterrupt:
             end(dvc)
             raise
         if status and not any((folder / ".git").exists() for folder in (Path.cwd(), *Path.cwd().parents)):
             print("To run DVC without git: dvc config --local core.no_scm true", file=sys.stderr)
-        return summary.report(Path(log), status, exhibits, strict=bool(args.strict or args.exhibit))
+        return summary.report(log, status, exhibits)
 
 
 def end(dvc: subprocess.Popen[bytes]) -> None:
-    """End DVC and its stages while DVC waits for a stage.
-
-    DVC writes dvc.lock in place, but not while it waits.
-    """
-    last = time.monotonic() + ENDS
-    while dvc.poll() is None and not psutil.Process(dvc.pid).children() and time.monotonic() < last:
-        time.sleep(0.02)
+    """End DVC and its stages; `mend` mends what DVC was writing."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(dvc.pid, number)
@@ -128,7 +100,7 @@ def end(dvc: subprocess.Popen[bytes]) -> None:
 
 def mend() -> None:
     """Mend the files that DVC writes in place if it was killed: its list of files in use, and dvc.lock, from a copy."""
-    with suppress(OSError), FileLock(GUARD, timeout=ENDS):  # DVC holds this lock while it writes the list
+    with suppress(OSError), FileLock(GUARD, timeout=20):  # DVC holds this lock while it writes the list
         try:
             json.loads(HELD.read_text("utf-8"))
         except ValueError:

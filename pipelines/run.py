@@ -5,7 +5,6 @@ others are kept, and the results stay as they were. For an experiment with `metr
 has a short form of the numbers, for `dvc metrics`.
 """
 
-import argparse
 import json
 import math
 import sys
@@ -22,7 +21,7 @@ from stage import finish, stage
 from dplangevin import files
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.cache import Store
-from dplangevin.pipeline.config import ConfigError, load
+from dplangevin.pipeline.config import ConfigError
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import runs
 from dplangevin.pipeline.sweep import Inputs, sweep, tables
@@ -34,12 +33,8 @@ UNITS = Path("data/units/runs")
 
 
 @stage
-def main() -> None:
-    """Run the entry that the command line names."""
-    cfg = load()
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("run", choices=list(cfg.pipeline.runs), metavar="RUN")
-    name = parser.parse_args().run
+def main(cfg: DictConfig, name: str) -> None:
+    """Run an entry of conf/pipeline."""
     run = cfg.pipeline.runs[name]
     folder, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
     try:

@@ -1,8 +1,4 @@
-"""The frame of every stage: join the run, check that its inputs stay unchanged, and end with an exit status.
-
-The status is 69 if no source of the data can be reached and has them, which `make repro` excuses, and 1 after any
-other failure.
-"""
+"""The frame of every stage: take the lock, check that its inputs stay unchanged, and end with an exit status."""
 
 import os
 import sys
@@ -12,40 +8,42 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 
-from summary import LOG, UNAVAILABLE
+from summary import log
 
 from dplangevin.data import DataError
-from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import sha256, with_fix
 from dplangevin.pipeline import lock
 from dplangevin.pipeline.cache import RECOMPUTE, Store, listed
-from dplangevin.pipeline.config import PARAMS, ConfigError, values, visible
+from dplangevin.pipeline.config import PARAMS, ConfigError, load, values, visible
 from dplangevin.pipeline.environment import moved
 
 SAFE = ("results/", "data/manifest/", "${item")  # what other stages make, and content of params.yaml
+BACK = "The experiment failed; `git restore --staged --worktree params.yaml dvc.lock data/manifest results`"
 
 
-def stage(main: Callable[[], object]) -> Callable[[], int]:
-    """Return the main function of a stage's script as one that returns the exit status."""
+def stage(main: Callable[..., object]) -> Callable[[], int]:
+    """Return a function that calls `main` with params.yaml and the words of the command line; it returns the status."""
 
     @wraps(main)
     def finished() -> int:
         name = os.environ.get("DVC_STAGE", "")
+        log(status=1)  # unless it comes to another end
         try:
-            with lock.stage(), unchanged(name):
+            with lock.run(name or " ".join(sys.argv)), unchanged(name):
                 if os.environ.get("DVC_EXP_NAME"):
-                    visible()  # do it now: DVC may be killed before it ends
-                main()
+                    visible()
+                main(load(), *sys.argv[1:])
         except Exception as error:  # a method from anywhere can raise anything
             if isinstance(error, OSError):
                 error = with_fix(error)
             elif not isinstance(error, (ConfigError, DataError, ValueError, lock.LockError)):
                 traceback.print_exception(error)
             print(f"{name}: {error}" if name else error, file=sys.stderr)
-            if isinstance(error, DataUnavailable):
-                log("txt", str(error))
-                return UNAVAILABLE
+            if os.environ.get("DVC_EXP_NAME"):
+                print(f"{BACK} takes its values back.", file=sys.stderr)
+            log(status=1, why=str(error))
             return 1
+        log(status=0)
         return 0
 
     return finished
@@ -58,15 +56,7 @@ def finish(store: Store, units: Sequence[str]) -> None:
         move = moved(before, listed(path))
         if move.largest or (move.units and os.environ.get(RECOMPUTE)):
             print(line := f"{path}: {move}")
-            log("moved", line)
-
-
-def log(kind: str, line: str) -> None:
-    """Write a line about this stage for the summary of the run."""
-    if folder := os.environ.get(LOG):
-        path = Path(folder, f"{os.environ.get('DVC_STAGE', 'stage')}.{kind}")
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+            log(moved=line)
 
 
 @contextmanager

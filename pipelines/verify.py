@@ -6,8 +6,8 @@ Else N tasks (default: one) of every method of a run are computed, with the task
 and every task of an analysis; with `--only` some of them alone.
 
 The rows are compared with those in results/. The largest change is relative to the standard error over the seeds, or to
-the value where there are none. The exit status is 1 if it is more than `--within` (with `--quick`: than `CLOSE`).
-If a check is interrupted, its finished tasks are kept for the next one.
+the value where there are none. The exit status is 1 if it is more than `--within`; with `--quick`, than 1e-6 of a price
+or 1e-3 of a norm or task. If a check is interrupted, its finished tasks are kept for the next one.
 
 `--renew` is for an edit that changes no number: if no task that was computed again changed by more than `--within`, all
 trainings of a result get the key of the current code, and `*.units.json` says so; `run.py` then computes their prices.
@@ -16,15 +16,13 @@ data/manifest get new keys, too, and no file is made again.
 """
 
 import argparse
-import csv
-import math
 import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import analyse
 import pandas as pd
@@ -36,13 +34,12 @@ from dplangevin.data import DataError
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import Checkpoint, Noted, write
 from dplangevin.papers import analyses
-from dplangevin.pipeline import config, manifest, plan
+from dplangevin.pipeline import config, manifest
 from dplangevin.pipeline.cache import Rows, Store, beside, csv_bytes, listed, listing
 from dplangevin.pipeline.environment import Move, largest, moved, pinned
 from dplangevin.pipeline.sweep import SweepTasks, sweep, tables
 
-# the largest move of `--quick`, relative to the value
-CLOSE = {"prices": 1e-6, "first steps": 1e-3, "one task": 1e-3}
+CLOSE_PRICE, CLOSE_TASK = 1e-6, 1e-3  # the largest moves of `--quick`, relative to the value
 LONG = re.compile("brackets|coverage|li2019_fig.|ops_distance|wang2015_fig2")
 ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 
@@ -52,15 +49,13 @@ class Result(NamedTuple):
 
     - `kinds`: For each task, the group that N tasks are taken from, such as a method.
     - `compute`: Computes the tasks that a store lacks; returns the keys of all tasks.
-    - `groups`: Returns tasks, by index, whose last digits depend on being computed together.
-    - `trained`: Returns the keys of the trainings of all tasks; none for an analysis.
+    - `work`: The sweep of a run.
     """
 
     paths: list[Path]
     kinds: list[str]
     compute: Callable[[Store], list[str]]
-    groups: Callable[[], list[list[int]]] = list
-    trained: Callable[[], list[str]] = list
+    work: SweepTasks | None = None
 
 
 class PartialStore(Store):
@@ -88,7 +83,7 @@ class Comparison(NamedTuple):
     @property
     def move(self) -> float:
         """The largest change, see `Move.largest`."""
-        return farthest(self.moves)
+        return max(move.farthest for move in self.moves)
 
     @property
     def same(self) -> bool:
@@ -108,48 +103,31 @@ def result(cfg: DictConfig, name: str) -> Result:
         return Result([path], each, lambda store: analyses.run(spec, cfg.seed, store))
     run = cfg.pipeline.runs[name]
     at = cfg, run.experiment, run.dataset
-    paths = [RUNS / run.experiment / run.dataset / f"{each}.csv" for each in tables(cfg.experiment[at[1]])]
-    tasks = plan.tasks(*at)
-    for task, rows in zip(tasks, listed(paths[0]).values(), strict=False):
-        wanted = {(task.run.name, task.variant, task.scaling, epsilon) for epsilon in task.epsilons}
-        if wanted != {(*(row[n] for n in plan.KEYS[:3]), float(row["epsilon"])) for row in read(rows)}:
-            raise ValueError(f"{paths[0]} has other runs or budgets than its plan: run it again")
     files = inputs(*at)
-
-    def groups() -> list[list[int]]:
-        return SweepTasks(*at, files, KEPT / name).groups(range(len(tasks)), {})
-
-    def trained() -> list[str]:
-        work = SweepTasks(*at, files, KEPT / name)
-        return [work.scores_key(i) for i in range(len(tasks))]
-
-    kinds = [task.run.name for task in tasks]
-    return Result(paths, kinds, lambda store: sweep(*at, files, store), groups, trained)
-
-
-def read(rows: Rows) -> list[dict[str, Any]]:
-    """Return the rows as one dict each."""
-    return list(csv.DictReader(rows.content.splitlines()))
+    work = SweepTasks(*at, files, KEPT / name)
+    paths = [RUNS / run.experiment / run.dataset / f"{table}.csv" for table in tables(work.spec)]
+    return Result(paths, [task.run.name for task in work.tasks], lambda store: sweep(*at, files, store), work)
 
 
 def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Comparison:
     """Compute `count` tasks of each kind again, or of `only` some; raise ValueError for incomplete results."""
-    before = [list(listed(path).values()) for path in of.paths]
-    if len({(*listed(path),) for path in of.paths}) > 1:
-        raise ValueError(f"{', '.join(map(str, of.paths))} are of different runs: run it again")
+    there = [listed(path) for path in of.paths]
+    before = [list(table.values()) for table in there]
     keys = of.compute(PartialStore(of.paths, folder))
-    if {len(keys), len(of.kinds)} != {len(table) for table in before}:
-        raise ValueError(f"{of.paths[0]} does not have the {len(keys)} tasks of its plan, whole")
+    if len({(*table,) for table in there}) > 1 or {len(keys), len(of.kinds)} != {len(before[0])}:
+        raise ValueError(
+            f"{of.paths[0]} does not have the {len(keys)} tasks of its plan, whole: run it again"
+        )
     kinds = pd.Series(range(len(keys))).groupby(of.kinds)
     some = {i for kind, own in kinds if not only or kind in only for i in spaced(own.tolist(), count)}
     if not some and of.kinds:
         raise ValueError(f"no {' or '.join(only)}: there are {', '.join(dict.fromkeys(of.kinds))}")
-    together = [i for group in of.groups() if some & {*group} for i in group] if some and not only else []
-    indices = sorted(some | {*together})
+    groups = of.work.groups(range(len(keys)), {}) if of.work and not only else []
+    indices = sorted(some.union(*(group for group in groups if some & {*group})))
     store = PartialStore(of.paths, folder, lacks := [keys[i] for i in indices])
     of.compute(store)
     after = [store.find(key) or [] for key in lacks]
-    moves, trained = [], of.trained() or [""] * len(keys)
+    moves, trained = [], [of.work.scores_key(i) if of.work else "" for i in range(len(keys))]
     for table, rows_before in enumerate(before):
         # runs.csv has prices and settings, which `run.py` writes anew for a training that is kept
         priced = of.paths[table].stem == "runs"
@@ -189,22 +167,22 @@ def first_steps(work: SweepTasks, path: Path) -> Move:
     return moved(before, after)
 
 
-def quick(cfg: DictConfig, name: str) -> dict[str, Move]:
-    """Return how far what a short check computes of an entry moved, by its name in `CLOSE`."""
-    if name in cfg.analysis:
-        whole = result(cfg, name)
-        return {"one task": check(whole._replace(kinds=[name] * len(whole.kinds)), KEPT / name, 1).moves[0]}
-    result(cfg, name)  # refuses rows of another plan
-    run = cfg.pipeline.runs[name]
-    if run.dataset in cfg.features and not manifest.path_of("features", run.dataset).exists():
+def quick(cfg: DictConfig, name: str) -> list[tuple[str, Move, float]]:
+    """Return what a short check of an entry computes, how far each moved, and how far it may."""
+    of = result(cfg, name)
+    if of.work is None:
+        one_kind = of._replace(kinds=[name] * len(of.kinds))
+        return [("one task", check(one_kind, KEPT / name, 1).moves[0], CLOSE_TASK)]
+    dataset = of.work.dataset
+    if dataset in cfg.features and not manifest.path_of("features", dataset).exists():
         raise DataUnavailable("its features are not made here")
-    at = cfg, run.experiment, run.dataset
-    work = SweepTasks(*at, inputs(*at), KEPT / name)
-    work.spec = OmegaConf.merge(work.spec, {"attack": None})
-    path = RUNS / run.experiment / run.dataset / "runs.csv"
+    of.work.spec = OmegaConf.merge(of.work.spec, {"attack": None})
     Checkpoint.stops = True
-    found = {"prices": prices(work, path), "first steps": first_steps(work, path)}
-    return {what: move for what, move in found.items() if move.units}
+    steps = first_steps(of.work, of.paths[0])
+    return [
+        ("prices", prices(of.work, of.paths[0]), CLOSE_PRICE),
+        *[("first steps", steps, CLOSE_TASK)] * bool(steps.units),
+    ]
 
 
 def spaced(indices: Sequence[int], count: int) -> list[int]:
@@ -215,19 +193,6 @@ def spaced(indices: Sequence[int], count: int) -> list[int]:
     """
     count = min(count, len(indices))
     return [indices[(2 * i + 1) * len(indices) // (2 * count)] for i in range(count)]
-
-
-def farthest(moves: Sequence[Move]) -> float:
-    """Return the largest change; infinite if rows or texts differ."""
-    return max((size for move in moves for size in move.largest.values()), default=0.0)
-
-
-def shown(move: Move) -> str:
-    """Return what a short check says of a move, with the number that changed most."""
-    count = f"{move.units} task{'s' * (move.units != 1)}"
-    if move.same == move.units:
-        return f"{count} the same"
-    return f"{count}, {max(move.largest, key=lambda name: move.largest[name])} within {farthest([move]):.3g}"
 
 
 def alike(rows: Rows, header: str) -> Rows:
@@ -260,10 +225,10 @@ def renew(of: Result, comparison: Comparison) -> int:
 
 
 def is_close(cfg: DictConfig, name: str) -> bool:
-    """Print what a short check of an entry finds; return whether all moves are within `CLOSE`."""
+    """Print what a short check of an entry finds; return whether it moved no farther than it may."""
     found = quick(cfg, name)
-    print(f"{name}: {'; '.join(f'{what}: {shown(move)}' for what, move in found.items())}", flush=True)
-    return all(farthest([move]) <= CLOSE[what] for what, move in found.items())
+    print(f"{name}: {'; '.join(f'{what}: {move}' for what, move, _ in found)}", flush=True)
+    return all(move.farthest <= most for _, move, most in found)
 
 
 def is_within(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
@@ -280,28 +245,26 @@ def is_within(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
 
 
 @stage
-def main() -> None:
+def main(cfg: DictConfig, *words: str) -> None:
     """Check the entries that the command line names, or all."""
-    cfg = config.load()
     names = [str(name) for name in (*cfg.pipeline.runs, *cfg.pipeline.analyses)]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of conf/pipeline: a run, or an analysis")
-    parser.add_argument("--quick", action="store_true", help="prices and short tasks alone")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--quick", action="store_true", help="prices and short tasks alone")
+    kind.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
     parser.add_argument("--units", type=int, default=1, metavar="N", help="how many of each method (1)")
     parser.add_argument(
         "--only", nargs="+", default=(), metavar="RUN", help="of these runs of the experiment"
     )
-    parser.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
     parser.add_argument(
         "--within", type=float, default=0.0, metavar="MOVE", help="in standard errors over seeds, or shares"
     )
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     if unknown := sorted(set(args.names) - set(names)):
         raise config.ConfigError(f"no run or analysis {', '.join(unknown)}; there are {', '.join(names)}")
-    if args.units < 1 or not 0 <= args.within < math.inf or (args.quick and (args.renew or args.within)):
-        raise config.ConfigError(
-            "--units is at least 1, --within at least 0 and finite; --quick renews nothing"
-        )
+    if args.units < 1:
+        raise config.ConfigError(f"--units must be at least 1, not {args.units}")
     wrong = []
     for name in args.names or [name for name in names if not (args.quick and LONG.fullmatch(name))]:
         try:

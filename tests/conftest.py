@@ -18,22 +18,10 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
-from faults.trials import table
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.load_profile("project")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        item.user_properties += [("trial", mark.args[0]) for mark in item.iter_markers("trial")]
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if config.option.markexpr == "trial":
-        reports = [each for kind in terminalreporter.stats.values() for each in kind]
-        terminalreporter.write_line(table([r for r in reports if isinstance(r, pytest.TestReport)]))
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ def test_state_of_another_computation_is_not_picked_up(
 
 def test_written_only_when_time_has_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("dplangevin.pipeline.cache.time.monotonic", lambda: now)
+    monkeypatch.setattr("dplangevin.files.time.monotonic", lambda: now)
     checkpoint = Checkpoint(tmp_path / "a.pt", "key", every=30)
     checkpoint.save(lambda: {"step": 1})
     assert not checkpoint.path.exists()

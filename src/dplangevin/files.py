@@ -26,6 +26,7 @@ import psutil
 
 PACKAGE = __name__.partition(".")[0]
 HASH = 32  # characters of a key
+LARGE = 100_000  # bytes
 
 
 @contextmanager
@@ -46,21 +47,18 @@ def temporary_path(path: str | Path) -> Iterator[Path]:
 
 
 @contextmanager
-def atomic_path(path: str | Path, durable: bool = True) -> Iterator[Path]:
-    """Yield a `temporary_path`; on success, wait until the file is on the disk and let it replace `path`.
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """Yield a `temporary_path`; on success, let it replace `path`.
 
-    Temporary files of `path` that killed processes left are then deleted.  Unless `durable`, it does neither: this
-    saves milliseconds for each of many small files, whose stored sha256 shows damage.
+    If it is large, temporary files of `path` that killed processes left are then deleted; for each of many small files
+    a look into their folder would take too long.
     """
     path = Path(path)
     with temporary_path(path) as part:
         yield part
-        if durable:
-            _sync(part)
+        large = part.stat().st_size > LARGE
         os.replace(part, path)
-        if durable:
-            _sync(path.parent)
-    if durable:
+    if large:
         remove_leftovers(path)
 
 
@@ -76,18 +74,6 @@ def remove_leftovers(path: Path) -> None:
 def _prefix(path: Path) -> str:
     """Return the start of the names of the temporary files that this machine makes for `path`."""
     return f".{path.name}.{platform.node()}-"
-
-
-def _sync(path: Path) -> None:
-    """Wait until the content of a file, or the names in a folder, are on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # some file systems cannot do this for folders
-            raise
-    finally:
-        os.close(handle)
 
 
 FIXES = {  # error number -> what the user can do
@@ -108,10 +94,10 @@ def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
     return OSError(error.errno, f"{error.strerror}: {FIXES[error.errno]}", named and str(named))
 
 
-def write(folder: Path, contents: Mapping[str, bytes], only: bool = False, durable: bool = True) -> None:
+def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> None:
     """Write files into a folder, each as in `atomic_path`; with `only`, then delete everything else in it."""
     for name, content in contents.items():
-        with atomic_path(folder / name, durable) as part:
+        with atomic_path(folder / name) as part:
             part.write_bytes(content)
     if only:
         for path in folder.iterdir():
@@ -163,10 +149,10 @@ def sidecar(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def write_checksum(path: Path, durable: bool = True, **more: str) -> None:
+def write_checksum(path: Path, **more: str) -> None:
     """Write size and sha256 of a file, with the entries of `more`, into a JSON file beside it: now it is finished."""
     content = json.dumps({**describe(path), **more}).encode()
-    write(path.parent, {path.with_suffix(".json").name: content}, durable=durable)
+    write(path.parent, {path.with_suffix(".json").name: content})
 
 
 def made_file(path: Path, make: Callable[[Path], object]) -> Path:

@@ -14,4 +14,4 @@ def full(*_: Path) -> None:
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """No file can be written."""
-    monkeypatch.setattr("dplangevin.files._sync", full)
+    monkeypatch.setattr("dplangevin.files.os.replace", full)

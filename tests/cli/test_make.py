@@ -1,5 +1,6 @@
 """What `make help`, the summary of `make repro` and the ceilings of `make lint` print."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -21,9 +22,11 @@ def test_help_fits_80_columns_and_lists_every_target() -> None:
 
 
 def printed(ended: dict[str, int], capsys: pytest.CaptureFixture[str], log: Path) -> list[str]:
-    stages = "".join(f"{stage} {status}\n" for stage, status in ended.items())
-    (log / "stages").write_text(stages)
-    summary.report(log, 0, ["wang2015_fig1b", "wang2015_fig1c"])
+    lines = [
+        json.dumps({"stage": stage, "status": status, "why": "see above"}) for stage, status in ended.items()
+    ]
+    (log / "log").write_text("\n".join(lines))
+    summary.report(log / "log", 0, ["wang2015_fig1b", "wang2015_fig1c"])
     return capsys.readouterr().out.splitlines()
 
 
@@ -34,16 +37,16 @@ def test_the_summary_ends_with_what_is_committed_and_how_to_compute_a_figure(
     lines = printed({}, capsys, tmp_path)
     assert lines[-1].strip() == "make exhibit ID=wang2015_fig1b FORCE=1"
     text = " ".join(" ".join(lines).split())
-    assert (
-        "Exhibits: 2 up to date, 0 made now, 0 not made. No stage ran, because nothing that results/" in text
-    )
+    assert "Exhibits: 0 of 2 made now. No stage ran, because nothing that results/" in text
     assert max(map(len, lines)) <= 80
     assert len(lines) < 12
     lines = printed({"render@wang2015_fig1b": 0, "render@wang2015_fig1c": 1}, capsys, tmp_path)
-    assert "Exhibits: 0 up to date, 1 made now, 1 not made." in lines
+    assert "Exhibits: 1 of 2 made now." in lines
     assert "No stage ran" not in " ".join(lines)
     assert lines[lines.index("Failed") + 1] == "  render@wang2015_fig1c: see above"
-    marks = lines[lines.index("  wang2015_fig1b: made") + 2].strip()
+    marks = lines[
+        lines.index("  wang2015_fig1b: results/exhibits/wang2015_fig1b/wang2015_fig1b.png") + 1
+    ].strip()
     assert [text.split()[0] for text in marks.split(", ")] == ["paper", "reading", "ours"]
 
 

@@ -156,32 +156,6 @@ def test_bad_overrides_name_the_fault_in_one_line(override: str, named: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("conf_composed_once")
-def test_what_an_experiment_would_set_is_tried_without_writing(
-    check: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`dvc exp run` asks before it writes params.yaml."""
-    check("seed", 5)
-    before = Path("params.yaml").read_bytes()
-    replaced = ["~experiment.sweep.vary.ops.radius", "+experiment.sweep.vary.ops.radius={from:1,to:9,step:2}"]
-    for words, status, said in (
-        (["--try", "--try", *replaced], 0, ""),
-        (
-            ["--try", "--try", "seed=3", "method.ops.radius=-1"],
-            2,
-            "radius must be positive and finite",
-        ),
-        (["--try", "+method.ops.raduis=1"], 2, "method.ops.raduis: nothing reads it; did you mean radius"),
-        (["--try", "+sed=3"], 2, "sed: nothing reads it; did you mean seed"),
-        (["--try", "+method.mine={_target_: dplangevin.methods.ops.Ops}"], 0, ""),
-    ):
-        capsys.readouterr()
-        assert config.main(words) == status
-        assert said in capsys.readouterr().err
-    assert Path("params.yaml").read_bytes() == before
-
-
-@pytest.mark.slow
 def test_files_of_groups_stand_under_their_names_and_can_be_replaced(tmp_path: Path) -> None:
     """Whether they have defaults or not; a changed file is read again."""
     method = tmp_path / "method"

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from argparse import Namespace
 from pathlib import Path
 
@@ -85,89 +84,45 @@ def test_a_stage_looks_up_one_parameter_at_most() -> None:
         ), name
 
 
-SMALL = """
+STAGES = """
 stages:
-  data: {cmd: sh pipelines/python.sh fail.py 69, outs: [data.txt: {cache: false}]}
-  run_a: {cmd: sh pipelines/python.sh fail.py 0 a.txt, outs: [a.txt: {cache: false}]}
-  run_b: {cmd: sh pipelines/python.sh fail.py 1, deps: [a.txt], outs: [b.txt: {cache: false}]}
-"""
-SCRIPT = """
-import os, sys
-from pathlib import Path
-if sys.argv[1] == "69":
-    Path(os.environ["DPL_LOG"], f"{os.environ['DVC_STAGE']}.txt").write_text("no source has it")
-for name in sys.argv[2:]:
-    Path(name).write_text(os.environ["PYTHONPATH"])
-sys.exit(int(sys.argv[1]))
-"""
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    """Three stages: one whose data no source has, one that works, one that fails."""
-    folder = tmp_path / "small"
-    (folder / "pipelines").mkdir(parents=True)
-    shutil.copy(ROOT / "pipelines/python.sh", folder / "pipelines")
-    (folder / "dvc.yaml").write_text(SMALL)
-    (folder / "fail.py").write_text(SCRIPT)
-    run(folder, "git", "init", "--quiet")
-    assert dvc(folder, "init", "--quiet").returncode == 0
-    (folder / "log").mkdir()
-    return folder
-
-
-@pytest.mark.slow
-def test_what_fails_stops_nothing_else_and_the_summary_says_why(small: Path) -> None:
-    done = dvc(small, "repro", "--keep-going", DPL_LOG=str(small / "log"), PYTHONPATH="mine")
-    assert done.returncode != 0
-    assert (small / "a.txt").read_text() == "src:mine"  # the user's own path is kept
-    found = summary.read(small / "log", small / "dvc.lock")
-    assert found.ended == {"data": 69, "run_a": 0, "run_b": 1}
-    assert found.failed == ["data", "run_b"]
-    assert found.state("run_a") == "made"
-    assert found.state("run_b") == "not made: run_b failed"
-    assert (found.state("data"), found.missing) == ("not made: data failed", {"data": "no source has it"})
-
-
-def test_a_failed_experiment_says_how_to_go_back(small: Path) -> None:
-    command = ("sh", "pipelines/python.sh", "fail.py", "1")
-    said = run(small, *command, DVC_EXP_NAME="x").stderr
-    assert "git restore --staged --worktree params.yaml dvc.lock data/manifest results" in said
-    assert run(small, *command).stderr == ""
-
-
-ENDS = """
-stages:
-  ends:
-    cmd: sh pipelines/python.sh pipelines/ends.py
-    deps: [there.txt]
-    params: [radius]
-    outs: [out.txt: {cache: false}]
+  data: {cmd: sh pipelines/python.sh ends.py no_source, outs: [data.txt: {cache: false}]}
+  run_a: {cmd: sh pipelines/python.sh ends.py 0 a.txt, outs: [a.txt: {cache: false}]}
+  run_b: {cmd: sh pipelines/python.sh ends.py 1, deps: [a.txt], params: [radius], outs: [b.txt: {cache: false}]}
+  render:
+    foreach: [b]
+    do: {cmd: sh pipelines/python.sh ends.py 0, deps: [b.txt], outs: [c.txt: {cache: false}]}
 """
 END = """
-import sys
+import os, sys
+sys.path.append("pipelines")
 from pathlib import Path
+from dplangevin.data.fetch import DataUnavailable
 from stage import stage
 
 @stage
-def main():
-    Path("out.txt").write_text("out")
-    raise ValueError("no such ball")
+def main(cfg, status, *names):
+    for name in names:
+        Path(name).write_text(os.environ["PYTHONPATH"])
+    if status == "no_source":
+        raise DataUnavailable("no source has it")
+    if status == "1":
+        raise ValueError("no such ball")
 
 sys.exit(main())
 """
 
 
 @pytest.fixture
-def experiment(tmp_path: Path) -> Path:
-    """A repository of one stage, with the plugins of DVC and the script around every stage."""
-    folder = tmp_path / "experiment"
+def small(tmp_path: Path) -> Path:
+    """Stages in a repository: one whose data no source has, one that works, one that fails, one that needs that."""
+    folder = tmp_path / "small"
+    (folder / "conf").mkdir(parents=True)
     (folder / "pipelines/hydra_plugins").mkdir(parents=True)
-    (folder / "conf").mkdir()
-    for name in ("python.sh", "stage.py", "summary.py", "hydra_plugins/running.py"):
+    for name in ("python.sh", "stage.py", "summary.py", "hydra_plugins/conf.py"):
         shutil.copy(ROOT / "pipelines" / name, folder / "pipelines" / name)
-    (folder / "pipelines/ends.py").write_text(END)
-    (folder / "dvc.yaml").write_text(ENDS)
+    (folder / "dvc.yaml").write_text(STAGES)
+    (folder / "ends.py").write_text(END)
     for name in ("conf/config.yaml", "params.yaml"):
         (folder / name).write_text("radius: 10.0\n")
     run(folder, "git", "init", "--quiet")
@@ -177,31 +132,40 @@ def experiment(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("end", "edit"),
-    [
-        ("it fails", ""),
-        (None, "radius: 11.0\n"),  # before its stage, whose input is not there
-    ],
-)
-def test_git_sees_what_an_experiment_has_set(experiment: Path, end: str | None, edit: str) -> None:
-    """However it ends; of the size that the file had, and written within the second in which git looked at it."""
-    if end:
-        (experiment / "there.txt").write_text(end)
-    commit(experiment)
-    conf, params = experiment / "conf/config.yaml", experiment / "params.yaml"
-    before = params.read_text()
+def test_what_fails_stops_nothing_else_and_the_summary_says_why(
+    small: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (small / ".venv/bin").mkdir(parents=True)
+    (small / ".venv/bin/python").symlink_to(sys.executable)
+    log, path = small / "log", f"{ROOT / 'src'}"
+    done = dvc(small, "repro", "--keep-going", DPL_LOG=str(log), PYTHONPATH=path)
+    assert done.returncode != 0
+    assert (small / "a.txt").read_text() == f"src:{path}"  # the user's own path is kept
+    assert "'render@b' will be skipped due to this failure" in done.stderr
+    monkeypatch.chdir(small)
+    assert summary.report(log, 1, ["a", "b"]) == 1
+    said = capsys.readouterr().out
+    assert "Failed\n  data: no source has it\n  run_b: no such ball\n" in said
+    assert "Exhibits: 0 of 2 made now." in said
+    log.write_text(json.dumps({"stage": "data", "status": 1}))  # nothing says how it ended
+    assert summary.report(log, 1, []) == 1
+    assert "data: it was killed" in capsys.readouterr().out
+    log.unlink()
+    assert (summary.report(log, 1, []), summary.report(log, 0, [])) == (1, 0)
+
+
+@pytest.mark.slow
+def test_git_sees_what_a_failed_experiment_has_set_and_the_stage_says_how_to_go_back(small: Path) -> None:
+    """Of the size that the file had, and written within the second in which git looked at it."""
+    commit(small)
     for _ in range(3):
-        if edit:
-            time.sleep(0.05)  # the kernel counts file times in ticks, and git trusts one that has not moved
-            conf.write_text(edit)
-        done = dvc(experiment, "exp", "run", "-S", "radius=null", PYTHONPATH=str(ROOT / "src"))
+        done = dvc(small, "exp", "run", "-S", "radius=null", PYTHONPATH=str(ROOT / "src"))
         assert done.returncode != 0
-        assert params.read_text() == "radius: null\n"
-        seen = set(run(experiment, "git", "diff", "--name-only").stdout.split())
-        assert seen - {"dvc.lock"} == {"params.yaml"} | ({"conf/config.yaml"} if edit else set())
-        run(experiment, "git", "restore", ".")
-        assert conf.read_text() == params.read_text() == before
+        assert "git restore --staged --worktree params.yaml dvc.lock data/manifest results" in done.stderr
+        assert (small / "params.yaml").read_text() == "radius: null\n"
+        assert "params.yaml" in run(small, "git", "diff", "--name-only").stdout.split()
+        run(small, "git", "restore", ".")
+        assert (small / "params.yaml").read_text() == "radius: 10.0\n"
 
 
 def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None:
@@ -217,64 +181,23 @@ def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None
     assert done.stdout == "own\nran\n"
 
 
-def pythons(folder: Path, **versions: str) -> Path:
-    """A folder of interpreters that say a version, or, without one, fail as a shim of pyenv does."""
-    folder.mkdir(parents=True)
-    for name, version in versions.items():
-        path = folder / name.replace("_", ".")
-        path.write_text(f"#!/bin/sh\n{f'echo {version}' if version else 'echo not found >&2; exit 127'}\n")
-        path.chmod(0o755)
-    return folder
-
-
-def interpreter(*words: str, path: Path, home: Path) -> subprocess.CompletedProcess[str]:
-    command = ["/bin/sh", str(ROOT / "pipelines/interpreter.sh"), *words]
-    env = {"PATH": str(path), "HOME": str(home)}
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-
-
-FOUR = {"python3_10": "3.10", "python3_12": "3.12", "python3_13": "", "python3_14": "3.14"}
-
-
-@pytest.mark.parametrize(
-    ("name", "there", "chosen", "said"),
-    [
-        ("", {"python3": "3.11", "python3_13": "3.13"}, "python3", ""),
-        ("", {"python3": "3.9", "python3_11": "3.11", **FOUR}, "python3.12", ""),
-        ("", {"python3": "3.14", "python3_11": "3.11"}, "python3.11", ""),
-        ("", {}, "", "What PATH has is no Python of 3.11 to 3.13"),
-        ("python3.12", FOUR, "python3.12", ""),
-        ("python3.14", FOUR, "python3.14", "Python 3.14, on which nothing here has been tested"),
-        (
-            "python3.10",
-            FOUR,
-            "",
-            "python3.10 is no Python of 3.11 to 3.13 that can make a virtual environment (it is Python 3.10)",
-        ),
-        ("python3.13", FOUR, "", "python3.13 is no Python of 3.11 to 3.13"),
-        ("nonsense", FOUR, "", "nonsense is no Python of 3.11 to 3.13"),
-    ],
-)
-def test_setup_takes_the_python_that_is_named_else_python3_else_the_newest(
-    tmp_path: Path, name: str, there: dict[str, str], chosen: str, said: str
-) -> None:
-    path = pythons(tmp_path / "bin", **there)
-    done = interpreter(*filter(None, [name]), path=path, home=tmp_path)
-    assert (done.stdout.strip(), done.returncode == 0) == (chosen, bool(chosen))
-    assert said in done.stderr
-    assert done.stderr.count("\n") == bool(said)
-    assert chosen or "PYTHON=" in done.stderr
-
-
-def test_ci_finds_every_interpreter_that_the_tests_run_on(tmp_path: Path) -> None:
-    """Also those that pyenv has and does not show; each version once."""
-    path = pythons(tmp_path / "bin", python3="3.11", python3_11="3.11", python3_12="", python3_13="3.13")
-    pythons(tmp_path / ".pyenv/versions/3.12.1/bin", python="3.12")
-    pythons(tmp_path / ".pyenv/versions/3.10.13/bin", python="3.10")
-    done = interpreter("--all", path=path, home=tmp_path)
-    within = tmp_path / ".pyenv/versions/3.12.1/bin/python"
-    assert done.stdout.splitlines() == ["3.13 python3.13", f"3.12 {within}", "3.11 python3.11"]
-    assert interpreter("--all", path=tmp_path / "none", home=tmp_path / "none").stdout == ""
+@pytest.mark.parametrize(("version", "status"), [("3.10", 1), ("3.12", 0), ("3.14", 1), ("", 1)])
+def test_setup_takes_a_python_that_the_tests_run_on(tmp_path: Path, version: str, status: int) -> None:
+    """A stand-in that says its version as Python does, or one that is not there."""
+    python, setup = tmp_path / "python", (ROOT / "Makefile").read_text()
+    (check,) = re.findall(r"-c '(import ensurepip.*?)'", setup)
+    if version:
+        major, minor = version.split(".")
+        code = check.replace("sys.version_info[:2]", f"({major}, {minor})")
+        python.write_text(f"#!/bin/sh\n[ $1 = -m ] || exec {sys.executable} -c '{code}'\n")
+        python.chmod(0o755)
+    makefile = tmp_path / "Makefile"
+    makefile.write_text(re.sub(r"^\t(\$\(RUN\)|@touch).*\n", "", setup, flags=re.MULTILINE))
+    (tmp_path / "requirements.lock").touch()
+    (tmp_path / "pyproject.toml").touch()
+    done = run(tmp_path, "make", "setup", f"PYTHON={python}")
+    assert bool(done.returncode) == bool(status)
+    assert ("is no Python of 3.11 to 3.13 that can make" in done.stderr) == bool(status)
 
 
 @pytest.mark.parametrize(
@@ -302,7 +225,7 @@ def test_an_exhibit_depends_on_what_its_render_reads_alone(monkeypatch: pytest.M
     runs = [*Path("results/runs").glob("*/*")]
     for name in cfg.pipeline.exhibits:
         opened.clear()
-        render.render(name, cfg)
+        inspect.unwrap(render.main)(cfg, name)
         paths = {Path(path.removeprefix(f"{ROOT}/")) for path in opened}
         read = {path.parent if path.parent in runs else path for path in paths}
         deps = {Path(dep["path"]) for dep in stages[f"render@{name}"]["deps"]}
@@ -322,21 +245,24 @@ def test_the_figure_of_the_readme_is_made_in_a_fresh_clone_without_a_network(tmp
     assert done.returncode == 0, done.stderr
     ran = re.findall("^Running stage '(.*)'", done.stdout, re.MULTILINE)
     assert sorted(ran) == ["code", "prepare@adult", "render@li2019_decreasing", "run@li2019_decreasing-adult"]
-    assert "Exhibits: 0 up to date, 1 made now, 0 not made." in done.stdout
+    assert "Exhibits: 1 of 1 made now." in done.stdout
     for place in ("raw", "processed", "bundled"):
         shutil.rmtree(clone / "data" / place)
     done = run(clone, *command.split(), **off)
     assert done.returncode != 0
-    assert "li2019_decreasing: not made: " in done.stdout
+    assert "Exhibits: 0 of 1 made now." in done.stdout
+    assert "prepare@adult" in done.stdout.partition("Failed")[2]
 
 
 @pytest.mark.slow
 def test_a_run_waits_for_its_own_data_alone() -> None:
     """So that a data set that cannot be had stops no other."""
-    cfg, needs = parameters(), summary.needs_of(ROOT / "dvc.lock")
+    cfg, stages = parameters(), config.values(ROOT / "dvc.lock")["stages"]
+    makers = {out["path"]: name for name, stage in stages.items() for out in stage.get("outs", [])}
 
     def all_of(stage: str) -> set[str]:
-        return {stage}.union(*(all_of(before) for before in needs[stage]))
+        read = {dep["path"] for dep in stages[stage].get("deps", [])} & makers.keys()
+        return {stage}.union(*(all_of(makers[path]) for path in read))
 
     for name, entry in cfg.pipeline.runs.items():
         spec, read = cfg.experiment[entry.experiment], all_of(f"run@{name}")
@@ -388,23 +314,13 @@ def test_a_run_removes_what_is_no_table_of_it(tmp_path: Path, monkeypatch: pytes
         store.keep("one", pd.DataFrame({"x": [1]}), pd.DataFrame({"y": [2]}))
         return ["one"]
 
-    for name, value in {"load": lambda: cfg, "inputs": lambda *_: None, "sweep": sweep}.items():
+    for name, value in {"inputs": lambda *_: None, "sweep": sweep}.items():
         monkeypatch.setattr(run_stage, name, value)
-    monkeypatch.setattr(sys, "argv", ["run.py", "toy-rows"])
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "results/runs/toy/rows"
     (folder / ".ipynb_checkpoints").mkdir(parents=True)
     for name in ("curve.csv", ".DS_Store", ".ipynb_checkpoints/runs.csv"):
         (folder / name).touch()
-    inspect.unwrap(run_stage.main)()
+    inspect.unwrap(run_stage.main)(cfg, "toy-rows")
     names = {"runs.csv", "runs.units.json", "scores.csv", "scores.units.json"}
     assert {path.name for path in folder.iterdir()} == names
-
-
-@pytest.mark.slow
-def test_excused_and_other_failures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(ROOT)
-    for strict, failures in ((False, {1}), (True, {1, 69})):
-        for ended in (0, 1, 69):
-            (tmp_path / "stages").write_text(f"prepare@mnist {ended}\n")
-            assert summary.report(tmp_path, int(ended > 0), [], strict) == (ended in failures)

@@ -107,9 +107,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         assert largest(said) < 1e-8
     for wrong, message in {
         ("li2019_bound",): "no run or analysis li2019_bound; there are",
-        ("--units", "0"): "--units is at least 1",
-        ("--within", "inf"): "--within at least 0 and finite",
-        ("--quick", "--renew"): "--quick renews nothing",
+        ("--units", "0"): "--units must be at least 1, not 0",
     }.items():
         assert status(*wrong) == 1
         assert message in capsys.readouterr().err

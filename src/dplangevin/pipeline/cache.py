@@ -14,10 +14,8 @@ import csv
 import hashlib
 import io
 import json
-import math
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +25,6 @@ import pandas as pd
 from dplangevin.files import remove, sidecar, write, write_checksum
 from dplangevin.text import csv_bytes
 
-OFTEN = 1.0  # seconds between two waits until stored tasks are on the disk
 RECOMPUTE = "DPL_RECOMPUTE"  # environment variable: use no rows of existing results
 
 
@@ -94,14 +91,13 @@ def write_rows(
     name: str,
     frame: pd.DataFrame,
     digits: int | None = None,
-    durable: bool = True,
     **origin: str,
 ) -> Rows:
     """Write the rows of a task, then their size, sha256 and origin, and return them."""
     content = csv_bytes(frame, digits)
-    write(folder, {f"{name}.csv": content}, durable=durable)
+    write(folder, {f"{name}.csv": content})
     rows = Rows.of(content.decode(), **origin)
-    write_checksum(folder / f"{name}.csv", durable, **rows.origin)
+    write_checksum(folder / f"{name}.csv", **rows.origin)
     return rows
 
 
@@ -121,7 +117,6 @@ class Store:
     def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
         self.folder, self.digits = folder, digits
-        self.synced = -math.inf  # when `keep` last waited for the disk
         self.before = [listed(path, folder) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
         self.listed = self.before if fresh else [{} for _ in self.paths]
@@ -141,15 +136,9 @@ class Store:
         return None if None in found else [rows for rows in found if rows is not None]
 
     def keep(self, key: str, *frames: pd.DataFrame, **origin: str) -> None:
-        """Store the rows of a task, one frame for each table, with their `Rows.origin`.
-
-        The call waits for the disk, unless the last such wait was less than `OFTEN` seconds ago.
-        """
-        now = time.monotonic()
-        if durable := now - self.synced > OFTEN:
-            self.synced = now
+        """Store the rows of a task, one frame for each table, with their `Rows.origin`."""
         for path, frame in zip(self.paths, frames, strict=True):
-            write_rows(self.folder, self._name(key, path), frame, self.digits, durable, **origin)
+            write_rows(self.folder, self._name(key, path), frame, self.digits, **origin)
 
     def tables(self, keys: Sequence[str]) -> list[str]:
         """Return the contents of the result files for these tasks, in order; all tasks must be finished."""

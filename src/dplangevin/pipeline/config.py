@@ -6,7 +6,6 @@ use Hydra's compose, with interpolations resolved, and `OmegaConf.to_yaml`.
     python -m dplangevin.pipeline.config                compose, write params.yaml if it changed
     python -m dplangevin.pipeline.config scale=smoke    the same with Hydra overrides
     python -m dplangevin.pipeline.config --check        exit 1, naming the keys, if params.yaml differs from conf/
-    python -m dplangevin.pipeline.config --try seed=3   exit 2, saying why, if an experiment cannot set that
 
 The module checks everything before it writes anything. Exit status 2 means that a file is not valid YAML, or that a
 value has the wrong type or is outside its domain.
@@ -382,16 +381,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m dplangevin.pipeline.config", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--check", action="store_true", help="only compare params.yaml with conf/")
-    parser.add_argument(
-        "--try", nargs="*", action="append", dest="tries", default=[], metavar="OVERRIDE",
-        help="only say what cannot be used of these",
-    )  # fmt: skip
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. scale=smoke method.ops.radius=3")
     args = parser.parse_args(argv)
     try:
-        for overrides in args.tries:
-            check_values(compose(overrides))
-        if args.tries or (args.check and os.environ.get("DVC_EXP_NAME")):
+        if args.check and os.environ.get("DVC_EXP_NAME"):
             return 0  # stage `code` checks the values of an experiment
         cfg = compose(args.overrides or (shlex.split(os.environ.get(SET, "")) if args.check else []))
         if args.check:

@@ -128,6 +128,10 @@ class Move(NamedTuple):
     largest: dict[str, float]
     environments: tuple[str, str]
 
+    @property
+    def farthest(self) -> float:
+        return max(self.largest.values(), default=0.0)
+
     def __str__(self) -> str:
         if self.same == self.units:
             return f"all {self.units} tasks have the same bytes as before"
@@ -161,11 +165,7 @@ def _sizes(old: Rows, new: Rows) -> pd.Series:
         return pd.Series({"rows": math.inf})
     sizes = []
     for name in a:
-        try:
-            x, y = a[name].to_numpy(float), b[name].to_numpy(float)
-        except ValueError:
-            sizes.append(pd.Series({name: 0.0 if a[name].equals(b[name]) else math.inf}))
-            continue
+        x, y = (pd.to_numeric(frame[name], errors="coerce").to_numpy(float) for frame in (a, b))
         scale = np.maximum(np.abs(x), SMALL)
         if name == "value" and "seed" in a:
             same = [column for column in a if column not in ("seed", "value")]
@@ -173,6 +173,6 @@ def _sizes(old: Rows, new: Rows) -> pd.Series:
             scale = np.where(error > 1e-9 * np.abs(x), error, scale)
         with np.errstate(invalid="ignore"):
             size = np.nan_to_num(np.abs(y - x) / scale, nan=math.inf)
-        size[(x == y) | (np.isnan(x) & np.isnan(y))] = 0.0
+        size[(a[name] == b[name]) | (a[name].isna() & b[name].isna())] = 0.0
         sizes.append(pd.Series(size, a.metric if name == "value" and "metric" in a else [name] * len(a)))
     return pd.concat(sizes)

@@ -7,7 +7,7 @@ experiment, the data of the original checkout are used.
 
 Data sets and published weights have the same bytes on every machine.  The last digits of features, references and
 weights that are trained here depend on the processor.  So a file that this machine made from the stated inputs is
-accepted, too. A process on another machine has no manifests.  Its config has those of the process that sent it there.
+accepted, too.
 """
 
 import copy
@@ -17,8 +17,8 @@ import os
 import shutil
 import sys
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,14 +46,13 @@ PLACES = {
     "features": Path("data/features"),
     "reference": Path("data/reference"),
 }
-SENT = "manifests"  # key of a config on another machine: path -> manifest, or inputs of weights in git
 BOUNDS = ("row_norm_bound", "row_bound", "public")  # public bounds on lengths, in the file's header
 
 
-def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
-    """Return the file of a manifest; make it if it is missing or differs from what the manifest states."""
-    manifest, own = read(cfg, kind, name), path_of(kind, name)
-    if path := _found(cfg, kind, name, manifest):
+def ensure(cfg: DictConfig, kind: str, name: str, manifest: Mapping[str, Any] | None = None) -> Path:
+    """Return the file of a manifest, by default of the one that is here; make it if it is missing or another one."""
+    manifest, own = manifest or read(cfg, kind, name), path_of(kind, name)
+    if path := _found(own, manifest):
         return path
     make(cfg, kind, name)
     if _is_stated(own, manifest):
@@ -71,17 +70,12 @@ def ensure(cfg: DictConfig, kind: str, name: str) -> Path:
     )
 
 
-def _found(cfg: DictConfig, kind: str, name: str, manifest: Mapping[str, Any]) -> Path | None:
-    """Return the file of a manifest, wherever it lies; raise DataError for weights in git that are damaged."""
-    own, home, in_git = path_of(kind, name), origin(), _in_git(cfg, kind, name)
-    for path in (own, home and home / own, in_git):
+def _found(own: Path, manifest: Mapping[str, Any]) -> Path | None:
+    """Return the file of a manifest, here or in the checkout that this is a copy of."""
+    home = origin()
+    for path in (own, home and home / own):
         if path and _is_stated(path, manifest):
             return path
-    if in_git and _header(in_git).get("inputs") == manifest["inputs"]:
-        raise DataError(
-            f"{in_git} is not what {manifest_path(kind, name)} states (sha256 {manifest['file']['sha256']}): git "
-            f"restore them, or delete both to train again, dvc repro -f {stage_of(cfg, kind, name)}"
-        )
     if own.exists():
         print(f"{own} is not what its manifest states: made again", file=sys.stderr)
     return None
@@ -91,48 +85,36 @@ def _is_stated(path: Path, manifest: Mapping[str, Any]) -> bool:
     """Return whether a file is what a manifest states, or what this machine made from the inputs that it states."""
     if not path.is_file():
         return False
-    found = describe(path)
-    with suppress(OSError, ValueError):
-        if json.loads(path.with_suffix(".json").read_bytes()) == {"inputs": manifest["inputs"], **found}:
-            return True
-    return found.items() <= manifest["file"].items()
+    if describe(path).items() <= manifest["file"].items():
+        return True
+    return (on_disk.sidecar(path) or {}).get("inputs") == manifest["inputs"]
 
 
 def file(cfg: DictConfig, kind: str, name: str) -> File:
     """Return the sha256 of the manifest, and a function that makes the file."""
-    return File(read(cfg, kind, name)["file"]["sha256"], Prepared(cfg, kind, name))
+    manifest = read(cfg, kind, name)
+    return File(manifest["file"]["sha256"], Prepared(cfg, kind, name, manifest))
 
 
 @dataclass(frozen=True)
 class Prepared:
     """A callable that returns the file of a manifest, or of `prepared` at `path`, and makes it if it is missing.
 
-    Unpickled in another process, it makes the file in the working folder, and checks it against the manifests of the
-    process that pickled it.
+    Unpickled in another process, it makes the file in the working folder there.
     """
 
     cfg: DictConfig
     kind: str
     name: str
+    manifest: Mapping[str, Any] | None = None
     path: Path | None = None
 
     def __call__(self) -> Path:
         RAW.mkdir(parents=True, exist_ok=True)
         with FileLock(RAW / ".lock"):  # several processes may share a folder
             if self.path is None:
-                return ensure(self.cfg, self.kind, self.name)
+                return ensure(self.cfg, self.kind, self.name, self.manifest)
             return on_disk.made_file(self.path, partial(make, self.cfg, self.kind, self.name))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if (sent := self.cfg.get(SENT)) is None:
-            sent = {path.as_posix(): path.read_text(encoding="utf-8") for path in FOLDER.glob("*/*.json")}
-            sent |= {path.as_posix(): _header(path)["inputs"] for path in BUNDLED.glob("*.npz")}
-        return _arrived, (sent, self.cfg, self.kind, self.name, self.path)
-
-
-def _arrived(sent: Mapping[str, str], cfg: DictConfig, *more: Any) -> Prepared:
-    OmegaConf.update(cfg, SENT, sent, force_add=True)
-    return Prepared(cfg, *more)
 
 
 def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any]) -> File:
@@ -147,18 +129,14 @@ def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any])
     entry = changed[kind][name].loader if kind == "dataset" else changed[kind][name]
     entry.update(merged(plain(entry), nested(settings)))
     made_of = inputs(changed, kind, name)
-    return File(made_of, Prepared(changed, kind, name, PLACES[kind] / f"{name}-{made_of}.npz"))
+    return File(made_of, Prepared(changed, kind, name, None, PLACES[kind] / f"{name}-{made_of}.npz"))
 
 
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
     """Return a manifest."""
     path, again = manifest_path(kind, name), f"dvc repro {stage_of(cfg, kind, name)}"
-    sent = cfg.get(SENT)
     try:
-        if sent is not None and path.as_posix() not in sent:
-            raise FileNotFoundError
-        text = path.read_bytes() if sent is None else sent[path.as_posix()]
-        content: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = json.loads(path.read_bytes())
         own = content.pop("sha256")
         if with_sha256(content)["sha256"] != own:
             raise ValueError("it has another sha256 than it states")
@@ -184,7 +162,7 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
         if manifest_path(kind, name).exists():
             print(f"{manifest_path(kind, name)} is damaged: written again", file=sys.stderr)
     current = manifest and manifest["inputs"] == inputs(cfg, kind, name)
-    if manifest and current and (_found(cfg, kind, name, manifest) or not path.exists()):
+    if manifest and current and (_found(path, manifest) or not path.exists()):
         return False
     make(cfg, kind, name)
     write(cfg, kind, name)
@@ -308,12 +286,6 @@ def manifest_path(kind: str, name: str) -> Path:
     return FOLDER / kind / f"{name}.json"
 
 
-def _in_git(cfg: DictConfig, kind: str, name: str) -> Path | None:
-    """Return the place in git of weights that are trained here; None if they do not lie there."""
-    path = BUNDLED / path_of(kind, name).name
-    return path if trained(cfg, kind, name) and path.exists() else None
-
-
 def origin() -> Path | None:
     """Return the checkout that DVC copied this folder from for an experiment; None if it is no copy."""
     here = Path.cwd()
@@ -342,20 +314,16 @@ def _weights(cfg: DictConfig, name: str, target: Path) -> None:
             save_arrays(target, instantiate(entry.loader, _partial_=True)(folder=folder))
         return
     made_of, in_git = inputs(cfg, "weights", name), BUNDLED / f"{name}.npz"
-    if in_git.exists() and _header(in_git).get("inputs") == made_of:
+    if in_git.exists() and _inputs_in(in_git) == made_of:
         with atomic_path(target) as part:
             shutil.copyfile(in_git, part)
-    elif cfg.get(SENT, {}).get(in_git.as_posix()) == made_of:
-        raise DataError(
-            f"{in_git} is not in {Path.cwd()}, where this worker runs: copy it there, it is in git"
-        )
-    else:
-        from dplangevin.backbones.pretrain import pretrain
+        return
+    from dplangevin.backbones.pretrain import pretrain
 
-        data = ensure(cfg, "dataset", cfg.pretrain[name].dataset)
-        settings = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
-        code = code_hash(pretrain.__module__, *targets(*settings))
-        pretrain(cfg, name, data, target, made_of, code)
+    data = ensure(cfg, "dataset", cfg.pretrain[name].dataset)
+    settings = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
+    code = code_hash(pretrain.__module__, *targets(*settings))
+    pretrain(cfg, name, data, target, made_of, code)
 
 
 def _features(cfg: DictConfig, name: str, target: Path) -> None:
@@ -393,11 +361,10 @@ def _reference(cfg: DictConfig, name: str, target: Path) -> None:
 def _contents(path: Path, kind: str) -> dict[str, Any]:
     """Return what a manifest states about the content of a file."""
     with np.load(path, allow_pickle=False) as archive:
+        meta = json.loads(archive["meta"].tobytes()) if "meta" in archive else {}
         if kind in ("weights", "reference"):
-            counted = {"arrays": len([name for name in archive.files if name != "meta"])}
-            training = _header(path).get("training") if kind == "weights" and "meta" in archive else None
-            return counted | ({"training": training} if training else {})
-        meta = json.loads(archive["meta"].tobytes())
+            training = {"training": meta["training"]} if "training" in meta else {}
+            return {"arrays": len([name for name in archive.files if name != "meta"])} | training
         y, shape = archive["y_train"], archive["x_train"].shape
         contents: dict[str, Any] = {"rows": {"train": y.shape[-1], "test": archive["y_test"].shape[-1]}}
         rest = list(shape[y.ndim :])
@@ -411,14 +378,17 @@ def _contents(path: Path, kind: str) -> dict[str, Any]:
     return contents | {"bounds": {name: meta[name] for name in BOUNDS if name in meta}}
 
 
-def _header(path: Path) -> dict[str, Any]:
-    """Return the header ("meta") of an .npz file; raise DataError if it cannot be read."""
+def _inputs_in(path: Path) -> str | None:
+    """Return the inputs that trained weights state; raise DataError if a byte of the file is another one."""
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            header: dict[str, Any] = json.loads(archive["meta"].tobytes())
-            return header
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"cannot read the header of {path}: {error}. git restore it, or delete it") from error
+            arrays = {name: archive[name] for name in archive.files}  # compares the checksums
+        found: str | None = json.loads(arrays["meta"].tobytes()).get("inputs")
+        return found
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(
+            f"{path} is damaged ({error}): git restore it, or delete it to train the weights again"
+        ) from error
 
 
 def _sums(files: Any) -> list[list[str]]:

@@ -1,5 +1,6 @@
 """The scripts of the stages, from results of every kind to exhibits, claims and metrics."""
 
+import inspect
 import json
 import subprocess
 import sys
@@ -133,7 +134,7 @@ def test_an_exhibit_is_what_the_committed_results_give(
     monkeypatch.chdir(TOP)
     monkeypatch.setattr(render, "EXHIBITS", tmp_path)
     monkeypatch.setattr(render, "image_bytes", image_bytes)
-    render.render(name, load())
+    inspect.unwrap(render.main)(load(), name)
     committed = [
         path for path in (TOP / "results/exhibits" / name).iterdir() if path.suffix in (".csv", ".md")
     ]
