@@ -95,7 +95,7 @@ def test_a_damaged_list_of_units_is_not_used(
 def test_a_damaged_unit_is_computed_again(
     tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = write_rows(tmp_path, "u", frame(0.5))
+    whole = write_rows(tmp_path / "u.csv", frame(0.5))
     assert cached_rows(tmp_path, "u", lambda: pytest.fail("computed again")) == whole
     if content is None:
         (tmp_path / "u.json").unlink()  # killed before it was finished
@@ -286,22 +286,19 @@ def test_a_method_from_elsewhere_and_what_lies_next_to_it(
     assert reachable(["no.such.Thing"]) == {}
 
 
-@pytest.mark.parametrize("place", ["site-packages", "dist-packages", "linked"])
+@pytest.mark.parametrize("linked", [False, True])
 def test_a_library_is_left_out_wherever_it_is_installed(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    linked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also outside the folders of this Python: of the user, of the system, or of a module of a cluster."""
-    name, folder = f"library_of_{place[:4]}", tmp_path / place
-    package = (tmp_path / "python/lib" if place == "linked" else folder) / name
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(f"import {name}.inner\n")
-    (package / "inner.py").touch()
-    if place == "linked":
-        monkeypatch.setattr(code, "LIBRARIES", {tmp_path / "python/lib"})
-        folder.symlink_to(tmp_path / "python/lib")
+    name, library = f"library_{linked}", tmp_path / "site-packages"
+    (library / name).mkdir(parents=True)
+    (library / name / "__init__.py").write_text(f"import {name}.inner\n")
+    (library / name / "inner.py").touch()
+    (tmp_path / "link").symlink_to(library)
     (tmp_path / f"uses_{name}.py").write_text(f"import {name}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.syspath_prepend(str(tmp_path / "link" if linked else library))
     assert set(reachable([f"uses_{name}.Method"])) == {f"uses_{name}"}
     assert set(reachable([f"{name}.Thing"])) == {name}
 
@@ -314,7 +311,6 @@ def test_the_imports_of_this_package_are_followed_where_it_is_installed(
     (folder / "installed_one.py").write_text("from dplangevin import installed_two\n")
     (folder / "installed_two.py").touch()
     monkeypatch.setattr(code, "SOURCES", folder.parent)
-    monkeypatch.setattr(code, "LIBRARIES", {folder.parent})
     both = {"dplangevin.installed_one", "dplangevin.installed_two"}
     assert set(reachable(["dplangevin.installed_one"])) == both
 
