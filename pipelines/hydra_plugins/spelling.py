@@ -48,7 +48,7 @@ class Spelling(SearchPathPlugin):
         for entry in search_path.get_path():
             if entry.provider == "main" and "all.yaml" not in ConfigStore.instance().repo:
                 try:
-                    register(Path(entry.path.removeprefix("file://")), overridden(sys.argv))
+                    register(Path(entry.path.removeprefix("file://")))
                 except ConfigError as error:
                     raise InvalidArgumentError(str(error)) from error
 

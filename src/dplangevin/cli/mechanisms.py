@@ -265,7 +265,7 @@ def changed(thing: Any, tree: Any, where: str) -> Any:
         if isinstance(value, dict):
             require(is_dataclass(inner), f"{key} has no settings of its own: give it a value")
             value = changed(inner, value, key)
-        elif faults := validate.check(value, hints[name], key, objects=False):
+        elif faults := validate.check(value, hints[name], key):
             raise ValueError(faults[0])
         settings[name] = value
     return replace(thing, **settings)
