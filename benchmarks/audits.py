@@ -51,7 +51,7 @@ def main() -> int:
 def audit(name: str, of: Mapping[str, Any], confidence: float) -> dict[str, Any]:
     """Return the columns of one audit; write the program of a violation."""
     trained = "train" in of
-    estimator = imported(of["train"], ":") if trained else made(of["learner"], of.get("args", ""))
+    estimator = imported(of["train"]) if trained else made(of["learner"], of.get("args", ""))
     neighbours, runs = of.get("neighbours", "replace_one"), of.get("runs", RUNS)
     hidden = ["not_private_", *of.get("ignore", [])]
     learner, pairs = sandboxed(estimator, None, neighbours, 1.0, False, hidden, of.get("skip", []))

@@ -3,15 +3,13 @@
 `TABLE` is that list.  `attacked` runs a method's own `plan` and `release` many times on D and on D' and hands back what
 every step shows of the record, with the price that `Tight` puts on the plan's event.
 
-The record's gradient is far longer than the clip.  In `WHOLE` every step sees all, and the others' gradients are
-shorter and oppose the record's: a clip of the sum points one way under D and the other under D'.  In `RARE` the record
-is in few minibatches, and all others are as it is under D'.
+The record's gradient is far longer than the clip.  Every step sees all records, and the others' gradients are shorter
+and oppose the record's: a clip of the sum points one way under D and the other under D'.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import network_pairs as network
@@ -45,50 +43,34 @@ NETWORKS = ("network",)  # a pretrained one starts elsewhere, and clips by the s
 KINDS = (*LOSSES, *NETWORKS)
 
 
-class Shape(NamedTuple):
-    """opposed: the others' gradients oppose the record's and are shorter; else they are as its is under D'."""
-
-    records: int
-    batch: int
-    steps: int
-    opposed: bool
-
-
-WHOLE, RARE = "whole", "rare"
-USUAL = {WHOLE: Shape(3, 3, 2, True), RARE: Shape(4, 1, 8, False)}
-# of DP-SGFS, which needs more than 4 in a minibatch
-MORE_ROWS = {WHOLE: Shape(8, 8, 2, True), RARE: Shape(30, 5, 20, False)}
-NOT_ALL = USUAL | {WHOLE: Shape(4, 3, 2, True)}  # wang2015 prices no full batch
+STEPS = 2
 
 
 class Spec(NamedTuple):
-    """How a chain is run.  epsilon: asked for in `WHOLE` and in `RARE`, at prices near 2."""
+    """How a chain is run.  epsilon: asked for, at prices near 2."""
 
     settings: dict[str, Any]
     kinds: tuple[str, ...]
-    epsilon: dict[str, float]
+    epsilon: float
     poisson: bool = False
     clip: float = CLIP
-    shapes: dict[str, Shape] = USUAL
-    scheme: str | None = None  # of sampling, if it is not the method's own
+    records: int = 3
+    batch: int = 3
 
 
 EVERY = {"clip": CLIP, "step": 1e6, "unit": "absolute", "precision": 0.0, "burn_in": 0.0}
 DYNAMICS = {**EVERY, "friction": FRICTION}
 HMC = {"warmup": 12, "block": 4, "max_draws": 4, "leapfrogs": 2}
 BALL = {"bound": "range", "radius": 1.0, "sampler": HMC}
-# Theorems 4 and 5 promise far more than they cost
-TWO, FOUR, BOTH = {WHOLE: 2.0, RARE: 1.5}, {WHOLE: 18.0, RARE: 19.0}, {WHOLE: 18.5, RARE: 19.5}
+TWO, FOUR, BOTH = 2.0, 18.0, 18.5  # Theorems 4 and 5 promise far more than they cost
 
 
 def hybrid(**second: Any) -> dict[str, Any]:
     return {"first": BALL, "second": second, "share": 1 / 61}
 
 
-ALLOCATED = "dp_sgd on random allocation"
 CHAINS = {
     "dp_sgd": Spec({**EVERY, "step": 0.01}, KINDS, TWO, poisson=True),
-    ALLOCATED: Spec({**EVERY, "step": 0.01}, ("logistic",), TWO, poisson=True, scheme="random_allocation"),
     "dp_sgld_li2019": Spec({**EVERY, "step": None}, KINDS, TWO, poisson=True),
     "dpvi": Spec(
         {"clip": CLIP, "step": 0.25, "precision": 1e4, "spread": 1e-3, "samples": 1},
@@ -106,12 +88,14 @@ CHAINS = {
     "dp_sgfs": Spec(
         {"step": 10.0, "unit": "absolute", "refresh": 1000, "burn_in": 0.0},
         tuple(LOSSES),
-        {WHOLE: 25.0, RARE: 20.0},
+        25.0,
         clip=math.inf,
-        shapes=MORE_ROWS,
+        records=8,  # it needs more than 4 in a minibatch
+        batch=8,
     ),
-    "hybrid": Spec(hybrid(**DYNAMICS), tuple(LOSSES), BOTH, shapes=NOT_ALL),
-    "hybrid_sgld": Spec(hybrid(**EVERY, schedule="constant"), tuple(LOSSES), BOTH, shapes=NOT_ALL),
+    # wang2015 prices no full batch
+    "hybrid": Spec(hybrid(**DYNAMICS), tuple(LOSSES), BOTH, records=4),
+    "hybrid_sgld": Spec(hybrid(**EVERY, schedule="constant"), tuple(LOSSES), BOTH, records=4),
 }
 
 
@@ -150,21 +134,15 @@ TABLE = [
 
 
 class Seen(NamedTuple):
-    """Of each run, under D and then under D'.
+    """Log-likelihood ratios of all that each run shows, up to constants, under D and D', ``(runs,)``.
 
-    steps: log-likelihood ratios of the noisy sums, up to constants, ``(runs, steps)``, for the gradients where each
-    step is; held: for those where the chain starts.  before: of what came before the first step, ``(runs,)``.
     price: the smallest epsilon that can be proved for the plan's event; claimed: what the plan says.
     """
 
-    steps: list[np.ndarray]
-    held: list[np.ndarray]
-    before: list[np.ndarray]
+    first: np.ndarray
+    second: np.ndarray
     price: float
     claimed: float
-
-
-Spoil = Callable[[Chain], Chain]
 
 
 def rng(name: str) -> torch.Generator:
@@ -176,60 +154,38 @@ def configured(name: str, **settings: Any) -> Any:
     return instantiate(parameters().method[name], **settings)
 
 
-def runs_of(name: str, kind: str) -> int:
-    if kind in NETWORKS:
-        return 4_000
-    return 8_000 if CHAINS[name].shapes is NOT_ALL else 12_000
-
-
-def shape_of(name: str, which: str) -> Shape:
-    return CHAINS[name].shapes[which]
-
-
 def adjacency_of(name: str) -> Adjacency:
     """The kind of neighbours that a chain is attacked on if not both: Poisson samples are priced for either."""
     return "add_remove" if CHAINS[name].poisson else "replace_one"
 
 
-def made(name: str, shape: Shape, adjacency: Adjacency, steps: int) -> Any:
-    """The method that the first word names, in that many steps; where neighbours are a choice, priced by `Tight`."""
-    spec, epochs = CHAINS[name], (steps + 0.5) * shape.batch / shape.records
-    sampling = {"batch": shape.batch, "epochs": epochs} | ({"scheme": spec.scheme} if spec.scheme else {})
+def made(name: str, adjacency: Adjacency) -> Any:
+    """The method; where neighbours are a choice, priced by `Tight`."""
+    spec = CHAINS[name]
+    sampling = {"batch": spec.batch, "epochs": (STEPS + 0.5) * spec.batch / spec.records}
     if "second" in spec.settings:
         return configured(
             name, **spec.settings | {"second": spec.settings["second"] | {"sampling": sampling}}
         )
-    method = configured(name.split()[0], **spec.settings, sampling=sampling)
+    method = configured(name, **spec.settings, sampling=sampling)
     return replace(method, accountant=Tight(), **({"adjacency": adjacency} if spec.poisson else {}))
 
 
-def neighbours(
-    name: str, kind: str, shape: Shape, adjacency: Adjacency, times: float = 1.0
-) -> tuple[Problem, Problem]:
-    """D and D'.  times: how much longer the record of a linear model is than its problem says."""
+def neighbours(name: str, kind: str, adjacency: Adjacency) -> tuple[Problem, Problem]:
+    """D and D'."""
+    records = CHAINS[name].records
     if kind in NETWORKS:
-        return network.neighbours(shape.records, adjacency, opposed=shape.opposed)
+        return network.neighbours(records, adjacency)
     long, other = (LONG, OPPOSED) if CHAINS[name].clip == CLIP else (1.0, 0.5)
-    return pairs.neighbours(
-        LOSSES[kind],
-        shape.records,
-        adjacency,
-        length=times * long,
-        other=other if shape.opposed else None,
-        bound=long,
-    )
+    return pairs.neighbours(LOSSES[kind], records, adjacency, length=long, other=other)
 
 
-def spoiled(plan: Plan, keep: int, spoil: Spoil | None = None) -> Plan:
-    """The plan of a chain, all of whose `keep` steps are made and kept; spoil: what a fault makes of it."""
+def all_kept(plan: Plan) -> Plan:
+    """The plan of a chain, all of whose steps are kept."""
     if not isinstance(plan.work, Chain):
         first, second = plan.work
-        return plan._replace(work=(first, spoiled(second, keep, spoil)))
-    chain = plan.work
-    more = keep - len(chain.step)
-    step, std = (torch.cat([part, part[-1:].expand(more)]) for part in (chain.step, chain.noise_std))
-    chain = chain._replace(step=step, noise_std=std, keep=tuple(range(1, keep + 1)))
-    return plan._replace(work=spoil(chain) if spoil else chain)
+        return plan._replace(work=(first, all_kept(second)))
+    return plan._replace(work=plan.work._replace(keep=tuple(range(1, len(plan.work.step) + 1))))
 
 
 def chain_of(plan: Plan) -> Chain:
@@ -282,37 +238,24 @@ def pull(problems: Sequence[Problem]) -> Tensor:
     return (first - second)[0, 0]
 
 
-def attacked(
-    name: str,
-    kind: str,
-    which: str,
-    adjacency: Adjacency | None = None,
-    *,
-    spoil: Spoil | None = None,
-    fewer: int = 0,
-    times: float = 1.0,
-    share: int = 1,
-) -> Seen:
-    """Of a chain.  fewer: steps made beyond those that are planned and priced.  share: 1/share of the runs."""
-    spec, shape, adjacency = CHAINS[name], shape_of(name, which), adjacency or adjacency_of(name)
-    method = made(name, shape, adjacency, shape.steps - fewer)
-    runs = runs_of(name, kind) // share
-    problems = neighbours(name, kind, shape, adjacency, times)
-    planned = method.plan(problems[0].facts, Budget(spec.epsilon[which], DELTA))
-    plan = spoiled(planned, shape.steps, spoil)
-    chain = chain_of(plan)
-    rows, std = shape.records if which == WHOLE else 1, float(chain.noise_std[0])
-    found: dict[str, list[np.ndarray]] = {"steps": [], "held": [], "before": []}
+def attacked(name: str, kind: str, adjacency: Adjacency | None = None, *, share: int = 1) -> Seen:
+    """Of a chain.  share: 1/share of the runs."""
+    adjacency = adjacency or adjacency_of(name)
+    method, problems = made(name, adjacency), neighbours(name, kind, adjacency)
+    plan = method.plan(problems[0].facts, Budget(CHAINS[name].epsilon, DELTA))
+    chain, found = chain_of(plan), []
+    runs = (4_000 if kind in NETWORKS else 8_000 if name.startswith("hybrid") else 12_000) // share
+    rows, std = CHAINS[name].records, float(chain.noise_std[0])
     for side, problem in zip("ab", problems, strict=True):
-        theta, sums = shown(method, problem, plan, runs, rng(name + side))
+        theta, sums = shown(method, problem, all_kept(plan), runs, rng(name + side))
         # of a linear model gradients do not depend on theta
-        for where, at in (("steps", theta if kind in NETWORKS else theta[:1, :1]), ("held", theta[:1, :1])):
-            first, second = (clipped(each, at, chain.clip, rows) for each in problems)
-            ratio = ((sums - (first + second) / 2) * (first - second)).sum(-1) / std**2
-            found[where].append(ratio.double().numpy())
+        at = theta if kind in NETWORKS else theta[:1, :1]
+        first, second = (clipped(each, at, chain.clip, rows) for each in problems)
+        ratio = ((sums - (first + second) / 2) * (first - second)).sum(-1) / std**2
         rho = plan.work[0].work.rho if isinstance(method, Hybrid) else 0.0
-        found["before"].append((-rho * theta[:, 0] @ pull(problems)).double().numpy())
-    return Seen(found["steps"], found["held"], found["before"], *prices(planned))
+        before = -rho * theta[:, 0] @ pull(problems)  # of what came before the first step
+        found.append((before.double() + ratio.double().sum(1)).numpy())
+    return Seen(found[0], found[1], *prices(plan))
 
 
 def prices(plan: Plan, delta: float = DELTA) -> tuple[float, float]:
@@ -321,22 +264,13 @@ def prices(plan: Plan, delta: float = DELTA) -> tuple[float, float]:
     return Tight().epsilon(promise.event, delta, promise.adjacency), promise.epsilon
 
 
-@lru_cache
-def sound(name: str, kind: str, which: str, adjacency: Adjacency | None = None) -> Seen:
-    return attacked(name, kind, which, adjacency)
-
-
 def planned(name: str, kind: str) -> Plan:
     """What a method makes of the facts of a kind of problem."""
-    if name in CHAINS:
-        shape, adjacency = shape_of(name, WHOLE), adjacency_of(name)
-        method = made(name, shape, adjacency, shape.steps)
-    else:
-        method, shape, adjacency = fit_of(name, kind), MORE_ROWS[WHOLE], "replace_one"
-    facts = network.neighbours(9, "replace_one", opposed=True)[0].facts
+    method = made(name, adjacency_of(name)) if name in CHAINS else fit_of(name, kind)
+    facts = network.neighbours(9, "replace_one")[0].facts
     if kind not in NETWORKS:
         facts = pairs.neighbours(LOSSES[kind], 9)[0].facts._replace(public=QUERIES)
-    return method.plan(facts, Budget(BOTH[WHOLE], DELTA))
+    return method.plan(facts, Budget(BOTH, DELTA))
 
 
 def fit_of(name: str, kind: str) -> Any:
@@ -352,7 +286,7 @@ def fitted(name: str, kind: str, times: float = 1.0) -> tuple[float, float, floa
     fit = FITS[name] if name in FITS else Fit({}, 5.0, 3_000 if kind in LOSSES else 1_500)
     problems: list[Problem] = []
     if kind in NETWORKS:
-        for of in network.neighbours(1, "replace_one", opposed=True):
+        for of in network.neighbours(1, "replace_one"):
             asked = of.x_test.expand(QUERIES, -1, -1, -1), of.y_test.expand(-1, QUERIES)
             problems.append(replace(of, x_test=asked[0], y_test=asked[1]))
     else:

@@ -1,8 +1,8 @@
 """Worst-case pairs of examples for a small network, run through the code that trains.
 
 The network has two layers, a tanh and two classes. The adversary knows all examples except one and chooses where
-training starts. The gradients of an image with labels 0 and 1 have opposite directions, and in each layer are far
-longer than clips of about 2: a sum that is clipped layer by layer moves by up to sqrt(2) clips.
+training starts. The gradients of an image with labels 0 and 1 have opposite directions, and are far longer than
+clips of about 2.
 
 - "add_remove": the last bias makes class 0 certain, so a white image with label 0 has gradient 0. D' contains it in
   place of the record, which has label 1. So D' is as if the record had been removed while n stays.
@@ -51,17 +51,13 @@ def chosen(adjacency: Adjacency) -> Chosen:
     return Chosen(network.module, network.shape, network.classes, theta)
 
 
-def neighbours(records: int, adjacency: Adjacency, *, opposed: bool) -> tuple[NetworkProblem, NetworkProblem]:
-    """Return D and D', which differ in record 0.
-
-    `opposed`: the gradients of the others oppose the record's and are shorter; else they are like it under D'.
-    """
+def neighbours(records: int, adjacency: Adjacency) -> tuple[NetworkProblem, NetworkProblem]:
+    """Return D and D', which differ in record 0; the gradients of the others oppose the record's and are shorter."""
     network, problems = chosen(adjacency), []
     for label in (1, 0):
         x = torch.full((records, *SHAPE), WHITE, dtype=torch.uint8)
         y = torch.zeros(records, dtype=torch.long)
         y[0] = label
-        if opposed:
-            x[1:], y[1:] = (DARK, 1) if adjacency != "replace_one" else (GREY, 0)
+        x[1:], y[1:] = (DARK, 1) if adjacency != "replace_one" else (GREY, 0)
         problems.append(NetworkProblem(network, x, y, x[:1], y[None, :1]))
     return problems[0], problems[1]

@@ -48,7 +48,7 @@ def neighbours(
     adjacency: Adjacency = "replace_one",
     *,
     length: float = 1.0,
-    other: float | None = None,
+    other: float = 1.0,
     bound: float | None = None,
 ) -> tuple[Glm, Glm]:
     """Return the problems of D and D', which all runs share.
@@ -56,13 +56,13 @@ def neighbours(
     - `adjacency`: Under D' the record's gradient is the opposite one ("replace_one") or 0 ("add_remove"), as if the
       record had been removed while n stays.
     - `length`: Norm of the record's gradient.
-    - `other`: Norm of the gradients of all other records, which oppose the record's; None: as the record's under D'.
+    - `other`: Norm of the gradients of all other records, which oppose the record's.
     - `bound`: Bound on these norms that the problems state; None: length.
     """
     unit, problems = 1 / loss.lipschitz, []
     second = length if adjacency == "replace_one" else 0.0
     for label, long in ((1.0, length), (-1.0, second)):
-        x = torch.full((1, records, 1), (second if other is None else other) * unit)
+        x = torch.full((1, records, 1), other * unit)
         y = -torch.ones(1, records)
         x[0, 0], y[0, 0] = long * unit, label
         row_bound = (length if bound is None else bound) * unit

@@ -32,32 +32,6 @@ class Learner:
         return (X @ self.coef_ > 0).astype(int)  # type: ignore[attr-defined]
 
 
-class DividesByBatch(Learner):
-    """Gaussian noise for a public batch of 50 records; the sum is divided by the records there are."""
-
-    sigma = 8.0
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        rng = np.random.default_rng(self.random_state)
-        batch = rng.random(len(X)) < 0.9
-        gradient = (cut(X) * (2 * y - 1)[:, None])[batch].sum(0)
-        self.coef_ = gradient / max(batch.sum(), 1) + self.sigma / 50 * rng.normal(size=X.shape[1])
-        return self
-
-
-class LoaderInOrder(Learner):
-    """Batches of one record in the order of the rows, priced as Poisson samples; the step size falls."""
-
-    sigma = 2.0
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        rng = np.random.default_rng(self.random_state)
-        steps = len(X)
-        gradients = cut(X) * (2 * y - 1)[:, None] + self.sigma * rng.normal(size=X.shape)
-        self.coef_ = 0.25 ** np.arange(steps) @ gradients
-        return self
-
-
 class NoiseWithoutClip(Learner):
     """Rows are cut to norm 5; the noise is that for norm 1."""
 
@@ -107,23 +81,6 @@ class SeedFixed(Learner):
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
         noise = np.random.default_rng(0).laplace(0, 4 / self.epsilon, X.shape[1])
         self.coef_ = cut(X).T @ (2 * y - 1) + noise
-        return self
-
-
-class AddRemoveSensitivity(Learner):
-    """The sensitivity of a sum to one record more; the claim is for a replaced record."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        total = (cut(X)[:, 0] * (2 * y - 1)).sum()
-        self.coef_ = np.full(X.shape[1], total + self.laplace(1 / self.epsilon))
-        return self
-
-
-class InterceptWithoutNoise(Learner):
-    """Coefficients have noise; the intercept is the exact mean of the labels."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        self.coef_, self.intercept_ = self.noisy_sum(X, y), y.mean()
         return self
 
 

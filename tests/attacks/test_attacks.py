@@ -41,35 +41,11 @@ def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def allocated(steps: int, noise_multiplier: float, epochs: int) -> DpEvent:
-    return SelfComposedDpEvent(RandomAllocationDpEvent(steps, GaussianDpEvent(noise_multiplier)), epochs)
-
-
-STRENGTH: list[tuple[DpEvent, Adjacency, float]] = [
-    (poisson(1.0, 10_000, 0.01), "add_remove", 0.8),
-    (poisson(4.0, 1_000, 0.1), "replace_one", 0.7),
-    (without_replacement(8.0, 1_000, 100, 1000), "replace_one", 0.75),
-    (without_replacement(2.0, 10, 100, 1000), "replace_one", 0.6),
-    (SelfComposedDpEvent(GaussianDpEvent(10.0), 25), "add_remove", 0.75),
-    (allocated(50, 1.1, 5), "add_remove", 0.6),
-    (allocated(50, 1.1, 5), "replace_one", 0.75),
-    (allocated(468, 0.7, 2), "replace_one", 0.4),
-]
-
-
-@pytest.mark.parametrize(
-    ("event", "adjacency", "strength"),
-    sample(STRENGTH, lambda event, adjacency, strength: strength in (0.7, 0.8)),
-)
-def test_chains_of_steps_are_found_out_and_not_beyond_their_price(
-    event: DpEvent, adjacency: Adjacency, strength: float
-) -> None:
-    found = audit(*sampled.all_iterates(event, 50_000, rng(), adjacency), 1e-2)
-    assert strength < found.epsilon / Tight().epsilon(event, 1e-2, adjacency) < 1
-
-
 @pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("event", [poisson(1.0, 400, 0.05), allocated(400, 0.5, 2)])
+@pytest.mark.parametrize(
+    "event",
+    [poisson(1.0, 400, 0.05), SelfComposedDpEvent(RandomAllocationDpEvent(400, GaussianDpEvent(0.5)), 2)],
+)
 def test_counting_cells_gives_the_ratios_of_drawing_every_step(
     monkeypatch: pytest.MonkeyPatch, event: DpEvent, adjacency: Adjacency
 ) -> None:
@@ -169,15 +145,6 @@ def test_one_step_with_batch_one_breaks_theorem_3_1(others: langevin.Others, pin
     assert claimed == pytest.approx(0.195991, rel=1e-5)
     assert true == pytest.approx(renyi_2(0.01, *ends), rel=1e-9)
     assert true == pytest.approx(pinned, rel=1e-8)
-
-
-@pytest.mark.parametrize(("others", "pinned"), [("flat", 13.3838011), ("opposite", 47.3030514)])
-def test_theorem_3_1_breaks_with_every_gradient_at_most_l(others: langevin.Others, pinned: float) -> None:
-    pair = langevin.pair_for(ONE_STEP, 0.0173 * math.sqrt(2), others=others)
-    gradient = pair.radius + abs(pair.pushes[0]) / (1 if others == "flat" else 2)  # lambda = 1
-    assert gradient == pytest.approx(1)
-    found = langevin.last_iterate_distributions(ONE_STEP, others=others)
-    assert langevin.renyi(found, 2) == pytest.approx(pinned, rel=1e-7)
 
 
 @pytest.mark.parametrize("others", ["flat", "opposite"])

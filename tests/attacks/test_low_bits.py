@@ -6,7 +6,7 @@ from typing import Any
 import attacked
 import pytest
 import torch
-from attacked import CHAINS, NETWORKS, WHOLE
+from attacked import CHAINS, NETWORKS
 from torch import Tensor
 
 from dplangevin import random
@@ -32,10 +32,9 @@ def off_the_grid(numbers: Tensor, grid: float) -> Tensor:
     [(name, kind) for name, spec in CHAINS.items() for kind in spec.kinds if kind in ("logistic", *NETWORKS)],
 )
 def test_every_noisy_sum_is_on_the_grid(name: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shape = attacked.shape_of(name, WHOLE)
-    _, problem = attacked.neighbours(name, kind, shape, attacked.adjacency_of(name))
-    method = attacked.made(name, shape, attacked.adjacency_of(name), shape.steps)
-    plan = method.plan(problem.facts, Budget(CHAINS[name].epsilon[WHOLE], attacked.DELTA))
+    _, problem = attacked.neighbours(name, kind, attacked.adjacency_of(name))
+    method = attacked.made(name, attacked.adjacency_of(name))
+    plan = method.plan(problem.facts, Budget(CHAINS[name].epsilon, attacked.DELTA))
     std, seen = attacked.chain_of(plan).noise_std, list[Tensor]()
     for kernel in (loop.Momentum, Hamiltonian, _MeanField, _Scoring):
 
@@ -47,7 +46,7 @@ def test_every_noisy_sum_is_on_the_grid(name: str, kind: str, monkeypatch: pytes
         monkeypatch.setattr(kernel, "step", watched)
     monkeypatch.setattr(Glm, "descent", lambda *_: None)  # the fused step has a test of its own
     method.release(problem, [plan], attacked.Execution(50, attacked.rng("bits")))
-    assert len(seen) >= shape.steps
+    assert len(seen) >= attacked.STEPS
     assert not any(bool(each.any()) for each in seen)
 
 

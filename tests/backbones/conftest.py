@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from omegaconf import DictConfig, OmegaConf
+from scenarios import drawn
 
-from dplangevin import random
 from dplangevin.backbones import Backbone, network
-from dplangevin.backbones.pretrain import initialise
 
 CONF = Path(__file__).parents[2] / "conf"
 NARROW: dict[str, dict[str, int]] = {
@@ -35,13 +33,5 @@ def entry() -> Callable[..., DictConfig]:
 @pytest.fixture(params=list(NARROW))
 def backbone(request: pytest.FixtureRequest, entry: Callable[..., DictConfig]) -> Backbone:
     """Each backbone with random weights and statistics, in evaluation mode."""
-    module = network(entry(request.param, NARROW[request.param]))
-    rng = random.generator(3, request.param)
-    initialise(module, rng)
-    for layer in module.modules():
-        if isinstance(layer, torch.nn.BatchNorm2d):
-            for value, low in ((layer.running_mean, -0.5), (layer.running_var, 0.5), (layer.weight, 0.5)):
-                assert value is not None
-                value.data.uniform_(low, low + 1, generator=rng)
-            layer.bias.data.uniform_(-0.5, 0.5, generator=rng)
-    return module.eval()
+    made: Backbone = drawn(network(entry(request.param, NARROW[request.param])))
+    return made

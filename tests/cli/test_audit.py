@@ -67,7 +67,7 @@ def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Ge
     done = audit(*words, "--claims", "1,0", "--runs", "100", "--neighbours", "add_remove", "--public", "n")
     assert done.exit_code == 1, done.output
     assert "range read off rows" in done.stdout
-    assert "You say that the number of records is public." in done.stdout
+    assert "You say that the number of records is public" in done.stdout
     assert "from training_of_mine import train;" in done.stdout
 
 
@@ -95,20 +95,19 @@ def test_what_cannot_be_written_is_printed() -> None:
     ("words", "message"),
     [
         (["--claims", "1,0"], "give module:Class or --train module:function, and not both"),
-        ([*BASE, "--train", "a:b"], "and not both"),
         ([f"{FAULTY}:Nope", "--claims", "1,0"], "has no attribute 'Nope'"),
-        (["no.such:Thing", "--claims", "1,0"], "cannot import 'no.such:Thing' (ModuleNotFoundError: No"),
-        (["Thing", "--claims", "1,0"], "'Thing' must be module:Class"),
+        (
+            ["Thing", "--claims", "1,0"],
+            "cannot import 'Thing' (ModuleNotFoundError: No module named 'Thing'): need module:Class",
+        ),
         ([f"{FAULTY}:CLIP", "--claims", "1,0"], "is float: give a class"),
         ([BASE[0], "--claims", "1"], "--claims '1' must be epsilon,delta"),
         ([BASE[0], "--claims", "inf,0"], "epsilon inf cannot be violated"),
         ([BASE[0], "--claims", "-1,0"], "epsilon = -1.0 must be in (0, inf]"),
         ([*BASE, "--args", "1.0"], "--args '1.0' must be name=value"),
-        ([*BASE, "--args", "epsilon=f(1)"], "must be name=value"),
         ([*BASE, "--args", "eps=1"], "unexpected keyword argument 'eps'"),
         ([*BASE, "--data", "my.csv"], "--data and --target belong together"),
         ([*BASE, "--data", "my.csv", "--target", "y"], "my.csv: No such file"),
-        ([*BASE, "--runs", "3"], "Invalid value for '--runs'"),
         ([*BASE, "--out", "taken"], "--out taken is a file: name a folder"),
         ([*BASE, "--out", "."], "--out . has a file that is of no audit, first.csv"),
         ([*BASE, "--data", "texts.csv", "--target", "a"], "column 'b' of texts.csv has text"),

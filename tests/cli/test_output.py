@@ -46,11 +46,6 @@ def test_a_table_in_a_pipe_is_folded_and_no_number_is_cut(
         assert sorted(found) == sorted(["name", "number", "file", "reason", *words])
 
 
-def test_a_table_that_fits_has_a_line_for_each_row(capsys: pytest.CaptureFixture[str]) -> None:
-    output.table(COLUMNS, ROWS[1:])
-    assert printed(capsys) == ["name   number  file   reason", "short     0.1  y.png  none"]
-
-
 def test_a_paragraph_is_wrapped_and_a_path_is_not_broken(capsys: pytest.CaptureFixture[str]) -> None:
     path = "/".join(["folder"] * 20)
     output.line(f"  Files are in {path} and nowhere else", indent=4)

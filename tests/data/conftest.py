@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dplangevin import files
 from dplangevin.data import miniature
 
 
@@ -13,7 +14,8 @@ from dplangevin.data import miniature
 def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every data set that is not bundled: of CIFAR-10 five training batches of 60 images and 100 test images."""
     folder = tmp_path_factory.mktemp("mirror")
-    miniature.write(folder)
+    for group in miniature.MAKERS:
+        files.write(folder / group, miniature.files(group))
     return folder
 
 

@@ -121,39 +121,12 @@ def test_a_wrong_member_of_a_right_archive_does_not_appear(tmp_path: Path, raw: 
     assert os.listdir(raw) == ["first"]
 
 
-def link(kind: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
-    info = tarfile.TarInfo("toy-py/second")
-    info.type, info.linkname = kind, "/etc/hostname"
-    return [*plain()[:-1], (info, b"")]
-
-
-@pytest.mark.parametrize(
-    ("members", "message"),
-    [
-        (link(tarfile.SYMTYPE), "toy-py/second in it is not a plain file of 12000 bytes"),
-        (link(tarfile.DIRTYPE), "toy-py/second in it is not a plain file of 12000 bytes"),
-        (plain(second=b"two " * 9000), "toy-py/second in it is not a plain file of 12000 bytes"),
-        (plain()[:-1], "it lacks toy-py/second"),
-    ],
-)
-def test_members_that_are_no_files_are_refused(
-    tmp_path: Path, raw: Path, members: list[tuple[tarfile.TarInfo, bytes]], message: str
-) -> None:
-    archive = packed(members)
+def test_a_member_that_is_not_there_is_named(tmp_path: Path, raw: Path) -> None:
+    archive = packed(plain()[:-1])
     put(tmp_path / "mirror/toy/toy.tar.gz", archive)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match="it lacks toy-py/second"):
         fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
     assert os.listdir(raw) == ["first"]
-
-
-@pytest.mark.parametrize("cut", [10, 2000])
-def test_a_damaged_archive_whose_sha256_is_expected_is_a_message(tmp_path: Path, raw: Path, cut: int) -> None:
-    noise = b"".join(hashlib.sha256(bytes([k])).digest() for k in range(250))  # does not compress
-    archive = packed([(tarfile.TarInfo("noise"), noise), *plain()])[:cut]
-    put(tmp_path / "mirror/toy/toy.tar.gz", archive)
-    with pytest.raises(DataError, match=r"tried .*/toy\.tar\.gz: (EOFError|ReadError)"):
-        fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
-    assert os.listdir(raw) == []
 
 
 def test_what_a_killed_download_left_is_gone_after_the_next(tmp_path: Path, raw: Path) -> None:
@@ -176,8 +149,7 @@ def test_the_message_says_what_would_do(raw: Path) -> None:
         "tried mirror/toy/toy-py/first: FileNotFoundError",
         f"expected sha256 {hashlib.sha256(b'archive').hexdigest()} (7 bytes)",
         f"tried {url}: ConnectionError",
-        "(toy/first, toy/toy-py/first or toy-py/first, and so on) or the archive (toy/toy.tar.gz)",
-        "dvc repro prepare@toy",
+        "hold toy/alone or toy/first or toy/second or the archive toy/toy.tar.gz; then dvc repro prepare@toy",
     ):
         assert part in text
     assert text.count("toy.tar.gz, which holds first, second, is not available") == 1

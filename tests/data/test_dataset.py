@@ -313,16 +313,6 @@ def test_a_missing_file_or_one_of_another_kind_is_named_with_the_fix(tmp_path: P
         Dataset.load(tmp_path / "features/cifar10_resnet20.npz")
 
 
-def test_a_failed_save_leaves_the_earlier_file(tmp_path: Path) -> None:
-    path = tmp_path / "small.npz"
-    table().save(path)
-    before = path.read_bytes()
-    broken = replace(table(), meta={"not JSON": object()})
-    with pytest.raises(TypeError):
-        broken.save(path)
-    assert path.read_bytes() == before
-
-
 def test_splits_are_disjoint_complete_and_do_not_depend_on_how_many_follow() -> None:
     train, test = split(41, 5, 0.8, generator(3, "abalone/split"))
     assert (train.shape, test.shape) == ((5, 32), (5, 9))

@@ -63,9 +63,7 @@ def test_a_member_of_a_wheel_is_unpacked(tmp_path: Path, name: str) -> None:
     ("members", "message"),
     [
         ({"toy/data/toy.csv": ROWS.upper()}, "toy/data/toy.csv in it has sha256"),
-        ({"toy/data/toy.csv": ROWS + b"\n"}, "is not a plain file of 30 bytes"),
-        ({"toy/data/toy.csv.gz": gzip.compress(ROWS * 9)}, "found more than 30 bytes"),
-        ({"toy/data/toy.csv.gz": gzip.compress(ROWS)[:-9]}, "EOFError"),
+        ({"toy/data/toy.csv.gz": gzip.compress(ROWS * 9)}, "toy/data/toy.csv.gz in it has sha256"),
         ({"toy/toy.csv": ROWS}, "it lacks toy/data/toy.csv"),
     ],
 )

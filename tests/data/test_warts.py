@@ -202,7 +202,7 @@ WARTS = [
     Wart("30 whole numbers as classes", csv(y=[*map(str, range(5, N + 5))]), "--task classification", classes=[*map(str, range(5, N + 5))], said=("30 classes",)),
     Wart("two numbers as a number", csv(y=[*"12"] * (N // 2)), "--task regression", classes=None),
     Wart("texts as a number", csv(), "--task regression", error="line 2, column y: 'yes' is not a number: give --task classification"),
-    Wart("a task that is none", csv(), "--task guess", error="--task guess: must be classification or regression"),
+    Wart("a task that is none", csv(), "--task guess", error="Invalid value for '--task'"),
     Wart("a word among numbers to predict", csv(y=put(NUMBERS, "many")), error="line 4, column y: 'many' is not a number"),
     # Texts that other programs would carry out
     Wart("interpolation", csv(w=put(TEXTS, "${x}", "${oc.env:HOME}")), features=["x", "w=${oc.env:HOME}", "w=${x}", "w=A", "w=B", "w=C", "bias"]),

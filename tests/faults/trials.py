@@ -17,7 +17,7 @@ TRIALS = {
     "a broken config file": "exit 2 with file, line and what",
     "a wrong value": "refused when composed, with key, value and domain; in data with line and column",
     "a table of one's own": "the rows and columns that another reader finds, or one line; never a traceback",
-    "bombs for decoders": "sha256 before any decoder; bounded, named",
+    "bombs for decoders": "sha256 before any decoder; named",
     "hostile environment": "works, or one clear line",
     "threads": "the same numbers, whatever the environment says of threads",
     "an unpriced path": "attacks on random neighbours, by law and by precision, show less than the price",

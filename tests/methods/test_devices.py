@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator
 import emulated
 import pytest
 import torch
-from emulated import DEVICE, Device, MixedDevices
+from emulated import DEVICE, Device
 from quick import sample
 from scenarios import logistic, multinomial, network
 
 from dplangevin import device, random
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain
-from dplangevin.problems.glm import Glm
 from dplangevin.problems.sampling import Sampling, Scheme
 from dplangevin.samplers.chains.loop import run
 
@@ -60,12 +59,3 @@ def test_a_step_copies_the_batch_that_is_drawn_on_the_cpu_and_nothing_else(
     assert more["to the host"] <= looks
     assert more["numbers to the host"] <= 9 * looks
     assert more["to the device"] <= (3 * STEPS if drawn == "cpu" else 0)
-
-
-def test_a_mixture_is_caught(here: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table that stays on the CPU, and a generator of the CPU for numbers of the device."""
-    monkeypatch.setattr(Glm, "_offsets", property(lambda self: torch.arange(len(self.x))[:, None] * self.n))
-    with pytest.raises(MixedDevices, match="meets one of cpu"):
-        run(logistic(SEEDS, 200).to(DEVICE), chains("subset", 2), SEEDS, random.generator(0, "test"))
-    with pytest.raises(MixedDevices, match="a generator of cpu"):
-        torch.randn(3, generator=torch.Generator(), device=DEVICE)

@@ -201,14 +201,11 @@ def test_data_dependent_epsilon_is_never_above_the_claim_and_its_release_is_abov
 
 
 @pytest.fixture(scope="module")
-def images() -> Dataset:
+def data() -> Any:
     x, y = load_digits(return_X_y=True)
     x = (x * 15).astype(np.uint8).reshape(-1, 1, 8, 8)
-    return Dataset.from_arrays(x[:122], y[:122], x[122:302], y[122:302], {"name": "digits", "classes": 10})
-
-
-def of(images: Dataset) -> Any:
-    return NetworkProblem.of_images(images, 1, NETWORK)
+    found = Dataset.from_arrays(x[:122], y[:122], x[122:302], y[122:302], {"name": "digits", "classes": 10})
+    return NetworkProblem.of_images(found, 1, NETWORK)
 
 
 def group(**settings: Any) -> Descent:
@@ -237,10 +234,8 @@ def by_optimiser(theta: torch.Tensor, batches: list[tuple], descent: Descent) ->
     return torch.cat([p.detach().flatten() for p in parameters.values()])
 
 
-def test_votes_are_those_of_teachers_trained_alone_on_every_sixth_example(
-    images: Dataset, tmp_path: Path
-) -> None:
-    data, found = of(images), group()
+def test_votes_are_those_of_teachers_trained_alone_on_every_sixth_example(data: Any, tmp_path: Path) -> None:
+    found = group()
     votes = found.votes(data, 6, QUERIES, 5, Workspace(tmp_path, ""))
     expected = torch.zeros(2, 20, 10, dtype=torch.int64)
     for s in range(2):
@@ -274,9 +269,8 @@ def killed_after(calls: int, function: Any) -> Any:
 
 
 def test_votes_are_kept_for_other_budgets_and_made_anew_for_another_seed(
-    images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = of(images)
     first = group().votes(data, 6, QUERIES, 5, Workspace(tmp_path, "one"))
     fewer = group().votes(data, 6, QUERIES[:1], 5, Workspace(tmp_path, "one"))
     assert torch.equal(fewer[0], first[0])  # whatever the number of ensembles
@@ -290,13 +284,13 @@ def test_votes_are_kept_for_other_budgets_and_made_anew_for_another_seed(
 
 @pytest.mark.parametrize(("where", "calls"), [("clipped_sum", 17), ("one_hot", 5)])
 def test_killed_teachers_end_in_the_same_bytes(
-    images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, calls: int
+    data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, calls: int
 ) -> None:
     """Killed in a later stack, and between two pieces of the queries."""
     monkeypatch.setattr(teachers, "Checkpoint", partial(Checkpoint, every=0.0))
     monkeypatch.setattr(teachers, "AT_ONCE", 7)
     owner: Any = NetworkProblem if where == "clipped_sum" else teachers.F
-    data, real = of(images), getattr(owner, where)
+    real = getattr(owner, where)
     whole, killed = (tmp_path / name for name in ("whole", "killed"))
     group().votes(data, 6, QUERIES, 5, Workspace(whole, ""))
     monkeypatch.setattr(owner, where, killed_after(calls, real))
@@ -310,9 +304,9 @@ def test_killed_teachers_end_in_the_same_bytes(
 
 
 def test_budgets_run_together_are_those_run_alone_and_a_killed_student_ends_in_the_same_bytes(
-    images: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data, found, epsilons = of(images), learner(), (0.05, 20.0, math.inf)
+    found, epsilons = learner(), (0.05, 20.0, math.inf)
     plans = [found.plan(data.facts, Budget(e, DELTA)) for e in epsilons]
 
     def go(some: list[Plan], key: str) -> Release:
@@ -346,9 +340,9 @@ def test_budgets_run_together_are_those_run_alone_and_a_killed_student_ends_in_t
 
 
 def test_no_label_of_a_test_row_is_seen_no_scored_row_is_asked_about_and_noise_is_that_of_random(
-    images: Dataset, monkeypatch: pytest.MonkeyPatch
+    data: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data, real = of(images), random.noise
+    real = random.noise
     x = data.x_test.clone()
     x[1::2] = 0
     blind = replace(data, x_test=x, y_test=data.y_test.roll(1, 1))
@@ -362,27 +356,8 @@ def test_no_label_of_a_test_row_is_seen_no_scored_row_is_asked_about_and_noise_i
 
 
 @pytest.mark.parametrize("kind", ["network", "linear"])
-def test_one_record_moves_one_vote(kind: str, images: Dataset, tmp_path: Path) -> None:
-    fit: Any
-    if kind == "network":
-        data, fit, count = of(images), group(step=0.5, decay=0.0, steps=9), 6
-        x, y = data.x.clone(), data.y.clone()
-        x[13], y[13] = 255 - x[13], (y[13] + 5) % 10
-    else:
-        data, fit, count = problem(shared=True), Ridge(0.5), 20
-        x, y = data.x, data.y.clone()
-        y[0, 7] *= -1
-    both = (data, replace(data, x=x, y=y))
-    first, second = (fit.votes(d, count, torch.arange(80)[None], 5, Workspace(tmp_path, "")) for d in both)
-    change = (first - second).abs()
-    assert int(change.max()) == 1
-    assert int(change.sum(-1).max()) <= 2
-    assert (first.sum(-1) == count).all()
-
-
-@pytest.mark.parametrize("kind", ["network", "linear"])
-def test_a_student_without_labels_stays_as_it_began(kind: str, images: Dataset, tmp_path: Path) -> None:
-    data: Any = of(images) if kind == "network" else problem()
+def test_a_student_without_labels_stays_as_it_began(kind: str, data: Any, tmp_path: Path) -> None:
+    data = data if kind == "network" else problem()
     fit: Any = group() if kind == "network" else Ridge(0.5)
     none = torch.zeros(3, 1, 20, dtype=torch.bool)
     labels = Labels(~none, none, torch.ones(3, 1, 20, dtype=torch.long))
@@ -392,7 +367,6 @@ def test_a_student_without_labels_stays_as_it_began(kind: str, images: Dataset, 
     assert torch.allclose(shrunk, shrunk[0, 0].expand(theta.shape))
 
 
-WILD = group(step=1e39)
 REFUSED: dict[str, Any] = {
     "linear models, not networks": lambda data: ridge().plan(data.facts, Budget(1.0, DELTA)),
     "Descent trains networks": lambda _: run(learner(), problem(), 1.0),
@@ -409,13 +383,23 @@ REFUSED: dict[str, Any] = {
 }
 
 
-def test_teachers_that_diverge_end_nothing(images: Dataset) -> None:
-    """An error would tell of the records of one."""
-    release, _ = run(replace(learner(), teacher=WILD), of(images), 1.0)
-    assert bool(release.theta.isfinite().all())
+def test_a_teacher_that_diverges_changes_no_other(
+    data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = NetworkProblem.clipped_sum
+    whole = group().votes(data, 6, QUERIES, 5, Workspace(tmp_path, "whole"))
+
+    def diverging(self: NetworkProblem, *given: Any) -> Any:
+        found = real(self, *given)
+        found.gradient[0] = math.nan
+        return found
+
+    monkeypatch.setattr(NetworkProblem, "clipped_sum", diverging)
+    moved = (group().votes(data, 6, QUERIES, 5, Workspace(tmp_path / "one", "")) - whole).abs()
+    assert 0 < int(moved.sum(-1).max()) <= 4  # of two teachers, the first of each stack
 
 
 @pytest.mark.parametrize("match", REFUSED)
-def test_it_refuses_what_it_cannot_do(match: str, images: Dataset) -> None:
+def test_it_refuses_what_it_cannot_do(match: str, data: Any) -> None:
     with pytest.raises(ValueError, match=match):
-        REFUSED[match](of(images))
+        REFUSED[match](data)

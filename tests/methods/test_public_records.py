@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from hydra.utils import instantiate
 from typer.testing import CliRunner
 
 from dplangevin import facts as public_facts
@@ -12,7 +11,6 @@ from dplangevin.cli import app
 from dplangevin.cli.mechanisms import Options, planned
 from dplangevin.methods.prices import what_is_done
 from dplangevin.methods.registry import METHODS, named
-from dplangevin.pipeline.config import load
 from dplangevin.privacy import Budget
 from dplangevin.privacy.survey import N_PUBLIC, records_public
 from dplangevin.problems import Facts
@@ -32,11 +30,6 @@ def test_the_price_says_that_n_is_public_where_the_event_depends_on_it(name: str
     first, second = (planned(replace(options(name), records=n)).event for n in (3000, 3001))
     assert says or first == second
     assert says is (name not in WITHOUT_N)
-
-
-def test_every_configured_method_is_among_them() -> None:
-    configured = map(instantiate, load().method.values())
-    assert {type(each) for each in configured if each.budgeted} == {type(named(name)) for name in PRIVATE}
 
 
 @dataclass(frozen=True)

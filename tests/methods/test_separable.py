@@ -12,11 +12,7 @@ from scenarios import SEPARABLE, release, separable
 
 from dplangevin import random
 from dplangevin.methods.objpert import ObjPert
-from dplangevin.methods.objpert_pure import ObjPertPure
-from dplangevin.methods.outpert import OutPert, Ridge
-from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
-from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
-from dplangevin.privacy.accountants.kifer2012 import Kifer2012
+from dplangevin.methods.outpert import Ridge
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import huber
 from dplangevin.samplers.minimise import minimise
@@ -40,22 +36,6 @@ def test_a_fit_without_ridge_has_no_minimum_and_says_so(data: str, loss: str) ->
         ):
             fitted(method, of, INF)
     assert bool(fitted(ObjPert(ridge=0.0), of, 1.0).isfinite().all())  # privacy asks for a ridge
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("data", "loss"), [("breast_cancer", "logistic"), ("three_rows", "softmax")])
-@pytest.mark.parametrize("ridge", [1e-6, 1e-3])
-def test_any_ridge_has_a_minimum(data: str, loss: str, ridge: float) -> None:
-    """At epsilon = 30 the ridge alone holds theta: 1e7 long."""
-    of = separable(data, loss)
-    push = torch.randn(3, 1, of.d, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    for linear in (torch.zeros_like(push), ridge * push):
-        theta = minimise(of, torch.tensor([ridge], dtype=torch.float64), linear).theta
-        left = of.to(torch.float64).grad(theta) + ridge * theta + linear
-        assert float(left.norm(dim=-1).max()) < 1.1e-8 * of.n
-    outpert, pure = OutPert(ridge / of.n, AnalyticGaussian()), ObjPertPure(ridge, Chaudhuri2011())
-    for method in (ObjPert(Kifer2012(), ridge), pure, outpert):
-        assert bool(fitted(method, of, 30.0, INF).isfinite().all())
 
 
 @pytest.mark.parametrize("data", SEPARABLE)

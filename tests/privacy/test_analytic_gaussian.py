@@ -5,22 +5,17 @@ import math
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
+from exact_steps import gaussian
 from mpmath import mp, mpf
 
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, delta_of, epsilon_of
-
-
-def exact(mu: float, epsilon: float) -> mpf:
-    """delta(epsilon) in the working precision."""
-    m, e, root = mpf(mu), mpf(epsilon), mp.sqrt(2)
-    return (mp.erfc((e / m - m / 2) / root) - mp.exp(e) * mp.erfc((e / m + m / 2) / root)) / 2
 
 
 def above(mu: float, delta: float, epsilon: float) -> float:
     """By how much epsilon is above the exact one, to first order, in units of the larger of epsilon and mu/1000."""
     m, e = mpf(mu), mpf(epsilon)
     slope = mp.exp(e) * mp.erfc((e / m + m / 2) / mp.sqrt(2)) / 2
-    return float((mpf(delta) - exact(mu, epsilon)) / slope / max(e, m / 1000))
+    return float((mpf(delta) - gaussian(mpf(mu), mpf(epsilon))) / slope / max(e, m / 1000))
 
 
 def random_points(kind: str) -> list[tuple[float, float]]:
@@ -38,7 +33,7 @@ def test_epsilon_is_never_below_60_digits_and_hardly_above(kind: str) -> None:
     with mp.workdps(60):
         for mu, delta in [*random_points(kind), (8.6e-5, 1e-5), (1e-12, 1e-300), (1e3, 0.5), (1e3, 1e-300)]:
             epsilon = epsilon_of(mu, delta)
-            assert exact(mu, epsilon) <= delta, (mu, delta)
+            assert gaussian(mpf(mu), mpf(epsilon)) <= delta, (mu, delta)
             if epsilon > 0:
                 assert above(mu, delta, epsilon) < 1e-12, (mu, delta)
 
@@ -47,7 +42,7 @@ def test_epsilon_is_never_below_60_digits_and_hardly_above(kind: str) -> None:
 def test_delta_is_accurate_at_any_mu(mu: float) -> None:
     epsilons = mu * np.array([0.0, 1e-3, 0.5, 1.0, 3.0, 10.0, 30.0])
     with mp.workdps(60):
-        expected = [float(exact(mu, epsilon)) for epsilon in epsilons]
+        expected = [float(gaussian(mpf(mu), mpf(epsilon))) for epsilon in epsilons]
     found = delta_of(mu, epsilons)
     np.testing.assert_allclose(found, expected, rtol=2e-13)
     assert [float(delta_of(mu, float(epsilon))) for epsilon in epsilons] == pytest.approx(found, rel=1e-14)
@@ -75,4 +70,4 @@ def test_the_accountant_rounds_mu_up(noise: float) -> None:
             epsilon, mu = AnalyticGaussian().epsilon(event, 1e-250, "add_remove"), mp.sqrt(count) / mpf(noise)
             assert epsilon == pytest.approx(epsilon_of(float(mu), 1e-250), rel=1e-13)
             if noise < 1e50:
-                assert exact(mu, epsilon) <= mpf(1e-250)
+                assert gaussian(mpf(mu), mpf(epsilon)) <= mpf(1e-250)

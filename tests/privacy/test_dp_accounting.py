@@ -89,11 +89,3 @@ def test_tight_is_just_below_pld_on_a_fine_grid(
     theirs, ours = accountant.get_epsilon(DELTA), Tight().price(event, DELTA, adjacency)
     assert ours.epsilon <= theirs * (1 + 1e-4)
     assert ours.epsilon == pytest.approx(theirs, rel=5e-3)
-
-
-def test_refusals() -> None:
-    assert Rdp().epsilon(GaussianDpEvent(0.0), DELTA) == Rdp().epsilon(GaussianDpEvent(1.0), 0.0) == math.inf
-    with pytest.raises(ValueError, match="Poisson samples need add_remove"):
-        Rdp().epsilon(poisson(1.0, 1, 0.1), DELTA)
-    with pytest.raises(ValueError, match="subsets need replace_one"):
-        Rdp().epsilon(without_replacement(1.0, 1), DELTA, "add_remove")

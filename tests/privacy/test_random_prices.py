@@ -1,4 +1,4 @@
-"""Random settings of each kind of price, never below the truth and at most 1 % above it where it is known.
+"""Random settings: prices of last iterates and zeroed records against the exact law.
 
 Every event has a price or is refused in a sentence. `make prices` tests 1,000 settings of each kind, `make test` 60.
 """
@@ -6,7 +6,6 @@ Every event has a price or is refused in a sentence. `make prices` tests 1,000 s
 import math
 import os
 import re
-from collections.abc import Callable
 from typing import Any, get_args
 
 import numpy as np
@@ -20,82 +19,21 @@ from dp_accounting import (
     SelfComposedDpEvent,
 )
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
-from exact_steps import addition, gaussian, removal, replacement
+from exact_steps import gaussian
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 from quick import sample
-from sampled_steps import poisson, without_replacement
-from scipy.special import log_ndtr, ndtr
+from sampled_steps import without_replacement
 
-from dplangevin.methods.ops import Ops
-from dplangevin.privacy import Budget, LangevinDpEvent, PosteriorSampleDpEvent, events
-from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
+from dplangevin.privacy import LangevinDpEvent, PosteriorSampleDpEvent, events
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent
-from dplangevin.problems import Facts
-from dplangevin.problems.losses import LOGISTIC
 
 TIGHT = Tight()
 random_cases = settings(max_examples=int(os.environ.get("CASES", "60")))
 powers = st.floats(-12.0, -1.0)  # of delta
-rates = st.floats(-4.0, -0.05).map(lambda power: float(10.0**power))
 kinds = st.sampled_from(["add_remove", "replace_one"])
-ABOVE = 1.01
-
-
-def holds(delta_of: Callable[[mpf], mpf], price: float, delta: float, above: float = ABOVE) -> None:
-    """Check at 50 digits that the price is enough, and that a price of 1/above of it is not."""
-    with mp.workdps(50):
-        assert delta_of(mpf(price)) <= delta * (1 + mpf("1e-12"))
-        if price > 1e-3:  # below, delta decides on few digits
-            assert delta_of(mpf(price) / above) > delta
-
-
-@random_cases
-@given(st.floats(-2.0, 2.0), st.integers(1, 10**5), powers, kinds)
-def test_gaussian_steps(noise: float, count: int, power: float, adjacency: Adjacency) -> None:
-    z = 10**noise * math.sqrt(count)
-    price = TIGHT.epsilon(SelfComposedDpEvent(GaussianDpEvent(z), count), 10**power, adjacency)
-    mu = mp.sqrt(count) * (2 if adjacency == "replace_one" else 1) / mpf(z)
-    holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power, 1 + 1e-9)
-
-
-@random_cases
-@given(st.floats(-1.0, 1.5), rates, powers, st.sampled_from(["add_remove", "replace_one", "zero_out"]))
-def test_a_poisson_sample(noise: float, rate: float, power: float, adjacency: Adjacency) -> None:
-    price = TIGHT.epsilon(poisson(10**noise, 1, rate), 10**power, adjacency)
-    mu, q = 1 / mpf(10**noise), mpf(rate)
-    if adjacency == "replace_one":
-        holds(lambda epsilon: replacement(q, mu, epsilon), price, 10**power)
-    else:
-        holds(lambda epsilon: max(removal(q, mu, epsilon), addition(q, mu, epsilon)), price, 10**power)
-
-
-def normal_line(reach: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return points of a line and the masses of N(0, 1) around them."""
-    x = np.linspace(-12.0, 12.0 + reach, 24_001)
-    return x, np.exp(-(x**2) / 2) * (x[1] - x[0]) / math.sqrt(2 * math.pi)
-
-
-def allocated(noise: float, epsilon: float) -> float:
-    """Return delta for removing a record from one epoch of two steps, by a sum over the noise of the first step."""
-    mu, ratio = 1 / noise, math.exp(epsilon)
-    g, mass = normal_line(mu)
-    rest = np.exp(mu * g - mu**2 / 2) - 2 * ratio
-    # the mean of max(0, W + rest) over the noise G of the second step, W = exp(mu G - mu^2/2), is in closed form
-    at = (np.log(np.maximum(-rest, 1e-300)) + mu**2 / 2) / mu
-    inside = np.exp(log_ndtr(mu - at)) + rest * np.exp(log_ndtr(-at))
-    return float(mass @ np.where(rest >= 0, 1 + rest, np.maximum(inside, 0.0))) / 2
-
-
-@random_cases
-@given(st.floats(-0.3, 1.0), st.floats(-8.0, -1.0))
-def test_random_allocation(noise: float, power: float) -> None:
-    z, delta = 10**noise, 10**power
-    price = TIGHT.epsilon(RandomAllocationDpEvent(2, GaussianDpEvent(z)), delta, "add_remove")
-    assert allocated(z, price) <= delta * (1 + 1e-4)
-    assert price < 1e-2 or allocated(z, price / ABOVE) > delta
 
 
 @random_cases
@@ -112,49 +50,10 @@ def test_the_last_iterate_of_a_quadratic(
             mean = kept * mean + mpf(eta) * (60 if adjacency == "replace_one" else 30) / 100
             variance = kept**2 * variance + 2 * mpf(eta) * mpf(10**noise) ** 2
         mu = mean / mp.sqrt(variance)
-    holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power, 1 + 1e-9)
-
-
-@random_cases
-@given(st.floats(0.1, 20.0), st.floats(-2.0, 3.0), powers, st.floats(0.1, 5.0))
-def test_ops_under_a_gaussian_prior(asked: float, precision: float, power: float, bound: float) -> None:
-    method = Ops(bound="gdp", precision=10**precision)
-    rho, event = method.calibrated(
-        Facts(1000, 5, 1, bound, bound**2 / 4, row_bound=bound, loss=LOGISTIC), Budget(asked, 10**power)
-    )
-    price = TIGHT.epsilon(event, 10**power)
-    assert price <= asked * (1 + 1e-9)
-    # linear losses of slope +-bound: the posterior moves by 2 rho bound/precision, of deviation precision^(-1/2)
-    mu = 2 * mpf(rho) * mpf(bound) / mp.sqrt(mpf(10**precision))
-    holds(lambda epsilon: gaussian(mu, epsilon), price, 10**power)
-
-
-def both_steps(parts: list[tuple[float, float]], epsilon: float) -> float:
-    """Return delta for removing a record from two Poisson-sampled steps, each (rate, noise)."""
-    (q, z), (rate, noise) = parts
-    x, bell = normal_line(1 / z)
-    shift = np.exp(x / z - 1 / (2 * z * z))
-    left = epsilon - np.log1p(q * (shift - 1))
-    ratio = (np.exp(np.minimum(left, 600.0)) - 1) / rate
-    inside = np.log1p(np.maximum(ratio, -1 + 2.0**-53)) * noise + 1 / (2 * noise)
-    upper = (
-        (1 - rate) * ndtr(-inside)
-        + rate * ndtr(1 / noise - inside)
-        - np.exp(np.minimum(left, 600.0)) * ndtr(-inside)
-    )
-    second = np.where(ratio <= -1, 1 - np.exp(left), np.maximum(upper, 0.0))
-    return float((bell * (1 - q + q * shift)) @ second)
-
-
-@random_cases
-@given(st.floats(-0.3, 1.0), st.floats(-0.3, 1.0), rates, rates, st.floats(-8.0, -1.5))
-def test_two_sampled_steps(first: float, second: float, q: float, rate: float, power: float) -> None:
-    parts, delta = [(q, 10**first), (rate, 10**second)], 10**power
-    event = ComposedDpEvent([PoissonSampledDpEvent(each, GaussianDpEvent(z)) for each, z in parts])
-    price = TIGHT.epsilon(event, delta, "add_remove")
-    assert both_steps(parts, price) <= delta * (1 + 1e-5)
-    if price > 1e-2:
-        assert both_steps(parts, price / ABOVE) > delta
+    with mp.workdps(50):
+        assert gaussian(mu, mpf(price)) <= 10**power * (1 + mpf("1e-12"))
+        if price > 1e-3:  # below, delta decides on few digits
+            assert gaussian(mu, mpf(price) / (1 + 1e-9)) > 10**power
 
 
 @random_cases
@@ -163,7 +62,7 @@ def test_a_zeroed_record_in_a_subset(noise: float, batch: int, power: float, oth
     """The record that takes the place of the zeroed one has any gradient; the price may be above all of them."""
     z, rate, delta = 10**noise, batch / 1000, 10**power
     price = TIGHT.epsilon(without_replacement(z, 1, batch, 1000), delta, "zero_out")
-    x, _ = normal_line(1 / z)
+    x = np.linspace(-12.0, 12.0 + 1 / z, 24_001)
     laws = [
         (1 - rate) * np.exp(-((x - other / z) ** 2) / 2) + rate * np.exp(-((x - at) ** 2) / 2)
         for at in (1 / z, 0.0)
@@ -236,10 +135,3 @@ def test_every_setting_has_a_price_or_is_refused(
         price, refused = 0.0, str(error)
     assert price >= 0
     assert not refused or re.search("cannot price|add noise", refused)
-
-
-def test_a_price_that_is_too_small_is_caught() -> None:
-    with pytest.raises(AssertionError):
-        holds(lambda epsilon: gaussian(mpf(1), epsilon), 0.999 * epsilon_of(1.0, 1e-5), 1e-5)
-    with pytest.raises(AssertionError):
-        holds(lambda epsilon: gaussian(mpf(1), epsilon), 1.02 * epsilon_of(1.0, 1e-5), 1e-5)

@@ -15,8 +15,6 @@ from dp_accounting import (
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from dp_accounting.rdp import RdpAccountant
 from dp_accounting.rdp.rdp_privacy_accountant import _gamma_truncated_negative_binomial
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from quick import sample
 from scipy.optimize import brentq
 from scipy.special import ndtr, ndtri
@@ -88,11 +86,6 @@ def test_it_is_between_the_exact_law_of_an_order_and_the_papers_theorems(
     event = RepeatAndSelectDpEvent(GaussianDpEvent(1 / mu), mean, shape)
     price = Tight().epsilon(event, 1e-5, "add_remove")
     assert exact(mu, mean, shape, 1e-5) < price < Rdp().epsilon(event, 1e-5, "add_remove")
-
-
-def test_half_the_noise_costs_more_than_its_price() -> None:
-    event = RepeatAndSelectDpEvent(GaussianDpEvent(4.0), 3.0, 1.0)
-    assert exact(2 / 4.0, 3.0, 1.0, 1e-5) > Tight().epsilon(event, 1e-5, "add_remove")
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
@@ -194,15 +187,3 @@ def test_the_table_of_the_privacy_page_is_what_we_compute() -> None:
         ]
         row = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
         assert [float(cell) for cell in row.split("|")[2:6]] == [float(f"{each:.3g}") for each in prices]
-
-
-@pytest.mark.slow
-@settings(max_examples=25, deadline=None)
-@given(
-    st.floats(0.05, 3), st.floats(1.1, 60), st.sampled_from([0.0, 0.3, 1.0, 3.0, math.inf]), st.floats(-8, -1)
-)
-def test_it_is_never_below_the_exact_law_of_an_order(
-    mu: float, mean: float, shape: float, log: float
-) -> None:
-    event = RepeatAndSelectDpEvent(GaussianDpEvent(1 / mu), mean, shape)
-    assert exact(mu, mean, shape, 10.0**log) <= Tight().epsilon(event, 10.0**log, "add_remove") * (1 + 1e-4)

@@ -3,9 +3,8 @@
 import math
 
 import pytest
-from dp_accounting import ComposedDpEvent, GaussianDpEvent
+from dp_accounting import ComposedDpEvent
 from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
-from sampled_steps import without_replacement
 
 from dplangevin.privacy import FisherScoringDpEvent, PosteriorSampleDpEvent
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
@@ -36,13 +35,6 @@ def test_condition_of_theorem_5() -> None:
     assert Wang2015().violated(event, 2e-5) == (f"T = 180 < eps^2 N/(32 tau ln(2/delta)) = {needed:.4g}",)
 
 
-def test_algorithm_4_has_half_the_multiplier_of_theorem_4() -> None:
-    # theorem 4 prices multiplier z at e; sigma tau is Algorithm 4's multiplier on the gradient at e
-    multiplier = sigma(1.0, 1e-5) * TAU
-    gradient = without_replacement(2 * multiplier, STEPS, TAU, N)
-    assert Wang2015().epsilon(gradient, 1e-5) == pytest.approx(1.0, rel=1e-12)
-
-
 def test_full_batch_is_gaussian() -> None:
     event = FisherScoringDpEvent(100, 100, 9, 0.5)
     mu = 3 * math.hypot(2 / (0.5 * 100), 1 / (0.5 * 99))
@@ -59,15 +51,3 @@ def test_adult_at_epsilon_1_by_pld() -> None:
     lower = pair.self_compose(STEPS).get_epsilon_for_delta(1e-5)
     assert lower == pytest.approx(0.0707707, rel=1e-5)
     assert lower * (1 - 1e-3) < price.epsilon < lower * 1.02
-
-
-def test_refuses() -> None:
-    event = FisherScoringDpEvent(100, 10, 9, 0.5)
-    for both in ([event, event], [event, without_replacement(1.0, 3)]):
-        with pytest.raises(ValueError, match="Theorem 5 is for one run"):
-            Wang2015().epsilon(ComposedDpEvent(both), 1e-5)
-    with pytest.raises(ValueError, match="add_remove"):
-        Tight().epsilon(FisherScoringDpEvent(100, 100, 9, 0.5), 1e-5, "add_remove")
-    with pytest.raises(ValueError, match="GaussianDpEvent"):
-        Wang2015().epsilon(GaussianDpEvent(1.0), 1e-5)
-    assert Wang2015().epsilon(event, 0.0) == math.inf

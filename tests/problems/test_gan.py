@@ -125,7 +125,7 @@ def chain(steps: int = 6, noise: float = 0.1, clip: float = 0.5) -> Chain:
 def test_a_step_is_that_of_autograd(labels: str) -> None:
     """Without noise and clip: the discriminator descends the whole mean loss, the generator takes Adam's first step."""
     of = problem(labels)
-    one = replace_sampling(chain(1, 0.0, math.inf))
+    one = chain(1, 0.0, math.inf)._replace(sampling=Sampling("full"))
     start = of.init(SEEDS, torch.Generator().manual_seed(3))[:, None]
     kernel = of.around(Momentum([one], of.facts.n, of.device), [one])
     state = kernel.init(start, torch.Generator().manual_seed(4))
@@ -157,10 +157,6 @@ def test_a_step_is_that_of_autograd(labels: str) -> None:
         moved = after[0][s, 0, NETWORK.d :] - parameters.detach()
         sure = slope.abs() > 1e-5  # Adam's first step is the sign's
         torch.testing.assert_close(moved[sure], -0.01 * slope[sure].sign(), atol=1e-4, rtol=0)
-
-
-def replace_sampling(of: Chain) -> Chain:
-    return of._replace(sampling=Sampling("full"))
 
 
 def test_the_generator_sees_records_through_the_discriminator_alone() -> None:

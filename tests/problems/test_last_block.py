@@ -42,10 +42,6 @@ def larger() -> ResNet18:
     return drawn(resnet18.build(7, 4, 32, [0.5] * 3, [0.25] * 3))
 
 
-def entering(n: int = 6, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(n, 64, 8, 8, generator=torch.Generator().manual_seed(1), dtype=dtype)
-
-
 def start(network: Network, seeds: int) -> Tensor:
     none = torch.empty(0)
     return NetworkProblem(network, none, none, none, none, pretrained=True).init(seeds, torch.Generator())
@@ -97,7 +93,7 @@ def test_block_starts_as_the_public_network(backbone: ResNet20) -> None:
         head = Head().inputs(backbone, backbone.trunk(x))
         torch.testing.assert_close(head.flatten(1), backbone.features(x))
     assert block.d == 2 * 64 * 64 * 9 + 2570 == 76_298
-    assert not block.logits(start(block, 2), entering()[None]).any()
+    assert not block.logits(start(block, 2), torch.randn(1, 6, 64, 8, 8, generator=rng)).any()
 
 
 def test_fourth_stage_starts_as_the_public_network(larger: ResNet18) -> None:

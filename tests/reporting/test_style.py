@@ -43,7 +43,7 @@ def test_method_from_outside_has_a_look_of_its_own() -> None:
 def test_method_from_outside_is_drawn_and_named() -> None:
     adult = figure1().query("dataset == 'adult'")
     theirs = adult.assign(method=adult.method.replace("ops", "their_method"))
-    figure = accuracy.over_epsilon(theirs, methods=["their_method", "objpert"])
+    figure = accuracy.over_epsilon(theirs, panels={"adult": ""}, methods=["their_method", "objpert"])
     assert legend_texts(figure)[0] == "their_method"
 
 

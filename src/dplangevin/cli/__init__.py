@@ -18,7 +18,7 @@ from dplangevin.files import with_fix
 
 DEBUG = "DPL_DEBUG"  # environment variable: show the traceback of an error
 # errors that a user can correct, with DataError
-WRONG = (ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
+WRONG = (typer.TyperException, ValueError, TypeError, OSError, ImportError, ArithmeticError, MemoryError)
 
 
 class Commands(TyperGroup):
@@ -33,19 +33,12 @@ class Commands(TyperGroup):
         except typer.Abort:
             _stop("stopped", 130)
         except Exception as error:
-            if os.environ.get(DEBUG) or not _correctable(error):
+            from dplangevin.data import DataError
+
+            if os.environ.get(DEBUG) or not isinstance(error, (*WRONG, DataError)):
                 raise
             _stop(_message(error), 2)
         sys.exit(status if isinstance(status, int) else 0)
-
-
-def _correctable(error: Exception) -> bool:
-    """Return whether a user can correct the error."""
-    if isinstance(error, (typer.TyperException, *WRONG)):
-        return True
-    from dplangevin.data import DataError
-
-    return isinstance(error, DataError)
 
 
 def _message(error: Exception) -> str:
@@ -78,7 +71,6 @@ EXAMPLES: dict[Callable[..., None], str] = {
     compare.schema: "dplangevin schema my.csv --target label > schema.yaml",
     results.claims: "dplangevin claims wang2015_lemma5",
     results.exhibits: "dplangevin exhibits",
-    results.experiments: "dplangevin experiments",
 }
 for command, example in EXAMPLES.items():
     app.command(epilog=f"Example: {example}")(command)

@@ -11,7 +11,7 @@ import typer
 from dplangevin import files
 from dplangevin.checks import require
 from dplangevin.cli import output
-from dplangevin.cli.options import imported, option, separated
+from dplangevin.cli.options import check_folder, imported, option, separated
 from dplangevin.cli.privacy import MEANING, Neighbours
 from dplangevin.reporting.words import NEIGHBOURS, at_least
 
@@ -64,7 +64,7 @@ def audit(
     require(one, "give module:Class or --train module:function, and not both")
     require(train is None or not args, "--args are for a class: let the function of --train have defaults")
     require(together, "--data and --target belong together: give both or neither")
-    estimator = imported(train, ":") if train is not None else made(learner or "", args)
+    estimator = imported(train) if train is not None else made(learner or "", args)
     rows = None if data is None else _read(data, target or "")
     hidden, skipped, known = map(separated, (ignore, skip, public))
     candidate, pairs = sandboxed(
@@ -82,8 +82,8 @@ def audit(
         output.title("This program shows it without dplangevin:")
         print(program, end="")
     if out is not None and program:
-        tables = (found.confirmed or found.judged[0]).tables[1:]
-        texts = {script.PROGRAM: program, **dict(zip(script.FILES, map(script.csv, tables), strict=True))}
+        tables = map(script.csv, (found.confirmed or found.judged[0]).tables[1:])
+        texts = {script.PROGRAM: program, **dict(zip(script.FILES, tables, strict=True))}
         files.write(out, {name: text.encode() for name, text in texts.items()})
     if found.violated:
         raise typer.Exit(VIOLATED)
@@ -93,28 +93,25 @@ def _check_out(out: Path) -> None:
     """Raise an error unless the folder can be written and has no files of other programs with our names."""
     from dplangevin.attacks.learners import script
 
-    folder = out.is_dir() or not out.exists()
-    require(folder, f"--out {out} is a file: name a folder, which may be a new one")
-    there = [name for name in (*script.FILES, script.PROGRAM) if (out / name).exists()]
-    ours = not there or script.is_program(out / script.PROGRAM)
-    other = f"--out {out} has a file that is of no audit, {', '.join(there[:1])}: name another folder, or a new one"
-    require(ours, other)
+    names = () if script.is_program(out / script.PROGRAM) else (*script.FILES, script.PROGRAM)
+    check_folder(out, [name for name in names if (out / name).exists()], "audit")
     with files.temporary_path(out / script.PROGRAM) as part:
         part.touch()
 
 
 def made(name: str, args: str) -> Any:
     """Return the object that a class makes of arguments such as ``epsilon=1.0,bounds=(-1, 1)``."""
-    kind = imported(name, ":")
-    what = type(kind).__name__
-    require(callable(kind), f"{name} is {what}: give a class or a function that makes a learner")
-    wrong = f"--args {args!r} must be name=value with commas: epsilon=1.0,bounds=(-1,1)"
+    kind = imported(name)
+    require(
+        callable(kind), f"{name} is {type(kind).__name__}: give a class or a function that makes a learner"
+    )
     try:
         call: Any = ast.parse(f"_({args})", mode="eval").body
         values: dict[Any, Any] = {word.arg: _literal(word.value) for word in call.keywords}
-    except (SyntaxError, ValueError, AttributeError) as error:
-        raise ValueError(wrong) from error
-    require(not call.args and isinstance(call.func, ast.Name) and None not in values, wrong)
+        named = not call.args and None not in values
+    except (SyntaxError, ValueError, AttributeError):
+        named = False
+    require(named, f"--args {args!r} must be name=value with commas: epsilon=1.0,bounds=(-1,1)")
     try:
         return kind(**values)
     except Exception as error:
@@ -140,8 +137,7 @@ def _read(path: Path, target: str) -> tuple[Any, Any]:
     import pandas as pd
 
     frame = pd.read_csv(path)
-    there = f"there are {', '.join(map(str, frame))}"
-    require(target in frame, f"{path} has no column {target!r}; {there}")
+    require(target in frame, f"{path} has no column {target!r}; there are {', '.join(map(str, frame))}")
     features, absent = frame.drop(columns=target), frame.index[frame[target].isna()]
     for name in features.select_dtypes(exclude="number"):
         raise ValueError(f"column {name!r} of {path} has text: encode it as numbers first")
@@ -157,26 +153,23 @@ def _printed(found: LearnerAudit, pairs: int) -> None:
     output.line(f"{verdict} epsilon is at least {at_least(found.epsilon)} ({sure}).", "bold")
     if not found.violated:
         output.line("This does not prove the claim.")
-    output.line()
     judged = [(each.pair.name, each) for each in found.judged]
     if found.confirmed:
         judged.append((f"by new runs: {found.confirmed.pair.name}", found.confirmed))
-    rows = [
-        (name, at_least(each.epsilon), " ".join(f"{rate:.3f}" for rate in each.rates), each.text)
-        for name, each in judged
-    ]
-    output.table(COLUMNS, rows)
     output.line()
-    if found.observations:
-        output.line("Seen without statistics:")
-        for check, text in found.observations:
-            output.line(f"* {check}: {text}", indent=2)
-        output.line()
+    output.table(
+        COLUMNS,
+        [
+            (name, at_least(each.epsilon), " ".join(f"{rate:.3f}" for rate in each.rates), each.text)
+            for name, each in judged
+        ],
+    )
+    output.section("Seen without statistics", *map(": ".join, found.observations))
     if found.of_n is not None:
         names = ", ".join(found.of_n) or "nothing"
-        known = "You say that the number of records is public."
-        output.line(f"{known} What depends on it alone does not count: {names}.")
-        output.line()
+        what = f"What depends on it alone does not count: {names}."
+        output.section("You say that the number of records is public", what)
+    output.line()
     for pair, error in found.refused.items():
         output.line(f"Not tried: {pair}. No fit can be compared: {error}", indent=2)
     fits = f"{output.counted(found.fits, 'fit')} on {output.counted(pairs, 'pair')}"

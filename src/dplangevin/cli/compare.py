@@ -1,16 +1,17 @@
 """The commands `dplangevin compare` (all methods on a user's table) and `dplangevin schema` (its columns)."""
 
+import math
 import os
 import shlex
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from dplangevin.cli import output
-from dplangevin.cli.options import budgets, flag, option, separated, table_file, with_options
+from dplangevin.checks import require
+from dplangevin.cli.options import check_folder, flag, option, separated, with_options
 
 READING, PRIVACY, METHODS, SCORES, OUTPUT = (
     partial(option, rich_help_panel=title, show_default=False)
@@ -23,11 +24,7 @@ READING, PRIVACY, METHODS, SCORES, OUTPUT = (
     )
 )
 TABLE = typer.Argument(help="A table with a header and one record in each row.", show_default=False)
-TARGET = typer.Option(
-    help="The column to predict: classes, or a number (regression).",
-    rich_help_panel="Data and privacy",
-    show_default=False,
-)
+TARGET = PRIVACY("The column to predict: classes, or a number (regression).")
 TRAIN_SHARE, REPEATS, QUICK_REPEATS = 0.8, 10, 3
 SPLITS = 0  # default seed of splits and folds: public, so that pages can be compared
 LARGE = 2e8  # bytes of all splits as text; if there are more, all repeats share one split
@@ -41,7 +38,9 @@ class TableOptions:
         bool,
         PRIVACY("Read ranges and categories off the rows, which no guarantee covers.", "--ranges-from-data"),
     ] = False
-    task: Annotated[str | None, READING("classification or regression (default: by the labels).")] = None
+    task: Annotated[
+        Literal["classification", "regression"] | None, READING("By default as the labels are.")
+    ] = None
     categories: Annotated[list[str] | None, READING("A column of codes; may be repeated.")] = None
     drop: Annotated[list[str] | None, READING("A column not to learn from; may be repeated.")] = None
     drop_unlabelled: Annotated[
@@ -64,25 +63,17 @@ class TableOptions:
         known = [*dict.fromkeys([*columns.MARKS, *marks])]
         reading = columns.read(table_file(table), **form, marks=known, more_marks=True)
         present = set[str]().union(*(column.marks_seen for column in reading.columns.values()))
-        if absent := [mark for mark in marks if mark not in present]:
-            raise ValueError(f"--na {absent[0]!r}: no value of {table} is that")
+        for mark in marks:
+            require(mark in present, f"--na {mark!r}: no value of {table} is that")
         return reading
 
     def template(self, reading: Any, target: str) -> tuple[dict[str, Any], dict[str, str]]:
         """Return a schema of the table, and why each dropped column is dropped."""
         from dplangevin.data import template as templates
 
-        if self.task is not None and self.task not in templates.TASKS:
-            raise ValueError(f"--task {self.task}: must be {' or '.join(templates.TASKS)}")
-        return templates.template(
-            reading,
-            target,
-            self.ranges_from_data,
-            self.task,
-            self.categories or (),
-            self.drop or (),
-            "drop" if self.drop_unlabelled else "error",
-        )
+        unlabelled: Any = "drop" if self.drop_unlabelled else "error"
+        lists = self.categories or (), self.drop or ()
+        return templates.template(reading, target, self.ranges_from_data, self.task, *lists, unlabelled)
 
 
 @with_options(TableOptions)
@@ -101,7 +92,7 @@ def schema(options: TableOptions, table: Annotated[Path, TABLE], target: Annotat
         typer.echo(f"Missing values, a category of their own: {schemas.listed(gaps)}.", err=True)
     for name, why in dropped.items():
         typer.echo(f"Dropped: {schemas.shown(name)}, {why}.", err=True)
-    typer.echo(schemas.to_yaml(given, table.name, dropped), nl=False)
+    typer.echo(schemas.to_yaml(given, table.name), nl=False)
 
 
 @with_options(TableOptions)
@@ -115,7 +106,7 @@ def compare(
     epsilon: Annotated[str, PRIVACY("Privacy budgets, separated by commas.", show_default=True)] = "0.1,1,10",
     delta: Annotated[float, PRIVACY("A number in (0, 1), best below 1/rows.", show_default=True)] = 1e-5,
     seed: Annotated[
-        int | None, PRIVACY("Makes a run repeatable: who knows it can recompute the noise.")
+        int | None, PRIVACY("Makes a run repeatable: who knows it can recompute the noise.", min=0)
     ] = None,
     methods: Annotated[
         list[str] | None,
@@ -123,8 +114,10 @@ def compare(
     ] = None,
     quick: Annotated[bool, METHODS("A first look: only quick methods, 3 repeats.", "--quick")] = False,
     test: Annotated[Path | None, SCORES("Another table to test on.")] = None,
-    repeats: Annotated[int | None, SCORES("Random splits, four fifths to train on (default: 10).")] = None,
-    folds: Annotated[int | None, SCORES("Folds of a cross-validation instead.")] = None,
+    repeats: Annotated[
+        int | None, SCORES("Random splits, four fifths to train on (default: 10).", min=2)
+    ] = None,
+    folds: Annotated[int | None, SCORES("Folds of a cross-validation instead.", min=2)] = None,
     out: Annotated[Path | None, OUTPUT("Folder of the results (default: compare-TABLE).")] = None,
     cluster: Annotated[str | None, OUTPUT("A Dask scheduler: tcp://HOST:8786 or its file.")] = None,
 ) -> None:
@@ -136,12 +129,10 @@ def compare(
 
     Until the run is complete, keep the file secret-seed in that folder as secret as the rows.
     """
-    from rich.console import Console
-
     from dplangevin import files
     from dplangevin.cli.comparison import Comparison, methods_named
     from dplangevin.data import template as templates
-    from dplangevin.pipeline import executor
+    from dplangevin.pipeline.executor import CLUSTER
 
     try:
         from dplangevin.cli import compare_page
@@ -151,74 +142,64 @@ def compare(
         ) from error
 
     stated, reading, dropped = _schema(options, table, target, schema)
-    if repeats is None:
-        repeats = QUICK_REPEATS if quick else REPEATS
-    elif folds is not None:
-        raise ValueError(f"--folds {folds}: give it without --repeats")
+    require(None in (folds, repeats), f"--folds {folds}: give it without --repeats")
+    repeats = repeats or (QUICK_REPEATS if quick else REPEATS)
+    require(0 < delta < 1, f"--delta {delta:g}: must be in (0, 1)")
     results = Path(f"compare-{table.stem}") if out is None else out
-    _ours(results, schema)
+    _check_out(results, schema)
     comparison = Comparison(
         table=table,
         schema=stated,
         splits=_splits(table, test, folds, repeats, SPLITS if seed is None else seed),
-        methods=methods_named(methods and [name for text in methods for name in separated(text)], quick),
-        epsilons=budgets(epsilon),
+        methods=methods_named([name for text in methods or () for name in separated(text)], quick),
+        epsilons=_budgets(epsilon),
         delta=delta,
         seeds=folds or repeats,
         seed=seed,
         results=results,
     )
     if cluster is not None:
-        os.environ[executor.CLUSTER] = cluster
+        os.environ[CLUSTER] = cluster
     predicted = templates.predicted(reading, stated.target, stated.given())
     read = templates.summary(reading, stated, dropped)
-    read += [] if test is None else [_read_test(test, table, stated)]
-    console = Console(stderr=True)
-    say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    if comparison.splits.get("test_file") == table.name:
+        read.append("The rows to test on are those that are trained on.")
     for text in (predicted, *read):
-        say(text)
-    with console.status("Working out the budgets") as status:
-
-        def begin(fits: int) -> None:
-            status.stop()
-            cores = output.counted(executor.workers(), "core")
-            methods = output.counted(len(comparison.methods), "method")
-            say(f"{fits:,} fits of {methods} on {cores}. Ctrl-C keeps what is finished.")
-
-        try:
-            outcome = comparison.run(begin)
-        except KeyboardInterrupt:
-            status.stop()
-            say(f"What is finished lies in {results}: the same command goes on from there.")
-            raise
+        typer.echo(text, err=True)
+    outcome = comparison.run(partial(typer.echo, err=True))
     page = compare_page.Page(comparison, outcome, predicted, read, quick)
     files.write(results, page.files())
     compare_page.show(page)
-    comparison.forget_secret()  # last, so that the same command has nothing to compute if printing fails
+    comparison.secret.unlink(missing_ok=True)  # last: if printing fails, the same command computes nothing
+
+
+def table_file(path: Path) -> Path:
+    """Return the path of a table after checking that it is a regular file."""
+    require(path.is_file(), f"there is no regular file {path}, which would be read more than once")
+    return path
+
+
+def _budgets(text: str) -> list[float]:
+    """Return the budgets of --epsilon, ascending."""
+    try:
+        epsilons = sorted({float(each) for each in text.split(",")})
+    except ValueError:
+        epsilons = []
+    usable = epsilons and all(0 < epsilon < math.inf for epsilon in epsilons)
+    require(bool(usable), f"--epsilon {text}: need positive numbers separated by commas, such as 0.1,1,10")
+    return epsilons
 
 
 def _splits(table: Path, test: Path | None, folds: int | None, repeats: int, seed: int) -> dict[str, Any]:
     """Return the arguments of `data.splits.Split`."""
     if test is not None:
-        if folds is not None:
-            raise ValueError(f"--folds {folds}: give it without --test")
-        return {"test_file": os.path.relpath(table_file(test).resolve(), table.parent.resolve())}
+        require(folds is None, f"--folds {folds}: give it without --test")
+        same = table_file(test).samefile(table)
+        return {"test_file": table.name if same else str(test.resolve())}
     if folds is not None:
         return {"folds": folds, "seed": seed}
     one = table.stat().st_size * repeats > LARGE
     return {"train_share": TRAIN_SHARE, "repeats": 1 if one else repeats, "seed": seed}
-
-
-def _read_test(test: Path, table: Path, stated: Any) -> str:
-    """Return a sentence about the test table, which must have the format of the other table."""
-    from dplangevin.data import columns
-    from dplangevin.data.table import listed
-
-    reading = columns.read(test, **stated.form._asdict(), marks=stated.marks)
-    more = [name for name in reading.columns if name not in (stated.target, *stated.columns)]
-    text = f"Read {test.name!r} to test on: {reading.rows:,} rows, written as the other table"
-    text += f"; not used: {listed(more)}" if more else ""
-    return text + ("; these are the rows that are trained on." if test.samefile(table) else ".")
 
 
 def _schema(
@@ -231,68 +212,55 @@ def _schema(
     from dplangevin.data import DataError, columns
     from dplangevin.data import schema as schemas
     from dplangevin.data import template as templates
-    from dplangevin.data.table import no_column
+    from dplangevin.data.csv_table import no_column
 
     table_file(table)
     if path is None:
         if target is None:
             raise ValueError("--target missing: name the column to predict, or a --schema that names it")
-        if not options.ranges_from_data:
-            raise ValueError(
-                "ranges and categories are public inputs: write them with `dplangevin schema "
-                f"{shlex.quote(str(table))} --target {shlex.quote(target)} > schema.yaml`, fill it in and give "
-                "--schema schema.yaml; or read them off the data with --ranges-from-data, which no guarantee covers"
-            )
+        fix = f"`dplangevin schema {shlex.quote(str(table))} --target {shlex.quote(target)} > schema.yaml`"
+        require(
+            options.ranges_from_data,
+            f"ranges and categories are public inputs: write them with {fix}, fill it in and give "
+            "--schema schema.yaml; or read them off the data with --ranges-from-data, which no guarantee covers",
+        )
         reading = options.read(table)
         given, dropped = options.template(reading, target)
-        stated = schemas.Schema.of(given, str(table))
-        templates.check_labels(reading, stated)
-        return stated, reading, dropped
-    for field in fields(options):
-        if field.name != "ranges_from_data" and getattr(options, field.name):
-            raise ValueError(f"{flag(field.name)}: the schema {path} says that: change it there")
-    given = schemas.read(path)
-    if "target" not in given:
-        raise ValueError(
-            f"{path} is no schema, it names no target: `dplangevin schema` writes one to fill in"
-        )
-    if target is None:
-        target = str(given["target"]).strip()
-    elif given["target"] != target:
-        raise ValueError(f"{path} is for the target {given['target']!r}, not {target!r}")
-    form, marks = schemas.form_of(given, str(path))
-    reading = columns.read(table, **form._asdict(), marks=marks)
-    if target not in reading.columns:
-        raise DataError(no_column(table, target, [*reading.columns]))
-    dropped = {}
-    if options.ranges_from_data:
-        given, dropped = templates.filled(given, reading)
-    stated = schemas.Schema.of(given, str(path))
-    if absent := [name for name in stated.columns if name not in reading.columns]:
-        raise DataError(f"{no_column(table, absent[0], [*reading.columns])}: change {path}")
+    else:
+        for field in fields(options):
+            free = field.name == "ranges_from_data" or not getattr(options, field.name)
+            require(free, f"{flag(field.name)}: the schema {path} says that: change it there")
+        given, dropped = schemas.read(path), {}
+        no_schema = f"{path} is no schema, it names no target: `dplangevin schema` writes one to fill in"
+        require("target" in given, no_schema)
+        named = str(given["target"]).strip()
+        require(target in (None, named), f"{path} is for the target {named!r}, not {target!r}")
+        target = named
+        form, marks = schemas.form_of(given, str(path))
+        reading = columns.read(table, **form._asdict(), marks=marks)
+        if target not in reading.columns:
+            raise DataError(no_column(table, target, [*reading.columns]))
+        if options.ranges_from_data:
+            given, dropped = templates.filled(given, reading)
+    stated = schemas.Schema.of(given, str(path or table))
+    for name in (name for name in stated.columns if name not in reading.columns):
+        raise DataError(f"{no_column(table, name, [*reading.columns])}: change {path}")
     if others := [name for name in reading.columns if name not in (target, *stated.columns)]:
         raise DataError(
             f"{path} says nothing of column {', '.join(map(repr, others))} of {table}: add it, or name it with `drop`"
         )
-    templates.check_labels(reading, stated)
     return stated, reading, dropped
 
 
-def _ours(out: Path, schema: Path | None) -> None:
+def _check_out(out: Path, schema: Path | None) -> None:
     """Raise ValueError for a file, and for a folder with other files or with the schema, which results would replace.
 
     Files whose name begins with a dot do not count: a killed run, a file system or a notebook left them.
     """
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out {out} is a file: name a folder, which may be a new one")
     if schema is not None and schema.resolve().parent == out.resolve():
         raise ValueError(
             f"--out {out} has the schema {schema.name}, which results would replace: name another folder"
         )
     config = out / "config.yaml"
-    if config.is_file() and "\nexperiment:\n  compare:\n" in config.read_text(errors="replace"):
-        return
-    if there := sorted(path.name for path in out.glob("[!.]*")):
-        raise ValueError(
-            f"--out {out} has a file that is of no comparison, {there[0]}: name another folder, or a new one"
-        )
+    ours = config.is_file() and "\nexperiment:\n  compare:\n" in config.read_text(errors="replace")
+    check_folder(out, [] if ours else [path.name for path in out.glob("[!.]*")], "comparison")

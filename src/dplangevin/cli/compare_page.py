@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-import dplangevin
 from dplangevin.cli import output
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, classes_of
 from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
@@ -23,7 +22,12 @@ from dplangevin.reporting.style import image_bytes
 from dplangevin.reporting.words import look, relations
 from dplangevin.text import csv_bytes, distinct, number, short, weak_delta
 
-AXES = ("proven", "promised")
+AXES = {
+    "proven": "Every method costs the same here. Its noise is set so that one accountant proves this ε for it. The "
+    "neighbours are two tables of the same size that differ in one row (replace-one).",
+    "promised": "Every method is given the same ε and promises it by its own theorem. The proven ε can be much "
+    "smaller. So a method with a loose theorem looks worse here than it is.",
+}
 LEGEND = (
     "Mean over repeats ± half of its 95 % interval. *: the best private method; ≈: cannot be told from the best "
     "(paired t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or chains diverged, "
@@ -157,7 +161,7 @@ class Page:
     @cached_property
     def fit(self) -> tuple[str, str]:
         """A title and the Python that fits the best private method at the ε next to 1 on all rows; or empty texts."""
-        asked, results, schema = self.comparison, self.comparison.results, self.comparison.schema
+        asked, schema = self.comparison, self.comparison.schema
         wanted = min(asked.epsilons, key=lambda each: abs(math.log(each)))
         best = self.tables["proven"].query("epsilon == @wanted and best == True")
         if best.empty:
@@ -165,25 +169,20 @@ class Page:
         name, labels = best.method.iloc[0], 'loss="huber", label_bound=1.0'
         if schema.classes is not None:
             labels = f"classes={[*schema.classes]}"
-        if name == "pate":
-            labels += ", public=public"
         private = self._private[self._private.method.eq(name)]
         epsilon = private.epsilon.iloc[int((private.epsilon_proven / wanted - 1).abs().argmin())]
-        method = self.outcome.methods[name]
+        method, voted = self.outcome.methods[name], name == "pate"
         made = repr(method) if is_dataclass(method) else f"{type(method).__name__}()"
-        named = {kind.__name__: kind for kind in classes_of(method)}
-        own = [name for name, kind in named.items() if getattr(dplangevin, name, None) is not kind]
-        used = sorted({"Budget", "Glm", "encode", "learn", "price", *named} - {*own})
         lines = [
             "# chosen by the scores above: no ε counts that choice",
             "from math import inf",
-            *(f"from {named[each].__module__} import {each}" for each in own),
-            f"from dplangevin import {', '.join(used)}",
+            *sorted(f"from {kind.__module__} import {kind.__name__}" for kind in classes_of(method)),
+            "from dplangevin import Budget, Glm, encode, learn, price",
             "",
-            f"X, y, row_bound = encode({str(asked.table)!r}, {str(results / 'schema.yaml')!r})",
+            f"X, y, row_bound = encode({str(asked.table)!r}, {str(asked.results / 'schema.yaml')!r})",
             *["# y is in [-1, 1]"] * (schema.classes is None),
-            *["public = ...  # rows that need no privacy, encoded alike"] * (name == "pate"),
-            f"problem = Glm.from_arrays(X, y, row_bound=row_bound, {labels})",
+            *["public = ...  # rows that need no privacy, encoded alike"] * voted,
+            f"problem = Glm.from_arrays(X, y, row_bound=row_bound, {labels}{', public=public' * voted})",
             f"method = {made}",
             f"(model,) = learn(method, problem, Budget({epsilon:g}, {asked.delta:g}))",
             f'print(price(model.method, problem, model.budget, "{NEIGHBOURS}")["epsilon_proven"])',
@@ -231,7 +230,7 @@ class Page:
             figures[axis] = image_bytes(figure, "png")
         images = {axis: base64.b64encode(content).decode() for axis, content in figures.items()}
         html = TEMPLATES.get_template("compare.html").render(
-            page=self, images=images, number=number, legend=LEGEND, prior=PRIOR
+            page=self, axes=AXES, images=images, number=number, legend=LEGEND, prior=PRIOR
         )
         numbers = pd.concat([table.assign(axis=axis) for axis, table in self.tables.items()])
         return {
@@ -266,12 +265,10 @@ def show(page: Page) -> None:
 
 def _scores(epsilons: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a row of scores for each method, as many budgets as fit at a time."""
-    columns = [
-        output.Column("method"),
-        *(output.Column(f"ε = {e}", number=True, whole=True) for e in epsilons),
-    ]
-    sizes = range(1, len(epsilons) + 1)
-    fit = [k for k in sizes if output.fits(columns[: k + 1], [row[: k + 1] for row in rows])]
-    most = max(fit, default=1)
+    columns = [output.Column("method"), *(output.Column(f"ε = {e}", number=True) for e in epsilons)]
+    label, *cells = (
+        max(map(len, texts)) for texts in zip([each.title for each in columns], *rows, strict=True)
+    )
+    most = max(1, (output.width() - label) // (max(cells) + output.GAP))
     for k in range(1, len(columns), most):
         output.table([columns[0], *columns[k : k + most]], [[row[0], *row[k : k + most]] for row in rows])

@@ -8,13 +8,11 @@ the folder of results contains the secret that determines it, until these result
 """
 
 import math
-import os
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -27,7 +25,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import files
 from dplangevin.checks import require
-from dplangevin.cli.options import class_named
+from dplangevin.cli.options import config_of, is_own, method_named
+from dplangevin.cli.output import counted
 from dplangevin.data import DataError, Dataset, schema
 from dplangevin.data.loaders import table
 from dplangevin.data.schema import Schema
@@ -39,6 +38,7 @@ from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import pinned
+from dplangevin.pipeline.executor import workers
 from dplangevin.pipeline.plan import plain
 from dplangevin.pipeline.sweep import Inputs, Progress, first_line, sweep
 from dplangevin.privacy import Adjacency, Budget
@@ -46,7 +46,7 @@ from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
 from dplangevin.reporting import read
-from dplangevin.text import meant, number
+from dplangevin.text import number
 
 NAME = "compare"  # name of the experiment
 NEIGHBOURS: Adjacency = "replace_one"  # every method has a guarantee for these neighbours
@@ -58,7 +58,6 @@ TOGETHER = 2**22  # rows times repeats times budgets of one fit, at most: bounds
 CLOSE = 2e-3  # relative tolerance of the proven ε
 SLOW = {"dp_sgld_ryffel2022", "ops", "ops_gdp", "hybrid", "hybrid_sgld"}  # minutes for samples or for a price
 SLOW_FITS = 10  # fits that take as long as one of these methods
-SECRET = "secret-seed"  # file in the folder of results, if the noise comes from the system's entropy
 
 
 class Outcome(NamedTuple):
@@ -86,15 +85,6 @@ class Comparison:
     seed: int | None  # whoever knows it can recompute the noise; None: the system's entropy
     results: Path  # folder of runs.csv, scores.csv and unfinished work
 
-    def __post_init__(self) -> None:
-        given = ", ".join(map(number, self.epsilons))
-        usable = bool(self.epsilons) and all(0 < epsilon < math.inf for epsilon in self.epsilons)
-        require(usable, f"--epsilon {given}: must be one or more positive, finite numbers")
-        require(0 < self.delta < 1, f"--delta {self.delta:g}: must be in (0, 1)")
-        require(self.seed is None or self.seed >= 0, f"--seed {self.seed}: must be at least 0")
-        few = f"{self.seeds} repeats or folds have no interval: give --repeats or --folds at least 2"
-        require(self.seeds >= 2, few)
-
     @property
     def name(self) -> str:
         """Name of the data set."""
@@ -104,6 +94,11 @@ class Comparison:
     def scored(self) -> str:
         """The test rows that all methods are scored on: "odd" with PATE, which learns from the even ones, or "all"."""
         return "odd" if "pate" in self.methods else "all"
+
+    @property
+    def secret(self) -> Path:
+        """The file with the secret behind the noise, until all results of the run are written."""
+        return self.results / "secret-seed"
 
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
@@ -123,8 +118,8 @@ class Comparison:
             )
         return data
 
-    def run(self, begin: Callable[[int], Any] = lambda fits: None) -> Outcome:
-        """Compute what is not yet finished and return all results; `begin` gets the number of fits before the sweep."""
+    def run(self, say: Callable[[str], Any] = print) -> Outcome:
+        """Compute what is not yet finished and return all results; `say` gets the number of fits before the sweep."""
         data = self.data()
         meta, rows, constant = data.meta, (data.n, data.x_test.shape[1]), self.constant(data)
         problem = problem_of(data)
@@ -140,7 +135,11 @@ class Comparison:
             prepared = Path(spare) / f"{self.name}.npz"
             data.save(prepared)
             del data
-            begin(self.seeds * sum(map(len, promised.values())))
+            fits = counted(self.seeds * sum(map(len, promised.values())), "fit")
+            say(
+                f"{fits} of {counted(len(methods), 'method')} on {counted(workers(), 'core')}. "
+                "Ctrl-C keeps what is finished, and the same command goes on from there."
+            )
             file = File.at(prepared)
             if self.seed is None:
                 cfg.seed = self.secret_seed(cfg, file.sha256)
@@ -180,18 +179,13 @@ class Comparison:
 
         So the same noise is never added for other rows or settings.
         """
-        path = self.results / SECRET
-        secret = path.read_bytes() if path.exists() else b""
+        secret = self.secret.read_bytes() if self.secret.exists() else b""
         if not re.fullmatch(rb"[0-9a-f]{64}", secret):
             secret = secrets.token_hex(32).encode()
-            with atomic_path(path) as part:
+            with atomic_path(self.secret) as part:
                 part.touch(0o600)
                 part.write_bytes(secret)
         return int(f"1{key([secret.decode(), plain(cfg), data])}", 16)  # with the 1, >= `random.LARGE`
-
-    def forget_secret(self) -> None:
-        """Delete the secret behind the noise, once all results of the run are written."""
-        (self.results / SECRET).unlink(missing_ok=True)
 
     def config(
         self,
@@ -221,7 +215,7 @@ class Comparison:
                 "repeats": self.seeds,
                 "dataset": {self.name: {"assumptions": self.schema.assumptions}},
                 "problem": {"linear": problem},
-                "method": {name: config_of(method) for name, method in methods.items()},
+                "method": {name: _config_of(method) for name, method in methods.items()},
                 "experiment": {NAME: experiment},
             }
         )
@@ -241,78 +235,58 @@ def problem_of(data: Dataset) -> dict[str, Any]:
     return {"_target_": "dplangevin.problems.glm.Glm.from_dataset", "_partial_": True, "loss": loss}
 
 
-def methods_named(words: Sequence[str] | None, quick: bool = False) -> dict[str, Any]:
+def methods_named(words: Sequence[str], quick: bool = False) -> dict[str, Any]:
     """Return the methods to compare by name; words are names of the package, or classes such as mine.MyMethod.
 
     Without a name of the package: all its private methods (`quick`: those that are not slow), and the one without.
     """
-    if words is not None and not words:
-        raise ValueError("--method: name some, separated by commas, or leave it out for all")
-    own = [word for word in words or () if "." in word]
-    names = [word for word in words or () if word not in own]
+    own, names = [*filter(is_own, words)], [word for word in words if not is_own(word)]
     if not names:
         names = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
         names = [name for name in names if not (quick and name in SLOW)]
-    methods: dict[str, Any] = {}
-    for name in names:
-        near = meant(name, METHODS)
-        unknown = f"no method {name!r}{near}; there are {', '.join(METHODS)}, or module.Class of your own"
-        require(name in METHODS, unknown)
-        methods[name] = METHODS[name]()
+    methods = {name: method_named(name) for name in names}
     for target in own:
-        kind = class_named(target)
-        known = kind.__name__ in methods or kind.__name__ in METHODS
-        require(not known, f"{target}: there is a method {kind.__name__} already, call yours differently")
-        try:
-            methods[kind.__name__] = Own(kind())
-        except Exception as error:  # a class of a user can raise anything
-            fix = "it must make a method without arguments, so give each of its settings a default"
-            raise ValueError(f"{target}() fails, {type(error).__name__}: {error}: {fix}") from error
+        method = method_named(target)
+        name = type(method).__name__
+        known = name in methods or name in METHODS
+        require(not known, f"{target}: there is a method {name} already, call yours differently")
+        methods[name] = Own(method)
     return methods
 
 
 class Own:
-    """`Own(method)` is the user's method itself; its errors become one line with the class and the fix."""
+    """`Own(method)` is the user's method itself, which also checks the shape of what it releases."""
 
     budgeted = True  # the comparison gives its budgets
 
     def __new__(cls, method: Any) -> Any:
-        """Return the method, whose plan and release are watched."""
+        """Return the method with another `release`."""
+        release = method.release
+
+        def checked(problem: Any, plans: Sequence[Any], how: Any) -> Any:
+            made = release(problem, plans, how)
+            shape = (*made.theta.shape,)
+            d = problem.facts.d if made.predicted is None else shape[-1]
+            right = shape[:2] + shape[3:] == (how.seeds, len(plans), d)
+            wanted = f"({how.seeds}, {len(plans)}, kept, {d}), see dplangevin.Method"
+            require(right, f"theta has the shape {shape}, and must be {wanted}")
+            return made
+
         with suppress(AttributeError):  # of a class with slots
-            for part in ("plan", "release"):
-                object.__setattr__(method, part, partial(_watched, getattr(method, part), type(method), part))
+            object.__setattr__(method, "release", checked)
         return method
 
 
-def _watched(call: Callable[..., Any], kind: type, part: str, *given: Any) -> Any:
-    """Return what a user's method returns; raise ValueError if it fails or theta has a wrong shape."""
-    try:
-        made = call(*given)
-        if part == "release":
-            (problem, plans, how), shape = given, (*made.theta.shape,)
-            d = problem.facts.d if made.predicted is None else shape[-1]
-            wanted = (how.seeds, len(plans), "kept", d)
-            if shape[:2] + shape[3:] != wanted[:2] + wanted[3:]:
-                raise TypeError(f"theta has the shape {shape}, and must be {wanted}")
-    except Exception as error:
-        if isinstance(error, ValueError) or os.environ.get("DPL_DEBUG"):
-            raise
-        fix = "dplangevin.Method says what to take and return; DPL_DEBUG=1 shows the line that fails"
-        raise ValueError(f"{kind.__module__}.{kind.__name__}.{part}: {first_line(error)}: {fix}") from error
-    return made
+def _ours(method: Any) -> bool:
+    return type(method).__module__.startswith("dplangevin.")
 
 
-def config_of(value: Any) -> Any:
-    """Return the config that builds an object; one of the user's is built by its class alone."""
-    kind = type(value)
-    if isinstance(value, (list, tuple)):
-        return [*map(config_of, value)]
-    if kind.__module__ == "builtins":
-        return value
-    target = {"_target_": f"{kind.__module__}.{kind.__qualname__}"}
-    if not kind.__module__.startswith("dplangevin."):
-        return {"_target_": f"{__name__}.{Own.__name__}", "method": target}
-    return target | {part.name: config_of(getattr(value, part.name)) for part in fields(value) if part.init}
+def _config_of(method: Any) -> dict[str, Any]:
+    """Return the config that builds a method; one of the user's is built by its class alone."""
+    config: dict[str, Any] = config_of(method)
+    if _ours(method):
+        return config
+    return {"_target_": f"{__name__}.Own", "method": {"_target_": config["_target_"]}}
 
 
 def classes_of(value: Any) -> set[type]:
@@ -328,28 +302,24 @@ def fitted(method: Any, facts: Facts) -> Any:
     All private methods get the same prior, the same number of passes over the rows in minibatches, and prices
     by the tight accountant for the same neighbours. PATE gets teachers and votes that fit the number of rows.
     """
-    if not type(method).__module__.startswith("dplangevin."):
+    if not _ours(method):
         return method
-    known = {part.name for part in fields(method)}
-    prior = ("precision", "ridge") if method.budgeted else ()
-    changes: dict[str, Any] = {name: PRIOR for name in prior if name in known}
-    if "sampling" in known:
-        passes = min(PASSES, max(1, round(math.sqrt(facts.n))))
-        changes["sampling"] = replace(method.sampling, epochs=passes)
-    if "adjacency" in known and isinstance(method.accountant, Li2019):
-        changes |= {"accountant": Tight(), "adjacency": NEIGHBOURS}
-    changes |= {
-        name: fitted(getattr(method, name), facts) for name in ("first", "second", "method") if name in known
-    }
     if isinstance(method, Pate):
         teachers = max(2, min(method.teachers, facts.n // TEACHER_ROWS))
-        vote = replace(
-            method.vote, threshold=0.6 * teachers, answer_std=0.16 * teachers, asked=2.5, fewest=10
-        )
+        scales: dict[str, Any] = {"threshold": 0.6 * teachers, "answer_std": 0.16 * teachers}
+        vote = replace(method.vote, **scales, asked=2.5, fewest=10)
         student: Any = method.student
         return replace(
             method, teachers=teachers, vote=vote, student=replace(student, ridge=PRIOR), scored="odd"
         )
+    known = {part.name: getattr(method, part.name) for part in fields(method)}
+    prior = ("precision", "ridge") if method.budgeted else ()
+    changes: dict[str, Any] = {name: PRIOR for name in prior if name in known}
+    if "sampling" in known:
+        changes["sampling"] = replace(method.sampling, epochs=min(PASSES, max(1, round(math.sqrt(facts.n)))))
+    if "adjacency" in known and isinstance(method.accountant, Li2019):
+        changes |= {"accountant": Tight(), "adjacency": NEIGHBOURS}
+    changes |= {name: fitted(known[name], facts) for name in ("first", "second", "method") if name in known}
     return replace(method, **changes)
 
 

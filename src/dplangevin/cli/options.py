@@ -1,12 +1,13 @@
-"""What several commands share: options as the fields of a dataclass, and the files and classes that they name."""
+"""What several commands share: options as the fields of a dataclass, and the classes that options name."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
+import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -50,58 +51,62 @@ def with_options(options: type) -> Callable[[Command], Command]:
     return decorate
 
 
-def budgets(text: str) -> list[float]:
-    """Return the budgets of --epsilon, ascending; raise ValueError for other texts."""
-    try:
-        return sorted({float(each) for each in text.split(",")})
-    except ValueError:
-        raise ValueError(f"--epsilon {text}: need numbers separated by commas, such as 0.1,1,10") from None
-
-
 def separated(text: str) -> list[str]:
     """Return the words that commas separate."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def table_file(path: Path) -> Path:
-    """Return the path of a table after checking that it is a regular file."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name the file of the table")
-    if not path.exists():
-        raise ValueError(f"there is no file {path}")
-    if not path.is_file():
-        raise ValueError(f"{path} is no regular file: save the table to one, since it is read more than once")
-    return path
+def check_folder(out: Path, others: Iterable[str], what: str) -> None:
+    """Raise ValueError for an --out that is a file, or that has files of others, which results may replace."""
+    require(out.is_dir() or not out.exists(), f"--out {out} is a file: name a folder, which may be a new one")
+    for name in sorted(others):
+        fix = "name another folder, or a new one"
+        raise ValueError(f"--out {out} has a file that is of no {what}, {name}: {fix}")
 
 
-def imported(text: str, mark: str) -> Any:
-    """Return the object that `text` names: a module, `mark` (a point or a colon), and the object's name.
-
-    The module may be in the current folder.
-    """
-    module, _, name = text.rpartition(mark)
-    if not (module and name):
-        raise ValueError(f"{text!r} must be module{mark}Class, such as mine{mark}Learner")
-    here = os.getcwd()
-    if here not in sys.path:
+def imported(text: str) -> Any:
+    """Return the object that module:name or module.name stands for; the module may be in the current folder."""
+    if (here := os.getcwd()) not in sys.path:
         sys.path.insert(0, here)
     try:
-        found = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
+        return pkgutil.resolve_name(text if ":" in text else ":".join(text.rsplit(".", 1)))
     except Exception as error:  # a module of a user can raise anything
         raise ValueError(
-            f"cannot import {text!r} ({type(error).__name__}: {error}): is it in this folder or on PYTHONPATH? "
-            "DPL_DEBUG=1 shows the line that fails"
+            f"cannot import {text!r} ({type(error).__name__}: {error}): need module:Class, with the module in this "
+            "folder or on PYTHONPATH; DPL_DEBUG=1 shows the line that fails"
         ) from error
-    return found
 
 
-def class_named(target: str) -> Any:
-    """Return a user's method, given as module.Class."""
-    method = imported(target, ".")
-    require(isinstance(method, type), f"{target} is an object of {type(method).__name__}: name its class")
+def is_own(method: str) -> bool:
+    """Return whether the name of a method stands for a class of the user, module.Class or module:Class."""
+    return "." in method or ":" in method
+
+
+def method_named(name: str) -> Any:
+    """Return a method of the package by its name, or one of the user's by module.Class."""
+    from dplangevin.methods.registry import named
+
+    if not is_own(name):
+        return named(name)
+    kind = imported(name)
+    require(isinstance(kind, type), f"{name} is an object of {type(kind).__name__}: name its class")
     for part in ("plan", "release", "budgeted"):
-        text = f"{target} is no method: it has no {part}, see dplangevin.methods.Method"
-        require(hasattr(method, part), text)
-    return method
+        text = f"{name} is no method: it has no {part}, see dplangevin.methods.Method"
+        require(hasattr(kind, part), text)
+    try:
+        return kind()
+    except Exception as error:  # a class of a user can raise anything
+        fix = "it must make a method without arguments, so give each of its settings a default"
+        raise ValueError(f"{name}() fails, {type(error).__name__}: {error}: {fix}") from error
+
+
+def config_of(value: Any) -> Any:
+    """Return the config that builds an object."""
+    kind = type(value)
+    if isinstance(value, list | tuple):
+        return [*map(config_of, value)]
+    if kind.__module__ == "builtins":
+        return value
+    parts = fields(value) if hasattr(kind, "__dataclass_fields__") else ()
+    settings = {part.name: config_of(getattr(value, part.name)) for part in parts if part.init}
+    return {"_target_": f"{kind.__module__}.{kind.__qualname__}", **settings}

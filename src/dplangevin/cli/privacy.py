@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from dplangevin.cli import curves, mechanisms, output
 from dplangevin.cli.mechanisms import Mechanism, Options
 from dplangevin.cli.options import option, with_options
 from dplangevin.reporting.words import NEIGHBOURS, at_least, at_most, relations
-from dplangevin.text import epsilon, fixed, number, weak_delta
+from dplangevin.text import epsilon, number, weak_delta
 
 if TYPE_CHECKING:
     from dplangevin.privacy.events import Adjacency
@@ -28,19 +28,7 @@ MEANING: dict[Adjacency, str] = {
     "zero_out": "one record is replaced by one that contributes nothing",
 }
 USUAL: tuple[Adjacency, ...] = ("add_remove", "replace_one")
-COLUMNS = (
-    output.Column("accountant"),
-    output.Column("epsilon", number=True, style="bold"),
-    output.Column("x best proof", number=True),
-    output.Column("status", whole=True),
-)
-STATUS = {  # status of a price -> what the table prints, and what that means
-    "tight": ("best proof", "the smallest epsilon that we prove for what the line releases"),
-    "proven": ("proven", "an upper bound that one theorem proves"),
-    "claim": ("claim", "a paper's formula; one of its conditions fails here"),
-    "reference": ("reference", "an upper bound by another package"),
-    "attack": ("attack", "an attack shows at least this epsilon (95 % confidence, or exact for a pair)"),
-}
+BEST = "best proof"  # how the table calls the status "tight"
 ROUNDING = 1e-6  # an exact ε of a pair and the best proof may differ by this, relatively
 ATTACK_RUNS = 200_000  # on each of the two data sets
 LAWS = {  # of the number of runs -> its words, and its shape
@@ -51,14 +39,10 @@ TUNING = [
     "each run draws its setting without looking at the data; the number of runs is drawn first and stays secret",
     "only the best run leaves, by a score that one run releases too: what the score reads is part of that run's price",
 ]
-MORE = "--explain adds what each status means, what each number rests on, and which accountants cannot price this."
-Json = Annotated[bool, option("Print one JSON document; infinity is the text inf.", "--json")]
+MORE = "--explain adds what each number rests on, and which accountants cannot price this."
 Neighbours = Annotated[
     Literal["add_remove", "replace_one", "zero_out"],
     option("Neighbouring data sets: one has a record more, one record is another, or contributes nothing."),
-]
-Explain = Annotated[
-    bool, option("Also print what each number rests on, and which accountants cannot price it.", "--explain")
 ]
 
 
@@ -76,12 +60,10 @@ def price(
     curve: Annotated[
         bool, option("Also print epsilon at many delta, and what an attack can reach.", "--curve")
     ] = False,
-    curve_file: Annotated[Path | None, option("Write the points of both curves to a .csv file.")] = None,
+    curve_file: Annotated[Path | None, option("Write the points of both curves to this CSV file.")] = None,
     zero_out: Annotated[
         bool, option("Also price a record that is replaced by one that contributes nothing.", "--zero-out")
     ] = False,
-    explain: Explain = False,
-    json: Json = False,
 ) -> None:
     """Print the epsilon of a mechanism by every accountant that can price it."""
     from dp_accounting.dp_event import RepeatAndSelectDpEvent
@@ -90,8 +72,6 @@ def price(
     from dplangevin.privacy.survey import reason
 
     mechanisms.check(options)
-    csv = curve_file is None or curve_file.suffix == ".csv"
-    require(csv, f"--curve-file {curve_file}: its name must end in .csv")
     law, shape = LAWS[tuned or "poisson"]
     mean = 10.0 if runs is None else runs
     require(runs is None or tuned is not None, f"--runs {runs} belongs to --tuned: add --tuned poisson")
@@ -105,18 +85,15 @@ def price(
     if tuned is not None:
         event = RepeatAndSelectDpEvent(event, mean, shape)
         found["tuned"] = {"runs": f"{law} with mean {mean:g}", **prices(event, delta, None, asked)}
-    traced: dict[Adjacency, curves.Traced] = {}
-    refused: dict[Adjacency, str] = {}
-    if curve or curve_file is not None:
-        for each in asked:
-            try:
-                traced[each] = curves.traced(event, each)
-            except ValueError as error:
-                refused[each] = reason(error)
-        parts = {"curve": {each: curves.document(of) for each, of in traced.items()}, "no_curve": refused}
-        found |= {name: part for name, part in parts.items() if part}
-    printed(found, options, json, explain)
-    if curve_file is not None:
+    traced: dict[Adjacency, Any] = {}
+    for each in asked if curve or curve_file is not None else ():
+        try:
+            traced[each], points = curves.traced(event, each)
+            found.setdefault("curve", {})[each] = points
+        except ValueError as error:
+            found.setdefault("no_curve", {})[each] = reason(error)
+    printed(found, options)
+    if curve_file is not None and traced:
         curves.write(curve_file, traced)
 
 
@@ -125,24 +102,22 @@ def calibrate(
     options: Options,
     accountant: Annotated[str, option("It proves --epsilon: tight, rdp, li2019, wang2015, ...")] = "tight",
     neighbours: Neighbours = "replace_one",
-    explain: Explain = False,
-    json: Json = False,
 ) -> None:
     """Find the least noise that keeps --epsilon; print its epsilon by every accountant."""
     mechanisms.check(options)
-    mechanism = mechanisms.calibrated(options, accountant, neighbours)
+    mechanism = mechanisms.given(mechanisms.calibrated(options, accountant, neighbours))
     goal = (
         f"Least noise for which the accountant {accountant} proves epsilon {options.epsilon:g}, neighbours "
         f"{NEIGHBOURS[neighbours]}."
     )
     asked = tuple(dict.fromkeys((*USUAL, neighbours)))
-    printed(document(mechanism, options.delta, asked), options, json, explain, goal)
+    printed(document(mechanism, options.delta, asked), options, goal)
 
 
 def document(mechanism: Mechanism, delta: float, neighbours: Sequence[Adjacency]) -> dict[str, Any]:
     """Return a mechanism and its prices by every accountant, as --json prints them."""
-    values = mechanism._asdict()
-    title, event, paper = (values.pop(name) for name in ("title", "event", "paper"))
+    title, event, paper, *_ = mechanism
+    values = {name: getattr(mechanism, name) for name in Mechanism._fields[3:]}
     costs = prices(event, delta, paper, neighbours, mechanism.violated)
     return {"mechanism": title, "delta": delta, **values, **costs, "attacks": []}
 
@@ -169,26 +144,27 @@ def attacked(event: Any, delta: float, adjacency: Adjacency) -> dict[str, Any]:
     from dplangevin.privacy.events import LangevinDpEvent
     from dplangevin.privacy.survey import reason
 
-    names = "adjacency", "epsilon", "runs", "reason", "pair", "statistic"
     rng = random.generator(0, f"dplangevin price {adjacency}")
-    found: tuple[float | None, int, str, str, str]
+    found: dict[str, Any] = {"adjacency": adjacency, "epsilon": None, "runs": ATTACK_RUNS, "reason": ""}
+    found |= {"pair": "", "statistic": ""}
     try:
         if not isinstance(event, LangevinDpEvent):
-            of = worst.shown(event, delta, adjacency, ATTACK_RUNS, rng)
-            found = of.epsilon, of.runs, "", of.pair, of.statistic
-        else:  # the start and the gradients are those of the paper's theorem
-            require(adjacency == "replace_one", "the attack replaces a record")
-            bound = audit(*langevin.last_iterate(event, ATTACK_RUNS, rng), delta).epsilon
-            words = worst.KINDS[LangevinDpEvent].pair, "how often the last iterate is beyond a threshold"
-            found = bound, ATTACK_RUNS, "", *words
+            of = worst.shown(event, delta, adjacency, ATTACK_RUNS, rng)._asdict()
+            return {name: of.get(name, value) for name, value in found.items()}
+        # the start and the gradients are those of the paper's theorem
+        require(adjacency == "replace_one", "the attack replaces a record")
+        bound = audit(*langevin.last_iterate(event, ATTACK_RUNS, rng), delta).epsilon
     except ValueError as error:
-        found = None, ATTACK_RUNS, reason(error), "", ""
-    return dict(zip(names, (adjacency, *found), strict=True))
+        return found | {"reason": reason(error)}
+    statistic = "how often the last iterate is beyond a threshold"
+    return found | {"epsilon": bound, "pair": worst.KINDS[LangevinDpEvent].pair, "statistic": statistic}
 
 
-def printed(found: dict[str, Any], options: Options, json: bool, explain: bool, goal: str = "") -> None:
+def printed(found: Mapping[str, Any], options: Options, goal: str = "") -> None:
     """Print the mechanism and its prices, as tables or as a JSON document."""
-    if json:
+    from dplangevin.privacy.survey import ACCOUNTANTS
+
+    if options.json:
         output.document(found)
         return
     if goal:
@@ -196,105 +172,78 @@ def printed(found: dict[str, Any], options: Options, json: bool, explain: bool, 
     output.line(f"{found['mechanism']}; delta {number(found['delta'])}.")
     if promised := found["promised"]:
         output.line(f"Its own theorem ({promised['by']}) promises epsilon {epsilon(promised['epsilon'])}.")
-    tuned, curve = found.get("tuned"), found.get("curve")
+    tuned, priced = found.get("tuned"), found["prices"]
     if tuned:
         output.title("One run:")
-    tables(found["prices"], found["attacks"])
+    table(priced, found["attacks"])
     if tuned:
         output.title(f"The best of a random number of runs, {tuned['runs']}:")
-        tables(tuned["prices"])
-    if curve:
-        curves.printed(curve)
-    paragraphs = notes(found, options, bool(goal) or explain) | (explained(found) if explain else {})
-    for title, texts in paragraphs.items():
-        if any(texts):
-            output.title(title)
-            for text in texts:
-                output.line(f"  {text}", indent=4)
-    if not explain:
+        table(tuned["prices"])
+    if "curve" in found:
+        curves.printed(found["curve"])
+    failed = [(f"{row['name']}: ", text) for row in priced for text in row["violated"]]
+    own = [name + text for name, text in failed if text not in found["violated"]]
+    attacks = [(NEIGHBOURS[bound["adjacency"]], bound) for bound in found["attacks"]]
+    output.section("Warning", weak_delta(found["delta"], options.records or 0))
+    output.section("Rounded", found["rounding"])
+    output.section("Assumes", *found["assumptions"])
+    title = "Failed conditions: a number that needs one has the status claim"
+    output.section(title, *dict.fromkeys([*found["violated"], *own]))
+    title = "Attacked on the hypotheses of the prices, which may admit more than your problem"
+    output.section(
+        title, *(f"{name}: {of['pair']}; by {of['statistic']}" for name, of in attacks if of["pair"])
+    )
+    output.section("Tuning", *TUNING * bool(tuned))
+    without = found.get("no_curve", {}).items()
+    output.section("No curve", *(f"{NEIGHBOURS[name]}: {in_words(why)}" for name, why in without))
+    unattacked = ((name, of["reason"]) for name, of in attacks if of["reason"])
+    output.section("Not attacked", *(f"{name}: {in_words(why)}" for name, why in unattacked))
+    if goal or options.explain:
+        values = {name: value for name, value in found["settings"].items() if value != ""}
+        texts = (value if isinstance(value, str) else f"{value:.6g}" for value in values.values())
+        output.section("Settings", ", ".join(map(" ".join, zip(values, texts, strict=True))))
+    if not options.explain:
         output.line()
         output.line(MORE)
+        return
+    arguments = {ACCOUNTANTS[row["key"]].accountant.name: row["argument"] for row in priced}
+    output.section("What each number rests on", *map(": ".join, arguments.items()))
+    refused = [
+        ([each["name"], NEIGHBOURS.get(each["adjacency"])], each["reason"]) for each in found["refused"]
+    ]
+    output.section(
+        "Not priced by", *(f"{', '.join(filter(None, who))}: {in_words(why)}" for who, why in refused)
+    )
 
 
-def tables(priced: Rows, attacks: Rows = ()) -> None:
-    """Print a table of prices and attacks for each neighbour relation."""
-    for adjacency, words in MEANING.items():
-        own, bounds = ([row for row in of if row["adjacency"] == adjacency] for of in (priced, attacks))
-        if rows := [*table_rows(own, [bound for bound in bounds if bound["epsilon"] is not None])]:
-            output.title(f"Neighbours: {NEIGHBOURS[adjacency]} ({words})")
-            output.table(COLUMNS, rows)
-
-
-def table_rows(priced: Rows, attacks: Rows) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the rows of COLUMNS for one neighbour relation."""
-    hidden = len({row["scope"] for row in priced}) > 1
+def table(priced: Rows, attacks: Rows = ()) -> None:
+    """Print a row for each accountant and each attack, with a column for each neighbour relation."""
+    there = {row["adjacency"] for row in (*priced, *attacks)}
+    relations = [each for each in MEANING if each in there]
+    scopes = len({row["scope"] for row in priced})
+    best: dict[str, float] = {}
+    rows: dict[tuple[str, str], dict[str, str]] = {}
     for row in priced:
-        name = row["name"] if not hidden or row["scope"] in row["name"] else f"{row['name']}, {row['scope']}"
-        cost = epsilon(row["epsilon"]) if row["status"] == "claim" else at_most(row["epsilon"])
-        yield name, cost, _times(row["ratio"]), STATUS[row["status"]][0]
-    tight = priced[0]["epsilon"] if priced and priced[0]["status"] == "tight" else math.nan
-    for bound in attacks:
-        runs, ratio = bound["runs"], bound["epsilon"] / tight if tight > 0 else math.nan
+        name, status, cost = row["name"], row["status"], row["epsilon"]
+        if scopes > 1 and row["scope"] not in name:
+            name += f", {row['scope']}"
+        if status == "tight":
+            best.setdefault(row["adjacency"], cost)
+            status = BEST
+        text = epsilon(cost) if status == "claim" else at_most(cost)
+        rows.setdefault((name, status), {})[row["adjacency"]] = text
+    for bound in (bound for bound in attacks if bound["epsilon"] is not None):
+        runs, price = bound["runs"], best.get(bound["adjacency"], math.inf)
         name = f"{runs:,} runs on each data set" if runs else "exact for a pair of data sets"
-        doubt = (": chance, 5 %, or a bug" if runs else ": a bug") if ratio > 1 + ROUNDING else ""
-        yield name, f">= {at_least(bound['epsilon'])}", _times(ratio), f"{STATUS['attack'][0]}{doubt}"
-
-
-def _times(ratio: float) -> str:
-    return fixed(ratio, ".2f" if ratio < 100 else ".0f")
-
-
-def notes(found: Mapping[str, Any], options: Options, settings: bool) -> dict[str, list[str]]:
-    """Return the paragraphs below the tables, by title."""
-    own, attacks = found["violated"], found["attacks"]
-    formulas = [
-        f"{row['name']}: {text}" for row in found["prices"] for text in row["violated"] if text not in own
-    ]
-    values = [
-        f"{name} {value if isinstance(value, str) else format(value, '.6g')}"
-        for name, value in found["settings"].items()
-        if value != ""
-    ]
-    return {
-        "Warning": [weak_delta(found["delta"], options.records or 0)],
-        "Rounded": [found["rounding"]],
-        "Assumes": [*found["assumptions"]],
-        "Failed conditions: a number that needs one has the status claim": list(
-            dict.fromkeys([*own, *formulas])
-        ),
-        "Attacked on the hypotheses of the prices, which may admit more than your problem": [
-            f"{NEIGHBOURS[bound['adjacency']]}: {bound['pair']}; by {bound['statistic']}"
-            for bound in attacks
-            if bound["pair"]
-        ],
-        "Tuning": TUNING if "tuned" in found else [],
-        "No curve": [
-            f"{NEIGHBOURS[each]}: {in_words(why)}" for each, why in found.get("no_curve", {}).items()
-        ],
-        "Not attacked": [
-            f"{NEIGHBOURS[bound['adjacency']]}: {in_words(bound['reason'])}"
-            for bound in attacks
-            if bound["reason"]
-        ],
-        "Settings": [", ".join(values)] if settings else [],
-    }
-
-
-def explained(found: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the paragraphs that --explain adds, by title."""
-    from dplangevin.privacy.survey import ACCOUNTANTS
-
-    statuses = {row["status"] for row in found["prices"]}
-    statuses |= {"attack" for bound in found["attacks"] if bound["epsilon"] is not None}
-    arguments = {ACCOUNTANTS[row["key"]].accountant.name: row["argument"] for row in found["prices"]}
-    return {
-        "Status": [f"{word}: {meaning}" for status, (word, meaning) in STATUS.items() if status in statuses],
-        "What each number rests on": [f"{name}: {argument}" for name, argument in arguments.items()],
-        "Not priced by": [
-            f"{', '.join(filter(None, (each['name'], NEIGHBOURS.get(each['adjacency']))))}: {in_words(each['reason'])}"
-            for each in found["refused"]
-        ],
-    }
+        doubt = ": chance, 5 %, or a bug" if runs else ": a bug"
+        status = "attack" + doubt * (bound["epsilon"] > price * (1 + ROUNDING))
+        rows.setdefault((name, status), {})[bound["adjacency"]] = f">= {at_least(bound['epsilon'])}"
+    columns = [output.Column(NEIGHBOURS[each], number=True, style="bold") for each in relations]
+    output.title(f"Neighbours: {', '.join(f'{NEIGHBOURS[each]} ({MEANING[each]})' for each in relations)}")
+    output.table(
+        [output.Column("accountant"), *columns, output.Column("status", whole=True)],
+        [[name, *(of.get(each, "") for each in relations), status] for (name, status), of in rows.items()],
+    )
 
 
 def in_words(reason: str) -> str:

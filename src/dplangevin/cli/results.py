@@ -1,15 +1,11 @@
-"""The commands `dplangevin claims`, `exhibits` and `experiments`, which show the contents of a checkout."""
+"""The commands `dplangevin claims` and `exhibits`, which show the contents of a checkout."""
 
 from __future__ import annotations
 
-import json
-import math
-import shutil
-import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,8 +13,7 @@ from dplangevin.checks import require
 from dplangevin.cli import output
 from dplangevin.cli.options import option
 from dplangevin.papers.claims import tally
-from dplangevin.reporting.words import at_most
-from dplangevin.text import meant, short
+from dplangevin.text import meant
 
 CLAIMS, EXHIBITS = "claims.csv", "exhibits"
 KINDS = {  # the column `kind` of claims.csv
@@ -50,7 +45,7 @@ def claims(
         rows = with_value(rows, verdict, "verdict", "cause")
     by_kind = {kind: own for kind in KINDS if (own := [row for row in rows if row["kind"] == kind])}
     for kind, own in by_kind.items():
-        summary(kind, own)
+        summary(KINDS[kind], own)
     output.line("The column facts counts distinct facts: several claims can restate one.")
     for kind, own in by_kind.items():
         for word in tally.ordered(row["verdict"] for row in own):
@@ -59,8 +54,8 @@ def claims(
                 for row in (row for row in own if row["verdict"] == word):
                     output.line(row["title"], indent=2)
                     output.line(f"  {row['id']}")
-    output.line()
     more = "" if verdict is not None else " --verdict lists other claims."
+    output.line()
     output.line(f"To see one claim whole: dplangevin claims ID.{more}")
 
 
@@ -71,8 +66,7 @@ def claim_named(rows: Sequence[tally.Claim], id: str) -> tally.Claim:
     near = [each for each in ids if plain in each.replace("_", "")]
     more = f" and {len(near) - MOST} more" if len(near) > MOST else ""
     hint = f"; did you mean {', '.join(near[:MOST])}{more}?" if near else meant(id, ids)
-    hint = hint or "; `dplangevin claims --verdict ...` lists their ids"
-    require(id in ids, f"no claim {id!r}{hint}")
+    require(id in ids, f"no claim {id!r}{hint or '; `dplangevin claims --verdict ...` lists their ids'}")
     return ids[id]
 
 
@@ -93,9 +87,8 @@ def whole(claim: tally.Claim, everything: Sequence[tally.Claim], folder: Path) -
 
     numbers = {name: float(claim[name] or "nan") for name in NUMBERS}
     same = [other["id"] for other in everything if other["fact"] == claim["fact"] and other is not claim]
-    output.line(claim["title"], "bold")
-    output.line(tally.word(claim), "bold")
-    output.line()
+    for text in (claim["title"], tally.word(claim), ""):
+        output.line(text, "bold")
     for label, text in (
         ("id", claim["id"]),
         ("place", f"{claim['paper']}, {claim['where']}"),
@@ -114,19 +107,18 @@ def whole(claim: tally.Claim, everything: Sequence[tally.Claim], folder: Path) -
             output.line(f"{label:<{LABEL}}{text}", indent=LABEL)
 
 
-def summary(kind: str, rows: Sequence[tally.Claim]) -> None:
+def summary(name: str, rows: Sequence[tally.Claim]) -> None:
     """Print the verdicts on the claims of one kind: those of each paper, all, and the distinct facts behind them."""
-    papers, name = [*dict.fromkeys(row["paper"] for row in rows)], KINDS[kind]
-    output.line(f"{name[0].upper()}{name[1:]}", "bold")
-    titles = (*papers, "all", "facts")
-    columns = [output.Column("verdict", whole=True), *(output.Column(each, number=True) for each in titles)]
+    papers = [*dict.fromkeys(row["paper"] for row in rows)]
     lines = []
     for verdict in (*tally.ordered(row["verdict"] for row in rows), "all"):
         own = [row for row in rows if verdict in (row["verdict"], "all")]
         counts = Counter(row["paper"] for row in own)
         facts = len({row["fact"] for row in own})
         lines.append([verdict, *map(str, (*(counts[paper] for paper in papers), len(own), facts))])
-    output.table(columns, lines)
+    titles = [output.Column(each, number=True) for each in (*papers, "all", "facts")]
+    output.line(f"{name[0].upper()}{name[1:]}", "bold")
+    output.table([output.Column("verdict", whole=True), *titles], lines)
     output.line()
 
 
@@ -139,8 +131,7 @@ def exhibits() -> None:
     for text in (*tally.LEGEND, ""):
         output.line(text)
     for path in sorted((folder.parent.parent / "conf/exhibit").glob("*.yaml")):
-        content = values(path)
-        output.line(str(content.get("title") or ""), "bold", indent=2)
+        output.line(str(values(path).get("title") or ""), "bold", indent=2)
         state = tally.marks(claim for claim in claims if path.stem in tally.shown_by(claim))
         if not any((folder / path.stem).glob("*")):
             state = f"not made: `make exhibit ID={path.stem} SET=pipeline=svhn`"
@@ -158,71 +149,3 @@ def in_results(name: str) -> Path:
     raise FileNotFoundError(
         f"no {name} in results/ in {here} and the folders above it: run this in a checkout of the project"
     )
-
-
-def experiments() -> None:
-    """List the runs of `dvc exp`: the changed settings, the accuracy and the proven epsilon."""
-    from dplangevin.pipeline.config import flatten
-
-    shown = [(of.get("data"), each) for of in exp_show() for each in of.get("experiments") or ()]
-    if not shown:
-        example = "dvc exp run -n radius3 -S method.ops.radius=3 run@compare-abalone"
-        output.line(f"No experiments yet: run one, such as `{example}`.")
-    for before, each in shown:
-        revision = each["revs"][0]
-        data = revision["data"] or {}
-        when = str(data.get("timestamp") or "").replace("T", " ")[:16]
-        output.line(f"{each.get('name') or revision['rev'][:7]}  {when}".rstrip(), "bold")
-        known, after = (flatten(_of(of, "params", "params.yaml")) for of in (before, data))
-        changed = _direct({key: value for key, value in after.items() if known.get(key) != value})
-        texts = ", ".join(f"{key}={value}" for key, value in changed.items()) or "nothing"
-        ended = "failed" if revision.get("error") else "no method's numbers changed: see `dvc exp diff`"
-        state = (each.get("executor") or {}).get("state") or ended
-        for text in (f"changed: {texts}", *([*_outcomes(before, data)] or [state])):
-            output.line(f"  {text}", indent=4)
-        output.line()
-
-
-def exp_show() -> list[dict[str, Any]]:
-    """Return what `dvc exp show --json` prints, or raise an error with DVC's own message."""
-    if shutil.which("dvc") is None:
-        raise FileNotFoundError(
-            "the command dvc is not on PATH: pip install '.[pipeline]', or activate the environment that has it"
-        )
-    done = subprocess.run(["dvc", "exp", "show", "--json"], capture_output=True, text=True, check=False)
-    lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr.strip()]
-    require(
-        not done.returncode, f"`dvc exp show` failed in {Path.cwd()}: {lines[-1].removeprefix('ERROR: ')}"
-    )
-    shown: list[dict[str, Any]] = json.loads(done.stdout)
-    return shown
-
-
-def _direct(changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changes without those by interpolation: of one last name and value, the key nearest to the top."""
-    direct: dict[tuple[str, str], str] = {}
-    for key in sorted(changed, key=lambda key: key.count(".")):
-        direct.setdefault((key.rpartition(".")[2], repr(changed[key])), key)
-    return {key: changed[key] for key in direct.values()}
-
-
-def _of(data: Mapping[str, Any] | None, kind: str, path: str) -> dict[str, Any]:
-    return (((data or {}).get(kind) or {}).get(path) or {}).get("data") or {}
-
-
-def _outcomes(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield accuracy and proven ε of every method whose numbers differ from those of the commit, in words."""
-    for path in after.get("metrics") or {}:
-        known = _of(before, "metrics", path)
-        for method, budgets in _of(after, "metrics", path).items():
-            if budgets == known.get(method):
-                continue
-            where = f"{method} on {Path(path).stem}: accuracy"
-            if "accuracy" in budgets:  # a method without a price has it alone, see pipelines/run.py
-                yield f"{where} {budgets['accuracy']:.3f}, without a proven epsilon"
-                continue
-            numbers = sorted((float(key.removeprefix("at_")), of) for key, of in budgets.items())
-            accuracy = " ".join(f"{of.get('accuracy', math.nan):.3f}" for _, of in numbers)
-            prices = " ".join(at_most(of.get("epsilon_proven", math.nan)) for _, of in numbers)
-            asked = " ".join(short(epsilon) for epsilon, _ in numbers)
-            yield f"{where} {accuracy}, at epsilon {asked}; proven epsilon {prices}"

@@ -20,7 +20,6 @@ import sys
 import tarfile
 import threading
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,7 +35,6 @@ from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_
 
 TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte
 PATIENCE, LEAST = 60, 50_000  # a download may take 60 s, plus 1 s for every 50,000 bytes
-UNPACKING = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile)
 INDEX = "pypi:"  # begins a source NAME==VERSION, which pip downloads from the index that it is configured for
 Entry = Mapping[str, Any]  # name, sha256 and size (bytes) of a file, and its sources
 
@@ -84,59 +82,40 @@ def fetch(
       `M/<folder>/<name>`; an archive at `M/<key>/<archive>`.
     - `stage`: The stage that messages tell the user to run again. None: prepare@<key>.
     """
-    folder, stage, mirror = Path(folder), stage or f"prepare@{key}", [each.rstrip("/") for each in mirror]
+    folder, prefixes = Path(folder), [each.rstrip("/") for each in mirror]
     folder.mkdir(parents=True, exist_ok=True)
-    failures: list[DataError] = []
-    members: list[tuple[Entry, DataError]] = []
+    failures: dict[str, DataError] = {}
     for entry in files:
-        name, archive, places, fix = entry["name"], entry.get("archive"), [key], ""
+        name, archive, places = entry["name"], entry.get("archive"), [key]
         if archive:
             remove_leftovers(folder / archive["name"])
             places += [f"{key}/{archive['folder']}", archive["folder"]]
-        else:
-            fix = (
-                "To use a copy of your own, set DATA_MIRROR to a folder or URL prefix that holds\n"
-                f"  {key}/{name} (several: separated by spaces or commas), then dvc repro {stage}"
-            )
         if _matches(folder / name, entry):
             continue
-        sources = [f"{prefix}/{place}/{name}" for prefix in mirror for place in places]
+        sources = [f"{prefix}/{place}/{name}" for prefix in prefixes for place in places]
         sources += [entry["bundled"]] if entry.get("bundled") else []
-        sources += [
-            f"{url} {key} {name}" if url == miniature.SOURCE else url for url in entry.get("urls", [])
-        ]
-        if failure := _from_first(sources, folder / name, entry, str(folder / name), fix):
-            if archive:
-                members.append((entry, failure))
-            else:
-                failures.append(failure)
-    if members:
-        failure = _fetch_members(key, [entry for entry, _ in members], folder, mirror, stage)
-        failures += [error for entry, error in members if not _matches(folder / entry["name"], entry)]
-        failures += [failure] if failure else []
+        sources += [f"{url} {key}" if url == miniature.SOURCE else url for url in entry.get("urls", [])]
+        if failure := _from_first(sources, folder / name, entry, str(folder / name)):
+            failures[name] = failure
+    holds = [f"{key}/{name}" for name in failures]
+    if members := [entry for entry in files if entry.get("archive") and entry["name"] in failures]:
+        archive = members[0]["archive"]
+        holds.append(f"the archive {key}/{archive['name']}")
+        sources = [*(f"{prefix}/{key}/{archive['name']}" for prefix in prefixes), *archive["urls"]]
+        what = f"{archive['name']}, which holds {', '.join(entry['name'] for entry in members)},"
+        unpack = partial(_unpack, members, folder)
+        failure = _from_first(sources, folder / archive["name"], archive, what, unpack)
+        for entry in members:
+            if _matches(folder / entry["name"], entry):
+                del failures[entry["name"]]
+        failures |= {archive["name"]: failure} if failure else {}
     if failures:
-        absent = all(isinstance(failure, DataUnavailable) for failure in failures)
-        raise (DataUnavailable if absent else DataError)("\n".join(map(str, failures)))
-
-
-def _fetch_members(
-    key: str, entries: Sequence[Entry], folder: Path, mirror: Sequence[str], stage: str
-) -> DataError | None:
-    """Fetch files from the archive that holds them; return an error if no source has the archive."""
-    archive, name = entries[0]["archive"], entries[0]["name"]
-    inside = archive["folder"]
-    sources = [*(f"{prefix}/{key}/{archive['name']}" for prefix in mirror), *archive["urls"]]
-    what = f"{archive['name']}, which holds {', '.join(entry['name'] for entry in entries)},"
-    fix = (
-        "To use a copy of your own, set DATA_MIRROR to one or several folders or URL prefixes, separated by\n"
-        f"  spaces or commas, of which one holds the members ({key}/{name}, {key}/{inside}/{name} or\n"
-        f"  {inside}/{name}, and so on) or the archive ({key}/{archive['name']}). A mirror that keeps the data\n"
-        "  packed must first write the members to a folder of their own (its restore_cifar.py does).\n"
-        f"  Then dvc repro {stage}"
-    )
-    return _from_first(
-        sources, folder / archive["name"], archive, what, fix, partial(_unpack, entries, folder)
-    )
+        absent = all(isinstance(failure, DataUnavailable) for failure in failures.values())
+        fix = (
+            "To use copies of your own, set DATA_MIRROR to folders or URL prefixes, separated by spaces or commas, "
+            f"that hold\n  {' or '.join(holds)}; then dvc repro {stage or f'prepare@{key}'}"
+        )
+        raise (DataUnavailable if absent else DataError)("\n".join([*map(str, failures.values()), fix]))
 
 
 def _from_first(
@@ -144,10 +123,9 @@ def _from_first(
     target: Path,
     entry: Entry,
     what: str,
-    fix: str,
     unpack: Callable[[Path], None] | None = None,
 ) -> DataError | None:
-    """Take a file from the first source that has it, or return an error: `what` is missing, what was tried, the `fix`.
+    """Take a file from the first source that has it, or return an error: `what` is missing, and what was tried.
 
     With `unpack` the file is an archive, which does not stay.
     """
@@ -168,42 +146,36 @@ def _from_first(
     here = f"found {_sha256_and_size(target)}" if target.is_file() else "nothing there yet"
     head = f"{what} is not available: expected sha256 {entry['sha256']} ({entry['size']} bytes), {here}."
     kind = DataError if wrong or target.is_file() else DataUnavailable
-    return kind("\n  ".join([head, *(tried or ["no source is known"]), *([fix] if fix else [])]))
+    return kind("\n  ".join([head, *(tried or ["no source is known"])]))
 
 
 def _unpack(entries: Sequence[Entry], folder: Path, path: Path) -> None:
     """Extract only the members that `entries` name from an archive; each is checked before it appears."""
     wanted = {f"{entry['archive']['folder']}/{entry['name']}": entry for entry in entries}
-    try:
-        for name, size, opened in _members(path):
-            plain = name if name in wanted else name.removesuffix(".gz")
-            if (entry := wanted.pop(plain, None)) is None:
-                continue
-            if size < 0 or (name == plain and size != entry["size"]):
-                raise DataError(f"{name} in it is not a plain file of {entry['size']} bytes")
-            source = opened() if name == plain else gzip.GzipFile(fileobj=opened())
-            with source, atomic_path(folder / entry["name"]) as part:
-                with open(part, "wb") as out:
-                    copyfileobj(source, _Bounded(out, entry["size"]))
-                if not _matches(part, entry):
-                    raise DataError(f"{name} in it has {_sha256_and_size(part)}")
-            if not wanted:
-                return
-    except UNPACKING as error:
-        raise DataError(f"{type(error).__name__}: {error}") from error
-    raise DataError(f"it lacks {', '.join(wanted)}")
+    for name, opened in _members(path):
+        plain = name if name in wanted else name.removesuffix(".gz")
+        if (entry := wanted.pop(plain, None)) is None:
+            continue
+        source = opened() if name == plain else gzip.GzipFile(fileobj=opened())
+        with source, atomic_path(folder / entry["name"]) as part:
+            with open(part, "wb") as out:
+                copyfileobj(source, out)
+            if not _matches(part, entry):
+                raise DataError(f"{name} in it has {_sha256_and_size(part)}")
+    if wanted:
+        raise DataError(f"it lacks {', '.join(wanted)}")
 
 
-def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], Any]]]:
-    """Yield name, size (-1: no plain file) and a function that opens it, of each member of a tar or zip file."""
+def _members(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield name, and a function that opens it, of each member of a tar or zip file."""
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as wheel:
             for info in wheel.infolist():
-                yield info.filename, info.file_size, partial(wheel.open, info)
+                yield info.filename, partial(wheel.open, info)
     else:
         with tarfile.open(path) as tar:
             for member in tar:
-                yield member.name, member.size if member.isreg() else -1, partial(tar.extractfile, member)
+                yield member.name, partial(tar.extractfile, member)
 
 
 def _obtain(source: str, target: Path, entry: Entry) -> None:
@@ -212,8 +184,7 @@ def _obtain(source: str, target: Path, entry: Entry) -> None:
         out = _Bounded(file, entry["size"])
         try:
             if source.startswith(f"{miniature.SOURCE} "):
-                _, group, name = source.split(" ")
-                out.write(miniature.files(group)[name])
+                out.write(miniature.files(source.split()[1])[entry["name"]])
             elif source.startswith(INDEX):
                 _from_index(source, out, entry)
             elif "://" in source:
@@ -283,7 +254,7 @@ def _from_index(source: str, out: "_Bounded", entry: Entry) -> None:
             raise DataUnavailable(f"TimeoutError: not done after {out.patience:.0f} s") from error
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
-            message = (errors or done.stderr.splitlines() or [f"pip ended with {done.returncode}"])[-1]
+            message = errors[-1] if errors else f"pip ended with {done.returncode}"
             raise (DataError if "DO NOT MATCH" in message else DataUnavailable)(message)
         with open(Path(here, name), "rb") as content:
             copyfileobj(content, out)

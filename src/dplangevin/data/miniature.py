@@ -1,43 +1,31 @@
 """Small stand-ins for the image data sets and weights, in formats that their loaders read, for smoke runs and tests.
 
-The images are scikit-learn's 8 x 8 digits, enlarged. The weights are random. No byte depends on the machine: nothing
-is compressed or has a date, and random numbers go through elementwise IEEE operations only. The batches of CIFAR are
-pickled by Python 3 and NumPy 2; the official ones by Python 2.
+The images are scikit-learn's 8 x 8 digits, enlarged; the weights are random. No byte depends on the machine: nothing is
+compressed or has a date, and random numbers go through elementwise IEEE operations only.
 """
 
 import pickle
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from io import BytesIO
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
 from dplangevin.data.files import write_arrays
 from dplangevin.data.splits import generator
-from dplangevin.files import write as write_files
 
 SOURCE = "miniature"  # the word among the urls of a file that asks for a stand-in
 PARTS = {"train": slice(0, 600), "test": slice(600, 800), "extra": slice(800, 1000)}  # of 1,797 digits
-BATCHES = [0, 60, 120, 180, 240, 300, 400]  # five training batches of CIFAR-10, its test batch
 PNEUMONIA = {"train": 120, "val": 6, "test": 60}  # images in each folder
 
 
 @cache
 def files(group: str) -> dict[str, bytes]:
     """Return the files of a data set, or of "weights", by name."""
-    if group not in MAKERS:
-        raise ValueError(f"no miniature of {group!r}: there are {', '.join(MAKERS)}")
     return MAKERS[group]()
-
-
-def write(folder: str | Path) -> None:
-    """Write all files in the layout of a mirror."""
-    for group in MAKERS:
-        write_files(Path(folder) / group, files(group))
 
 
 def digits(rows: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -48,11 +36,11 @@ def digits(rows: slice) -> tuple[np.ndarray, np.ndarray]:
     return bunch.images[rows].astype(np.int64), bunch.target[rows]
 
 
-def mnist(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
+def mnist() -> dict[str, bytes]:
     """Return the four idx files of MNIST: magic number, lengths of the axes, values."""
     files = {}
     for part, name in (("train", "train"), ("test", "t10k")):
-        ink, y = digits(parts[part])
+        ink, y = digits(PARTS[part])
         grey = np.pad(enlarged(ink * 255 // 16, 3), ((0, 0), (2, 2), (2, 2)))
         for kind, array in (("images-idx3", grey), ("labels-idx1", y)):
             header = struct.pack(f">{array.ndim + 1}I", 0x0800 + array.ndim, *array.shape)
@@ -60,12 +48,12 @@ def mnist(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
     return files
 
 
-def svhn(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
+def svhn() -> dict[str, bytes]:
     """Return the MATLAB 5 files of SVHN, whose header of 116 bytes names neither machine nor date."""
     from scipy.io import savemat
 
     files = {}
-    for part, rows in parts.items():
+    for part, rows in PARTS.items():
         (ink, y), file = digits(rows), BytesIO()
         savemat(file, {"X": coloured(ink), "y": np.where(y == 0, 10, y).astype(np.uint8)[:, None]})
         files[f"{part}_32x32.mat"] = b"MATLAB 5.0 MAT-file".ljust(116) + file.getvalue()[116:]
@@ -75,26 +63,28 @@ def svhn(parts: Mapping[str, slice] = PARTS) -> dict[str, bytes]:
 def cifar10() -> dict[str, bytes]:
     """Return the files of CIFAR-10; the label is the digit."""
     names = [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]
-    parts = {name: slice(a, b) for name, (a, b) in zip(names, pairwise(BATCHES), strict=True)}
-    _, y = digits(slice(400))
-    meta = {"label_names": [b"digit %d" % digit for digit in range(10)]}
-    return {"batches.meta": pickled(meta)} | cifar(parts, "labels", y)
+    ends = dict(zip(names, (60, 120, 180, 240, 300, 400), strict=True))
+    return cifar("batches.meta", "label_names", "labels", ends, [b"digit %d" % digit for digit in range(10)])
 
 
 def cifar100() -> dict[str, bytes]:
     """Return the files of CIFAR-100; the fine label is 10 times the digit plus the row mod 10."""
-    _, y = digits(slice(400))
-    meta = {"fine_label_names": [b"digit %d, %d" % divmod(label, 10) for label in range(100)]}
-    parts = {"train": slice(300), "test": slice(300, 400)}
-    return {"meta": pickled(meta)} | cifar(parts, "fine_labels", 10 * y + np.arange(400) % 10)
+    classes = [b"digit %d, %d" % divmod(label, 10) for label in range(100)]
+    return cifar("meta", "fine_label_names", "fine_labels", {"train": 300, "test": 400}, classes)
 
 
-def cifar(parts: Mapping[str, slice], key: str, y: np.ndarray) -> dict[str, bytes]:
-    """Return batches of the first 400 digits with labels y (400,)."""
-    pixels = coloured(digits(slice(400))[0]).transpose(3, 2, 0, 1).reshape(-1, 3072)
-    return {
-        name: pickled({key: y[rows].tolist(), "data": pixels[rows].copy()}) for name, rows in parts.items()
-    }
+def cifar(
+    meta: str, names: str, key: str, ends: Mapping[str, int], classes: Sequence[bytes]
+) -> dict[str, bytes]:
+    """Return the file `meta` with the names of the classes, and batches that each end at a row of the first 400."""
+    ink, y = digits(slice(400))
+    labels = (y if len(classes) == 10 else 10 * y + np.arange(400) % 10).tolist()
+    pixels = coloured(ink).transpose(3, 2, 0, 1).reshape(-1, 3072)
+    files, start = {meta: pickled({names: classes})}, 0
+    for name, end in ends.items():
+        files[name] = pickled({key: labels[start:end], "data": pixels[start:end].copy()})
+        start = end
+    return files
 
 
 def pneumonia() -> dict[str, bytes]:
@@ -158,11 +148,10 @@ def coloured(ink: np.ndarray) -> np.ndarray:
 
 def stored_gzip(content: bytes) -> bytes:
     """Return a gzip file of stored blocks, because compressed bytes differ between builds of zlib."""
+    blocks = [content[start : start + 0xFFFF] for start in range(0, len(content), 0xFFFF)]
     packed = b"\x1f\x8b\x08" + bytes(6) + b"\xff"
-    for start in range(0, len(content), 0xFFFF):
-        block = content[start : start + 0xFFFF]
-        last = start + len(block) == len(content)
-        packed += struct.pack("<BHH", last, len(block), len(block) ^ 0xFFFF) + block
+    for block in blocks:
+        packed += struct.pack("<BHH", block is blocks[-1], len(block), len(block) ^ 0xFFFF) + block
     return packed + struct.pack("<II", zlib.crc32(content), len(content))
 
 

@@ -1,4 +1,4 @@
-"""Comparison of all accountants on one mechanism: for which neighbours, by what argument, how loose.
+"""Comparison of all accountants on one mechanism: for which neighbours, and by what argument.
 
 >>> from dp_accounting import GaussianDpEvent
 >>> found = survey(GaussianDpEvent(4.0), 1e-5)
@@ -104,16 +104,14 @@ ACCOUNTANTS: Mapping[str, Entry] = {
 class Row(NamedTuple):
     """The epsilon that one accountant reports for the mechanism.
 
-    - `ratio`: epsilon over the smallest proven epsilon for the same neighbours; nan where that is 0 or infinite.
-    - `status`: "tight": the smallest epsilon that we can prove. "proven": an upper bound. "claim": a formula with a
-      condition that fails here (`violated`). "reference": an upper bound by other people's code.
+    `status`: "tight": the smallest epsilon that we can prove. "proven": an upper bound. "claim": a formula with a
+    condition that fails here (`violated`). "reference": an upper bound by other people's code.
     """
 
     key: str
     name: str
     adjacency: Adjacency
     epsilon: float
-    ratio: float
     status: Status
     scope: Scope
     violated: tuple[str, ...]
@@ -161,9 +159,7 @@ def survey(
                 found.setdefault((type(ACCOUNTANTS[key].accountant), row.epsilon, scope), row)
             except ValueError as error:
                 refused[key, adjacency] = error
-        tight = min((row.epsilon for row in found.values() if row.status == "tight"), default=math.nan)
-        for row in sorted(found.values(), key=lambda row: (row.status != "tight", row.epsilon)):
-            rows.append(row._replace(ratio=row.epsilon / tight if 0 < tight < math.inf else math.nan))
+        rows += sorted(found.values(), key=lambda row: (row.status != "tight", row.epsilon))
     return Survey(rows, _refusals(refused, neighbours))
 
 
@@ -199,7 +195,7 @@ def _row(
     else:
         epsilon = accountant.epsilon(event, delta, adjacency)
     status = "claim" if failed else status
-    return Row(key, name, adjacency, epsilon, math.nan, status, scope, failed, argument)
+    return Row(key, name, adjacency, epsilon, status, scope, failed, argument)
 
 
 def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> float:

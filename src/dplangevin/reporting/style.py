@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
@@ -22,7 +22,6 @@ from dplangevin.reporting.words import Look
 
 HOLLOW = "hollow: a condition of the guarantee fails, or chains diverged"
 GREY = "#888888"
-EPSILON_TICKS = [m * 10.0**k for k in range(-3, 5) for m in (1, 2, 5)]
 CAPTION_LETTERS = 18  # of a caption in an inch
 BELOW = 0.45  # share of a figure's height, at most, for its legend and caption
 CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
@@ -76,24 +75,13 @@ def entry(of: Look, **other: Any) -> Line2D:
     return Line2D([], [], **{**of.shape, "label": of.label, **other})
 
 
-def hollow_entry(label: str = HOLLOW) -> Line2D:
-    """Return the legend entry that explains hollow markers."""
-    return Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=label)
-
-
 def hollow_entries(violated: pd.Series) -> list[Line2D]:
     """Return a list with the legend entry for hollow markers, empty if all texts `violated` are empty."""
-    return [hollow_entry()] if violated.ne("").any() else []
+    hollow = Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=HOLLOW)
+    return [hollow] if violated.ne("").any() else []
 
 
 # Points and lines
-
-
-def curve(ax: Axes, x: pd.Series, rows: pd.DataFrame, of: Look, width: float = 2.0) -> None:
-    """Draw a line through the column mean, bars from low to high, `width` points wide, and `markers`."""
-    ax.plot(x, rows["mean"], color=of.colour, ls=of.line, zorder=3)
-    ax.vlines(x, rows.low, rows.high, color=tint(of.colour), lw=width, zorder=2)
-    markers(ax, x, rows["mean"], rows.violated, of)
 
 
 def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look) -> None:
@@ -102,14 +90,6 @@ def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look)
         at = violated.ne("").eq(hollow)
         face = "white" if hollow else of.colour
         ax.plot(x[at], y[at], **(of.shape | {"ls": ""}), mfc=face, zorder=4)
-
-
-def reference_line(ax: Axes, interval: Iterable[float], of: Look) -> None:
-    """Draw a horizontal line at the mean of (mean, low, high), with a band if low < high."""
-    mean, low, high = interval
-    ax.axhline(mean, color=of.colour, ls=of.line, lw=1.1, zorder=1)
-    if high > low:
-        ax.axhspan(low, high, color=of.colour, alpha=0.1, lw=0, zorder=0)
 
 
 def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:

@@ -28,7 +28,10 @@ class Look(NamedTuple):
     @property
     def shape(self) -> dict[str, Any]:
         """Keyword arguments of `Axes.plot` and `Line2D`."""
-        return {"color": self.colour, "ls": self.line or "none", "marker": self.marker, "ms": self.size}
+        bar = 2.0 if self.marker == "|" else 1.0  # points
+        return {
+            "color": self.colour, "ls": self.line or "none", "marker": self.marker, "ms": self.size, "mew": bar
+        }  # fmt: skip
 
 
 # A method has the same colour, marker, line and label in every figure. Variants of a method share its colour. The

@@ -56,16 +56,6 @@ def runs() -> pd.DataFrame:
     return figure1()
 
 
-@pytest.fixture(scope="session")
-def step_runs() -> pd.DataFrame:
-    """SGLD, DP-SGLD and DP-SGD under three standard step sizes."""
-    cases: list[Case] = []
-    for step, method in product(("0.5", "0.05", "0.002"), ("sgld", "dp_sgld_li2019", "dp_sgd")):
-        for e in [np.inf] if method == "sgld" else [0.1, 0.5, 2.0]:
-            cases.append((method, "adult", e, 0.85 - 0.02 / e**0.5, {"variant": f"step={step}"}))
-    return made_up("li2019_steps", 7, cases, delta=1e-4)
-
-
 SCORES = {"accuracy": 0.85, "log_loss": 0.32, "brier": 0.1, "ece": 0.01}
 POSTERIOR = {
     "mean_distance": 1.0, "covariance_distance": 0.5, "predictive_gap": 0.01, "r_hat": 1.01, "ess": 200.0,

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from drawing import exhibit
 
-from dplangevin.papers.exhibits.audits import audits_page
+from dplangevin.papers.exhibits.privacy import audits_page
 from dplangevin.pipeline.config import content, load
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +32,7 @@ def test_the_page_states_power_and_explains_each_violation(frame: pd.DataFrame) 
         "b": {"effect": "B releases a count.", "reported": "https://example.org/1"},
         "a": {"effect": "none"},
     }
-    page = audits_page(frame, notes=notes, title="t")
+    page = audits_page(frame, introduction="", notes=notes, title="t")
     assert "no violation found" in page
     assert "B releases a count." in page
     assert "[before](https://example.org/1)" in page
@@ -40,7 +40,7 @@ def test_the_page_states_power_and_explains_each_violation(frame: pd.DataFrame) 
     assert page.count("p:A --runs 200") == 2
     assert "none" not in page
     with pytest.raises(ValueError, match="no note on the violation by b"):
-        audits_page(frame, notes={}, title="t")
+        audits_page(frame, introduction="", notes={}, title="t")
 
 
 def test_committed_rows_are_those_of_the_configuration() -> None:

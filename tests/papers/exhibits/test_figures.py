@@ -50,6 +50,9 @@ def test_lines_draw_the_rows_that_an_axis_can_show(proven: bool, x: list[float])
     curves = [np.asarray(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "-"]
     assert all((np.diff(each) > 0).all() for each in curves)
     assert ax.lines[0].get_color() == words.PRICES["attack"].colour
+    named = lines(FRAME, marks=[{**MARKS[0], "end": [1, 1]}], panels=[PANEL], text="")
+    assert [text.get_text() for text in named.axes[0].texts] == ["A"]
+    assert legend_texts(named) == [style.HOLLOW]
 
 
 def test_dashes_panels_guides_levels_and_written_values() -> None:
@@ -100,6 +103,8 @@ def test_a_mark_without_rows_is_an_error() -> None:
 def test_dots_stand_in_the_rows_of_their_groups() -> None:
     panel = {"x": "value", "marks": MARKS, "guides": [{"x": 0.2, "label": "limit"}]}
     names: Any = {"kind": {"b": "second"}}
+    low = dots(FRAME, label="", panels=[{**panel, "marks": [{"marker": "o", "shift": 0.2}]}], text="")
+    assert {y for _, y in points(low.axes[0])} == {0.2, 2.2, 3.2, 4.2}
     figure = dots(
         FRAME,
         label="{kind}",

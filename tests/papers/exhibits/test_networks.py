@@ -63,7 +63,7 @@ def test_rare_bins_are_not_drawn(folder: Path) -> None:
     panels = [{"run": "tanh_dp_sgld_printed", "title": "printed"}]
     rows = read.read_reliability(["li2019_tab1/mnist"], ["tanh_dp_sgld_printed"], folder)
     rows.loc[rows.bin.le(5), "count"] = 1
-    figure = networks.reliability(rows, panels=panels)
+    figure = networks.reliability(rows, panels=panels, text="")
     top, bottom = figure.axes
     for look in networks.PREDICTORS.values():
         assert len(drawn(top, look.colour, look.marker)) == 10  # bins 6 to 15

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from drawing import captions
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 
 from dplangevin.papers.exhibits import privacy
 from dplangevin.reporting import words
@@ -32,22 +34,22 @@ def printed() -> pd.DataFrame:
     return pd.DataFrame([row(), drawn, other])
 
 
+def spans(ax: Axes) -> list[list[float]]:
+    """Ends of the bars."""
+    bars = [bar for bar in ax.collections if isinstance(bar, LineCollection)]
+    return [[float(x) for x, _ in ends] for bar in bars for ends in bar.get_segments()]
+
+
 def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: pd.DataFrame) -> None:
-    figure = privacy.guarantees(printed, title="t")
+    figure = privacy.guarantees(printed, shown=["a"], text="{shown} of {priced}.", title="t")
     (ax,) = figure.axes
-    assert [text.get_text() for text in ax.texts] == [
-        "Li et al. 2019",
-        "MNIST",
-        "holds in part: add/remove only",
-    ]
-    assert "settings are not stated (1): GAN." in captions(figure).replace("\n", " ")
-    beyond = [line for line in ax.lines if line.get_color() == words.PRICES["replace_one"].colour]
-    assert [np.asarray(line.get_xdata()).tolist() for line in beyond] == [[privacy.LARGEST]]
-    assert beyond[0].get_markerfacecolor() == "white"
-    (attack,) = [line for line in ax.lines if line.get_color() == words.PRICES["attack"].colour]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["li2019: MNIST"]
+    assert [text.get_text() for text in ax.texts] == ["holds in part: add/remove only"]
+    assert captions(figure).startswith("1 of 1.")
+    (attack,) = [line for line in ax.lines if line.get_marker() == words.PRICES["attack"].marker]
     assert np.asarray(attack.get_xdata()).tolist() == [0.1]
-    spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if np.size(line.get_xdata()) == 2]
-    assert [0.1, privacy.LARGEST] in spans
+    assert spans(ax) == [[0.1, 5e6]]
+    assert ax.get_xlim()[1] > 5e6
 
 
 @pytest.mark.parametrize(
@@ -60,12 +62,13 @@ def test_chart_has_a_row_per_priced_promise_and_a_span_from_the_attack(printed: 
     ],
 )
 def test_chart_says_the_verdict_in_words(other: dict[str, float], verdict: str) -> None:
-    (ax,) = privacy.guarantees(pd.DataFrame([row(**other)]), title="t").axes
+    (ax,) = privacy.guarantees(
+        pd.DataFrame([row(**other)]), shown=["a"], text="{shown} of {priced}.", title="t"
+    ).axes
     assert ax.texts[-1].get_text() == verdict
 
 
 def test_a_span_without_an_attack_begins_at_the_left_edge() -> None:
-    (ax,) = privacy.guarantees(pd.DataFrame([row(epsilon_attack=NAN)]), title="t").axes
-    spans = [np.asarray(line.get_xdata()).tolist() for line in ax.lines if np.size(line.get_xdata()) == 2]
-    assert [ax.get_xlim()[0], privacy.LARGEST] in spans
-    assert words.PRICES["attack"].colour not in [line.get_color() for line in ax.lines]
+    frame = pd.DataFrame([row(epsilon_attack=NAN)])
+    (ax,) = privacy.guarantees(frame, shown=["a"], text="", title="t").axes
+    assert spans(ax) == [[ax.get_xlim()[0], 5e6]]

@@ -16,6 +16,7 @@ from one_by_one import row_loss, with_parameters
 from quick import sample
 from scenarios import linear, logistic, method, multinomial, network
 from scipy.stats import norm
+from stopping import Stop, Stopping
 from torch import Tensor
 
 from dplangevin import methods, random
@@ -289,26 +290,19 @@ def test_a_learning_curve_has_losses_prices_and_the_average_over_kept_steps() ->
     assert curve.shown().startswith("accuracy ")
 
 
-def test_a_killed_run_has_the_same_learning_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    of, seen = network(), LearningCurve.__call__
+def test_a_killed_run_has_the_same_learning_curve(tmp_path: Path) -> None:
+    of = network()
 
-    def go(name: str) -> tuple[Tensor, Any, Any]:
+    def go(checkpoint: Checkpoint) -> tuple[Tensor, Any, pd.DataFrame]:
         plan, curve = watched(of)
-        checkpoint, work = Checkpoint(tmp_path / name, "key", every=0.0), curve.kept(plan).work
-        theta = run(of, [work], SEEDS, random.generator(1, "c"), observe=curve, checkpoint=checkpoint)
+        work, rng = curve.kept(plan).work, random.generator(1, "c")
+        theta = run(of, [work], SEEDS, rng, observe=curve, checkpoint=checkpoint)
         return theta, curve.average, pd.DataFrame(curve.state["curve"])
 
-    def killed(self: LearningCurve, step: int, *given: Any) -> None:
-        if step == 4:
-            raise Killed
-        seen(self, step, *given)
-
-    one, average, rows = go("whole")
-    with monkeypatch.context() as patch:
-        patch.setattr(LearningCurve, "__call__", killed)
-        with pytest.raises(Killed):
-            go("killed")
-    other, same, again = go("killed")
+    one, average, rows = go(Checkpoint(tmp_path / "whole.pt", "key"))
+    with pytest.raises(Stop):
+        go(Stopping(tmp_path / "c.pt", 4))
+    other, same, again = go(Checkpoint(tmp_path / "c.pt", "key"))
     assert torch.equal(one, other)
     assert torch.equal(average, same)
     assert rows.equals(again)

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from dplangevin.data import Dataset
+from dplangevin.data.csv_table import Table
 from dplangevin.data.splits import generator, split
-from dplangevin.data.table import Table
 
 MEASUREMENTS = (
     "length",

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dplangevin.data import Dataset
-from dplangevin.data.table import Table
+from dplangevin.data.csv_table import Table
 
 COLUMNS = (
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation"),

@@ -9,14 +9,9 @@ from typing import Any
 import numpy as np
 
 from dplangevin.data import DataError, Dataset
+from dplangevin.data.csv_table import Table, listed, no_column
 from dplangevin.data.schema import Schema, read
 from dplangevin.data.splits import Split
-from dplangevin.data.table import Table, listed
-
-NO_LABEL = (
-    "is a missing label: remove the row; if it is a class of its own, take it out of the marks of missing values in a "
-    "schema"
-)
 
 
 def load(
@@ -67,37 +62,34 @@ def load(
 
     x, y = arrays(file)
     test = None if split.test_file is None else (x, y) if split.test_file == file else arrays(split.test_file)
-    meta: dict[str, Any] = {"name": name, "features": feature_names(schema, bias)}
-    meta["row_norm_bound"] = float(row_norm_bound)
-    if clipped.total():
-        meta["clipped"] = {column: n for column, n in clipped.items() if n}
-    if schema.classes is None:
-        meta["target"] = schema.range
-    else:
-        meta["labels"] = [*schema.classes]
-        if len(schema.classes) > 2:
-            meta["classes"] = len(schema.classes)
+    features = [each for column, entry in schema.used.items() for each in _names(column, entry)]
+    meta = {"name": name, "features": features + ["bias"] * bias, "row_norm_bound": float(row_norm_bound)}
+    meta |= {"clipped": {column: n for column, n in clipped.items() if n}} if clipped.total() else {}
+    meta |= {"target": schema.range} if schema.classes is None else {"labels": [*schema.classes]}
+    if schema.classes is not None and len(schema.classes) > 2:
+        meta["classes"] = len(schema.classes)
     if test is not None:
         return Dataset.from_arrays(x, y, *test, meta)
     train_rows, test_rows = split.rows(len(x), name)
     return Dataset(x[train_rows], y[train_rows], x[test_rows], y[test_rows], meta)
 
 
-def feature_names(schema: Schema, bias: bool = True) -> list[str]:
-    """Return the names of the features that the columns become."""
-    names = [each for column, entry in schema.used.items() for each in _names(column, entry)]
-    return names + ["bias"] * bias
-
-
 def _labelled(table: Table, schema: Schema) -> Table:
-    """Return the table; without rows that lack a label, if the schema drops these."""
-    table.require([schema.target, *schema.used])
-    if schema.unlabelled == "error":
-        return table
-    classes, absent = {*(schema.classes or ())}, {*schema.marks, ""}
-    return table.of(
-        np.array([text in classes or text not in absent for text in table.columns[schema.target]])
-    )
+    """Return the rows that have a label; raise DataError if others are an error."""
+    for column in (schema.target, *schema.used):
+        if column not in table.columns:
+            raise DataError(no_column(table.path, column, [*table.columns]))
+    absent = {*schema.marks, ""} - {*(schema.classes or ())}
+    labels = table.columns[schema.target]
+    present = np.array([text not in absent for text in labels])
+    if schema.unlabelled == "error" and not present.all():
+        text = labels[int(present.argmin())]
+        raise DataError(
+            f"{table.at(schema.target, text)}: a missing label ({text!r}), as in {(~present).sum():,} of "
+            f"{len(labels):,} rows: leave such rows out by --drop-unlabelled, in a schema by unlabelled: drop, or "
+            "remove them; if it is a class of its own, take it out of missing: {marks: ...} in a schema"
+        )
+    return table if present.all() else table.of(present)
 
 
 def _encoded(
@@ -106,25 +98,13 @@ def _encoded(
     """Return features (n, d) and labels (n,); add to `clipped` how many values of a column were clipped."""
     blocks = [_features(table, column, entry, schema.marks, clipped) for column, entry in schema.used.items()]
     blocks += [np.ones((len(table.lines), 1), np.float32)] * bias
-    return np.hstack(blocks), _labels(table, schema, clipped)
-
-
-def _labels(table: Table, schema: Schema, clipped: Counter[str]) -> np.ndarray:
-    classes = schema.classes or ()
-
-    def check(text: str) -> float:
-        if text not in classes and (text in schema.marks or text.lower() in ("", "nan")):
-            raise ValueError(text)
-        return 0.0
-
-    table.convert(schema.target, check, lambda text: NO_LABEL)
-    if schema.range is not None:
-        labels, outside = _scaled(table.numbers(schema.target), schema.range)
-        clipped[schema.target] += outside
-        return labels.astype(np.float32)
-    codes = (-1.0, 1.0) if len(classes) == 2 else map(float, range(len(classes)))
-    labels = table.code(schema.target, dict(zip(classes, codes, strict=True)))
-    return labels.astype(np.float32 if len(classes) == 2 else np.int64)
+    target, classes = schema.target, schema.classes
+    if classes is None:
+        y = _scaled(table, target, schema.range or {}, clipped)
+    else:
+        codes = (-1.0, 1.0) if len(classes) == 2 else map(float, range(len(classes)))
+        y = table.code(target, dict(zip(classes, codes, strict=True)))
+    return np.hstack(blocks), y.astype(np.int64 if classes and len(classes) > 2 else np.float32)
 
 
 def _names(column: str, entry: Mapping[str, Any]) -> list[str]:
@@ -139,29 +119,31 @@ def _features(
     texts = table.columns[column]
     absent = np.array([text in marks for text in texts])
     if absent.any() and entry["missing"] == "error":
-        row = int(absent.argmax())
+        text = texts[int(absent.argmax())]
         raise DataError(
-            f"{table.at(table.lines[row], column)}: {texts[row]!r} is a missing value: say what is made of it, in a "
-            "schema missing: {as: category} or midpoint"
+            f"{table.at(column, text)}: {text!r} is a missing value: say what is made of it, in a schema missing: "
+            "{as: category} or midpoint"
         )
     present = table.of(~absent) if absent.any() else table
+    values = entry.get("values", [])
     block = np.zeros((len(texts), len(_names(column, entry))), np.float32)
-    if "values" in entry:
-        block[~absent, : len(entry["values"])] = present.one_hot(column, entry["values"])
+    if values:
+        block[~absent, : len(values)] = present.one_hot(column, values)
     else:
-        block[~absent, 0], outside = _scaled(present.numbers(column), entry)
-        clipped[column] += outside
+        block[~absent, 0] = _scaled(present, column, entry, clipped)
     if entry["missing"] == "category":
         block[absent, -1] = 1
-    elif "values" in entry:
-        block[absent] = 1 / len(entry["values"])
+    elif values:
+        block[absent] = 1 / len(values)
     return block
 
 
-def _scaled(values: np.ndarray, constants: Mapping[str, float]) -> tuple[np.ndarray, int]:
-    """Return ``(value - mean)/sd``, or [low, high] mapped to [-1, 1], and how many values were clipped."""
+def _scaled(table: Table, column: str, constants: Mapping[str, float], clipped: Counter[str]) -> np.ndarray:
+    """Return (value - mean)/sd, or the range mapped to [-1, 1] and clipped to it, (n,)."""
+    values = table.numbers(column)
     if "mean" in constants:
-        return (values - constants["mean"]) / constants["sd"], 0
+        return (values - constants["mean"]) / constants["sd"]
     low, high = constants["low"], constants["high"]
     inside = np.clip(values, low, high)
-    return 2 * (inside - low) / (high - low) - 1, int((inside != values).sum())
+    clipped[column] += int((inside != values).sum())
+    return 2 * (inside - low) / (high - low) - 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,18 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from dplangevin.papers.statistics import compare, difference, matches, summary, trusted, variant_settings
+from dplangevin.papers.exhibits.figures import heat, lines
+from dplangevin.papers.statistics import (
+    compare,
+    difference,
+    matches,
+    summary,
+    t_interval,
+    trusted,
+    variant_settings,
+)
 from dplangevin.reporting import style
-from dplangevin.reporting.style import entry, hollow_entries, lay_out
-from dplangevin.reporting.words import look, relations
+from dplangevin.reporting.words import SCALINGS, look, relations
 from dplangevin.text import number, span
 
 REFERENCES = ("nonprivate", "sgld", "majority")
@@ -34,7 +43,7 @@ def over_epsilon(
     runs: pd.DataFrame,
     *,
     methods: Sequence[str],
-    panels: Mapping[str, str] | None = None,
+    panels: Mapping[str, str],
     panel_setting: str = "",
     curve_setting: str = "",
     scaling: str = "",
@@ -44,9 +53,9 @@ def over_epsilon(
 ) -> Figure:
     """Draw test accuracy against epsilon, and the reference methods in `runs` as horizontal lines.
 
-    `panels` maps data sets to titles; None draws the only data set. With `panel_setting`, a setting in the column
-    `variant`, it maps the values of that setting, and all panels have the same axes. With `curve_setting`, which is
-    such a setting or "run", `methods` are "<method>:<value>". A `scaling` draws only its runs.
+    `panels` maps data sets to titles. With `panel_setting`, a setting in the column `variant`, it maps the values of
+    that setting, and all panels have the same axes. With `curve_setting`, which is such a setting or "run", `methods`
+    are "<method>:<value>". A `scaling` draws only its runs.
     """
     if scaling:
         runs = runs[runs.scaling.eq(scaling)]
@@ -57,47 +66,41 @@ def over_epsilon(
         runs = runs.assign(method=runs.method + ":" + values)
     if panel_setting or curve_setting:
         runs = runs.assign(variant="")
-    if panels is None:
-        panels = {_one_dataset(runs): ""}
-    table, x = require(summary(runs), methods), "ln_epsilon_proven" if proven else "ln_epsilon"
-    table = table[table.dataset.isin(list(panels))]
-    with style.settings():
-        figure = Figure(figsize=(7.2 if len(panels) == 1 else 10.5, 4.3), layout="constrained")
-        shared: dict[str, Any] = {"sharex": bool(panel_setting), "sharey": bool(panel_setting)}
-        axes = figure.subplots(1, len(panels), squeeze=False, **shared)[0]
-        for ax, (dataset, name) in zip(axes, panels.items(), strict=True):
-            _curves(ax, table[table.dataset.eq(dataset)], methods, x)
-            ax.set(title=name, xlabel=epsilon_label(runs, proven))
-        axes[0].set_ylabel("test accuracy")
-        present = [method for method in [*methods, *REFERENCES] if method in set(table.method)]
-        private = table[table.method.isin(methods)]
-        handles = [*(entry(look(method)) for method in present), *hollow_entries(private.violated)]
-        text = caption(runs, table) + chosen(runs, methods) + not_drawn(private, x)
-        return lay_out(figure, title, text + (f"\n{note}" if note else ""), handles, side=len(panels) == 1)
+    table = summary(runs[runs.dataset.isin([*panels])])
+    table = table[table.method.isin([*methods, *REFERENCES])]
+    private = table[table.method.isin(methods)]
+    if absent := [*filter(lambda method: method not in set(table.method), methods)]:
+        raise ValueError(f"no rows for {absent}: list their runs under files in conf/exhibit")
+    if private.duplicated(["dataset", "method", "epsilon"]).any():
+        raise ValueError(f"a method has several variants, one curve shows one: {set(private.variant)}")
+    x = "ln_epsilon_proven" if proven else "ln_epsilon"
+    marks: list[dict[str, Any]] = []
+    for i, method in enumerate([*methods, *(name for name in REFERENCES if name in set(table.method))]):
+        mark = {"where": {"method": method}, "method": method, "bar": 3.7 - 0.9 * min(i, 3)}
+        level = method in REFERENCES
+        label = look(method).label if level or np.isfinite(table[x][table.method.eq(method)]).any() else ""
+        marks.append({**mark, "label": label, "level": level})
+    text = caption(runs, table) + chosen(runs, methods) + not_drawn(private, x) + (note and f"\n{note}")
+    one = len(panels) == 1
+    figure = lines(
+        table,
+        text=text,
+        marks=marks,
+        panels=[{"where": {"dataset": dataset}, "title": name} for dataset, name in panels.items()],
+        axes={"x": x, "y": "mean", "low": "low", "high": "high", "xlabel": epsilon_label(runs, proven)},
+        size=(7.8 if one else 10.5, 4.3),
+        grid={"sharex": bool(panel_setting), "sharey": bool(panel_setting)},
+        side=one,
+        title=title,
+    )
+    figure.axes[0].set_ylabel("test accuracy")
+    for ax in [*figure.axes]:
+        epsilon_axis(ax)
+    return figure
 
 
 def _values(runs: pd.DataFrame, setting: str) -> pd.Series:
     return runs.variant.map(lambda variant: variant_settings(variant)[setting])
-
-
-def _one_dataset(runs: pd.DataFrame) -> str:
-    if len(names := runs.dataset.unique()) != 1:
-        raise ValueError(f"the figure shows one data set, found {list(names)}: give `panels`")
-    return str(names[0])
-
-
-def _curves(ax: Axes, table: pd.DataFrame, methods: Sequence[str], x: str) -> None:
-    """Draw a summary of one data set; bars are narrower for each next method, so that all stay visible."""
-    for i, method in enumerate(methods):
-        rows = table[table.method.eq(method) & np.isfinite(table[x]) & table["mean"].notna()].sort_values(x)
-        if rows[["variant", "scaling"]].drop_duplicates().shape[0] > 1:
-            several = sorted(set(rows.variant))
-            raise ValueError(f"{method} has several variants, one curve shows one: {several}")
-        style.curve(ax, rows[x], rows, look(method), width=1.0 + 0.9 * (len(methods) - 1 - i))
-    for method in REFERENCES:
-        for interval in table.loc[table.method.eq(method), ["mean", "low", "high"]].to_numpy(float):
-            style.reference_line(ax, interval, look(method))
-    epsilon_axis(ax)
 
 
 def epsilon_axis(ax: Axes) -> None:
@@ -120,100 +123,83 @@ def epsilon_axis(ax: Axes) -> None:
 # Against hyperparameters
 
 
-GAP_LIMIT = 5.0  # percentage points at which the colours of a heat map end
-GAP_COLOURS = LinearSegmentedColormap.from_list(
-    "objpert to ops", [look("objpert").colour, "#FFFFFF", look("ops").colour]
-)
-UNTRUSTED = "#BBBBBB"
+def gaps(runs: pd.DataFrame, *, first: str, second: str) -> pd.DataFrame:
+    """Return the accuracy of `first` minus that of `second` in points, paired by seed, with 95 % t-intervals."""
+    keys = ["scaling", "variant", "epsilon"]
+    accuracy = runs[runs.metric.eq("accuracy")]
+    by_method = accuracy.pivot(index=[*keys, "seed"], columns="method", values="value")
+    pairs = (100 * (by_method[first] - by_method[second])).groupby(keys)
+    rows = [
+        {**dict(zip(keys, of, strict=True)), **t_interval(gap).columns(), "repeats": len(gap)}
+        for of, gap in pairs
+    ]
+    return pd.DataFrame(rows)
+
+
 KEYS = ["dataset", "method", "variant", "scaling", "epsilon"]
-MAP_LABELS = (
-    "radius of OPS's ball; ObjPert is at its best ridge",
-    "ridge of ObjPert; OPS is at its best radius",
-)
-SENSITIVITY_NOTE = (
-    "\nA number is accuracy of OPS − accuracy of ObjPert, in points. Bold: the 95 % t-interval, paired by repeat, "
-    "excludes 0. Rows: “unit” scales each to norm 1,\n“global” divides all by one constant. OPS has the paper's bound "
-    "or the smaller one by range. The best is that of highest mean accuracy on these test sets."
-)
 
 
 def sensitivity(
-    runs: pd.DataFrame, *, bounds: Sequence[str], datasets: Mapping[str, str], adjacency: str, title: str = ""
+    runs: pd.DataFrame,
+    *,
+    bounds: Sequence[str],
+    datasets: Mapping[str, str],
+    adjacency: str,
+    text: str,
+    title: str = "",
 ) -> Figure:
     """Draw the accuracy of OPS minus that of ObjPert as heat maps, with one column of maps for each budget.
 
     The last column of the lower maps is ObjPert for the neighbours other than `adjacency`, at its best ridge. Settings
-    that are not trusted (`papers.statistics.trusted`) are never the best, and their cells are grey. Variants are
+    that are not trusted (`papers.statistics.trusted`) are never the best, and have no cell. Variants are
     "bound=...;radius=..." for OPS and "ridge=..." for ObjPert. `datasets` maps data sets to their names.
     """
     settings = _with_radii_and_ridges(runs, bounds)
-    table = settings[trusted(settings, "mean")]
-    radii = sorted(settings.radius.dropna().unique())
-    ridges = sorted(settings.ridge.dropna().unique())
-    budgets = sorted(settings.epsilon.unique())
-    rows = {
-        f"{name}, {scaling} rows, {bound} bound": (dataset, scaling, bound)
+    table, budgets = settings[trusted(settings, "mean")], sorted(settings.epsilon.unique())
+    ours, others = {"adjacency": adjacency}, sorted({*settings.adjacency} - {adjacency})
+    radii = [(f"D = {number(r)}", {"radius": r}, ours) for r in sorted(settings.radius.dropna().unique())]
+    values = sorted(settings.ridge.dropna().unique())
+    ridges: list[Any] = [(f"λ = {number(r)}", {}, {"ridge": r, **ours}) for r in values]
+    ridges += [(f"best,\n{other.replace('_', '/')}", {}, {"adjacency": other}) for other in others]
+    places = [
+        (f"{name}, {scaling} rows, {bound} bound", {"dataset": dataset, "scaling": scaling}, bound)
         for dataset, name in datasets.items()
         for scaling in sorted(settings[settings.dataset.eq(dataset)].scaling.unique(), reverse=True)
         for bound in bounds
-    }
-    others = [other for other in settings.adjacency.unique() if other != adjacency]
-    with style.settings():
-        columns = len(budgets) * max(len(radii), len(ridges) + len(others))
-        figure = Figure(figsize=(1.6 + 0.37 * columns + 2.0, 2.6 + 0.5 * len(rows)), layout="constrained")
-        maps = figure.subplots(2, len(budgets), squeeze=False, sharey=True)
-        for (top, bottom), epsilon in zip(maps.T, budgets, strict=True):
-            here = table[table.epsilon.eq(epsilon)]
-            ops, objpert = here[here.method.eq("ops")], here[here.ridge.notna()]
-            mine = objpert[objpert.adjacency.eq(adjacency)]
-            by_radius = {f"D = {number(radius)}": (ops[ops.radius.eq(radius)], mine) for radius in radii}
-            by_ridge = {number(ridge): (ops, mine[mine.ridge.eq(ridge)]) for ridge in ridges}
-            for other in others:
-                by_ridge[f"best,\n{other.replace('_', '/')}"] = ops, objpert[objpert.adjacency.eq(other)]
-            _heat_map(top, runs, rows, by_radius)
-            _heat_map(bottom, runs, rows, by_ridge)
-            top.set_title(f"ε = {number(epsilon)}")
-        for line, words in zip(maps, MAP_LABELS, strict=True):
-            line[len(budgets) // 2].set_xlabel(words)
-        bar = figure.colorbar(maps[0, 0].images[0], ax=maps, extend="both", shrink=0.5, aspect=30)
-        bar.set_label("orange: ObjPert is more accurate; blue: OPS is (points)")
-        text = f"Neighbours of both methods: {relations(adjacency)}. "
-        text += f"Means over {span(settings.repeats)} repeats."
-        return lay_out(figure, title, text + SENSITIVITY_NOTE, [])
+    ]
+    cells: list[dict[str, Any]] = []
+    for epsilon, place, column in product(budgets, places, [*radii, *ridges]):
+        here = table[matches(table, {"epsilon": epsilon, **place[1]})]
+        ops = here[matches(here, {"method": "ops", "bound": place[2], **column[1]})]
+        objpert = here[matches(here, {"method": "objpert", **column[2]})]
+        if len(ops) and len(objpert):
+            names = {"epsilon": epsilon, "row": place[0], "column": column[0]}
+            cells.append({**names, **_gap(runs, ops, objpert)})
+    maps = product(([name for name, *_ in radii], [name for name, *_ in ridges]), budgets)
+    return heat(
+        pd.DataFrame(cells, columns=["epsilon", "row", "column", "shade", "text", "bold"]),
+        rows=[name for name, *_ in places],
+        panels=[
+            {"where": {"epsilon": e}, "columns": names, "title": f"ε = {number(e)}"} for names, e in maps
+        ],
+        across=len(budgets),
+        colours=LinearSegmentedColormap.from_list(
+            "", [look("objpert").colour, "#FFFFFF", look("ops").colour]
+        ),
+        limits=(-5.0, 5.0),
+        text=text.format(neighbours=relations(adjacency), repeats=span(settings.repeats)),
+        title=title,
+    )
 
 
-def _heat_map(
-    ax: Axes,
-    runs: pd.DataFrame,
-    rows: Mapping[str, tuple[str, str, str]],
-    columns: Mapping[str, tuple[pd.DataFrame, pd.DataFrame]],
-) -> None:
-    """Draw the best of OPS minus the best of ObjPert in points, with a number in each cell, bold if significant.
-
-    `rows` maps labels to data set, scaling and bound, and `columns` to rows of a summary of OPS and of ObjPert.
-    """
-    gaps = np.full((len(rows), len(columns)), np.nan)
-    for y, (dataset, scaling, bound) in enumerate(rows.values()):
-        for x, (ops, objpert) in enumerate(columns.values()):
-            first = ops[ops.dataset.eq(dataset) & ops.scaling.eq(scaling) & ops.bound.eq(bound)]
-            second = objpert[objpert.dataset.eq(dataset) & objpert.scaling.eq(scaling)]
-            if first.empty or second.empty:
-                continue
-            best: list[Any] = [each.nlargest(1, "mean")[KEYS].iloc[0].to_dict() for each in (first, second)]
-            accuracies = [runs[matches(runs, {"metric": "accuracy", **keys})] for keys in best]
-            compared = compare(difference(accuracies[0], accuracies[1], "promised"))
-            gaps[y, x] = gap = 100 * compared.interval.mean
-            sure = bool(compared.above or compared.below)
-            colour = "#FFFFFF" if abs(gap) > 0.8 * GAP_LIMIT else "#000000" if sure else "#555555"
-            words = f"{gap:+.1f}".replace("-", "−") if abs(gap) >= 0.05 else "0.0"
-            weight = "bold" if sure else "normal"
-            ax.text(x, y, words, ha="center", va="center", fontsize=6.5, weight=weight, color=colour)
-    ax.set_facecolor(UNTRUSTED)
-    colours: dict[str, Any] = {"cmap": GAP_COLOURS, "vmin": -GAP_LIMIT, "vmax": GAP_LIMIT}
-    ax.imshow(gaps, aspect="auto", interpolation="nearest", **colours)
-    ax.set_xticks(range(len(columns)), list(columns), fontsize=7)
-    ax.set_yticks(range(len(rows)), list(rows))
-    ax.grid(visible=False)
+def _gap(runs: pd.DataFrame, first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Any]:
+    """Return the cell of the best row of a summary minus the best of another, in points, bold if significant."""
+    best: list[Any] = [each.nlargest(1, "mean")[KEYS].iloc[0].to_dict() for each in (first, second)]
+    accuracies = [runs[matches(runs, {"metric": "accuracy", **keys})] for keys in best]
+    compared = compare(difference(accuracies[0], accuracies[1], "promised"))
+    gap = 100 * compared.interval.mean
+    text = f"{gap:+.1f}".replace("-", "−") if abs(gap) >= 0.05 else "0.0"
+    return {"shade": gap, "text": text, "bold": bool(compared.above or compared.below)}
 
 
 def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.DataFrame:
@@ -238,14 +224,6 @@ def _with_radii_and_ridges(runs: pd.DataFrame, bounds: Sequence[str]) -> pd.Data
 
 # Setting -> its name in a caption
 CHOSEN = {"radius": "ball of radius", "prior": "Gaussian prior of precision", "ridge": "ridge", "l2": "ridge"}
-SCALINGS = {"unit": "each row has norm 1", "global": "rows over one constant", "raw": "rows as they are"}
-
-
-def require(table: pd.DataFrame, methods: Iterable[str]) -> pd.DataFrame:
-    """Return the table if it has rows of every method, else raise ValueError."""
-    if absent := [method for method in methods if method not in set(table.method)]:
-        raise ValueError(f"no rows for {absent}: list their runs under files in conf/exhibit")
-    return table
 
 
 def of_private(runs: pd.DataFrame, column: str) -> str:
@@ -289,13 +267,13 @@ def chosen(runs: pd.DataFrame, methods: Iterable[str]) -> str:
     return f"\nOur choices: {'; '.join(listed)}; {' or '.join(scalings)}." if listed else ""
 
 
+def with_choices(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return `summary` with the column choices, a sentence on the settings of all methods."""
+    return summary(runs).assign(choices=chosen(runs, runs.method.unique()).strip())
+
+
 def not_drawn(rows: pd.DataFrame, x: str) -> str:
     """Return a line that counts the rows of each method whose ln ε, column `x`, is not finite, or ""."""
     counts = rows[~np.isfinite(rows[x])].groupby("method", sort=False).size()
-    return listed("Points without a finite, positive proven ε are not drawn", counts)
-
-
-def listed(what: str, counts: pd.Series) -> str:
-    """Return a line with a count for each method, or "" if there are no counts."""
-    texts = [f"{look(str(method)).label} {int(n)}" for method, n in counts.items()]
-    return f"\n{what}: {', '.join(texts)}." if texts else ""
+    texts = [f"{look(str(method)).label} {n}" for method, n in counts.items()]
+    return f"\nPoints without a finite, positive proven ε are not drawn: {', '.join(texts)}." if texts else ""

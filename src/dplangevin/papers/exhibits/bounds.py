@@ -10,21 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dplangevin.papers.exhibits import tables
+from dplangevin.papers.exhibits.figures import dots
 from dplangevin.papers.statistics import matches
-from dplangevin.reporting import style
-from dplangevin.reporting.style import entry, lay_out
-from dplangevin.reporting.words import Look
 from dplangevin.text import number, short
 
 Lines = Sequence[Mapping[str, Any]]  # {label, where}; `where` selects rows, see `papers.statistics.matches`
-HELD = Look("case within the bound", "#0072B2", "o", "", 4.0)
-FAILED = Look("case above the bound", "#D55E00", "D", "", 5.0)
+DOTS: list[dict[str, Any]] = [
+    {"query": "ratio <= 1", "label": "case within the bound", "colour": "#0072B2", "marker": "o", "size": 4},
+    {"query": "ratio > 1", "label": "case above the bound", "colour": "#D55E00", "marker": "D"},
+]
 
 
 def strips(frame: pd.DataFrame, *, lines: Lines, smallest: float, text: str, title: str = "") -> Figure:
@@ -32,32 +30,30 @@ def strips(frame: pd.DataFrame, *, lines: Lines, smallest: float, text: str, tit
 
     Ratios below `smallest` are drawn there; `text` begins the caption.
     """
-    with style.settings():
-        figure = Figure(figsize=(9.5, 2.1 + 0.27 * len(lines)), layout="constrained")
-        ax = figure.subplots()
-        for y, line in enumerate(lines):
-            ratios = frame[matches(frame, line["where"])].ratio.dropna()
-            if ratios.empty:
-                raise ValueError(f"no ratio for the statement {line['label']!r}: check conf/exhibit")
-            _cases(ax, y, ratios, smallest)
-        ax.axvline(1.0, color="#000000", lw=1.2)
-        ax.set(xscale="log", ylim=(len(lines) - 0.5, -0.5))
-        ax.set_xlabel("measured value / allowed value (log axis; 1 = as much as the paper allows)")
-        ax.set_yticks(range(len(lines)), [line["label"] for line in lines])
-        heading: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset points", "fontsize": 8}
-        ax.annotate("cases above", (1, 1), (6, 4), **heading)
-        cut = f" Ratios below {number(smallest)} are drawn at {number(smallest)}."
-        return lay_out(figure, title, text.rstrip() + cut, [entry(HELD), entry(FAILED)])
-
-
-def _cases(ax: Axes, y: int, ratios: pd.Series, smallest: float) -> None:
-    """Draw the cases of one statement at height y, and how many of them are above the bound."""
-    for look, group in ((HELD, ratios[ratios.le(1)]), (FAILED, ratios[ratios.gt(1)])):
-        ax.plot(group.clip(lower=smallest), np.full(len(group), y), alpha=0.6, **look.shape)
-    above = int(ratios.gt(1).sum())
-    colour = FAILED.colour if above else "#444444"
-    at: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-    ax.annotate(f"{above} of {len(ratios)}", (1, y), (6, 0), va="center", fontsize=8, color=colour, **at)
+    statements = []
+    for line in lines:
+        cases = frame[matches(frame, line["where"]) & frame.ratio.notna()]
+        if cases.empty:
+            raise ValueError(f"no ratio for the statement {line['label']!r}: check conf/exhibit")
+        above = f"{cases.ratio.gt(1).sum()} of {len(cases)} above"
+        statements.append(cases.assign(statement=line["label"], above=above))
+    rows = pd.concat(statements)
+    axis = {
+        "x": "shown",
+        "xscale": "log",
+        "xlabel": "measured value / allowed value (log axis; 1 = as much as the paper allows)",
+        "guides": [{"x": 1, "line": "-"}],
+        "marks": [mark for mark in DOTS if len(rows.query(mark["query"]))],
+    }
+    return dots(
+        rows.assign(shown=rows.ratio.clip(lower=smallest)),
+        label="{statement}",
+        right="{above}",
+        by=["statement"],
+        text=f"{text.rstrip()} Ratios below {number(smallest)} are drawn at {number(smallest)}.",
+        panels=[axis],
+        title=title,
+    )
 
 
 def ratios_page(

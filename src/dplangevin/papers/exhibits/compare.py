@@ -11,13 +11,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import matplotlib
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-from dplangevin.papers.exhibits import tables
+from dplangevin.papers.exhibits import figures, tables
 from dplangevin.papers.exhibits.accuracy import of_private
 from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import (
@@ -29,7 +28,6 @@ from dplangevin.papers.statistics import (
     read_off,
     t_interval,
 )
-from dplangevin.reporting import style
 from dplangevin.reporting.words import Look, look, relations
 from dplangevin.text import fixed, number, short
 
@@ -92,21 +90,14 @@ REACHED, BELOW, ABOVE, NOT_PRIVATE = "reached", "ends below", "begins above", "n
 DIVERGED, UNPRICED = "diverged", "no proven ε"
 AXES = {"proven": "proven ε", "promised": "promised ε"}
 FREE = "nonprivate"  # the fit that `heat` measures from
-POINTS = 100.0
-DARKEST = math.log1p(50)  # end of the colours of `heat`, on its logarithmic scale
 SIDE_BY_SIDE = 6  # data sets, up to which `heat` has its blocks beside each other
-HEAT = (
-    "Numbers: points of accuracy below the fit without privacy. Under the name of a data set: that fit's accuracy. "
-    "Colours: a logarithmic scale. Box: the best private method. ≈: not significantly worse (Holm's method over all "
-    "pairs, 5 %). †: a condition of the guarantee fails, or chains diverged. Empty: the method does not run there, or "
-    "its budgets do not reach this proven ε."
-)
 FAMILY_WISE = 0.05  # family-wise error of the tests in a block (one data set at one epsilon)
-CONSTANT = look("majority")
 KINDS = {
     "best": Look("best private method", "#D55E00", "*", "-", 9.0),
     "equal": Look("not significantly worse than the best", "#0072B2", "o", "-", 5.0),
     "worse": Look("significantly worse", "#888888", "o", "-", 4.0),
+    "free": Look("without privacy", "#000000", "s", "-", 4.0),
+    "constant": Look("constant answer", "#000000", "|", "-", 9.0),
 }
 
 
@@ -269,7 +260,7 @@ def _limits(row: Any, prefix: str = "") -> str:
 
 
 def heat(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], title: str = ""
+    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], text: str, title: str = ""
 ) -> Figure:
     """Draw how far methods are below the fit without privacy: a block for each epsilon, a column for each data set.
 
@@ -277,45 +268,33 @@ def heat(
     """
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
     free = table[table.method.eq(FREE)].groupby("dataset").accuracy.first()
-    table = table[table.reach.eq(REACHED) & table.dataset.isin(datasets)]
-    table = table.assign(points=POINTS * (table.dataset.map(free) - table.accuracy))
-    means = table.groupby("method").agg(tables=("dataset", "nunique"), points=("points", "mean"))
-    names = [*means.sort_values(["tables", "points"], ascending=[False, True]).index]
-    stacked = len(datasets) > SIDE_BY_SIDE
-    shape = (len(epsilons), 1) if stacked else (1, len(epsilons))
-    with style.settings():
-        width, height = 0.56 * len(datasets), 0.23 * len(names)
-        size = (width * shape[1] + 2.2, (height + 0.3) * shape[0] + 1.6)
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(*shape, squeeze=False, sharex=True, sharey=True).ravel()
-        for ax, epsilon in zip(axes, epsilons, strict=True):
-            block = table[table.epsilon.eq(epsilon)]
-            values = block.pivot(index="method", columns="dataset", values="points")
-            values = values.reindex(index=names, columns=[*datasets]).clip(lower=0)
-            ax.imshow(np.log1p(values), cmap="Blues", vmin=0, vmax=DARKEST, aspect="auto")
-            row: Any
-            for row in block.itertuples():
-                _cell(ax, row, [*datasets].index(row.dataset), names.index(row.method))
-            ax.set_title(f"proven ε = {number(epsilon)}")
-            ax.grid(visible=False)
-            ax.tick_params(length=0)
-        labels = [f"{name}\n" + f"{free[dataset]:.3f}".lstrip("0") for dataset, name in datasets.items()]
-        for ax in axes[-1:] if stacked else axes:
-            ax.set_xticks(range(len(datasets)), labels, rotation=90 if stacked else 0, fontsize=7.5)
-        axes[0].set_yticks(range(len(names)), [look(name).label for name in names])
-        return style.lay_out(figure, title, HEAT, [])
-
-
-def _cell(ax: Axes, row: Any, x: int, y: int) -> None:
-    """Write the points of one method, data set and epsilon into `heat`."""
-    level = not (row.best or row.significant or np.isnan(row.difference))
-    points = f"{round(row.points, 1) + 0.0:.1f}".replace("-", "−")
-    text = points + ("†" if row.violated else "") + ("≈" if level else "")
-    colour = "white" if math.log1p(max(row.points, 0.0)) > 0.6 * DARKEST else "black"
-    weight = "bold" if row.best else "normal"
-    ax.text(x, y, text, ha="center", va="center", fontsize=7, weight=weight, color=colour)
-    if row.best:
-        ax.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, ec="#D55E00", lw=1.5))
+    names = {dataset: f"{name}\n" + f"{free[dataset]:.3f}".lstrip("0") for dataset, name in datasets.items()}
+    cells = table[table.reach.eq(REACHED) & table.dataset.isin(datasets)]
+    points = 100 * (cells.dataset.map(free) - cells.accuracy)
+    level = ~(cells.best | cells.significant | cells.difference.isna()).astype(bool)
+    texts = points.round(1).add(0.0).map("{:.1f}".format).str.replace("-", "−")
+    cells = cells.assign(
+        row=[look(method).label for method in cells.method],
+        column=cells.dataset.map(names),
+        points=points,
+        shade=np.log1p(points.clip(lower=0)),
+        text=texts + np.where(cells.violated, "†", "") + np.where(level, "≈", ""),
+        bold=cells.best,
+        boxed=cells.best,
+    )
+    means = cells.groupby("row").agg(tables=("dataset", "nunique"), points=("points", "mean"))
+    rows = [*means.sort_values(["tables", "points"], ascending=[False, True]).index]
+    blocks = {each: f"proven ε = {number(each)}" for each in epsilons}
+    return figures.heat(
+        cells,
+        rows=rows,
+        panels=[{"where": {"epsilon": e}, "columns": names.values(), "title": t} for e, t in blocks.items()],
+        across=1 if len(datasets) > SIDE_BY_SIDE else len(epsilons),
+        colours=matplotlib.colormaps["Blues"],
+        limits=(0, math.log1p(50)),
+        text=text,
+        title=title,
+    )
 
 
 def dot_plot(
@@ -326,51 +305,36 @@ def dot_plot(
     axis: str = "proven",
     title: str = "",
 ) -> Figure:
-    """Draw the main score of every method with its 95 % interval, in a panel for each epsilon.
+    """Draw the main score of every method that reaches an epsilon, with its 95 % interval and a panel for each epsilon.
 
     - `table`: What `at_epsilon` returns for one data set and `axis`.
-    - `constant`: Scores of the best constant answer by repeat. Their mean is drawn as a line.
+    - `constant`: Scores of the best constant answer by repeat. Their mean has a row of its own.
     """
-    names, epsilons = table.method.unique(), table.epsilon.unique()
-    free = [m for m in names if table[table.method.eq(m)].reach.eq(NOT_PRIVATE).all()]
-    private = [m for m in names if m not in free]
-    with style.settings():
-        size = (3.1 * len(epsilons) + 2.0, 0.19 * len(private) + 0.6 + 1.2)
-        figure = Figure(figsize=size, layout="constrained")
-        axes = figure.subplots(1, len(epsilons), squeeze=False, sharex="row", sharey=True)[0]
-        for ax, epsilon in zip(axes, epsilons, strict=True):
-            block = table[table.epsilon.eq(epsilon)]
-            _draw(ax, block.set_index("method"), private, scores)
-            if constant is not None:
-                ax.axvline(constant.mean(), color=CONSTANT.colour, ls=CONSTANT.line, lw=1.0, zorder=1)
-            ax.set_title(f"{block.dataset.iloc[0]}, {AXES[axis]} = {number(epsilon)}", fontsize=8.5)
-            ax.set_xlabel(scores.label)
-        axes[0].set_yticks(range(len(private)), [look(method).label for method in private])
-        axes[0].set_ylim(max(len(private), 1) - 0.5, -0.5)
-        text = (
-            "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %. No "
-            f"dot: the method's budgets do not reach this {AXES[axis]} (the table says where they end)."
-        )
-        handles = [*map(style.entry, KINDS.values()), *(style.entry(look(method), lw=1.0) for method in free)]
-        if constant is not None:
-            handles.append(style.entry(CONSTANT, lw=1.0, label=scores.answer))
-        return style.lay_out(figure, title, text, [*handles, style.hollow_entry()])
-
-
-def _draw(ax: Axes, rows: pd.DataFrame, methods: Sequence[str], scores: Scores) -> None:
-    """Draw one panel of `dot_plot`. The rows have the method as index."""
-    for method in rows.index[rows.reach.eq(NOT_PRIVATE)]:
-        of = look(method)
-        ax.axvline(rows[scores.main][method], color=of.colour, ls=of.line, lw=1.0, zorder=1)
-    for y, method in enumerate(methods):
-        if method not in rows.index or rows.reach[method] != REACHED:
-            continue
-        row: Any = rows.loc[method]
-        worse = row.significant and scores.sign * row.difference < 0
-        kind = KINDS["best" if row.best else "worse" if worse else "equal"]
-        ax.hlines(y, *scores.within(row.low, row.high), color=kind.colour, lw=1.6, zorder=2)
-        face = "white" if row.violated else kind.colour
-        ax.plot(row[scores.main], y, **(kind.shape | {"ls": ""}), mfc=face, zorder=3)
+    worse = table.significant & (scores.sign * table.difference < 0)
+    kind = np.select([table.reach.eq(NOT_PRIVATE), table.best, worse], ["free", "best", "worse"], "equal")
+    rows = table.assign(kind=kind, value=table[scores.main], name=table.method.map(tables.method_label))
+    rows["violated"] = np.where(rows.violated, "a condition", "")
+    rows["low"], rows["high"] = zip(*map(scores.within, rows.low, rows.high), strict=True)
+    rows = rows[rows.reach.isin([REACHED, NOT_PRIVATE])]
+    if constant is not None:
+        answers = pd.DataFrame({"epsilon": table.epsilon.unique(), "value": constant.mean()})
+        answers = answers.assign(method=MAJORITY, name=scores.answer, kind="constant", violated="")
+        rows = pd.concat([rows, answers], ignore_index=True)
+    drawn: dict[str, Any] = {"x": "value", "low": "low", "high": "high", "xlabel": scores.label}
+    drawn["marks"] = [
+        {"where": {"kind": name}, **of._asdict()} for name, of in KINDS.items() if rows.kind.eq(name).any()
+    ]
+    panels = [
+        {"where": {"epsilon": e}, "title": f"{table.dataset.iloc[0]}, {AXES[axis]} = {number(e)}", **drawn}
+        for e in table.epsilon.unique()
+    ]
+    text = (
+        "Mean and 95 % t-interval over repeats. Not significantly worse: by Holm's method over all pairs, 5 %. No "
+        f"dot: the method's budgets do not reach this {AXES[axis]} (the table says where they end)."
+    )
+    width = 3.1 * len(panels) + 2.0
+    given: dict[str, Any] = {"by": ["method"], "sharex": True, "width": width, "title": title}
+    return figures.dots(rows, label="{name}", text=text, panels=panels, **given)
 
 
 def sentences(

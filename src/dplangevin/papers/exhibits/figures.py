@@ -1,6 +1,6 @@
-"""Kinds of figure that `conf/exhibit` draws from any tidy frame: `lines` and `dots`.
+"""Kinds of figure from any tidy frame: `lines` and `dots`, which `conf/exhibit` fills, and `heat`.
 
-Both draw marks. A mark is a mapping of
+The first two draw marks. A mark is a mapping of
 
 - `where`: column -> value or list of values of the rows that it shows (default: all), or `query` for `DataFrame.query`;
 - `label`: its entry in the legend (none without a label);
@@ -8,7 +8,10 @@ Both draw marks. A mark is a mapping of
   `marker`, `line`, `size`, `width`, `hollow` (false: `violated` is not about the number);
 - `x`, `y`, `low`, `high`: columns, where they differ from those of the panel;
 - `write`: offset in points at which the value is written, in `format` (of `tables.FORMATS`; default: short);
-- `level`: if True, each y is a line across the panel.
+- `end`: offset in points at which `lines` writes the label at the last point, in place of the legend (null: nowhere);
+- `shift`: how far below the middle of its row `dots` draws, as a share of the row;
+- `level`: if True, each y is a line across the panel, with a band from `low` to `high`;
+- `bar`: width of the bars from `low` to `high` in points.
 
 Panels are mappings, too. What `lines` and `dots` do not read themselves are arguments of `Axes.set`.
 """
@@ -22,8 +25,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from pandas.api.types import is_numeric_dtype
 
@@ -50,28 +55,30 @@ def lines(
     guides: Sequence[Mapping[str, Any]] = (),
     size: tuple[float, float] = (8.4, 4.9),
     columns: int = 3,
+    grid: Mapping[str, Any] | None = None,
     proven: bool = False,
+    side: bool = False,
     title: str = "",
     **made: Any,
 ) -> Figure:
     """Draw y against x: in each panel a line for each pair of `marks` and `dashes`, which replace keys of the mark.
 
-    - `text`: Caption, filled from the frame (`tables.fill`).
+    - `text`: Caption, filled from the columns of the frame, before and after `tables.prepared`.
     - `axes`: What all panels share. A panel may have its own `marks`, `dashes` and `guides`.
     - `guides`: {power, at: [x, y], label, line}, the curve y = at_y (x/at_x)^power; {x, label, line}, a vertical line.
-    - `columns`: Most panels in a row.
+    - `columns`: Most panels in a row. `grid`: Arguments of `Figure.subplots`. `side`: Puts the legend at the right.
     - `made`: Arguments of `tables.prepared`.
     - `proven`: If True, x is the proven ε where it is else the promised ε.
     """
-    frame = prepared(frame, **made)
+    given, frame = frame, prepared(frame, **made)
     if proven:
         frame = frame.assign(epsilon=frame.epsilon_proven)
     shape = -(-len(panels) // columns), min(columns, len(panels))
     handles: dict[str, Line2D | None] = {}
     with style.settings():
         figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(*shape, squeeze=False).flat
-        for ax, own in zip(grid, panels, strict=True):
+        axs = figure.subplots(*shape, squeeze=False, **(grid or {})).flat
+        for ax, own in zip(axs, panels, strict=True):
             panel = {"marks": marks, "dashes": dashes, "guides": guides, **(axes or {}), **own}
             here = {key: panel.pop(key) for key in ROWS if key in panel}
             mine, dashed, guided = (panel.pop(key) for key in ("marks", "dashes", "guides"))
@@ -88,17 +95,22 @@ def lines(
             if dash.get("label"):
                 marker = "" if dash.get("line") else "o"
                 handles[dash["label"]] = _entry({"colour": "#555555", "marker": marker, **dash})
-        return _finished(figure, title, fill(text, frame), handles, frame)
+        return _finished(figure, title, fill(text, {**given, **frame}), handles, frame, side)
 
 
 def _finished(
-    figure: Figure, title: str, text: str, handles: Mapping[str, Line2D | None], frame: pd.DataFrame
+    figure: Figure,
+    title: str,
+    text: str,
+    handles: Mapping[str, Line2D | None],
+    frame: pd.DataFrame,
+    side: bool = False,
 ) -> Figure:
     """Return the figure with its legend; a label without a handle is that of a mark without rows."""
     if absent := [label for label, handle in handles.items() if handle is None]:
         raise ValueError(f"no row for the marks {absent}: check `where` and `query` in conf/exhibit")
     entries = [handle for handle in handles.values() if handle]
-    return lay_out(figure, title, text, [*entries, *style.hollow_entries(_violated(frame))])
+    return lay_out(figure, title, text, [*entries, *style.hollow_entries(_violated(frame))], side)
 
 
 def _rows(frame: pd.DataFrame, of: Mark) -> pd.DataFrame:
@@ -120,7 +132,7 @@ def _look(mark: Mark) -> Look:
 
 def _explain(handles: dict[str, Line2D | None], mark: Mark, shown: bool) -> None:
     """Add the legend entry of a mark that has a label: None until some panel shows the mark."""
-    if label := mark.get("label"):
+    if (label := mark.get("label")) and "end" not in mark:
         handles[label] = handles.get(label) or (_entry(mark) if shown else None)
 
 
@@ -136,19 +148,28 @@ def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
     y: str = mark["y"]
     of = _look(mark)
     if mark.get("level"):
-        for value in rows[y].to_numpy(float):
-            style.reference_line(ax, (value, value, value), of)
+        for at, low, high in rows[[y, mark.get("low", y), mark.get("high", y)]].to_numpy(float):
+            ax.axhline(at, color=of.colour, ls=of.line, lw=1.1, zorder=1)
+            ax.axhspan(low, high, color=of.colour, alpha=0.1, lw=0, zorder=0)
         return len(rows) > 0
     shown = np.isfinite(rows[x]) & np.isfinite(rows[y])
     shown &= (rows[x].gt(0) | (ax.get_xscale() != "log")) & (rows[y].gt(0) | (ax.get_yscale() != "log"))
     rows = rows[shown].sort_values(x, kind="stable")
     ax.plot(rows[x], rows[y], color=of.colour, ls=of.line or "none", lw=mark.get("width", 1.3), zorder=3)
     if "low" in mark:
-        ax.vlines(
-            rows[x], rows[mark["low"]], rows[mark["high"]], color=style.tint(of.colour), lw=2.0, zorder=2
-        )
+        bar: dict[str, Any] = {"color": style.tint(of.colour), "lw": mark.get("bar", 2.0), "zorder": 2}
+        ax.vlines(rows[x], rows[mark["low"]], rows[mark["high"]], **bar)
     _points(ax, rows[x], rows[y], rows[y], rows, mark)
+    if mark.get("end") and of.line and len(rows):
+        _text(ax, mark["label"], rows[x].iloc[-1], rows[y].iloc[-1], mark["end"], of)
     return len(rows) > 0
+
+
+def _text(ax: Axes, text: str, x: float, y: float, offset: Sequence[float], of: Look) -> None:
+    """Write a text beside a point in the colour of its mark."""
+    at: dict[str, Any] = {"textcoords": "offset points", "color": of.colour, "fontsize": 8}
+    at |= {"ha": "right" if offset[0] < 0 else "left", "bbox": {"fc": "w", "ec": "none", "pad": 0.4}}
+    ax.annotate(text, (x, y), (offset[0], offset[1]), va="center", zorder=5, **at)
 
 
 def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.DataFrame, mark: Mark) -> None:
@@ -157,18 +178,15 @@ def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.Da
     style.markers(
         ax, x, y, _violated(rows) if hollow is None else pd.Series("hollow" * hollow, rows.index), of
     )
-    at: dict[str, Any] = {"textcoords": "offset points", "color": of.colour, "fontsize": 8, "clip_on": True}
-    at |= {
-        "ha": "right" if mark.get("write", [0])[0] < 0 else "left",
-        "bbox": {"fc": "w", "ec": "none", "pad": 0.4},
-    }
     for right, up, value in zip(x, y, values, strict=True) if "write" in mark else ():
         if np.isfinite([right, up]).all():
-            ax.annotate(FORMATS[mark.get("format", "short")](value), (right, up), mark["write"], **at)
+            _text(ax, FORMATS[mark.get("format", "short")](value), right, up, mark["write"], of)
 
 
 def _guides(ax: Axes, guides: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Line2D]]:
     """Draw the guides of a panel within its limits; yield legend entries by label."""
+    if not guides:
+        return
     limits, heights = ax.get_xlim(), ax.get_ylim()
     spaced = np.geomspace if ax.get_xscale() == "log" else np.linspace
     for guide in guides:
@@ -199,43 +217,93 @@ def dots(
     axes: Mapping[str, Any] | None = None,
     by: Sequence[str] = (),
     sort: Sequence[str] = (),
+    right: str = "",
+    sharex: bool = False,
     width: float = 9.5,
+    pitch: float = 0.25,
     title: str = "",
     **made: Any,
 ) -> Figure:
     """Draw rows of dots from top to bottom, one for each row of the frame, or for each group of its columns `by`.
 
-    - `label`: Text at the left of a row, filled from the first of its rows in the frame; `text` is the caption.
+    - `label`, `right`: Texts at both sides of a row, filled from the first of its rows in the frame.
+    - `text`: Caption, as for `lines`. `pitch`: Inches between rows.
     - `panels`: Each has `marks`, whose `low` and `high` are the ends of a bar, and perhaps `guides` {x, label, line}.
     - `made`: Arguments of `tables.prepared`.
     """
     axes = axes or {}
-    frame = _rows(prepared(frame, **made), axes)
+    given, frame = frame, _rows(prepared(frame, **made), axes)
     frame = (frame.sort_values([*sort], kind="stable") if sort else frame).reset_index(drop=True)
     frame["row"] = frame.groupby([*by], sort=False, dropna=False).ngroup() if by else frame.index
     heads, seen = frame.drop_duplicates("row"), set[int]()
     handles: dict[str, Line2D | None] = {}
     with style.settings():
-        figure = Figure(figsize=(width, 2.0 + 0.25 * len(heads)), layout="constrained")
-        grid = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+        figure = Figure(figsize=(width, 2.0 + pitch * len(heads)), layout="constrained")
+        grid = figure.subplots(1, len(panels), squeeze=False, sharex=sharex, sharey=True)[0]
         for ax, own in zip(grid, panels, strict=True):
             panel = {"guides": (), **axes, **own}
             here = {key: panel.pop(key) for key in ROWS if key in panel}
             marks, guides = panel.pop("marks"), panel.pop("guides")
             ax.set(**panel, ylim=(len(heads) - 0.4, -0.6))
-            for y in heads.row:
-                ax.axhline(y, color="#eeeeee", lw=0.6, zorder=0)
+            for row in heads.row:
+                ax.axhline(row, color="#eeeeee", lw=0.6, zorder=0)
             for mark in ({**here, "line": "", **mark} for mark in marks):
-                rows = _rows(frame, mark)
+                rows = _rows(_rows(frame, here), mark)
                 seen |= {*rows.row[np.isfinite(rows[mark["x"]])]}
+                y = rows.row + mark.get("shift", 0.0)
                 if "low" in mark:
                     bar: dict[str, Any] = {"color": _look(mark).colour, "lw": 1.6, "zorder": 2}
-                    ax.hlines(rows.row, rows[mark["low"]], rows[mark["high"]], **bar)
-                _points(ax, rows[mark["x"]], rows.row, rows[mark["x"]], rows, mark)
+                    ax.hlines(y, rows[mark["low"]], rows[mark["high"]], **bar)
+                _points(ax, rows[mark["x"]], y, rows[mark["x"]], rows, mark)
                 _explain(handles, mark, len(rows) > 0)
             handles |= _guides(ax, guides)
             _plain_numbers(ax)
         if absent := heads[~heads.row.isin(seen)].to_dict("records"):
             raise ValueError(f"no mark shows the row {absent[0]}: add one in conf/exhibit")
         grid[0].set_yticks(heads.row, [fill(label, row) for _, row in heads.iterrows()])
-        return _finished(figure, title, fill(text, frame), handles, frame)
+        beside: dict[str, Any] = {"transform": grid[-1].get_yaxis_transform(), "va": "center", "fontsize": 8}
+        for _, row in heads.iterrows():
+            grid[-1].text(1.01, row.row, fill(right, row), **beside)
+        return _finished(figure, title, fill(text, {**given, **frame}), handles, frame)
+
+
+def heat(
+    frame: pd.DataFrame,
+    *,
+    rows: Sequence[str],
+    panels: Sequence[Mapping[str, Any]],
+    across: int,
+    colours: Colormap,
+    limits: tuple[float, float],
+    text: str,
+    title: str = "",
+) -> Figure:
+    """Draw tables whose cells have a colour, `shade` within `limits`, and a text; cells without a shade are empty.
+
+    - `frame`: Columns row, column, shade, text and bold, perhaps boxed; a line for each cell.
+    - `rows`: Labels from top to bottom. Each panel has `where`, `columns` (labels) and a title; `across` are in a row.
+    """
+    down, most = -(-len(panels) // across), max(len(panel["columns"]) for panel in panels)
+    with style.settings():
+        size = (2.3 + 0.56 * most * across, 1.8 + (0.4 + 0.23 * len(rows)) * down)
+        figure = Figure(figsize=size, layout="constrained")
+        axs = figure.subplots(down, across, squeeze=False, sharex=across == 1, sharey=True).flat
+        for ax, panel in zip(axs, panels, strict=True):
+            columns = [*panel["columns"]]
+            cells = frame[matches(frame, {**panel["where"], "column": columns})]
+            shades = cells.pivot(index="row", columns="column", values="shade").astype(float)
+            shades = shades.reindex([*rows], columns=columns)
+            image = ax.imshow(shades, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
+            cell: Any
+            for cell in cells.itertuples():
+                x, y = columns.index(cell.column), rows.index(cell.row)
+                dark = np.dot(image.to_rgba(cell.shade)[:3], [0.3, 0.6, 0.1]) < 0.5
+                colour, weight = "white" if dark else "black", "bold" if cell.bold else "normal"
+                ax.text(x, y, cell.text, ha="center", va="center", fontsize=7, weight=weight, color=colour)
+                if getattr(cell, "boxed", False):
+                    ax.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, ec="#D55E00", lw=1.5))
+            ax.set_xticks(range(len(columns)), columns, rotation=90 if len(columns) > 12 else 0, fontsize=7.5)
+            ax.set(title=panel["title"], yticks=range(len(rows)), yticklabels=rows)
+            ax.tick_params(length=0)
+            ax.grid(visible=False)
+        return lay_out(figure, title, text, [])

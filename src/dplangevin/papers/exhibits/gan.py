@@ -7,7 +7,7 @@ functions of the frames of `reporting.read`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -88,12 +88,6 @@ PAGE_COLUMNS: dict[str, Cell] = {
 
 # Pictures
 
-PICTURES_TEXT = (
-    "Ten images of the first seed's generator, from the same latent variables. Above them, means over seeds: share of "
-    "1,000 images that a classifier trained on MNIST is 90 % sure of, digits that at least 1 % are recognised as, and "
-    "the entropy of their digits in nats (at most 2.30)."
-)
-
 
 def pictures_summary(
     frame: pd.DataFrame, *, problems: Mapping[str, str], names: Mapping[str, str] | None = None
@@ -113,15 +107,18 @@ def pictures(
     frame: pd.DataFrame,
     *,
     problems: Mapping[str, str],
+    runs: Sequence[str],
+    text: str,
     names: Mapping[str, str] | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw ten generated images for each learner and budget (rows) and each problem (columns, -> heading)."""
+    """Draw ten generated images for each budget of `runs` (rows) and each problem (columns, -> heading)."""
     table = pictures_summary(frame, problems=problems, names=names)
+    table = table[table.run.isin(runs)]
     images = tables.with_problem_variants(frame).sort_values("image").groupby(["problem", "run", "epsilon"])
     height = table.groupby("problem").size().max()
     with style.settings():
-        figure = Figure(figsize=(5.6 * len(problems) + 0.2, 0.62 * height + 1.3))
+        figure = Figure(figsize=(4.6 * len(problems) + 0.2, 0.66 * height + 1.2))
         axes = figure.subplots(height, len(problems), squeeze=False)
         for ax in axes.flat:
             ax.set_axis_off()
@@ -132,8 +129,8 @@ def pictures(
                 ax.imshow(np.hstack([image(text) for text in pixels]), cmap="gray")
                 scores = f"{percent(row.recognised)} %, {row.digits_covered:.1f} digits, {row.digit_entropy:.2f} nats"
                 first = f"{heading}\n" if ax is column[0] else ""
-                ax.set_title(f"{first}{_with_budget(row)}: {scores}", fontsize=7.5, pad=2)
-        return lay_out(figure, title, PICTURES_TEXT, [])
+                ax.set_title(f"{first}{_with_budget(row)}: {scores}", fontsize=8, pad=2)
+        return lay_out(figure, title, text, [])
 
 
 def image(pixels: str) -> np.ndarray:

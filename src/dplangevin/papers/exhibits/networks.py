@@ -63,11 +63,6 @@ PREDICTORS = {
     "average": Look("posterior average", "#0072B2", "o", "-"),
     "single": Look("single sample", "#D55E00", "s", "--"),
 }
-RELIABILITY_TEXT = (
-    "Bins of equal width, test predictions pooled over seeds (number: {seeds}); points of bins with less than {least} "
-    "predictions are left out.\nECE (expected calibration error, {bins} bins) and log loss (nats): means over seeds. "
-    "Below the diagonal: over-confident."
-)
 LEAST = 20  # smallest number of predictions in a bin that is drawn
 BINS = 15  # number of bins of `scores.reliability`, numbered from 1
 
@@ -98,7 +93,9 @@ def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, An
     return pd.concat(summaries, ignore_index=True)
 
 
-def reliability(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], title: str = "") -> Figure:
+def reliability(
+    frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], text: str, title: str = ""
+) -> Figure:
     """Draw a reliability diagram for each panel, and below it the share of predictions in every bin."""
     table = reliability_summary(frame, panels=panels)
     groups = list(table.groupby("panel", sort=False))
@@ -111,8 +108,8 @@ def reliability(frame: pd.DataFrame, *, panels: Sequence[Mapping[str, Any]], tit
         axes[1][0].set_ylabel("share")
         handles = [entry(of, ms=4.5) for of in PREDICTORS.values()]
         handles.append(Line2D([], [], color=style.GREY, ls=":", label="calibrated"))
-        text = RELIABILITY_TEXT.format(seeds=span(table.seeds), least=LEAST, bins=BINS)
-        return lay_out(figure, title, text, handles)
+        facts = {"seeds": span(table.seeds), "least": LEAST, "bins": BINS}
+        return lay_out(figure, title, text.format(**facts), handles)
 
 
 def _diagram(top: Axes, bottom: Axes, rows: pd.DataFrame) -> None:

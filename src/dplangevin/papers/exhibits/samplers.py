@@ -10,116 +10,33 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from dplangevin.papers.exhibits import tables
 from dplangevin.papers.exhibits.tables import Cell, cell
-from dplangevin.papers.statistics import summary, variant_settings
+from dplangevin.papers.statistics import sort_by, summary, variant_settings
 from dplangevin.reporting import style
-from dplangevin.reporting.style import GREY, entry, lay_out, tint
-from dplangevin.reporting.words import Look, at_most, look
+from dplangevin.reporting.style import lay_out, tint
+from dplangevin.reporting.words import at_most, look
 from dplangevin.text import fixed, number, short
 
 # The power of the posterior that each sampler targets
 
-SAMPLER_COLOURS = {
-    "sgld": "#E69F00",
-    "li": "#D55E00",
-    "sgfs": "#CC79A7",
-    "sghmc": "#0072B2",
-    "sgnht": "#009E73",
-    "ryffel": "#555555",
-}
-TARGETS = {"exp(−U)": (1.0, "-"), "exp(−2U)": (0.5, "--"), "exp(−4U)": (0.25, ":")}
-PROBLEMS = {"1-d": ("o", 4.5), "2-d, narrow axis": ("^", 3.5), "2-d, wide axis": ("v", 3.5)}
-TEMPERATURE_TEXT = (
-    "Exact gradients unless the row says minibatch. Bars (mostly within the markers): 95 % Student intervals over "
-    "chains. Temperature: variance of the chain over that of the posterior, along the coordinate of N(0, 1) and along "
-    "both principal axes of a correlated normal; 1 is the posterior."
-)
 
+def temperature_rows(frame: pd.DataFrame, *, labels: Mapping[str, str]) -> pd.DataFrame:
+    """Return the rows of the samplers in `labels`, in this order, with the columns `label` and `smallest` (step).
 
-def temperatures(
-    frame: pd.DataFrame, *, labels: Mapping[str, str], densities: Mapping[str, str], title: str = ""
-) -> Figure:
-    """Draw which power of the posterior each sampler targets.
-
-    `densities` maps the samplers on the left to short names, and `labels` those on the right to names of rows, in which
-    {setting}, {first} and {last} are the setting, the largest and the smallest step.
+    In a label {setting}, {first} and {last} are the setting, the largest and the smallest step.
     """
-    if absent := sorted({*labels, *densities} - set(frame.sampler)):
+    if absent := sorted({*labels} - set(frame.sampler)):
         raise ValueError(f"no temperature rows for {absent}: known are {sorted(set(frame.sampler))}")
-    with style.settings():
-        figure = Figure(figsize=(10.5, 5.6), layout="constrained")
-        left, right = figure.subplots(1, 2, width_ratios=[0.8, 1])
-        _densities(left, frame, densities)
-        _temperatures(right, frame, labels)
-        handles = [
-            *(Line2D([], [], color="black", ls=ls, lw=1.0, label=name) for name, (_, ls) in TARGETS.items()),
-            *(
-                entry(Look(f"{problem}, smallest step", GREY, marker, "", size))
-                for problem, (marker, size) in PROBLEMS.items()
-            ),
-            Line2D([], [], color=tint(GREY), marker="o", ms=3, label="1-d, larger steps"),
-            entry(Look("1-d, closed form", "black", "|", "", 8)),
-        ]
-        return lay_out(figure, title, TEMPERATURE_TEXT, handles)
-
-
-def _densities(ax: Axes, frame: pd.DataFrame, samplers: Mapping[str, str]) -> None:
-    """Draw the densities on N(0, 1); those of the targets are black."""
-    theta = np.linspace(-3.2, 3.2, 401)
-    for variance, line in TARGETS.values():
-        ax.plot(theta, _normal(theta, variance), color="black", ls=line, lw=0.9, zorder=4)
-    for target, (peak, _) in TARGETS.items():
-        same = [name for name in samplers if frame[frame.sampler.eq(name)].limit.iloc[0] == peak]
-        for i, sampler in enumerate(same):
-            variance = float(_measured(frame, sampler, "1-d").value.iloc[-1])
-            dashes: Any = "-" if i == 0 else (6 * i, (6, 6))  # the line below stays visible in the gaps
-            colour = tint(SAMPLER_COLOURS[sampler], 0.75)
-            ax.plot(theta, _normal(theta, variance), color=colour, lw=3.6, ls=dashes, zorder=3)
-        at = 0.45 * peak**0.5
-        text = "\n".join([target, *(samplers[name] for name in same)])
-        point = (at, _normal(at, peak))
-        ax.annotate(text, point, (16, 4), textcoords="offset points", fontsize=8, va="center")
-    ax.set(xlabel="θ, unitless; posterior N(0, 1)", ylabel="density of a sampler as printed")
-    ax.set_ylim(bottom=0)
-
-
-def _temperatures(ax: Axes, frame: pd.DataFrame, labels: Mapping[str, str]) -> None:
-    """Draw the temperatures, one row for each sampler, the first at the top."""
-    names = []
-    for temperature, line in TARGETS.values():
-        ax.axvline(temperature, color="black", ls=line, lw=0.9, zorder=1)
-    for y, sampler in enumerate(labels):
-        colour = SAMPLER_COLOURS[sampler.partition("_")[0]]
-        steps = _measured(frame, sampler, "1-d")
-        first, *_, last_step = steps.step
-        names.append(labels[sampler].format(setting=steps.setting.iloc[0], first=first, last=last_step))
-        ax.plot(steps.value, [y] * len(steps), color=tint(colour), lw=1.2, marker="o", ms=3, zorder=2)
-        for offset, (problem, (marker, size)) in zip((0, -0.27, 0.27), PROBLEMS.items(), strict=True):
-            last = _measured(frame, sampler, problem).iloc[-1]
-            ax.hlines(y + offset, last.low, last.high, color=colour, lw=1.4, zorder=3)
-            ax.plot(last.value, y + offset, color=colour, marker=marker, ms=size, zorder=3)
-        exact = _measured(frame, sampler, "1-d", kind="closed form")
-        ax.plot(exact.value[-1:], [y] * len(exact[-1:]), color="black", marker="|", ms=8, ls="", zorder=4)
-    ax.set_xscale("log", base=2)
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticks([0.25, 0.5, 1.0, 2.0], ["1/4", "1/2", "1", "2"])
-    ax.set_yticks(range(len(labels)), names)
-    ax.set_ylim(len(labels) - 0.4, -0.6)
-    ax.grid(axis="y", visible=False)
-    ax.set_xlabel("temperature T of the target exp(−U/T), unitless")
-
-
-def _measured(frame: pd.DataFrame, sampler: str, problem: str, kind: str = "simulated") -> pd.DataFrame:
-    """Return the rows of one sampler on one problem, from the largest to the smallest step."""
-    rows = frame[frame.sampler.eq(sampler) & frame.problem.eq(problem) & frame.kind.eq(kind)]
-    return rows.sort_values("step", ascending=False)
-
-
-def _normal(theta: np.ndarray | float, variance: float) -> np.ndarray:
-    return np.exp(-(np.asarray(theta) ** 2) / (2 * variance)) / np.sqrt(2 * np.pi * variance)
+    rows = sort_by(frame[frame.sampler.isin([*labels])], sampler=[*labels])
+    names = {}
+    for sampler, of in rows[rows.problem.eq("1-d")].groupby("sampler"):
+        ends = {"first": of.step.max(), "last": of.step.min()}
+        names[sampler] = labels[str(sampler)].format(setting=of.setting.iloc[0], **ends)
+    least = rows.groupby(["sampler", "problem", "kind"]).step.transform("min")
+    return rows.assign(label=rows.sampler.map(names), smallest=rows.step.eq(least))
 
 
 # Trajectories on a two-dimensional normal posterior: Figure 2 of wang2015
@@ -127,16 +44,9 @@ def _normal(theta: np.ndarray | float, variance: float) -> np.ndarray:
 CHAIN_COLOURS = {"sgld": "#E69F00", "sgnht": "#0072B2"}
 PROPER_COLOUR = "#D55E00"
 ELLIPSE = 2.0  # size of a sampler's ellipse in standard deviations
-TRAJECTORIES_TEXT = (
-    f"Coloured ellipses: {ELLIPSE:g} standard deviations of all chains after half of the steps; points and lines: "
-    "one of them. Ratios along the narrow and the wide axis of the posterior, with half a 95 % interval over "
-    "chains. Noise by Theorem 4 for gradients whose residual is clipped at a bound that no residual of these data "
-    "reaches near the posterior. The proven ε of these chains is {proven} (replace-one). The data are invented. "
-    "As printed, SGLD samples exp(−2U): its standard deviations should be 0.71 of the exact ones."
-)
 
 
-def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str = "") -> Figure:
+def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], text: str, title: str = "") -> Figure:
     """Draw chains on a two-dimensional normal posterior, with a column for each variant (-> label) and each ε.
 
     The top panel has the path of one chain. The bottom panel has its second half and the ellipse of all chains, also
@@ -174,7 +84,7 @@ def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], title: str =
         ]
         private = frame[frame.variant.isin(list(panels)) & np.isfinite(frame.epsilon)]
         proven = private.groupby("variant").epsilon_proven.first()[list(panels)]
-        text = TRAJECTORIES_TEXT.format(proven=" and ".join(map(short, proven)))
+        text = text.format(size=ELLIPSE, proven=" and ".join(map(short, proven)))
         return lay_out(figure, title, text, handles)
 
 

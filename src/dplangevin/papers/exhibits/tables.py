@@ -18,7 +18,7 @@ import pandas as pd
 
 from dplangevin.papers.statistics import finite_interval, matches, seed_summaries, sort_by
 from dplangevin.reporting.words import at_least, at_most, look
-from dplangevin.text import distinct, epsilon, number, numbers, percent, setting, short, span
+from dplangevin.text import distinct, epsilon, number, numbers, percent, setting, short
 
 Published = Sequence[Mapping[str, Any]]
 Names = Mapping[str, str]  # name in a frame -> name that readers see
@@ -46,7 +46,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "at_least": at_least,
     "at_most": at_most,
     "method": method_label,
-    "span": span,
+    "span": lambda values: " to ".join(map(number, sorted({values.min(), values.max()}))),
     "features": lambda name: look(name, "features").label,
 }
 
@@ -369,6 +369,12 @@ def heads_summary(frame: pd.DataFrame, *, schedule: str, published: Published = 
     columns = [*HEAD_KEYS, *networks, *SCORES, BEST, *HEAD_PRICES, *HEAD_SETTINGS, "violated"]
     table = pd.DataFrame(rows)[columns]
     return sort_by(table, block=[*HEAD_BLOCKS], dataset=[*table.dataset.unique()])
+
+
+def heads_by_schedule(frame: pd.DataFrame, *, published: Mapping[str, Published]) -> pd.DataFrame:
+    """Return `heads_summary` of each schedule of `published`, one below the other."""
+    tables = [heads_summary(frame, schedule=of, published=printed) for of, printed in published.items()]
+    return pd.concat(tables, ignore_index=True)
 
 
 def _best_epoch(group: pd.DataFrame) -> float:
