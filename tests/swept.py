@@ -35,7 +35,7 @@ def experiment(
     kept = store(cfg, name, units)
     exact, public = (None if path is None else File.at(path) for path in (posterior, weights))
     keys = sweeps.sweep(cfg, name, dataset, sweeps.Inputs(File.at(data), exact, public), kept)
-    return {path.stem: frame(text) for path, text in zip(kept.paths, kept.tables(keys), strict=True)}
+    return {path.stem: frame(text) for path, (text, _) in zip(kept.paths, kept.tables(keys), strict=True)}
 
 
 def frame(text: str) -> pd.DataFrame:
@@ -46,5 +46,5 @@ def frame(text: str) -> pd.DataFrame:
 
 def analysis(spec: DictConfig, seed: int, units: Path) -> pd.DataFrame:
     kept = Store(units / "absent.csv", units, EXACT)
-    (text,) = kept.tables(analyses.run(plain(spec), seed, kept))
+    ((text, _),) = kept.tables(analyses.run(plain(spec), seed, kept))
     return pd.read_csv(io.StringIO(text))

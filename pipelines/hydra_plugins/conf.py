@@ -3,7 +3,6 @@
 It registers `all` of conf/config.yaml, and makes `dvc exp run` take the lock of a run before it writes params.yaml.
 """
 
-import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,12 +21,11 @@ class Conf(SearchPathPlugin):
     """Acts before DVC composes the configuration; leaves the search path unchanged."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        overrides = [re.sub(r"^(-S|--set-param=)?(params\.yaml:)?", "", word) for word in sys.argv[1:]]
         try:
             if {"exp", "experiments"} & {*sys.argv[1:]}:
                 HELD.enter_context(lock.run(" ".join(["dvc", *sys.argv[1:]])))
             for entry in search_path.get_path():
                 if entry.provider == "main":
-                    register(Path(entry.path.removeprefix("file://")), overrides)
+                    register(Path(entry.path.removeprefix("file://")))
         except (ConfigError, lock.LockError) as error:
             raise InvalidArgumentError(str(error)) from error

@@ -141,18 +141,12 @@ WRONG: list[tuple[str, Any, str]] = [
     ("analysis.li2019_mse.target.batch", 1000, "analysis.li2019_mse.target: "),
     ("analysis.ryffel2022_privacy.settings.cifar10_resnet18.records", "5", "records = '5' must be a valid integer"),
 ]  # fmt: skip
-UNPREPARED = {
-    "experiment": "wang2015",
-    "dataset": "adult",
-    "needs": "dataset/adult",
-}  # not in the entry run_stages
 # The same of the runs of an experiment, which are checked when all values have the right type
 WRONG_RUNS: list[tuple[str, Any, str]] = [
     ("experiment.compare.settings.ops.precision", "1", "run ops: method.ops.precision = '1' must be a valid number"),
     ("experiment.wang2015_sensitivity.vary.ops.radius", [-2.0], "run ops: method.ops: radius must be positive"),
     ("experiment.compare.methods", ["opps"], "no method 'opps'"),
     ("experiment.sweep.settings.opps", {}, "experiment.sweep.settings: nothing is called 'opps'; did you mean ops"),
-    ("pipeline.runs.mine", UNPREPARED, "run@mine needs 'adult': add it to `datasets` of conf/pipeline/default.yaml"),
     ("experiment.compare.problem", "logistik", "no problem 'logistik'; did you mean logistic"),
 ]  # fmt: skip
 
@@ -206,7 +200,7 @@ def test_what_targets_take_has_annotations(cfg: DictConfig) -> None:
     ("override", "words"),
     [
         ("delta=1e-400", "delta=1e-400: 1e-400 is too small for a number: it would be 0"),
-        ("pipeline.exhibits.brackets=null", "pipeline.exhibits.brackets = None must be a valid string or"),
+        ("pipeline.papers=null", "pipeline.papers = None must be a valid array"),
     ],
 )
 def test_an_override_is_refused_when_composed(
@@ -381,53 +375,3 @@ def test_a_place_of_configuration_beside_conf_is_refused(
     (raw / "method/ops.yaml").write_text("_target_: os.system\ncommand: touch pwned\n")
     assert config.main([f"hydra.searchpath=[file://{raw}]"]) == 2
     assert "conf/ is all that is composed" in capsys.readouterr().err
-
-
-WATCH = """
-import sys
-
-opened = []
-
-def watch(event, args):
-    if event == "open" and str(args[0]).endswith((".yaml", ".yml")):
-        opened.append(str(args[0]))
-
-sys.addaudithook(watch)
-from dplangevin.pipeline import config, manifest
-
-config.write(config.compose(["repeats=2"]))
-cfg = config.load()
-config.content("exhibit", "compare", cfg)
-for name in ("synthetic", "abalone"):
-    manifest.make(cfg, "dataset", name)
-print("\\n".join(opened))
-"""
-
-
-@pytest.mark.slow
-def test_no_configuration_is_read_from_data(folder: Path) -> None:
-    """Traps lie wherever data do; what is opened is conf/, params.yaml, and what Hydra has of its own."""
-    shutil.copytree(ROOT / "data/bundled", folder / "data/bundled")
-    places = (
-        "data",
-        "data/raw/abalone",
-        "data/raw/synthetic",
-        "data/bundled",
-        "data/processed",
-        "mirror/abalone",
-    )
-    names = ("config.yaml", "conf/config.yaml", "abalone.yaml", "params.yaml", "schema.yaml")
-    for trap in [folder / place / name for place in places for name in names]:
-        trap.parent.mkdir(parents=True, exist_ok=True)
-        trap.write_text("_target_: os.system\ncommand: touch pwned\n")
-    env = {"PYTHONPATH": str(ROOT / "src"), "DATA_MIRROR": str(folder / "mirror")}
-    done = run(folder, sys.executable, "-c", WATCH, **env)
-    assert done.returncode == 0, done.stderr
-    opened = {
-        (folder / line).resolve() for line in done.stdout.splitlines() if line.endswith((".yaml", ".yml"))
-    }
-    here = {path.relative_to(folder.resolve()) for path in opened if path.is_relative_to(folder.resolve())}
-    assert Path("conf/method/ops.yaml") in here
-    assert {path.parts[0] for path in here} == {"conf", "params.yaml"}
-    assert all("site-packages" in path.parts for path in opened if not path.is_relative_to(folder.resolve()))
-    assert not (folder / "pwned").exists()

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from omegaconf import OmegaConf
 
 from dplangevin.files import sha256
 from dplangevin.papers.exhibits import compare
@@ -85,14 +84,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (conf / "method/noisy_mean.yaml").write_text("_target_: noisy_mean.NoisyMean\nscale: 10.0\n")
     (conf / "dataset/wine.yaml").write_text(DATASET.format(sha256=sha256(raw), size=raw.stat().st_size))
     (conf / "experiment/mine.yaml").write_text(EXPERIMENT)
-    pipeline = OmegaConf.load(
-        conf / "pipeline/default.yaml"
-    )  # a few stages, since `code` hashes the code of each
-    few = {"mine-wine": {"experiment": "mine", "dataset": "wine", "needs": "dataset/wine"}}
-    pipeline.datasets.append("wine")
-    pipeline.update(runs=few | {"sweep": pipeline.runs.sweep}, analyses={}, exhibits={}, papers=[])
-    OmegaConf.save(pipeline, conf / "pipeline/default.yaml")
-    config.write(config.compose(["repeats=2", "splits=2"], conf), folder / "params.yaml")
+    cfg = config.compose(["repeats=2", "splits=2"], conf)  # it finds the new files
+    cfg.pipeline.update(analyses={}, exhibits={}, papers=[])  # since `code` hashes the code of each stage
+    config.write(cfg, folder / "params.yaml")
     stage(folder, "fingerprint.py")
     stage(folder, "data.py", "dataset", "wine")
     stage(folder, "run.py", "mine-wine")

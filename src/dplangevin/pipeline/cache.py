@@ -2,10 +2,9 @@
 
 The key of a task is a hash of its parameters, of the sha256 of its data, and of the code that it can reach.  Beside a
 result `ops.csv` lies the list `ops.units.json`.  It has one entry for each task, in order: its key, its number of
-rows, and the sha256 of the header with these rows.  `scores` is the key of what was trained: of the plan in numbers
-instead of the code that planned and priced it, so that after an edit of a price only prices are computed again.  Tasks
-of a result that is not yet written lie in `data/units`, with size and sha256 in a JSON file beside each.  A task with a
-wrong sha256 is computed again, and a line on stderr says so.
+rows, the sha256 of the header with these rows, and their origin.  Tasks of a result that is not yet written lie in
+`data/units`, with size and sha256 in a JSON file beside each.  A task with a wrong sha256 is computed again, and a line
+on stderr says so.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +34,8 @@ class Rows(NamedTuple):
     - `renewed`: if earlier code computed the rows: how pipelines/verify.py showed that today's code gives the same
       ones.
     - `begun`: norms after the first steps of a long computation, see `executor.Done`.
-    - `scores`: the key of what was trained; "" if its prices need the training.
+    - `scores`: the key of what was trained, with the plan in numbers in place of the code that planned and priced it;
+      "" if its prices need the training.
     - `notes`: JSON, for each budget what the training did not reach; "" for nothing.
     """
 
@@ -49,13 +49,14 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, csv_content: str, **origin: str) -> Rows:
+        """Return the rows of a CSV text; of `origin` only the entries that are fields."""
         header, _, text = csv_content.partition("\n")
-        return cls(header, text, **origin)
+        return cls(header, text, **{name: str(origin[name]) for name in cls._fields[2:] if name in origin})
 
     @property
     def origin(self) -> dict[str, str]:
         """The fields beside the rows themselves that are not empty."""
-        return {name: text for name, text in self._asdict().items() if text and name in ORIGIN}
+        return {name: text for name, text in zip(self._fields[2:], self[2:], strict=True) if text}
 
     @property
     def content(self) -> str:
@@ -69,43 +70,28 @@ class Rows(NamedTuple):
         """Return the same rows under a header with additional columns, which stay empty."""
         if header == self.header:
             return self
-        own, (wanted,) = next(csv.reader([self.header])), csv.reader([header])
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        for row in csv.reader(io.StringIO(self.text)):
-            values = dict(zip(own, row, strict=True))
-            writer.writerow([values.get(name, "") for name in wanted])
-        return self._replace(header=header, text=out.getvalue())
-
-
-ORIGIN = Rows._fields[2:]
+        frame = pd.read_csv(io.StringIO(self.content), dtype=str, keep_default_na=False)
+        wider = frame.reindex(columns=next(csv.reader([header])), fill_value="")
+        return self.of(csv_bytes(wider).decode(), **self.origin)
 
 
 def cached_rows(folder: Path, name: str, compute: Callable[[], pd.DataFrame]) -> Rows:
     """Return the rows of the task `name` in `folder`; compute and store them if missing or damaged."""
-    return _undamaged(folder / f"{name}.csv") or write_rows(folder, name, compute())
+    return _undamaged(folder / f"{name}.csv") or write_rows(folder / f"{name}.csv", compute())
 
 
-def write_rows(
-    folder: Path,
-    name: str,
-    frame: pd.DataFrame,
-    digits: int | None = None,
-    **origin: str,
-) -> Rows:
+def write_rows(path: Path, frame: pd.DataFrame, digits: int | None = None, **origin: str) -> Rows:
     """Write the rows of a task, then their size, sha256 and origin, and return them."""
-    content = csv_bytes(frame, digits)
-    write(folder, {f"{name}.csv": content})
-    rows = Rows.of(content.decode(), **origin)
-    write_checksum(folder / f"{name}.csv", **rows.origin)
+    rows = Rows.of(csv_bytes(frame, digits).decode(), **origin)
+    write(path.parent, {path.name: rows.content.encode()})
+    write_checksum(path, **rows.origin)
     return rows
 
 
 def _undamaged(path: Path) -> Rows | None:
     """Return the rows of a stored task; None if they are missing or damaged."""
-    if (content := sidecar(path)) is None:
-        return None
-    return Rows.of(path.read_bytes().decode(), **{name: content[name] for name in ORIGIN if name in content})
+    content = sidecar(path)
+    return None if content is None else Rows.of(path.read_bytes().decode(), **content)
 
 
 class Store:
@@ -125,24 +111,42 @@ class Store:
         """Return the rows of a task, one `Rows` for each table; None if they are missing in one table."""
         if all(key in table for table in self.listed):
             return [table[key] for table in self.listed]
-        stored = [_undamaged(self.folder / f"{self._name(key, path)}.csv") for path in self.paths]
-        return None if None in stored else [rows for rows in stored if rows is not None]
+        stored = [rows for path in self.paths if (rows := _undamaged(self._place(key, path)))]
+        return stored if len(stored) == len(self.paths) else None
 
     def trained(self, scores: str) -> list[Rows] | None:
         """Return the rows of a task in the results whose training has this key, one `Rows` for each table."""
-        found = [
-            next((rows for rows in table.values() if rows.scores == scores), None) for table in self.listed
-        ]
-        return None if None in found else [rows for rows in found if rows is not None]
+        tables = ([rows for rows in table.values() if rows.scores == scores] for table in self.listed)
+        found = [rows[0] for rows in tables if rows]
+        return found if len(found) == len(self.paths) else None
 
     def keep(self, key: str, *frames: pd.DataFrame, **origin: str) -> None:
         """Store the rows of a task, one frame for each table, with their `Rows.origin`."""
         for path, frame in zip(self.paths, frames, strict=True):
-            write_rows(self.folder, self._name(key, path), frame, self.digits, **origin)
+            write_rows(self._place(key, path), frame, self.digits, **origin)
 
-    def tables(self, keys: Sequence[str]) -> list[str]:
-        """Return the contents of the result files for these tasks, in order; all tasks must be finished."""
-        return [content for content, _ in self._tables(keys)]
+    def _place(self, key: str, path: Path) -> Path:
+        """Return where the rows of a task in a table lie while the result is not written."""
+        return self.folder / (f"{key}.csv" if len(self.paths) == 1 else f"{key}.{path.stem}.csv")
+
+    def tables(self, keys: Sequence[str]) -> list[tuple[str, str]]:
+        """Return content and task list of each result file for these tasks, in order; all must be finished."""
+        tasks = [self.find(key) for key in keys]
+        if None in tasks:
+            key = keys[tasks.index(None)]
+            raise ValueError(f"task {key} of {', '.join(map(str, self.paths))} is not finished")
+        found = []
+        for table in zip(*filter(None, tasks), strict=True):
+            headers = dict.fromkeys(rows.header for rows in table)
+            names = dict.fromkeys(name for header in headers for name in next(csv.reader([header])))
+            (header,) = (
+                headers
+                if len(headers) == 1
+                else csv_bytes(pd.DataFrame(columns=[*names])).decode().splitlines()
+            )
+            united = [rows.under(header) for rows in table]
+            found.append((header + "\n" + "".join(rows.text for rows in united), listing(keys, united)))
+        return found
 
     def write(self, keys: Sequence[str]) -> None:
         """Write the result files of these finished tasks with their task lists; then empty the folder.
@@ -150,27 +154,12 @@ class Store:
         The process may be killed after it wrote a result and before it wrote the list.  So the list is first
         written into the folder, where `listed` finds it.
         """
-        for path, (text, listing) in zip(self.paths, self._tables(keys), strict=True):
+        for path, (text, listing) in zip(self.paths, self.tables(keys), strict=True):
             content, units = text.encode(), listing.encode()
             write(self.folder, {_pending(self.folder, path, content).name: units})
             write(path.parent, {path.name: content, beside(path).name: units})
         for path in self.folder.iterdir():
             remove(path)
-
-    def _name(self, key: str, path: Path) -> str:
-        return key if len(self.paths) == 1 else f"{key}.{path.stem}"
-
-    def _tables(self, keys: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Yield the content and the task list of each result file."""
-        tasks = []
-        for key in keys:
-            if (tables := self.find(key)) is None:
-                raise ValueError(f"task {key} of {', '.join(map(str, self.paths))} is not finished")
-            tasks.append(tables)
-        for table in zip(*tasks, strict=True):
-            header = _united([rows.header for rows in table])
-            united = [rows.under(header) for rows in table]
-            yield header + "\n" + "".join(rows.text for rows in united), listing(keys, united)
 
 
 def beside(path: Path) -> Path:
@@ -185,11 +174,11 @@ def _pending(folder: Path, path: Path, content: bytes) -> Path:
 
 def listing(keys: Sequence[str], tasks: Sequence[Rows]) -> str:
     """Return the task list as JSON, one task a line: key, number of rows, sha256, and `Rows.origin`."""
-    lines = []
-    for key, rows in zip(keys, tasks, strict=True):
-        entry = {"key": key, "rows": rows.text.count("\n"), "sha256": rows.sha256}
-        lines.append(json.dumps(entry | rows.origin))
-    return "[\n" + ",\n".join(lines) + "\n]\n"
+    entries = (
+        {"key": key, "rows": rows.text.count("\n"), "sha256": rows.sha256, **rows.origin}
+        for key, rows in zip(keys, tasks, strict=True)
+    )
+    return "[\n" + ",\n".join(map(json.dumps, entries)) + "\n]\n"
 
 
 def listed(path: Path, folder: Path | None = None) -> dict[str, Rows]:
@@ -200,41 +189,24 @@ def listed(path: Path, folder: Path | None = None) -> dict[str, Rows]:
     units = beside(path)
     try:
         content = path.read_bytes()
-        intact, count = _intact(content, units.read_bytes())
-        if len(intact) < count and folder and (pending := _pending(folder, path, content)).exists():
-            intact, count = _intact(content, pending.read_bytes())
+        if folder and (pending := _pending(folder, path, content)).exists():
+            units = pending
+        tasks = json.loads(units.read_bytes())
+        header, *lines = io.StringIO(content.decode(), newline="\n")
+        intact, start = {}, 0
+        for task in tasks:
+            end = start + int(task["rows"])
+            rows = Rows.of(header.rstrip("\n") + "\n" + "".join(lines[start:end]), **task)
+            if rows.sha256 == task["sha256"]:
+                intact[str(task["key"])] = rows
+            start = end
     except (OSError, ValueError, KeyError, TypeError) as error:
         if units.exists():
             print(f"{path} or {units.name} is damaged ({error!r}): computed again", file=sys.stderr)
         return {}
-    if wrong := count - len(intact):
+    if wrong := len(tasks) - len(intact):
         print(
-            f"{path} has other rows than {units.name} lists for {wrong} of {count} tasks: computed again",
+            f"{path} has other rows than {units.name} lists for {wrong} of {len(tasks)} tasks: computed again",
             file=sys.stderr,
         )
     return intact
-
-
-def _intact(content: bytes, units: bytes) -> tuple[dict[str, Rows], int]:
-    """Return the rows, by key, whose sha256 matches this task list, and the length of the list."""
-    tasks = json.loads(units)
-    header, *lines = io.StringIO(content.decode(), newline="\n")
-    intact, start = {}, 0
-    for task in tasks:
-        end = start + int(task["rows"])
-        origin = {name: str(task[name]) for name in ORIGIN if name in task}
-        rows = Rows(header.rstrip("\n"), "".join(lines[start:end]), **origin)
-        if rows.sha256 == task["sha256"]:
-            intact[str(task["key"])] = rows
-        start = end
-    return intact, len(tasks)
-
-
-def _united(headers: Sequence[str]) -> str:
-    """Return one header with the columns of several headers, in order of first appearance."""
-    if len(set(headers)) == 1:
-        return headers[0]
-    out = io.StringIO()
-    names = dict.fromkeys(name for header in headers for name in next(csv.reader([header])))
-    csv.writer(out, lineterminator="").writerow(names)
-    return out.getvalue()

@@ -7,65 +7,59 @@ thread.  (joblib's backend for Dask computes in this process where a cluster has
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from distributed import Client, KilledWorker, as_completed, get_worker
 from distributed.client import ClosedClientError, FutureCancelledError
 
-from dplangevin.device import pick
+from dplangevin.device import drawing, pick
 from dplangevin.pipeline.code import PACKAGE, code_hash, package_hash, reachable
 from dplangevin.pipeline.environment import libraries, pinned
-from dplangevin.pipeline.executor import CLUSTER, Done, R, T, attempted
 
-PROTOCOLS = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
+R = TypeVar("R")
+
 FIRST = 30  # seconds to wait for the scheduler
 CARRIED = "DPL_DEVICE", "DPL_MEMORY", "DPL_RANDOM"  # variables that affect numbers, for the workers
 KEPT = "what is finished is kept: the same command goes on from there"
 
 
-def versions(names: Sequence[str]) -> dict[str, str]:
+def versions(names: Sequence[str], threads: int = 1) -> dict[str, str]:
     """Return what must be the same for the driver and its workers.
 
     Versions of Python, libraries, this package and the modules outside of it among `names`; the device of random
-    numbers.
+    numbers; threads.
     """
-    device = {"DPL_RANDOM": pick().type} if os.environ.get("DPL_RANDOM") == "device" else {}
-    return _versions(names) | device
+    others = {name for name in names if name.partition(".")[0] != PACKAGE and reachable([name])}
+    own = {PACKAGE: package_hash()[:12], **{name: code_hash(name)[:12] for name in sorted(others)}}
+    return {**libraries(), **own, "DPL_RANDOM": drawing(pick()).type, "--nthreads": f"{threads}"}
 
 
-@cache
-def _versions(names: Sequence[str]) -> dict[str, str]:
-    others = {name: code_hash(name)[:12] for name in names if reachable([name])}
-    own = {name: value for name, value in others.items() if name.partition(".")[0] != PACKAGE}
-    return {**libraries(), PACKAGE: package_hash()[:12], **own}
-
-
-def computed(
-    address: str, function: Callable[[T], R], arguments: Sequence[T], code: Sequence[str]
-) -> Iterator[Done[R]]:
-    """Yield the outcome of every call.
+def outcomes(
+    address: str, call: Callable[[int, Any], R], arguments: Sequence[Any], code: Sequence[str]
+) -> Iterator[R]:
+    """Yield what the call with the number of each argument, and the argument, returns.
 
     - `address`: such as tcp://HOST:8786, or the path of an existing scheduler file; anything else is a ValueError.
-    - `code`: names of modules or objects that the function calls. A worker must have the same ones.
+    - `code`: names of modules or objects that are called. A worker must have the same ones.
     """
-    if not address.startswith(PROTOCOLS) and not Path(address).is_file():
+    if not (remote := "://" in address) and not Path(address).is_file():
         raise ValueError(
-            f"{CLUSTER} = {address!r} is neither an address, such as tcp://HOST:8786, nor a scheduler file"
+            f"DPL_CLUSTER = {address!r} is neither an address, such as tcp://HOST:8786, nor a scheduler file"
         )
-    place = {"address" if address.startswith(PROTOCOLS) else "scheduler_file": address}
-    given, names = {name: os.environ.get(name) for name in CARRIED}, tuple(sorted(code))
-    silent = f"the scheduler at {CLUSTER} = {address} does not answer"
+    silent = f"the scheduler at DPL_CLUSTER = {address} does not answer"
+    place = {"address" if remote else "scheduler_file": address}
     try:
         client = Client(**place, timeout=FIRST, set_as_default=False, name="dplangevin")
     except (OSError, ValueError, TypeError) as error:  # a scheduler file that is none, tls:// without keys
         raise ValueError(f"{silent} ({error}); {KEPT}") from error
+    given, names = {name: os.environ.get(name) for name in CARRIED}, tuple(sorted(code))
+    expected = versions(names)
     try:
         with client:
             waits = "" if client.nthreads() else ", no worker yet: waiting for the first"
             print(f"{address}: dashboard {client.dashboard_link}{waits}", file=sys.stderr)
-            common = client.submit(tuple, (given, names, versions(names), function), pure=False)  # sent once
+            common = client.submit(tuple, (given, names, expected, call), pure=False)  # sent once
             calls = [client.submit(_called, common, *each, pure=False) for each in enumerate(arguments)]
             waiting = as_completed(calls, loop=client.loop)
             calls.clear()  # so that a result that has come is not computed again when its worker ends
@@ -80,24 +74,23 @@ def computed(
         raise ValueError(f"{silent} ({error}); {KEPT}") from error
 
 
-def _called(common: tuple[Any, ...], index: int, argument: Any) -> Done[Any]:
+def _called(common: tuple[Any, ...], index: int, argument: Any) -> Any:
     """Return the outcome of a call, made in a worker process; ValueError if its numbers would be other ones."""
-    given, names, expected, function = common
+    given, names, expected, call = common
     for variable, value in given.items():
         os.environ.pop(variable, None)
         if value is not None:
             os.environ[variable] = value
-    worker, here = get_worker(), versions(names)
+    worker = get_worker()
+    here = versions(names, worker.state.nthreads)
     wrong = [
         f"{name} {here.get(name, 'is not on PYTHONPATH')}, not {value}"
         for name, value in expected.items()
         if here.get(name) != value
     ]
-    if worker.state.nthreads != 1:
-        wrong.append(f"{worker.state.nthreads} threads, not 1: start it with --nthreads 1")
     if wrong:
         raise ValueError(
             f"worker {worker.address} is refused, since numbers would depend on it: {'; '.join(wrong)}"
         )
     with pinned():
-        return attempted(function, index, argument)
+        return call(index, argument)

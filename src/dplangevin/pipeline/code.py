@@ -6,17 +6,23 @@ So an edit of a comment changes no key, and an edit of a method changes the keys
 
 import ast
 import hashlib
-import importlib.machinery
+import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, lru_cache
+from functools import cache
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
 
 PACKAGE = __name__.partition(".")[0]
 SOURCES = Path(__file__).parents[2]
-LIBRARIES = {Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib")}
-LIBRARIES |= {folder.resolve() for folder in LIBRARIES}  # links may lead to them, or from them
+STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
+DOCUMENTED = (
+    ast.Module,
+    ast.ClassDef,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+)  # nodes that may have a docstring
 LIBRARY_FOLDERS = {"site-packages", "dist-packages"}  # names of folders of libraries, wherever they lie
 # modules that read and check settings, store and start tasks, and determine no number: settings are a part of each key
 KEEPERS = {
@@ -41,6 +47,7 @@ def targets(*configs: Any) -> list[str]:
     return sorted(names)
 
 
+@cache
 def code_hash(*names: str, without: tuple[str, ...] = ()) -> str:
     """Return the SHA-256 of the code that these modules, or the modules of these objects, can reach.
 
@@ -51,11 +58,9 @@ def code_hash(*names: str, without: tuple[str, ...] = ()) -> str:
     return _hash({name: path for name, path in files.items() if name not in KEEPERS})
 
 
-def package_hash(*names: str) -> str:
-    """Return the SHA-256 of all modules of this package and of the code that `names` can reach."""
-    here = SOURCES / PACKAGE
-    own = {str(path.relative_to(SOURCES)): path for path in here.rglob("*.py")}
-    return _hash(own | {name: path for name, path in reachable(names).items() if path not in own.values()})
+def package_hash() -> str:
+    """Return the SHA-256 of all modules of this package."""
+    return _hash({str(path.relative_to(SOURCES)): path for path in (SOURCES / PACKAGE).rglob("*.py")})
 
 
 def _hash(files: Mapping[str, Path]) -> str:
@@ -73,61 +78,49 @@ def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, 
     are followed inside its own top-level package or folder.  Imports of an installed library's module are not
     followed.
     """
-    return dict(_reachable(frozenset(names), without))
-
-
-@lru_cache
-def _reachable(names: frozenset[str], without: tuple[str, ...]) -> tuple[tuple[str, Path], ...]:
     files: dict[str, Path] = {}
     todo = [module for name in names for module in _modules(name)]
     while todo:
-        name = todo.pop()
-        left_out = any(name == each or name.startswith(f"{each}.") for each in without)
-        if name in files or left_out or (path := _file(name)) is None:
+        name, path = todo.pop()
+        if name in files or any(f"{name}.".startswith(f"{each}.") for each in without):
             continue
         files[name] = path
         if name not in KEEPERS and not _installed(path):
             todo += [module for imported in _imports(name, path) for module in _modules(imported)]
-    return tuple(files.items())
+    return files
 
 
-def _modules(name: str) -> list[str]:
-    """Return the module that `name` is or lies in, and the packages around it; of a library, only the module.
+@cache
+def _modules(name: str) -> list[tuple[str, Path]]:
+    """Return name and file of the module of an object, and of the packages around it; of a library, only the module.
 
     The top-level package of this project is left out, because it only names what users import.
     """
     words = name.split(".")
-    first = 2 if words[0] == PACKAGE else 1
-    prefixes = [".".join(words[:n]) for n in range(first, len(words) + 1)]
-    modules = [prefix for prefix in prefixes if _file(prefix)]
-    return modules[-1:] if modules and _installed(_file(modules[-1])) else modules
+    prefixes = [".".join(words[: n + 1]) for n in range(words[0] == PACKAGE, len(words))]
+    modules = [(prefix, path) for prefix in prefixes if (path := _file(prefix))]
+    return modules[-1:] if modules and _installed(modules[-1][1]) else modules
 
 
-@cache
 def _file(name: str) -> Path | None:
     """Return the source file of a module, found without importing anything; None if there is none."""
-    above, _, last = name.rpartition(".")
-    if name.partition(".")[0] == PACKAGE:
-        stem = SOURCES / Path(*name.split("."))
-        files = (stem.with_suffix(".py"), stem / "__init__.py")
-        return next((file for file in files if file.is_file()), None)
-    if last == "" or (above and (parent := _file(above)) is None):
-        return None
-    path = [str(parent.parent)] if above and parent and parent.name == "__init__.py" else None
-    if above and path is None:
-        return None
-    spec = importlib.machinery.PathFinder.find_spec(last, path)
-    origin = spec.origin if spec else None
-    return Path(origin) if origin and origin.endswith(".py") else None
+    words = name.split(".")
+    for folder in [SOURCES] if words[0] == PACKAGE else map(Path, sys.path):
+        package, module = (
+            folder.joinpath(*words, "__init__.py"),
+            folder.joinpath(*words[:-1], f"{words[-1]}.py"),
+        )
+        if package.is_file() or module.is_file():
+            return package if package.is_file() else module
+    return None
 
 
 def _installed(path: Path | None) -> bool:
     """Return whether a file belongs to Python or to an installed library other than this package."""
     if path is None or path.is_relative_to(SOURCES / PACKAGE):
         return False
-    if not LIBRARY_FOLDERS.isdisjoint(path.parts):
-        return True
-    return any(each.is_relative_to(folder) for each in (path, path.resolve()) for folder in LIBRARIES)
+    real = path.resolve()  # links may lead to a library, or from it
+    return not LIBRARY_FOLDERS.isdisjoint(path.parts + real.parts) or real.is_relative_to(STDLIB)
 
 
 @cache
@@ -137,26 +130,19 @@ def _parsed(path: Path) -> ast.Module:
 
 
 @cache
-def _imports(name: str, path: Path) -> tuple[str, ...]:
+def _imports(name: str, path: Path) -> list[str]:
     """Return the names that a module imports from its top package, this package, or files next to it."""
-    names: list[str] = []
+    names: set[str] = set()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(_parsed(path)):
         if isinstance(node, ast.Import):
-            imported = [alias.name for alias in node.names]
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                above = package.split(".")[: len(package.split(".")) - node.level + 1]
-                base = ".".join([*above, *filter(None, [base])])
-            imported = [base, *(f"{base}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        for module in imported:
-            top = module.partition(".")[0]
-            if top in (PACKAGE, name.partition(".")[0]) or not _installed(_file(top)):
-                names.append(module)
-    return tuple(names)
+            base = resolve_name("." * node.level + (node.module or ""), package)
+            names.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
+    followed = {name.partition(".")[0], PACKAGE}
+    followed |= {top for each in names if not _installed(_file(top := each.partition(".")[0]))}
+    return [each for each in names if each.partition(".")[0] in followed]
 
 
 @cache
@@ -171,9 +157,10 @@ def _feed(node: Any, take: Callable[[bytes], Any]) -> None:
     """Give a syntax tree, without docstrings, to `take` piece by piece."""
     if isinstance(node, ast.AST):
         take(f"{type(node).__name__}(".encode())
+        documented = isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None
         for field in node._fields:
             value: Any = getattr(node, field, None)
-            if field == "body" and _documented(node):
+            if field == "body" and documented:
                 value = value[1:]
             if value is None or value == [] or field in ("ctx", "kind", "type_comment"):
                 continue
@@ -188,9 +175,3 @@ def _feed(node: Any, take: Callable[[bytes], Any]) -> None:
         take(b"]")
     else:
         take(repr(node).encode())
-
-
-def _documented(node: ast.AST) -> bool:
-    """Return whether a node of a syntax tree has a docstring."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return isinstance(node, kinds) and ast.get_docstring(node, clean=False) is not None

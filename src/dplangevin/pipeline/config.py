@@ -16,23 +16,22 @@ from a folder of data.
 
 import argparse
 import os
-import pkgutil
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from dplangevin.data.files import stage
 from dplangevin.data.yaml_file import ConfigError, inexact, values
 from dplangevin.files import atomic_path
 from dplangevin.pipeline import plan, schema, validate
@@ -46,20 +45,13 @@ GROUPS = (  # folders of conf/ whose files are all composed
 )  # fmt: skip
 SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
 SHOWN = 20  # faults named in a message before "and n more"
+READ = 6  # most results that an exhibit reads: stage render of dvc.yaml has as many dependencies on them
+HELP = (
+    "write KEY=VALUE, such as method.ops.radius=3, and close brackets and quotes; "
+    "the two ~KEY and +KEY=VALUE replace a mapping or a list"
+)
 # group -> key that its reader removes from an entry before it builds the object
 TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
-
-
-def render_stages(*, _root_: DictConfig) -> DictConfig:
-    """Return exhibit -> `READ` results, the last of which may be repeated, for stage render of dvc.yaml."""
-    exhibits = plan.plain(_root_.pipeline.exhibits)
-    lists = {name: paths if isinstance(paths, list) else [paths] for name, paths in exhibits.items()}
-    return OmegaConf.create(
-        {name: [*paths, *paths[-1:] * schema.READ][: schema.READ] for name, paths in lists.items()}
-    )
-
-
-OmegaConf.register_new_resolver("render_stages", render_stages, replace=True)
 
 
 class OutOfStep(ConfigError):
@@ -96,75 +88,123 @@ def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> d
     return settings
 
 
+# The stages of dvc.yaml, which are found in the groups of conf/
+
+
+def stages_of_runs(cfg: DictConfig) -> dict[str, Any]:
+    """Return run -> experiment, data set and the manifest which states all data that it reads."""
+    stages = {}
+    for name, spec in cfg.experiment.items():
+        runs = [spec, *(spec.get("runs") or {}).values()]
+        problems = [cfg.problem.get(str(run.get("problem"))) or {} for run in runs if run]
+        networks = {problem.get("backbone") for problem in problems} - {None}
+        for dataset in spec.datasets:
+            needs = f"dataset/{dataset}" if dataset in cfg.dataset else f"features/{dataset}"
+            for features, entry in cfg.get("features", {}).items():
+                if entry.dataset == dataset and entry.backbone in networks:  # features need data and weights
+                    needs = f"features/{features}"
+            if spec.get("compared"):
+                needs = f"reference/{dataset}"
+            swept = name == "sweep" and dataset == spec.datasets[0]  # so that its stage always has one name
+            stages[name if swept else f"{name}-{dataset}"] = {
+                "experiment": name, "dataset": dataset, "needs": needs,
+            }  # fmt: skip
+    return stages
+
+
+def stages_of_exhibits(conf: Path, cfg: DictConfig) -> dict[str, Any]:
+    """Return exhibit -> `READ` results, the last of which may be repeated; no exhibit of an experiment not composed."""
+    stages = {}
+    for path in sorted((conf / "exhibit").glob("*.yaml")):
+        spec = values(path)
+        inside = sorted(spec.get("folders") or [f"{name}.json" for name in spec.get("weights", ())])
+        read = [f"{spec.get('source')}/{name}" for name in inside] or [str(spec.get("source"))]
+        if len(read) > READ:
+            raise ConfigError(f"{path} reads {len(read)} results: stage render of dvc.yaml has {READ}")
+        if {*re.findall(r"results/runs/(\w+)", str(read))} <= cfg.experiment.keys():
+            stages[path.stem] = [*read, *read[-1:] * READ][:READ]
+    return stages
+
+
+def stages_of_features(cfg: DictConfig) -> dict[str, Any]:
+    """Return the names of features, data set and weights, by the name of the stage."""
+    return {
+        stage("features", name).partition("@")[2]: {
+            "name": name,
+            "dataset": of.dataset,
+            "weights": of.backbone,
+        }
+        for name, of in cfg.get("features", {}).items()
+    }
+
+
+def stages_of_analyses(cfg: DictConfig) -> dict[str, str]:
+    """Return analysis -> the file with its settings."""
+    folders = {name: spec.get("content") or "analysis" for name, spec in cfg.analysis.items()}
+    return {name: f"{CONF}/{folder}/{name}.yaml" for name, folder in folders.items()}
+
+
+def _resolver(make: Callable[..., Any], *given: str, _root_: DictConfig) -> Any:
+    return OmegaConf.create(make(_root_, *given))
+
+
 # Composition
 
 
-def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
-    """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved."""
-    folder = Path(conf).resolve()
-    if not (folder / "config.yaml").exists():
-        raise ConfigError(
-            f"{Path(conf) / 'config.yaml'} does not exist: run from the repository's top folder"
-        )
-    for override in overrides:
-        key = _parsed(override).key_or_group
-        if not key:
-            raise ConfigError(f"{override}: write KEY=VALUE, such as method.ops.radius=3")
-        if key.startswith("hydra."):
-            raise ConfigError(f"{override}: {conf}/ is all that is composed")
-        if why := inexact(override.partition("=")[2]):
-            raise ConfigError(f"{override}: {why}")
-    register(Path(conf), overrides)
-    cfg = _compose(overrides, folder)
-    if missing := sorted(OmegaConf.missing_keys(cfg)):
-        raise ConfigError(f"no value (???) for {_listed(missing)}: set it in {conf}/ or as an override")
-    return cfg
-
-
-def register(folder: Path, overrides: Iterable[str] = ()) -> None:
+def register(folder: Path) -> None:
     """Give Hydra the config `all`: the files of `GROUPS` in this `conf/`, each under its group and name.
 
     The values stand in `all` itself, because Hydra takes .02 s for each file that a defaults list names. Its defaults
-    are only the files that have defaults themselves, and those that an override replaces or deletes. It
-    leaves out a file that the defaults of a file of `conf/pipeline` add: only that pipeline has it.
+    are only the files that have defaults themselves. It leaves out a file that the defaults of a file of
+    `conf/pipeline` add: only that pipeline has it.
     """
+    lists: dict[str, Callable[..., Any]] = {
+        "names": lambda cfg, group: list(cfg.get(group, {})),
+        "features": stages_of_features,
+        "runs": stages_of_runs,
+        "analyses": stages_of_analyses,
+        "exhibits": partial(stages_of_exhibits, folder),
+    }
+    for name, make in lists.items():
+        OmegaConf.register_new_resolver(name, partial(_resolver, make), replace=True)
     folders = (".", *GROUPS, "pipeline", "scale", "scale/pipeline")
     files = {path: values(path) for each in folders for path in sorted((folder / each).glob("[!.]*.yaml"))}
-    added = str(
-        [content.get("defaults") for path, content in files.items() if path.parent.name == "pipeline"]
-    )
-    named = {override.partition("=")[0] for override in overrides}
+    added = str([entry.get("defaults") for path, entry in files.items() if path.parent.name == "pipeline"])
     defaults: list[Any] = ["_self_"]
     groups: dict[str, dict[str, Any]] = {}
-    for path, content in files.items():
+    for path, entry in files.items():
         group, name = path.parent.name, path.stem
-        entry = f"{group}@{group}.{name}"
-        if group not in GROUPS or f"'/{entry}'" in added:
+        chosen = f"{group}@{group}.{name}"
+        if group not in GROUPS or f"'/{chosen}'" in added:
             continue
-        if "defaults" in content or {entry, f"~{entry}"} & named:
-            defaults.append({entry: name})
-            content = {}  # keeps its place in the order
-        if f"~{entry}" not in named:
-            groups.setdefault(group, {})[name] = content
+        groups.setdefault(group, {})[name] = {} if "defaults" in entry else entry
+        if "defaults" in entry:
+            defaults.append({chosen: name})
     try:
         ConfigStore.instance().store(name="all", node={"defaults": defaults, **groups})
     except OmegaConfBaseException as error:
         raise ConfigError(f"cannot compose {folder.name}/: {_one_line(error)}") from error
 
 
-def _parsed(override: str) -> Override:
-    try:
-        return OverridesParser.create().parse_override(override)
-    except HydraException as error:
-        raise ConfigError(
-            f"{override}: write KEY=VALUE, such as method.ops.radius=3, and close every bracket, brace and quote "
-            f"({_one_line(error)})"
-        ) from error
+def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
+    """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved."""
+    if not (config := Path(conf) / "config.yaml").exists():
+        raise ConfigError(f"{config} does not exist: run from the repository's top folder")
+    for override in overrides:
+        if override.lstrip("+~").startswith("hydra."):
+            raise ConfigError(f"{override}: {conf}/ is all that is composed")
+        if why := inexact(override.partition("=")[2]):
+            raise ConfigError(f"{override}: {why}")
+    register(Path(conf))
+    cfg = _compose(overrides, Path(conf))
+    if missing := sorted(OmegaConf.missing_keys(cfg)):
+        raise ConfigError(f"no value (???) for {', '.join(missing)}: set it in {conf}/ or as an override")
+    return cfg
 
 
 def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
     try:
-        with initialize_config_dir(str(folder), version_base=None):
+        with initialize_config_dir(str(folder.resolve()), version_base=None):
             cfg = hydra_compose(config_name="config", overrides=list(overrides))
         OmegaConf.resolve(cfg)
     except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
@@ -174,55 +214,28 @@ def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
 
 def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
     """Return in one line why the overrides cannot be composed."""
-    if overrides:
-        base = _compose([], folder)  # raises its own error if conf/ itself fails
-        if said := next(filter(None, (_fault(_parsed(each), base) for each in overrides)), ""):
-            return f"{folder.name}/ {said}"
     reason = _one_line(error) + (f" ({_one_line(error.__cause__)})" if error.__cause__ else "")
-    return f"cannot compose {folder.name}/{' with ' if overrides else ''}{', '.join(overrides)}: {reason}"
-
-
-def _fault(override: Override, base: DictConfig) -> str:
-    """Return what is wrong with an override of this configuration, or "": an unknown key, or another kind of value."""
-    key, node = override.key_or_group, base
-    if override.package or "/" in key:  # selects a file of a group
-        return ""
-    for part in key.split("."):
-        if not (OmegaConf.is_dict(node) and part in node):
-            near = meant(part, map(str, node)) if OmegaConf.is_dict(node) else ""
-            return "" if override.is_add() or override.is_force_add() else f"has no {key}{near}"
-        node = node[part]
-    if override.is_add():
-        return f"has {key} already: leave out the + of {override.input_line}"
-    now, then = _kind(node), "" if override.is_delete() else _kind(override.value())
-    if not (now and then) or now == then:
-        return ""
-    words = [str(word) for word in node if not str(word).startswith("_")] if now == "a mapping" else []
-    inside = f"set a key of it, such as {key}.{words[0]}, or " if words else ""
-    return f"has {now} at {key}, not {then}: {inside}replace it by the two ~{key} and +{key}=..."
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, Mapping) or OmegaConf.is_dict(value):
-        return "a mapping"
-    return (
-        ""
-        if value is None
-        else "a list"
-        if isinstance(value, list) or OmegaConf.is_list(value)
-        else "one value"
-    )
+    if not overrides:
+        return f"cannot compose {folder.name}/: {reason}"
+    names: set[str] = set()
+    for key in flatten(_compose([], folder)):  # raises its own error if conf/ itself fails
+        names |= {key[: dot.start()] for dot in re.finditer(r"\.|$", key)}
+    for override in overrides:
+        key = override.lstrip("~").partition("=")[0]
+        if re.fullmatch(r"[\w.]+", key) and key not in names:
+            parent, _, word = key.rpartition(".")
+            beside = [name.rpartition(".")[2] for name in names if name.rpartition(".")[0] == parent]
+            return f"{folder.name}/ has no {key}{meant(word, beside)}"
+    return f"cannot compose {folder.name}/ with {', '.join(overrides)}: {reason}; {HELP}"
 
 
 def _one_line(error: BaseException) -> str:
-    """Return the error message in one line, without Hydra's lists and links, but with the files of a group."""
+    """Return the error message in one line, without Hydra's lists and links."""
     text = re.split(r"\nSee https?:|\nConfig search path:|, possible interpolation keys:", str(error))[0]
-    text, _, options = text.partition("\nAvailable options in ")
-    line = " ".join(text.split())
-    if options:
-        files = options.partition(":")[2].split()
-        line += f"{meant(line.rpartition('/')[2], files)}; there are {', '.join(files)}"
-    return line
+    return " ".join(text.split())
+
+
+# Values
 
 
 def check_values(cfg: DictConfig) -> None:
@@ -234,103 +247,80 @@ def check_values(cfg: DictConfig) -> None:
                 faults += validate.check(entry.pop(word), str | None, f"{group}.{name}.{word}")
                 entry["_partial_"] = True  # its reader adds more arguments
     faults += validate.check(given, schema.Config)
-    _refuse(faults or list(dict.fromkeys(_wrong_units(cfg))), "values that cannot be used")
+    _refuse(faults or list(dict.fromkeys(_wrong_runs(cfg))), "values that cannot be used")
 
 
-def _wrong_units(cfg: DictConfig) -> Iterator[str]:
-    """Yield what is wrong with the methods of experiments, with the settings that they will run with.
-
-    Also yield runs whose data set no stage prepares, except in a smoke run.
-    """
-    for name, run in cfg.pipeline.runs.items() if cfg.scale != "smoke" else ():
-        if name not in cfg.pipeline.run_stages and run.dataset in cfg.dataset:
-            yield f"run@{name} needs {run.dataset!r}: add it to `datasets` of conf/pipeline/default.yaml"
+def _wrong_runs(cfg: DictConfig) -> Iterator[str]:
+    """Yield what is wrong with experiments: unknown names, and settings that a task will run with."""
     data = {*cfg.dataset, *cfg.get("features", {})}
     known = {"settings": {*cfg.method}, "epsilons": data | {"default"}, "seeds": data, "datasets": data}
     for name, spec in cfg.experiment.items():
+        where, runs = f"experiment.{name}", list[plan.Run]()
         for word, names in known.items():
             given = spec.get(word)
             for unknown in sorted({*given} - names) if OmegaConf.is_config(given) else ():
-                yield f"experiment.{name}.{word}: nothing is called {unknown!r}{meant(unknown, names)}"
-        everything: list[plan.Run] = []
+                yield f"{where}.{word}: nothing is called {unknown!r}{meant(unknown, names)}"
         for dataset in filter(data.__contains__, spec.datasets):
             try:
-                runs = plan.runs(cfg, str(name), dataset)
-                everything += runs
-                yield from _wrong_on(cfg, str(name), str(dataset), runs)
+                runs += (of_data := plan.runs(cfg, str(name), dataset))
+                for run in of_data:
+                    faults = _wrong_run(cfg, str(name), run, dataset)
+                    yield from (f"{where}, run {run.name}: {fault}" for fault in faults)
             except (ValueError, OmegaConfBaseException) as error:
-                yield f"experiment.{name}: {error}"
-        yield from (f"experiment.{name}.{fault}" for fault in plan.unknown_names(spec, everything))
+                yield f"{where}: {error}"
+        yield from (f"{where}.{fault}" for fault in plan.unknown_names(spec, runs))
 
 
-def _wrong_on(cfg: DictConfig, experiment: str, dataset: str, runs: Sequence[plan.Run]) -> Iterator[str]:
-    """Yield what is wrong with the runs of an experiment on a data set and with the values that it varies."""
-    for run in runs:
-        where = f"experiment.{experiment}, run {run.name}"
-        if run.problem not in cfg.problem:
-            yield f"{where}: no problem {run.problem!r}{meant(run.problem, cfg.problem)}"
-            continue
-        for task in plan.tasks_of(cfg, experiment, run, dataset):
-            yield from validate.check(task.config, key=f"{where}: method.{run.method}")
-            if "backbone" in task.problem_changes:
-                yield f"{where}: the backbone cannot be varied: an experiment has one"
-            elif task.problem_changes:
-                problem = {**task.problem, "_partial_": True}
-                problem.pop("backbone", None)
-                yield from validate.check(problem, key=f"{where}: problem.{run.problem}")
-            if task.data_changes:
-                yield from (f"{where}: {fault}" for fault in _wrong_data(cfg, dataset, task.data_changes))
-
-
-def _wrong_data(cfg: DictConfig, name: str, changes: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the fields of a data set, of its loader or its extraction, that an experiment varies."""
-    kind, entry = "dataset" if name in cfg.dataset else "features", plan.data_entry(cfg, name)
-    own = {word: value for word, value in changes.items() if word in plan.SUBSET}
-    settings = plan.nested({word: value for word, value in changes.items() if word not in plan.SUBSET})
-    if kind == "dataset":
-        taken = {*validate.annotations(pkgutil.resolve_name(entry["loader"]["_target_"]))}
-        loader = {**plan.merged(entry["loader"], settings), "_partial_": True}
-        faults = validate.check({**entry, **own, "loader": loader}, schema.Dataset, f"{kind}.{name}")
-    else:
-        taken = {*schema.Features.model_fields}
-        faults = validate.check({**entry, **own, **settings}, schema.Features, f"{kind}.{name}")
-    there = sorted({*taken, *plan.SUBSET} - {"folder", "return"})
-    for word in settings.keys() - there:
-        yield f"{kind}.{name} has no {word!r} to vary{meant(word, there) or ': it has ' + ', '.join(there)}"
+def _wrong_run(cfg: DictConfig, experiment: str, run: plan.Run, dataset: str) -> Iterator[str]:
+    """Yield what is wrong with the settings of a run on a data set, and with the values that are varied."""
+    if run.problem not in cfg.problem:
+        yield f"no problem {run.problem!r}{meant(run.problem, cfg.problem)}"
         return
-    yield from faults
+    for task in plan.tasks_of(cfg, experiment, run, dataset):
+        yield from validate.check(task.config, key=f"method.{run.method}")
+        if "backbone" in task.problem_changes:
+            yield "the backbone cannot be varied: an experiment has one"
+        elif task.problem_changes:
+            problem = {name: value for name, value in task.problem.items() if name != "backbone"}
+            yield from validate.check({**problem, "_partial_": True}, key=f"problem.{run.problem}")
+        if task.data_changes:
+            entry = {**plan.data_entry(cfg, dataset), **task.data_subset}
+            changes = plan.nested(task.loader_changes)
+            if dataset in cfg.dataset:
+                entry["loader"] = {**plan.merged(entry["loader"], changes), "_partial_": True}
+                yield from validate.check(entry, schema.Dataset, f"dataset.{dataset}")
+            else:
+                yield from validate.check(entry | changes, schema.Features, f"features.{dataset}")
 
 
 def _refuse(faults: Sequence[str], what: str) -> None:
     if faults:
-        more = [f"... and {len(faults) - SHOWN} more"] if len(faults) > SHOWN else []
-        raise ConfigError("\n  ".join([f"{what}:", *faults[:SHOWN], *more]))
+        raise ConfigError("\n  ".join([f"{what}:", *_first(faults)]))
+
+
+def _first(lines: Sequence[str]) -> list[str]:
+    """Return the first lines, and how many there are more."""
+    return [*lines[:SHOWN], *([f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]
+
+
+# params.yaml
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
     """Return dotted key -> value, e.g. {"method.ops.radius": 10.0}; lists and empty mappings count as values."""
     if isinstance(node, DictConfig):
         node = OmegaConf.to_container(node)
-    if not isinstance(node, dict) or not node:
+    if not isinstance(node, Mapping) or not node:
         return {prefix: node}
-    return dict(_branches(node, prefix))
-
-
-def _branches(node: dict[Any, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for key, value in node.items():
-        yield from flatten(value, f"{prefix}.{key}" if prefix else str(key)).items()
+    parts = (flatten(value, f"{prefix}.{key}" if prefix else str(key)) for key, value in node.items())
+    return {key: value for part in parts for key, value in part.items()}
 
 
 def differences(old: DictConfig, new: DictConfig) -> list[str]:
     """Return one line, `key: old -> new`, for every key whose value differs, in the order of the keys."""
-    a, b = flatten(old), flatten(new)
-    absent = object()
-
-    def show(value: Any) -> str:
-        return "(absent)" if value is absent else repr(value)
-
-    pairs = [(key, a.get(key, absent), b.get(key, absent)) for key in sorted(a.keys() | b.keys())]
-    return [f"{key}: {show(x)} -> {show(y)}" for key, x, y in pairs if x != y]
+    a, b = ({key: repr(value) for key, value in flatten(cfg).items()} for cfg in (old, new))
+    pairs = [(key, a.get(key, "(absent)"), b.get(key, "(absent)")) for key in sorted(a.keys() | b.keys())]
+    return [f"{key}: {x} -> {y}" for key, x, y in pairs if x != y]
 
 
 def current(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
@@ -362,15 +352,10 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
     if current(cfg, path):
         return
     lines = differences(load(path), cfg) or ["(the same values, written differently)"]
-    more = [f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
     raise OutOfStep(
-        "\n  ".join([f"{path} is out of step with {CONF}/:", *lines[:SHOWN], *more])
+        "\n  ".join([f"{path} is out of step with {CONF}/:", *_first(lines)])
         + "\nCompose it anew with `python -m dplangevin.pipeline.config`, or run `make repro`, which does."
     )
-
-
-def _listed(keys: Sequence[str], most: int = SHOWN) -> str:
-    return ", ".join(map(str, keys[:most])) + (f" and {len(keys) - most} more" if len(keys) > most else "")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

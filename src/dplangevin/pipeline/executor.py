@@ -8,9 +8,9 @@ import pickle
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
-from importlib import import_module
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import starmap
 from typing import Generic, NamedTuple, TypeVar
 
 import pandas as pd
@@ -23,7 +23,6 @@ from dplangevin.pipeline.lock import orphaned
 T = TypeVar("T")
 R = TypeVar("R")
 
-REMOTE = "dplangevin.pipeline.cluster"  # loaded by name: it needs this module, and Dask, which is optional
 CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, or a scheduler file
 
 
@@ -77,7 +76,18 @@ def computed(
     - `code`: names of modules or objects that the function calls. Workers must have the same ones.
     - `results`: where results are stored before they are yielded.
     """
-    for done in _computed_now(function, arguments, gpu, code):
+    if not arguments:
+        return
+    call = partial(attempted, function)
+    if cluster := os.environ.get(CLUSTER):
+        try:
+            from dplangevin.pipeline.cluster import outcomes  # it needs Dask, which is optional
+        except ImportError as error:
+            raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]' ({error})") from error
+        found: Iterable[Done[R]] = outcomes(cluster, call, arguments, code)
+    else:
+        found = _on_this_machine(call, arguments, gpu)
+    for done in found:
         if results and done.error is None:
             results.keep(done)  # type: ignore[arg-type]  # where `results` is given, calls return tables
         if orphaned():
@@ -85,36 +95,22 @@ def computed(
         yield done
 
 
-def _computed_now(
-    function: Callable[[T], R], arguments: Sequence[T], gpu: bool, code: Sequence[str]
+def _on_this_machine(
+    call: Callable[[int, T], Done[R]], arguments: Sequence[T], gpu: bool
 ) -> Iterator[Done[R]]:
-    """Yield the outcomes of the calls; nothing is stored."""
-    if not arguments:
-        return
-    if cluster := os.environ.get(CLUSTER):
-        try:
-            remote = import_module(REMOTE)
-        except ImportError as error:
-            raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]' ({error})") from error
-        yield from remote.computed(cluster, function, arguments, code)
-        return
-    from dplangevin.device import pick  # imported here, because it loads torch
-
-    jobs = min(workers(), len(arguments))
-    if jobs == 1 or (gpu and pick().type == "cuda"):  # only one process uses the GPU
-        for each in enumerate(arguments):
-            yield attempted(function, *each)
-        return
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    from dplangevin.device import pick  # imported here, because it loads torch
+
+    # one process, which is this one, if the calls use a GPU
+    jobs = 1 if gpu and pick().type == "cuda" else min(workers(), len(arguments))
     # joblib warns when it replaces a process whose memory has grown
-    warnings.filterwarnings(
-        "ignore", "A worker stopped while some jobs were given to the executor", UserWarning
-    )
-    calls = (delayed(attempted)(function, *each) for each in enumerate(arguments))
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
     try:
-        yield from Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+        yield from Parallel(jobs, return_as="generator_unordered")(
+            starmap(delayed(call), enumerate(arguments))
+        )
     except TerminatedWorkerError as error:
         raise ValueError(
             f"one of {jobs} processes was killed, as a system does that runs out of memory: what is finished is kept; "
@@ -134,16 +130,16 @@ def workers() -> int:
 
 def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
     """Call the function in this process; an Exception becomes the error of the outcome."""
+    import torch
+
+    from dplangevin.device import pick
+
     began = time.perf_counter()
     Checkpoint.noted.clear()
     try:
         value = function(argument)
     except Exception as error:
         return Done(index, None, _portable(error), "", time.perf_counter() - began)
-    import torch
-
-    from dplangevin.device import pick
-
     environment = _environment(torch.get_num_threads(), pick())
     norms = " ".join(f"{norm:.10g}" for noted in Checkpoint.noted.values() for norm in noted)
     return Done(index, value, None, environment, time.perf_counter() - began, norms)

@@ -16,7 +16,6 @@ Scaling = Literal["unit", "global", "raw"]
 Epsilons = Sequence[float]
 Settings = Mapping[str, Any]
 Entry = Annotated[Any, entry_of("with a _target_")]
-READ = 6  # most results that an exhibit reads: stage render of dvc.yaml has as many dependencies on them
 
 
 class Archive(Group):
@@ -172,34 +171,17 @@ class Reference(Group):
     sampler: Entry
 
 
-class Stage(Group):
-    """A run of conf/pipeline; `needs` names the manifest of its data."""
-
-    experiment: str
-    dataset: str
-    needs: str
-
-
-class Extracted(Group):
-    """An entry of `features:` of conf/pipeline; `name` is the file of conf/features."""
-
-    name: str
-    dataset: str
-    weights: str
-
-
 class Pipeline(Group):
-    """What `dvc repro` makes: a file of conf/pipeline."""
+    """What `dvc repro` makes: a file of conf/pipeline, with lists that `config.register` makes of the groups."""
 
     datasets: Sequence[str]
     weights: Sequence[str]
     pretrain: Sequence[str]
-    features: Mapping[str, Extracted]
-    runs: Mapping[str, Stage]
-    run_stages: Any  # made of `runs`, by `plan.run_stages`
+    features: Mapping[str, Any]
+    runs: Mapping[str, Any]
+    run_stages: Mapping[str, Any]
     analyses: Mapping[str, str]
-    exhibits: Mapping[str, str | Annotated[Sequence[str], Field(min_length=1, max_length=READ)]]
-    render_stages: Any  # made of `exhibits`, by `config.render_stages`
+    exhibits: Mapping[str, Sequence[str]]
     papers: Sequence[str]
 
 

@@ -19,7 +19,7 @@ import math
 import pkgutil
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -45,16 +45,14 @@ class Group(BaseModel, strict=True, extra="forbid"):
         WORDS.update(cls.model_fields)
 
 
-def check(value: Any, hint: Any = Any, key: str = "", *, objects: bool = True) -> list[str]:
+def check(value: Any, hint: Any = Any, key: str = "") -> list[str]:
     """Return what is wrong with plain values: one line per fault, with key, value and domain.
 
-    - `key`: Dotted name of the value, for messages.
-    - `objects`: Whether a `_target_` names an object, which `check` then imports. True only for values of conf/,
-      which is code.
+    It imports what a `_target_` names, so it is for values of conf/, which is code. `key` is the dotted name of the
+    value, for messages.
     """
-    faults = [*_wrong_numbers(value, key), *_mismatches(value, hint, key)]
-    if objects:
-        _build(value, key, faults)
+    faults = _mismatches(value, hint, key)
+    _build(value, key, faults)
     return faults
 
 
@@ -70,22 +68,18 @@ def annotations(target: Any) -> dict[str, Any]:
             absent[str(error.name)] = Any
 
 
-def _wrong_numbers(value: Any, key: str) -> Iterator[str]:
-    """Yield a fault for each nan, and for each number that is called epsilon or delta and outside its domain."""
-    if isinstance(value, Mapping):
-        for word, each in value.items():
-            yield from _wrong_numbers(each, _below(key, word))
-    elif isinstance(value, list):
-        for i, each in enumerate(value):
-            yield from _wrong_numbers(each, f"{key}[{i}]")
-    elif isinstance(value, float) and math.isnan(value):
-        yield f"{key} = nan is no value"
-    elif isinstance(value, int | float):
-        words = re.sub(r"\[\d+\]", "", key).split(".")
-        if (words[-1] == "epsilon" or "epsilons" in words) and not value > 0:
-            yield f"{key} = {value} must be a number above 0"
-        if (words[-1] == "delta" or "deltas" in words) and not 0 <= value < 1:
-            yield f"{key} = {value} must be a number in [0, 1)"
+def _wrong_number(value: Any, key: str) -> list[str]:
+    """Return what is wrong with a value that is nan, or that is called epsilon or delta and outside its domain."""
+    words = re.sub(r"\[\d+\]", "", key).split(".")
+    if not isinstance(value, int | float):
+        return []
+    if math.isnan(value):
+        return [f"{key} = nan is no value"]
+    if (words[-1] == "epsilon" or "epsilons" in words) and not value > 0:
+        return [f"{key} = {value} must be a number above 0"]
+    if (words[-1] == "delta" or "deltas" in words) and not 0 <= value < 1:
+        return [f"{key} = {value} must be a number in [0, 1)"]
+    return []
 
 
 # Types
@@ -161,6 +155,7 @@ def _build(value: Any, key: str, faults: list[str]) -> Any:
         items = [_build(each, f"{key}[{i}]", faults) for i, each in enumerate(value)]
         return OPEN if any(each is OPEN for each in items) else items
     if not isinstance(value, Mapping):
+        faults += _wrong_number(value, key)
         return value
     before = len(faults)
     plain = {word: each for word, each in value.items() if word not in HYDRA}
@@ -179,7 +174,7 @@ def _build(value: Any, key: str, faults: list[str]) -> Any:
             "outside the package must be in a folder on PYTHONPATH"
         )
         return OPEN
-    faults += _mismatches(plain, arguments, key, inspect.signature(target).parameters)
+    faults += _mismatches(plain, arguments, key, {*inspect.signature(target).parameters, *WORDS})
     if not whole or not closed or len(faults) > before:
         return OPEN
     try:
