@@ -336,7 +336,11 @@ def test_a_broken_schema_is_named_with_the_line(
         ("low: 0", "low: 1e-400", "column age: 1e-400 is too small for a number"),
         ("[A, B]", "[A, {B: 1}]", "column ward, values: {'B': '1'} must be one text"),
         ("[ill, well]", "ill", "classes: 'ill' must be a list"),
-        ("classes: [ill, well]", "range: {low: 0, high: 1, mean: 0}", "must be {low: ..., high: ...}"),
+        (
+            "classes: [ill, well]",
+            "range: {low: 0, high: 1, mean: 0}",
+            "range: {'low': '0', 'high': '1', 'mean': '0'} needs low and high, numbers",
+        ),
         ('","', '";;"', "delimiter = ';;' must be one character"),
         ("false", '"no"', "ranges_from_data = 'no' must be true or false"),
     ],

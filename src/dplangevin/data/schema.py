@@ -222,9 +222,12 @@ def _numbers(entry: Any, what: str, words: set[str]) -> dict[str, Any]:
     try:
         if {*entry} != words:
             raise ValueError(entry)
-        first, second = (PLAIN.number(str(entry[word])) for word in names)
+        texts = [str(entry[word]) for word in names]
+        first, second = map(PLAIN.number, texts)
     except (LookupError, TypeError, ValueError):
         raise ValueError(f"{what}: {entry!r} needs {' and '.join(names)}, numbers") from None
+    for why in filter(None, map(yaml_file.inexact, texts)):
+        raise ValueError(f"{what}: {why}")
     if words == RANGE and not first < second:
         raise ValueError(f"{what}: low = {first:g} must be below high = {second:g}")
     if words == MOMENTS and not second > 0:
