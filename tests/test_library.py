@@ -454,7 +454,7 @@ def test_the_library_declares_what_it_imports() -> None:
         "playwright",
     }
     assert not declared & {"dvc", "pytest", "jinja2", "dask"}
-    assert set(project["optional-dependencies"]) == {"pipeline", "report", "cluster", "dev"}
+    assert set(project["optional-dependencies"]) == {"pipeline", "report", "cluster", "opacus", "dev"}
 
 
 def test_a_delta_of_one_in_n_is_warned_of() -> None:

@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from dplangevin.problems import Facts
     from dplangevin.problems.glm import Glm
     from dplangevin.problems.sampling import Sampling
+    from dplangevin.receipt.measure import StepCheck, check_step
+    from dplangevin.receipt.record import Receipt
+    from dplangevin.receipt.watch import watch
 
 _NAMES = {  # module -> its names here, as above
     "attacks.audit": "Audit",
@@ -70,14 +73,17 @@ _NAMES = {  # module -> its names here, as above
     "problems": "Facts",
     "problems.glm": "Glm",
     "problems.sampling": "Sampling",
+    "receipt.measure": "StepCheck check_step",
+    "receipt.record": "Receipt",
+    "receipt.watch": "watch",
 }
 _HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = [  # noqa: RUF022
     "Answer", "Audit", "Budget", "DpGd", "DpSgd", "DpSgfs", "DpSghmc", "DpSghmcLi2019", "DpSgldLi2019",
     "DpSgldRyffel2022", "DpSgldWang2015", "DpSgnht", "Dpvi", "Facts", "Glm", "Guarantee", "Hybrid",
     "LearnerAudit", "METHODS", "Method", "ObjPert", "ObjPertPure", "Ops", "OutPert", "Pate", "Privacy",
-    "PrivateClassifier", "Ridge", "Sampling", "Sgd", "Sghmc", "Sgld", "Tight", "attack",
-    "audit", "calibrate", "encode", "facts", "learn", "price",
+    "PrivateClassifier", "Receipt", "Ridge", "Sampling", "Sgd", "Sghmc", "Sgld", "StepCheck", "Tight", "attack",
+    "audit", "calibrate", "check_step", "encode", "facts", "learn", "price", "watch",
 ]  # fmt: skip
 
 

@@ -55,7 +55,7 @@ class Options:
     classes: Annotated[int, DATA("Number of classes.", min=2)] = 2
     public_rows: Annotated[int, DATA("Unlabelled rows that PATE may ask about.", min=0)] = 0
     sampling: Annotated[
-        Literal["poisson", "subset", "random_allocation", "full"] | None,
+        Literal["poisson", "subset", "random_allocation", "shuffled", "full"] | None,
         STEPS("How a step draws its rows; a method has its own way."),
     ] = None
     batch: Annotated[int | None, STEPS("Rows in a step; for Poisson samples their mean.", min=1)] = None
@@ -142,12 +142,13 @@ def steps_event(sampling: Any, records: int, noise: float) -> Any:
     import numpy as np
     from dp_accounting import SelfComposedDpEvent
 
-    from dplangevin.privacy.events import RandomAllocationDpEvent
+    from dplangevin.privacy.events import RandomAllocationDpEvent, ShuffledEpochsDpEvent
     from dplangevin.privacy.subsampled_gaussian import composed_steps
 
     steps, size = sampling.steps(records), sampling.size(records)
-    if sampling.scheme == "random_allocation":
-        return RandomAllocationDpEvent.of(sampling.per_epoch(records), np.full(steps, noise))
+    if sampling.scheme in ("random_allocation", "shuffled"):
+        kind = ShuffledEpochsDpEvent if sampling.scheme == "shuffled" else RandomAllocationDpEvent
+        return kind.of(sampling.per_epoch(records), np.full(steps, noise))
     step = composed_steps(records, size, np.array([noise]), sampling.scheme == "poisson")
     return SelfComposedDpEvent(step, steps)
 
@@ -164,6 +165,7 @@ def gaussian(options: Options) -> Mechanism:
         "poisson": f"on Poisson samples {of}",
         "subset": f"on uniform subsets {of}",
         "random_allocation": f"on randomly allocated minibatches {of}",
+        "shuffled": f"on shuffled minibatches {of}",
         "full": "without sampling" + f", on all {n:,} rows" * (n > 1),
     }[sampling.scheme]
     public = records_public(lambda n: (steps_event(sampling, n, noise), sampling.rate(n)), n)
@@ -175,6 +177,26 @@ def gaussian(options: Options) -> Mechanism:
         rounding=rounding(sampling, options),
         assumptions=("every step's result released", *public),
     )
+
+
+def of_a_person(options: Options, event: Any, adjacency: Any, rows: int) -> dict[str, Any]:
+    """Return the price of a person with up to `rows` records: of Gaussian steps, or by the group lemma."""
+    import numpy as np
+
+    from dplangevin.privacy.accountants.tight import Tight
+    from dplangevin.receipt.prices import Ran, group, price
+    from dplangevin.receipt.sampling import Sampler
+
+    if options.method is not None:
+        found = group(lambda delta: Tight().epsilon(event, delta, adjacency), options.delta, rows)
+    else:
+        sampling, n = sampling_of(options)
+        noise = np.full(sampling.steps(n), options.noise)
+        sampler = Sampler(sampling.scheme, sampling.per_epoch(n))
+        found = price(
+            Ran(sampler, n, noise, sampling.rate(n), sampling.size(n)), options.delta, adjacency, rows
+        )
+    return {"adjacency": adjacency, "rows": rows, "epsilon": found.epsilon, "argument": found.argument}
 
 
 def rounding(sampling: Any, options: Options) -> str:

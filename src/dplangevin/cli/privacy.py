@@ -57,6 +57,9 @@ def price(
         option("Also price the best of a random number of runs with this law."),
     ] = None,
     runs: Annotated[float | None, option("With --tuned: the mean number of runs (default: 10).")] = None,
+    rows_per_person: Annotated[
+        int, option("Also price a person with up to so many records, all of them together.", min=1)
+    ] = 1,
     curve: Annotated[
         bool, option("Also print epsilon at many delta, and what an attack can reach.", "--curve")
     ] = False,
@@ -82,6 +85,8 @@ def price(
     found = document(mechanism, delta, asked)
     if attack:
         found["attacks"] = [attacked(event, delta, each) for each in asked]
+    if rows_per_person > 1:
+        found["person"] = [mechanisms.of_a_person(options, event, each, rows_per_person) for each in USUAL]
     if tuned is not None:
         event = RepeatAndSelectDpEvent(event, mean, shape)
         found["tuned"] = {"runs": f"{law} with mean {mean:g}", **prices(event, delta, None, asked)}
@@ -179,6 +184,11 @@ def printed(found: Mapping[str, Any], options: Options, goal: str = "") -> None:
     if tuned:
         output.title(f"The best of a random number of runs, {tuned['runs']}:")
         table(tuned["prices"])
+    person = ((of, epsilon(of["epsilon"]) or "no price") for of in found.get("person", ()))
+    output.section(
+        f"A person with up to {found['person'][0]['rows'] if 'person' in found else 0} records",
+        *(f"{NEIGHBOURS[of['adjacency']]}: epsilon {cost} ({of['argument']})" for of, cost in person),
+    )
     if "curve" in found:
         curves.printed(found["curve"])
     failed = [(f"{row['name']}: ", text) for row in priced for text in row["violated"]]

@@ -1,0 +1,235 @@
+"""Record the steps of a PyTorch training, plain or with Opacus, while it runs."""
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from dplangevin.checks import require
+from dplangevin.receipt.record import Receipt, Step
+
+MIXES = (nn.modules.batchnorm._BatchNorm,)
+
+
+class _Logged:
+    """A sampler whose minibatches are also put into a queue, in the order in which the loader yields them."""
+
+    def __init__(self, sampler: Any, queue: deque[np.ndarray]) -> None:
+        self.sampler, self.queue = sampler, queue
+
+    def __iter__(self) -> Iterator[Any]:
+        for indices in self.sampler:
+            self.queue.append(np.atleast_1d(np.asarray(indices, dtype=np.int64)))
+            yield indices
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+
+class _Watch:
+    """What happens between two steps: minibatches drawn, then used by a gradient, then used by a step.
+
+    `pieces` says whether minibatches are pieces of one draw (Opacus' BatchMemoryManager).
+    """
+
+    pieces = False
+
+    def __init__(
+        self, receipt: Receipt, model: nn.Module, optimizer: Any, stated: dict[str, float | None]
+    ) -> None:
+        self.receipt, self.optimizer, self.stated = receipt, optimizer, stated
+        self.inner = getattr(optimizer, "original_optimizer", optimizer)
+        self.parameters = [p for group in self.inner.param_groups for p in group["params"]]
+        self.tensors = [*self.parameters, *model.buffers()]
+        self.drawn: list[np.ndarray] = []
+        self.used: list[np.ndarray] = []
+        self.last: list[np.ndarray] = []
+        self.versions = self._versions()
+
+    def _versions(self) -> list[int]:
+        return [tensor._version for tensor in self.tensors]
+
+    def draw(self, indices: np.ndarray) -> None:
+        self.drawn.append(indices)
+
+    def backward(self, _: Any = None) -> None:
+        """Count the last minibatch as used; those before it, since the last gradient, were drawn in vain."""
+        if self.drawn:
+            self.used.append(self.drawn[-1])
+            for _unused in self.drawn[:-1]:
+                self.receipt.note("a minibatch was drawn and not used")
+            self.drawn = []
+
+    def zero_grad(self) -> None:
+        if self.used and not getattr(self.optimizer, "_is_last_step_skipped", False):
+            self.receipt.note("a gradient was set to zero before a step")
+            self.used = []
+
+    def before(self, *_: Any) -> None:
+        now = self._versions()
+        if now[: len(self.parameters)] != self.versions[: len(self.parameters)]:
+            self.receipt.note("parameters changed outside optimizer.step, which no price covers")
+        if now[len(self.parameters) :] != self.versions[len(self.parameters) :]:
+            self.receipt.note("buffers changed (statistics of batch norm?), which no price covers")
+
+    def after(self, *_: Any) -> None:
+        """Record a step that the optimizer took."""
+        draws = self.used or self.drawn
+        if not draws:
+            self.receipt.note("a step repeated the gradient of the step before")
+        self.last = [np.concatenate(draws)] if self.pieces and draws else draws or self.last
+        require(
+            bool(self.last),
+            "the optimizer stepped before the loader gave a minibatch: pass the loader it uses",
+        )
+        self.receipt.steps.append(Step(tuple(self.last), **self._mechanism()))
+        self.used, self.drawn, self.versions = [], [], self._versions()
+
+    def _mechanism(self) -> dict[str, Any]:
+        of = self.optimizer
+        if not hasattr(of, "noise_multiplier"):
+            return self.stated
+        clip = float(of.max_grad_norm)
+        mean = of.loss_reduction == "mean"
+        divisor = of.expected_batch_size * (1 if self.pieces else of.accumulated_iterations) if mean else 1.0
+        ranks = torch.distributed.get_world_size() if _distributed() else 1
+        return {"clip": clip, "noise_std": of.noise_multiplier * clip, "divisor": float(divisor * ranks)}
+
+
+def _distributed() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
+@contextmanager
+def watch(
+    model: nn.Module,
+    optimizer: Any,
+    loader: DataLoader,
+    *,
+    delta: float = 1e-5,
+    clip: float | None = None,
+    noise_std: float | None = None,
+    divisor: float | None = None,
+    rate: float | None = None,
+    claim: float | None = None,
+    rows_per_person: int = 1,
+    persons: Sequence[Any] | None = None,
+) -> Iterator[Receipt]:
+    """Record every `optimizer.step` inside the `with` block, and the rows of the minibatches that it used.
+
+    Of an Opacus optimizer it reads clip, noise, divisor and Opacus' own epsilon at each step. For a loop of your own,
+    say what it does: clip, noise_std (on the sum), divisor. On several ranks, the minibatches of all are joined.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+    optimizer : torch.optim.Optimizer, or that of Opacus after `make_private`.
+    loader : DataLoader of a data set with a length; Opacus' BatchMemoryManager may wrap it.
+    delta : float in (0, 1).
+    clip, noise_std, divisor : float, as in `Receipt.step`.
+    rate : float, the stated rate of Poisson samples; read from a loader of Opacus.
+    claim : float, the epsilon that you would state.
+    rows_per_person : int, at most so many rows belong to one person.
+    persons : sequence, the person of each row; ValueError if one has more rows.
+    """
+    require(
+        hasattr(loader.dataset, "__len__"), "the data set has no length: rows of a stream have no numbers"
+    )
+    require(
+        getattr(loader, "in_order", True),
+        "in_order=False: the loader does not say which rows a minibatch has",
+    )
+    records = len(loader.dataset)  # type: ignore[arg-type]
+    if persons is not None:
+        require(len(persons) == records, f"persons has {len(persons)} entries for {records} rows")
+        most = max(Counter(persons).values())
+        require(
+            most <= rows_per_person,
+            f"a person has {most} rows: rows_per_person = {rows_per_person} is too small",
+        )
+    stated = {"clip": clip, "noise_std": noise_std, "divisor": divisor}
+    rate = rate or getattr(loader, "sample_rate", None)
+    receipt = Receipt(records, delta, rate, claim, rows_per_person=rows_per_person)
+    seen = _Watch(receipt, model, optimizer, stated)
+    if any(isinstance(part, MIXES) and part.training for part in model.modules()):
+        receipt.note("batch norm mixes the rows of a minibatch, which no price covers")
+    with ExitStack() as undo:
+        _loaders(loader, seen, undo)
+        hooks = [
+            seen.inner.register_step_pre_hook(seen.before),
+            seen.inner.register_step_post_hook(seen.after),
+        ]
+        first = next(p for p in seen.parameters if p.requires_grad)
+        hooks.append(first.register_post_accumulate_grad_hook(seen.backward))
+        zero = seen.inner.zero_grad
+
+        def zero_grad(*args: Any, **named: Any) -> None:
+            seen.zero_grad()
+            zero(*args, **named)
+
+        seen.inner.zero_grad = zero_grad
+        undo.callback(lambda: vars(seen.inner).pop("zero_grad", None))
+        for hook in hooks:
+            undo.callback(hook.remove)
+        yield receipt
+    if _distributed():
+        _join(receipt)
+    _claimed(receipt, optimizer)
+
+
+def _loaders(loader: DataLoader, seen: _Watch, undo: ExitStack) -> None:
+    """Let this loader, and loaders that split its minibatches, tell which rows they yield, until `undo`."""
+    index: Any = DataLoader._index_sampler
+    iterate: Any = DataLoader.__iter__
+    queues: dict[int, deque[np.ndarray]] = {}
+
+    def ours(of: DataLoader) -> bool:
+        inner = getattr(of.batch_sampler, "sampler", None)
+        return of is loader or (loader.batch_sampler is not None and inner is loader.batch_sampler)
+
+    def sampler(of: DataLoader) -> Any:
+        return _Logged(index.fget(of), queues.setdefault(id(of), deque())) if ours(of) else index.fget(of)
+
+    def each(of: DataLoader) -> Iterator[Any]:
+        if not ours(of):
+            yield from iterate(of)
+            return
+        queues.setdefault(id(of), deque()).clear()
+        seen.pieces = seen.pieces or of is not loader
+        for batch in iterate(of):
+            seen.draw(queues[id(of)].popleft())
+            yield batch
+
+    DataLoader._index_sampler, DataLoader.__iter__ = property(sampler), each  # type: ignore
+
+    def restore() -> None:
+        DataLoader._index_sampler, DataLoader.__iter__ = index, iterate  # type: ignore
+
+    undo.callback(restore)
+
+
+def _join(receipt: Receipt) -> None:
+    """Join the minibatches of all ranks, which step together."""
+    gathered: list[Any] = [None] * torch.distributed.get_world_size()
+    torch.distributed.all_gather_object(gathered, receipt.steps)
+    steps = {len(each) for each in gathered}
+    require(len(steps) == 1, f"the ranks took {sorted(steps)} steps: they must step together")
+    receipt.steps = [
+        Step((np.concatenate([*chain.from_iterable(of.draws for of in ranks)]),), *ranks[0][1:])
+        for ranks in zip(*gathered, strict=True)
+    ]
+
+
+def _claimed(receipt: Receipt, optimizer: Any) -> None:
+    """Fill in the epsilon that Opacus' own accountant states for this optimizer."""
+    hook = getattr(optimizer, "step_hook", None)
+    cells = [cell.cell_contents for cell in getattr(hook, "__closure__", None) or ()]
+    for accountant in (each for each in cells if hasattr(each, "get_epsilon")):
+        if receipt.claim is None and receipt.steps:
+            receipt.claim, receipt.claimed_by = float(accountant.get_epsilon(receipt.delta)), "Opacus"

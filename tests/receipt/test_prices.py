@@ -1,0 +1,99 @@
+"""Prices of recorded steps, against closed forms and dp-accounting."""
+
+import math
+
+import numpy as np
+import pytest
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
+from dp_accounting.pld import PLDAccountant
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from dplangevin.receipt.prices import Ran, group, price
+from dplangevin.receipt.sampling import Sampler
+
+DELTA = 1e-5
+
+
+def gaussian(mu: float) -> float:
+    """Return the epsilon of a Gaussian mechanism (Balle and Wang 2018)."""
+    gap = lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - DELTA  # noqa: E731
+    return float(brentq(gap, 0, 100))
+
+
+def ran(scheme: str, per_epoch: int = 0, steps: int = 20, noise: float = 3.0, **more: object) -> Ran:
+    return Ran(Sampler(scheme, per_epoch), 1000, np.full(steps, noise), 0.05, 50, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("of", "adjacency", "rows", "mu"),
+    [
+        (ran("full"), "add_remove", 1, math.sqrt(20) / 3),
+        (ran("full"), "replace_one", 1, 2 * math.sqrt(20) / 3),
+        (ran("full"), "add_remove", 3, 3 * math.sqrt(20) / 3),
+        (ran("shuffled", 5), "replace_one", 1, 2 * math.sqrt(4) / 3),
+        (ran("in_order", 8), "replace_one", 2, 4 * math.sqrt(3) / 3),  # 20 steps are in three epochs of 8
+    ],
+)
+def test_closed_forms(of: Ran, adjacency: str, rows: int, mu: float) -> None:
+    assert price(of, DELTA, adjacency, rows).epsilon == pytest.approx(gaussian(mu), rel=1e-6)  # type: ignore[arg-type]
+
+
+def test_poisson_samples() -> None:
+    accountant = PLDAccountant()
+    accountant.compose(SelfComposedDpEvent(PoissonSampledDpEvent(0.05, GaussianDpEvent(1.0)), 20))
+    of = ran("poisson", noise=1.0)
+    assert price(of, DELTA, "add_remove").epsilon == pytest.approx(accountant.get_epsilon(DELTA), rel=1e-2)
+
+
+def test_a_person_in_poisson_samples_costs_between_one_row_and_the_group_lemma() -> None:
+    of = ran("poisson", noise=2.0)
+    one, three = (price(of, DELTA, "add_remove", rows).epsilon for rows in (1, 3))
+    lemma = group(lambda delta: price(of, delta, "add_remove").epsilon, DELTA, 3).epsilon
+    assert one * 1.5 < three < lemma
+    always = of._replace(rate=1.0)  # three rows in every minibatch: one Gaussian sum of sensitivity 3
+    assert price(always, DELTA, "add_remove", 3).epsilon == pytest.approx(
+        gaussian(3 * math.sqrt(20) / 2), rel=1e-2
+    )
+    assert price(of, DELTA, "replace_one", 3).argument == "group lemma, loose"
+
+
+def test_the_group_lemma_holds_for_a_gaussian() -> None:
+    mu = 0.4
+    found = group(
+        lambda delta: brentq(  # the exact curve of one row
+            lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - delta, 0, 50
+        ),
+        DELTA,
+        4,
+    )
+    assert gaussian(4 * mu) <= found.epsilon <= 2 * gaussian(4 * mu)
+
+
+@pytest.mark.parametrize(
+    ("of", "adjacency", "why"),
+    [
+        (ran("shuffled", 5), "add_remove", "moves other rows"),
+        (ran("subset"), "add_remove", "moves other rows"),
+        (ran("with_replacement"), "replace_one", "with replacement"),
+        (ran("weighted"), "replace_one", "weights"),
+        (ran(""), "replace_one", "no sampler"),
+        (ran("poisson", realised=True), "add_remove", "realised size"),
+        (ran("poisson", grouped=True), "add_remove", "groups"),
+        (ran("subset", draws=2), "replace_one", "independent draws"),
+    ],
+)
+def test_no_price(of: Ran, adjacency: str, why: str) -> None:
+    found = price(of, DELTA, adjacency)  # type: ignore[arg-type]
+    assert math.isnan(found.epsilon)
+    assert why in found.argument
+
+
+def test_steps_without_noise_have_no_privacy() -> None:
+    of = ran("full")._replace(multipliers=np.array([1.0, 0.0]))
+    assert price(of, DELTA, "add_remove").epsilon == math.inf
+
+
+def test_a_realised_divisor_is_priced_by_the_largest_size() -> None:
+    realised = price(ran("poisson", realised=True), DELTA, "replace_one").epsilon
+    assert realised == price(ran("subset"), DELTA, "replace_one").epsilon

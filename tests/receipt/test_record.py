@@ -1,0 +1,84 @@
+"""What a receipt publishes, what it keeps private, and logs of other programs."""
+
+import json
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from receipt.test_sampling import poisson
+from typer.testing import CliRunner
+
+from dplangevin import Receipt
+from dplangevin.cli import app
+
+
+def receipt(rate: float | None = 0.1) -> Receipt:
+    found = Receipt(400, 1e-5, rate, claim=2.0)
+    for draw in poisson(400, 40, 30):
+        found.step(draw, clip=1.0, noise_std=2.0, divisor=40)
+    return found
+
+
+def test_nothing_that_is_saved_depends_on_which_rows_were_drawn(tmp_path: Path) -> None:
+    first, second = (receipt() for _ in range(2))
+    for path, of in (("a", first), ("b", second)):
+        of.save(tmp_path / path)
+    assert (tmp_path / "a").read_text() == (tmp_path / "b").read_text()
+    assert first.registry() == second.registry()
+    assert first.paragraph() == second.paragraph()
+    said = json.loads((tmp_path / "a").read_text())
+    assert (said["rate"], said["steps"], said["sampling"]) == (0.1, 30, "Poisson samples")
+    assert said["claim"]["verdict"] == "covered for adding or removing a row"
+    with pytest.raises(ValueError, match="give the stated rate"):
+        receipt(rate=None).save(tmp_path / "c")
+
+
+def test_the_log_is_private_and_gives_the_receipt_back(tmp_path: Path) -> None:
+    path, of = tmp_path / "log.jsonl", receipt()
+    of.save_log(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text().splitlines()[0])["private"] is True
+    assert str(Receipt.read(path)) == str(of)
+
+
+@pytest.mark.parametrize(
+    ("at", "line", "why"),
+    [
+        (1, '{"log": "dplangevin receipt log 1"}', "line 1: records: Field required"),
+        (2, '{"draws": [[400]]}', r"line 2: index \[400\] is none of the 400 rows"),
+        (2, '{"draws": [[1]], "clip": -1}', "line 2: clip: Input should be greater than 0"),
+        (3, '{"draws": [[1]], "noise": 1}', "line 3: noise: Extra inputs are not permitted"),
+        (2, "[1, 2", "line 2: the line: Invalid JSON"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, at: int, line: str, why: str) -> None:
+    path = tmp_path / "log.jsonl"
+    receipt().save_log(path)
+    lines = path.read_text().splitlines()
+    lines[at - 1] = line
+    path.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=why):
+        Receipt.read(path)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    path, of = tmp_path / "log.jsonl", receipt()
+    of.save_log(path)
+    run = CliRunner().invoke
+    assert run(app, ["receipt", str(path)]).output.rstrip("\n") == str(of)
+    assert of.paragraph() in run(app, ["receipt", str(path), "--show", "paragraph"]).output.replace("\n", "")
+    assert "unit_of_privacy: a row" in run(app, ["receipt", str(path), "--show", "registry"]).output
+    assert set(json.loads(run(app, ["receipt", "--show", "schema"]).output)) == {"first line", "every step"}
+    saved = tmp_path / "receipt.json"
+    assert (
+        run(app, ["receipt", str(path), "--show", "json", "--save", str(saved)]).output == saved.read_text()
+    )
+    assert run(app, ["receipt"]).exit_code == 2
+
+
+def test_a_step_of_rows_that_are_none() -> None:
+    with pytest.raises(ValueError, match="none of the 400 rows"):
+        receipt().step(np.array([-1]))
+    with pytest.raises(ValueError, match="no step was recorded"):
+        str(Receipt(10))

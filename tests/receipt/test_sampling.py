@@ -1,0 +1,87 @@
+"""Samplers are recognised from the rows that they draw, and a right one is rejected in less than one run of 300."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from dplangevin.receipt.sampling import recognised
+
+RNG = np.random.default_rng(5)
+Draws = list[np.ndarray]
+
+
+def poisson(n: int, b: int, steps: int) -> Draws:
+    return [np.flatnonzero(RNG.random(n) < b / n) for _ in range(steps)]
+
+
+def subset(n: int, b: int, steps: int) -> Draws:
+    return [RNG.choice(n, b, replace=False) for _ in range(steps)]
+
+
+def epochs(n: int, b: int, steps: int, drop: bool = False, shuffle: bool = True) -> Draws:
+    found: Draws = []
+    while len(found) < steps:
+        order = RNG.permutation(n) if shuffle else np.arange(n)
+        found += [order[at : at + b] for at in range(0, n // b * b if drop else n, b)]
+    return found[:steps]
+
+
+def allocated(n: int, b: int, steps: int) -> Draws:
+    found: Draws = []
+    while len(found) < steps:
+        step = RNG.integers(0, n // b, n)
+        found += [np.flatnonzero(step == at) for at in range(n // b)]
+    return found[:steps]
+
+
+def replaced(n: int, b: int, steps: int, weights: float = 1.0) -> Draws:
+    share = np.where(np.arange(n) < n // 5, weights, 1.0)
+    return [RNG.choice(n, b, p=share / share.sum()) for _ in range(steps)]
+
+
+SAMPLERS: dict[str, Callable[[int, int, int], Draws]] = {
+    "full": lambda n, b, steps: [RNG.permutation(n)] * steps,
+    "poisson": poisson,
+    "subset": subset,
+    "shuffled": epochs,
+    "shuffled, drop_last": lambda n, b, steps: epochs(n, b, steps, drop=True),
+    "in_order": lambda n, b, steps: epochs(n, b, steps, shuffle=False),
+    "random_allocation": allocated,
+    "with_replacement": replaced,
+    "weighted": lambda n, b, steps: replaced(n, b, steps, 6.0),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(("n", "b", "steps"), [(600, 50, 48), (1000, 30, 150), (90, 20, 60)])
+def test_a_sampler_is_recognised_alone(name: str, n: int, b: int, steps: int) -> None:
+    first = Counter(
+        ",".join(each.scheme for each in recognised(SAMPLERS[name](n, b, steps), n).samplers)
+        for _ in range(20)
+    )
+    assert first == {name.partition(",")[0]: 20}
+
+
+@pytest.mark.parametrize("name", ["poisson", "subset", "shuffled", "random_allocation"])
+@pytest.mark.parametrize(("n", "b", "steps"), [(40, 5, 8), (60, 6, 100), (5000, 10, 30), (300, 100, 3)])
+def test_a_right_sampler_is_not_rejected(name: str, n: int, b: int, steps: int) -> None:
+    found = [recognised(SAMPLERS[name](n, b, steps), n).samplers for _ in range(100)]
+    assert sum(name not in [each.scheme for each in samplers] for samplers in found) <= 1
+
+
+def test_what_is_left_out_of_each_epoch_is_counted() -> None:
+    (sampler,) = recognised(epochs(110, 20, 25, drop=True), 110).samplers
+    assert (sampler.scheme, sampler.per_epoch, sampler.left_out) == ("shuffled", 5, 10)
+
+
+def test_a_stated_rate_is_tested() -> None:
+    drawn = poisson(1000, 50, 60)
+    assert recognised(drawn, 1000, 0.05).samplers
+    assert "rate" in recognised(drawn, 1000, 0.04).rejected["poisson"]
+
+
+def test_poisson_samples_that_are_cut_at_a_largest_size_are_rejected() -> None:
+    drawn = [draw[:50] for draw in poisson(1000, 50, 60)]
+    assert "poisson" not in [each.scheme for each in recognised(drawn, 1000, 0.05).samplers]

@@ -1,0 +1,231 @@
+"""`watch` records what a PyTorch loop and Opacus really do."""
+
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
+
+from dplangevin import Receipt, watch
+
+N, B = 300, 30
+ROWS = TensorDataset(torch.randn(N, 4, generator=torch.Generator().manual_seed(1)), torch.arange(N) % 2)
+DELTA = 1e-5
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> Iterator[None]:
+    with torch.random.fork_rng():
+        torch.manual_seed(2)
+        yield
+
+
+def model(*more: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 4), *more, nn.Linear(4, 2))
+
+
+def plain(loader: DataLoader, epochs: int = 3, of: Any = None, body: Any = None, **stated: Any) -> Receipt:
+    """Return the receipt of a loop by hand, which says what it clips and adds."""
+    of = of or model()
+    optimizer = torch.optim.SGD(of.parameters(), lr=0.1)
+    stated = {"clip": 1.0, "noise_std": 2.0, "divisor": B, **stated}
+    with watch(of, optimizer, loader, delta=DELTA, **stated) as receipt:
+        for _ in range(epochs):
+            for number, (x, y) in enumerate(loader):
+                optimizer.zero_grad()
+                if body is not None and body(number, of):
+                    continue
+                nn.functional.cross_entropy(of(x), y).backward()
+                optimizer.step()
+    return receipt
+
+
+def scheme(receipt: Receipt) -> str:
+    return receipt.found.samplers[0].scheme
+
+
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
+def test_the_rows_of_each_step_are_those_that_the_loop_used(workers: int) -> None:
+    """Workers prefetch minibatches; a loop that is left early never uses them."""
+    used: list[torch.Tensor] = []
+    rows = TensorDataset(torch.arange(N)[:, None].float().repeat(1, 4), torch.arange(N) % 2)
+    loader = DataLoader(rows, B, shuffle=True, num_workers=workers)
+    of = model()
+    optimizer = torch.optim.SGD(of.parameters(), lr=1e-9)
+    with watch(of, optimizer, loader) as receipt:
+        for _ in range(3):
+            for x, y in loader:
+                if len(used) % 7 == 6:
+                    used.append(x)
+                    break
+                nn.functional.cross_entropy(of(x), y).backward()
+                optimizer.step()
+                used.append(x)
+    kept = [x[:, 0].long().tolist() for at, x in enumerate(used) if at % 7 != 6]
+    assert [step.draws[0].tolist() for step in receipt.steps] == kept
+
+
+def test_what_happened_on_the_way_is_noted() -> None:
+    shuffled = DataLoader(ROWS, B, shuffle=True)
+    assert not plain(shuffled).notes
+    skipped = plain(shuffled, body=lambda number, _: number == 3)
+    assert len(skipped.steps) == 27
+    assert "a minibatch was drawn and not used" in skipped.notes
+
+    def raw(_: int, of: nn.Module) -> bool:
+        with torch.no_grad():
+            of.get_parameter("0.bias").sub_(0.1)
+        return False
+
+    assert any("outside optimizer.step" in note for note in plain(shuffled, body=raw).notes)
+    normed = plain(shuffled, of=model(nn.BatchNorm1d(4)))
+    assert any("batch norm mixes" in note for note in normed.notes)
+    assert any("buffers changed" in note for note in normed.notes)
+
+
+@pytest.mark.parametrize(
+    ("loader", "found", "left_out"),
+    [
+        (lambda: DataLoader(ROWS, 40, shuffle=True, drop_last=True), "shuffled", 20),
+        (lambda: DataLoader(ROWS, B), "in_order", 0),
+        (lambda: DataLoader(ROWS, B, sampler=torch.utils.data.RandomSampler(ROWS, replacement=True)),
+         "with_replacement", 0),
+        (lambda: DataLoader(ROWS, B, sampler=WeightedRandomSampler([1.0] * 270 + [20.0] * 30, N)), "weighted", 0),
+    ],
+)  # fmt: skip
+def test_planted_samplers(loader: Callable[[], DataLoader], found: str, left_out: int) -> None:
+    receipt = plain(loader(), epochs=6)
+    assert scheme(receipt) == found
+    assert receipt.found.samplers[0].left_out == left_out
+
+
+def test_one_more_epoch_is_more_than_the_claim() -> None:
+    loader = DataLoader(ROWS, B, shuffle=True)
+    claim = plain(loader, epochs=2).prices()["replace_one"].epsilon
+    assert "covered for replacing" in str(plain(loader, epochs=2, claim=claim))
+    assert "not covered" in str(plain(loader, epochs=3, claim=claim))
+
+
+def test_persons() -> None:
+    loader, persons = DataLoader(ROWS, B, shuffle=True), [row // 3 for row in range(N)]
+    with pytest.raises(ValueError, match="a person has 3 rows"):
+        plain(loader, persons=persons, rows_per_person=2)
+    three = plain(loader, persons=persons, rows_per_person=3, noise_std=6.0)
+    one = plain(loader, noise_std=2.0)
+    assert three.prices()["replace_one"].epsilon == pytest.approx(one.prices()["replace_one"].epsilon)
+
+
+def test_without_noise_stated_there_is_no_price() -> None:
+    assert "clip or noise_std of 30 steps is unknown" in str(
+        plain(DataLoader(ROWS, B, shuffle=True), noise_std=None)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("poisson", "every", "pieces", "found"),
+    [
+        (True, 1, 0, "poisson"),
+        (False, 1, 0, "shuffled"),
+        (False, 2, 0, "shuffled"),
+        (True, 1, 7, "poisson"),
+        (False, 1, 7, "shuffled"),
+    ],
+)
+def test_opacus(poisson: bool, every: int, pieces: int, found: str) -> None:
+    """With Poisson samples Opacus' epsilon is that of the receipt; with shuffled epochs it is not covered."""
+    opacus = pytest.importorskip("opacus")
+    from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        engine = opacus.PrivacyEngine()
+        of = model()
+        of, optimizer, loader = engine.make_private(
+            module=of,
+            optimizer=torch.optim.SGD(of.parameters(), lr=0.1),
+            data_loader=DataLoader(ROWS, B, shuffle=True),
+            noise_multiplier=1.5,
+            max_grad_norm=0.8,
+            poisson_sampling=poisson,
+        )
+
+        def train(batches: Any) -> None:
+            for number, (x, y) in enumerate(batches, 1):
+                nn.functional.cross_entropy(of(x), y).backward()
+                if number % every == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
+
+        with watch(of, optimizer, loader, delta=DELTA) as receipt:
+            for _ in range(4):
+                if pieces:
+                    with BatchMemoryManager(
+                        data_loader=loader, max_physical_batch_size=pieces, optimizer=optimizer
+                    ) as smaller:
+                        train(smaller)
+                else:
+                    train(loader)
+        stated = engine.get_epsilon(DELTA)
+    assert scheme(receipt) == found
+    assert len(receipt.steps) == 40 // every
+    assert receipt.claim == pytest.approx(stated)
+    (stage,) = receipt.statement()["mechanism"]
+    assert stage == {"steps": 40 // every, "clip": 0.8, "noise_std": pytest.approx(1.2), "divisor": B * every}
+    added = receipt.prices()["add_remove"].epsilon
+    if poisson:
+        assert added == pytest.approx(stated, rel=0.02)
+    assert ("not covered" in str(receipt)) is not poisson
+
+
+TWO_RANKS = """
+import sys, torch, warnings
+warnings.simplefilter("ignore")
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from dplangevin import watch
+rank, port = int(sys.argv[1]), sys.argv[2]
+torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+import opacus
+from opacus.distributed import DifferentiallyPrivateDistributedDataParallel as Private
+torch.manual_seed(0)
+rows = TensorDataset(torch.randn(300, 4), torch.arange(300) % 2)
+of = Private(nn.Linear(4, 2))
+engine = opacus.PrivacyEngine()
+of, optimizer, loader = engine.make_private(module=of, optimizer=torch.optim.SGD(of.parameters(), lr=.1),
+    data_loader=DataLoader(rows, 30), noise_multiplier=1.5, max_grad_norm=1.0)
+torch.manual_seed(rank)
+with watch(of, optimizer, loader) as receipt:
+    for _ in range(4):
+        for x, y in loader:
+            nn.functional.cross_entropy(of(x), y).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+if rank == 0:
+    print(receipt)
+"""
+
+
+@pytest.mark.slow
+def test_two_ranks_are_one_training() -> None:
+    pytest.importorskip("opacus")
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", TWO_RANKS, str(rank), port], stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(2)
+    ]
+    out = [rank.communicate(timeout=120)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    assert "40 steps on 300 rows, consistent with Poisson samples" in out[0]
+    assert "covered for adding or removing a row" in out[0]
