@@ -25,6 +25,7 @@ import dplangevin
 SCHEME = "file-of-repository:"
 ROOMS = [
     "library",
+    "receipt",
     "estimator",
     "data.encoding",
     "methods",
