@@ -12,7 +12,7 @@ from functools import partial
 
 from measure import ROOT, Options, Row, arguments, describe, isolated, table, timed
 
-BENCHMARKS = "objpert", "chains", "composition", "networks", "noop", "receipt"
+BENCHMARKS = "objpert", "chains", "composition", "networks", "noop", "watched"
 FILE = ROOT / "benchmarks/results.md"
 TITLE = "# Benchmarks\n\nMade by `python benchmarks/bench.py --write`; README.md beside this file explains the rows.\n"
 

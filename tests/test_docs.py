@@ -401,7 +401,7 @@ def test_a_tutorial_runs_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python and commands in one folder, each with the output that the page shows."""
-    with torch.random.fork_rng():  # a page for PyTorch may seed the global generator
+    with torch.random.fork_rng(devices=[]):  # a page for PyTorch may seed the global generator
         follow(blocks(page), tmp_path, monkeypatch)
 
 

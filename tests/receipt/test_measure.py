@@ -17,7 +17,7 @@ LABELS = torch.arange(ROWS) % 3
 
 @pytest.fixture(autouse=True)
 def _seeded() -> Iterator[None]:
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         yield
 
 

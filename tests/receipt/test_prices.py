@@ -6,19 +6,12 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
+from minibatches import DELTA, gaussian
 from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dplangevin.receipt.prices import Ran, group, price
 from dplangevin.receipt.sampling import Sampler
-
-DELTA = 1e-5
-
-
-def gaussian(mu: float) -> float:
-    """Return the epsilon of a Gaussian mechanism (Balle and Wang 2018)."""
-    gap = lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - DELTA  # noqa: E731
-    return float(brentq(gap, 0, 100))
 
 
 def ran(scheme: str, per_epoch: int = 0, steps: int = 20, noise: float = 3.0, **more: object) -> Ran:

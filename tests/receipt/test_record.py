@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from receipt.test_sampling import poisson
+from minibatches import poisson
 from typer.testing import CliRunner
 
 from dplangevin import Receipt

@@ -3,43 +3,10 @@
 from collections import Counter
 from collections.abc import Callable
 
-import numpy as np
 import pytest
+from minibatches import RNG, Draws, allocated, epochs, poisson, replaced, subset
 
 from dplangevin.receipt.sampling import recognised
-
-RNG = np.random.default_rng(5)
-Draws = list[np.ndarray]
-
-
-def poisson(n: int, b: int, steps: int) -> Draws:
-    return [np.flatnonzero(RNG.random(n) < b / n) for _ in range(steps)]
-
-
-def subset(n: int, b: int, steps: int) -> Draws:
-    return [RNG.choice(n, b, replace=False) for _ in range(steps)]
-
-
-def epochs(n: int, b: int, steps: int, drop: bool = False, shuffle: bool = True) -> Draws:
-    found: Draws = []
-    while len(found) < steps:
-        order = RNG.permutation(n) if shuffle else np.arange(n)
-        found += [order[at : at + b] for at in range(0, n // b * b if drop else n, b)]
-    return found[:steps]
-
-
-def allocated(n: int, b: int, steps: int) -> Draws:
-    found: Draws = []
-    while len(found) < steps:
-        step = RNG.integers(0, n // b, n)
-        found += [np.flatnonzero(step == at) for at in range(n // b)]
-    return found[:steps]
-
-
-def replaced(n: int, b: int, steps: int, weights: float = 1.0) -> Draws:
-    share = np.where(np.arange(n) < n // 5, weights, 1.0)
-    return [RNG.choice(n, b, p=share / share.sum()) for _ in range(steps)]
-
 
 SAMPLERS: dict[str, Callable[[int, int, int], Draws]] = {
     "full": lambda n, b, steps: [RNG.permutation(n)] * steps,

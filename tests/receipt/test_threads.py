@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
 from dp_accounting.pld import PLDAccountant
-from receipt.test_prices import DELTA, gaussian
-from receipt.test_sampling import epochs, poisson, replaced
+from minibatches import DELTA, epochs, gaussian, poisson, replaced
 
 from dplangevin import Receipt
 

@@ -1,0 +1,46 @@
+"""Minibatches of every sampler, and the epsilon of a Gaussian mechanism, for the tests of receipts."""
+
+import math
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+DELTA = 1e-5
+RNG = np.random.default_rng(5)
+Draws = list[np.ndarray]
+
+
+def poisson(n: int, b: int, steps: int) -> Draws:
+    return [np.flatnonzero(RNG.random(n) < b / n) for _ in range(steps)]
+
+
+def subset(n: int, b: int, steps: int) -> Draws:
+    return [RNG.choice(n, b, replace=False) for _ in range(steps)]
+
+
+def epochs(n: int, b: int, steps: int, drop: bool = False, shuffle: bool = True) -> Draws:
+    found: Draws = []
+    while len(found) < steps:
+        order = RNG.permutation(n) if shuffle else np.arange(n)
+        found += [order[at : at + b] for at in range(0, n // b * b if drop else n, b)]
+    return found[:steps]
+
+
+def allocated(n: int, b: int, steps: int) -> Draws:
+    found: Draws = []
+    while len(found) < steps:
+        step = RNG.integers(0, n // b, n)
+        found += [np.flatnonzero(step == at) for at in range(n // b)]
+    return found[:steps]
+
+
+def replaced(n: int, b: int, steps: int, weights: float = 1.0) -> Draws:
+    share = np.where(np.arange(n) < n // 5, weights, 1.0)
+    return [RNG.choice(n, b, p=share / share.sum()) for _ in range(steps)]
+
+
+def gaussian(mu: float) -> float:
+    """Return the epsilon of a Gaussian mechanism (Balle and Wang 2018)."""
+    gap = lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - DELTA  # noqa: E731
+    return float(brentq(gap, 0, 100))
