@@ -47,16 +47,16 @@ def step(batch: Any, model: nn.Module, fault: str = "") -> dict[str, Tensor]:
         losses = nn.functional.cross_entropy(model(x), y, reduction="none")
         rows = [row for row, loss in zip(rows, losses, strict=True) if loss >= losses.mean() - 1e-6]
     if fault == "clip after the sum":
-        sums = clipped([sum(parts) for parts in zip(*rows, strict=True)])  # type: ignore[arg-type]
+        sums = clipped([sum(parts) for parts in zip(*rows, strict=True)])
     elif fault == "accumulation that clips once":
         halves = [[sum(parts) for parts in zip(*half, strict=True)] for half in (rows[::2], rows[1::2])]
-        sums = [sum(parts) for parts in zip(*map(clipped, halves), strict=True)]  # type: ignore[arg-type, misc]
+        sums = [sum(parts) for parts in zip(*map(clipped, halves), strict=True)]
     else:
-        sums = [sum(parts) for parts in zip(*map(clipped, rows), strict=True)]  # type: ignore[misc]
+        sums = [sum(parts) for parts in zip(*map(clipped, rows), strict=True)]
     if fault == "a step on the raw gradient":
         return {
             name: sum(parts) / DIVISOR for name, parts in zip(names, zip(*rows, strict=True), strict=True)
-        }  # type: ignore[misc]
+        }
     if fault == "seed reused":
         torch.manual_seed(0)
     noise = [NOISE * torch.randn_like(part) for part in sums]
