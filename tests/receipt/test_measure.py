@@ -68,6 +68,8 @@ def step(batch: Any, model: nn.Module, fault: str = "") -> dict[str, Tensor]:
         noise = [0 * part for part in noise]
     if fault == "one noise for all columns":
         noise = [part[..., :1].expand_as(part) for part in noise]
+    if fault == "uniform noise":
+        noise = [NOISE * 3**0.5 * (2 * torch.rand_like(part) - 1) for part in sums]
     if fault == "bias without noise":
         noise = [part * (".bias" not in name) for part, name in zip(noise, names, strict=True)]
     divisor = {"divisor of the data's size": 16 * DIVISOR, "realised divisor": len(x)}.get(fault, DIVISOR)
@@ -85,6 +87,7 @@ FAULTS = {
     "seed reused": "another seed",
     "bias without noise": "bias has no noise",
     "batch norm": "replacing a row",
+    "uniform noise": "not Gaussian",
     "one noise for all columns": "not independent",
     "only large losses enter the sum": "removing a row",
     "a step on the raw gradient": "replacing a row",

@@ -74,6 +74,10 @@ def test_the_group_lemma_holds_for_a_gaussian() -> None:
         (ran("poisson", realised=True), "add_remove", "realised size"),
         (ran("poisson", grouped=True), "add_remove", "groups"),
         (ran("subset", draws=2), "replace_one", "independent draws"),
+        (ran("full", draws=2), "add_remove", "independent draws"),
+        (ran("shuffled", 5, draws=2), "replace_one", "independent draws"),
+        (ran("poisson", grouped=True), "replace_one", "groups"),
+        (ran("random_allocation", 5, realised=True), "replace_one", "realised size"),
     ],
 )
 def test_no_price(of: Ran, adjacency: str, why: str) -> None:

@@ -29,7 +29,7 @@ def test_nothing_that_is_saved_depends_on_which_rows_were_drawn(tmp_path: Path) 
     assert first.paragraph() == second.paragraph()
     said = json.loads((tmp_path / "a").read_text())
     assert (said["rate"], said["steps"], said["sampling"]) == (0.1, 30, "Poisson samples")
-    assert said["claim"]["verdict"] == "covered for adding or removing a row"
+    assert said["claim"]["verdict"] == "covered for adding or removing one row"
     with pytest.raises(ValueError, match="give the stated rate"):
         receipt(rate=None).save(tmp_path / "c")
 
@@ -82,3 +82,28 @@ def test_a_step_of_rows_that_are_none() -> None:
         receipt().step(np.array([-1]))
     with pytest.raises(ValueError, match="no step was recorded"):
         str(Receipt(10))
+
+
+@pytest.mark.parametrize("of", ["divisor", "noise_std"])
+def test_what_follows_the_sizes_is_neither_priced_nor_saved(of: str, tmp_path: Path) -> None:
+    found = Receipt(400, 1e-5, 0.1)
+    for draw in poisson(400, 40, 60):
+        found.step(draw, clip=1.0, **{"noise_std": 2.0, "divisor": 40.0, of: len(draw) / 7 + 1e-6})
+    assert np.isnan(found.prices()["add_remove"].epsilon)
+    with pytest.raises(ValueError, match="make them constant"):
+        found.save(tmp_path / "a")
+
+
+def test_notes_leave_no_price_and_stay_in_the_log(tmp_path: Path) -> None:
+    of = receipt()
+    of.note("parameters changed outside optimizer.step")
+    of.save_log(tmp_path / "log")
+    again = Receipt.read(tmp_path / "log")
+    assert "no price covers this: parameters changed" in str(again)
+    assert "not covered" in again.statement()["claim"]["verdict"]
+    assert "no known price" in again.paragraph()
+
+
+def test_a_mask_is_no_list_of_rows() -> None:
+    with pytest.raises(ValueError, match="flatnonzero"):
+        receipt().step(np.ones(400, dtype=bool))

@@ -52,3 +52,16 @@ def test_a_stated_rate_is_tested() -> None:
 def test_poisson_samples_that_are_cut_at_a_largest_size_are_rejected() -> None:
     drawn = [draw[:50] for draw in poisson(1000, 50, 60)]
     assert "poisson" not in [each.scheme for each in recognised(drawn, 1000, 0.05).samplers]
+
+
+def test_epochs_that_end_early_are_epochs() -> None:
+    """Neighbouring minibatches of any sampler would share few rows, but these draw every row about three times."""
+    drawn = [draw for _ in range(3) for draw in epochs(5000, 5, 999)]
+    found = recognised(drawn, 5000)
+    assert [(each.scheme, each.per_epoch) for each in found.samplers] == [("shuffled", 999)]
+    assert "too evenly" in found.rejected["subset"]
+
+
+def test_the_mean_size_tests_a_stated_rate() -> None:
+    drawn = poisson(10_000, 100, 500)
+    assert "rate" in recognised(drawn, 10_000, 0.0097).rejected["poisson"]

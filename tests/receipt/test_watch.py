@@ -74,8 +74,7 @@ def test_what_happened_on_the_way_is_noted() -> None:
     shuffled = DataLoader(ROWS, B, shuffle=True)
     assert not plain(shuffled).notes
     skipped = plain(shuffled, body=lambda number, _: number == 3)
-    assert len(skipped.steps) == 27
-    assert "a minibatch was drawn and not used" in skipped.notes
+    assert (len(skipped.steps), scheme(skipped), skipped.notes) == (27, "shuffled", {})
 
     def raw(_: int, of: nn.Module) -> bool:
         with torch.no_grad():
@@ -86,6 +85,32 @@ def test_what_happened_on_the_way_is_noted() -> None:
     normed = plain(shuffled, of=model(nn.BatchNorm1d(4)))
     assert any("batch norm mixes" in note for note in normed.notes)
     assert any("buffers changed" in note for note in normed.notes)
+
+
+def test_minibatches_that_one_gradient_joins_are_all_used() -> None:
+    of = model()
+    optimizer = torch.optim.SGD(of.parameters(), lr=0.1)
+    loader = DataLoader(ROWS, B, shuffle=True)
+    with watch(of, optimizer, loader, clip=1.0, noise_std=2.0, divisor=B) as receipt:
+        batches = iter(loader)
+        for (x, _), (z, _) in zip(batches, batches, strict=True):
+            of(torch.cat([x, z])).sum().backward()
+            optimizer.step()
+    assert [len(step.draws) for step in receipt.steps] == [2] * 5
+    assert not receipt.notes
+
+
+def test_a_gradient_for_each_row_that_is_set_to_zero_again() -> None:
+    of = model()
+    optimizer = torch.optim.SGD(of.parameters(), lr=0.1)
+    loader = DataLoader(ROWS, B, shuffle=True)
+    with watch(of, optimizer, loader, clip=1.0, noise_std=2.0, divisor=B) as receipt:
+        for x, _ in loader:
+            for row in x:
+                optimizer.zero_grad()
+                of(row[None]).sum().backward()
+            optimizer.step()
+    assert [len(step.draws[0]) for step in receipt.steps] == [B] * 10
 
 
 @pytest.mark.parametrize(
@@ -176,7 +201,13 @@ def test_opacus(poisson: bool, every: int, pieces: int, found: str) -> None:
     assert len(receipt.steps) == 40 // every
     assert receipt.claim == pytest.approx(stated)
     (stage,) = receipt.statement()["mechanism"]
-    assert stage == {"steps": 40 // every, "clip": 0.8, "noise_std": pytest.approx(1.2), "divisor": B * every}
+    assert stage == {
+        "steps": 40 // every,
+        "clip": 0.8,
+        "noise_std": pytest.approx(1.2),
+        "divisor": B * every,
+        "rows_per_clip": 1,
+    }
     added = receipt.prices()["add_remove"].epsilon
     if poisson:
         assert added == pytest.approx(stated, rel=0.02)
@@ -228,4 +259,4 @@ def test_two_ranks_are_one_training() -> None:
     out = [rank.communicate(timeout=120)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0]
     assert "40 steps on 300 rows, consistent with Poisson samples" in out[0]
-    assert "covered for adding or removing a row" in out[0]
+    assert "covered for adding or removing one row" in out[0]

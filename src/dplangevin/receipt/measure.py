@@ -83,6 +83,7 @@ def check_step(
         torch.manual_seed(with_seed)
         if model is not None:
             model.load_state_dict(state)
+            model.zero_grad()
         found = step(parts[0] if not isinstance(batch, (tuple, list)) else type(batch)(parts))
         if found is None:
             require(model is not None, "step returned None: return the noisy gradients, or pass model=")
@@ -103,19 +104,19 @@ def check_step(
         for at, factor in product(range(min(len(rows[0]), 4)), (FAR, -FAR)):
             same = [part[at : at + 1].expand_as(part).clone() for part in _enlarged(rows, at, factor)]
             alike = max(alike, _far(run(same, seed), run([part[copies:] for part in same], seed)))
-        noise, together = _noise(run, rows, repeats, seed, base)
+        noise, every = _noise(run, rows, repeats, seed, base)
         faults += _buffers(model, state)
     finally:
         if model is not None:
             model.load_state_dict(before)
         torch.set_rng_state(random_state)
     faults += _sensitivity(moved, removed, alike, copies, clip)
-    for name, std in noise.items():
-        size = len(base[name])
-        faults += _noise_faults(
-            name, std, together[name] / math.sqrt(size), size, noise_std, divisor, repeats
-        )
-    return StepCheck(moved, removed, noise, faults)
+    for name, found in noise.items():
+        faults += _noise_faults(name, found, len(base[name]), noise_std, divisor, repeats)
+    alone = math.sqrt(sum(together**2 for _, together, _ in noise.values()))
+    if not faults and not _fits(every, alone, repeats - 1):
+        faults.append("the noise of one parameter is not independent of that of another")
+    return StepCheck(moved, removed, {name: std for name, (std, *_) in noise.items()}, faults)
 
 
 def _randomness(run: Any, rows: list[Tensor], base: dict[str, Tensor], seed: int) -> list[str]:
@@ -151,10 +152,11 @@ def _replaced(rows: list[Tensor], at: int) -> Iterator[list[Tensor]]:
 
 def _noise(
     run: Any, rows: list[Tensor], repeats: int, seed: int, base: dict[str, Tensor]
-) -> tuple[dict[str, float], dict[str, float]]:
-    """Return each parameter's standard deviation of the noise over fresh seeds, and that of its coordinates' sum.
+) -> tuple[dict[str, tuple[float, float, float]], float]:
+    """Return the standard deviations of each parameter's noise and of its coordinates' sum, and its fourth moment.
 
-    The sum has sqrt(coordinates) times the standard deviation of one, if the noise is independent.
+    The last number is the standard deviation of the sum over all parameters. A sum of independent coordinates has
+    sqrt(coordinates) times the standard deviation of one. A Gaussian has a standardised fourth moment of 3.
     """
     drawn: dict[str, list[Tensor]] = {name: [] for name in base}
     totals: dict[str, list[float]] = {name: [] for name in base}
@@ -162,8 +164,14 @@ def _noise(
         for name, values in run(rows, seed + 1 + number).items():
             drawn[name].append((values - base[name])[:MOST])
             totals[name].append(float((values - base[name]).sum()))
-    stds = {name: math.sqrt(float(torch.stack(each).var(0).mean())) for name, each in drawn.items()}
-    return stds, {name: float(torch.tensor(each).std()) for name, each in totals.items()}
+    noise: dict[str, tuple[float, float, float]] = {}
+    for name, each in drawn.items():
+        centred = torch.stack(each) - torch.stack(each).mean(0)
+        std = math.sqrt(float(torch.stack(each).var(0).mean()))
+        fourth = float((centred**4).mean() / (centred**2).mean() ** 2) if std else 3.0
+        noise[name] = std, float(torch.tensor(totals[name]).std()), fourth
+    every = [sum(values) for values in zip(*totals.values(), strict=True)]
+    return noise, float(torch.tensor(every).std())
 
 
 def _buffers(model: nn.Module | None, state: Mapping[str, Tensor]) -> list[str]:
@@ -189,23 +197,31 @@ def _sensitivity(moved: float, removed: float, alike: float, copies: int, clip: 
     return faults
 
 
+def _fits(found: float, stated: float, freedom: int) -> bool:
+    """Return whether a standard deviation found with these degrees of freedom is consistent with a stated one."""
+    low, high = (stated * math.sqrt(chi2.ppf(p, freedom) / freedom) for p in (ERROR / 2, 1 - ERROR / 2))
+    return bool(low <= found <= high)
+
+
 def _noise_faults(
-    name: str, std: float, joint: float, size: int, stated: float, divisor: float, repeats: int
+    name: str, found: tuple[float, float, float], size: int, stated: float, divisor: float, repeats: int
 ) -> list[str]:
-    """Return the faults of a parameter's noise; `joint` is that of the coordinates' sum over sqrt(size)."""
-
-    def fits(found: float, freedom: int) -> bool:
-        low, high = (stated * math.sqrt(chi2.ppf(p, freedom) / freedom) for p in (ERROR / 2, 1 - ERROR / 2))
-        return bool(low <= found <= high)
-
-    freedom = min(size, MOST) * (repeats - 1)
+    """Return the faults of a parameter's noise, see `_noise`."""
+    std, together, fourth = found
+    joint, freedom = together / math.sqrt(size), min(size, MOST) * (repeats - 1)
     if std < 1e-6 * stated:
         return [f"{name} has no noise"]
-    if not fits(std, freedom):
-        on_mean = f": it stands on the mean, or is {divisor:g} times" if fits(std / divisor, freedom) else ""
+    if not _fits(std, stated, freedom):
+        on_mean = (
+            f": it stands on the mean, or is {divisor:g} times"
+            if _fits(std / divisor, stated, freedom)
+            else ""
+        )
         return [f"{name} has noise of {std:.4g} on the sum, stated {stated:.4g}{on_mean}"]
-    if not fits(joint, repeats - 1):
+    if not _fits(joint, stated, repeats - 1):
         return [
             f"the noise of {name} is not independent: its sum has {joint / std:.2g} times the standard deviation"
         ]
+    if abs(fourth - 3) > 6 * math.sqrt(24 / freedom) + 6 / repeats:
+        return [f"the noise of {name} is not Gaussian: its fourth moment is {fourth:.2g}, not 3"]
     return []

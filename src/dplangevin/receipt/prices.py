@@ -24,6 +24,9 @@ NO_PRICE = {
     "weighted": "no price is known: the weights may depend on the rows",
     "": "the minibatches fit no sampler that has a price",
 }
+DRAWS = "no price is known: a step adds up several independent draws"
+GROUPED = "no price is known: rows are clipped in groups, and a sampled row moves the others of its group"
+SIZES = "no price is known: the divisor or the noise depends on the realised size, which has no noise"
 MOVES = "no price is known: an added row moves other rows to other minibatches"
 
 
@@ -40,7 +43,7 @@ class Ran(NamedTuple):
     - `multipliers`: (steps,), noise standard deviation over the clip, of each step.
     - `rate`: of Poisson samples; `batch`: of subsets.
     - `draws`: independent draws whose clipped gradients one step adds up.
-    - `realised`: whether sums are divided by the realised size of a minibatch, which is not noised.
+    - `realised`: whether divisor or noise depend on the realised size of a minibatch, which is not noised.
     - `grouped`: whether rows are averaged before they are clipped; one row then turns the clipped mean of others.
     """
 
@@ -84,19 +87,18 @@ def price(ran: Ran, delta: float, adjacency: Adjacency, rows: int = 1) -> Price:
         if scheme in ("shuffled", "in_order", "subset"):
             return Price(math.nan, MOVES)
         if ran.realised:
-            return Price(math.nan, "no price is known: the divisor is the realised size, which has no noise")
-        if ran.grouped:
-            return Price(
-                math.nan, "no price is known: rows are clipped in groups, and a row moves others between them"
-            )
-    sampled = scheme in ("poisson", "subset", "random_allocation") and not ran.realised
+            return Price(math.nan, SIZES)
+    fixed = scheme in ("full", "in_order", "shuffled")  # given the orders, which minibatch has a row is fixed
+    for fault, why in (
+        (ran.grouped and not (fixed and adjacency == "replace_one" and rows == 1), GROUPED),
+        (ran.realised and not fixed and scheme != "poisson", SIZES),
+        (ran.draws > 1 and not (scheme == "poisson" and adjacency == "add_remove"), DRAWS),
+    ):
+        if fault:
+            return Price(math.nan, why)
     if scheme == "poisson" and (ran.draws > 1 or rows > 1) and adjacency == "add_remove":
         return _mixture(ran, delta, rows)
-    if ran.draws > 1 and sampled:
-        return Price(math.nan, "no price is known: a step adds up several independent draws")
-    if rows > 1 and ran.grouped:
-        return Price(math.nan, "no price is known: rows of several persons are clipped together")
-    if rows > 1 and (sampled or ran.realised):
+    if rows > 1 and not fixed:
         return group(lambda d: Tight().epsilon(event(ran), d, adjacency), delta, rows)
     epsilon, by = Tight().price(event(ran, rows), delta, adjacency)
     return Price(epsilon, by)
@@ -132,17 +134,13 @@ def group(one: Callable[[float], float], delta: float, rows: int) -> Price:
     (e, d)-DP for one record is (k e, d (exp(k e) - 1)/(exp(e) - 1))-DP for k. `one` gives e at d.
     """
     require(delta > 0, "the group lemma needs delta > 0")
-    best, spare = math.inf, delta / rows
+    spare = delta / rows
     for _ in range(200):
         epsilon = one(spare)
-        if not math.isfinite(epsilon) or epsilon * rows > 700:
-            spare /= 10
-            if spare < 1e-300:
-                break
-            continue
+        if not rows * epsilon <= 700:  # a smaller spare makes it larger
+            break
         grown = math.expm1(rows * epsilon) / math.expm1(epsilon) if epsilon > 0 else rows
         if spare * grown <= delta:
-            best = rows * epsilon
-            break
+            return Price(rows * epsilon, "group lemma, loose")
         spare = min(delta / grown * 0.999, spare / 2)
-    return Price(best, "group lemma, loose")
+    return Price(math.inf, "group lemma, loose")

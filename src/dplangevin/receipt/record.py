@@ -19,6 +19,7 @@ from dplangevin.text import epsilon as shown
 from dplangevin.text import number
 
 RELATIONS: dict[Adjacency, str] = {"add_remove": "adding or removing", "replace_one": "replacing"}
+ROUNDING = 1e-4  # relative; our prices of one event lie so far above those of other accountants
 LOG = "dplangevin receipt log 1"
 
 
@@ -48,6 +49,7 @@ class LogHeader(BaseModel):
     claim: float | None = Field(None, gt=0, description="the epsilon that the program states")
     claimed_by: str = "the program"
     rows_per_person: int = Field(1, ge=1)
+    notes: dict[str, int] = Field(default_factory=dict, description="what no price covers, with how often")
 
 
 class LogLine(BaseModel):
@@ -85,7 +87,9 @@ class Receipt:
     claimed_by: str = "the program"
     rows_per_person: int = 1
     steps: list[Step] = field(default_factory=list, repr=False)
-    notes: dict[str, int] = field(default_factory=dict, repr=False)
+    notes: dict[str, int] = field(default_factory=dict)
+
+    _found: tuple[int, Found] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         count(1, records=self.records, rows_per_person=self.rows_per_person)
@@ -117,8 +121,16 @@ class Receipt:
         rows_per_clip : int >= 1, rows that are averaged before they are clipped (microbatches).
         """
         count(1, rows_per_clip=rows_per_clip)
+        clip, noise_std, divisor = (
+            each if each is None else float(each) for each in (clip, noise_std, divisor)
+        )
         nested = isinstance(indices, (list, tuple)) and any(np.ndim(each) for each in indices)
-        draws = tuple(np.asarray(each, dtype=np.int64).ravel() for each in (indices if nested else [indices]))
+        given = [np.asarray(each) for each in (indices if nested else [indices])]
+        numbers = all(each.dtype.kind in "iu" or not each.size for each in given)
+        require(
+            numbers, "indices must be row numbers, whole numbers from 0: of a mask take numpy.flatnonzero"
+        )
+        draws = tuple(each.astype(np.int64).ravel() for each in given)
         for draw in draws:
             outside = draw[(draw < 0) | (draw >= self.records)]
             require(not len(outside), f"index {outside[:1]} is none of the {self.records} rows: count from 0")
@@ -131,14 +143,16 @@ class Receipt:
         self.steps.append(Step(draws, clip, noise_std, divisor, rows_per_clip))
 
     def note(self, text: str) -> None:
-        """Count something that happened on the way, such as a minibatch that was not used."""
+        """Count something that happened on the way and that no price covers: there is no price then."""
         self.notes[text] = self.notes.get(text, 0) + 1
 
     @property
     def found(self) -> Found:
         """The samplers that the minibatches are consistent with; of a step's draws, unless they never overlap."""
         require(bool(self.steps), "no step was recorded: did the optimizer step inside `watch`?")
-        return recognised(self._draws()[0], self.records, self.rate)
+        if self._found is None or self._found[0] != len(self.steps):
+            self._found = len(self.steps), recognised(self._draws()[0], self.records, self.rate)
+        return self._found[1]
 
     def _draws(self) -> tuple[list[np.ndarray], int]:
         """Return the draws to recognise, and how many of them a step adds up independently."""
@@ -157,6 +171,7 @@ class Receipt:
         draws, several = self._draws()
         sizes = np.array([len(draw) for draw in draws])
         unknown = [step for step in self.steps if step.clip is None or step.noise_std is None]
+        require(not self.notes, f"no price covers this: {next(iter(self.notes), '')}")
         require(
             not unknown,
             f"clip or noise_std of {len(unknown)} steps is unknown: give both to `watch` or `step`",
@@ -168,10 +183,14 @@ class Receipt:
         return Ran(sampler, self.records, noise, rate, batch, several, realised, grouped > 1)
 
     def _realised(self) -> bool:
-        """Return whether every sum is divided by the size of its own minibatch, and sizes differ."""
-        totals = [sum(map(len, step.draws)) for step in self.steps]
-        varies = min(totals) < max(totals)
-        return varies and all(step.divisor == max(n, 1) for step, n in zip(self.steps, totals, strict=True))
+        """Return whether divisor or noise are a function of the minibatch's size, and not constant."""
+        by_size: dict[int, list[Any]] = {}
+        for step in self.steps:
+            by_size.setdefault(sum(map(len, step.draws)), []).append((step.divisor, step.noise_std))
+        values = [set(each) for each in by_size.values()]
+        again = [len(set(each)) == 1 for each in by_size.values() if len(each) > 1]
+        follows = not again or sum(again) >= 0.9 * len(again)
+        return follows and len(set().union(*values)) >= max(2, len(values) / 2)
 
     def prices(self) -> dict[Adjacency, Price]:
         """Return the price for each neighbour relation, "add_remove" and "replace_one"; nan where none is known."""
@@ -179,7 +198,12 @@ class Receipt:
             ran = self.ran()
         except ValueError as error:
             return {each: Price(math.nan, str(error)) for each in RELATIONS}
-        return {each: price(ran, self.delta, each, self.rows_per_person) for each in RELATIONS}
+        found = {each: price(ran, self.delta, each, self.rows_per_person) for each in RELATIONS}
+        if ran.sampler.scheme != "poisson" or self.rate is not None:
+            return found
+        return {
+            each: Price(of.epsilon, f"{of.argument}, rate at its 99.9 % bound") for each, of in found.items()
+        }
 
     def statement(self) -> dict[str, Any]:
         """Return what may be published: the scheme, counts that it makes public, clip, noise, steps and prices."""
@@ -187,7 +211,9 @@ class Receipt:
         sampler = found.samplers[0] if found.samplers else Sampler("")
         stages: dict[tuple[Any, ...], int] = {}
         for step in self.steps:
-            key = step.clip, step.noise_std, "the realised size" if realised else step.divisor
+            size = "depends on the realised size"
+            noise, divisor = (size, size) if realised else (step.noise_std, step.divisor)
+            key = step.clip, noise, divisor, step.rows_per_clip
             stages[key] = stages.get(key, 0) + 1
         sizes = {"rate": self.rate} if sampler.scheme == "poisson" else {"batch": len(self._draws()[0][0])}
         if sampler.scheme in ("random_allocation", "with_replacement", "weighted", ""):
@@ -208,11 +234,17 @@ class Receipt:
             **({"rows_left_out_of_each_epoch": sampler.left_out} if sampler.left_out else {}),
             "steps": len(self.steps),
             "mechanism": [
-                {"steps": number, "clip": clip, "noise_std": noise, "divisor": divisor}
-                for (clip, noise, divisor), number in stages.items()
+                {
+                    "steps": times,
+                    "clip": clip,
+                    "noise_std": noise,
+                    "divisor": divisor,
+                    "rows_per_clip": grouped,
+                }
+                for (clip, noise, divisor, grouped), times in stages.items()
             ],
             "prices": {
-                name: {"epsilon": None if math.isnan(of.epsilon) else of.epsilon, "argument": of.argument}
+                name: {"epsilon": of.epsilon if math.isfinite(of.epsilon) else None, "argument": of.argument}
                 for name, of in prices.items()
             },
             "claim": claim,
@@ -223,18 +255,18 @@ class Receipt:
     def verdict(self, prices: dict[Adjacency, Price]) -> str:
         """Return in a sentence how the claim compares with the price of what ran."""
         add, replaced = prices["add_remove"].epsilon, prices["replace_one"].epsilon
-        claim = self.claim or math.nan
-        if add <= claim * (1 + 1e-3):
-            return "covered for adding or removing a row"
-        if replaced <= claim * (1 + 1e-3):
-            return "covered for replacing a row, not for adding or removing one"
+        claim, unit = (self.claim or math.nan) * (1 + ROUNDING), self._unit()
+        if add <= claim:
+            return f"covered for adding or removing {unit}"
+        if replaced <= claim:
+            return f"covered for replacing {unit}, not for adding or removing"
         if math.isnan(add) and math.isnan(replaced):
             return "not covered: no price is known for what ran"
         name, least = min(
             ((name, of.epsilon) for name, of in prices.items() if not math.isnan(of.epsilon)),
             key=lambda each: each[1],
         )
-        return f"not covered: what ran is proven for epsilon = {shown(least)}, {RELATIONS[name]} a row"
+        return f"not covered: what ran is proven for epsilon = {shown(least)}, {RELATIONS[name]} {unit}"
 
     def assumptions(self) -> list[str]:
         """Return what the prices rest on and no record of steps can show."""
@@ -254,10 +286,13 @@ class Receipt:
         Path(path).write_text(json.dumps(self.public(), indent=1) + "\n", encoding="utf-8")
 
     def public(self) -> dict[str, Any]:
-        poisson = self.found.samplers[:1] == (Sampler("poisson"),)
+        found = self.found.samplers
+        poisson = found[:1] == (Sampler("poisson"),)
         secret = "was computed from the sizes of secret minibatches"
         require(not poisson or self.rate is not None, f"the rate {secret}: give the stated rate= to publish")
-        require(not (poisson and self._realised()), f"the price {secret}: divide by a constant to publish")
+        secret_sizes = not found or found[0].scheme in ("poisson", "random_allocation", "weighted")
+        sized = secret_sizes and self._realised()
+        require(not sized, f"divisor or noise {secret}: make them constant to publish")
         return {name: value for name, value in self.statement().items() if name != "also_consistent_with"}
 
     def save_log(self, path: str | Path) -> None:
@@ -310,6 +345,7 @@ class Receipt:
             "steps": said["steps"],
             "composition": "all steps of one training; no other release is counted",
             "tuning": "not counted",
+            "notes": said["notes"],
             "not_protected": ["the number of rows", "hyperparameters", "whatever else used the rows"],
             "assumptions": said["assumptions"],
         }

@@ -4,6 +4,7 @@ A right sampler is rejected in less than one run of a thousand, by simulation: e
 `ERROR`. No test can prove a sampler: what is consistent with Poisson samples may come from one that only looks so.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,6 +14,7 @@ import numpy as np
 from scipy.stats import binom, chi2, gamma, norm
 
 AGAIN = "a row returns before its epoch ends"
+SKIPPED = 10  # steps that an epoch may leave out
 ERROR = 1e-5  # of each test, by approximations of tails
 WORDS = {  # the least amplification first: where several fit, the first is priced
     "full": "all rows in every step",
@@ -52,7 +54,7 @@ def recognised(draws: Sequence[np.ndarray], records: int, rate: float | None = N
     sizes = np.array([len(draw) for draw in draws])
     counts = np.bincount(np.concatenate(draws), minlength=records)
     distinct = all(len(np.unique(draw)) == len(draw) for draw in draws)
-    uniform = _uniform(draws, sizes, counts, distinct)
+    uniform, even = _uniform(sizes, counts, distinct)
     fits, rejected = [], {}
     if not distinct:
         if uniform:
@@ -62,7 +64,7 @@ def recognised(draws: Sequence[np.ndarray], records: int, rate: float | None = N
         return Found((Sampler("full"),), {})
     for sampler, why in (
         *_epochs(draws, sizes, records),
-        *_independent(draws, sizes, records, rate, uniform),
+        *_independent(draws, sizes, records, rate, uniform or even),
     ):
         if why:
             rejected[sampler.scheme] = why
@@ -82,6 +84,10 @@ def _epochs(draws: Sequence[np.ndarray], sizes: np.ndarray, records: int) -> Ite
     kept = bool(left > 0 and len(sizes) > drops and sizes[drops] == left)
     if (sizes == np.resize([fixed] * drops + [left] * kept, len(sizes))).all():
         length, out = drops + kept, 0 if kept else left
+        tried = range(
+            length, max(length // 2, length - SKIPPED), -1
+        )  # fewer, if steps are left out of each epoch
+        length = next((each for each in tried if not _apart(_blocks(draws, each))), length)
         blocks = _blocks(draws, length)
         whole = [
             np.concatenate([np.sort(draw) for draw in block]) for block in blocks if len(block) == length
@@ -149,24 +155,32 @@ def _independent(
         variance = number * (2 + max(1 - 6 * q * (1 - q), 0) / (mean * (1 - q)))
         if binom.sf(often - 1, len(sizes), likely).sum() < ERROR:
             why = f"{often} of {len(sizes)} sizes are equal"
+        elif (
+            abs(sizes.sum() - len(sizes) * mean)
+            > norm.isf(ERROR / 2) * np.sqrt(len(sizes) * mean * (1 - q)) + 4
+        ):
+            why = "the mean size is not that of the stated rate"
         elif spread < chi2.ppf(ERROR, number):
             why = "sizes vary too little"
         elif spread > _upper(number, variance):
-            why = "sizes vary too much, or their mean is not that of the stated rate"
+            why = "sizes vary too much"
     yield Sampler("poisson"), why or uniform or apart
 
 
-def _uniform(draws: Sequence[np.ndarray], sizes: np.ndarray, counts: np.ndarray, distinct: bool) -> str:
-    """Return "" if rows were drawn about equally often, else why not: given the sizes, every row has the same law."""
+def _uniform(sizes: np.ndarray, counts: np.ndarray, distinct: bool) -> tuple[str, str]:
+    """Return why rows were drawn too unevenly, and why too evenly, for independent draws of these sizes; "" if not."""
     records, total = len(counts), int(sizes.sum())
     q = sizes / records
     variance = float((q * (1 - q)).sum() if distinct else (sizes / records * (1 - 1 / records)).sum())
     if variance == 0:
-        return ""
+        return "", ""
     spread = float(((counts - total / records) ** 2).sum() / variance)
     kurtosis = float((q * (1 - q) * (1 - 6 * q * (1 - q))).sum()) / variance**2 if distinct else 1 / variance
-    limit = _upper(records, records * max(2 + kurtosis, 2))
-    return "some rows are drawn more often than others" if spread > limit else ""
+    most = records * max(2 + kurtosis, 2)
+    even = records > 99 and spread < records - 6 * math.sqrt(most)
+    return "some rows are drawn more often than others" * (spread > _upper(records, most)), (
+        "rows are drawn too evenly" * even
+    )
 
 
 def _upper(mean: float, variance: float) -> float:

@@ -49,7 +49,9 @@ class _Watch:
         self.tensors = [*self.parameters, *model.buffers()]
         self.drawn: list[np.ndarray] = []
         self.used: list[np.ndarray] = []
+        self.zeroed: list[np.ndarray] = []  # used by a gradient that was then set to zero
         self.last: list[np.ndarray] = []
+        self.rows = 0
         self.versions = self._versions()
 
     def _versions(self) -> list[int]:
@@ -58,29 +60,35 @@ class _Watch:
     def draw(self, indices: np.ndarray) -> None:
         self.drawn.append(indices)
 
+    def forward(self, _: Any, inputs: tuple[Any, ...]) -> None:
+        """Note how many rows the model saw since the last gradient."""
+        first = next((each for each in inputs if isinstance(each, torch.Tensor) and each.dim()), None)
+        self.rows += len(first) if first is not None else 0
+
     def backward(self, _: Any = None) -> None:
-        """Count the last minibatch as used; those before it, since the last gradient, were drawn in vain."""
-        if self.drawn:
-            self.used.append(self.drawn[-1])
-            for _unused in self.drawn[:-1]:
-                self.receipt.note("a minibatch was drawn and not used")
-            self.drawn = []
+        """Count minibatches as used by a gradient: the last one, or all that the model saw together."""
+        if len(self.drawn) > 1:
+            if self.rows == sum(map(len, self.drawn)):
+                self.used += self.drawn[:-1]
+            elif self.rows != len(self.drawn[-1]):
+                self.receipt.note("it is unknown which of several minibatches a gradient used")
+        self.used += self.drawn[-1:]
+        self.drawn, self.rows = [], 0
 
     def zero_grad(self) -> None:
         if self.used and not getattr(self.optimizer, "_is_last_step_skipped", False):
-            self.receipt.note("a gradient was set to zero before a step")
-            self.used = []
+            self.used, self.zeroed = [], self.used
 
     def before(self, *_: Any) -> None:
         now = self._versions()
         if now[: len(self.parameters)] != self.versions[: len(self.parameters)]:
-            self.receipt.note("parameters changed outside optimizer.step, which no price covers")
+            self.receipt.note("parameters changed outside optimizer.step")
         if now[len(self.parameters) :] != self.versions[len(self.parameters) :]:
-            self.receipt.note("buffers changed (statistics of batch norm?), which no price covers")
+            self.receipt.note("buffers changed without noise (statistics of batch norm?)")
 
     def after(self, *_: Any) -> None:
         """Record a step that the optimizer took."""
-        draws = self.used or self.drawn
+        draws = self.used or self.drawn or self.zeroed
         if not draws:
             self.receipt.note("a step repeated the gradient of the step before")
         self.last = [np.concatenate(draws)] if self.pieces and draws else draws or self.last
@@ -89,7 +97,7 @@ class _Watch:
             "the optimizer stepped before the loader gave a minibatch: pass the loader it uses",
         )
         self.receipt.steps.append(Step(tuple(self.last), **self._mechanism()))
-        self.used, self.drawn, self.versions = [], [], self._versions()
+        self.used, self.drawn, self.zeroed, self.rows, self.versions = [], [], [], 0, self._versions()
 
     def _mechanism(self) -> dict[str, Any]:
         of = self.optimizer
@@ -120,6 +128,7 @@ def watch(
     claim: float | None = None,
     rows_per_person: int = 1,
     persons: Sequence[Any] | None = None,
+    rows_per_clip: int = 1,
 ) -> Iterator[Receipt]:
     """Record every `optimizer.step` inside the `with` block, and the rows of the minibatches that it used.
 
@@ -137,6 +146,7 @@ def watch(
     claim : float, the epsilon that you would state.
     rows_per_person : int, at most so many rows belong to one person.
     persons : sequence, the person of each row; ValueError if one has more rows.
+    rows_per_clip : int >= 1, rows that are averaged before they are clipped (microbatches).
     """
     require(
         hasattr(loader.dataset, "__len__"), "the data set has no length: rows of a stream have no numbers"
@@ -148,17 +158,21 @@ def watch(
     records = len(loader.dataset)  # type: ignore[arg-type]
     if persons is not None:
         require(len(persons) == records, f"persons has {len(persons)} entries for {records} rows")
-        most = max(Counter(persons).values())
+        most = max(Counter(np.asarray(persons).tolist()).values())
         require(
             most <= rows_per_person,
             f"a person has {most} rows: rows_per_person = {rows_per_person} is too small",
         )
-    stated = {"clip": clip, "noise_std": noise_std, "divisor": divisor}
+    stated = {"clip": clip, "noise_std": noise_std, "divisor": divisor, "rows_per_clip": rows_per_clip}
     rate = rate or getattr(loader, "sample_rate", None)
     receipt = Receipt(records, delta, rate, claim, rows_per_person=rows_per_person)
     seen = _Watch(receipt, model, optimizer, stated)
     if any(isinstance(part, MIXES) and part.training for part in model.modules()):
-        receipt.note("batch norm mixes the rows of a minibatch, which no price covers")
+        receipt.note("batch norm mixes the rows of a minibatch")
+    if "AdaClip" in type(optimizer).__name__:
+        receipt.note("the clip adapts to the rows")
+    if any(of.history for of in _accountants(optimizer)):
+        receipt.note("the training began before it was watched")
     with ExitStack() as undo:
         _loaders(loader, seen, undo)
         hooks = [
@@ -166,6 +180,7 @@ def watch(
             seen.inner.register_step_post_hook(seen.after),
         ]
         first = next(p for p in seen.parameters if p.requires_grad)
+        hooks.append(model.register_forward_pre_hook(seen.forward))
         hooks.append(first.register_post_accumulate_grad_hook(seen.backward))
         zero = seen.inner.zero_grad
 
@@ -178,6 +193,7 @@ def watch(
         for hook in hooks:
             undo.callback(hook.remove)
         yield receipt
+        seen.before()
     if _distributed():
         _join(receipt)
     _claimed(receipt, optimizer)
@@ -228,8 +244,13 @@ def _join(receipt: Receipt) -> None:
 
 def _claimed(receipt: Receipt, optimizer: Any) -> None:
     """Fill in the epsilon that Opacus' own accountant states for this optimizer."""
-    hook = getattr(optimizer, "step_hook", None)
-    cells = [cell.cell_contents for cell in getattr(hook, "__closure__", None) or ()]
-    for accountant in (each for each in cells if hasattr(each, "get_epsilon")):
+    for accountant in _accountants(optimizer):
         if receipt.claim is None and receipt.steps:
             receipt.claim, receipt.claimed_by = float(accountant.get_epsilon(receipt.delta)), "Opacus"
+
+
+def _accountants(optimizer: Any) -> list[Any]:
+    """Return the accountants that Opacus attached to an optimizer."""
+    hook = getattr(optimizer, "step_hook", None)
+    cells = [cell.cell_contents for cell in getattr(hook, "__closure__", None) or ()]
+    return [each for each in cells if hasattr(each, "get_epsilon")]
