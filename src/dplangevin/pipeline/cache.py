@@ -115,7 +115,12 @@ class Store:
         return stored if len(stored) == len(self.paths) else None
 
     def trained(self, scores: str) -> list[Rows] | None:
-        """Return the rows of a task in the results whose training has this key, one `Rows` for each table."""
+        """Return the rows of a task in the results whose training has this key, one `Rows` for each table.
+
+        None for "": a task without such a key is always computed.
+        """
+        if not scores:
+            return None
         tables = ([rows for rows in table.values() if rows.scores == scores] for table in self.listed)
         found = [rows[0] for rows in tables if rows]
         return found if len(found) == len(self.paths) else None
