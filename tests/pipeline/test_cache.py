@@ -386,3 +386,10 @@ def test_targets_and_keys() -> None:
     assert targets({"_target_": "b", "c": [{"_target_": "a"}]}, {"d": {"_target_": "b"}}) == ["a", "b"]
     assert key({"a": 1, "b": 2}) == key({"b": 2, "a": 1}) != key({"a": 1, "b": 2.5})
     assert code_hash() != code_hash("dplangevin.random")
+
+
+def test_a_task_without_a_key_of_its_training_is_never_taken_for_another(tmp_path: Path) -> None:
+    """As a vote of PATE, or a method from outside the package: all of them have the key ""."""
+    finished(tmp_path, ["one"]).write(["one"])
+    assert opened(tmp_path).find("one")
+    assert opened(tmp_path).trained("") is None
