@@ -3,6 +3,7 @@
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,9 +87,9 @@ def test_a_step_of_rows_that_are_none() -> None:
 
 @pytest.mark.parametrize("of", ["divisor", "noise_std"])
 def test_what_follows_the_sizes_is_neither_priced_nor_saved(of: str, tmp_path: Path) -> None:
-    found = Receipt(400, 1e-5, 0.1)
+    found, stated = Receipt(400, 1e-5, 0.1), dict[str, Any](noise_std=2.0, divisor=40.0)
     for draw in poisson(400, 40, 60):
-        found.step(draw, clip=1.0, **{"noise_std": 2.0, "divisor": 40.0, of: len(draw) / 7 + 1e-6})
+        found.step(draw, clip=1.0, **stated | {of: len(draw) / 7 + 1e-6})
     assert np.isnan(found.prices()["add_remove"].epsilon)
     with pytest.raises(ValueError, match="make them constant"):
         found.save(tmp_path / "a")
