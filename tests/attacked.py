@@ -62,7 +62,7 @@ EVERY = {"clip": CLIP, "step": 1e6, "unit": "absolute", "precision": 0.0, "burn_
 DYNAMICS = {**EVERY, "friction": FRICTION}
 HMC = {"warmup": 12, "block": 4, "max_draws": 4, "leapfrogs": 2}
 BALL = {"bound": "range", "radius": 1.0, "sampler": HMC}
-TWO, FOUR, BOTH = 2.0, 18.0, 18.5  # Theorems 4 and 5 promise far more than they cost
+TWO, FOUR, BOTH = 2.0, 18.0, 18.5  # budgets: the promises of Theorems 4 and 5 are loose
 
 
 def hybrid(**second: Any) -> dict[str, Any]:
@@ -90,10 +90,10 @@ CHAINS = {
         tuple(LOSSES),
         25.0,
         clip=math.inf,
-        records=8,  # it needs more than 4 in a minibatch
+        records=8,  # the method needs minibatches of more than 4
         batch=8,
     ),
-    # wang2015 prices no full batch
+    # Theorem 4 of wang2015 does not cover full batches
     "hybrid": Spec(hybrid(**DYNAMICS), tuple(LOSSES), BOTH, records=4),
     "hybrid_sgld": Spec(hybrid(**EVERY, schedule="constant"), tuple(LOSSES), BOTH, records=4),
 }

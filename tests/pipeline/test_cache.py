@@ -186,7 +186,7 @@ def has_all(folder: Path, keys: list[str]) -> bool:
 def test_no_kill_while_results_are_written_loses_a_unit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At any rename; the next run, which has other units in another order, goes on from there."""
+    """A run is killed at each rename. The next run has other tasks in another order. It keeps what was finished."""
     first, second, third = ["one", "two"], ["new", "two", "one"], ["two", "late", "new", "one"]
     start = tmp_path / "start"
     finished(start, first).write(first)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from dplangevin import Receipt
 from dplangevin.cli import app
+from dplangevin.receipt.prices import price
 
 
 def receipt(rate: float | None = 0.1) -> Receipt:
@@ -108,3 +109,26 @@ def test_notes_leave_no_price_and_stay_in_the_log(tmp_path: Path) -> None:
 def test_a_mask_is_no_list_of_rows() -> None:
     with pytest.raises(ValueError, match="flatnonzero"):
         receipt().step(np.ones(400, dtype=bool))
+
+
+def test_if_several_samplers_fit_the_largest_price_counts() -> None:
+    """One minibatch can be of any sampler."""
+    short = Receipt(400, 1e-5)
+    short.step(np.random.default_rng(1).permutation(400)[:200], clip=1.0, noise_std=1.0, divisor=200)
+    assert {each.scheme for each in short.found.samplers} >= {"shuffled", "subset", "poisson"}
+    epsilon, argument = short.prices()["replace_one"]
+    assert epsilon == max(
+        price(short.ran(each), 1e-5, "replace_one").epsilon for each in short.found.samplers
+    )
+    assert "if they are" in argument
+    assert np.isnan(short.prices()["add_remove"].epsilon)
+
+
+def test_poisson_samples_that_a_step_adds_up_are_several_draws() -> None:
+    """Also if no row happens to be in two of them."""
+    of = Receipt(20_000, 1e-5, 0.0005)
+    drawn = poisson(20_000, 10, 40)
+    for first, second in zip(drawn[::2], drawn[1::2], strict=True):
+        of.step([first, second], clip=1.0, noise_std=1.0, divisor=20)
+    assert of.found.samplers[-1].scheme == "poisson"
+    assert of.ran(of.found.samplers[-1]).draws == 2

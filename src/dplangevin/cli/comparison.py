@@ -8,11 +8,13 @@ the folder of results contains the secret that determines it, until these result
 """
 
 import math
+import os
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -255,26 +257,36 @@ def methods_named(words: Sequence[str], quick: bool = False) -> dict[str, Any]:
 
 
 class Own:
-    """`Own(method)` is the user's method itself, which also checks the shape of what it releases."""
+    """`Own(method)` is the user's method itself, whose errors are one line with its class and the fix."""
 
     budgeted = True  # the comparison gives its budgets
 
     def __new__(cls, method: Any) -> Any:
-        """Return the method with another `release`."""
-        release = method.release
+        """Return the method, whose plan and release are watched."""
+        with suppress(AttributeError):  # of a class with slots
+            for part in ("plan", "release"):
+                object.__setattr__(method, part, partial(_watched, getattr(method, part), type(method), part))
+        return method
 
-        def checked(problem: Any, plans: Sequence[Any], how: Any) -> Any:
-            made = release(problem, plans, how)
+
+def _watched(call: Callable[..., Any], kind: type, part: str, *given: Any) -> Any:
+    """Return what a user's method returns; raise ValueError if it fails, or if theta has a wrong shape."""
+    try:
+        made = call(*given)
+        if part == "release":
+            problem, plans, how = given
             shape = (*made.theta.shape,)
             d = problem.facts.d if made.predicted is None else shape[-1]
-            right = shape[:2] + shape[3:] == (how.seeds, len(plans), d)
             wanted = f"({how.seeds}, {len(plans)}, kept, {d}), see dplangevin.Method"
+            right = shape[:2] + shape[3:] == (how.seeds, len(plans), d)
             require(right, f"theta has the shape {shape}, and must be {wanted}")
-            return made
-
-        with suppress(AttributeError):  # of a class with slots
-            object.__setattr__(method, "release", checked)
-        return method
+    except Exception as error:
+        if isinstance(error, ValueError) or os.environ.get("DPL_DEBUG"):
+            raise
+        fix = "dplangevin.Method says what to take and return; DPL_DEBUG=1 shows the line that fails"
+        name = f"{kind.__module__}.{kind.__name__}.{part}"
+        raise ValueError(f"{name}: {type(error).__name__}: {error}: {fix}") from error
+    return made
 
 
 def _ours(method: Any) -> bool:

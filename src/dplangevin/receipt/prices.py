@@ -22,6 +22,7 @@ GRID = 5e-3  # spacing of privacy losses for mixtures of Gaussians, whose dots d
 NO_PRICE = {
     "with_replacement": "no price is known here for draws with replacement",
     "weighted": "no price is known: the weights may depend on the rows",
+    "in_order": "no price is known: the order may depend on the rows (shuffle it)",
     "": "the minibatches fit no sampler that has a price",
 }
 DRAWS = "no price is known: a step adds up several independent draws"
@@ -66,7 +67,7 @@ def event(ran: Ran, rows: int = 1) -> DpEvent:
     scheme, length, noise = ran.sampler.scheme, ran.sampler.per_epoch, ran.multipliers / rows
     if scheme == "full":
         return composed_steps(1, 1, noise)
-    if scheme in ("shuffled", "in_order"):
+    if scheme == "shuffled":
         return ShuffledEpochsDpEvent.of(length, noise)
     if scheme == "random_allocation":
         return RandomAllocationDpEvent.of(length, noise)
@@ -84,11 +85,11 @@ def price(ran: Ran, delta: float, adjacency: Adjacency, rows: int = 1) -> Price:
     if not (ran.multipliers > 0).all():
         return Price(math.inf, f"{int((ran.multipliers <= 0).sum())} steps have no noise")
     if adjacency == "add_remove":
-        if scheme in ("shuffled", "in_order", "subset"):
+        if scheme in ("shuffled", "subset"):
             return Price(math.nan, MOVES)
         if ran.realised:
             return Price(math.nan, SIZES)
-    fixed = scheme in ("full", "in_order", "shuffled")  # given the orders, which minibatch has a row is fixed
+    fixed = scheme in ("full", "shuffled")  # given the orders, which minibatch has a row is fixed
     for fault, why in (
         (ran.grouped and not (fixed and adjacency == "replace_one" and rows == 1), GROUPED),
         (ran.realised and not fixed and scheme != "poisson", SIZES),

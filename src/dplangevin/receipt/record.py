@@ -89,7 +89,7 @@ class Receipt:
     steps: list[Step] = field(default_factory=list, repr=False)
     notes: dict[str, int] = field(default_factory=dict)
 
-    _found: tuple[int, Found] | None = field(default=None, init=False, repr=False, compare=False)
+    _found: Any = field(default=None, init=False, repr=False, compare=False)  # steps, and what is recognised
 
     def __post_init__(self) -> None:
         count(1, records=self.records, rows_per_person=self.rows_per_person)
@@ -148,34 +148,34 @@ class Receipt:
 
     @property
     def found(self) -> Found:
-        """The samplers that the minibatches are consistent with; of a step's draws, unless they never overlap."""
+        """The samplers that the minibatches are consistent with."""
+        return self._recognised()[0]
+
+    def _recognised(self) -> tuple[Found, list[np.ndarray], int]:
+        """Return the samplers, the draws that they were recognised by, and how many of them a step adds up.
+
+        Minibatches of one step are one draw if they come from epochs, in which no row returns; else independent draws.
+        """
         require(bool(self.steps), "no step was recorded: did the optimizer step inside `watch`?")
         if self._found is None or self._found[0] != len(self.steps):
-            self._found = len(self.steps), recognised(self._draws()[0], self.records, self.rate)
+            draws, several = [np.concatenate(step.draws) for step in self.steps], 1
+            found = recognised(draws, self.records, self.rate)
+            most = max(len(step.draws) for step in self.steps)
+            epochs = {each.scheme for each in found.samplers} & {"in_order", "shuffled", "random_allocation"}
+            if most > 1 and not epochs:
+                draws, several = [draw for step in self.steps for draw in step.draws], most
+                found = recognised(draws, self.records, self.rate)
+            self._found = len(self.steps), (found, draws, several)
         return self._found[1]
 
-    def _draws(self) -> tuple[list[np.ndarray], int]:
-        """Return the draws to recognise, and how many of them a step adds up independently."""
-        joined = [np.concatenate(step.draws) for step in self.steps]
-        most = max(len(step.draws) for step in self.steps)
-        twice = any(len(np.unique(each)) < len(each) for each in joined)
-        once = all(len(np.unique(each)) == len(each) for step in self.steps for each in step.draws)
-        if most > 1 and twice and once:
-            return [draw for step in self.steps for draw in step.draws], most
-        return joined, 1
-
-    def ran(self, sampler: Sampler | None = None) -> Ran:
-        """Return what was done to the data by a sampler that fits; by default the one with the least amplification."""
-        found = self.found.samplers
-        sampler = sampler or (found[0] if found else Sampler(""))
-        draws, several = self._draws()
+    def ran(self, sampler: Sampler) -> Ran:
+        """Return what was done to the data, by this sampler."""
+        _, draws, several = self._recognised()
         sizes = np.array([len(draw) for draw in draws])
         unknown = [step for step in self.steps if step.clip is None or step.noise_std is None]
         require(not self.notes, f"no price covers this: {next(iter(self.notes), '')}")
-        require(
-            not unknown,
-            f"clip or noise_std of {len(unknown)} steps is unknown: give both to `watch` or `step`",
-        )
+        why = f"clip or noise_std of {len(unknown)} steps is unknown: give both to `watch` or `step`"
+        require(not unknown, why)
         noise = np.array([step.noise_std / step.clip for step in self.steps])  # type: ignore[operator]
         rate, realised = self.rate or _upper_rate(sizes, self.records), self._realised()
         batch = int(sizes.max() if realised else sizes[0])
@@ -193,17 +193,24 @@ class Receipt:
         return follows and len(set().union(*values)) >= max(2, len(values) / 2)
 
     def prices(self) -> dict[Adjacency, Price]:
-        """Return the price for each neighbour relation, "add_remove" and "replace_one"; nan where none is known."""
-        try:
-            ran = self.ran()
-        except ValueError as error:
-            return {each: Price(math.nan, str(error)) for each in RELATIONS}
-        found = {each: price(ran, self.delta, each, self.rows_per_person) for each in RELATIONS}
-        if ran.sampler.scheme != "poisson" or self.rate is not None:
-            return found
-        return {
-            each: Price(of.epsilon, f"{of.argument}, rate at its 99.9 % bound") for each, of in found.items()
-        }
+        """Return the price for each neighbour relation, "add_remove" and "replace_one"; nan where none is known.
+
+        If several samplers fit, it is the largest price of them, and none if one of them has none.
+        """
+        return {each: self._price(each) for each in RELATIONS}
+
+    def _price(self, adjacency: Adjacency) -> Price:
+        samplers = self.found.samplers or (Sampler(""),)
+        found = []
+        for sampler in samplers:
+            try:
+                of = price(self.ran(sampler), self.delta, adjacency, self.rows_per_person)
+            except ValueError as error:
+                return Price(math.nan, str(error))
+            more = ", rate at its 99.9 % bound" * (sampler.scheme == "poisson" and self.rate is None)
+            more += f", if they are {WORDS[sampler.scheme]}" if len(samplers) > 1 else ""
+            found.append(Price(of.epsilon, of.argument + more))
+        return max(found, key=lambda of: (math.isnan(of.epsilon), of.epsilon))
 
     def statement(self) -> dict[str, Any]:
         """Return what may be published: the scheme, counts that it makes public, clip, noise, steps and prices."""
@@ -215,7 +222,9 @@ class Receipt:
             noise, divisor = (size, size) if realised else (step.noise_std, step.divisor)
             key = step.clip, noise, divisor, step.rows_per_clip
             stages[key] = stages.get(key, 0) + 1
-        sizes = {"rate": self.rate} if sampler.scheme == "poisson" else {"batch": len(self._draws()[0][0])}
+        sizes = (
+            {"rate": self.rate} if sampler.scheme == "poisson" else {"batch": len(self._recognised()[1][0])}
+        )
         if sampler.scheme in ("random_allocation", "with_replacement", "weighted", ""):
             sizes = {}
         claim = (
