@@ -40,7 +40,7 @@ def replaced(n: int, b: int, steps: int, weights: float = 1.0) -> Draws:
     return [RNG.choice(n, b, p=share / share.sum()) for _ in range(steps)]
 
 
-def gaussian(mu: float) -> float:
+def gaussian(mu: float, delta: float = DELTA) -> float:
     """Return the epsilon of a Gaussian mechanism (Balle and Wang 2018)."""
-    gap = lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - DELTA  # noqa: E731
+    gap = lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - delta  # noqa: E731
     return float(brentq(gap, 0, 100))

@@ -62,8 +62,6 @@ def step(batch: Any, model: nn.Module, fault: str = "") -> dict[str, Tensor]:
     noise = [NOISE * torch.randn_like(part) for part in sums]
     if fault == "noise on the mean":
         noise = [DIVISOR * part for part in noise]
-    if fault == "noise for the mean, on the sum":
-        noise = [part / DIVISOR for part in noise]
     if fault == "noise in half of the steps" and torch.rand(()) < 0.5:
         noise = [0 * part for part in noise]
     if fault == "one noise for all columns":
@@ -78,7 +76,6 @@ def step(batch: Any, model: nn.Module, fault: str = "") -> dict[str, Tensor]:
 
 FAULTS = {
     "noise on the mean": "stands on the mean",
-    "noise for the mean, on the sum": "has noise of",
     "noise in half of the steps": "has noise of",
     "clip after the sum": "acts on sums",
     "accumulation that clips once": "acts on sums",

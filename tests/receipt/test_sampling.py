@@ -43,17 +43,6 @@ def test_what_is_left_out_of_each_epoch_is_counted() -> None:
     assert (sampler.scheme, sampler.per_epoch, sampler.left_out) == ("shuffled", 5, 10)
 
 
-def test_a_stated_rate_is_tested() -> None:
-    drawn = poisson(1000, 50, 60)
-    assert recognised(drawn, 1000, 0.05).samplers
-    assert "rate" in recognised(drawn, 1000, 0.04).rejected["poisson"]
-
-
-def test_poisson_samples_that_are_cut_at_a_largest_size_are_rejected() -> None:
-    drawn = [draw[:50] for draw in poisson(1000, 50, 60)]
-    assert "poisson" not in [each.scheme for each in recognised(drawn, 1000, 0.05).samplers]
-
-
 def test_epochs_that_end_early_are_epochs() -> None:
     """Neighbouring minibatches of any sampler would share few rows, but these draw every row about three times."""
     drawn = [draw for _ in range(3) for draw in epochs(5000, 5, 999)]

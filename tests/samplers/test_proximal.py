@@ -105,10 +105,7 @@ def test_the_number_of_steps_suffices_and_is_not_loose() -> None:
 
 
 def test_a_proposal_is_accepted_as_often_as_the_limit_takes_it() -> None:
-    """Check it for rows within the bound. A Hessian is at most 1/2 (I - 1/K) (x) X^T X; of one margin, X^T X/4.
-
-    Source: Boehning (1992).
-    """
+    """A Hessian is at most 1/2 (I - 1/K) (x) X^T X, and of one margin X^T X/4 (Boehning 1992)."""
     rng = torch.Generator().manual_seed(0)
     sampler = Proximal(proposals=3.0)
     for loss in (LOGISTIC, softmax(3)):

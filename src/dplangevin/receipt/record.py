@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dplangevin.checks import count, positive, require
+from dplangevin.checks import count, not_negative, positive, require
 from dplangevin.privacy.events import Adjacency, check_delta
 from dplangevin.receipt.prices import Price, Ran, price
 from dplangevin.receipt.sampling import WORDS, Found, Sampler, recognised
@@ -94,10 +94,7 @@ class Receipt:
     def __post_init__(self) -> None:
         count(1, records=self.records, rows_per_person=self.rows_per_person)
         check_delta(self.delta)
-        require(
-            self.delta > 0,
-            "delta = 0 has no price for Gaussian noise: take less than 1/records, such as 1e-5",
-        )
+        require(self.delta > 0, "delta = 0 has no price for Gaussian noise: take less than 1/records")
         require(self.rate is None or 0 < self.rate <= 1, f"rate = {self.rate} must be in (0, 1]")
 
     def step(
@@ -127,19 +124,13 @@ class Receipt:
         nested = isinstance(indices, (list, tuple)) and any(np.ndim(each) for each in indices)
         given = [np.asarray(each) for each in (indices if nested else [indices])]
         numbers = all(each.dtype.kind in "iu" or not each.size for each in given)
-        require(
-            numbers, "indices must be row numbers, whole numbers from 0: of a mask take numpy.flatnonzero"
-        )
+        require(numbers, "indices must be row numbers from 0: of a mask take numpy.flatnonzero")
         draws = tuple(each.astype(np.int64).ravel() for each in given)
         for draw in draws:
             outside = draw[(draw < 0) | (draw >= self.records)]
             require(not len(outside), f"index {outside[:1]} is none of the {self.records} rows: count from 0")
-        for name, value in (("clip", clip), ("divisor", divisor)):
-            if value is not None:
-                positive(**{name: float(value)})
-        require(
-            noise_std is None or 0 <= noise_std < math.inf, f"noise_std = {noise_std} must be finite and >= 0"
-        )
+        positive(**{name: each for name, each in (("clip", clip), ("divisor", divisor)) if each is not None})
+        not_negative(noise_std=noise_std or 0.0)
         self.steps.append(Step(draws, clip, noise_std, divisor, rows_per_clip))
 
     def note(self, text: str) -> None:
@@ -227,11 +218,7 @@ class Receipt:
         )
         if sampler.scheme in ("random_allocation", "with_replacement", "weighted", ""):
             sizes = {}
-        claim = (
-            {"epsilon": self.claim, "by": self.claimed_by, "verdict": self.verdict(prices)}
-            if self.claim
-            else None
-        )
+        claim = {"epsilon": self.claim, "by": self.claimed_by, "verdict": self.verdict(prices)}
         return {
             "records": self.records,
             "delta": self.delta,
@@ -256,7 +243,7 @@ class Receipt:
                 name: {"epsilon": of.epsilon if math.isfinite(of.epsilon) else None, "argument": of.argument}
                 for name, of in prices.items()
             },
-            "claim": claim,
+            "claim": claim if self.claim else None,
             "notes": list(self.notes),
             "assumptions": self.assumptions(),
         }
@@ -271,11 +258,8 @@ class Receipt:
             return f"covered for replacing {unit}, not for adding or removing"
         if math.isnan(add) and math.isnan(replaced):
             return "not covered: no price is known for what ran"
-        name, least = min(
-            ((name, of.epsilon) for name, of in prices.items() if not math.isnan(of.epsilon)),
-            key=lambda each: each[1],
-        )
-        return f"not covered: what ran is proven for epsilon = {shown(least)}, {RELATIONS[name]} {unit}"
+        name = min(RELATIONS, key=lambda each: np.nan_to_num(prices[each].epsilon, nan=math.inf))
+        return f"not covered: what ran is proven for epsilon = {shown(prices[name].epsilon)}, {RELATIONS[name]} {unit}"
 
     def assumptions(self) -> list[str]:
         """Return what the prices rest on and no record of steps can show."""

@@ -93,8 +93,7 @@ class _Watch:
             self.receipt.note("a step repeated the gradient of the step before")
         self.last = [np.concatenate(draws)] if self.pieces and draws else draws or self.last
         require(
-            bool(self.last),
-            "the optimizer stepped before the loader gave a minibatch: pass the loader it uses",
+            bool(self.last), "a step came before the loader's first minibatch: pass the loader that is used"
         )
         self.receipt.steps.append(Step(tuple(self.last), **self._mechanism()))
         self.used, self.drawn, self.zeroed, self.rows, self.versions = [], [], [], 0, self._versions()
@@ -148,20 +147,16 @@ def watch(
     persons : sequence, the person of each row; ValueError if one has more rows.
     rows_per_clip : int >= 1, rows that are averaged before they are clipped (microbatches).
     """
+    require(hasattr(loader.dataset, "__len__"), "the data set has no length: its rows have no numbers")
     require(
-        hasattr(loader.dataset, "__len__"), "the data set has no length: rows of a stream have no numbers"
-    )
-    require(
-        getattr(loader, "in_order", True),
-        "in_order=False: the loader does not say which rows a minibatch has",
+        getattr(loader, "in_order", True), "in_order=False hides which rows a minibatch has: leave it out"
     )
     records = len(loader.dataset)  # type: ignore[arg-type]
     if persons is not None:
         require(len(persons) == records, f"persons has {len(persons)} entries for {records} rows")
         most = max(Counter(np.asarray(persons).tolist()).values())
         require(
-            most <= rows_per_person,
-            f"a person has {most} rows: rows_per_person = {rows_per_person} is too small",
+            most <= rows_per_person, f"a person has {most} rows, above rows_per_person = {rows_per_person}"
         )
     stated = {"clip": clip, "noise_std": noise_std, "divisor": divisor, "rows_per_clip": rows_per_clip}
     rate = rate or getattr(loader, "sample_rate", None)
@@ -222,12 +217,9 @@ def _loaders(loader: DataLoader, seen: _Watch, undo: ExitStack) -> None:
             seen.draw(queues[id(of)].popleft())
             yield batch
 
-    DataLoader._index_sampler, DataLoader.__iter__ = property(sampler), each  # type: ignore
-
-    def restore() -> None:
-        DataLoader._index_sampler, DataLoader.__iter__ = index, iterate  # type: ignore
-
-    undo.callback(restore)
+    for name, new, old in (("_index_sampler", property(sampler), index), ("__iter__", each, iterate)):
+        undo.callback(setattr, DataLoader, name, old)
+        setattr(DataLoader, name, new)
 
 
 def _join(receipt: Receipt) -> None:
