@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from scipy.stats import norm
@@ -60,21 +59,3 @@ def test_three_intervals_on_normal_errors() -> None:
 def test_another_prior_than_that_of_the_data_is_refused() -> None:
     with pytest.raises(ValueError, match="dpvi: its prior must be the model's, of precision 2"):
         replace(TINY, methods={"dpvi": Dpvi(precision=1.0)})
-
-
-@pytest.fixture(scope="module")
-def frame() -> pd.DataFrame:
-    asked = replace(TINY, epsilons=[0.1, 1.0, 10.0])
-    return pd.DataFrame([row for unit in asked.units() for row in asked.rows(unit, 0)])
-
-
-@pytest.mark.slow
-def test_rows(frame: pd.DataFrame) -> None:
-    keys = ["method", "epsilon", "interval", "level"]
-    assert len(frame) == len(frame[keys].drop_duplicates()) == 2 * 4 * 3 * 2
-    assert frame.coverage.between(frame.low, frame.high).all()
-    free = frame[np.isinf(frame.epsilon)]
-    assert free.privacy_share.eq(0).all()
-    noise = frame.drop_duplicates(["method", "epsilon"]).set_index(["method", "epsilon"]).noise
-    assert noise["ops_gdp", 0.1] > noise["ops_gdp", math.inf] > 0
-    assert noise["dpvi", 0.1] > 0  # two releases do not share their noise

@@ -21,7 +21,7 @@ from dplangevin.random import generator
 
 @pytest.fixture(scope="module")
 def privacy() -> ryffel2022_privacy.LangevinPrivacy:
-    return analysis("ryffel2022_privacy", steps=[1, 100, 3000], attacked=[100], batches=[8, 128, "full"])
+    return analysis("ryffel2022_privacy", steps=[1, 100, 3000], batches=[8, 128, "full"])
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,6 @@ def test_averaged_composition_is_that_of_full_batches(privacy: ryffel2022_privac
 def test_no_pair_beats_a_proof(published: pd.DataFrame) -> None:
     rows = published.pivot(index=["setting", "schedule"], columns="quantity", values="epsilon")
     assert (rows.audit <= rows.last_iterate).all()
-    assert (rows.audit_fixed_start <= rows.last_iterate).all()
     assert (rows.last_iterate <= rows.all_iterates * (1 + 1e-9)).all()
 
 
@@ -110,14 +109,10 @@ def test_the_law_of_thousands_of_steps_is_that_of_runs(
         assert kstest(side, lambda x, c=cumulative: np.interp(x, edges, c)).pvalue > 1e-3
 
 
-def test_a_price_beyond_the_ceiling_is_a_lower_bound_and_an_epoch_may_be_priced_as_a_step(
-    privacy: ryffel2022_privacy.LangevinPrivacy,
-) -> None:
+def test_a_price_beyond_the_ceiling_is_a_lower_bound(privacy: ryffel2022_privacy.LangevinPrivacy) -> None:
     rows = pd.DataFrame(privacy.rows("cifar10_resnet18/8", 1)).set_index(["quantity", "steps"])
     assert rows.sense["all_iterates", 100] == "lower"
     assert rows.epsilon["all_iterates", 100] > privacy.ceiling
-    rows = pd.DataFrame(privacy.rows("cifar10_resnet18/128", 1)).set_index(["quantity", "steps"])
-    assert rows.epsilon["theorem_epochs", 391] == rows.epsilon["theorem", 1]
 
 
 @pytest.mark.slow
@@ -156,11 +151,10 @@ def test_theorem_fails_on_the_pair_and_all_its_hypotheses_hold(pair: counterexam
     assert table.exact[1] == pytest.approx(35.3, abs=0.05)
 
 
-def test_theorem_fails_for_minibatches_of_every_size_by_two_routes_and_an_attack() -> None:
+def test_theorem_fails_for_minibatches_of_every_size_exactly_and_by_an_attack() -> None:
     rows = pd.DataFrame(analysis("ryffel2022_counterexample", runs=1_000_000).rows("minibatches", 1))
     table = rows.pivot(index="x", columns="quantity", values="value")
     assert [*table.index] == [1, 2, 128, 512]
-    assert np.allclose(table["R exact"], table["R again"], rtol=1e-6)
     assert np.allclose(table["R promised"], [0.196, 0.786, 0.0128, 0.203], rtol=4e-3)
     assert (table["R exact"] > 70 * table["R promised"]).all()
     assert (table["ε promised"] < table["ε audit"]).all()

@@ -16,8 +16,7 @@ TARGET = Target(records=10, batch=1, prior=2.0, start=1.5)
 
 
 def short() -> PosteriorAverages:
-    tiny = {"steps": [20, 60], "budgets": [1.0, 2.0], "budget_steps": 50, "optimum_steps": [50, 100]}
-    return analysis("li2019_mse", chains=40, grid=21, **tiny)
+    return analysis("li2019_mse", chains=40, steps=[20, 60], budgets=[1.0, 2.0], budget_steps=50)
 
 
 @pytest.mark.parametrize("batch", [1, 4])
@@ -58,18 +57,12 @@ def test_schedules_spend_what_the_theorems_say() -> None:
     assert found.schedule("wang2015", 1.0, 500)[0] < 0.05 * found.schedule("private_fixed", 1.0, 500)[0]
 
 
-def test_rows_and_the_best_constant() -> None:
+def test_rows() -> None:
     found = short()
     frame = pd.DataFrame([row for unit in found.units() for row in found.rows(unit, 1)])
     steps = frame[frame.panel.eq("steps")]
     assert set(steps.schedule) == set(SCHEDULES)
     assert (steps.groupby(["steps", "schedule", "temperature", "function"]).kind.nunique() == 2).all()
-    best = frame[frame.panel.eq("optimum")].iloc[0]
-    eta = best.eta * np.array([0.8, 1.0, 1.25])
-    size = eta * found.target.records * np.arange(1, 51)[:, None] ** (-1 / 3) * 50 ** (-2 / 3)
-    around = found.target.closed_form(size, np.full(3, 2.0))[1]
-    assert around[1] == pytest.approx(best.value)
-    assert around[1] < around.max()
 
 
 def test_odd_records_are_refused() -> None:

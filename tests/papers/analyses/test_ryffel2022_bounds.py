@@ -17,7 +17,6 @@ from dplangevin.papers.analyses import langevin_risk as risk
 from dplangevin.papers.analyses import ryffel2022_bounds as bounds
 from dplangevin.papers.analyses.cases import table
 from dplangevin.papers.claims import rows, verdicts
-from dplangevin.papers.claims import ryffel2022 as rules
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 
@@ -92,14 +91,6 @@ def test_equation_7_fails_where_the_minimiser_is_on_the_boundary() -> None:
     assert exact > 6 * bound
 
 
-def test_equation_11_in_high_precision() -> None:
-    xi2 = float((WIDE.gradients(np.array([WIDE.minimiser()])) ** 2).mean())
-    steps, start, noise = 7, 0.3, 0.2
-    integral = mpmath.quad(lambda t: 1 / (4 + t / 2), [0, steps])  # of 1/(2 beta + lambda t/2)
-    wanted = 4 / steps * start + 2 * noise**2 + 2 * xi2 / steps * integral
-    assert risk.equation_11(WIDE, start, steps, noise, "1") == pytest.approx(float(wanted), rel=1e-12)
-
-
 def test_gaussian_divergence_is_that_of_the_densities() -> None:
     """R_2 of theta_3 by integrating the two Gaussian densities, n = 10, sigma = .3, L = lambda = 1."""
     contractions, sigma, n = np.array([0.5, 0.4, 0.3]), 0.3, 10
@@ -112,28 +103,12 @@ def test_gaussian_divergence_is_that_of_the_densities() -> None:
     assert found == pytest.approx(math.log(total), rel=1e-6)
 
 
-def test_variance_of_a_mixture_over_batches(analysis: bounds.Bounds) -> None:
-    """One step: less than two Gaussians half a step apart have, far from the ends of C."""
-    sigma, eta = 0.5, 0.5
-    spread = 2 * sigma**2 * (1 - eta) ** 2 + 2 * eta * sigma**2
-    rows = pd.DataFrame(analysis.rows("sobolev", 1))
-    assert set(rows.bound) == {2 * sigma**2}
-    sampled, full = (rows[rows.batch.eq(batch)].exact.to_numpy() for batch in ("1", "full"))
-    assert (full < sampled).all()
-    assert sampled[0] < spread + (eta / 2) ** 2
-
-
 def test_formulas(analysis: bounds.Bounds) -> None:
     rows = pd.DataFrame(analysis.rows("formulas", 1))
     small = rows[rows.quantity.eq("small K") & rows.x.eq(1e-3) & rows.schedule.eq("constant")]
     with mpmath.workdps(30):
         wanted = 4 * (1 - mpmath.exp(mpmath.mpf("-0.001") / 4)) / mpmath.mpf("0.001")
     assert small.ratio.iloc[0] == pytest.approx(float(wanted), rel=1e-12)
-    floor = rows[rows.quantity.eq("floor")]
-    square = 0.0  # of (h/2) theta^2 with h = beta = 1, eta = 1/2, sigma = 1, to its limit
-    for _ in range(100):
-        square = (1 - 0.5) ** 2 * square + 2 * 0.5
-    assert floor.exact.to_numpy() == pytest.approx(square / 2, rel=1e-9)
     assert bounds.rounds(10, 99.0, "decreasing") == 990
     assert bounds.rounds(10, 1000.0, "decreasing") == 100_000
     assert bounds.rounds(10, math.e**2, "constant") == 40
@@ -183,24 +158,6 @@ def test_gaussian_dynamics_from_the_start_of_theorem_3_1() -> None:
     assert bound == pytest.approx(14 * (1 - math.exp(-3 / 7)))
     exact, bound = dynamics.gaussian_dynamics(0.001, 0.0, 10_000)
     assert 0.99 < exact / bound < 1  # nothing smaller than the theorem's bound would do
-
-
-def test_constant_of_a_mixture() -> None:
-    """At least the true one for one Gaussian, 1/std^2; for a rare second one far off 2/(p ln(1/p) times the integral
-    of 1/density), and less than what the variance says."""
-    alone = dynamics.largest_constant(np.array([0.0, 1.0]), np.array([1.0, 0.0]), 0.5)
-    assert 4.0 <= alone < 12.0
-    rare, std = 0.01, 0.15
-    density = stats.norm(0, std).pdf
-
-    def mixed(x: float) -> float:
-        return float((1 - rare) * density(x) + rare * density(x - 1))
-
-    resistance = quad(lambda x: 1 / mixed(x), 0, 1, points=[0.5])[0]
-    wanted = 2 / (rare * math.log(1 / rare) * resistance)
-    found = dynamics.largest_constant(np.array([0.0, 1.0]), np.array([1 - rare, rare]), std)
-    assert found == pytest.approx(wanted, rel=0.2)
-    assert found < 0.1 / (std**2 + rare * (1 - rare))
 
 
 def test_fokker_planck_in_high_precision() -> None:
@@ -286,9 +243,6 @@ def test_batches_of_one_exceed_every_constant(analysis: bounds.Bounds) -> None:
     shift = 2 * 0.5 * (1 - 0.5075) / (math.sqrt(1.5) * 0.03005)  # one of 100 batches, in standard deviations
     unprojected = math.log1p(math.expm1(shift**2) / 100**2)
     assert 0.8 * unprojected < one.exact <= unprojected
-    limits = rows[rows.quantity.eq("c at most")].set_index("case").ratio
-    assert limits["opposite"] < 1e-8
-    assert 1e-3 < limits["flat"] < 0.02
 
 
 def test_rules() -> None:
@@ -310,12 +264,3 @@ def test_rules() -> None:
         listed = pd.DataFrame({"setting": "s", "quantity": ["c", "p", "a"], "epsilon": [1.0, proven, attack]})
         names = {"claimed": "c", "proven": "p", "attack": "a", "keys": ["setting"]}
         assert rows.bracketed(listed, where={}, **names)["verdict"] == verdict  # type: ignore[arg-type]
-
-    counts = {"a": 50, "b": 50}
-    assert rules.shares(frame, counts=counts, published={"a": 0.5, "b": 0.5})["verdict"] == verdicts.HOLDS
-    assert rules.shares(frame, counts=counts, published={"a": 0.4, "b": 0.6})["verdict"] == verdicts.FAILS
-    steps = [rules.step_of_command(frame, step=step, smoothness=50)["verdict"] for step in (0.01, 0.02)]
-    assert steps == [verdicts.HOLDS, verdicts.OPEN]
-    pairs = [[2.0, 1.0], [1.0, 1.0]], [[1.0, 2.0], [0.0, 1.0]], [[2.0, 1.0]]
-    found = [rules.all_above(frame, pairs=each)["verdict"] for each in pairs]
-    assert found == [verdicts.OPEN, verdicts.FAILS, verdicts.HOLDS]

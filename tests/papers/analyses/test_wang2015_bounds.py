@@ -52,8 +52,8 @@ def worst_ratio(prior: np.ndarray, likelihoods: list[np.ndarray]) -> float:
 
 def test_lipschitz_posteriors_against_all_pairs_of_data_sets(analysis: Bounds) -> None:
     """Laplace likelihoods as densities, posteriors as products, every ordered pair of neighbours of two records."""
-    short = replace(analysis, small_records=[2], prior_masses=[0.001])
-    found = table(short, "lipschitz").set_index("case").value
+    rows = table(analysis, "lipschitz")
+    found = rows[rows.x.eq(2)].set_index("case").value
     parameters, prior = [-4.0, 0.0, 4.0], [0.001, 0.4995, 0.4995]
     points = [-1.0, -0.5, 0.0, 0.5, 1.0]
 
@@ -69,7 +69,7 @@ def test_lipschitz_posteriors_against_all_pairs_of_data_sets(analysis: Bounds) -
 def test_bias_of_sgld_against_simulation_and_the_closed_form_variance(analysis: Bounds) -> None:
     short = replace(analysis, steps=[0.08])
     rows = table(short, "weak").set_index("case").value
-    exact = 2 * float(polygamma(1, analysis.pairs))  # of the symmetric generalised logistic law
+    exact = 2 * float(polygamma(1, 4))  # of the symmetric generalised logistic law
     rng = np.random.default_rng(0)
     for name, factor in (("noise N(0, η), as printed", 1.0), ("noise N(0, 2η)", 2.0)):
         theta, total = np.zeros(20_000), []
@@ -102,10 +102,8 @@ def test_exact_epsilons_of_gaussian_mechanisms_have_the_delta_that_is_asked(anal
     exact = rows.set_index(["kind", "case", "x"]).value
     cases = [
         (kind, delta, epsilon, epsilon / math.sqrt(2 * math.log(1.25 / delta)))
-        for kind, delta, epsilon in (
-            ("theorem 2", 1e-5, 0.5), ("theorem 2", 1e-15, 0.999), ("theorem 2, ε ≥ 1", 1e-5, 10.0),
-        )
-    ]  # fmt: skip
+        for kind, delta, epsilon in (("theorem 2", 1e-5, 0.5), ("theorem 2", 1e-15, 0.999))
+    ]
     for (change, moved), (root, factor), (delta, epsilon) in itertools.product(
         (("replaced", 2), ("added or removed", 1)),
         (("as printed", 1), ("2 log(1/δ) under the root", 2)),
@@ -120,14 +118,15 @@ def test_exact_epsilons_of_gaussian_mechanisms_have_the_delta_that_is_asked(anal
 
 def test_alpha_phase_ends_where_a_loop_says(analysis: Bounds) -> None:
     setting = replace(analysis.algorithm, records=50, batch=5, passes=7, lipschitz=2.0)
-    row = table(replace(analysis, algorithm=setting, alphas=[0.3], epsilons=[0.5]), "phase").iloc[0]
+    row = table(replace(analysis, algorithm=setting, epsilons=[0.5]), "phase").iloc[0]
+    assert row.x == 0.1
     logs = math.log(2.5 * 50 * 7 / (5 * 1e-5)) * math.log(2 / 1e-5)
     above = []
     for t in range(1, 71):
-        eta = 0.3 * 0.25 / (128 * 4 * logs * t)
+        eta = 0.1 * 0.25 / (128 * 4 * logs * t)
         above += [t] if 128 * 50 * 7 * 4 / (5 * 0.25) * logs * eta**2 > eta * (1 + 1e-9) else []
-    assert row.value == above[-1] == 20  # at t = 21 both are equal
-    assert row.bound == pytest.approx(21)
+    assert row.value == above[-1] == 6  # at t = 7 both are equal
+    assert row.bound == pytest.approx(7)
 
 
 @pytest.mark.slow
@@ -163,16 +162,6 @@ def test_worst_composition_by_enumeration_of_all_outcomes() -> None:
     assert large == pytest.approx(float(flips), rel=0.01)
 
 
-def test_posteriors_of_the_hinge_loss_as_products(analysis: Bounds) -> None:
-    found = table(replace(analysis, loss_records=[2], prior_masses=[0.001]), "losses").set_index("case")
-    prior, slopes = np.array([0.001, 0.4995, 0.4995]), np.array([-2.0, 0.0, 2.0])
-    records = itertools.product((-1.0, 0.0, 1.0), (-1.0, 1.0))
-    worst = worst_ratio(prior, [np.exp(-np.clip(1 - y * slopes * u, 0, None)) for u, y in records])
-    row = found.loc["hinge, prior mass 0.001 on one parameter"]
-    assert (row.value, row.bound) == pytest.approx((worst, 12.0))
-    assert list(found.bound) == [12, 11, 12]
-
-
 def test_large_steps_of_sgfs_against_chains_of_the_kernel(analysis: Bounds) -> None:
     records, heads, batch, chains = 40, 6, 4, 4000
     rows = table(replace(analysis, scoring=[(records, heads, batch)]), "scoring").set_index("kind")
@@ -194,15 +183,12 @@ def test_large_steps_of_sgfs_against_chains_of_the_kernel(analysis: Bounds) -> N
     density = np.exp(log - log.max())
     density /= density.sum()
     mean = density @ grid
-    for name, normal in {
-        "mode": norm(mode, 1 / math.sqrt(heads * (1 - heads / records))),
-        "moments": norm(mean, math.sqrt(density @ (grid - mean) ** 2)),
-    }.items():
-        below = np.searchsorted(np.sort(steps.ravel()), grid) / steps.size
-        away, known = abs(below - normal.cdf(grid)).max(), abs(density.cumsum() - normal.cdf(grid)).max()
-        row = rows.loc[f"sgfs, {name}"]
-        assert row.value == pytest.approx(away, abs=0.01)
-        assert row.bound == pytest.approx(known, abs=0.003)
+    normal = norm(mean, math.sqrt(density @ (grid - mean) ** 2))
+    below = np.searchsorted(np.sort(steps.ravel()), grid) / steps.size
+    away, known = abs(below - normal.cdf(grid)).max(), abs(density.cumsum() - normal.cdf(grid)).max()
+    row = rows.loc["sgfs, moments"]
+    assert row.value == pytest.approx(away, abs=0.01)
+    assert row.bound == pytest.approx(known, abs=0.003)
 
 
 def test_variance_of_private_sgfs_by_iteration(analysis: Bounds) -> None:
@@ -218,28 +204,29 @@ def test_variance_of_private_sgfs_by_iteration(analysis: Bounds) -> None:
 
 
 def test_variances_of_a_step_and_relaxation_times_by_loops(analysis: Bounds) -> None:
-    setting = replace(analysis.algorithm, records=6, batch=2, passes=4)
-    short = replace(analysis, algorithm=setting, batches=[2, 3], alphas=[0.5], epsilons=[0.5, 10.0])
-    gradients = np.array([0.3, -1.2, 0.7, 2.0, -0.1, 0.9])
+    setting = replace(analysis.algorithm, records=20, batch=2, passes=4)
+    short = replace(analysis, algorithm=setting, epsilons=[0.5, 10.0])
+    gradients = np.random.default_rng(0).normal(size=20)
     gradients /= gradients.std(ddof=1)
     rows = table(short, "batches").set_index(["case", "x"]).value
-    for batch in (2, 3):
-        sums = [6 / batch * gradients[list(of)].sum() for of in itertools.combinations(range(6), batch)]
-        assert rows["minibatch", batch] == pytest.approx(np.var(sums))
-        logs = math.log(2.5 * 6 * 4 / (batch * 1e-5)) * math.log(2 / 1e-5)
-        assert rows["privacy", batch] == pytest.approx(128 * 6 * 4 / (batch * 0.25) * logs)
-    logs = math.log(2.5 * 12 / 1e-5) * math.log(2 / 1e-5)
-    moved = sum(0.5 * 100 / (128 * logs * t) * 6 / 4 for t in range(7, 13))  # epsilon = 10, alpha N T/tau = 6
-    found = table(short, "phase").set_index(["kind", "case"]).value
-    assert found["phase transition, relaxation times", "ε = 10"] == pytest.approx(moved)
-    largest = 5**2 / (128 * 12 * logs)  # epsilon/2 = 5
+    sums = [2 * gradients[list(of)].sum() for of in itertools.combinations(range(20), 10)]
+    assert rows["minibatch", 10] == pytest.approx(np.var(sums))
+    logs = math.log(2.5 * 20 * 4 / (10 * 1e-5)) * math.log(2 / 1e-5)
+    assert rows["privacy", 10] == pytest.approx(128 * 20 * 4 / (10 * 0.25) * logs)
+    logs = math.log(2.5 * 40 / 1e-5) * math.log(2 / 1e-5)
+    moved = sum(
+        0.5 * 100 / (128 * logs * t) * 20 / 4 for t in range(21, 41)
+    )  # epsilon = 10, alpha N T/tau = 20
+    found = table(short, "phase").set_index(["kind", "case", "x"]).value
+    assert found["phase transition, relaxation times", "ε = 10", 0.5] == pytest.approx(moved)
+    largest = 5**2 / (128 * 40 * logs)  # epsilon/2 = 5
     hybrid = table(short, "hybrid").set_index(["kind", "x"]).value
-    assert hybrid["hybrid, relaxation times", 10.0] == pytest.approx(12 * largest * 6 / 4)
+    assert hybrid["hybrid, relaxation times", 10.0] == pytest.approx(40 * largest * 20 / 4)
 
 
 def test_start_of_the_hybrid_against_draws(analysis: Bounds) -> None:
     n, draws, rng = 1000, 40_000, np.random.default_rng(0)
-    rows = table(replace(analysis, wald_sizes=[n], wald_epsilons=[2.0]), "hybrid")
+    rows = table(replace(analysis, wald_sizes=[n], epsilons=[2.0]), "hybrid")
     rho = 1.0 / (4 * math.log1p(math.exp(2.0)))
     heads = rng.binomial(n, expit(0.5), draws)
     p = rng.beta(rho * heads, rho * (n - heads))
@@ -278,30 +265,6 @@ def test_sghmc_with_noisy_gradients_by_hand_and_by_simulation(temperature: Tempe
         assert np.mean(squares) == pytest.approx(exact, rel=0.02)
 
 
-@pytest.mark.slow
-def test_thermostat_with_noisy_gradients_in_one_direction_against_eq_43(temperature: Temperature) -> None:
-    """Eq. 4.3 in p and xi, on a posterior whose principal axes are the coordinates."""
-    eta, chains, rng = 0.0025, 2000, np.random.default_rng(0)
-    short = replace(temperature, chains=400, steps={**temperature.steps, "sgnht": [eta]})
-    rows = pd.DataFrame(short.rows("sgnht_noise", 0))
-    found = rows[rows.setting.str.endswith("anisotropic")].set_index("problem").value
-    assert len(found) == 2
-    h, variances = math.sqrt(eta), np.array([0.4, 1.6])
-    noise = np.sqrt([2 * 2 * 0.5 / h, 0.0])  # of mean 2 B/h, in the narrow direction
-    theta, p, xi, squares = np.zeros((chains, 2)), np.zeros((chains, 2)), np.ones((chains, 1)), []
-    for t in range(1500):
-        gradient = theta / variances + noise * rng.normal(size=(chains, 2))
-        pushed = p - h * xi * p - h * gradient + math.sqrt(2 * h) * rng.normal(size=(chains, 2))
-        theta, p = theta + h * p, pushed
-        xi = xi + h * ((p**2).mean(1, keepdims=True) - 1)
-        squares += [(theta**2).mean(0) / variances] if t >= 300 else []
-    narrow, wide = np.mean(squares, axis=0)
-    assert (found["2-d, narrow axis"], found["2-d, wide axis"]) == pytest.approx((narrow, wide), rel=0.05)
-    assert narrow > 1.15 > 0.85 > wide
-    isotropic = rows[rows.setting.eq("covariance 2B/h, B = 0.5")]
-    assert isotropic.value.to_numpy() == pytest.approx(1, abs=0.08)
-
-
 def test_lengths_of_normal_vectors() -> None:
     assert largest(1) == pytest.approx(math.sqrt(2 / math.pi)) == length(1)
     assert largest(2) == pytest.approx(2 / math.sqrt(math.pi))
@@ -313,7 +276,7 @@ def test_lengths_of_normal_vectors() -> None:
 def test_wald_and_consistency_against_draws_of_truncated_beta_posteriors(analysis: Bounds) -> None:
     """With p = sigmoid(theta) the tempered posterior of theta is Beta(rho s, rho (n - s)) of p, cut to the interval."""
     n, draws, rng = 300, 40_000, np.random.default_rng(0)
-    short = replace(analysis, wald_sizes=[n], wald_epsilons=[2.0], sizes=[n])
+    short = replace(analysis, wald_sizes=[n], epsilons=[2.0], sizes=[n])
     rows = table(short, "wald").set_index("kind").value
     rho = 2.0 / (4 * math.log1p(math.exp(2.0)))
     truth = float(expit(0.5))

@@ -54,7 +54,6 @@ def test_what_is_measured() -> None:
     assert by.loc[("ratio", 1.0), "value"] == pytest.approx(2, abs=0.03)
     assert by.loc[("ratio", 2.0), "value"] == pytest.approx(1, abs=0.03)
     assert by.loc[("shift", 2.0), "value"] == pytest.approx(0.5, abs=0.03)
-    assert frame[frame.kind.eq("bias")].value.iloc[0] == pytest.approx(1, abs=0.03)
     assert frame[frame.kind.eq("distance")].value.iloc[0] == pytest.approx(0.5, abs=0.04)
     apart = theta + np.random.default_rng(2).normal(size=(40, 1, 2)) * 10
     far = pd.DataFrame(analysis.compare({}, apart, mean, covariance)).set_index(["kind", "axis"]).value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import product
 
 import numpy as np
 from scipy.special import ndtr
@@ -42,28 +41,6 @@ def gaussian_dynamics(contraction: float, start: float, steps: int) -> tuple[flo
         variance = (1 - contraction) ** 2 * variance + 2
         largest = max(largest, variance)
     return distance**2 / (2 * variance), 2 * largest * -math.expm1(-steps / largest)
-
-
-def largest_constant(centres: np.ndarray, weights: np.ndarray, std: float) -> float:
-    """Return an upper bound on c for a mixture of two Gaussians with ascending centres (2,) that is c-LSI.
-
-    It is 2 E[f'^2]/Ent(f^2) (Definition 3.2) for the best f with f' proportional to 1/density between two points.
-    """
-    low, high = centres
-    x, width = np.linspace(low - 10 * std, high + 10 * std, 4001, retstep=True)
-    density = np.exp(-0.5 * ((x - centres[:, None]) / std) ** 2).T @ weights / (std * math.sqrt(2 * math.pi))
-    best = math.inf
-    for begin, end in product(np.linspace(low, high, 21), np.linspace(low, high + 3 * std, 21)):
-        if end - begin <= std:
-            continue
-        slope = ((x > begin) & (x < end)) / density
-        f = np.cumsum(slope)
-        slope, square = slope / (f[-1] * width), (f / f[-1]) ** 2
-        mean = float(density @ square) * width
-        logs = np.log(square, out=np.zeros_like(square), where=square > 0)
-        entropy = float(density @ (square * logs)) * width - mean * math.log(mean)
-        best = min(best, 2 * float(density @ slope**2) * width / entropy)
-    return best
 
 
 def fokker_planck(

@@ -22,7 +22,7 @@ from dplangevin.papers.analyses.mixing import diffusion_time, relaxation_time
 from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sampled_moment, tail_bound
 from dplangevin.papers.analyses.stepsize import Setting, theorem_step, wang2015_step
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
-from dplangevin.privacy.accountants.li2019 import Li2019, log_moment
+from dplangevin.privacy.accountants.li2019 import log_moment
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import CHANGED, Adjacency, Budget
 from dplangevin.privacy.li2019_theorems import POWERS, conditions, printed_constant, printed_reach
@@ -35,6 +35,21 @@ COLUMNS: Row = {
     ),
 }
 SENSITIVITY: dict[Adjacency, float] = {"add_remove": 1.0, "replace_one": 2.0}  # of a sum, over L
+RATES = (
+    0.0001,
+    0.001,
+    0.002133,
+    0.00256,
+    0.003,
+    0.01,
+    0.03,
+    0.06,
+)  # q; 128 of 60,000 and of 50,000 are the paper's
+BUDGETS = (0.02, 0.05, 0.1, 0.2, 0.37, 0.5, 1.0, 1.7)  # the epsilons of Figure 1
+RECORDS = 50_000  # N of "step"
+CHANNELS = ((0.6, 0.4), (0.8, 0.5), (0.55, 0.52), (0.3, 0.7))  # of "composition", see `transcripts`
+ROUNDS = (2, 4, 8)  # of "composition"
+ORDERS = (0.1, 0.5, 1.0, 4.0, 16.0, 64.0)  # lambda of "composition"
 
 
 def case(name: str, value: float, bound: float = math.nan, **columns: Any) -> Row:
@@ -94,49 +109,25 @@ def two_steps(thermostat: bool, friction: float, noise: float, shift: float, eps
 class Formulas:
     """All panels of the module, one task for each; where only one delta is used, it is the first of `deltas`."""
 
-    rates: Sequence[float]  # q of "lemma" and of the case "rates" of "conditions", in (0, 1]
     multipliers: int  # number of values of s between the ends of Lemma 2, for each q
     theorem_rates: Sequence[float]  # q of Theorem 4
     theorem_steps: Sequence[int]  # T of Theorem 4
     deltas: Sequence[float]
     decreasing_rates: Sequence[float]  # q of Theorem 3
-    decreasing_steps: Sequence[int]  # T of Theorem 3
-    c_1: Sequence[float]  # constants that "printed" tries, as `c_squared`
-    c_squared: Sequence[float]
-    records: int  # N of "step"
-    rate: float  # q of "step"
     epsilons: Sequence[float]  # of "step", which varies one of four; the others keep their first values
     step_counts: Sequence[int]  # T of "step"
     step_deltas: Sequence[float]  # of "step"
     lipschitz: Sequence[float]  # L of "step"
     settings: Mapping[str, Mapping[str, Any]]  # the paper's "example", "mnist" and "svhn"; `step` is eta_1
-    shrinking: Sequence[float]  # steps of "limit", in the worked example
     frictions: Sequence[float]  # a of "extension"
     sizes: Sequence[int]  # T of "average"
-    powers: Sequence[float]  # alpha of eta_t = t^-alpha in "average"
-    budgets: Sequence[float]  # the epsilons of Figure 1
-    larger_budgets: Sequence[float]  # larger epsilons than in Figure 1, for "average"
-    horizons: Sequence[float]  # log10 T of "generalization"
-    gaps: Sequence[float]  # omega of "generalization"
-    channels: Sequence[Sequence[float]]  # of "composition", see `transcripts`
-    rounds: Sequence[int]
-    orders: Sequence[float]  # lambda of "composition"
-    printed_step: float  # wang2015's step as li2019 prints it in the worked example
-    default_step: float  # of the worked example
-    example_epsilon: float  # budget of the worked example
-    barrier: float  # B of `relaxation_time` in "mixing"
-    mixing_steps: Sequence[float]  # eta of `relaxation_time`
-    ends: Sequence[float]  # smallest and largest step of the range in Section 4.1
     figure_records: Sequence[int]  # N of Figure 2; where L varies, the first
     figure_lipschitz: Sequence[float]  # L of Figure 2; where N varies, the first
-    max_orders: Sequence[int]  # numbers of orders of the moments accountant
-    mnist_records: Sequence[int]  # N of MNIST
-    mnist_epsilon: float  # as the paper prints it
 
     def units(self) -> list[str]:
         return [
             "lemma", "theorems", "printed", "step", "conditions", "limit", "extension", "average", "generalization",
-            "composition", "mixing", "range", "accountant",
+            "composition", "mixing", "range",
         ]  # fmt: skip
 
     def rows(self, unit: str, seed: int) -> list[Row]:
@@ -149,11 +140,11 @@ class Formulas:
         return Setting(**given, delta=self.deltas[0]), step, schedule
 
     def _setting(self, steps: int, delta: float, lipschitz: float = 1.0) -> Setting:
-        return Setting(self.records, round(self.rate * self.records), steps, lipschitz, delta)
+        return Setting(RECORDS, RECORDS // 100, steps, lipschitz, delta)
 
     def _lemma(self) -> Iterator[Row]:
         """Yield alpha at the worst lambda (x) up to s^2 ln(1/(q s)) against Remark 1 and Lemma 2 without its O(q^3)."""
-        for rate in self.rates:
+        for rate in RATES:
             for s in np.geomspace(1.0, min(0.999 / (16 * rate), 20.0), self.multipliers):
                 orders = np.geomspace(1.0, s * s * math.log(1 / (rate * s)), 20)
                 simple = rate**2 * orders * (orders + 1) / s**2
@@ -178,7 +169,7 @@ class Formulas:
         schedules: tuple[StepSchedule, ...] = ("fixed", "decreasing")
         runs = [
             *product(schedules[:1], self.theorem_rates, self.theorem_steps, self.deltas),
-            *product(schedules[1:], self.decreasing_rates, self.decreasing_steps, self.deltas[:1]),
+            *product(schedules[1:], self.decreasing_rates, (1_000_000,), self.deltas[:1]),
         ]
         constants: list[tuple[str, float, Adjacency]] = [
             ("c", 1.0, "add_remove"), ("c", 1.0, "replace_one"), ("2 c", 2.0, "replace_one"),
@@ -206,8 +197,13 @@ class Formulas:
         eps.
         """
         log = math.log(1 / self.deltas[0])
-        for c_1 in self.c_1:
-            for square in self.c_squared:
+        for c_1 in (0.001, 0.1, 1.0, 10.0):
+            for square in (
+                3.0,
+                6.0,
+                128.0,
+                1000.0,
+            ):  # 6: of the printed proof; 128: what the paper says it is below
                 c = math.sqrt(square)
                 steps = math.ceil(max(1.1 * square * log / c_1**2, 16 * square * log))
                 root = min(math.sqrt(log), 0.99 * 255 * c_1 / c)  # sqrt(ln(1/delta)) for Theorem 3
@@ -234,19 +230,19 @@ class Formulas:
 
         They have c^2 = 256 c_1 eps/ln(1/delta), or c_2^2 = this over T^(1/3), and every q with eps < c_1 q^2 T^p.
         """
-        ends = min(self.budgets), max(self.budgets)
+        ends = min(BUDGETS), max(BUDGETS)
         runs = product(get_args(StepSchedule), self.theorem_steps, self.deltas, ends)
         for schedule, steps, delta, epsilon in runs:
             scale, log = steps ** POWERS[schedule], math.log(1 / delta)
             last = steps ** (-1 / 3) if schedule == "decreasing" else 1.0
             constant = 256 * c_1 * epsilon * last / log
             least = epsilon / (c_1 * scale)  # q^2 must exceed it
-            bound = epsilon**2 * self.records * last / (constant * scale * log)  # L = 1
+            bound = epsilon**2 * RECORDS * last / (constant * scale * log)  # L = 1
             columns = {"schedule": schedule, "steps": steps, "delta": delta, "epsilon": epsilon, "x": c_1}
             for share in (0.99, 0.5, 0.0) if least < 1 else ():
                 square = least**share
                 columns |= {"term": "dependent", "rate": math.sqrt(square)}
-                yield case("void", square * self.records / 256, bound, **columns)
+                yield case("void", square * RECORDS / 256, bound, **columns)
 
     def _step(self) -> Iterator[Row]:
         """Yield the largest step against epsilon, T, ln(1/delta) and L (x), and that of Theorem 3 or 4 (bound).
@@ -254,8 +250,7 @@ class Formulas:
         - "lipschitz, proof": the step at each L whose multiplier, so whose epsilon, is that of the largest step at the
           first;
         - "wang2015": that bound; x: T ln(2.5 T/delta);
-        - "factor": the first decreasing step over wang2015's; x: T^(1/3) ln(T/delta), the factor in the paper. term:
-          whether the proof or the accountant gives the constant c_2.
+        - "factor": the decreasing step of the proof over wang2015's; x: T^(1/3) ln(T/delta), the paper's factor.
         """
         first = self._setting(self.step_counts[0], self.step_deltas[0], self.lipschitz[0])
         epsilon = self.epsilons[0]
@@ -267,7 +262,7 @@ class Formulas:
         }
         largest = cache(largest_step)
         for schedule in get_args(StepSchedule):
-            columns: Row = {"schedule": schedule, "rate": self.rate, "term": "first step"}
+            columns: Row = {"schedule": schedule, "rate": first.rate, "term": "first step"}
             for name, points in varied.items():
                 for x, budget, setting in points:
                     value = largest(schedule, setting, budget)
@@ -285,9 +280,8 @@ class Formulas:
             columns = {"steps": steps, "delta": delta, "epsilon": epsilon}
             yield case("wang2015", wang, **columns, x=steps * math.log(2.5 * steps / delta))
             factor = steps ** (1 / 3) * math.log(steps / delta)
-            for term, step in (("proof", theorem_step), ("accountant", largest)):
-                value = step("decreasing", setting, epsilon) / wang
-                yield case("factor", value, factor, **columns, term=term, x=factor)
+            value = theorem_step("decreasing", setting, epsilon) / wang
+            yield case("factor", value, factor, **columns, term="proof", x=factor)
 
     def _conditions(self) -> Iterator[Row]:
         """Yield conditions 1 and 2 of Theorem 3, as printed and as Lemma 2 requires them (term).
@@ -309,7 +303,7 @@ class Formulas:
             ):
                 yield case(name, value, bound, **columns, term=term)
         batch = 1000
-        for rate in self.rates:
+        for rate in RATES:
             limits = conditions(records=round(batch / rate), batch=batch, lipschitz=1.0)
             columns = {"rate": rate, "x": rate}
             yield case("rates", limits.needed_low, limits.printed_low, **columns, term="condition 2")
@@ -320,7 +314,7 @@ class Formulas:
         setting, *_ = self._experiment("example")
         columns: Row = {"rate": setting.rate, "steps": setting.steps, "delta": setting.delta}
         columns |= {"schedule": "fixed", "adjacency": "replace_one"}
-        for step in self.shrinking:
+        for step in (1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12):
             proven = Tight().epsilon(setting.event(step, "fixed"), setting.delta, "replace_one")
             yield case("", proven, **columns, multiplier=setting.multiplier(step), x=step)
 
@@ -340,8 +334,7 @@ class Formulas:
     def _average(self) -> Iterator[Row]:
         """Yield the bounds of Propositions 5 and 6, from the sums in their proofs (`Terms`).
 
-        - "equal privacy": decreasing over fixed steps of the same sum_t 1/sigma_t^2; "same constant": with c = c_2;
-        - "in print": the bias terms of the two propositions, 1/(3 eta~) (value) and 1/(eta~ N) (bound);
+        - "equal privacy": decreasing over fixed steps of the same sum_t 1/sigma_t^2;
         - "Proposition 5": (8) at eta_t = eta~ N t^(-1/3) T^(-2/3) over the printed bound, over N^0, N^-1 and N^2;
         - "powers": -(exponent in T) of the slowest term of (8) for eta_t = t^-alpha (x), without noise; bound: 2/3;
         - "best step", "best error", "best budget": minimum of Proposition 6 without noise, and eta~ of Proposition 5;
@@ -356,26 +349,23 @@ class Formulas:
             for term in Terms._fields:
                 for name, first, second in (
                     ("equal privacy", equal, constant),
-                    ("same constant", falling, constant),
                     ("Proposition 5", falling, printed),
                 ):
                     yield case(name, getattr(first, term), getattr(second, term), **size, term=term)
-            yield case("in print", 1 / 3, 1 / self.records, **size, term="bias")
-
             best = minimize_scalar(_proposition_6, bracket=(-8.0, 0.0), args=(steps,), tol=1e-12)
             yield case("best step", math.exp(best.x), **size)
             yield case("best error", float(best.fun), **size)
             budget = minimize_scalar(_proposition_5, bracket=(-4.0, 4.0), args=(steps,), tol=1e-12)
             yield case("best budget", math.exp(budget.x), **size)
         setting = self._setting(self.step_counts[0], self.deltas[0])
-        for epsilon in (*self.budgets, *self.larger_budgets):
+        for epsilon in (*BUDGETS, 3.0, 6.0):
             etas = theorem_step("fixed", setting, epsilon), wang2015_step(setting, epsilon)
             value, bound = (1 / (setting.steps * eta) + eta**2 for eta in etas)
             columns = {"steps": setting.steps, "delta": setting.delta, "epsilon": epsilon, "x": epsilon}
-            term = "Figure 1" if epsilon in self.budgets else "larger"
+            term = "Figure 1" if epsilon in BUDGETS else "larger"
             yield case("below wang2015", value, bound, **columns, term=term)
         short, long = 10**9, 10**12
-        for alpha in self.powers:
+        for alpha in (0.1, 0.2, 0.25, 0.3, 0.32, 1 / 3, 0.35, 0.4, 0.45):
             pair = [terms(1.0, -alpha, steps) for steps in (short, long)]
             exponents = {
                 term: math.log(getattr(pair[0], term) / getattr(pair[1], term)) / math.log(long / short)
@@ -390,11 +380,11 @@ class Formulas:
         "Lambert": ln(1/omega) = (5/4) W((4/5) T^(1/5)), from T = ln(1/omega)^5/omega^4, against W^(1/5)(4 T/5), as
         printed; x: ln T. "gap": ln(1/omega) + omega, the first form of the printed bound; x: omega.
         """
-        for exponent in self.horizons:
+        for exponent in (3, 6, 12, 24, 48, 96, 192):
             steps = 10.0**exponent
             value = 1.25 * float(lambertw(0.8 * steps**0.2).real)
             yield case("Lambert", value, float(lambertw(0.8 * steps).real) ** 0.2, x=math.log(steps))
-        for omega in self.gaps:
+        for omega in (0.01, 0.1, 0.3, 0.567, 0.8, 0.99):
             yield case("gap", math.log(1 / omega) + omega, x=omega)
 
     def _composition(self) -> Iterator[Row]:
@@ -407,22 +397,22 @@ class Formulas:
           lambda;
         - "equivalence": P(c > epsilon) of a Gaussian step, against its delta(epsilon); x: epsilon.
         """
-        for term, channels in (("adaptive", self.channels), ("one channel", self.channels[:1])):
+        for term, channels in (("adaptive", CHANNELS), ("one channel", CHANNELS[:1])):
             single = [transcripts([channel], 1) for channel in channels]
-            for rounds, order in product(self.rounds, self.orders):
+            for rounds, order in product(ROUNDS, ORDERS):
                 alphas = [finite_moment(*laws, order) for laws in single]
                 bound = sum(max(alphas[: i + 1]) for i in range(rounds))
                 exact = finite_moment(*transcripts(channels, rounds), order)
                 yield case("composability", exact, bound, term=term, steps=rounds, x=order)
-        for epsilon in self.budgets:
+        for epsilon in BUDGETS:
             yield from self._tails(epsilon)
-        for order in self.orders:
+        for order in ORDERS:
             value = math.exp(order * math.log(order) - (1 + order) * math.log1p(order))
             yield case("tail", value, 1.0, term="every mechanism", x=order)
 
     def _tails(self, epsilon: float) -> Iterator[Row]:
-        columns: Row = {"epsilon": epsilon, "x": epsilon, "steps": self.rounds[-1]}
-        p, q = transcripts(self.channels, self.rounds[-1])
+        columns: Row = {"epsilon": epsilon, "x": epsilon, "steps": ROUNDS[-1]}
+        p, q = transcripts(CHANNELS, ROUNDS[-1])
         gaps = p - math.exp(epsilon) * q, q - math.exp(epsilon) * p
         value = max(float(np.maximum(gap, 0).sum()) for gap in gaps)
         bound = tail_bound(partial(finite_moment, p, q), epsilon)
@@ -451,20 +441,20 @@ class Formulas:
           curvature, or against T.
         """
         setting, *_ = self._experiment("example")
-        length = float(setting.steps)
-        theorem = theorem_step("fixed", setting, self.example_epsilon)
+        length, epsilon, barrier = float(setting.steps), 0.1, 2.0
+        printed, default, theorem = 1.54e-6, 0.1, theorem_step("fixed", setting, epsilon)
 
         def columns(step: float) -> Row:
-            budget = {"epsilon": self.example_epsilon} if step == theorem else {}
+            budget = {"epsilon": epsilon} if step == theorem else {}
             return {"steps": setting.steps, "x": step, **budget}
 
-        for step in (self.printed_step, theorem, self.default_step):
-            for curvature in (1.0, 2 / self.default_step):
+        for step in (printed, theorem, default):
+            for curvature in (1.0, 2 / default):
                 rate, term = step * curvature, f"curvature {curvature:g}"
                 yield case("correlation", rate, **columns(step), term=term)
                 yield case("sample", (2 - rate) / rate, length, **columns(step), term=term)
-        times = {step: relaxation_time(step, self.barrier) for step in (theorem, *self.mixing_steps)}
-        times[self.printed_step] = diffusion_time(self.barrier) / self.printed_step
+        times = {step: relaxation_time(step, barrier) for step in (theorem, 0.1, 0.03, 0.01, 0.003, 0.001)}
+        times[printed] = diffusion_time(barrier) / printed
         for step, time in times.items():
             yield case("two modes", time, -1 / math.log1p(-step), **columns(step))
             yield case("sample", time, length, **columns(step), term="two modes")
@@ -474,7 +464,7 @@ class Formulas:
         batch = self.settings["mnist"]["batch"]
         sizes = [(records, self.figure_lipschitz[0]) for records in self.figure_records]
         sizes += [(self.figure_records[0], lipschitz) for lipschitz in self.figure_lipschitz[1:]]
-        ends = zip(("smallest", "largest"), self.ends, strict=True)
+        ends = (("smallest", 1e-4), ("largest", 0.1))
         for (n, lipschitz), (term, step), schedule in product(sizes, ends, get_args(StepSchedule)):
             setting = Setting(n, batch, n, lipschitz, 1 / n)
             event = setting.event(step, schedule)
@@ -482,29 +472,6 @@ class Formulas:
             for adjacency in CHANGED:
                 columns |= {"multiplier": setting.multiplier(step), "x": lipschitz, "adjacency": adjacency}
                 yield case("", Tight().epsilon(event, setting.delta, adjacency), **columns)
-
-    def _accountant(self) -> Iterator[Row]:
-        """Yield the moments accountant at the printed settings for MNIST, against the printed epsilon.
-
-        "mnist": x is N, at the same number of epochs. "least": ln(1/delta)/orders, the smallest epsilon that the
-        accountant can report, against the smallest epsilon of Figure 1.
-        """
-        mnist, step, schedule = self._experiment("mnist")
-        kinds: list[tuple[str, Li2019]] = [(f"{k} orders", Li2019(k)) for k in self.max_orders]
-        kinds.append(("Remark 1", Li2019(max(self.max_orders), "printed")))
-        for n, (adjacency, size) in product(self.mnist_records, SENSITIVITY.items()):
-            setting = replace(mnist, records=n, steps=mnist.steps * n // mnist.records)
-            s = setting.multiplier(step) / size
-            event = steps_event(s, rate=setting.rate, steps=setting.steps, schedule=schedule)
-            columns: Row = {"schedule": schedule, "rate": setting.rate, "steps": setting.steps, "x": n}
-            columns |= {"delta": setting.delta, "adjacency": adjacency, "multiplier": s}
-            for term, accountant in kinds:
-                value = accountant.epsilon(event, setting.delta, "add_remove")
-                yield case("mnist", value, self.mnist_epsilon, **columns, term=term)
-        for orders in self.max_orders:
-            value = Li2019(orders).least(mnist.delta)
-            columns = {"term": f"{orders} orders", "delta": mnist.delta, "x": orders}
-            yield case("least", value, min(self.budgets), **columns)
 
 
 def largest_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> float:

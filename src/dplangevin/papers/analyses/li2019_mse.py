@@ -31,30 +31,24 @@ class PosteriorAverages:
         private_fixed       eta~ N/T                                     Theorem 4
         private_decreasing  eta~ N t^(-1/3) T^(-2/3)                     Theorem 3, Proposition 5
         wang2015            eps^2 N/(128 L^2 T ln(2.5 T/delta) ln(2/delta))
-
-    The panel "optimum" has the eta~ at which private_decreasing has the least error of theta^2, in closed form.
     """
 
     target: Target
     steps: Sequence[int]  # T of the panel "steps", at the budget `epsilon`
     budgets: Sequence[float]  # eps of the panel "budget"
     budget_steps: int  # T of the panel "budget"
-    optimum_steps: Sequence[int]  # T of the panel "optimum"
     chains: int  # number of simulated chains
     step_size: float  # eta of the schedules without privacy
     epsilon: float
     delta: float
     lipschitz: float  # L
     constant: float  # c_2^2 of Theorem 3 and c^2 of Theorem 4
-    grid: int  # number of values of eta~ that the panel "optimum" tries
 
     def units(self) -> list[str]:
-        return [*(f"steps {steps}" for steps in self.steps), "budget", "optimum"]
+        return [*(f"steps {steps}" for steps in self.steps), "budget"]
 
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
         """Return the errors, relative to the posterior variance, with 95 % Student limits over chains."""
-        if unit == "optimum":
-            return [row for steps in self.optimum_steps for row in self.optimum(steps)]
         if unit == "budget":
             cases = [(name, epsilon) for name in PRIVATE for epsilon in self.budgets]
             return self.errors("budget", cases, self.budget_steps, seed)
@@ -107,18 +101,3 @@ class PosteriorAverages:
                 known = Interval(*[float(exact[f, e])] * 3)
                 rows.append({**base, "kind": "closed form", **known.columns()})
         return rows
-
-    def optimum(self, steps: int) -> list[dict[str, Any]]:
-        """Return the best eta~ at one T and its error; eta~ is nan if it is at an edge of the grid."""
-        n, v = self.target.records, self.target.variance
-        largest = 1.5 * steps ** (2 / 3) * v  # first step: 1.5 relaxation times, unstable from 2
-        eta = np.geomspace(largest * 1e-4, largest, self.grid)
-        t = np.arange(1, steps + 1, dtype=float)[:, None]
-        _, error = self.target.closed_form(
-            eta * n * t ** (-1 / 3) * steps ** (-2 / 3), np.full(self.grid, TEMPERATURES["proper"])
-        )
-        best = int(error.argmin())
-        inside = 0 < best < self.grid - 1
-        base = {"panel": "optimum", "schedule": "private_decreasing", "temperature": "proper", "steps": steps}
-        base |= {"eta": float(eta[best]) if inside else math.nan, "function": "theta squared"}
-        return [{**base, "kind": "closed form", **Interval(*[float(error[best])] * 3).columns()}]

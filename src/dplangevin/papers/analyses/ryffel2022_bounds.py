@@ -25,7 +25,6 @@ from dplangevin.papers.analyses.langevin_dynamics import (
     fokker_planck,
     gaussian_dynamics,
     gaussian_renyi,
-    largest_constant,
     renyi_dynamics,
 )
 from dplangevin.papers.analyses.langevin_risk import (
@@ -41,7 +40,7 @@ from dplangevin.papers.analyses.mechanisms import dp_sgd
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of as gaussian_epsilon
 from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import Adjacency, LangevinDpEvent
+from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
 
 COLUMNS: Row = {
@@ -49,6 +48,8 @@ COLUMNS: Row = {
     **dict.fromkeys(("records", "condition", "step", "steps", "x", "exact", "bound", "ratio"), math.nan),
     "note": "",
 }
+EPSILON, ORDER = 1, 2  # of Section 4
+LIPSCHITZ, RADIUS = 1, 0.5075  # of the pair of `counterexample`, with lambda = 1
 ROUNDED = 1e-12  # smallest reported relative difference of two sides of an equation; rounding explains it
 
 
@@ -117,26 +118,16 @@ class Bounds:
 
     conditions: Sequence[float]  # beta/lambda of the random cases
     cases: int  # number of random cases for each condition
-    losses: int  # number of losses in each case
     noises: Sequence[float]  # sigma
-    shares: Sequence[float]  # constant steps as shares of the largest step 1/(2 beta)
     steps: Sequence[int]  # the K at which risks are computed
-    pushes: Sequence[float]  # gradient at a minimiser on the boundary, over lambda; C has width 1
-    edge_steps: Sequence[float]  # eta lambda of these boundary cases
-    edge_noise: float  # sigma of these boundary cases
     nodes: int  # of the quadrature
-    order: float  # of Section 4, as `epsilon` and `delta`
-    epsilon: float
-    delta: float
-    records: Mapping[str, Sequence[int]]  # schedule -> n; used if K is at most `longest`
-    longest: int  # the largest K that is computed
-    privacy: Mapping[str, Any]  # the pair of data sets with lambda = 1, its n and, for Theorem 4.2, its d
+    delta: float  # of Section 4
+    records: Mapping[str, Sequence[int]]  # schedule -> n of "utility"; used if K is at most 1100
     table4: Mapping[str, Mapping[str, Any]]  # Table 4; commands: schedule -> lambda of the authors' commands
     budget: Mapping[str, Any]  # of DP-SGD
-    log_sobolev: Mapping[str, Any]  # noise_std and steps of the pair; the rest is for `gaussian_dynamics`
-    dynamics: Mapping[str, Sequence[float]]  # arguments of `renyi_dynamics`
-    conversion: Mapping[str, Sequence[float]]  # of Proposition 2.1, and distances of two Gaussians
-    minimisers: Mapping[str, Sequence[float]]  # of `minimiser`
+    log_sobolev: Mapping[
+        str, Any
+    ]  # noise_std and steps of the pair, and the lengths K of `gaussian_dynamics`
 
     def units(self) -> list[str]:
         groups = [f"{kind}/{condition:g}" for kind in ("risk", "utility") for condition in self.conditions]
@@ -157,9 +148,9 @@ class Bounds:
         rng = np.random.default_rng(generator(seed, f"ryffel2022_bounds/{condition:g}").initial_seed())
         cases = []
         for _ in range(self.cases):
-            left, right = rng.uniform(1.0, condition, (2, self.losses))
+            left, right = rng.uniform(1.0, condition, (2, 4))
             left[0], right[0] = 1.0, condition
-            centre = rng.uniform(-0.5, 0.5, self.losses)
+            centre = rng.uniform(-0.5, 0.5, 4)
             cases.append(Losses(left, right, centre, -2.0, 2.0, 1.0, condition))
         return cases
 
@@ -167,7 +158,7 @@ class Bounds:
         """Yield the excess risks of the random cases against equations 7 and 11 and Lemma 4.1."""
         for (number, losses), noise, batch in product(enumerate(cases), self.noises, ("1", "full")):
             name = f"inside {number}"
-            for share in self.shares:
+            for share in (1.0, 0.25):
                 yield from self._constant(name, losses, share, noise, batch)
             etas = decreasing_steps(losses, max(self.steps))
             risk = risks(losses, etas, noise, batch, self.nodes)
@@ -180,10 +171,10 @@ class Bounds:
     def _boundary(self) -> Iterator[Row]:
         """Yield the excess risks of (lambda/2) theta^2 + lambda (1 + push) theta on C = [-1, 0]; theta* = -1."""
         one = np.ones(1)
-        for push, size in product(self.pushes, self.edge_steps):
+        for push, size in product((1, 4), (1 / 4, 1 / 16, 1 / 64)):
             losses = Losses(one, one, 0 * one, -1.0, 0.0, 1.0, 1.0, tilt=1.0 + push)
             name = f"boundary, gradient {push:g}"
-            yield from self._constant(name, losses, 2 * size, self.edge_noise, "full")
+            yield from self._constant(name, losses, 2 * size, 0.05, "full")
 
     def _constant(self, name: str, losses: Losses, share: float, noise: float, batch: str) -> Iterator[Row]:
         """Yield constant steps against equation 7 and Lemma 4.1, with 4 L^2/lambda^2 for E|theta_0 - theta*|^2."""
@@ -203,11 +194,11 @@ class Bounds:
         factor 8 of the proof.
         """
         if kind == "Renyi":
-            q = self.epsilon * records**2 / self.order
+            q = EPSILON * records**2 / ORDER
             return math.sqrt(4 / q) * lipschitz, q, 1 / q
         log = -math.log(self.delta)
-        squared = (self.epsilon * records) ** 2
-        noise = math.sqrt(8 * (self.epsilon + 2 * log) / squared) * lipschitz
+        squared = (EPSILON * records) ** 2
+        noise = math.sqrt(8 * (EPSILON + 2 * log) / squared) * lipschitz
         return noise, squared / (4 * log), 8 * log / squared
 
     def _utility(self, losses: Losses) -> Iterator[Row]:
@@ -216,7 +207,7 @@ class Bounds:
         schedules = [(schedule, n) for schedule, listed in self.records.items() for n in listed]
         for (schedule, records), kind in product(schedules, ("Renyi", "(epsilon, delta)")):
             noise, q, rate = self._tuned(kind, lipschitz, records)
-            if q <= 1 or rounds(condition, q, schedule) > self.longest:
+            if q <= 1 or rounds(condition, q, schedule) > 1100:
                 continue
             steps, scale = rounds(condition, q, schedule), lipschitz**2 / losses.strength * rate
             size = {"records": records, "condition": condition, "steps": steps, "x": records}
@@ -242,26 +233,26 @@ class Bounds:
             steps=steps,
             step_size=0.5,
             noise_std=noise,
-            lipschitz=self.privacy["lipschitz"],
+            lipschitz=LIPSCHITZ,
             strong_convexity=1.0,
             smoothness=1.0,
             decay=0.5 if schedule == "decreasing" else 0.0,
         )
-        radius = self.privacy["radius"]
-        return event, last_iterate_distributions(event, project=radius, others=others, nodes=self.nodes)
+        return event, last_iterate_distributions(event, project=RADIUS, others=others, nodes=self.nodes)
 
     def _privacy(self) -> Iterator[Row]:
         """Yield the exact divergence or epsilon of the pair "flat" of `counterexample` at sigma and K of Section 4."""
-        for schedule, (kind, records) in product(("constant", "decreasing"), self.privacy["records"].items()):
-            noise, q, _ = self._tuned(kind, self.privacy["lipschitz"], records)
-            d = self.privacy["dimension"][kind] if schedule == "decreasing" else 1
+        sizes = (("Renyi", 100, 1000), ("(epsilon, delta)", 1000, 5000))  # n, and d of Theorem 4.2
+        for schedule, (kind, records, wide) in product(("constant", "decreasing"), sizes):
+            noise, q, _ = self._tuned(kind, LIPSCHITZ, records)
+            d = wide if schedule == "decreasing" else 1
             steps = rounds(1.0, q / d, schedule)
             size = {"records": records, "condition": 1.0, "steps": steps}
             for batch in ("1", "full"):
                 _, laws = self._pair("flat", records, batch, schedule, steps, noise)
-                exact = renyi(laws, self.order) if kind == "Renyi" else epsilon_of(laws, self.delta)
+                exact = renyi(laws, ORDER) if kind == "Renyi" else epsilon_of(laws, self.delta)
                 columns = {"case": f"d = {d:g}", "batch": batch, "schedule": schedule, **size}
-                yield case("privacy", kind, exact, self.epsilon, **columns)
+                yield case("privacy", kind, exact, EPSILON, **columns)
 
     def _sobolev(self) -> Iterator[Row]:
         """Yield Var(theta_k) against 1/c = 2 sigma^2/lambda (Poincare), for losses (theta -+ 1/2)^2/2 and eta = 1/2."""
@@ -294,9 +285,10 @@ class Bounds:
             claimed = 4 * steps / (4 * condition + steps)
             exact = gaussian_renyi(1 / (2 * condition + np.arange(steps) / 2))
             yield case("full_batch", "Corollary 3.3", exact, claimed, **columns)
-            for first, name in ((1, "sum over k = 1, ..., K"), (0, "sum over k = 0, ..., K - 1")):
-                total = float((1 / (2 * condition + np.arange(first, steps + first) / 2)).sum())
-                yield case("full_batch", name, 4 * -math.expm1(-total / 2), claimed, **columns)
+            total = float((1 / (2 * condition + np.arange(1, steps + 1) / 2)).sum())
+            yield case(
+                "full_batch", "sum over k = 1, ..., K", 4 * -math.expm1(-total / 2), claimed, **columns
+            )
 
     def _formulas(self) -> Iterator[Row]:
         """Yield what follows from the printed formulas alone, epsilon over alpha L^2/(n^2 sigma^2) at lambda = 1."""
@@ -311,12 +303,6 @@ class Bounds:
             first, second = lemma_bounds(condition, q)
             columns: Row = {"case": f"q = {q:g}", "condition": condition, "x": condition}
             yield case("improvement", "factor", first / second, condition, **columns)
-            yield case("improvement", "Theorem 4.1", first, 6 * condition / q, **columns)
-            yield case("improvement", "Theorem 4.2", second, 18 / q, **columns)
-            # stationary risk of (h/2) theta^2 over d sigma^2, eta = 1/(2 beta), worst h in [lambda, beta]
-            floor = max(1 / (2 - share / 2) for share in (1 / condition, 1.0))
-            if q == 10.0:
-                yield case("improvement", "floor", floor, condition, condition=condition, x=condition)
         condition = 10.0
         sides = {"below": (-3, -2, -1, 0), "above": (0, 1, 2, 3)}  # of q = condition^2
         for side, power in ((side, power) for side, powers in sides.items() for power in powers):
@@ -340,10 +326,9 @@ class Bounds:
         batch, noise = self.budget["batch"], self.budget["noise_multiplier"]
         event = dp_sgd(records=setting.records, batch=batch, epochs=setting.epochs, noise_multiplier=noise)
         size = {"batch": str(batch), "records": setting.records, "steps": setting.steps(batch)}
-        relations: tuple[Adjacency, ...] = ("add_remove", "replace_one")
-        for delta, neighbours in product((self.delta, setting.delta), relations):
-            proven = Tight().epsilon(event, delta, neighbours)
-            yield case("budget", "DP-SGD, Pneumonia", proven, self.epsilon, case=neighbours, **size, x=delta)
+        proven = Tight().epsilon(event, setting.delta, "add_remove")
+        columns = {"case": "add_remove", **size, "x": setting.delta}
+        yield case("budget", "DP-SGD, Pneumonia", proven, EPSILON, **columns)
 
     def _log_sobolev(self) -> Iterator[Row]:
         """Yield the cases of the theorem under c-LSI and of its corollary, for the pairs of `attacks.langevin`.
@@ -352,26 +337,19 @@ class Bounds:
         Laws of full batches, and that under the second data set of "opposite", are 1-Lipschitz images of a Gaussian of
         variance 1/c, c = lambda/(2 sigma^2).
         """
-        given, records = self.log_sobolev, self.privacy["records"]["Renyi"]
+        given, records = self.log_sobolev, 100
         noise = given["noise_std"]
         size = {"records": records, "condition": 1.0}
         runs = product(get_args(Others), ("constant", "decreasing"), ("1", "full"), given["steps"])
         for others, schedule, batch, steps in runs:
             event, laws = self._pair(others, records, batch, schedule, steps, noise)
             if batch == "1":
-                quantity, bound = "every c", every_constant(event, self.order)
+                quantity, bound = "every c", every_constant(event, ORDER)
             else:
-                quantity, bound = "c of the law", Ryffel2022().renyi(event, self.order)
+                quantity, bound = "c of the law", Ryffel2022().renyi(event, ORDER)
             columns = {"case": others, "batch": batch, "schedule": schedule, **size, "steps": steps}
-            yield case("log_sobolev", quantity, renyi(laws, self.order), bound, **columns)
-        # after one step, before its projection
-        push = 0.5 * (self.privacy["lipschitz"] - self.privacy["radius"])
-        weights, std = np.array([1 - 1 / records, 1 / records]), math.sqrt(1.5) * noise
-        for others, first in (("flat", 0.0), ("opposite", -push)):
-            constant = largest_constant(np.array([first, push]), weights, std)
-            columns = {"case": others, "batch": "1", "schedule": "constant", **size, "steps": 1}
-            yield case("log_sobolev", "c at most", constant, 1 / (2 * noise**2), **columns)
-        for contraction, start, steps in product(given["contractions"], given["starts"], given["lengths"]):
+            yield case("log_sobolev", quantity, renyi(laws, ORDER), bound, **columns)
+        for contraction, start, steps in product((0, 0.001, 0.1, 0.5, 1, 1.5), (0, 1, 100), given["lengths"]):
             exact, bound = gaussian_dynamics(contraction, start, steps)
             columns = {"batch": "full", "schedule": "constant", "step": contraction, "steps": steps}
             name = f"Gaussian, start {start:g}"
@@ -390,8 +368,8 @@ class Bounds:
             gap = max(float(np.abs(left - right).max() / np.abs(left).max()), ROUNDED)
             columns: Row = {"batch": str(batch), "condition": losses.smoothness, "x": share}
             yield case("fokker_planck", "Lemma 3.1", gap, **columns)
-        names = ("orders", "times", "radii", "pulls", "gammas")
-        for order, time, radius, pull, gamma in product(*(self.dynamics[name] for name in names)):
+        grid = product((1.5, 4), (0.1, 0.5, 3), (0.3, 1, math.inf), (0, 1), (0.25, 0.5, 0.75))
+        for order, time, radius, pull, gamma in grid:
             exact, bound = renyi_dynamics(order, time, radius, pull, gamma)
             name = f"α {order:g}, γ {gamma:g}, start cut at {radius:g}, pull {pull:g}"
             yield case("renyi_dynamics", "Lemma 3.2", exact, bound, case=name, x=time)
@@ -400,8 +378,8 @@ class Bounds:
         """Yield Proposition 2.1 for two Gaussians, R_alpha = alpha mu^2/2, and for the worst of many pairs of coins."""
         logits = np.linspace(-12, 12, 97)
         first, second = (expit(side.ravel()) for side in np.meshgrid(logits, logits))
-        for order, delta in product(self.conversion["orders"], self.conversion["deltas"]):
-            for mu in self.conversion["distances"]:
+        for order, delta in product((1.5, 2, 8, 32), (0.01, 1e-5)):
+            for mu in (0.1, 1, 5):
                 exact, bound = gaussian_epsilon(mu, delta), converted(order * mu**2 / 2, order, delta)
                 name = f"α {order:g}, Gaussian, μ {mu:g}"
                 yield case("conversion", "Proposition 2.1", exact, bound, case=name, x=delta)
@@ -414,7 +392,7 @@ class Bounds:
         rng = np.random.default_rng(generator(seed, "ryffel2022_bounds/minimiser").initial_seed())
         data = {f"data set {number}": rng.normal(size=(20, 2)) for number in range(self.cases)}
         data["one record"] = np.ones((1, 1))
-        grid = product(data.items(), self.minimisers["ridges"], self.minimisers["margins"])
+        grid = product(data.items(), (0.001, 0.01, 0.1, 1, 10), (0, 2, 20))
         for (name, x), ridge, margin in grid:
             norm, at_zero = minimiser(x, margin, ridge)
             columns = {"case": f"{name}, margin {margin:g}, λ {ridge:g}", "records": len(x), "x": ridge}

@@ -4,8 +4,7 @@
 - composition: the paper's baseline, alpha L^2/(n^2 sigma^2) sum_k eta_k, with an averaged sensitivity (claimed);
 - all_iterates: PLD of every step, batches sampled without replacement (upper);
 - last_iterate: Bok, Su, Altschuler (2024), iterates hidden (upper);
-- audit: exact for one pair that the theorem's hypotheses admit, from the initial law of the theorem (lower);
-- audit_fixed_start: the same from a public start, theta_0 = 0, to which the theorem does not apply (lower).
+- audit: exact for one pair that the theorem's hypotheses admit, from the initial law of the theorem (lower).
 
 The theorem holds only for full batches, see `counterexample`.
 """
@@ -26,15 +25,8 @@ from dplangevin.privacy.calibrate import calibrate
 from dplangevin.privacy.events import Budget, LangevinDpEvent
 
 Batch = int | Literal["full"]
-SENSE = {
-    "theorem": "claimed",
-    "theorem_epochs": "claimed",
-    "composition": "claimed",
-    "all_iterates": "upper",
-    "last_iterate": "upper",
-    "audit": "lower",
-    "audit_fixed_start": "lower",
-}
+CURVE = ("theorem", "composition", "all_iterates")
+PUBLISHED = ("theorem", "theorem_epochs", "composition", "all_iterates", "last_iterate", "audit")
 
 
 @dataclass(frozen=True)
@@ -48,10 +40,8 @@ class LangevinPrivacy:
     batch: int  # the authors'
     batches: Sequence[Batch]
     steps: Sequence[int]  # of the curves
-    attacked: Sequence[int]  # step counts at which the curves have the exact epsilon of the pair
     target: float  # the epsilon of the calibration
     ceiling: float  # if one step alone costs at least this epsilon, it replaces the upper bounds
-    most_hits: float  # the pair is left out if the record is in more batches than this on average
 
     def units(self) -> list[str]:
         kinds = [*map(str, self.batches), "published", "calibrated"]
@@ -69,22 +59,19 @@ class LangevinPrivacy:
         return [{"setting": name, **row} for row in rows]
 
     def _curve(self, setting: Setting, batch: int) -> list[dict[str, Any]]:
-        longest, theirs = max(self.steps), setting.steps(batch)
-        passes = {round(count * setting.records / batch) for count in (*self.steps, setting.epochs)}
-        where = {name: {*self.steps, theirs} for name in SENSE}
-        where |= {"theorem_epochs": passes, "audit": {*self.attacked, theirs}, "audit_fixed_start": set()}
-        rows = []
-        for steps in sorted(k for k in set().union(*where.values()) if k <= longest):
-            names = [name for name in SENSE if steps in where[name]]
-            event = setting.event(batch, steps)
-            rows += self._rows("curve", "constant", event, setting.delta, names)
-        return rows
+        theirs = setting.steps(batch)
+        return [
+            row
+            for steps in sorted({*self.steps, theirs})
+            if steps <= max(self.steps)
+            for row in self._rows("curve", "constant", setting.event(batch, steps), setting.delta, CURVE)
+        ]
 
     def _published(self, setting: Setting) -> list[dict[str, Any]]:
         rows = []
         for schedule in ("constant", "decreasing"):
             event = setting.event(self.batch, setting.steps(self.batch), schedule)
-            rows += self._rows("published", schedule, event, setting.delta, list(SENSE))
+            rows += self._rows("published", schedule, event, setting.delta, PUBLISHED)
         return rows
 
     def _calibrated(self, setting: Setting) -> list[dict[str, Any]]:
@@ -99,7 +86,7 @@ class LangevinPrivacy:
                 high=setting.noise_std * 1e4,
             )
             event = attr.evolve(event, noise_std=noise)
-            rows += self._rows("calibrated", "constant", event, setting.delta, list(SENSE)[:-1])
+            rows += self._rows("calibrated", "constant", event, setting.delta, ("theorem", "all_iterates"))
         return rows
 
     def _rows(
@@ -119,32 +106,26 @@ class LangevinPrivacy:
         }
         rows = []
         for name in names:
-            price = self._price(name, event, delta)
-            if price is not None:
-                epsilon, sense, note = price
-                rows.append({**fixed, "quantity": name, "epsilon": epsilon, "sense": sense, "note": note})
+            epsilon, sense, note = self._price(name, event, delta)
+            rows.append({**fixed, "quantity": name, "epsilon": epsilon, "sense": sense, "note": note})
         return rows
 
-    def _price(self, name: str, event: LangevinDpEvent, delta: float) -> tuple[float, str, str] | None:
-        """Return epsilon, its sense and a note; None if this quantity is not computed."""
-        claimed, upper = SENSE["theorem"], SENSE["all_iterates"]
+    def _price(self, name: str, event: LangevinDpEvent, delta: float) -> tuple[float, str, str]:
+        """Return epsilon, its sense and a note."""
         if name == "theorem":
-            return Ryffel2022().epsilon(event, delta), claimed, ""
+            return Ryffel2022().epsilon(event, delta), "claimed", ""
         if name == "theorem_epochs":
             passes = round(event.steps * event.batch / event.records)
-            return Ryffel2022().epsilon(attr.evolve(event, steps=passes), delta), claimed, f"K = {passes}"
+            return Ryffel2022().epsilon(attr.evolve(event, steps=passes), delta), "claimed", f"K = {passes}"
         if name == "composition":
-            return averaged_composition(event, delta), claimed, ""
-        if name.startswith("audit"):
-            if event.batch < event.records and event.steps * event.batch / event.records > self.most_hits:
-                return None
-            start_std = 0.0 if name == "audit_fixed_start" else None
-            return worst_epsilon(event, delta, start_std), SENSE["audit"], "exact for one pair of data sets"
+            return averaged_composition(event, delta), "claimed", ""
+        if name == "audit":
+            return worst_epsilon(event, delta), "lower", "exact for one pair of data sets"
         if event.batch < event.records and (least := one_step(event, delta)) >= self.ceiling:
             return least, "lower", "the price of one step alone"
         accountant: Accountant = Bok2024() if name == "last_iterate" else Tight()
         priced = event if name == "last_iterate" else event.all_iterates()
-        return accountant.epsilon(priced, delta), upper, ""
+        return accountant.epsilon(priced, delta), "upper", ""
 
 
 def _size(kind: str | int, setting: Setting) -> int:

@@ -1,11 +1,11 @@
-"""The largest step size that a budget allows Algorithm 1 of Li, Chen, Liu, Carin (2019), for Figures 1 and 2.
+"""The largest step size that a budget allows Algorithm 1 of Li, Chen, Liu, Carin (2019): Figures 1 and 2.
 
 SGLD adds the noise sqrt(eta/N) in any case, so sigma = tau/(L sqrt(eta N)) and the bound is proportional to 1/L^2.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from dp_accounting import DpEvent
@@ -14,7 +14,7 @@ from dplangevin.privacy.accountants.li2019 import Li2019
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, Budget
-from dplangevin.privacy.li2019_theorems import POWERS, printed_constant, wang_step
+from dplangevin.privacy.li2019_theorems import POWERS, printed_constant, printed_reach, wang_step
 from dplangevin.privacy.stepsize import (
     LARGEST,
     StepSchedule,
@@ -109,10 +109,6 @@ class Curve:
         )
         return step_of(multiplier, records=setting.records, batch=setting.batch, lipschitz=setting.lipschitz)
 
-    def cost(self, schedule: StepSchedule, setting: Setting, step_size: float) -> float:
-        """Return the epsilon that a (first) step size costs."""
-        return self.accountant.epsilon(setting.event(step_size, schedule), setting.delta, self.adjacency)
-
 
 def row(
     panel: str,  # part of the figure
@@ -162,3 +158,103 @@ def rescaled(line: Row, panel: str, lipschitz: float) -> Row:
     """Return the row for another L, since eta is proportional to 1/L^2."""
     eta = line["step_size"] * (line["lipschitz"] / lipschitz) ** 2
     return {**line, "panel": panel, "lipschitz": lipschitz, "step_size": eta}
+
+
+def proof(panel: str, schedule: StepSchedule, setting: Setting, epsilon: float) -> Row:
+    """Return the bound of Theorem 3 (decreasing) or 4 (fixed) of li2019 with the constant of the printed proof."""
+    eta = theorem_step(schedule, setting, epsilon)
+    reach = printed_reach(setting.delta, rate=setting.rate, steps=setting.steps, schedule=schedule)
+    limits = f"Lemma 2 holds for {reach.smallest:.4g} < epsilon < {reach.largest:.4g}"
+    note = limits if reach.c_1 else "Lemma 2 fails"
+    return row(panel, "proof", schedule, "add_remove", setting, epsilon, eta, note)
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The rows of Figure 1 and of the worked example of Section 3.1, one task for each curve and "paper" without one.
+
+    Panels: step sizes against epsilon ("budget"), N ("records") and tau ("batch"), and those of the worked "example".
+    """
+
+    curves: Mapping[str, Curve]  # name -> curve
+    panels: Mapping[str, Mapping[str, Sequence[StepSchedule]]]  # panel -> curve -> schedules
+    setting: Setting  # of the figure and of the worked example
+    epsilons: Sequence[float]  # of the panel "budget"
+    example: float  # the epsilon of the worked example
+    published: Mapping[str, float]  # printed step sizes of the worked example, "decreasing" and "wang2015"
+    sizes: Sequence[int]  # N of the panel "records", with delta = 1/N and T = N
+    lipschitz: Sequence[float]  # L of the panel "records"
+    batches: Sequence[int]  # tau of the panel "batch"; the paper states none
+
+    def units(self) -> list[str]:
+        return ["paper", *self.curves]
+
+    def rows(self, unit: str, seed: int) -> list[Row]:
+        if unit == "paper":
+            return self._paper()
+        curve = self.curves[unit]
+        sizes = [replace(self.setting, records=n, steps=n, delta=1 / n) for n in self.sizes]
+        batches = [replace(self.setting, batch=tau) for tau in self.batches]
+        budget, records, batch = (
+            self.panels[panel].get(unit, ()) for panel in ("budget", "records", "batch")
+        )
+        lines = bounds("records", unit, curve, records, sizes, [self.example])
+        return [
+            *bounds("budget", unit, curve, budget, [self.setting], self.epsilons),
+            *bounds("example", unit, curve, tuple(POWERS), [self.setting], [self.example]),
+            *(rescaled(line, "records", lipschitz) for line in lines for lipschitz in self.lipschitz),
+            *bounds("batch", unit, curve, batch, batches, [self.example]),
+        ]
+
+    def _paper(self) -> list[Row]:
+        """Return the bounds and steps of the paper, with that of wang2015 as it prints it and without its 2.5."""
+        setting, example = self.setting, self.example
+        wang = wang2015_step(setting, example)
+        logs = [math.log(factor * setting.steps / setting.delta) for factor in (2.5, 1.0)]
+
+        def fixed(panel: str, name: str, epsilon: float, eta: float, note: str = "") -> Row:
+            return row(panel, name, "fixed", "replace_one", setting, epsilon, eta, note)
+
+        printed = self.published["decreasing"]
+        return [
+            *(fixed("budget", "wang2015", x, wang2015_step(setting, x)) for x in self.epsilons),
+            *(proof("budget", schedule, setting, x) for schedule in POWERS for x in self.epsilons),
+            fixed("example", "wang2015", example, wang),
+            fixed("example", "wang2015, no 2.5", example, wang * logs[0] / logs[1], "ln(T/delta)"),
+            *(proof("example", schedule, setting, example) for schedule in POWERS),
+            row("example", "published", "decreasing", "replace_one", setting, example, printed),
+            fixed("example", "published wang2015", example, self.published["wang2015"]),
+        ]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The rows of Figure 2: the step-size bounds at delta = 1/N and T = N, one task for each N."""
+
+    curves: Mapping[str, Curve]
+    epsilons: Sequence[float]
+    sizes: Sequence[int]  # N of the panel "records", at L = 1
+    size: int  # N of the panel "lipschitz", one of `sizes`
+    lipschitz: Sequence[float]  # L of that panel; the bound is computed once, at L = 1, and rescaled
+    batch: int  # tau, which the paper does not state
+
+    def __post_init__(self) -> None:
+        if self.size not in self.sizes:
+            raise ValueError(f"size = {self.size} must be one of sizes = {list(self.sizes)}")
+
+    def units(self) -> list[str]:
+        return [str(n) for n in self.sizes]
+
+    def rows(self, unit: str, seed: int) -> list[Row]:
+        n = int(unit)
+        setting = Setting(n, self.batch, n, 1.0, 1 / n)
+        lines = [
+            line
+            for name, curve in self.curves.items()
+            for line in bounds("records", name, curve, tuple(POWERS), [setting], self.epsilons)
+        ]
+        if n != self.size:
+            return lines
+        return lines + [
+            rescaled(line, "lipschitz", lipschitz) for lipschitz in self.lipschitz for line in lines
+        ]

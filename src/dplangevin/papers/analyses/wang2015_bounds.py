@@ -39,6 +39,8 @@ from dplangevin.samplers.kernels.sgnht import sgnht
 
 Case = tuple[str, str, float, float, float]
 COLUMNS = ("kind", "case", "x", "value", "bound")
+MASSES = (1 / 3, 0.001, 1e-6)  # prior masses of one parameter, in "lipschitz" and "losses"
+THETA0, RADIUS = 0.5, 2.0  # of "wald" and "hybrid", whose prior is uniform on [-RADIUS, RADIUS]
 OUTSIDE = 0.1  # posterior mass far from the truth that counts as a failure of the posterior
 LEVEL = 0.05  # of Wald's test
 SHIFT = 2.0  # standard errors between the two hypotheses of the power
@@ -78,51 +80,18 @@ class Algorithm2:
 class Bounds:
     """The exact cases of all statements, one task for each statement (see the methods)."""
 
-    small_records: Sequence[int]  # n of the enumerated data sets of "lipschitz"
-    prior_masses: Sequence[float]  # of one parameter, in "lipschitz" and "losses"
-    radius: float  # R of "lipschitz"
-    lipschitz: float  # L of "lipschitz"
     sizes: Sequence[int]  # n of "consistency"
-    truth: float  # true probability in (0, 1), of "consistency"
-    distance: float  # from the truth that counts as far, in "consistency"
     steps: Sequence[float]  # eta of "weak" and "noise"
-    pairs: int  # records of each label, in "weak"
-    batch: int  # tau, at most `pairs`, in "weak"
-    reach: float  # end of the lattice in "weak"
     points: int  # of the lattice in "weak" and "scoring"
-    algorithm: Algorithm2  # of all tasks on Algorithm 2, as `epsilons`
+    algorithm: Algorithm2  # of all tasks on Algorithm 2
     epsilons: Sequence[float]
-    alphas: Sequence[float]  # in (0, 1), of "phase"
-    gaussian_budgets: Sequence[tuple[float, float]]  # epsilon > 0 and delta in (0, 1), of "gaussian"
     covariance_records: Sequence[int]  # n > 4 of the enumerated data sets of "covariance"
     far_records: Sequence[int]  # n of the bound for all data sets of "covariance"
     dimensions: Sequence[int]  # d of "rates"
-    scales: Sequence[float]  # s of "rates", where I^-1 is s times the identity
     wald_sizes: Sequence[int]  # n of "wald" and "hybrid"
-    wald_epsilons: Sequence[float]  # of "wald" and "hybrid"
-    theta0: float  # inside the interval of the prior
-    wald_radius: float  # the prior is uniform on [-wald_radius, wald_radius]
-    budgets: Sequence[float]  # distances delta in (0, 1), of "approximate"
-    chain_steps: Sequence[int]  # lengths of a Metropolis chain, of "approximate"
-    tempers: Sequence[float]  # rho of "approximate"
-    friction: float  # a of "thermostat"
-    thermostat_step: float  # eta in units of 1/(beta N), beta = 1/4
-    thermostat_epsilons: Sequence[float]
     chains: int
     chain_length: int
-    loss_records: Sequence[int]  # n of the enumerated data sets of "losses"
     scoring: Sequence[tuple[int, int, int]]  # (N, heads in 1..N - 1, tau in 1..N - 1) of "scoring"
-    batches: Sequence[int]  # tau below N of `algorithm`, of "batches"
-
-    def __post_init__(self) -> None:
-        if min(self.covariance_records) <= 4:
-            raise ValueError(f"Lemma 6 is for n > 4, not {min(self.covariance_records)}")
-        if self.batch > self.pairs:
-            raise ValueError(f"batch = {self.batch} must be at most pairs = {self.pairs}")
-        if abs(self.theta0) >= self.wald_radius:
-            raise ValueError(
-                f"theta0 = {self.theta0} must lie inside [-{self.wald_radius}, {self.wald_radius}]"
-            )
 
     def units(self) -> list[str]:
         return [
@@ -135,32 +104,31 @@ class Bounds:
         return table({}, (dict(zip(COLUMNS, case, strict=True)) for case in cases))
 
     def _lipschitz(self) -> Iterator[Case]:
-        """Yield Theorem 1, 4 L R, for ||x|| <= R and log p(x|theta) that is L-Lipschitz in x; x: n.
+        """Yield Theorem 1, 4 L R, for ||x|| <= R and log p(x|theta) that is L-Lipschitz in x, at L = R = 1; x: n.
 
         value: the largest |log ratio| over neighbours from a lattice of x and three theta, the smallest pure epsilon.
         """
-        lattice = self.radius * np.linspace(-1, 1, 5)
-        signs, far = np.array([-1.0, 0.0, 1.0]), 4 * self.radius
+        lattice, fine, signs = np.linspace(-1, 1, 5), np.linspace(-1, 1, 4001), np.array([-1.0, 0.0, 1.0])
         families = {
-            "exponential family": (signs * self.lipschitz, lambda theta, x: theta[:, None] * x),
-            "Laplace": (signs * far, lambda theta, x: -self.lipschitz * np.abs(x - theta[:, None])),
+            "exponential family": (signs, lambda theta, x: theta[:, None] * x),
+            "Laplace": (4 * signs, lambda theta, x: -np.abs(x - theta[:, None])),
         }
-        cases = product(families.items(), self.prior_masses, self.small_records)
+        cases = product(families.items(), MASSES, (1, 2, 3, 4))
         for (name, (theta, log_likelihood)), mass, n in cases:
-            fine = np.linspace(-self.radius, self.radius, 4001)
             normaliser = np.log(np.trapezoid(np.exp(log_likelihood(theta, fine)), fine, axis=1))
             log_p = log_likelihood(theta, lattice) - normaliser[:, None]  # (parameters, points)
             worst = worst_ratio(log_p, mass, n)
             case = f"{name}, prior mass {mass:g} on one parameter"
-            yield "theorem 1, 4LR", case, n, worst, 4 * self.lipschitz * self.radius
+            yield "theorem 1, 4LR", case, n, worst, 4.0
 
     def _consistency(self) -> Iterator[Case]:
-        """Yield the cases of Proposition 1 on coins whose probability of heads is `truth`; x: n.
+        """Yield the cases of Proposition 1 on coins whose probability of heads is .4; x: n.
 
-        The probability that one sample, or that more than `OUTSIDE` of the posterior, is further than `distance` away.
+        The probability that one sample, or that more than `OUTSIDE` of the posterior, is further than .05 away.
         """
+        truth, distance = 0.4, 0.05
         inside = np.linspace(0.05, 0.95, 19)
-        far = np.abs(inside - self.truth) > self.distance + 1e-9
+        far = np.abs(inside - truth) > distance + 1e-9
         models = {  # name -> probability of heads for each parameter, whether it is far from the truth
             "lattice with the truth": (inside, far),
             "prior without the truth": (inside[far], far[far]),
@@ -168,9 +136,9 @@ class Bounds:
         }
         for n in self.sizes:
             heads = np.arange(n + 1)
-            weight = stats.binom.pmf(heads, n, self.truth)
+            weight = stats.binom.pmf(heads, n, truth)
             masses = {name: far_mass(heads, n, chance, far) for name, (chance, far) in models.items()}
-            ends = np.clip([self.truth - self.distance, self.truth + self.distance], 0, 1)
+            ends = np.clip([truth - distance, truth + distance], 0, 1)
             low, high = (stats.beta.cdf(end, heads + 1, n - heads + 1) for end in ends)
             masses = {"uniform prior": 1 - (high - low), **masses}
             for name, mass in masses.items():
@@ -180,16 +148,16 @@ class Bounds:
     def _weak(self) -> Iterator[Case]:
         """Yield |E_posterior h - E_SGLD h| over E_posterior h, O(eta) by Theorem 3, for constant steps eta (x, bound).
 
-        h = theta^2 and U = `pairs` (softplus(theta) + softplus(-theta)): logistic loss of x = 1 with both labels, flat
-        prior. Minibatches are drawn without replacement; the stationary law is exact on a lattice.
+        h = theta^2 and U = 4 (softplus(theta) + softplus(-theta)): logistic loss of x = 1 with both labels, flat prior.
+        Minibatches of two are drawn without replacement; the stationary law is exact on a lattice.
         """
-        theta = np.linspace(-self.reach, self.reach, self.points)
-        log = self.pairs * (log_expit(theta) + log_expit(-theta))
+        pairs, theta = 4, np.linspace(-8.0, 8.0, self.points)
+        log = pairs * (log_expit(theta) + log_expit(-theta))
         target = np.exp(log - logsumexp(log))
         true = float(target @ theta**2)
         for factor, name in ((1.0, "noise N(0, η), as printed"), (2.0, "noise N(0, 2η)")):
             for eta in self.steps:
-                law = fixed_point(sgld_transition(theta, self.pairs, self.batch, eta, factor * eta))
+                law = fixed_point(sgld_transition(theta, pairs, 2, eta, factor * eta))
                 bias = abs(float(law @ theta**2) - true) / true
                 yield "theorem 3, bias", name, eta, bias, eta
 
@@ -200,7 +168,7 @@ class Bounds:
         relaxation times that SGLD covers at the largest curvature of the logistic loss. bound: alpha N T/tau.
         """
         setting = self.algorithm
-        for alpha, epsilon in product(self.alphas, self.epsilons):
+        for alpha, epsilon in product((0.1, 0.25, 0.5, 0.75, 0.9), self.epsilons):
             t = np.arange(1, math.floor(setting.steps) + 1)
             eta = alpha * epsilon**2 / (128 * setting.lipschitz**2 * setting.logs * t)
             above = np.flatnonzero(setting.noise(epsilon) * eta**2 > eta * (1 + 1e-12))
@@ -260,9 +228,10 @@ class Bounds:
         A replaced record moves the sum by twice the radius, an added or removed one by once the radius.
         """
         changes = {"replaced": 2.0, "added or removed": 1.0}
+        budgets = (*((e, 1e-5) for e in (0.1, 1.0, 5.0, 10.0)), (1.0, 1e-10), (1.0, 1e-15))
         for (change, moved), factor in product(changes.items(), (1, 2)):
             root = "as printed" if factor == 1 else f"{factor} log(1/δ) under the root"
-            for epsilon, delta in self.gaussian_budgets:
+            for epsilon, delta in budgets:
                 std = (1 + math.sqrt(factor * math.log(1 / delta))) / epsilon
                 exact = epsilon_of(moved / std, delta)
                 yield f"lemma 5, {change}, {root}", f"δ = {delta:g}", epsilon, exact, epsilon
@@ -299,7 +268,7 @@ class Bounds:
         """
         for d in self.dimensions:
             yield "rate, l2", "I = identity", d, length(d), math.sqrt(d)
-        for s in self.scales:
+        for s in (0.01, 0.1, 1.0, 10.0, 100.0):
             yield "rate, l2, scale", "d = 10", s, math.sqrt(s) * length(10), s * math.sqrt(10)
         for d in self.dimensions:
             yield "rate, linf", "I = identity", d, largest(d), largest(1)
@@ -311,17 +280,17 @@ class Bounds:
         ratio if 2 n KL(p_theta || p_theta_0)/(1 + 1/rho) does; rho = min(1, eps/4B). The power, at theta_0 + 2
         asymptotic standard errors, is compared with that of the normal limit.
         """
-        for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
-            rho = posterior_weight(epsilon, self.wald_radius)
-            information = expit(self.theta0) * expit(-self.theta0)
+        for epsilon, n in product(self.epsilons, self.wald_sizes):
+            rho = posterior_weight(epsilon, RADIUS)
+            information = expit(THETA0) * expit(-THETA0)
             error = math.sqrt((1 + 1 / rho) / (n * information))
             z = stats.norm.ppf(1 - LEVEL / 2)
             power = stats.norm.sf(z - SHIFT) + stats.norm.cdf(-z - SHIFT)
             for kind, theta, bound in (
-                ("type I", self.theta0, LEVEL),
-                ("power", self.theta0 + SHIFT * error, float(power)),
+                ("type I", THETA0, LEVEL),
+                ("power", THETA0 + SHIFT * error, float(power)),
             ):
-                wald, ratio = rejections(theta, self.theta0, self.wald_radius, n, rho, LEVEL)
+                wald, ratio = rejections(theta, THETA0, RADIUS, n, rho, LEVEL)
                 yield f"wald, {kind}", f"ε = {epsilon:g}", n, wald, bound
                 yield f"likelihood ratio, {kind}", f"ε = {epsilon:g}", n, ratio, bound
 
@@ -333,17 +302,17 @@ class Bounds:
         parameter.
         """
         chances, coins = np.array([0.1, 0.3, 0.5, 0.7, 0.9]), 5
-        for rho in self.tempers:
+        for rho in (0.05, 0.2, 1.0):
             heads = np.arange(coins + 1)[:, None]
             log = rho * (heads * np.log(chances) + (coins - heads) * np.log1p(-chances))
             exact = np.exp(log - logsumexp(log, axis=1, keepdims=True))  # (data sets, parameters)
             pairs = [(i, i + 1) for i in range(coins)] + [(i + 1, i) for i in range(coins)]
             epsilon = max(float(np.log(exact[i] / exact[j]).max()) for i, j in pairs)
-            for budget in self.budgets:
+            for budget in (0.001, 0.01, 0.1):
                 delta = max(worst_within(exact[i], exact[j], epsilon, budget) for i, j in pairs)
                 case = f"worst at distance {budget:g}"
                 yield "proposition 3", case, epsilon, delta, (1 + math.exp(epsilon)) * budget
-            for steps in self.chain_steps:
+            for steps in (1, 3, 10, 30, 100):
                 laws = np.stack([metropolis(law, steps) for law in exact])
                 budget = float(np.abs(laws - exact).sum(1).max())
                 over = [np.maximum(laws[i] - math.exp(epsilon) * laws[j], 0).sum() for i, j in pairs]
@@ -354,11 +323,9 @@ class Bounds:
     def _mechanism(self) -> Iterator[Case]:
         """Yield the exact epsilon of Theorem 2, noise sqrt(2 ln(1.25/delta))/eps for eps < 1, against eps (x)."""
         deltas = (1e-15, 1e-10, 1e-5, 1e-2, 0.1, 0.5, 0.9, 0.99)
-        inside, outside = (0.001, 0.01, 0.1, 0.5, 0.9, 0.999), (1.0, 2.0, 5.0, 10.0, math.exp(3))
-        for kind, epsilons in (("theorem 2", inside), ("theorem 2, ε ≥ 1", outside)):
-            for delta, epsilon in product(deltas, epsilons):
-                mu = epsilon / math.sqrt(2 * math.log(1.25 / delta))
-                yield kind, f"δ = {delta:g}", epsilon, epsilon_of(mu, delta), epsilon
+        for delta, epsilon in product(deltas, (0.001, 0.01, 0.1, 0.5, 0.9, 0.999)):
+            mu = epsilon / math.sqrt(2 * math.log(1.25 / delta))
+            yield "theorem 2", f"δ = {delta:g}", epsilon, epsilon_of(mu, delta), epsilon
 
     def _composition(self) -> Iterator[Case]:
         """Yield Lemma 3: k (eps, delta)-private mechanisms are (eps', k delta + delta')-private; x: eps.
@@ -388,7 +355,7 @@ class Bounds:
             "Huber": np.where(residual <= 0.5, residual**2, residual - 0.25),
             "hinge": np.maximum(1 - (y * slope * u)[:, y != 0], 0),
         }
-        for (name, loss), mass, n in product(tables.items(), self.prior_masses, self.loss_records):
+        for (name, loss), mass, n in product(tables.items(), MASSES, (1, 2, 3)):
             case = f"{name}, prior mass {mass:g} on one parameter"
             yield "theorem 1, 4B", case, n, worst_ratio(-loss, mass, n), 4 * float(loss.max())
 
@@ -397,8 +364,8 @@ class Bounds:
 
         The Fisher information I is that of all records at the mode, and the stationary law is exact on a lattice.
 
-        - mode, moments: largest difference of the distribution functions of the law and of N(mode, 1/I), or of the
-          normal with the moments of the posterior, against that of the posterior;
+        - moments: largest difference of the distribution functions of the law and of the normal with the moments of the
+          posterior, against that of the posterior;
         - relaxation: the data passes -tau/(N ln r), where r is the autocorrelation of one step;
         - private: variance over that of a normal posterior, with sigma^2 of Algorithm 4, F = 1 and information 1/4 for
           each record; x: epsilon.
@@ -412,14 +379,11 @@ class Bounds:
             log = heads * log_expit(theta) + (records - heads) * log_expit(-theta)
             posterior = np.exp(log - logsumexp(log))
             case = f"{heads} of {records} heads, τ = {batch}"
-            for name, (mean, variance) in {
-                "mode": (mode, 1 / information),
-                "moments": moments(theta, posterior),
-            }.items():
-                normal = np.exp(-((theta - mean) ** 2) / (2 * variance))
-                normal /= normal.sum()
-                away, known = (float(np.abs(np.cumsum(one - normal)).max()) for one in (law, posterior))
-                yield f"sgfs, {name}", case, records, away, known
+            mean, variance = moments(theta, posterior)
+            normal = np.exp(-((theta - mean) ** 2) / (2 * variance))
+            normal /= normal.sum()
+            away, known = (float(np.abs(np.cumsum(one - normal)).max()) for one in (law, posterior))
+            yield "sgfs, moments", case, records, away, known
             mean, variance = moments(theta, law)
             lagged = float((law * (theta - mean)) @ move @ (theta - mean)) / variance
             yield "sgfs, relaxation", case, records, -batch / records / math.log(lagged), math.nan
@@ -434,33 +398,26 @@ class Bounds:
             yield "sgfs, private", "normal posterior", epsilon, variance * pull, 1.0
 
     def _batches(self) -> Iterator[Case]:
-        """Yield the cases of Section 4.1 on the choice of tau and of T.
+        """Yield the cases of Section 4.1 on the choice of tau (x).
 
-        x: tau. Variances over eta^2 of the noise of Algorithm 2, and of N/tau times the sum of tau gradients of
-        variance 1. x: T. Relaxation times at the largest step whose privacy noise is at most eta: T = 2 N against T =
-        sqrt(N).
+        Variances over eta^2 of the noise of Algorithm 2, and of N/tau times the sum of tau gradients of variance 1.
         """
         setting = self.algorithm
-        for batch in self.batches:
+        for batch in (1, 10, 100, 1000, 10000):
             private = replace(setting, batch=batch).noise(self.epsilons[0])
             sampled = setting.records**2 / batch * (1 - batch / setting.records)
             yield "variance of a step", "privacy", batch, private, math.nan
             yield "variance of a step", "minibatch", batch, sampled, math.nan
-        short = replace(setting, passes=round(math.sqrt(setting.records)))
-        long = replace(setting, passes=2 * setting.records)
-        for epsilon in self.epsilons:
-            covered, reference = (one.relaxation_times(epsilon) for one in (long, short))
-            yield "relaxation times, T = 2N", f"ε = {epsilon:g}", long.passes, covered, reference
 
     def _hybrid(self) -> Iterator[Case]:
         """Yield the cases of Section 4.1 on Algorithm 3 without burn-in, for coins as in `wald`.
 
         start: the probability that a posterior sample at eps/2 lies within the central 95 % of the posterior; x: n.
-        relaxation times: as in `batches`, at eps/2; x: eps.
+        relaxation times: at the largest step whose privacy noise is at most eta, at eps/2; x: eps.
         """
-        for epsilon, n in product(self.wald_epsilons, self.wald_sizes):
-            rho = posterior_weight(epsilon / 2, self.wald_radius)
-            within = central_mass(self.theta0, self.wald_radius, n, rho)
+        for epsilon, n in product(self.epsilons, self.wald_sizes):
+            rho = posterior_weight(epsilon / 2, RADIUS)
+            within = central_mass(THETA0, RADIUS, n, rho)
             yield "hybrid, start", f"ε = {epsilon:g}", n, within, 0.95
         for epsilon in self.epsilons:
             covered = self.algorithm.relaxation_times(epsilon / 2)
@@ -476,15 +433,15 @@ class Bounds:
           others;
         - reached: relaxation times in N T/tau steps at eta V = 1/2, where theta relaxes at the rate eta beta N/alpha.
         """
-        kernel = sgnht()
-        curvature, eta = self.algorithm.records / 4, torch.tensor(self.thermostat_step, dtype=torch.float64)
-        for epsilon in self.thermostat_epsilons:
+        kernel, friction, step = sgnht(), 0.1, 0.01  # step: eta in units of 1/(beta N), beta = 1/4
+        curvature, eta = self.algorithm.records / 4, torch.tensor(step, dtype=torch.float64)
+        for epsilon in (1.0, 10.0, 30.0, 45.0, 60.0, 100.0, 1000.0):
             needed = self.algorithm.noise(epsilon)
-            strength = self.thermostat_step / curvature * needed
-            std = math.sqrt(max(2 * self.friction, strength) * self.thermostat_step)
+            strength = step / curvature * needed
+            std = math.sqrt(max(2 * friction, strength) * step)
             rng = random.generator(seed, f"wang2015_bounds thermostat {epsilon:g}")
             drawn = torch.randn(2, self.chains, 1, 2, generator=rng, dtype=torch.float64)
-            start = torch.full((self.chains, 1, 1), self.friction, dtype=torch.float64)
+            start = torch.full((self.chains, 1, 1), friction, dtype=torch.float64)
             state = kernel.init(drawn[0], drawn[1] * eta.sqrt(), start)
             total = torch.zeros(self.chains, 2, dtype=torch.float64)
             lost = torch.zeros(self.chains, dtype=torch.bool)

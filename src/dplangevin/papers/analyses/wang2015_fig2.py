@@ -75,7 +75,7 @@ class Trajectories:
 
         Along the axes of the posterior, with 95 % Student limits over chains: ratio, the standard deviation over the
         exact one; within, the same about each chain's own mean; shift, the mean minus the exact mean, in exact standard
-        deviations. distance: length of the shifts; bias: largest ``|ratio - 1|``; path: points of the first chain.
+        deviations. distance: length of the shifts; path: points of the first chain.
         """
         x, y = self.data(seed)
         mean, covariance = self.posterior(x, y)
@@ -148,17 +148,14 @@ class Trajectories:
         variances, axes = np.linalg.eigh(covariance)
         scaled = (late - mean) @ axes / np.sqrt(variances)  # (R, kept, 2)
         shifts = scaled.mean((0, 1))
-        bias = 0.0
         for i in range(2):
             shift = t_interval(scaled[..., i].mean(1))
             square = t_interval(((scaled[..., i] - shifts[i]) ** 2).mean(1))
             sd = [math.sqrt(max(value, 0.0)) for value in square]
-            bias = max(bias, abs(sd[0] - 1))
             own = [math.sqrt(max(value, 0.0)) for value in t_interval(scaled[..., i].var(1))]
             for kind, interval in (("ratio", sd), ("within", own), ("shift", shift)):
                 rows.append({**base, "kind": kind, "axis": i + 1, **Interval(*interval).columns()})
         rows.append({**base, "kind": "distance", "value": float(np.hypot(*shifts))})
-        rows.append({**base, "kind": "bias", "value": bias})
         return rows
 
 
