@@ -228,8 +228,6 @@ def test_power_law_is_that_of_polyfit() -> None:
     (slope, _), cov = np.polyfit(np.log(x), np.log(value), 1, w=np.full(4, 1 / error), cov="unscaled")
     assert found.mean == pytest.approx(slope, abs=1e-4)
     assert found.high - found.low == pytest.approx(2 * 1.96 * cov[0, 0] ** 0.5, rel=1e-3)
-    exact = rows.assign(value=x**0.25, low=x**0.25, high=x**0.25)
-    assert statistics.power_law(exact, "x") == pytest.approx((0.25, 0.25, 0.25))
 
 
 def test_welch_is_that_of_scipy(rng: np.random.Generator) -> None:

@@ -124,17 +124,16 @@ def power_law(rows: pd.DataFrame, x: str) -> Interval:
     """Return the exponent p of `value ~ x^p` with its 95 % interval, from rows of value, low and high.
 
     The fit is by least squares on the logarithms, weighted by their standard errors `(high - low)/(2 z value)` (delta
-    method). If no value has a spread, the weights are equal and the interval is a point.
+    method).
     """
     z = ndtri((1 + LEVEL) / 2)
     error = (rows.high - rows.low) / (2 * z * rows.value)
-    exact = bool((error == 0).all())
-    weight = np.ones(len(rows)) if exact else 1 / error.to_numpy(float) ** 2
+    weight = 1 / error.to_numpy(float) ** 2
     at, logs = np.log(rows[x].to_numpy(float)), np.log(rows.value.to_numpy(float))
     centred = at - weight @ at / weight.sum()
     square = float(weight @ centred**2)
     slope = float(weight @ (centred * logs)) / square
-    half = 0.0 if exact else float(z) / math.sqrt(square)
+    half = float(z) / math.sqrt(square)
     return Interval(slope, slope - half, slope + half)
 
 

@@ -44,16 +44,7 @@ def test_an_exact_promise_is_judged_by_its_exact_price(
     found = rows.guarantee(pd.DataFrame([{**ROW, **change}, other]), id="a")
     assert found["verdict"] == verdict
     assert found["ours"] == pytest.approx(ours, nan_ok=True)
-    if verdict == verdicts.NOT_TESTABLE:
-        assert found["reason"] == "no settings"
-    else:
-        assert found["measure"] == "exact"
-    for said, there in (
-        ("it fails for add/remove neighbours, too", change == {}),
-        ("it holds for add/remove neighbours only", change == TOOL),
-        ("hold for batch >= 9", "solved" in change),
-    ):
-        assert (said in found["reason"]) == there
+    assert verdict == verdicts.NOT_TESTABLE or found["measure"] == "exact"
 
 
 @pytest.mark.parametrize(
@@ -75,11 +66,6 @@ def test_an_upper_bound_is_no_measurement(
     assert math.isnan(found["ours"])
     assert (found["low"], found["high"]) == pytest.approx(numbers, nan_ok=True)
     assert found["measure"] == (verdicts.ATTACK if math.isnan(found["low"]) else verdicts.PAIR)
-    assert "the proven ε is 2" in found["reason"]
-    attack = change.get("epsilon_attack", 0.5)
-    assert f"one pair that the theorem's hypotheses admit costs at least {attack}" in found["reason"]
-    also = "it fails for add/remove neighbours, too" in found["reason"]
-    assert also == ("epsilon_attack_add_remove" in change)
 
 
 def test_bounds_are_rounded_outward(rng: np.random.Generator) -> None:
@@ -155,7 +141,7 @@ def test_growth_is_the_exponent() -> None:
 
 
 def test_no_rows_is_an_error_that_names_them() -> None:
-    with pytest.raises(ValueError, match=r"no row of the analysis has \{'curve': 'c'\}"):
+    with pytest.raises(ValueError, match=r"no row has \{'curve': 'c'\}"):
         verdicts.rows_where(FRAME, {"curve": "c"})
     assert len(verdicts.rows_where(FRAME, {"curve": ["a", "c"]})) == 2
 
@@ -218,12 +204,6 @@ def power(exponent: float, error: float) -> pd.DataFrame:
     return pd.DataFrame({"x": X, "value": value, "low": value - half, "high": value + half, "kind": "a"})
 
 
-def test_values_without_spread_are_fitted_as_exact() -> None:
-    named = power(0.25, 0.0).rename(columns={"value": "eta"})
-    found = rows.exponent(named, where={"kind": "a"}, x="x", bounds=[0.2, 0.3], column="eta")
-    assert (found["verdict"], found["ours"]) == (verdicts.HOLDS, pytest.approx(0.25))
-
-
 @pytest.mark.parametrize(
     ("error", "bounds", "verdict"),
     [
@@ -235,7 +215,7 @@ def test_values_without_spread_are_fitted_as_exact() -> None:
     ],
 )
 def test_exponent(error: float, bounds: list[float | None], verdict: str) -> None:
-    found = rows.exponent(power(-0.5, error), where={"kind": "a"}, x="x", bounds=bounds)
+    found = rows.exponent(power(-0.5, error), where={"kind": "a"}, x="x", bounds=bounds, first=0.0)
     assert found["verdict"] == verdict
     assert found["low"] < found["ours"] < found["high"]
 
@@ -244,4 +224,4 @@ def test_one_value_is_not_a_slope() -> None:
     found = rows.exponent(power(1, 0.1), where={"kind": "a"}, x="x", bounds=[0, 1], first=5000)
     assert found["verdict"] == verdicts.NOT_TESTABLE
     with pytest.raises(verdicts.NoRows, match="no row"):
-        rows.exponent(power(1, 0.1), where={"kind": "b"}, x="x", bounds=[0, 1])
+        rows.exponent(power(1, 0.1), where={"kind": "b"}, x="x", bounds=[0, 1], first=0.0)

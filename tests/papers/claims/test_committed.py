@@ -1,7 +1,6 @@
 """The committed table against code and results, and what the claims table makes of conf/claim."""
 
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -43,16 +42,6 @@ def test_the_committed_table_is_what_code_and_results_give(
     assert now[texts].fillna("").astype(str).equals(committed[texts].fillna("").astype(str))
     pd.testing.assert_frame_equal(now[numbers], committed[numbers], rtol=1e-6)
     assert now.reason.ne("").all()
-
-
-WORDS_OF_ENTRY = dict.fromkeys(("fact", "setting", "where", "statement", "published", "unit"), "x")
-ENTRY: dict[str, Any] = {**WORDS_OF_ENTRY, "kind": "paper", "title": "A on {case}", "test": {"_target_": "f"}}
-
-
-def expanded(entry: dict[str, Any], analyses: Any = MappingProxyType({}), **others: Any) -> dict[str, Any]:
-    """Return the claims of entry x and of the others, by their id without the paper."""
-    paper = {"paper": "p", "runs": {"p_tab": None}, "claims": {"x": entry, **others}}
-    return {claim["id"].removeprefix("p_"): claim for claim in expand(paper, analyses)}
 
 
 def test_committed_titles_are_unique() -> None:

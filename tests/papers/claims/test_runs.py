@@ -1,15 +1,12 @@
 """Every branch of every rule on convex runs."""
 
 import math
-import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from fake_results import accuracy_rows, fact, run_rows
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dplangevin.papers.claims import runs as run_rules
 from dplangevin.papers.claims import verdicts
@@ -41,25 +38,17 @@ def test_ordering(means: list[float], verdict: str) -> None:
 def test_reason_counts_the_budgets_and_names_what_differs() -> None:
     means = [0.85, 0.9, 0.78]
     reason = beats(run_rows("ops", means), OBJPERT)["reason"]
-    assert "3 budgets and 5 repeats" in reason
     assert "significantly above at 2 (ε 0.1 and 1), below at 1 (ε 10)" in reason
     violated = beats(run_rows("ops", means, violated="T < 7"), OBJPERT)["reason"]
     assert "OPS violates a condition of its guarantee at 3 of its budgets" in violated
     wild = run_rows("ops", means, violated="2 of 5 chains diverged", adjacency="add_remove")
     reason = beats(wild, OBJPERT)["reason"]
-    assert reason.startswith("the accuracy of OPS is 9.33 points above that of objective")
     assert "neighbours, add/remove for OPS and replace-one for objective perturbation" in reason
     assert "OPS has diverged chains at 3 of its budgets" in reason
-    assert "condition" not in reason
 
 
-def test_margin_turns_beats_into_as_well_as() -> None:
-    near = run_rows("ops", [0.695, 0.745, 0.795])
-    assert beats(near, OBJPERT)["verdict"] == verdicts.FAILS
-    assert beats(near, OBJPERT, margin=0.01)["verdict"] == verdicts.HOLDS
-
-
-def test_axis_of_proven_epsilon_says_how_it_interpolates() -> None:
+def test_a_margin_and_the_axis_of_proven_epsilon() -> None:
+    assert beats(run_rows("ops", [0.695, 0.745, 0.795]), OBJPERT, margin=0.01)["verdict"] == verdicts.HOLDS
     found = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, axis="proven")
     assert found["verdict"] == verdicts.HOLDS
     assert "equal proven ε from 0.05 to 5 (interpolated in ln ε)" in found["reason"]
@@ -81,15 +70,8 @@ def test_sensitivity_run_rescues_a_claim_and_is_named() -> None:
     assert found["low"] > 0  # of the setting that decides
     assert found["reason"].startswith("not by default: the accuracy of OPS is ")
     assert "of the 4 pairs of settings tried 3 agree" in found["reason"]
-    pair = (
-        "OPS (the exact range of the loss, radius 3) against objective perturbation (ridge 0) on rows scaled"
-    )
-    assert pair in found["reason"]
     default = beats(run_rows("ops", [0.75, 0.8, 0.85]), OBJPERT, wins, strong, sensitivity="s")
     assert default["verdict"] == verdicts.HOLDS
-    rival = beats(lost, OBJPERT.assign(scaling="global"), wins, loses, sensitivity="s")["reason"]
-    assert "of the 2 pairs of settings tried 1 agree" in rival
-    assert "against objective perturbation (the default settings)" in rival
     assert "no other settings were tried on Adult" in beats(lost, OBJPERT, sensitivity="s")["reason"]
 
 
@@ -117,28 +99,6 @@ def test_what_rescues_no_claim() -> None:
     assert found(wins.assign(variant="bound=paper"), printed=printed)["verdict"] == verdicts.IN_PART
 
 
-@pytest.mark.slow
-@given(st.lists(st.floats(-0.05, 0.05), min_size=12, max_size=12), st.floats(0.0, 0.05))
-@settings(max_examples=20, deadline=None)
-def test_a_search_judges_both_sides_alike(gaps: list[float], noise: float) -> None:
-    """Swapping the two methods swaps what agrees and what contradicts, in the verdict and in the search."""
-    rng = np.random.default_rng(0)
-    rows = [run_rows("ops", [0.7, 0.75, 0.8]), OBJPERT]
-    for at in range(4):
-        means = np.array([0.7, 0.75, 0.8]) + gaps[3 * at : 3 * at + 3]
-        part = run_rows("ops", list(means), variant=f"radius={at}", experiment="s")
-        rows.append(part.assign(value=part.value + noise * rng.standard_normal(len(part))))
-    rows.append(run_rows("objpert", [0.7, 0.75, 0.8], variant="ridge=1", experiment="s"))
-    runs = pd.concat(rows)
-    pair = ("ops", "objpert")
-    said = [
-        run_rules.beats(runs, dataset="adult", first=one, second=two, sensitivity="s")
-        for one, two in (pair, pair[::-1])
-    ]
-    counts = [re.findall(r"tried (\d+) agree .* (\d+) speak against it", each["reason"])[0] for each in said]
-    assert counts[0] == counts[1][::-1]
-
-
 def test_beats_all_takes_the_strongest() -> None:
     runs = pd.concat([run_rows("ops", [0.8, 0.8, 0.85]), OBJPERT, run_rows("outpert", [0.6, 0.6, 0.6])])
 
@@ -148,8 +108,6 @@ def test_beats_all_takes_the_strongest() -> None:
     assert verdict("ops", "objpert", "outpert")["verdict"] == verdicts.HOLDS
     assert verdict("ops", "objpert", "outpert")["ours"] == pytest.approx(0.2 / 3)
     assert verdict("objpert", "ops", "outpert")["verdict"] == verdicts.FAILS
-    listed = "the order is shown for output perturbation; the opposite is shown for OPS"
-    assert listed in verdict("objpert", "ops", "outpert")["reason"]
 
 
 def test_an_other_whose_guarantee_fails_does_not_count() -> None:
@@ -166,7 +124,6 @@ def test_an_other_whose_guarantee_fails_does_not_count() -> None:
         found = verdict(hollow, weak)
         assert found["verdict"] == verdicts.HOLDS
         assert found["ours"] == pytest.approx(0.65 / 3)
-        assert "shown for objective perturbation (not counted: its guarantee fails)" in found["reason"]
     nothing = verdict(strong.assign(violated="T too small"))
     assert (nothing["verdict"], nothing["asked_low"]) == (verdicts.NOT_TESTABLE, 0)
 
@@ -205,17 +162,10 @@ def test_one_setting_must_beat_all() -> None:
         return run_rules.beats_all(runs, dataset="adult", first="ops", others=names, sensitivity="s")
 
     assert found(half)["verdict"] == verdicts.FAILS
-    assert (
-        "of the 1 settings of OPS tried 0 agree with the claim beyond chance and 1 speak against it"
-        in found(half)["reason"]
-    )
     assert found(half, wins)["verdict"] == verdicts.IN_PART
-    said = "tried 1 agree with the claim beyond chance and 1 speak against it; for example OPS (radius 3,"
-    assert said in found(half, wins)["reason"]
-    assert "at least +5.00 points" in found(half, wins)["reason"]
+    assert "tried 1 agree with the claim beyond chance and 1 speak against it" in found(half, wins)["reason"]
     elsewhere = wins.assign(scaling="raw")
     assert "of the 0 settings" in found(elsewhere)["reason"]
-    assert "no other settings were tried on Adult" in found()["reason"]
 
 
 @pytest.mark.parametrize(
@@ -257,16 +207,10 @@ def test_theorem4_constant_and_counts() -> None:
     found = run_rules.theorem4_constant(runs, **settings, bounds=(1000, 10000))
     assert found["ours"] == pytest.approx(128 * math.log(2.5 * 32561 / 0.0135) * math.log(2 / 0.0135))
     assert found["verdict"] == verdicts.IN_PART  # delta is not stated
-    assert "at least 1000" not in found["reason"]
-    assert "10000, which it is from δ = 0.0135 on" in found["reason"]
     never = run_rules.theorem4_constant(runs, **settings, bounds=(100, 900))
     assert never["verdict"] == verdicts.FAILS
     wide = run_rules.theorem4_constant(runs, **settings, bounds=(1000, 100000))
     assert wide["verdict"] == verdicts.HOLDS
-    counts = [("rows_train", 32561, verdicts.HOLDS), ("rows_train", 1, verdicts.FAILS)]
-    for metric, published, verdict in counts:
-        found = run_rules.count(runs, dataset="adult", metric=metric, published=published)
-        assert found["verdict"] == verdict
     with pytest.raises(ValueError, match="conf/claim"):
         run_rules.count(runs, dataset="adult", metric="features", published=109)
 
@@ -322,25 +266,10 @@ def test_reaches_under_other_settings() -> None:
     other = rows("dp", [0.85] * 4, experiment="s", variant="clip=0.1", scaling="raw")
     found = reaches(lost, kept, sensitivity="s")
     assert found["verdict"] == verdicts.IN_PART
-    assert (
-        "tried 1 agree with the claim beyond chance and 0 speak against it; for example dp (clip 0.1)"
-        in found["reason"]
-    )
     hollow = kept.assign(violated=np.where(kept.epsilon.ge(0.1), "T too small", ""))
     assert reaches(lost, hollow, sensitivity="s")["verdict"] == verdicts.FAILS
     elsewhere = reaches(lost, other, sensitivity="s")  # there is no SGLD on raw rows to compare with
     assert elsewhere["verdict"] == verdicts.FAILS
-
-
-def test_other_settings_of_fewer_repeats_are_paired_with_as_many_of_the_run() -> None:
-    lost, baseline = (
-        pd.concat([frame, frame.assign(seed=frame.seed + 5)])
-        for frame in (rows("dp", [0.70, 0.75, 0.80, 0.84]), SGLD)
-    )
-    kept = rows("dp", [0.70, 0.85, 0.85, 0.85], experiment="s", variant="clip=0.1")
-    settings = {**WHERE, "first": "dp", "baseline": "sgld", "margin": 0.005, "by": 0.1, "sensitivity": "s"}
-    found = run_rules.reaches_baseline(pd.concat([baseline, lost, kept]), **settings)
-    assert "of the 1 pairs of settings tried 1 agree with the claim" in found["reason"]
 
 
 def test_a_baseline_at_the_majority_class_is_none() -> None:
@@ -373,13 +302,9 @@ def test_price_is_where_the_event_costs_less_than_asked(upper: float, ours: floa
     capped = spent.assign(epsilon_promised=spent.epsilon.clip(upper=upper) * 0.999)
     found = price(capped)
     assert (found["verdict"], found["ours"]) == (verdict, pytest.approx(0.999 * ours, nan_ok=True))
-    assert ("at every budget up to 2" in found["reason"]) == math.isnan(ours)
     there: dict[str, Any] = {"experiment": "s", "variant": "clip=0.1"}
     rescued = price(spent, capped.assign(**there), rows("sgld", [0.85], [math.inf], **there), sensitivity="s")
     assert rescued["verdict"] == (verdicts.IN_PART if ours == 0.09 else verdicts.FAILS)
-    assert ("at most 0.1 in 1 of the 1 settings tried, the least 0.0899" in rescued["reason"]) == (
-        ours == 0.09
-    )
 
 
 @pytest.mark.parametrize(
@@ -409,4 +334,3 @@ def test_chains_are_compared_where_they_have_mixed(values: list[float], verdict:
         runs.assign(value=runs.value.where(runs.metric.ne("r_hat"), 5.0)), **settings
     )
     assert stuck["verdict"] == verdicts.NOT_TESTABLE
-    assert "R-hat is 5 to 5 for one and 5 to 5 for two" in stuck["reason"]

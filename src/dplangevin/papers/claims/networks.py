@@ -77,7 +77,7 @@ def above(
     pair = [_by_network(_runs_where(frame, where, metric), small) for where in (first, second)]
     evidence = [_difference(one, two, margin, by) for one, two in zip(*pair, strict=True)]
     if not any(evidence):
-        raise NoRows(f"no network was trained both with {_listed(first)} and with {_listed(second)}")
+        raise NoRows(f"no network was trained both with {dict(first)} and with {dict(second)}")
     size = f"at most {points(margin)} below 0" if margin else "more than 0"
     sides = [_in_words(_runs_where(frame, where, metric), where) for where in (first, second)]
     text = f"{words.column(metric)} of {sides[0]} minus that of {sides[1]}; the claim asks for {size}"
@@ -166,7 +166,7 @@ def accuracy_on_features(
 
 
 def weighted_sum(
-    frame: pd.DataFrame, *, weights: Mapping[str, float], paper: str | Sequence[str], stand_in: str, what: str,
+    frame: pd.DataFrame, *, weights: Mapping[str, float], paper: str, stand_in: str, what: str,
     column: str = "method", schedule: str = "", calibration: str = "", margin: float = 0.0, most: float = math.inf,
     metric: str = "accuracy",
 ) -> Verdict:  # fmt: skip
@@ -176,27 +176,23 @@ def weighted_sum(
     noise of a seed. Where terms have different seeds it is by Welch-Satterthwaite.
 
     - `weights`: Value of the column `column` -> its weight.
-    - `paper`, `stand_in`, `metric`: As in `accuracy_on_features`; of several features `paper` the first that we have
-      counts, and the features `stand_in` always use "accuracy".
+    - `paper`, `stand_in`, `metric`: As in `accuracy_on_features`; the features `stand_in` always use "accuracy".
     - `schedule`, `calibration`: Of all terms; the method "sgd" has no calibration. "": not asked for.
     """
-    names = [paper] if isinstance(paper, str) else list(paper)
     shared = {key: value for key, value in (("schedule", schedule), ("calibration", calibration)) if value}
     terms = [({column: name, **shared}, weight) for name, weight in weights.items()]
     for where, _ in terms:
         if where[column] == "sgd":
             where.pop("calibration", None)
     asked = AskedRange(0.0 - margin, most)
-    evidence = [_sum(frame, name, stand_in, terms, asked, metric) for name in names]
-    evidence.append(None if stand_in in names else _sum(frame, stand_in, stand_in, terms, asked))
-    if not any(evidence):
-        wanted = ", ".join(_listed(where) for where, _ in terms)
-        raise NoRows(f"no features on which all of {wanted} were trained")
+    mine = _sum(frame, paper, stand_in, terms, asked, metric)
+    small = None if stand_in == paper else _sum(frame, stand_in, stand_in, terms, asked)
+    if not (mine or small):
+        raise NoRows(f"no features on which all of {[dict(where) for where, _ in terms]} were trained")
     text = f"{what}; the claim asks for more than 0"
     text += f", less a margin of {points(margin)}" if margin else ""
     text += f" and at most {points(most)}" if most < math.inf else ""
-    mine = next((one for one in evidence[:-1] if one), None)
-    return verdicts.two_networks(mine, evidence[-1], text, asked_range=asked)
+    return verdicts.two_networks(mine, small, text, asked_range=asked)
 
 
 def _sum(
@@ -254,7 +250,7 @@ def budget(
     }
     known = {name: float(rows[at].max()) for name, at in columns.items() if rows[at].notna().any()}
     if not (own := [price for name, price in known.items() if name != ADD_REMOVE]):
-        raise NoRows(f"the runs with {_listed(where)} have no proven price")
+        raise NoRows(f"the runs with {dict(where)} have no proven price")
     ours, attack, asked = min(own), float(rows.epsilon_attack.min()), AskedRange(high=claimed)
     used = float(rows.delta.iloc[0])
     larger = used > delta * (1 + 1e-9)
@@ -289,16 +285,7 @@ def budget(
 
 def _runs_where(frame: pd.DataFrame, where: Where, metric: str = "accuracy") -> pd.DataFrame:
     """Return the rows of one metric that match `where`; raise NoRows if none does."""
-    return verdicts.rows_where(frame[frame.metric.eq(metric)], where, f"no run with {_listed(where)}")
-
-
-def _listed(where: Where) -> str:
-    """Return `where` as short text, such as "(equal, dp_sgld, epsilon 0.99)"."""
-    texts = []
-    for key, value in where.items():
-        text = " or ".join(map(str, value if isinstance(value, list) else [value]))
-        texts.append(f"{key} {text}" if key == "epsilon" else text)
-    return f"({', '.join(texts)})"
+    return verdicts.rows_where(frame[frame.metric.eq(metric)], where)
 
 
 def _in_words(rows: pd.DataFrame, where: Where) -> str:

@@ -78,27 +78,20 @@ def log_slopes(frame: pd.DataFrame, x: str, y: str, by: Sequence[str]) -> list[f
     return slopes
 
 
-def exponent(
-    frame: pd.DataFrame, *, where: Where, x: str, bounds: Bounds, first: float = 0.0, column: str = "value"
-) -> Verdict:
-    """Test that the 95 % interval of the exponent of a column in x >= `first`, over all rows, lies in the bounds.
-
-    The column "value" has 95 % limits; every other one is fitted as exact.
-    """
-    rows, asked, exact = rows_where(frame, where), AskedRange.within(bounds), column != "value"
-    rows = rows[rows[x].ge(first)].dropna(subset=[column])
+def exponent(frame: pd.DataFrame, *, where: Where, x: str, bounds: Bounds, first: float) -> Verdict:
+    """Test that the 95 % interval of the exponent of the column "value" in x >= `first` lies in the bounds."""
+    rows, asked = rows_where(frame, where), AskedRange.within(bounds)
+    rows = rows[rows[x].ge(first)].dropna(subset=["value"])
     if rows[x].nunique() < 2:
         reason = f"no two values of {x} from {first:g} to fit an exponent to in {dict(where)}"
         return verdicts.not_testable(reason, asked)
-    slope = power_law(rows.assign(**dict.fromkeys(LIMITS, rows[column])) if exact else rows, x)
-    limits = "" if exact else f" (95 % interval {slope.low:.3f} to {slope.high:.3f})"
-    reason = (
-        f"the exponent is {slope.mean:.3f}{limits}, fitted over {len(rows)} values of the "
-        f"{words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}; the claim asks for {asked}; the "
-        f"{words.column(column) or 'value'} goes from {rows[column].iloc[0]:.3g} to {rows[column].iloc[-1]:.3g}"
-    )
+    slope = power_law(rows, x)
+    limits = f"95 % interval {slope.low:.3f} to {slope.high:.3f}"
+    span = f"{words.column(x) or 'variable'} from {rows[x].min():g} to {rows[x].max():g}"
+    reason = f"the exponent is {slope.mean:.3f} ({limits}), fitted over {len(rows)} values of the {span}; "
+    reason += f"the claim asks for {asked}; the value goes from {rows.value.iloc[0]:.3g} to {rows.value.iloc[-1]:.3g}"
     verdict = decide(asked.side(slope) == 1, asked.side(slope) == -1)
-    return result(slope, verdict, reason, verdicts.EXACT if exact else verdicts.INTERVAL, asked)
+    return result(slope, verdict, reason, verdicts.INTERVAL, asked)
 
 
 def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:

@@ -210,13 +210,11 @@ def extremes(values: pd.Series, ours: str = "median") -> Interval:
     return Interval(float(values.agg(ours)), float(values.min()), float(values.max()))
 
 
-def rows_where(frame: pd.DataFrame, where: Where, missing: str = "") -> pd.DataFrame:
-    """Return the rows that match `where`; raise NoRows with the text `missing` if there are none."""
+def rows_where(frame: pd.DataFrame, where: Where) -> pd.DataFrame:
+    """Return the rows that match `where`; raise NoRows if there are none."""
     rows = frame[matches(frame, where)]
     if rows.empty:
-        raise NoRows(
-            missing or f"no row of the analysis has {dict(where)}: compare the claim's test with its columns"
-        )
+        raise NoRows(f"no row has {dict(where)}")
     return rows
 
 
