@@ -220,25 +220,6 @@ def test_a_constant_that_depends_on_the_rest_leaves_no_step(frame: pd.DataFrame)
     assert rows.ratio.min() * 0.9 < 1
 
 
-CASES = pd.DataFrame({"of": ["a", "a", "b", "b"], "x": [1.0, 10.0, 1.0, 10.0], "y": [0.5, 5.0, 0.2, 0.02]})
-
-
-@pytest.mark.parametrize(
-    ("where", "bounds", "others", "smallest", "verdict"),
-    [
-        ({"of": "b"}, [None, 1.0], None, "", verdicts.HOLDS),
-        ({"of": "a"}, [None, 1.0], None, "", verdicts.FAILS),
-        ({"of": "a"}, [None, 1.0], {"of": "b"}, "", verdicts.IN_PART),
-        ({"of": "a"}, [None, 0.1], {"of": "b"}, "", verdicts.FAILS),
-        ({"of": "a"}, [None, 1.0], None, "x", verdicts.HOLDS),
-    ],
-)
-def test_every_case(where: Any, bounds: Any, others: Any, smallest: str, verdict: str) -> None:
-    asked: Any = {"column": "y", "bounds": bounds, "strict": True, "measure": "exact"}
-    found = rules.inside(CASES, where=where, others=others, smallest=smallest, **asked)
-    assert (found["verdict"], found["measure"]) == (verdict, "exact")
-
-
 def test_best_at() -> None:
     line = pd.DataFrame({"x": [0.1, 0.3, 0.5], "y": [1.0, 3.0, 2.0]})
     for published, verdict in ((0.3, verdicts.HOLDS), (0.1, verdicts.FAILS)):

@@ -9,8 +9,7 @@ import pytest
 import torch
 from loading import analysis
 
-from dplangevin.papers.analyses.averages import Target
-from dplangevin.papers.analyses.li2019_mse import SCHEDULES, PosteriorAverages
+from dplangevin.papers.analyses.li2019_mse import SCHEDULES, PosteriorAverages, Target
 
 TARGET = Target(records=10, batch=1, prior=2.0, start=1.5)
 

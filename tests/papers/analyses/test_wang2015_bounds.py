@@ -116,19 +116,6 @@ def test_exact_epsilons_of_gaussian_mechanisms_have_the_delta_that_is_asked(anal
         assert exceeded / delta == pytest.approx(1, rel=1e-5), (kind, delta, epsilon)
 
 
-def test_alpha_phase_ends_where_a_loop_says(analysis: Bounds) -> None:
-    setting = replace(analysis.algorithm, records=50, batch=5, passes=7, lipschitz=2.0)
-    row = table(replace(analysis, algorithm=setting, epsilons=[0.5]), "phase").iloc[0]
-    assert row.x == 0.1
-    logs = math.log(2.5 * 50 * 7 / (5 * 1e-5)) * math.log(2 / 1e-5)
-    above = []
-    for t in range(1, 71):
-        eta = 0.1 * 0.25 / (128 * 4 * logs * t)
-        above += [t] if 128 * 50 * 7 * 4 / (5 * 0.25) * logs * eta**2 > eta * (1 + 1e-9) else []
-    assert row.value == above[-1] == 6  # at t = 7 both are equal
-    assert row.bound == pytest.approx(7)
-
-
 @pytest.mark.slow
 def test_covariances_of_random_data_sets_stay_below_the_bound_and_reach_four_over_n(analysis: Bounds) -> None:
     rows = table(analysis, "covariance").set_index(["case", "x"]).value

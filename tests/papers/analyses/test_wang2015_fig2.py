@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
-from dplangevin.papers.analyses.wang2015_fig2 import Trajectories, Variant
+from dplangevin.papers.analyses.wang2015_fig2 import Trajectories
 from dplangevin.problems.glm import Glm
 
 
@@ -76,5 +76,3 @@ def test_wrong_settings_are_refused() -> None:
         short(threshold=0.5).rows("sgld", 1)
     with pytest.raises(ValueError, match="allow rows of norm"):
         short(widths=[1.0, 0.5]).data(1)
-    with pytest.raises(ValueError, match="sampler must be"):
-        Variant("hmc", "printed", 0.1)

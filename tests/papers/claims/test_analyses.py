@@ -119,6 +119,22 @@ def test_inside(bounds: list[float | None], verdict: str) -> None:
     assert rows.inside(FRAME, **asked, strict=True)["verdict"] == refuted
 
 
+@pytest.mark.parametrize(
+    ("high", "others", "smallest", "verdict"),
+    [
+        (1.0, {"curve": "b"}, "", verdicts.IN_PART),
+        (0.1, {"curve": "b"}, "", verdicts.FAILS),
+        (1.0, None, "n", verdicts.HOLDS),
+    ],
+)
+def test_another_choice_or_a_limit_of_the_cases(
+    high: float, others: Any, smallest: str, verdict: str
+) -> None:
+    asked: dict[str, Any] = {"column": "eta", "strict": True, "measure": "exact", "bounds": [None, high]}
+    found = rows.inside(FRAME, where={"curve": "a"}, others=others, smallest=smallest, **asked)
+    assert (found["verdict"], found["measure"]) == (verdict, "exact")
+
+
 def test_ratio_matches_rows() -> None:
     sides: dict[str, Any] = {"where": {"curve": "a"}, "over": {"curve": "b"}, "column": "eta", "keys": ["n"]}
     found = rows.inside(FRAME, **sides, bounds=[2, 5])

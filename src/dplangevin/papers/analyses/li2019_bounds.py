@@ -28,23 +28,12 @@ from dplangevin.privacy.events import CHANGED, Adjacency, Budget
 from dplangevin.privacy.li2019_theorems import POWERS, conditions, printed_constant, printed_reach
 from dplangevin.privacy.stepsize import StepSchedule, step_of, steps_event
 
-COLUMNS: Row = {
-    **dict.fromkeys(("panel", "case", "term", "schedule", "adjacency"), ""),
-    **dict.fromkeys(
-        ("rate", "steps", "delta", "epsilon", "multiplier", "x", "value", "bound", "ratio"), math.nan
-    ),
-}
+NUMBERS = ("rate", "steps", "delta", "epsilon", "multiplier", "x", "value", "bound", "ratio")
+COLUMNS: Row = dict.fromkeys(("panel", "case", "term", "schedule", "adjacency"), "") | dict.fromkeys(
+    NUMBERS, math.nan
+)
 SENSITIVITY: dict[Adjacency, float] = {"add_remove": 1.0, "replace_one": 2.0}  # of a sum, over L
-RATES = (
-    0.0001,
-    0.001,
-    0.002133,
-    0.00256,
-    0.003,
-    0.01,
-    0.03,
-    0.06,
-)  # q; 128 of 60,000 and of 50,000 are the paper's
+RATES = (0.0001, 0.001, 0.002133, 0.00256, 0.003, 0.01, 0.03, 0.06)  # q; the 3rd and 4th are the paper's
 BUDGETS = (0.02, 0.05, 0.1, 0.2, 0.37, 0.5, 1.0, 1.7)  # the epsilons of Figure 1
 RECORDS = 50_000  # N of "step"
 CHANNELS = ((0.6, 0.4), (0.8, 0.5), (0.55, 0.52), (0.3, 0.7))  # of "composition", see `transcripts`
@@ -151,7 +140,7 @@ class Formulas:
                 for adjacency in CHANGED:
                     moments = sampled_moment(rate, s, orders, adjacency)
                     worst = int((moments / simple).argmax())
-                    columns: Row = {
+                    columns = {
                         "adjacency": adjacency,
                         "rate": rate,
                         "multiplier": float(s),
@@ -196,26 +185,17 @@ class Formulas:
         that of the Gaussian mechanism with mu^2 = sum_t 1/sigma_t^2, of order T^p. x: c_1. term: c^2 or c_2^2. bound:
         eps.
         """
-        log = math.log(1 / self.deltas[0])
+        log, cube = math.log(1 / self.deltas[0]), 255**3
+        squares = (3.0, 6.0, 128.0, 1000.0)  # 6: of the printed proof; 128: what the paper says it is below
         for c_1 in (0.001, 0.1, 1.0, 10.0):
-            for square in (
-                3.0,
-                6.0,
-                128.0,
-                1000.0,
-            ):  # 6: of the printed proof; 128: what the paper says it is below
+            for square in squares:
                 c = math.sqrt(square)
                 steps = math.ceil(max(1.1 * square * log / c_1**2, 16 * square * log))
                 root = min(math.sqrt(log), 0.99 * 255 * c_1 / c)  # sqrt(ln(1/delta)) for Theorem 3
-                cube = 255**3
+                falling = power_sum(cube, -1 / 3), 1.001 * c * 255 * root, math.exp(-(root**2))
                 runs: dict[StepSchedule, tuple[int, float, float, float]] = {
                     "fixed": (steps, steps, 1.001 * c * math.sqrt(steps * log), self.deltas[0]),
-                    "decreasing": (
-                        cube,
-                        power_sum(cube, -1 / 3),
-                        1.001 * c * 255 * root,
-                        math.exp(-(root**2)),
-                    ),
+                    "decreasing": (cube, *falling),
                 }
                 for schedule, (steps, total, epsilon, delta) in runs.items():
                     columns: Row = {"schedule": schedule, "steps": steps, "delta": delta, "epsilon": epsilon}

@@ -43,11 +43,9 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
 
-COLUMNS: Row = {
-    **dict.fromkeys(("kind", "case", "quantity", "batch", "schedule"), ""),
-    **dict.fromkeys(("records", "condition", "step", "steps", "x", "exact", "bound", "ratio"), math.nan),
-    "note": "",
-}
+TEXTS = ("kind", "case", "quantity", "batch", "schedule")
+NUMBERS = ("records", "condition", "step", "steps", "x", "exact", "bound", "ratio")
+COLUMNS: Row = {**dict.fromkeys(TEXTS, ""), **dict.fromkeys(NUMBERS, math.nan), "note": ""}
 EPSILON, ORDER = 1, 2  # of Section 4
 LIPSCHITZ, RADIUS = 1, 0.5075  # of the pair of `counterexample`, with lambda = 1
 ROUNDED = 1e-12  # smallest reported relative difference of two sides of an equation; rounding explains it
@@ -125,9 +123,7 @@ class Bounds:
     records: Mapping[str, Sequence[int]]  # schedule -> n of "utility"; used if K is at most 1100
     table4: Mapping[str, Mapping[str, Any]]  # Table 4; commands: schedule -> lambda of the authors' commands
     budget: Mapping[str, Any]  # of DP-SGD
-    log_sobolev: Mapping[
-        str, Any
-    ]  # noise_std and steps of the pair, and the lengths K of `gaussian_dynamics`
+    log_sobolev: Mapping[str, Any]  # noise_std and steps of the pair, lengths K of `gaussian_dynamics`
 
     def units(self) -> list[str]:
         groups = [f"{kind}/{condition:g}" for kind in ("risk", "utility") for condition in self.conditions]

@@ -33,15 +33,11 @@ MARGIN = 8.0
 
 @dataclass(frozen=True)
 class Variant:
-    """One sampler, "sgld" or "sgnht", which runs with and without privacy."""
+    """One sampler, which runs with and without privacy."""
 
-    sampler: str
+    sampler: Literal["sgld", "sgnht"]
     temperature: Literal["printed", "proper"]  # as printed, or with the posterior as its target
     step: float  # without privacy, in units of 1/N
-
-    def __post_init__(self) -> None:
-        if self.sampler not in ("sgld", "sgnht"):
-            raise ValueError(f"sampler must be sgld or sgnht, not {self.sampler!r}")
 
 
 @dataclass(frozen=True)

@@ -301,8 +301,6 @@ def _in_words(rows: pd.DataFrame, where: Where) -> str:
     if "variant" in where and row.variant:
         settings = dict(each.rpartition(".")[2].split("=") for each in row.variant.split(";"))
         parts.append(f"with {words.variant(settings)}")
-    if row.problem in ("head", "block"):
-        parts.append(f"on the {row.problem}")
     if row.schedule == "decreasing":
         parts.append("with decreasing steps")
     return " ".join(part for part in parts if part)
