@@ -68,10 +68,6 @@ class Efficiency:
         chance = 1 / (1 + np.exp(-self.x @ np.asarray(self.theta0)))
         return (self.x * (chance * (1 - chance))[:, None]).T @ self.x / len(self.x)
 
-    def scale(self, epsilon: float) -> float:
-        """Return rho of Algorithm 1."""
-        return posterior_weight(epsilon, self.radius)
-
     def units(self) -> list[str]:
         return [*(f"n {n}" for n in self.sizes), "hmc"]
 
@@ -83,7 +79,7 @@ class Efficiency:
         rng = np.random.default_rng([seed, n])
         rows = []
         for epsilon in self.epsilons:
-            rho = self.scale(epsilon)
+            rho = posterior_weight(epsilon, self.radius)
             parts = [
                 self.posterior(counts[:, at : at + CHUNK], n, rho, rng)
                 for at in range(0, self.repeats, CHUNK)
@@ -100,7 +96,7 @@ class Efficiency:
         return rows
 
     def row(self, n: int, epsilon: float, kind: str, values: np.ndarray) -> dict[str, Any]:
-        rho = self.scale(epsilon)
+        rho = posterior_weight(epsilon, self.radius)
         base = {"kind": kind, "records": n, "epsilon": epsilon, "rho": rho, "tempered": n * rho}
         return {**base, "factor": 1 + 1 / rho, "repeats": len(values), **t_interval(values).columns()}
 
@@ -172,7 +168,9 @@ class Efficiency:
         release, _ = released(method, Glm(x, y, LOGISTIC), budgets, repeats, rng)
         out = []
         for e, epsilon in enumerate(self.epsilons):
-            values = self.squares(release.theta[:, e, 0].double().numpy()) / (1 + 1 / self.scale(epsilon))
+            values = self.squares(release.theta[:, e, 0].double().numpy()) / (
+                1 + 1 / posterior_weight(epsilon, self.radius)
+            )
             out.append(self.row(n, epsilon, "hmc", n * values))
         return out
 

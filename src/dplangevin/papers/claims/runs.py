@@ -450,7 +450,8 @@ def searched(
     first, *others = methods
     if not experiments[0]:
         return found
-    if not _covers(runs, dataset, experiments[0], methods if len(others) == 1 else [first]):
+    tried = runs[runs.dataset.eq(dataset) & runs.experiment.eq(experiments[0])]
+    if not tried.method.isin(methods if len(others) == 1 else [first]).any():
         return found | {
             "reason": f"{found['reason']}; no other settings were tried on {words.features(dataset)}"
         }
@@ -509,11 +510,6 @@ def _against_all(first: str, mine: Settings, rivals: Sequence[Settings]) -> list
             name = f"{words.method(first)} ({words.variant(statistics.variant_settings(variant), scaling)}): at least "
             trials.append((rows, [*itertools.chain(*matched)], 0.0, name))
     return trials
-
-
-def _covers(runs: pd.DataFrame, dataset: str, experiment: str, methods: Sequence[str]) -> bool:
-    """Return whether a sensitivity run has one of the methods on the data set."""
-    return bool((runs.dataset.eq(dataset) & runs.experiment.eq(experiment) & runs.method.isin(methods)).any())
 
 
 def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
