@@ -42,6 +42,15 @@ def accuracies(at: Path, run: str, metric: str = "accuracy") -> Table:
     return {epsilon: np.array([by[seed] for seed in sorted(by)]) for epsilon, by in sorted(found.items())}
 
 
+def tight(at: Path, run: str) -> dict[float, float]:
+    """Asked epsilon -> what the tight accountant finds."""
+    return {
+        float(row["epsilon"]): float(row["epsilon_proven"])
+        for row in rows_of(at / "runs.csv")
+        if row["run"] == run
+    }
+
+
 def student(values: np.ndarray) -> Numbers:
     low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), stats.sem(values))
     return float(values.mean()), float(low), float(high)
@@ -63,6 +72,17 @@ def paired(claim: str, first: str, second: str, factor: float = 1.0) -> Numbers:
     kept = [e for e in one if min(two) * (1 - 1e-9) <= factor * e <= max(two) * (1 + 1e-9)]
     gaps = np.array([one[e] for e in kept]) - line(two, [factor * e for e in kept])
     return student(gaps.mean(axis=0))
+
+
+def proven(claim: str, first: str, second: str) -> Numbers:
+    """The same at every tight epsilon of either method in the range that they share."""
+    lines = []
+    for run in (first, second):
+        scores, prices = accuracies(folder(claim), run), tight(folder(claim), run)
+        lines.append({prices[e]: values for e, values in scores.items() if 0 < prices[e] < math.inf})
+    low, high = max(min(one) for one in lines), min(max(one) for one in lines)
+    points = sorted({e for one in lines for e in one if low <= e <= high})
+    return student((line(lines[0], points) - line(lines[1], points)).mean(axis=0))
 
 
 def welch(parts: list[tuple[float, np.ndarray]]) -> Numbers:
@@ -87,9 +107,26 @@ def within_seeds(claim: str, weights: Mapping[str, float], metric: str = "accura
     return student(np.sum([weight * values for weight, values in means(claim, weights, metric)], axis=0))
 
 
+def exponent(claim: str, x: str, at_least: float, **where: str) -> Numbers:
+    """Slope of ln value in ln x, weighted by the 95 % limits of the values, by the normal equations."""
+    rows = [
+        row
+        for row in rows_of(ROOT / CLAIMS[claim]["evidence"])
+        if all(row[key] == value for key, value in where.items()) and float(row[x]) >= at_least
+    ]
+    value, low, high = (np.array([float(row[key]) for row in rows]) for key in ("value", "low", "high"))
+    error = (high - low) / (2 * stats.norm.ppf(0.975)) / value
+    design = np.column_stack([np.ones(len(rows)), np.log([float(row[x]) for row in rows])]) / error[:, None]
+    fitted = np.linalg.lstsq(design, np.log(value) / error, rcond=None)[0][1]
+    half = stats.norm.ppf(0.975) * math.sqrt(np.linalg.inv(design.T @ design)[1, 1])
+    return float(fitted), float(fitted - half), float(fitted + half)
+
+
+BIAS = {"panel": "budget", "schedule": "private_decreasing", "function": "theta", "kind": "simulated"}
 RECOMPUTED: dict[str, Callable[[str], Numbers]] = {
     "wang2015_ops_beats_objpert_abalone": lambda claim: paired(claim, "ops", "objpert"),
     "wang2015_hybrid_second_stage_adult": lambda claim: paired(claim, "hybrid", "ops", 0.5),
+    "wang2015_ops_beats_objpert_abalone_proven": lambda claim: proven(claim, "ops", "objpert"),
     "li2019_tab1_above_dp_sgd_proven": lambda claim: welch(
         means(claim, {"tanh_dp_sgld": 1, "tanh_dp_sgd": -1})
     ),
@@ -99,6 +136,7 @@ RECOMPUTED: dict[str, Callable[[str], Numbers]] = {
     "ryffel2022_reduces_the_gap_pneumonia_constant": lambda claim: within_seeds(
         claim, {"dp_langevin_constant_published": 1, "dp_sgd_constant_published": -0.5, "none_constant": -0.5}
     ),
+    "li2019_mse_private_bias_size": lambda claim: exponent(claim, "eta", 0.1, temperature="proper", **BIAS),
 }
 
 

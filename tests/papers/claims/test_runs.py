@@ -1,12 +1,15 @@
 """Every branch of every rule on convex runs."""
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from fake_results import accuracy_rows, fact, run_rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dplangevin.papers.claims import runs as run_rules
 from dplangevin.papers.claims import verdicts
@@ -334,3 +337,36 @@ def test_chains_are_compared_where_they_have_mixed(values: list[float], verdict:
         runs.assign(value=runs.value.where(runs.metric.ne("r_hat"), 5.0)), **settings
     )
     assert stuck["verdict"] == verdicts.NOT_TESTABLE
+
+
+@pytest.mark.slow
+@given(st.lists(st.floats(-0.05, 0.05), min_size=12, max_size=12), st.floats(0.0, 0.05))
+@settings(max_examples=20, deadline=None)
+def test_a_search_judges_both_sides_alike(gaps: list[float], noise: float) -> None:
+    """Swapping the two methods swaps what agrees and what contradicts, in the verdict and in the search."""
+    rng = np.random.default_rng(0)
+    rows = [run_rows("ops", [0.7, 0.75, 0.8]), OBJPERT]
+    for at in range(4):
+        means = np.array([0.7, 0.75, 0.8]) + gaps[3 * at : 3 * at + 3]
+        part = run_rows("ops", list(means), variant=f"radius={at}", experiment="s")
+        rows.append(part.assign(value=part.value + noise * rng.standard_normal(len(part))))
+    rows.append(run_rows("objpert", [0.7, 0.75, 0.8], variant="ridge=1", experiment="s"))
+    runs = pd.concat(rows)
+    pair = ("ops", "objpert")
+    said = [
+        run_rules.beats(runs, dataset="adult", first=one, second=two, sensitivity="s")
+        for one, two in (pair, pair[::-1])
+    ]
+    counts = [re.findall(r"tried (\d+) agree .* (\d+) speak against it", each["reason"])[0] for each in said]
+    assert counts[0] == counts[1][::-1]
+
+
+def test_other_settings_of_fewer_repeats_are_paired_with_as_many_of_the_run() -> None:
+    lost, baseline = (
+        pd.concat([frame, frame.assign(seed=frame.seed + 5)])
+        for frame in (rows("dp", [0.70, 0.75, 0.80, 0.84]), SGLD)
+    )
+    kept = rows("dp", [0.70, 0.85, 0.85, 0.85], experiment="s", variant="clip=0.1")
+    settings = {**WHERE, "first": "dp", "baseline": "sgld", "margin": 0.005, "by": 0.1, "sensitivity": "s"}
+    found = run_rules.reaches_baseline(pd.concat([baseline, lost, kept]), **settings)
+    assert "of the 1 pairs of settings tried 1 agree with the claim" in found["reason"]

@@ -1,5 +1,6 @@
 """The committed table of claims: every row says what it is, names evidence that is there, and keeps the rule."""
 
+import json
 import math
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ import pandas as pd
 import pytest
 
 from dplangevin.papers.claims.table import COLUMNS
+from dplangevin.papers.claims.verdicts import CAUSES
 from dplangevin.reporting.read import read_claims
 
 ROOT = Path(__file__).parents[3]
@@ -19,6 +21,8 @@ def table() -> pd.DataFrame:
 
 
 NOT_INSIDE = "shown absent", "too imprecise to tell"
+# a number that stands for two, of which no range is asked
+WITHOUT_RANGE = ["wang2015_proposition1"]
 
 
 def inside(row: pd.Series, low: float, high: float) -> bool:
@@ -54,8 +58,19 @@ def ids(rows: pd.DataFrame) -> list[str]:
 
 def broken(table: pd.DataFrame) -> dict[str, list[str]]:
     """What is wrong with a table -> the ids of the rows."""
+    limits = table[["low", "high"]].notna()
     refuted = table.verdict.eq("fails")
+    pairs = zip(table.verdict, table.cause.fillna(""), strict=True)
     wrong: dict[str, pd.Series] = {
+        "no such verdict": pd.Series(
+            [cause not in (*CAUSES.get(of, {}), "") for of, cause in pairs], table.index
+        )
+        | ~table.verdict.isin(CAUSES)
+        | (table.kind.eq("extension") & table.verdict.eq("holds in part")),
+        "no cause": table.verdict.isin(["open", "holds in part"]) & table.cause.isna(),
+        "an interval without limits": table.measure.fillna("").str.startswith("interval")
+        & ~limits.all(axis=1),
+        "limits without a measure": table.measure.isna() & limits.any(axis=1),
         "refuted by a range or by one value": refuted & table.measure.fillna("range").eq("range"),
         "fails where it cannot": refuted
         & table.kind.ne("extension")
@@ -66,6 +81,9 @@ def broken(table: pd.DataFrame) -> dict[str, list[str]]:
             ~table.setting.isin(["paper", "chosen"])
             | (table.setting.eq("chosen") & table.measure.fillna("").str.startswith("interval"))
         ),
+        "half a range": table.asked_low.isna() ^ table.asked_high.isna(),
+        "nothing asked": table.asked_low.isna() & table.ours.notna() & ~table.id.isin(WITHOUT_RANGE),
+        "a range from high to low": table.asked_low.gt(table.asked_high),
         "on the wrong side of its verdict": table.apply(on_the_wrong_side, axis=1),
         "a value outside its limits": table.measure.fillna("").str.startswith("interval")
         & ~table.ours.between(table.low, table.high),
@@ -97,3 +115,16 @@ def test_exhibits_are_described(table: pd.DataFrame) -> None:
     known = {path.stem for path in (ROOT / "conf/exhibit").glob("*.yaml")}
     for row in table.dropna(subset=["exhibit"]).itertuples():
         assert set(str(row.exhibit).split("; ")) <= known, row.id
+
+
+def test_counts_are_those_of_the_manifest(table: pd.DataFrame) -> None:
+    """Counts of prepared rows and features rest on data/manifest, which the row names."""
+    counted = table[table.evidence.str.startswith("data/manifest/")]
+    assert len(counted)
+    for row in counted.itertuples():
+        stated = json.loads((ROOT / str(row.evidence)).read_text())
+        counts = {stated["rows"]["train"], sum(stated["rows"].values())}
+        counts |= {
+            math.prod([stated["features"]] if isinstance(stated["features"], int) else stated["features"])
+        }
+        assert row.ours in counts, row.id
