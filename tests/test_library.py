@@ -30,7 +30,7 @@ from dplangevin import (
     Sampling,
     Sgd,
     attack,
-    calibrate,
+    budget_for,
     facts,
     learn,
     price,
@@ -276,7 +276,7 @@ def test_shuffled_epochs_have_no_price_for_added_records() -> None:
         price(learner, known, Budget(1.0, DELTA), "add_remove")
     langevin = DpSgldRyffel2022(sampling=shuffled, l2=0.01)
     with pytest.raises(ValueError, match=r"shuffled epochs.*replace_one"):
-        calibrate(langevin, known, Budget(1.0, DELTA), "add_remove")
+        budget_for(langevin, known, Budget(1.0, DELTA), "add_remove")
     event = learner.plan(known, Budget(1.0, DELTA)).guarantee.event
     assert {row.adjacency for row in survey(event, DELTA).prices} == {"replace_one"}
     with pytest.raises(ValueError, match="Gaussian steps, sampled or not"):
@@ -371,7 +371,7 @@ def test_prices_need_no_data_and_are_those_of_the_answer() -> None:
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in UNBUDGETED])
 def test_calibrated_methods_have_the_price_that_is_asked(name: str) -> None:
     known, target = facts(1000, 3, public=1000), Budget(2.0, DELTA)
-    budget = calibrate(name, known, target)
+    budget = budget_for(name, known, target)
     found = price(name, known, budget, "replace_one")
     assert 1.99 < found["epsilon_proven"] <= 2.0
 
@@ -379,17 +379,17 @@ def test_calibrated_methods_have_the_price_that_is_asked(name: str) -> None:
 def test_a_chain_is_calibrated_with_all_its_iterates_visible_unless_asked_otherwise() -> None:
     known, target = facts(1000, 5), Budget(1.0, DELTA)
     full = DpSgldRyffel2022(sampling=Sampling("subset", 1000, 100), l2=0.1)
-    found = price(full, known, calibrate(full, known, target), "replace_one")
+    found = price(full, known, budget_for(full, known, target), "replace_one")
     assert 0.99 < found["epsilon_proven"] <= 1.0
     assert found["epsilon_last"] < 0.5
-    hidden = calibrate(full, known, target, event=lambda plan: plan.guarantee.event)
+    hidden = budget_for(full, known, target, event=lambda plan: plan.guarantee.event)
     assert 0.99 < price(full, known, hidden, "replace_one")["epsilon_last"] <= 1.0
 
 
 def test_a_target_without_a_limit_and_one_out_of_reach() -> None:
-    assert calibrate("objpert", facts(100, 2), Budget(math.inf, 0.0)).epsilon == math.inf
+    assert budget_for("objpert", facts(100, 2), Budget(math.inf, 0.0)).epsilon == math.inf
     with pytest.raises(ValueError, match="out of reach"):
-        calibrate("dp_sgd", facts(100, 2), Budget(0.01, DELTA))
+        budget_for("dp_sgd", facts(100, 2), Budget(0.01, DELTA))
 
 
 # Attacks

@@ -1,6 +1,6 @@
 """Posterior sampling and Langevin dynamics under differential privacy: the claims of three papers, checked.
 
-The library consists of `learn`, `price`, `calibrate`, `attack` and `audit` (see `dplangevin.library`), the methods,
+The library consists of `learn`, `price`, `budget_for`, `attack` and `audit` (see `dplangevin.library`), the methods,
 and `PrivateClassifier` for scikit-learn.  A name is imported only when it is used.
 
 >>> from dplangevin import Budget, Glm, PrivateClassifier, learn
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dplangevin.attacks.learners.search import LearnerAudit
     from dplangevin.data.encoding import encode
     from dplangevin.estimator import Privacy, PrivateClassifier
-    from dplangevin.library import Answer, attack, audit, calibrate, facts, learn, price
+    from dplangevin.library import Answer, attack, audit, budget_for, facts, learn, price
     from dplangevin.methods import Method
     from dplangevin.methods.dp_gd import DpGd
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
@@ -49,7 +49,7 @@ _NAMES = {  # module -> its names here, as above
     "attacks.learners.search": "LearnerAudit",
     "data.encoding": "encode",
     "estimator": "Privacy PrivateClassifier",
-    "library": "Answer attack audit calibrate facts learn price",
+    "library": "Answer attack audit budget_for facts learn price",
     "methods": "Method",
     "methods.dp_gd": "DpGd",
     "methods.dp_sgd": "DpSgd Sgd",
@@ -83,7 +83,7 @@ __all__ = [  # noqa: RUF022
     "DpSgldRyffel2022", "DpSgldWang2015", "DpSgnht", "Dpvi", "Facts", "Glm", "Guarantee", "Hybrid",
     "LearnerAudit", "METHODS", "Method", "ObjPert", "ObjPertPure", "Ops", "OutPert", "Pate", "Privacy",
     "PrivateClassifier", "Receipt", "Ridge", "Sampling", "Sgd", "Sghmc", "Sgld", "StepCheck", "Tight", "attack",
-    "audit", "calibrate", "check_step", "encode", "facts", "learn", "price", "watch",
+    "audit", "budget_for", "check_step", "encode", "facts", "learn", "price", "watch",
 ]  # fmt: skip
 
 

@@ -245,7 +245,7 @@ def price(
     return _price(method, known, plan, budget, adjacency)
 
 
-def calibrate(
+def budget_for(
     method: str | Method,
     problem: Glm | Facts,
     target: Budget,
@@ -280,7 +280,7 @@ def calibrate(
 
     Examples
     --------
-    >>> asked = calibrate("objpert", facts(1000, 5), Budget(1.0, 1e-5))
+    >>> asked = budget_for("objpert", facts(1000, 5), Budget(1.0, 1e-5))
     >>> round(asked.epsilon, 2), round(price("objpert", facts(1000, 5), asked)["epsilon_proven"], 2)
     (1.33, 1.0)
     """

@@ -21,8 +21,8 @@ from scipy.stats import ks_2samp, kstest, norm
 from dplangevin.attacks import langevin, posterior, sampled
 from dplangevin.attacks.audit import audit
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
+from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.accountants.protocol import leaves
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import (
     Adjacency,
@@ -30,8 +30,7 @@ from dplangevin.privacy.events import (
     PosteriorSampleDpEvent,
     RandomAllocationDpEvent,
 )
-from dplangevin.privacy.stepsize import steps_event
-from dplangevin.privacy.subsampled_gaussian import composed_steps, rounding
+from dplangevin.privacy.gaussian_steps import composed_steps, rounding, steps_event
 
 ONE_STEP = LangevinDpEvent(100, 1, 1, 0.1523, 0.0173, 1.0, 1.0, 1.0)
 FIVE = LangevinDpEvent(10, 1, 5, 0.3, 0.05, 1.0, 0.5, 1.0, decay=0.2)

@@ -133,9 +133,7 @@ def test_what_cannot_be_priced_is_listed_with_the_reason(sampled: dict[str, Any]
 
 
 def skipped(found: dict[str, Any]) -> set[str]:
-    return {
-        each["name"] for each in found["refused"] if each["reason"].startswith("skipped, since its grids")
-    }
+    return {each["name"] for each in found["refused"] if re.search("gigabyte|too large", each["reason"])}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +141,6 @@ def skipped(found: dict[str, Any]) -> set[str]:
     [
         ("--sampling full --records 1000 --steps 929 --noise 0.394 --delta 3.6e-10", ["dp-accounting (PLD)"]),
         (f"{FEW} --steps 100 --noise 1e-100", ["RDP", "Li et al. 2019 (numerical, 32 orders)"]),
-        (f"{FEW} --steps 100 --noise 1e-9 --sampling subset", ["RDP"]),
     ],
 )  # fmt: skip
 def test_what_would_take_gigabytes_is_skipped_and_the_tight_price_is_there(
@@ -152,14 +149,10 @@ def test_what_would_take_gigabytes_is_skipped_and_the_tight_price_is_there(
     def never(*_: Any) -> None:
         raise AssertionError("computed all the same")
 
-    places = ["google.PLDAccountant"]
-    if "0.394" not in words:
-        places += ["li2019._integrated", "rdp._central_moments"]
-    for place in places:
-        monkeypatch.setattr(f"dplangevin.privacy.accountants.{place}", never)
+    monkeypatch.setattr("dplangevin.privacy.accountants.google.PLDAccountant.compose", never)
     found = document(f"price {words}")
     assert skipped(found) >= set(who)
-    for adjacency in ("replace_one",) if "subset" in words else ("add_remove", "replace_one"):
+    for adjacency in ("add_remove", "replace_one"):
         assert math.isfinite(epsilon(found, "tight", adjacency))
 
 
@@ -315,7 +308,7 @@ FULL = f"price {STEPS} --noise 1.1"
         ("price --method pate --epsilon 1 --records 999", "--public-rows missing"),
         ("calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --noise 1", "leave out --noise"),
         ("calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --accountant tigt", "did you mean tight"),
-        ("calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --accountant rdp", "need add_remove or zero_out"),
+        ("calibrate --records 9 --batch 3 --epochs 1 --epsilon 1 --accountant rdp", "Poisson samples need add_remove"),
         (f"price {GAUSSIAN} --noise 4 --runs 5", "--runs 5.0 belongs to --tuned"),
         (f"price {GAUSSIAN} --noise 4 --tuned poisson --runs 0.5", "must be in [1, inf)"),
     ],
@@ -340,10 +333,9 @@ def test_tuning_costs_between_one_run_and_the_papers_theorem() -> None:
     assert tuned["runs"] == "logarithmic with mean 10"
     for adjacency in ("add_remove", "replace_one"):
         one, best = epsilon(found, "tight", adjacency), epsilon(tuned, "tight", adjacency)
-        assert one < best < epsilon(tuned, "rdp", adjacency)
         noise = 4.0 if adjacency == "add_remove" else 2.0
         theirs = RdpAccountant().compose(RepeatAndSelectDpEvent(GaussianDpEvent(noise), 10.0, 0.0))
-        assert epsilon(tuned, "rdp", adjacency) == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3)
+        assert one < best < theirs.get_epsilon(1e-5)
     poisson = document(f"price {GAUSSIAN} --noise 4 --tuned poisson --runs 10")["tuned"]
     assert epsilon(poisson, "tight", "add_remove") > epsilon(tuned, "tight", "add_remove")
 
@@ -370,13 +362,3 @@ def test_prices_are_printed_where_the_curve_cannot_be_written(tmp_path: Path) ->
     done = run(f"price {GAUSSIAN} --noise 4 --curve-file {tmp_path}/curve.csv")
     assert (done.exit_code, "what an attack can reach" in done.stdout) == (2, True)
     assert f"{tmp_path}/curve.csv: No space left on device: free some space" in done.stderr
-
-
-@pytest.mark.slow
-def test_zero_out_neighbours_have_a_table_of_their_own_when_asked_for() -> None:
-    words = f"price {STEPS} --sampling subset --noise 4 --steps 20"
-    assert {row["adjacency"] for row in document(words)["prices"]} == {"replace_one"}
-    found = document(f"{words} --zero-out")
-    assert epsilon(found, "tight", "zero_out") <= epsilon(found, "tight", "replace_one")
-    said = " ".join(run(f"{words} --zero-out").stdout.split())
-    assert "zero-out (one record is replaced by one that contributes nothing)" in said

@@ -122,7 +122,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("pipeline.datasets", "adult", "pipeline.datasets = 'adult' must be a valid array"),
     ("method.ops.radius", -1.0, "method.ops: radius must be positive and finite, not -1.0"),
     ("method.ops.sampler.chains", 0, "method.ops.sampler: chains"),
-    ("method.dp_sgd.adjacency", "add", "'add' must be 'replace_one', 'add_remove' or 'zero_out'"),
+    ("method.dp_sgd.adjacency", "add", "'add' must be 'replace_one' or 'add_remove'"),
     ("method.dp_sgd.accountant", "tight", "method.dp_sgd.accountant = 'tight' must be an object (Accountant)"),
     ("method.dp_sgd._target_", "nowhere.X", "method.dp_sgd._target_ = 'nowhere.X' cannot be imported"),
     ("method.dp_sgd.clipp", 1.0, "method.dp_sgd.clipp: nothing reads it; did you mean clip?"),

@@ -16,10 +16,9 @@ from dplangevin.methods.dp_sgd import DpSgd
 from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
 from dplangevin.methods.prices import priced
 from dplangevin.privacy import Budget
-from dplangevin.privacy.accountants.bok2024 import Bok2024
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.last_iterate import Bok2024, Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.stepsize import steps_event
+from dplangevin.privacy.gaussian_steps import steps_event
 from dplangevin.problems import Facts
 from dplangevin.problems.losses import softmax
 from dplangevin.problems.sampling import Sampling

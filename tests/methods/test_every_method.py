@@ -26,7 +26,7 @@ from dplangevin.pipeline.plan import merged, plain
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier
+from dplangevin.privacy.gaussian_steps import rate_and_multiplier
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm

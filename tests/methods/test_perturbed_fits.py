@@ -19,8 +19,7 @@ from dplangevin.methods.objpert_pure import ObjPertPure
 from dplangevin.methods.outpert import OutPert, Ridge
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of
-from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
-from dplangevin.privacy.accountants.kifer2012 import Kifer2012
+from dplangevin.privacy.accountants.objective import Chaudhuri2011, Kifer2012
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems.glm import Glm, linear_facts
 from dplangevin.problems.losses import LOGISTIC, softmax

@@ -12,7 +12,7 @@ from dplangevin.methods import Method
 from dplangevin.methods.registry import METHODS, named
 from dplangevin.pipeline.plan import plain
 from dplangevin.privacy import Budget
-from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems.sampling import Sampling
 
@@ -45,4 +45,4 @@ def test_random_allocation_is_calibrated_and_needs_an_accountant_that_prices_it(
     assert guarantee.sampling == "random_allocation"
     assert 0.999 <= guarantee.epsilon <= 1
     with pytest.raises(ValueError, match="cannot price RandomAllocationDpEvent"):
-        replace(method, accountant=Li2019(64)).plan(facts, budget)
+        replace(method, accountant=Moments(64)).plan(facts, budget)

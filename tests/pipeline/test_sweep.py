@@ -31,10 +31,9 @@ from dplangevin.pipeline.code import PRICING
 from dplangevin.pipeline.plan import KEYS, TABLES, budgets, runs, tasks_of
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of as gaussian_epsilon
-from dplangevin.privacy.accountants.bok2024 import Bok2024
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.last_iterate import Bok2024, Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.stepsize import steps_event
+from dplangevin.privacy.gaussian_steps import steps_event
 from dplangevin.samplers.posterior import Sampler
 
 LOSSES = {"accuracy", "log_loss", "brier", "ece"}
@@ -238,7 +237,7 @@ def test_what_costs_more_than_its_budget_is_refused_and_what_is_stated_reported(
         cfg.experiment.toy.settings = {"dp_sgd": {"sampling": SGLD["sampling"]}}
     else:
         cfg = only(cfg, "dp_sgd", others[name])
-    monkeypatch.setattr("dplangevin.methods.dp_sgd.calibrate", lambda *_, **__: 0.5)
+    monkeypatch.setattr("dplangevin.methods.dp_sgd.noise_for", lambda *_, **__: 0.5)
     monkeypatch.setattr("dplangevin.methods.dp_sgd.DpSgd.release", lambda *_, **__: pytest.fail("was run"))
     data = toy.write(tmp_path, name)
     with pytest.raises(

@@ -21,13 +21,10 @@ from dplangevin.privacy import (
     PureObjectivePerturbationDpEvent,
 )
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of
-from dplangevin.privacy.accountants.bok2024 import Bok2024
-from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
-from dplangevin.privacy.accountants.kifer2012 import Kifer2012
-from dplangevin.privacy.accountants.li2019 import Li2019, log_moment
+from dplangevin.privacy.accountants.last_iterate import Bok2024, Ryffel2022
+from dplangevin.privacy.accountants.moments_accountant import Moments, Rdp, log_moment
+from dplangevin.privacy.accountants.objective import Chaudhuri2011, Kifer2012
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
-from dplangevin.privacy.accountants.rdp import Rdp
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.events import PateDpEvent
@@ -156,8 +153,8 @@ VOTES, ONE_STEP = PateDpEvent(200, 50, 40.0, 20.0), poisson(1.0, 1, 0.1)
         (Tight(), SUBSETS, "add_remove", "needs replace_one"),
         (Tight(), SelfComposedDpEvent(FIT, 2), "replace_one", "not in a composition"),
         (Chaudhuri2011(), PURE_FIT, "add_remove", "add_remove"),
-        (Li2019(), ONE_STEP, "replace_one", "replace_one"),
-        (Li2019(), SUBSETS, "add_remove", "cannot price SampledWithoutReplacementDpEvent"),
+        (Moments(), ONE_STEP, "replace_one", "replace_one"),
+        (Moments(), SUBSETS, "add_remove", "cannot price SampledWithoutReplacementDpEvent"),
         (Bok2024(), LANGEVIN, "add_remove", "add_remove"),
         (Bok2024(), SelfComposedDpEvent(LANGEVIN, 2), "replace_one", "one LangevinDpEvent"),
         (Bok2024(), GaussianDpEvent(1.0), "replace_one", "GaussianDpEvent"),
@@ -165,7 +162,7 @@ VOTES, ONE_STEP = PateDpEvent(200, 50, 40.0, 20.0), poisson(1.0, 1, 0.1)
         (Ryffel2022(), GaussianDpEvent(1.0), "replace_one", "GaussianDpEvent"),
         (Ryffel2022(), NO_RIDGE, "replace_one", "strong_convexity > 0"),
         (Rdp(), ONE_STEP, "replace_one", "Poisson samples need add_remove"),
-        (Rdp(), SUBSETS, "add_remove", "subsets need replace_one"),
+        (Rdp(), SUBSETS, "replace_one", "Poisson-sampled or full"),
         (Papernot2018(), GaussianDpEvent(1.0), "replace_one", "Papernot"),
         (Papernot2018(), SelfComposedDpEvent(VOTES, 2), "replace_one", "Papernot"),
     ],
@@ -190,8 +187,8 @@ def test_without_delta_there_is_no_bound(accountant, event):
     ("call", "message"),
     [
         (lambda: Wang2015("gdp"), "bound = 'gdp'"),  # type: ignore[arg-type]
-        (lambda: Li2019(0), "max_order = 0"),
-        (lambda: Li2019(bound="exact"), "bound = 'exact'"),  # type: ignore[arg-type]
+        (lambda: Moments(0), "max_order = 0"),
+        (lambda: Moments(bound="exact"), "bound = 'exact'"),  # type: ignore[arg-type]
         (lambda: Ryffel2022("half"), "orders = 'half'"),  # type: ignore[arg-type]
         (lambda: Ryffel2022().renyi(LANGEVIN, 1.0), "alpha = 1"),
         (lambda: log_moment(0.1, 1.0, [0.0]), r"orders = \[0\.0\]"),

@@ -12,9 +12,9 @@ from scipy.optimize import minimize
 from scipy.stats import binom, norm
 
 from dplangevin.privacy import LangevinDpEvent
-from dplangevin.privacy.accountants import bok2024
+from dplangevin.privacy.accountants import last_iterate
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
-from dplangevin.privacy.accountants.bok2024 import Bok2024, full_batch
+from dplangevin.privacy.accountants.last_iterate import Bok2024, full_batch
 from dplangevin.privacy.accountants.tight import Tight
 
 BOK, TIGHT = Bok2024(), Tight()
@@ -97,12 +97,12 @@ def test_distance_covers_a_binomial() -> None:
     # no contraction: the distance is the number of hits times the largest step, 2 eta L/batch = .01
     event = sampled(5001, strong_convexity=0.0)
     for failure in (1e-2, 1e-6):
-        (bound,) = bok2024._distances(event, np.array([5000]), failure)
+        (bound,) = last_iterate._distances(event, np.array([5000]), failure)
         assert binom.sf(math.floor(bound / 0.01), 5000, 0.01) <= failure
         assert bound < 0.01 * 1.25 * binom.isf(failure, 5000, 0.01)
-    assert bok2024._distances(event, np.array([5000]), 1e-300)[0] <= 0.01 * 5000 * (1 + 1e-12)
+    assert last_iterate._distances(event, np.array([5000]), 1e-300)[0] <= 0.01 * 5000 * (1 + 1e-12)
     small = attr.evolve(event, radius=0.05)  # two points of the ball are at most .1 apart
-    assert bok2024._distances(small, np.array([5000]), 1e-6) == [pytest.approx(0.1)]
+    assert last_iterate._distances(small, np.array([5000]), 1e-6) == [pytest.approx(0.1)]
 
 
 def test_tight_takes_the_smaller_and_names_it() -> None:
@@ -176,7 +176,7 @@ def test_contractions_are_those_of_the_steepest_steps(step_size: float) -> None:
         event = in_ball(1, step_size=step_size, convex=convex, strong_convexity=0.7, smoothness=1.7)
         slopes = [np.diff(x - step_size * (0.7 * x + DRIFTS[drift](x))) / np.diff(x) for drift in drifts]
         steepest = max(float(np.abs(slope).max()) for slope in [*slopes, np.array([1 - step_size * 0.7])])
-        assert bok2024.contractions(event)[0] == pytest.approx(steepest)
+        assert last_iterate.contractions(event)[0] == pytest.approx(steepest)
 
 
 @pytest.mark.parametrize("steps", [1, 3, 30, 300])
@@ -223,7 +223,7 @@ def test_sampled_batches_in_a_ball_cover_exact_laws(drift: str, steps: int) -> N
 
 def planned_by_slsqp(event: LangevinDpEvent) -> float:
     """The mu of `Bok2024`'s optimum, by a general solver over a_k for every t0."""
-    c, eta = bok2024.contractions(event), event.step_sizes()
+    c, eta = last_iterate.contractions(event), event.step_sizes()
     s, v = eta * 2 * event.lipschitz / event.records, 2 * eta * event.noise_std**2
     best = math.inf
     for first in range(event.steps if event.radius < math.inf else 1):

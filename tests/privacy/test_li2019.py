@@ -9,12 +9,18 @@ from mpmath import mp, mpf
 from sampled_steps import poisson
 
 from dplangevin.privacy import Budget
-from dplangevin.privacy.accountants.li2019 import Li2019, lemma_2, log_moment
+from dplangevin.privacy.accountants.moments_accountant import Moments, log_moment
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.li2019_theorems import conditions, printed_constant, printed_reach, wang_step
-from dplangevin.privacy.stepsize import StepSchedule, multiplier_of, steps_event
-from dplangevin.privacy.subsampled_gaussian import CLOSEST
+from dplangevin.privacy.gaussian_steps import CLOSEST, StepSchedule, steps_event
+from dplangevin.privacy.li2019 import (
+    conditions,
+    lemma_2,
+    multiplier_of,
+    printed_constant,
+    printed_reach,
+    wang_step,
+)
 
 DELTA = 1e-5
 EXAMPLE = Budget(0.1, DELTA)  # li2019, section 3.1: N = 50000, T = 10000, L = 1
@@ -53,12 +59,12 @@ def test_the_search_for_the_order_finds_the_least_of_all(multiplier: float, step
     orders = np.arange(1, 1025)
     priced = (steps * log_moment(0.01, multiplier, orders) + math.log(1 / DELTA)) / orders
     event = poisson(multiplier, steps, 0.01)
-    assert Li2019(1024).epsilon(event, DELTA, "add_remove") == pytest.approx(priced.min(), rel=1e-13)
-    assert Li2019(1024)._best(event, DELTA, "add_remove")[1] == int(priced.argmin()) + 1
+    assert Moments(1024).epsilon(event, DELTA, "add_remove") == pytest.approx(priced.min(), rel=1e-13)
+    assert Moments(1024).best(event, DELTA)[1] == int(priced.argmin()) + 1
 
 
 def test_printed_bound_and_its_conditions() -> None:
-    printed = Li2019(256, "printed")
+    printed = Moments(256, "printed")
     event = poisson(4.0, 10_000, 2.56e-3)
     moments = [2.56e-3**2 * order * (order + 1) / 16 * 10_000 for order in range(1, 257)]
     expected = min((m + math.log(1 / DELTA)) / k for k, m in enumerate(moments, 1))
@@ -66,7 +72,7 @@ def test_printed_bound_and_its_conditions() -> None:
     assert printed.violated(event, DELTA) == ()
     assert printed.violated(poisson(0.9, 10, 2.56e-3), DELTA)[0] == "sigma = 0.9 < 1"
     assert "q = 0.01 >= 1/(16 sigma) = 0.00625" in printed.violated(poisson(10.0, 10_000, 0.01), DELTA)
-    assert Li2019(256).violated(poisson(0.9, 10, 2.56e-3), DELTA) == ()
+    assert Moments(256).violated(poisson(0.9, 10, 2.56e-3), DELTA) == ()
 
 
 def test_lemma_2_bounds_lambda() -> None:
@@ -99,7 +105,7 @@ def test_mnist_setting() -> None:
     event = steps_event(sigma, rate=128 / 60_000, steps=9375, schedule="fixed")
     assert sigma == pytest.approx(3.180, abs=5e-4)
     assert Tight().epsilon(event, DELTA, "add_remove") == pytest.approx(0.2201, rel=1e-3)
-    assert Li2019().epsilon(event, DELTA, "add_remove") == pytest.approx(0.4335, rel=1e-3)
+    assert Moments().epsilon(event, DELTA, "add_remove") == pytest.approx(0.4335, rel=1e-3)
 
 
 @pytest.mark.parametrize("schedule", ["fixed", "decreasing"])
@@ -141,7 +147,7 @@ def test_conditions_1_and_2_drop_the_sampling_rate() -> None:
     rate = batch / records
     printed = multiplier_of(found.printed_high, records=records, batch=batch, lipschitz=1.0)
     assert printed == pytest.approx(rate, rel=1e-12)
-    assert Li2019().epsilon(poisson(printed, 1, rate), DELTA, "add_remove") > 1e4
+    assert Moments().epsilon(poisson(printed, 1, rate), DELTA, "add_remove") > 1e4
     # what is needed, checked on the multiplier itself
     for bound, sigma in ((found.needed_high, 1.0), (found.needed_low, 1 / (16 * rate))):
         at = multiplier_of(bound, records=records, batch=batch, lipschitz=1.0)
@@ -154,4 +160,4 @@ def test_moments_of_different_steps_add_up() -> None:
     both = ComposedDpEvent([poisson(2.0, 10, 0.01), GaussianDpEvent(30.0)])
     total = [10 * binomial_moment(0.01, 2.0, k) + k * (k + 1) / (2 * 900) for k in range(1, 33)]
     expected = min((m + math.log(1 / DELTA)) / k for k, m in enumerate(total, 1))
-    assert Li2019().epsilon(both, DELTA, "add_remove") == pytest.approx(expected, rel=1e-12)
+    assert Moments().epsilon(both, DELTA, "add_remove") == pytest.approx(expected, rel=1e-12)

@@ -11,8 +11,7 @@ from scipy.stats import chi, chi2, norm
 
 from dplangevin.privacy import ObjectivePerturbationDpEvent, PureObjectivePerturbationDpEvent
 from dplangevin.privacy.accountants import analytic_gaussian, objective
-from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
-from dplangevin.privacy.accountants.kifer2012 import Kifer2012
+from dplangevin.privacy.accountants.objective import Chaudhuri2011, Kifer2012
 from dplangevin.privacy.accountants.tight import Tight
 
 DELTA = 1e-5

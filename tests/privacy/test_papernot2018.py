@@ -12,12 +12,12 @@ from mpmath import mp, mpf
 from scipy import integrate
 from scipy.stats import norm
 
-from dplangevin.privacy import Budget, votes
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants import papernot2018 as votes
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
-from dplangevin.privacy.accountants.papernot2018 import Papernot2018
+from dplangevin.privacy.accountants.papernot2018 import Papernot2018, Run, Settings
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import PateDpEvent
-from dplangevin.privacy.votes import Run, Settings
 
 VOTES = [
     ((20, 0), 4.0),

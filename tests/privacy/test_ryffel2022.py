@@ -10,7 +10,7 @@ from dp_accounting import ComposedDpEvent
 from dplangevin import facts
 from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
 from dplangevin.privacy import Budget, LangevinDpEvent
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.survey import survey
 from dplangevin.problems.sampling import Sampling
 
@@ -58,7 +58,7 @@ def test_condition_on_the_step_size() -> None:
 
 
 def test_without_convexity_the_theorem_is_only_a_claim() -> None:
-    found = survey(event(30, convex=False, radius=1.0), 1e-5, neighbours=["replace_one"])
+    found = survey(event(30, convex=False, radius=1.0), 1e-5)
     rows = [row for row in found.prices if row.key == "ryffel2022"]
     assert [row.status for row in rows] == ["claim"]
     assert rows[0].violated[-1] == "proved for convex losses"
@@ -72,5 +72,5 @@ def test_a_clip_makes_the_theorem_a_claim() -> None:
             facts(200, 5), Budget(1.0, 1e-5)
         )
         assert isinstance(plan.paper, LangevinDpEvent)
-        found = survey(plan.guarantee.event, 1e-5, plan.paper, ["replace_one"], plan.violated)
+        found = survey(plan.guarantee.event, 1e-5, plan.paper, plan.violated)
         assert [row.status for row in found.prices if row.key == "ryffel2022"] == [status]

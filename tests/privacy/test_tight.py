@@ -22,7 +22,7 @@ from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, delta_of, epsilon_of
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.subsampled_gaussian import coarsened, rate_and_multiplier
+from dplangevin.privacy.gaussian_steps import coarsened, rate_and_multiplier
 
 DELTA = 1e-5
 TIGHT = Tight()

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from dplangevin.privacy.accountants.protocol import leaves, refuse
 from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent, check_adjacency
-from dplangevin.privacy.subsampled_gaussian import rate_and_multiplier, rounding
+from dplangevin.privacy.gaussian_steps import rate_and_multiplier, rounding
 
 BINS = 96  # cells of one step's output, if there are many equal steps
 FEW = 4 * BINS  # up to so many equal steps are drawn one by one
@@ -30,9 +30,9 @@ def all_iterates(
     A step releases a sum plus N(0, z^2), in units of one record's bound. The record is in the batch with probability
     q. The sum is 0 without the record and s with it. The other records are chosen so that s is:
 
-        any, add_remove or zero_out     D: s = 1    D': no such record, or one that contributes nothing
-        Poisson, replace_one            D: s = 1    D': s = -1
-        others, replace_one             D: s = 2    D': s = 0    (all others, and the record under D', are -1)
+        any, add_remove         D: s = 1    D': no such record
+        Poisson, replace_one    D: s = 1    D': s = -1
+        others, replace_one     D: s = 2    D': s = 0    (all others, and the record under D', are -1)
 
     The output is the mixture (1 - q) N(0, z^2) + q N(s, z^2). The last pair attains the profile of Balle, Barthe and
     Gaboardi (2018), Theorem 11, in one of its two directions. There is none without replacement under add_remove.
@@ -43,7 +43,7 @@ def all_iterates(
     For many equal steps, or steps of an epoch, the counts of outputs in 96 cells are drawn from their multinomial
     distribution, and the ratio is that of the cells: a function of the outputs, so the audit stays valid.
 
-    An event has the least noise of each epoch, and may have rounded noise down (`subsampled_gaussian.rounding`), which
+    An event has the least noise of each epoch, and may have rounded noise down (`gaussian_steps.rounding`), which
     would overstate what an attack shows. So the attack leaves out epochs that end early or whose steps differ in
     noise, and all other steps get more noise by that factor.
 

@@ -31,7 +31,7 @@ from dplangevin.privacy.events import (
     RandomAllocationDpEvent,
     check_adjacency,
 )
-from dplangevin.privacy.subsampled_gaussian import composed_steps
+from dplangevin.privacy.gaussian_steps import composed_steps
 
 WHO = "attacks.worst"
 UNATTACKED = (

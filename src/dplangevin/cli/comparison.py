@@ -34,7 +34,7 @@ from dplangevin.data.loaders import table
 from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split
 from dplangevin.files import File, atomic_path, key
-from dplangevin.library import calibrate
+from dplangevin.library import budget_for
 from dplangevin.methods import Method, planned
 from dplangevin.methods.pate import Pate
 from dplangevin.methods.registry import METHODS
@@ -44,7 +44,7 @@ from dplangevin.pipeline.executor import workers
 from dplangevin.pipeline.plan import plain
 from dplangevin.pipeline.sweep import Inputs, Progress, first_line, sweep
 from dplangevin.privacy import Adjacency, Budget
-from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
 from dplangevin.reporting import read
@@ -329,7 +329,7 @@ def fitted(method: Any, facts: Facts) -> Any:
     changes: dict[str, Any] = {name: PRIOR for name in prior if name in known}
     if "sampling" in known:
         changes["sampling"] = replace(method.sampling, epochs=min(PASSES, max(1, round(math.sqrt(facts.n)))))
-    if "adjacency" in known and isinstance(method.accountant, Li2019):
+    if "adjacency" in known and isinstance(method.accountant, Moments):
         changes |= {"accountant": Tight(), "adjacency": NEIGHBOURS}
     changes |= {name: fitted(known[name], facts) for name in ("first", "second", "method") if name in known}
     return replace(method, **changes)
@@ -348,7 +348,7 @@ def budgets(
             promised.add(epsilon)
             if isinstance(plan.guarantee.event, UnsupportedDpEvent):  # the claim of another package
                 continue
-            equal = calibrate(method, facts, Budget(epsilon, delta), NEIGHBOURS, rtol=CLOSE)
+            equal = budget_for(method, facts, Budget(epsilon, delta), NEIGHBOURS, rtol=CLOSE)
             promised.add(float(f"{equal.epsilon:.6g}") if equal.epsilon != epsilon else epsilon)
         except Exception as error:  # a method from anywhere can raise anything
             why.append(f"ε = {number(epsilon)}: {first_line(error)}")

@@ -35,7 +35,6 @@ SETTINGS = {
 ONLY_METHODS = ("noise_std", "radius", "teachers", "set")  # options that Gaussian steps lack
 OF_EVENTS = ("rho", "ridge", "answers", "queries")  # numbers of an event that no plan states
 MOST_STEPS = 10**8  # prices were checked up to this number, see docs/privacy.md
-SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers that `calibrated` tries
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ def steps_event(sampling: Any, records: int, noise: float) -> Any:
     from dp_accounting import SelfComposedDpEvent
 
     from dplangevin.privacy.events import RandomAllocationDpEvent, ShuffledEpochsDpEvent
-    from dplangevin.privacy.subsampled_gaussian import composed_steps
+    from dplangevin.privacy.gaussian_steps import composed_steps
 
     steps, size = sampling.steps(records), sampling.size(records)
     if sampling.scheme in ("random_allocation", "shuffled"):
@@ -326,7 +325,7 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Options:
 
     With a method, its theorem is given the largest ε that satisfies this, to a relative 1e-4.
     """
-    from dplangevin.privacy import Budget, calibrate
+    from dplangevin.privacy import Budget, noise_for
     from dplangevin.privacy.survey import ACCOUNTANTS, event_for
 
     noise_free = options.noise is None and options.noise_std is None
@@ -337,7 +336,7 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Options:
     accountant, goal = ACCOUNTANTS[key].accountant, Budget(options.epsilon or 1.0, options.delta)
     if options.method is None:
         event = partial(steps_event, *sampling_of(options))
-        noise = calibrate(accountant, event, goal, low=SMALLEST, high=LARGEST, adjacency=adjacency)
+        noise = noise_for(accountant, event, goal, adjacency=adjacency)
         return replace(options, noise=noise)
 
     from dplangevin.methods.prices import equal_budget

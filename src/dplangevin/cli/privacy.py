@@ -25,7 +25,6 @@ Rows = Sequence[Mapping[str, Any]]
 MEANING: dict[Adjacency, str] = {
     "add_remove": "one data set has a record more",
     "replace_one": "one record is replaced",
-    "zero_out": "one record is replaced by one that contributes nothing",
 }
 USUAL: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 BEST = "best proof"  # how the table calls the status "tight"
@@ -41,8 +40,8 @@ TUNING = [
 ]
 MORE = "--explain adds what each number rests on, and which accountants cannot price this."
 Neighbours = Annotated[
-    Literal["add_remove", "replace_one", "zero_out"],
-    option("Neighbouring data sets: one has a record more, one record is another, or contributes nothing."),
+    Literal["add_remove", "replace_one"],
+    option("Neighbouring data sets: one has a record more, or one record is another."),
 ]
 
 
@@ -64,9 +63,6 @@ def price(
         bool, option("Also print epsilon at many delta, and what an attack can reach.", "--curve")
     ] = False,
     curve_file: Annotated[Path | None, option("Write the points of both curves to this CSV file.")] = None,
-    zero_out: Annotated[
-        bool, option("Also price a record that is replaced by one that contributes nothing.", "--zero-out")
-    ] = False,
 ) -> None:
     """Print the epsilon of a mechanism by every accountant that can price it."""
     from dp_accounting.dp_event import RepeatAndSelectDpEvent
@@ -79,19 +75,18 @@ def price(
     mean = 10.0 if runs is None else runs
     require(runs is None or tuned is not None, f"--runs {runs} belongs to --tuned: add --tuned poisson")
     check_runs(mean, shape)
-    asked = (*USUAL, "zero_out") if zero_out else USUAL
     mechanism = mechanisms.given(options)
     event, delta = mechanism.event, options.delta
-    found = document(mechanism, delta, asked)
+    found = document(mechanism, delta)
     if attack:
-        found["attacks"] = [attacked(event, delta, each) for each in asked]
+        found["attacks"] = [attacked(event, delta, each) for each in USUAL]
     if rows_per_person > 1:
         found["person"] = [mechanisms.of_a_person(options, event, each, rows_per_person) for each in USUAL]
     if tuned is not None:
         event = RepeatAndSelectDpEvent(event, mean, shape)
-        found["tuned"] = {"runs": f"{law} with mean {mean:g}", **prices(event, delta, None, asked)}
+        found["tuned"] = {"runs": f"{law} with mean {mean:g}", **prices(event, delta, None)}
     traced: dict[Adjacency, Any] = {}
-    for each in asked if curve or curve_file is not None else ():
+    for each in USUAL if curve or curve_file is not None else ():
         try:
             traced[each], points = curves.traced(event, each)
             found.setdefault("curve", {})[each] = points
@@ -115,15 +110,14 @@ def calibrate(
         f"Least noise for which the accountant {accountant} proves epsilon {options.epsilon:g}, neighbours "
         f"{NEIGHBOURS[neighbours]}."
     )
-    asked = tuple(dict.fromkeys((*USUAL, neighbours)))
-    printed(document(mechanism, options.delta, asked), options, goal)
+    printed(document(mechanism, options.delta), options, goal)
 
 
-def document(mechanism: Mechanism, delta: float, neighbours: Sequence[Adjacency]) -> dict[str, Any]:
+def document(mechanism: Mechanism, delta: float) -> dict[str, Any]:
     """Return a mechanism and its prices by every accountant, as --json prints them."""
     title, event, paper, *_ = mechanism
     values = {name: getattr(mechanism, name) for name in Mechanism._fields[3:]}
-    costs = prices(event, delta, paper, neighbours, mechanism.violated)
+    costs = prices(event, delta, paper, mechanism.violated)
     return {"mechanism": title, "delta": delta, **values, **costs, "attacks": []}
 
 

@@ -9,7 +9,7 @@ from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
 from dplangevin.checks import require
 from dplangevin.methods import ChainMethod, Execution, Plan, Release, guaranteed
-from dplangevin.privacy import Adjacency, Budget, calibrate
+from dplangevin.privacy import Adjacency, Budget, noise_for
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import PUBLIC_RECORDS
@@ -91,7 +91,7 @@ class DpGd(ChainMethod):
 
     def calibrated(self, budget: Budget) -> float:
         """Return the noise multiplier of one Gaussian mechanism that costs the budget."""
-        return calibrate(
+        return noise_for(
             self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, adjacency=self.adjacency, rtol=1e-9
         )
 

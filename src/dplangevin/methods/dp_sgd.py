@@ -9,18 +9,18 @@ from dp_accounting import DpEvent
 
 from dplangevin.checks import require
 from dplangevin.methods import ChainMethod, Plan, no_budget
-from dplangevin.privacy import Adjacency, Budget, calibrate
-from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy import Adjacency, Budget, noise_for
+from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import PUBLIC_RECORDS, RandomAllocationDpEvent, ShuffledEpochsDpEvent
-from dplangevin.privacy.stepsize import LARGEST, SMALLEST, steps_event
+from dplangevin.privacy.gaussian_steps import steps_event
 from dplangevin.problems import Facts
 from dplangevin.problems.sampling import POISSON, Sampling
 from dplangevin.samplers.chains.steps import Schedule, Steps, Unit, shown
 
 CHOSEN = PUBLIC_RECORDS, "step size, clip, batch, epochs and prior chosen without accounting"
-MOMENTS = Li2019(max_order=2048)  # for eps down to 0.01, because the best order is about 2 ln(1/delta)/eps
+MOMENTS = Moments(max_order=2048)  # for eps down to 0.01, because the best order is about 2 ln(1/delta)/eps
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,7 @@ class DpSgd(ChainMethod):
             return steps_event(sigma, rate=rate, steps=steps, schedule="fixed")
 
         if self.noise_multiplier is None and budget.epsilon < math.inf:
-            sigma = calibrate(
-                self.accountant, event_of, budget, low=SMALLEST, high=LARGEST, adjacency=self.adjacency
-            )
+            sigma = noise_for(self.accountant, event_of, budget, adjacency=self.adjacency)
         event = event_of(sigma) if sigma > 0 else None
         shorter = min(1.0, self.full_step_noise / sigma) if sigma > 0 else 1.0
         eta = self.steps.sizes(facts, steps, l2, shorter)

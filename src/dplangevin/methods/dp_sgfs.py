@@ -15,7 +15,7 @@ from dplangevin.methods.dp_sgld import OnSubsets, Temperature
 from dplangevin.privacy import Budget, FisherScoringDpEvent
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.wang2015 import Wang2015
-from dplangevin.privacy.calibrate import rounded_up
+from dplangevin.privacy.calibration import rounded_up
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain, Kernel, State
 from dplangevin.problems.glm import Glm

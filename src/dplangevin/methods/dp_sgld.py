@@ -7,11 +7,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from dplangevin.checks import require
 from dplangevin.methods import ChainMethod, Plan
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.wang2015 import Wang2015
-from dplangevin.privacy.wang2015_noise import gradient_variance, subset_event
+from dplangevin.privacy.calibration import rounded_up
+from dplangevin.privacy.gaussian_steps import composed_steps
 from dplangevin.problems import Facts
 from dplangevin.problems.sampling import SUBSETS, Sampling
 from dplangevin.samplers.chains.steps import Steps, Unit
@@ -35,8 +37,16 @@ class OnSubsets(ChainMethod):
         return facts.bounded(self.name) if self.clip is None else min(self.clip, facts.lipschitz)
 
     def variance(self, facts: Facts, budget: Budget) -> float:
-        """Return C, the gradient noise of Theorem 4; 0 without a budget."""
-        return gradient_variance(self.sampling.steps(facts.n), self.bound(facts, budget), budget)
+        """Return C, the variance of the noise on ``(n/tau) sum_S grad`` by Theorem 4, rounded up; 0 without a budget.
+
+        ``C = 128 n T L^2/(tau eps^2) ln(2.5 n T/(tau delta)) ln(2/delta)``, with n T/tau steps.
+        """
+        if budget.epsilon == math.inf:
+            return 0.0
+        require(budget.delta > 0, f"Theorem 4 of wang2015 needs delta > 0, not {budget.delta}")
+        steps, bound = self.sampling.steps(facts.n), self.bound(facts, budget)
+        logs = math.log(2.5 * steps / budget.delta) * math.log(2 / budget.delta)
+        return rounded_up(128 * steps * (bound / budget.epsilon) ** 2 * logs)
 
     def gaussian(
         self, facts: Facts, budget: Budget, step: Tensor | float, noise: Tensor | float, **settings: str
@@ -46,7 +56,7 @@ class OnSubsets(ChainMethod):
         event = None
         if budget.epsilon < math.inf:
             multipliers = chain.noise_std / self.bound(facts, budget)
-            event = subset_event(facts.n, self.sampling.size(facts.n), multipliers)
+            event = composed_steps(facts.n, self.sampling.size(facts.n), multipliers.double().numpy())
         promise = self.promise(budget, event, self.assumptions(facts))
         return Plan(promise, chain, {**settings, "noise_std": float(chain.noise_std[0])})
 
@@ -63,7 +73,7 @@ class DpSgldWang2015(OnSubsets):
 
         theta <- theta - eta_t (grad r + n/tau sum_S grad l) + z
 
-    C is the gradient noise of Theorem 4 (`wang2015_noise.gradient_variance`).  Below eta_t = 1/C, the Langevin
+    C is the gradient noise of Theorem 4 (`OnSubsets.variance`).  Below eta_t = 1/C, the Langevin
     noise alone is enough for privacy.  theta_1 = 0 unless `start` is given.  All iterates are released.
 
     The schedules are those of section 4.1, with ``eta_0 = min(1/C, most)`` and ``most = step/n``:

@@ -1,10 +1,13 @@
 """DP-SGLD as li2019 defines it: Poisson samples of clipped gradients, noise determined by the step size."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
+from dp_accounting import DpEvent
 from torch import Tensor
 
 from dplangevin.checks import require
@@ -13,7 +16,9 @@ from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS
 from dplangevin.methods.dp_sgld import HEAT, Temperature
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.stepsize import StepSchedule, multiplier_of, smallest_multiplier, step_of, steps_event
+from dplangevin.privacy.calibration import SMALLEST, noise_for
+from dplangevin.privacy.gaussian_steps import StepSchedule, steps_event
+from dplangevin.privacy.li2019 import multiplier_of, step_of
 from dplangevin.problems import Facts
 from dplangevin.problems.sampling import POISSON, Sampling
 from dplangevin.samplers.chains.steps import Steps, Unit
@@ -85,8 +90,7 @@ class DpSgldLi2019(ChainMethod):
         step, clip, sigma = self.step_clip_and_noise(facts, budget)
         event = None
         if budget.epsilon < math.inf:
-            steps, rate = self.sampling.steps(n), self.sampling.rate(n)
-            event = steps_event(sigma, rate=rate, steps=steps, schedule=self.schedule)
+            event = self.event_of(n)(sigma)
         eta, noise = tied(self.sampling, n, step, self.heat, self.schedule)
         chain = self.chain(facts, eta, noise, **{"clip" if by_record else "mean_clip": clip})
         by = () if by_record else ("the mean gradient of a minibatch is clipped, not each record's",)
@@ -101,6 +105,11 @@ class DpSgldLi2019(ChainMethod):
         promise = self.promise(budget, event, (*CHOSEN, *by, *facts.rows, *read))
         return Plan(promise, chain, settings, noise_given)
 
+    def event_of(self, n: int) -> Callable[[float], DpEvent]:
+        """Return the function of sigma_1 that gives the event of the steps."""
+        rate, steps = self.sampling.rate(n), self.sampling.steps(n)
+        return partial(steps_event, rate=rate, steps=steps, schedule=self.schedule)
+
     def step_clip_and_noise(self, facts: Facts, budget: Budget) -> tuple[float, float, float]:
         """Return the step size eta_1, the clip L and the noise multiplier sigma_1 for a budget."""
         n, batch, heat = facts.n, self.sampling.size(facts.n), self.heat
@@ -112,15 +121,8 @@ class DpSgldLi2019(ChainMethod):
             if self.calibrated is None or (budget.epsilon == math.inf and self.calibrated == "step"):
                 return most, self.clip, least
         require(budget.epsilon < math.inf, "without a budget give both step and clip")
-        sigma = smallest_multiplier(
-            self.accountant,
-            budget,
-            rate=self.sampling.rate(n),
-            steps=self.sampling.steps(n),
-            schedule=self.schedule,
-            adjacency=self.adjacency,
-            **({"low": least} if self.calibrated == "step" and most is not None else {}),
-        )
+        low = least if self.calibrated == "step" and most is not None else SMALLEST
+        sigma = noise_for(self.accountant, self.event_of(n), budget, low=low, adjacency=self.adjacency)
         if self.calibrated == "clip":
             assert most is not None
             return most, batch / (moved * sigma * math.sqrt(most * n / heat)), sigma

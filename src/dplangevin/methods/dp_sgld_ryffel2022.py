@@ -10,12 +10,12 @@ from dp_accounting import DpEvent
 from dplangevin.checks import positive, require
 from dplangevin.methods import ChainMethod, Plan
 from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.calibrate import calibrate
+from dplangevin.privacy.calibration import noise_for
 from dplangevin.privacy.events import PUBLIC_RECORDS, LangevinDpEvent, ShuffledEpochsDpEvent
-from dplangevin.privacy.subsampled_gaussian import composed_steps
+from dplangevin.privacy.gaussian_steps import composed_steps
 from dplangevin.problems import Facts
 from dplangevin.problems.sampling import Sampling
 from dplangevin.samplers.chains.steps import Steps, Unit, shown
@@ -172,7 +172,7 @@ class DpSgldRyffel2022(ChainMethod):
         unit = float(1 / self.event(facts, 1.0).multipliers()[0])  # sigma at noise multiplier 1
         make = self.event if isinstance(self.accountant, Ryffel2022) else self.provable
         low, high = self.FAINT * unit, self.LOUD * unit
-        return calibrate(self.accountant, lambda sigma: make(facts, sigma), budget, low=low, high=high)
+        return noise_for(self.accountant, lambda sigma: make(facts, sigma), budget, low=low, high=high)
 
     def violated(self, facts: Facts, event: LangevinDpEvent, delta: float) -> list[str]:
         """Return the conditions of Theorem 3.1 that this run does not satisfy."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -14,7 +15,8 @@ from dplangevin.methods import Execution, Plan, Release, guaranteed
 from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.stepsize import smallest_multiplier, steps_event
+from dplangevin.privacy.calibration import noise_for
+from dplangevin.privacy.gaussian_steps import steps_event
 from dplangevin.problems import DefaultSteps, Facts, Problem, Sums
 from dplangevin.problems.chain import Chain, State
 from dplangevin.problems.glm import Glm
@@ -80,10 +82,9 @@ class Dpvi:
         sigma, event = 0.0, None
         if budget.epsilon < math.inf:
             require(self.clip < math.inf, "clip must be finite where epsilon is")
-            sigma = smallest_multiplier(
-                self.accountant, budget, rate=rate, steps=steps, schedule="fixed", adjacency=self.adjacency
-            )
-            event = steps_event(sigma, rate=rate, steps=steps, schedule="fixed")
+            make = partial(steps_event, rate=rate, steps=steps, schedule="fixed")
+            sigma = noise_for(self.accountant, make, budget, adjacency=self.adjacency)
+            event = make(sigma)
         noise = sigma * self.clip if sigma else 0.0
         most = (
             math.sqrt(3 / (steps * self.precision)) * rate / (self.unit(facts) ** 2 * noise)

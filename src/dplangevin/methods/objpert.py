@@ -12,11 +12,10 @@ from dplangevin.checks import require, settings
 from dplangevin.methods import Execution, Plan, Release, guaranteed
 from dplangevin.methods.perturbed_fits import Fit, assumptions, output_multiplier, perturbed, shares
 from dplangevin.privacy import Budget, ObjectivePerturbationDpEvent
-from dplangevin.privacy.accountants.kifer2012 import Kifer2012
-from dplangevin.privacy.accountants.objective import log_tail
+from dplangevin.privacy.accountants.objective import Kifer2012, log_tail
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.calibrate import calibrate, rounded_up
+from dplangevin.privacy.calibration import noise_for, rounded_up
 from dplangevin.problems import Facts, Problem
 from dplangevin.samplers.minimise import reachable
 
@@ -82,7 +81,7 @@ class ObjPert:
 
             if self.share is not None:
                 ridge = max(wanted, rounded_up(beta / math.expm1(self.share * first.epsilon / rank)))
-                std = calibrate(
+                std = noise_for(
                     self.accountant,
                     lambda std: made(ridge, std)[1],
                     budget,

@@ -10,9 +10,9 @@ from dplangevin.checks import positive
 from dplangevin.methods import Execution, Plan, Release, guaranteed
 from dplangevin.methods.perturbed_fits import Fit, assumptions, perturbed, shares
 from dplangevin.privacy import Budget, PureObjectivePerturbationDpEvent
-from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
+from dplangevin.privacy.accountants.objective import Chaudhuri2011
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.calibrate import rounded_up
+from dplangevin.privacy.calibration import rounded_up
 from dplangevin.problems import Facts, Problem
 from dplangevin.samplers.minimise import reachable
 

@@ -9,7 +9,7 @@ from dp_accounting import DpEvent, GaussianDpEvent
 
 from dplangevin.checks import require, settings
 from dplangevin.methods import Execution, Plan, Release, guaranteed, of_works
-from dplangevin.privacy import Budget, NearbyDpEvent, PosteriorSampleDpEvent, calibrate
+from dplangevin.privacy import Budget, NearbyDpEvent, PosteriorSampleDpEvent, noise_for
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.problems import Facts, Problem
@@ -113,7 +113,7 @@ class Ops:
             return 1.0, None
         bound = facts.bounded("ops")
         if self.bound == "gdp":
-            multiplier = calibrate(self.accountant, self._gaussian, budget, low=1e-3, high=1e6, rtol=1e-10)
+            multiplier = noise_for(self.accountant, self._gaussian, budget, low=1e-3, high=1e6, rtol=1e-10)
             rho = min(1.0, math.sqrt(self.precision) / (multiplier * bound))
             return rho, self._gaussian(math.sqrt(self.precision) / (rho * bound))
         most, spread = facts.on_ball(self.radius)

@@ -12,7 +12,7 @@ from dplangevin import random
 from dplangevin.checks import not_negative, positive
 from dplangevin.methods import Execution, Plan, Release, guaranteed, no_budget, of_works
 from dplangevin.methods.perturbed_fits import Fit, assumptions
-from dplangevin.privacy import Budget, calibrate
+from dplangevin.privacy import Budget, noise_for
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
@@ -49,7 +49,7 @@ class OutPert:
         facts.need_linear()
         multiplier, event = 0.0, None
         if budget.epsilon < math.inf:
-            multiplier = calibrate(self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, rtol=1e-10)
+            multiplier = noise_for(self.accountant, GaussianDpEvent, budget, low=1e-3, high=1e6, rtol=1e-10)
             event = GaussianDpEvent(multiplier)
         ridge, lipschitz = facts.n * self.l2, facts.bounded("outpert")
         left = reachable(facts, ridge, 0.0)

@@ -17,11 +17,10 @@ from dplangevin.checks import positive, require, settings
 from dplangevin.methods import Execution, Plan, Release, Workspace, guaranteed
 from dplangevin.methods.teachers import Labels, Learner, Ridge
 from dplangevin.privacy import Adjacency, Budget, Guarantee
-from dplangevin.privacy.accountants.papernot2018 import Papernot2018
+from dplangevin.privacy.accountants.papernot2018 import Papernot2018, Run, Settings
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.calibrate import calibrate
+from dplangevin.privacy.calibration import noise_for
 from dplangevin.privacy.events import PUBLIC_RECORDS, PateDpEvent
-from dplangevin.privacy.votes import Run, Settings
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 
@@ -72,7 +71,7 @@ class Confident:
       "data_dependent": at sigma_2 = answer_std, take the most answers whose released epsilon (`Run.release`), the
       largest over the seeds, is within the budget, as the published experiments do.  This choice looks at the votes
       and is not accounted for.  It needs an accountant that reads the released epsilon (papernot2018).
-    - `decay`, `share`: > 0, as in `privacy.votes.Run.release`; decay < 1/2.
+    - `decay`, `share`: > 0, as in `papernot2018.Run.release`; decay < 1/2.
     """
 
     queries: int = 1000
@@ -133,7 +132,7 @@ class Confident:
         while many - few > 1:
             middle = (few + many) // 2
             few, many = (middle, many) if fits(middle) else (few, middle)
-        std = calibrate(
+        std = noise_for(
             self.accountant,
             lambda std: self._event(few, std),
             budget,

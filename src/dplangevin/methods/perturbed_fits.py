@@ -20,7 +20,7 @@ from dp_accounting import GaussianDpEvent
 from torch import Tensor
 
 from dplangevin.methods import Execution, Plan, Release, of_works
-from dplangevin.privacy import Budget, calibrate
+from dplangevin.privacy import Budget, noise_for
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.objective import SHARE
 from dplangevin.problems import Facts, Problem
@@ -54,7 +54,7 @@ def shares(budget: Budget) -> tuple[Budget, Budget]:
 
 def output_multiplier(budget: Budget) -> float:
     """Return the noise multiplier (standard deviation/sensitivity) that Gaussian noise on the fit needs."""
-    return calibrate(
+    return noise_for(
         AnalyticGaussian(), GaussianDpEvent, budget, low=1e-3, high=1e9, adjacency="add_remove", rtol=1e-10
     )
 

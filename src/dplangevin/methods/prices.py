@@ -17,19 +17,17 @@ from dp_accounting import DpEvent, NonPrivateDpEvent, UnsupportedDpEvent
 
 from dplangevin.methods import Method, Plan, chain_columns
 from dplangevin.privacy import Budget
-from dplangevin.privacy.accountants.bok2024 import Bok2024
+from dplangevin.privacy.accountants.last_iterate import Bok2024, Ryffel2022
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Price, Tight
-from dplangevin.privacy.calibrate import calibrate
+from dplangevin.privacy.calibration import noise_for
 from dplangevin.privacy.events import (
     Adjacency,
     LangevinDpEvent,
     RandomAllocationDpEvent,
     ShuffledEpochsDpEvent,
 )
-from dplangevin.privacy.stepsize import steps_event
-from dplangevin.privacy.subsampled_gaussian import composed_steps
+from dplangevin.privacy.gaussian_steps import composed_steps, steps_event
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.chain import Chain
 
@@ -198,7 +196,7 @@ def equal_budget(
     if (1 - rtol) * target.epsilon < cost <= target.epsilon:
         return target
     high = NARROWER if cost > target.epsilon else 1.0
-    noise = calibrate(accountant, made, target, low=1 / WIDER, high=high, adjacency=adjacency, rtol=rtol)
+    noise = noise_for(accountant, made, target, low=1 / WIDER, high=high, adjacency=adjacency, rtol=rtol)
     return asked(noise)
 
 

@@ -9,7 +9,7 @@ from dplangevin.methods.dp_sgld_li2019 import tied
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.stepsize import StepSchedule
+from dplangevin.privacy.gaussian_steps import StepSchedule
 from dplangevin.problems import Facts
 from dplangevin.problems.sampling import POISSON, Sampling
 from dplangevin.samplers.chains.steps import Steps, Unit

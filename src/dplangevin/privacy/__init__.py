@@ -1,6 +1,6 @@
 """Budgets, events and guarantees: what was promised, what was done to the data, and what it costs."""
 
-from dplangevin.privacy.calibrate import calibrate
+from dplangevin.privacy.calibration import noise_for
 from dplangevin.privacy.events import (
     Adjacency,
     Budget,
@@ -29,5 +29,5 @@ __all__ = [
     "RandomAllocationDpEvent",
     "Released",
     "SamplingScheme",
-    "calibrate",
+    "noise_for",
 ]

@@ -18,10 +18,9 @@ import numpy as np
 from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent, SelfComposedDpEvent
 
 from dplangevin.checks import count, not_negative, positive, real, require
-from dplangevin.privacy.subsampled_gaussian import composed_steps
+from dplangevin.privacy.gaussian_steps import composed_steps
 
-Adjacency = Literal["replace_one", "add_remove", "zero_out"]
-CHANGED: tuple[Adjacency, ...] = ("replace_one", "add_remove")  # the relations that results are priced for
+Adjacency = Literal["replace_one", "add_remove"]
 Released = Literal["final", "all_iterates", "sample"]
 PUBLIC_RECORDS = "number of records public"  # an assumption of a guarantee
 SamplingScheme = Literal["poisson", "without_replacement", "random_allocation", "shuffled", "full"]
@@ -55,9 +54,7 @@ class Guarantee(NamedTuple):
     ----------
     epsilon, delta : float, what the paper's own theorem promises.
     event : DpEvent, what was done to the data.
-    adjacency : {"replace_one", "add_remove", "zero_out"}
-        Neighbours differ by replacing one record, by adding or removing one, or ("zero_out") by replacing one by a
-        record that contributes nothing; then the number of records stays the same.
+    adjacency : {"replace_one", "add_remove"}, how neighbours differ: by replacing, or by adding or removing, a record.
     released : {"final", "all_iterates", "sample"}, what crosses the privacy boundary.
     sampling : {"poisson", "without_replacement", "random_allocation", "shuffled", "full"}, how minibatches were drawn.
     assumptions : tuple of str
@@ -387,7 +384,7 @@ class RandomAllocationDpEvent(DpEvent):
             epochs = composed_steps(1, 1, np.array([part.min() for part in of_kind]))
             levels = epochs.events if isinstance(epochs, ComposedDpEvent) else [epochs]
             shown += [SelfComposedDpEvent(cls(per_epoch, level.event, kind), level.count) for level in levels]
-        return ComposedDpEvent(shown)
+        return ComposedDpEvent(tuple(shown))
 
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)

@@ -6,33 +6,24 @@
 ['tight (analytic Gaussian): 0.93', 'RDP: 1.01']
 """
 
-import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple, get_args
 
-from dp_accounting import DpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent
-from dp_accounting.dp_event import RepeatAndSelectDpEvent
+from dp_accounting import DpEvent
 
-from dplangevin.privacy.accountants import profiles
-from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, mu_of
-from dplangevin.privacy.accountants.bok2024 import Bok2024
-from dplangevin.privacy.accountants.chaudhuri2011 import Chaudhuri2011
-from dplangevin.privacy.accountants.google import FAINTEST, DpAccounting
-from dplangevin.privacy.accountants.kifer2012 import Kifer2012
-from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
+from dplangevin.privacy.accountants.google import DpAccounting
+from dplangevin.privacy.accountants.last_iterate import Bok2024, Ryffel2022
+from dplangevin.privacy.accountants.moments_accountant import Moments, Rdp
+from dplangevin.privacy.accountants.objective import Chaudhuri2011, Kifer2012
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
-from dplangevin.privacy.accountants.protocol import Accountant, leaves, refuse
-from dplangevin.privacy.accountants.rdp import Rdp
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.protocol import Accountant, leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_delta
-from dplangevin.privacy.subsampled_gaussian import is_subsampled, rate_and_multiplier
-from dplangevin.text import short
 
-MOST_BYTES = 1e9  # for all grids of an accountant; such grids take up to 7 seconds
+NEIGHBOURS: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 N_PUBLIC = "n is taken as public: the steps, the rates, the noise or the prior depend on it (add/remove)"
 Status = Literal["tight", "proven", "claim", "reference"]
 Scope = Literal["last iterate", "all iterates"]
@@ -59,15 +50,14 @@ ACCOUNTANTS: Mapping[str, Entry] = {
     ),
     "rdp": Entry(
         Rdp(),
-        "Renyi divergences of a step add up; one conversion to epsilon (Mironov 2017); the best of several runs by "
-        "Theorems 2 and 6 of Papernot and Steinke (2022)",
+        "Renyi divergences of a step add up; one conversion to epsilon (Mironov 2017)",
     ),
     "li2019": Entry(
-        Li2019(), "moments accountant with orders 1 to 32, which cannot report less than ln(1/delta)/32"
+        Moments(), "moments accountant with orders 1 to 32, which cannot report less than ln(1/delta)/32"
     ),
-    "li2019_2048": Entry(Li2019(max_order=2048), "moments accountant with orders 1 to 2,048"),
+    "li2019_2048": Entry(Moments(max_order=2048), "moments accountant with orders 1 to 2,048"),
     "li2019_printed": Entry(
-        Li2019(max_order=2048, bound="printed"),
+        Moments(max_order=2048, bound="printed"),
         "Remark 1's closed form of the moments, which Lemma 2 proves for small rates, much noise and low orders",
     ),
     "wang2015": Entry(
@@ -122,7 +112,7 @@ class Refusal(NamedTuple):
     """The reason why an accountant reports no epsilon; adjacency "" stands for all."""
 
     name: str
-    adjacency: Adjacency | Literal[""]
+    adjacency: str
     reason: str
 
 
@@ -134,11 +124,7 @@ class Survey(NamedTuple):
 
 
 def survey(
-    event: DpEvent,
-    delta: float,
-    paper: LangevinDpEvent | None = None,
-    neighbours: Sequence[Adjacency] = ("add_remove", "replace_one"),
-    violated: Sequence[str] = (),
+    event: DpEvent, delta: float, paper: LangevinDpEvent | None = None, violated: Sequence[str] = ()
 ) -> Survey:
     """Price the event by all of ACCOUNTANTS; a `LangevinDpEvent` also with all its iterates visible.
 
@@ -150,17 +136,17 @@ def survey(
     """
     check_delta(delta)
     rows: list[Row] = []
-    refused: dict[tuple[str, Adjacency], ValueError] = {}
-    for adjacency in neighbours:
+    refused: dict[str, dict[Adjacency, str]] = {}
+    for adjacency in NEIGHBOURS:
         found: dict[tuple[type, float, Scope], Row] = {}
         for key, scope, priced in _asked(event, paper):
             try:
                 row = _row(key, scope, priced, delta, adjacency, violated if priced is paper else ())
                 found.setdefault((type(ACCOUNTANTS[key].accountant), row.epsilon, scope), row)
             except ValueError as error:
-                refused[key, adjacency] = error
+                refused.setdefault(key, {})[adjacency] = str(error)
         rows += sorted(found.values(), key=lambda row: (row.status != "tight", row.epsilon))
-    return Survey(rows, _refusals(refused, neighbours))
+    return Survey(rows, _refusals(refused))
 
 
 def event_for(key: str, event: DpEvent, paper: DpEvent | None = None) -> DpEvent:
@@ -182,55 +168,15 @@ def _asked(event: DpEvent, paper: DpEvent | None) -> Iterator[tuple[str, Scope, 
 def _row(
     key: str, scope: Scope, event: DpEvent, delta: float, adjacency: Adjacency, violated: Sequence[str]
 ) -> Row:
-    """Return the accountant's epsilon as a row, or raise ValueError if its grids would be too large."""
+    """Return the accountant's epsilon as a row."""
     accountant, argument, status, _ = ACCOUNTANTS[key]
-    size = grid_bytes(accountant, event, adjacency)
-    if size > MOST_BYTES:
-        why = f"skipped, since its grids add up to about {short(size / 1e9)} GB, more than {MOST_BYTES / 1e9:g} GB"
-        raise refuse(accountant.name, event, why)
     name, failed = accountant.name, tuple(dict.fromkeys((*_failed(accountant, event, delta), *violated)))
     if isinstance(accountant, Tight):
         epsilon, by = accountant.price(event, delta, adjacency)
         name = f"{name} ({by})"
     else:
         epsilon = accountant.epsilon(event, delta, adjacency)
-    status = "claim" if failed else status
-    return Row(key, name, adjacency, epsilon, status, scope, failed, argument)
-
-
-def grid_bytes(accountant: Accountant, event: DpEvent, adjacency: Adjacency) -> float:
-    """Return about how many bytes the accountant's grids take, as measured, summed over distinct Gaussian steps.
-
-    It is 0 for steps that the accountant refuses itself. `Tight` and `Bok2024` limit their own grids.
-    """
-    steps, total = Counter[DpEvent](), 0.0
-    for leaf, count in leaves(event):
-        steps[leaf] += count
-    for leaf, count in steps.items():
-        if isinstance(leaf, RepeatAndSelectDpEvent):
-            total += grid_bytes(accountant, leaf.event, adjacency)
-        if not isinstance(leaf.event if is_subsampled(leaf) else leaf, GaussianDpEvent):
-            continue
-        rate, multiplier = rate_and_multiplier(leaf)
-        subset = isinstance(leaf, SampledWithoutReplacementDpEvent)
-        if rate == 0 or multiplier == 0:
-            continue
-        if isinstance(accountant, Li2019) and accountant.bound == "numerical" and not subset:
-            total += 1e5 / multiplier
-        elif isinstance(accountant, Rdp) and rate < 1 and subset is (adjacency == "replace_one"):
-            total += 7e6 / multiplier if subset else 1.1e5 / min(multiplier, 1.0) ** 2
-        elif isinstance(accountant, DpAccounting) and not subset and multiplier >= FAINTEST:
-            if is_subsampled(leaf):
-                pair, number = profiles.poisson(rate, multiplier, adjacency)[0], count
-            else:
-                pair, number = profiles.gaussian(mu_of(multiplier / math.sqrt(count), adjacency)), 1
-            low, high = pair.reach(math.exp(-50), math.exp(-50))
-            one = high - low
-            both = min(number * one, one + 16 * math.sqrt(number) * pair.spread) if number > 1 else 0.0
-            total += (
-                430 * one + 100 * both
-            ) / 1e-4  # bytes of a point, in a step and in the sum, over the spacing
-    return total
+    return Row(key, name, adjacency, epsilon, "claim" if failed else status, scope, failed, argument)
 
 
 def _failed(accountant: Accountant, event: DpEvent, delta: float) -> Iterator[str]:
@@ -245,22 +191,19 @@ def _failed(accountant: Accountant, event: DpEvent, delta: float) -> Iterator[st
             yield "proved for convex losses"
 
 
-def _refusals(
-    errors: Mapping[tuple[str, Adjacency], ValueError], neighbours: Sequence[Adjacency]
-) -> list[Refusal]:
+def _refusals(refused: Mapping[str, Mapping[Adjacency, str]]) -> list[Refusal]:
     """Return one refusal for each reason and relation; variants of an accountant with the same reason share it."""
-    found: dict[tuple[object, str, Adjacency | Literal[""]], Refusal] = {}
-    for (key, adjacency), error in errors.items():
-        accountant, every = ACCOUNTANTS[key].accountant, all((key, other) in errors for other in neighbours)
-        if every:  # then the event itself is refused; choose the error that says so
-            each = [errors[key, other] for other in neighbours]
-            error = max(each, key=lambda e: ("skipped" in str(e), "cannot price adjacency" not in str(e)))
-        of: Adjacency | Literal[""] = "" if every else adjacency
-        found.setdefault((type(accountant), reason(error), of), Refusal(accountant.name, of, reason(error)))
+    found: dict[tuple[object, str, str], Refusal] = {}
+    for key, given in refused.items():
+        accountant, errors = ACCOUNTANTS[key].accountant, {str(of): text for of, text in given.items()}
+        if len(errors) == len(NEIGHBOURS):  # then the event itself is refused; choose the error that says so
+            errors = {"": max(errors.values(), key=lambda text: "cannot price adjacency" not in text)}
+        for of, text in errors.items():
+            found.setdefault((type(accountant), reason(text), of), Refusal(accountant.name, of, reason(text)))
     return list(found.values())
 
 
-def reason(error: ValueError) -> str:
+def reason(error: ValueError | str) -> str:
     """Return why something was refused, without the part before "; " that names the code, see `protocol.refuse`."""
     return str(error).partition("; ")[2] or str(error)
 

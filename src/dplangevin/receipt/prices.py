@@ -15,7 +15,7 @@ from scipy.stats import binom
 from dplangevin.checks import count, require
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent, ShuffledEpochsDpEvent
-from dplangevin.privacy.subsampled_gaussian import composed_steps
+from dplangevin.privacy.gaussian_steps import composed_steps
 from dplangevin.receipt.sampling import Sampler
 
 GRID = 5e-3  # spacing of privacy losses for mixtures of Gaussians, whose dots dp-accounting connects

@@ -95,7 +95,7 @@ NETWORKS = {
     "gan": "the GAN", "gan_labels": "the labels alone",
     "resnet18": "ResNet-18", "resnet20": "ResNet-20", "alexnet": "AlexNet",
 }  # fmt: skip
-NEIGHBOURS = {"replace_one": "replace-one", "add_remove": "add/remove", "zero_out": "zero-out"}
+NEIGHBOURS = {"replace_one": "replace-one", "add_remove": "add/remove"}
 SCALINGS = {"unit": "rows of norm 1", "global": "rows scaled by one constant", "raw": "rows not scaled"}
 VALUES = {
     ("bound", "paper"): "the bound 4B",

@@ -13,7 +13,7 @@ from scipy.stats import kstest
 
 from dplangevin.attacks import langevin as attack
 from dplangevin.papers.analyses import counterexample, langevin, ryffel2022_privacy
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator

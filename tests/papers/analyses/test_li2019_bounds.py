@@ -22,9 +22,9 @@ from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sam
 from dplangevin.papers.claims import rows as rules
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.exhibits import bounds as exhibit
-from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.events import Adjacency
-from dplangevin.privacy.stepsize import steps_event
+from dplangevin.privacy.gaussian_steps import steps_event
 
 SMALL: dict[str, Any] = {
     "multipliers": 2, "theorem_rates": [0.003], "theorem_steps": [1000], "deltas": [1e-5],
@@ -64,7 +64,7 @@ def test_moments_by_mpmath(rate: float, noise: float, order: float) -> None:
 @pytest.mark.parametrize("schedule", ["fixed", "decreasing"])
 def test_price_is_that_of_the_moments_accountant(schedule: Any) -> None:
     event = steps_event(3.0, rate=0.01, steps=400, schedule=schedule)
-    exact = Li2019(256).epsilon(event, 1e-5, "add_remove")
+    exact = Moments(256).epsilon(event, 1e-5, "add_remove")
     assert moments_price(0.01, 3.0, 400, 1e-5, schedule) == pytest.approx(exact, rel=2e-2)
 
 

@@ -17,7 +17,7 @@ from dplangevin.papers.analyses import langevin_risk as risk
 from dplangevin.papers.analyses import ryffel2022_bounds as bounds
 from dplangevin.papers.analyses.cases import table
 from dplangevin.papers.claims import rows, verdicts
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 
 ONE = np.ones(2)

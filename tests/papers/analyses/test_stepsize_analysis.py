@@ -13,17 +13,17 @@ from scipy.optimize import brentq
 
 from dplangevin.papers.analyses.stepsize import Budgets, Curve, Setting, Sizes
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
-from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.li2019_theorems import POWERS
-from dplangevin.privacy.stepsize import StepSchedule
+from dplangevin.privacy.gaussian_steps import StepSchedule
+from dplangevin.privacy.li2019 import POWERS
 
 ROOT = Path(__file__).parents[3]
 SETTING = Setting(records=50_000, batch=128, steps=10_000, lipschitz=1.0, delta=1e-5)
 PUBLISHED = {"decreasing": 0.103, "wang2015": 1.54e-6}
 CURVES = {
-    "moments_32": Curve(Li2019(32), "add_remove"),
-    "moments_256": Curve(Li2019(256), "add_remove"),
+    "moments_32": Curve(Moments(32), "add_remove"),
+    "moments_256": Curve(Moments(256), "add_remove"),
     "tight": Curve(Tight(), "add_remove"),
 }
 
@@ -76,7 +76,7 @@ def test_the_printed_steps_by_hand(frame: pd.DataFrame) -> None:
 
 
 def test_a_step_costs_what_it_was_calibrated_to() -> None:
-    curve = Curve(Li2019(64, "printed"), "add_remove")
+    curve = Curve(Moments(64, "printed"), "add_remove")
     for schedule in POWERS:
         event = SETTING.event(curve.bound(schedule, SETTING, 0.5), schedule)
         assert curve.accountant.epsilon(event, SETTING.delta, "add_remove") == pytest.approx(0.5, rel=1e-3)
@@ -84,7 +84,7 @@ def test_a_step_costs_what_it_was_calibrated_to() -> None:
 
 def test_sizes_tie_delta_and_steps_to_the_records() -> None:
     analysis = Sizes(
-        {"one": Curve(Li2019(64, "printed"), "add_remove")}, [0.5], [300, 500], 500, [1.0, 10.0], 50
+        {"one": Curve(Moments(64, "printed"), "add_remove")}, [0.5], [300, 500], 500, [1.0, 10.0], 50
     )
     rows = pd.DataFrame([line for unit in analysis.units() for line in analysis.rows(unit, 0)])
     assert np.all(rows.delta * rows.records == 1)

@@ -16,13 +16,13 @@ from dp_accounting import DpEvent, GaussianDpEvent
 
 from dplangevin import random
 from dplangevin.attacks.worst import shown
-from dplangevin.library import calibrate, facts
+from dplangevin.library import budget_for, facts
 from dplangevin.methods import Method, Plan
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import LangevinDpEvent, RandomAllocationDpEvent
-from dplangevin.privacy.subsampled_gaussian import is_subsampled
+from dplangevin.privacy.gaussian_steps import is_subsampled
 from dplangevin.problems import Facts
 
 
@@ -64,7 +64,7 @@ class Brackets:
         """Return the plan whose proven epsilon is `epsilon`, or the most that the method can spend."""
         wanted = Budget(epsilon, self.delta)
         adjacency = method.plan(known, wanted).guarantee.adjacency
-        budget = calibrate(method, known, wanted, adjacency, event=lambda plan: plan.guarantee.event)
+        budget = budget_for(method, known, wanted, adjacency, event=lambda plan: plan.guarantee.event)
         return method.plan(known, budget)
 
     def shortened(self, method: Any) -> Any:

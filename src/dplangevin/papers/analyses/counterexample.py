@@ -29,7 +29,7 @@ from dplangevin.attacks.langevin import (
     pair_for,
     renyi,
 )
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator
 

@@ -22,11 +22,11 @@ from dplangevin.papers.analyses.mixing import diffusion_time, relaxation_time
 from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sampled_moment, tail_bound
 from dplangevin.papers.analyses.stepsize import Setting, theorem_step, wang2015_step
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
-from dplangevin.privacy.accountants.li2019 import log_moment
+from dplangevin.privacy.accountants.moments_accountant import log_moment
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import CHANGED, Adjacency, Budget
-from dplangevin.privacy.li2019_theorems import POWERS, conditions, printed_constant, printed_reach
-from dplangevin.privacy.stepsize import StepSchedule, step_of, steps_event
+from dplangevin.privacy.events import Adjacency, Budget
+from dplangevin.privacy.gaussian_steps import StepSchedule, steps_event
+from dplangevin.privacy.li2019 import POWERS, conditions, printed_constant, printed_reach, step_of
 
 NUMBERS = ("rate", "steps", "delta", "epsilon", "multiplier", "x", "value", "bound", "ratio")
 COLUMNS: Row = dict.fromkeys(("panel", "case", "term", "schedule", "adjacency"), "") | dict.fromkeys(
@@ -137,7 +137,7 @@ class Formulas:
             for s in np.geomspace(1.0, min(0.999 / (16 * rate), 20.0), self.multipliers):
                 orders = np.geomspace(1.0, s * s * math.log(1 / (rate * s)), 20)
                 simple = rate**2 * orders * (orders + 1) / s**2
-                for adjacency in CHANGED:
+                for adjacency in get_args(Adjacency):
                     moments = sampled_moment(rate, s, orders, adjacency)
                     worst = int((moments / simple).argmax())
                     columns = {
@@ -449,7 +449,7 @@ class Formulas:
             setting = Setting(n, batch, n, lipschitz, 1 / n)
             event = setting.event(step, schedule)
             columns = {"term": term, "schedule": schedule, "rate": setting.rate, "steps": n, "delta": 1 / n}
-            for adjacency in CHANGED:
+            for adjacency in get_args(Adjacency):
                 columns |= {"multiplier": setting.multiplier(step), "x": lipschitz, "adjacency": adjacency}
                 yield case("", Tight().epsilon(event, setting.delta, adjacency), **columns)
 

@@ -24,7 +24,7 @@ from scipy.stats import hypergeom
 from dplangevin import random
 from dplangevin.papers.statistics import Interval, t_interval
 from dplangevin.privacy import Budget
-from dplangevin.privacy.li2019_theorems import wang_step
+from dplangevin.privacy.li2019 import wang_step
 from dplangevin.samplers.kernels.sgld import sgld
 
 TEMPERATURES = {"printed": 1.0, "proper": 2.0}  # kappa: the noise is N(0, kappa eta/N)

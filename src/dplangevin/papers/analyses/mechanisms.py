@@ -17,8 +17,8 @@ from dplangevin.checks import require
 from dplangevin.papers.analyses.langevin import Setting
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.events import FisherScoringDpEvent, LangevinDpEvent, PosteriorSampleDpEvent
-from dplangevin.privacy.stepsize import StepSchedule, multiplier_of, steps_event
-from dplangevin.privacy.subsampled_gaussian import composed_steps, rate_and_multiplier
+from dplangevin.privacy.gaussian_steps import StepSchedule, composed_steps, rate_and_multiplier, steps_event
+from dplangevin.privacy.li2019 import multiplier_of
 
 
 def sgld(

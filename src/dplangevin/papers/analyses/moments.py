@@ -10,9 +10,9 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
-from dplangevin.privacy.accountants.li2019 import log_moment
+from dplangevin.privacy.accountants.moments_accountant import log_moment
 from dplangevin.privacy.events import Adjacency
-from dplangevin.privacy.stepsize import StepSchedule
+from dplangevin.privacy.gaussian_steps import StepSchedule
 
 ORDERS = np.geomspace(1.0, 4000.0, 200)  # lambda of the moments accountant
 LEVELS = 9  # noise multipliers of a decreasing schedule at which alpha is computed, a spline between them

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -26,8 +26,8 @@ from dplangevin.attacks.audit import audit
 from dplangevin.papers.analyses.mechanisms import described
 from dplangevin.privacy.accountants.protocol import Accountant, leaves
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import CHANGED, Adjacency
-from dplangevin.privacy.subsampled_gaussian import coarsened
+from dplangevin.privacy.events import Adjacency
+from dplangevin.privacy.gaussian_steps import coarsened
 
 Draw = Callable[[DpEvent, int, torch.Generator], tuple[np.ndarray, np.ndarray]]
 CONFIDENCE = 0.95
@@ -99,7 +99,7 @@ class Promise:
     epsilon: float | None = None  # None if the words give no number, as `delta`
     delta: float | None = None
     event: DpEvent | None = None  # None if the paper states too little
-    neighbours: Sequence[Adjacency] = CHANGED  # relations for which an epsilon is proven
+    neighbours: Sequence[Adjacency] = get_args(Adjacency)  # relations for which an epsilon is proven
     formulas: Sequence[Formula] = ()  # the paper's own first, then other readings of it
     attack: Attack | ExactPair | None = None
     solve: SmallestBatch | None = None  # searches a batch that keeps the promise

@@ -38,7 +38,7 @@ from dplangevin.papers.analyses.langevin_risk import (
 )
 from dplangevin.papers.analyses.mechanisms import dp_sgd
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of as gaussian_epsilon
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
+from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator

@@ -17,11 +17,10 @@ import attr
 
 from dplangevin.attacks.langevin import worst_epsilon
 from dplangevin.papers.analyses.langevin import Setting, averaged_composition, one_step
-from dplangevin.privacy.accountants.bok2024 import Bok2024
+from dplangevin.privacy.accountants.last_iterate import Bok2024, Ryffel2022
 from dplangevin.privacy.accountants.protocol import Accountant
-from dplangevin.privacy.accountants.ryffel2022 import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.calibrate import calibrate
+from dplangevin.privacy.calibration import noise_for
 from dplangevin.privacy.events import Budget, LangevinDpEvent
 
 Batch = int | Literal["full"]
@@ -78,7 +77,7 @@ class LangevinPrivacy:
         rows = []
         for batch in (_size(kind, setting) for kind in self.batches):
             event = setting.event(batch, setting.steps(batch))
-            noise = calibrate(
+            noise = noise_for(
                 Ryffel2022(),
                 lambda noise, event=event: attr.evolve(event, noise_std=noise),  # type: ignore[misc]
                 Budget(self.target, setting.delta),

@@ -15,7 +15,8 @@ from dplangevin.checks import positive, settings
 from dplangevin.methods.dp_sgd import MOMENTS
 from dplangevin.methods.prices import NEIGHBOURS
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.stepsize import multiplier_of, steps_event
+from dplangevin.privacy.gaussian_steps import steps_event
+from dplangevin.privacy.li2019 import multiplier_of
 from dplangevin.random import generator
 
 

@@ -6,22 +6,24 @@ SGLD adds the noise sqrt(eta/N) in any case, so sigma = tau/(L sqrt(eta N)) and 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from dp_accounting import DpEvent
 
-from dplangevin.privacy.accountants.li2019 import Li2019
+from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.calibration import LARGEST, noise_for
 from dplangevin.privacy.events import Adjacency, Budget
-from dplangevin.privacy.li2019_theorems import POWERS, printed_constant, printed_reach, wang_step
-from dplangevin.privacy.stepsize import (
-    LARGEST,
-    StepSchedule,
+from dplangevin.privacy.gaussian_steps import StepSchedule, steps_event
+from dplangevin.privacy.li2019 import (
+    POWERS,
     multiplier_of,
-    smallest_multiplier,
+    printed_constant,
+    printed_reach,
     step_of,
-    steps_event,
+    wang_step,
 )
 
 RTOL = 2e-3  # of the noise multiplier; the levels of a decreasing schedule are rounded more coarsely
@@ -85,27 +87,22 @@ class Curve:
 
     def least(self, delta: float) -> float:
         """Return the smallest epsilon that the accountant can report."""
-        return self.accountant.least(delta) if isinstance(self.accountant, Li2019) else 0.0
+        return self.accountant.least(delta) if isinstance(self.accountant, Moments) else 0.0
 
     def bound(self, schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
         """Return the largest (first) step size within the budget, from below, to a relative 4e-3; nan up to `least`."""
         if epsilon <= self.least(setting.delta):
             return math.nan
         noise = LARGEST
-        moments = Curve(Li2019(ORDERS), "add_remove")
+        moments = Curve(Moments(ORDERS), "add_remove")
         if isinstance(self.accountant, Tight) and self.adjacency == "add_remove":
             start = moments.bound(schedule, setting, epsilon)  # its epsilon is never below the proven one
             if math.isfinite(start):
                 noise = 1.01 * setting.multiplier(start)
-        multiplier = smallest_multiplier(
-            self.accountant,
-            Budget(epsilon, setting.delta),
-            rate=setting.rate,
-            steps=setting.steps,
-            schedule=schedule,
-            adjacency=self.adjacency,
-            high=noise,
-            rtol=RTOL,
+        event = partial(steps_event, rate=setting.rate, steps=setting.steps, schedule=schedule)
+        budget = Budget(epsilon, setting.delta)
+        multiplier = noise_for(
+            self.accountant, event, budget, high=noise, adjacency=self.adjacency, rtol=RTOL
         )
         return step_of(multiplier, records=setting.records, batch=setting.batch, lipschitz=setting.lipschitz)
 

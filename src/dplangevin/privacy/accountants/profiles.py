@@ -20,6 +20,7 @@ from dplangevin.privacy.accountants.analytic_gaussian import (
     epsilon_of,
     error_of_log,
     log_delta,
+    mu_of,
     root_from_above,
 )
 from dplangevin.privacy.events import Adjacency
@@ -237,7 +238,7 @@ def without_replacement(rate: float, mu: float) -> GaussianMixtures:
 
 def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> list[GaussianMixtures]:
     """Return the pairs of the Poisson-sampled Gaussian mechanism, one for each direction; one under replace_one."""
-    mu = 1 / noise_multiplier
+    mu = mu_of(noise_multiplier, "add_remove")
     if adjacency == "replace_one":
         return [GaussianMixtures(rate, mu, -mu)]
     return [GaussianMixtures(rate, mu, 0.0), GaussianMixtures(rate, 0.0, -mu)]

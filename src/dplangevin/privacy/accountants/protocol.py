@@ -25,7 +25,7 @@ class Accountant(Protocol):
         ----------
         event : DpEvent, what was done to the data.
         delta : float in [0, 1).
-        adjacency : {"replace_one", "add_remove", "zero_out"}, the neighbour relation.
+        adjacency : {"replace_one", "add_remove"}, the neighbour relation.
         """
         ...
 

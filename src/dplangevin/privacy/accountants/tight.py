@@ -1,12 +1,15 @@
-"""The proven epsilon of an event: the smallest epsilon that we can prove, in closed form or numerically."""
+"""The proven epsilon of an event: the smallest epsilon that we can prove, in closed form or numerically.
+
+Three functions say what a kind of event needs, registered by its class: `as_step`, `alone` and `losses`.
+"""
 
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, singledispatch
+from typing import NamedTuple
 
 import attr
 from dp_accounting import (
@@ -28,24 +31,22 @@ from dplangevin.privacy.accountants.analytic_gaussian import (
     epsilon_of,
     mu_of,
 )
-from dplangevin.privacy.accountants.bok2024 import Bok2024
+from dplangevin.privacy.accountants.last_iterate import Bok2024
 from dplangevin.privacy.accountants.protocol import leaves, nearby, refuse, trivial
 from dplangevin.privacy.events import (
     Adjacency,
-    FisherScoringDpEvent,
     LangevinDpEvent,
     ObjectivePerturbationDpEvent,
     PosteriorSampleDpEvent,
     PureObjectivePerturbationDpEvent,
     RandomAllocationDpEvent,
-    ShuffledEpochsDpEvent,
     check_adjacency,
 )
+from dplangevin.privacy.gaussian_steps import coarsened, rate_and_multiplier
 from dplangevin.privacy.selection import selected
-from dplangevin.privacy.subsampled_gaussian import coarsened, is_subsampled, rate_and_multiplier
 
 Parts = tuple[tuple[DpEvent, int], ...]
-
+Pair = profiles.DominatingPair | profiles.Atoms
 
 PLD = "PLD"
 PLD_BOTH = "PLD, larger of both directions"  # for a step without replacement, see `Tight`
@@ -105,185 +106,199 @@ class Tight:
         if close is not None:
             return Price(close, "total variation charged to delta")
         given = list(leaves(event))
-        alone: Any = given[0][0] if len(given) == 1 and given[0][1] == 1 else None
-        if isinstance(alone, RepeatAndSelectDpEvent):
-            return Price(selected(alone, delta, lambda one, d: self.epsilon(one, d, adjacency)), BEST)
-        hidden = isinstance(alone, LangevinDpEvent) and (adjacency != "zero_out" or _whole(alone))
-        if hidden and alone.steps > 1:  # with one step, all iterates are the last iterate
-            epsilon, source = Bok2024().price(alone, delta, adjacency)
-            return Price(epsilon, PLD_BOTH if source == "all iterates" else f"{Bok2024().name}, {source}")
-        if adjacency == "zero_out":
-            return self._zeroed(event, delta)
-        event = _visible(event, adjacency)
+        if len(given) == 1 and given[0][1] == 1:
+            price = alone(given[0][0], delta, adjacency)
+            if price is not None:
+                return price
         parts: Counter[DpEvent] = Counter()
-        for leaf, count in leaves(event):
-            _check(leaf, adjacency)
-            if isinstance(leaf, RandomAllocationDpEvent):
-                leaf = attr.evolve(leaf, whole=True)
-            parts[leaf.event if _unsampled(leaf) else leaf] += count
+        for leaf, count in given:
+            # the Gaussian steps that dominate a hidden or joint step
+            shown = leaf.gaussian_steps(adjacency) if hasattr(leaf, "gaussian_steps") else leaf
+            for step, times in leaves(shown, count):
+                parts[as_step(step, adjacency)] += times
         if all(isinstance(leaf, GaussianDpEvent) for leaf in parts):
-            steps = AnalyticGaussian().epsilon(_of(parts.items()), delta, adjacency)
-            return Price(steps, "analytic Gaussian")
+            every = ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts.items()])
+            return Price(AnalyticGaussian().epsilon(every, delta, adjacency), "analytic Gaussian")
         if parts.total() == 1:
             (leaf,) = parts
-            single = _single(leaf, delta, adjacency)
-            if single is not None:
-                return single
+            price = alone(leaf, delta, adjacency)
+            if price is not None:
+                return price
         return _composed(tuple(sorted(coarsened(parts).items(), key=repr)), delta, adjacency)
 
-    def _zeroed(self, event: DpEvent, delta: float) -> Price:
-        """Return the price under zero_out, where one record is replaced by one that contributes nothing.
 
-        Gaussian sums, Poisson samples, posterior samples, objective perturbation and votes have the pairs of laws of
-        add_remove. In shuffled epochs no other record moves, so given the orders an epoch is one Gaussian mechanism of
-        sensitivity 1. A batch of fixed size that misses the record has another one in its place: the smaller of the
-        price of replace_one, of which this is a case, and of the steps on all records with sensitivity 1, by joint
-        convexity over the batches.
-        """
-        parts = [(_without_order(leaf), count) for leaf, count in leaves(event)]
-        if not any(isinstance(leaf, FIXED_SIZE) and not _whole(leaf) for leaf, _ in parts):
-            return self.price(_of(parts), delta, "add_remove")
-        replaced = self.price(event, delta, "replace_one")
-        if any(isinstance(leaf, FisherScoringDpEvent) for leaf, _ in parts):
-            return replaced
-        every = [
-            (step.event if isinstance(step, SampledWithoutReplacementDpEvent) else step, n * m)
-            for leaf, n in parts
-            for step, m in leaves(leaf.all_iterates() if isinstance(leaf, LangevinDpEvent) else leaf)
-        ]
-        return min(replaced, self.price(_of(every), delta, "add_remove"))
+@singledispatch
+def as_step(leaf: DpEvent, adjacency: Adjacency) -> DpEvent:
+    """Return the leaf as it is composed, the Gaussian mechanism itself for sampling of all records, or refuse it."""
+    raise refuse("tight", leaf)
 
 
-FIXED_SIZE = SampledWithoutReplacementDpEvent, LangevinDpEvent, FisherScoringDpEvent
+@as_step.register(GaussianDpEvent)
+@as_step.register(PosteriorSampleDpEvent)
+@as_step.register(ObjectivePerturbationDpEvent)
+@as_step.register(PureObjectivePerturbationDpEvent)
+def _(leaf: DpEvent, adjacency: Adjacency) -> DpEvent:
+    return leaf
 
 
-def _without_order(leaf: DpEvent) -> DpEvent:
-    """Return the event of shuffled epochs, and of batches of all records, that no order of records enters."""
-    if isinstance(leaf, ShuffledEpochsDpEvent):
-        return leaf.epochs
-    return leaf.event if isinstance(leaf, SampledWithoutReplacementDpEvent) and _whole(leaf) else leaf
+@as_step.register
+def _(leaf: PoissonSampledDpEvent, adjacency: Adjacency) -> DpEvent:
+    gaussian = _gaussian_of(leaf)
+    return gaussian if leaf.sampling_probability == 1 else leaf
 
 
-def _whole(leaf: DpEvent) -> bool:
-    if isinstance(leaf, SampledWithoutReplacementDpEvent):
-        return leaf.sample_size == leaf.source_dataset_size
-    return isinstance(leaf, LangevinDpEvent) and leaf.batch == leaf.records
+@as_step.register
+def _(leaf: SampledWithoutReplacementDpEvent, adjacency: Adjacency) -> DpEvent:
+    gaussian = _gaussian_of(leaf)
+    if adjacency != "replace_one":
+        raise refuse("tight", leaf, f"sampling without replacement needs replace_one, not {adjacency}")
+    return gaussian if leaf.sample_size == leaf.source_dataset_size else leaf
 
 
-def _of(parts: Iterable[tuple[DpEvent, int]]) -> DpEvent:
-    return ComposedDpEvent([SelfComposedDpEvent(leaf, count) for leaf, count in parts])
+@as_step.register
+def _(leaf: RandomAllocationDpEvent, adjacency: Adjacency) -> DpEvent:
+    gaussian = _gaussian_of(leaf)
+    return gaussian if leaf.steps == 1 else attr.evolve(leaf, whole=True)
 
 
-def _visible(event: DpEvent, adjacency: Adjacency) -> DpEvent:
-    """Return the event with the Gaussian steps that dominate it in place of each hidden or joint step."""
-    return _of(
-        [
-            (leaf.gaussian_steps(adjacency) if hasattr(leaf, "gaussian_steps") else leaf, count)
-            for leaf, count in leaves(event)
-        ]
-    )
+def _gaussian_of(leaf: DpEvent) -> GaussianDpEvent:
+    """Return the Gaussian mechanism that a sampled step applies to its batch, or refuse another one."""
+    if not isinstance(leaf.event, GaussianDpEvent):
+        raise refuse("tight", leaf, "sampling is priced for Gaussian steps only")
+    return leaf.event
 
 
-def _unsampled(leaf: DpEvent) -> bool:
-    """Return whether each step uses every record, although it is written as a sampled one."""
-    if isinstance(leaf, RandomAllocationDpEvent):
-        return leaf.steps == 1
-    return is_subsampled(leaf) and rate_and_multiplier(leaf)[0] == 1
+@singledispatch
+def alone(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
+    """Return the price of an event that is not composed with others, where it has one of its own."""
+    return None
 
 
-def _check(leaf: DpEvent, adjacency: Adjacency) -> None:
-    if is_subsampled(leaf) or isinstance(leaf, RandomAllocationDpEvent):
-        if not isinstance(leaf.event, GaussianDpEvent):
-            raise refuse("tight", leaf, "sampling is priced for Gaussian steps only")
-        if isinstance(leaf, SampledWithoutReplacementDpEvent) and adjacency != "replace_one":
-            raise refuse("tight", leaf, f"sampling without replacement needs replace_one, not {adjacency}")
-    elif not isinstance(
-        leaf,
-        GaussianDpEvent
-        | PosteriorSampleDpEvent
-        | ObjectivePerturbationDpEvent
-        | PureObjectivePerturbationDpEvent,
-    ):
-        raise refuse("tight", leaf)
+@alone.register
+def _(leaf: RepeatAndSelectDpEvent, delta: float, adjacency: Adjacency) -> Price:
+    return Price(selected(leaf, delta, lambda one, spare: Tight().epsilon(one, spare, adjacency)), BEST)
+
+
+@alone.register
+def _(leaf: LangevinDpEvent, delta: float, adjacency: Adjacency) -> Price | None:
+    if leaf.steps == 1:  # all iterates are the last iterate
+        return None
+    epsilon, source = Bok2024().price(leaf, delta, adjacency)
+    return Price(epsilon, PLD_BOTH if source == "all iterates" else f"{Bok2024().name}, {source}")
+
+
+@alone.register
+def _(leaf: PosteriorSampleDpEvent, delta: float, adjacency: Adjacency) -> Price:
+    return Price(profiles.bounded_range_epsilon(_range(leaf, adjacency), delta), "bounded range")
+
+
+@alone.register
+def _(leaf: PoissonSampledDpEvent, delta: float, adjacency: Adjacency) -> Price | None:
+    rate, mu = leaf.sampling_probability, mu_of(_gaussian_of(leaf).noise_multiplier, "add_remove")
+    if rate in (0, 1):
+        return None
+    exact = profiles.replaced_epsilon if adjacency == "replace_one" else profiles.sampled_epsilon
+    return Price(exact(rate, mu, delta), ONE_STEP)
+
+
+@alone.register
+def _(leaf: SampledWithoutReplacementDpEvent, delta: float, adjacency: Adjacency) -> Price | None:
+    if as_step(leaf, adjacency) is not leaf:
+        return None
+    rate, multiplier = rate_and_multiplier(leaf)
+    return Price(profiles.sampled_epsilon(rate, mu_of(multiplier, adjacency), delta), ONE_STEP)
+
+
+@alone.register
+def _(leaf: ObjectivePerturbationDpEvent, delta: float, adjacency: Adjacency) -> Price:
+    if not leaf.one_sided or leaf.rank > 1:
+        price = objective.with_output(leaf, delta, lambda spare: objective.epsilon(leaf, spare, adjacency))
+        return Price(price, "objective perturbation, any convex loss")
+    mu = mu_of(leaf.noise_std / leaf.lipschitz, adjacency)
+    gaussian = objective.with_output(leaf, delta, lambda spare: epsilon_of(mu, spare))
+    return Price(gaussian + leaf.log_determinant, "objective perturbation, hockey stick")
+
+
+@alone.register
+def _(leaf: PureObjectivePerturbationDpEvent, delta: float, adjacency: Adjacency) -> Price:
+    shift = leaf.lipschitz * (2 if adjacency == "replace_one" else 1)
+    price = leaf.rate * shift + leaf.log_determinant + leaf.output_epsilon
+    return Price(price, "objective perturbation, pure")
+
+
+class Losses(NamedTuple):
+    """What a part adds to a composition, each time: its pairs, one or one for each direction, none if it costs nothing.
+
+    A Gaussian step has the parameter mu where a record is drawn, with probability `rate`; another part is `pure`-DP.
+    """
+
+    pairs: Sequence[Pair]
+    rate: float = 1.0
+    mu: float = 0.0
+    pure: float = 0.0
+
+
+@singledispatch
+def losses(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Losses:
+    """Return the losses of a part, delta being its share where pairs are cut off."""
+    raise refuse("tight", leaf, "objective perturbation is priced alone, not in a composition")
+
+
+@losses.register
+def _(leaf: PosteriorSampleDpEvent, delta: float, adjacency: Adjacency) -> Losses:
+    eta = _range(leaf, adjacency)
+    return Losses([profiles.BoundedRange(eta)], pure=eta)
+
+
+@losses.register
+def _(leaf: RandomAllocationDpEvent, delta: float, adjacency: Adjacency) -> Losses:
+    multiplier = leaf.event.noise_multiplier
+    mu = mu_of(multiplier, adjacency)
+    if delta == 0 or not allocation.SMALLEST <= mu_of(multiplier, "add_remove") <= allocation.LARGEST:
+        return Losses([profiles.gaussian(mu)], mu=mu)
+    return Losses(allocation.pairs(multiplier, leaf.steps, delta, adjacency), mu=mu)
+
+
+@losses.register(GaussianDpEvent)
+@losses.register(SampledWithoutReplacementDpEvent)
+def _(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Losses:
+    rate, multiplier = rate_and_multiplier(leaf)
+    mu = mu_of(multiplier, adjacency)
+    return Losses([profiles.without_replacement(rate, mu)], rate, mu)
+
+
+@losses.register
+def _(leaf: PoissonSampledDpEvent, delta: float, adjacency: Adjacency) -> Losses:
+    rate, multiplier = rate_and_multiplier(leaf)
+    return Losses(profiles.poisson(rate, multiplier, adjacency), rate, mu_of(multiplier, adjacency))
 
 
 def _range(event: PosteriorSampleDpEvent, adjacency: Adjacency) -> float:
     return event.range if adjacency == "replace_one" else event.range / 2
 
 
-def _single(leaf: DpEvent, delta: float, adjacency: Adjacency) -> Price | None:
-    if isinstance(leaf, PosteriorSampleDpEvent):
-        return Price(profiles.bounded_range_epsilon(_range(leaf, adjacency), delta), "bounded range")
-    if is_subsampled(leaf) and rate_and_multiplier(leaf)[0] > 0:
-        rate, multiplier = rate_and_multiplier(leaf)
-        if isinstance(leaf, PoissonSampledDpEvent) and adjacency == "replace_one":
-            mu = mu_of(multiplier, "add_remove")
-            return Price(profiles.replaced_epsilon(rate, mu, delta), ONE_STEP)
-        return Price(profiles.sampled_epsilon(rate, mu_of(multiplier, adjacency), delta), ONE_STEP)
-    if isinstance(leaf, ObjectivePerturbationDpEvent):
-        if not leaf.one_sided or leaf.rank > 1:
-            price = objective.with_output(
-                leaf, delta, lambda spare: objective.epsilon(leaf, spare, adjacency)
-            )
-            return Price(price, "objective perturbation, any convex loss")
-        mu = mu_of(leaf.noise_std / leaf.lipschitz, adjacency)
-        gaussian = objective.with_output(leaf, delta, lambda spare: epsilon_of(mu, spare))
-        return Price(gaussian + leaf.log_determinant, "objective perturbation, hockey stick")
-    if isinstance(leaf, PureObjectivePerturbationDpEvent):
-        shift = leaf.lipschitz * (2 if adjacency == "replace_one" else 1)
-        price = leaf.rate * shift + leaf.log_determinant + leaf.output_epsilon
-        return Price(price, "objective perturbation, pure")
-    return None
-
-
 @lru_cache(maxsize=4096)
-def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:  # noqa: PLR0912
-    pairs: list[
-        tuple[list[profiles.DominatingPair | profiles.Atoms], int]
-    ] = []  # a part has one pair, or one a direction
-    steps: list[tuple[float, float, int]] = []  # rate, mu, count
-    for leaf, count in parts:
-        if isinstance(leaf, PosteriorSampleDpEvent):
-            pairs.append(([profiles.BoundedRange(_range(leaf, adjacency))], count))
-        elif isinstance(leaf, RandomAllocationDpEvent):
-            multiplier = leaf.event.noise_multiplier
-            steps.append((1.0, mu_of(multiplier, adjacency), count))
-            if steps[-1][1] > LARGEST:
-                return Price(math.inf, PLD)
-            if delta == 0 or not allocation.SMALLEST <= 1 / multiplier <= allocation.LARGEST:
-                pairs.append(([profiles.gaussian(steps[-1][1])], count))
-            else:
-                share = delta / sum(each for _, each in parts)
-                pairs.append((list(allocation.pairs(multiplier, leaf.steps, share, adjacency)), count))
-        elif isinstance(leaf, GaussianDpEvent | PoissonSampledDpEvent | SampledWithoutReplacementDpEvent):
-            rate, multiplier = rate_and_multiplier(leaf)
-            if rate == 0:
-                continue
-            steps.append((rate, mu_of(multiplier, adjacency), count))
-            if steps[-1][1] > LARGEST:
-                return Price(math.inf, PLD)
-            if isinstance(leaf, PoissonSampledDpEvent) and rate < 1:
-                pairs.append((list(profiles.poisson(rate, multiplier, adjacency)), count))
-            else:
-                pairs.append(([profiles.without_replacement(rate, mu_of(multiplier, adjacency))], count))
-        else:
-            raise refuse("tight", leaf, "objective perturbation is priced alone, not in a composition")
-    pure = sum(
-        count * _range(leaf, adjacency) for leaf, count in parts if isinstance(leaf, PosteriorSampleDpEvent)
-    )
+def _composed(parts: Parts, delta: float, adjacency: Adjacency) -> Price:
+    share = delta / sum(count for _, count in parts)
+    found = [(losses(leaf, share, adjacency), count) for leaf, count in parts]
+    found = [(part, count) for part, count in found if part.rate > 0]
+    steps = [(part.rate, part.mu, count) for part, count in found if part.mu > 0]
+    if any(mu > LARGEST for _, mu, _ in steps):
+        return Price(math.inf, PLD)
+    pure = sum(count * part.pure for part, count in found)
     if delta == 0:
         return Price(math.inf if steps else pure, "basic composition")
-    if not pairs:
+    if not found:
         return Price(0.0, "none needed")
     unsampled = pure + _gaussian([(mu, count) for _, mu, count in steps], delta)
     bound = Price(unsampled, "basic composition" if pure else UNSAMPLED)
-    if not all(composition.on_a_grid(pair) for directions, _ in pairs for pair in directions):
+    if not all(composition.on_a_grid(pair) for part, _ in found for pair in part.pairs):
         return min(bound, Price(pure + _drawn(steps, delta), "basic composition" if pure else DRAWS))
     price = composition.Composed(0.0, 0.0)
-    for direction in range(max(len(directions) for directions, _ in pairs)):
-        one_way = [(directions[min(direction, len(directions) - 1)], count) for directions, count in pairs]
+    for direction in range(max(len(part.pairs) for part, _ in found)):
+        one_way = [(part.pairs[min(direction, len(part.pairs) - 1)], count) for part, count in found]
         price = max(price, composition.compose(one_way, delta, price.epsilon))
-    name = PLD_BOTH if any(directions[0].symmetric for directions, _ in pairs) else PLD
+    name = PLD_BOTH if any(part.pairs[0].symmetric for part, _ in found) else PLD
     return min(Price(price.epsilon, name), bound)
 
 

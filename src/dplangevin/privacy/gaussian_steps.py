@@ -1,8 +1,9 @@
-"""Compositions of subsampled Gaussian steps with different noise multipliers, written as few events."""
+"""Gaussian steps on batches as events: one noise multiplier for each step, or the schedules of li2019."""
 
 import math
 from collections import Counter
 from collections.abc import Collection
+from typing import Literal, get_args
 
 import attr
 import numpy as np
@@ -14,6 +15,10 @@ from dp_accounting import (
     SampledWithoutReplacementDpEvent,
     SelfComposedDpEvent,
 )
+
+from dplangevin.checks import positive
+
+StepSchedule = Literal["fixed", "decreasing"]
 
 MAX_LEVELS = 100  # about; numerical composition needs a Fourier transform for each noise multiplier
 CLOSEST = 1.02  # least ratio of neighbouring levels, if there are more than two
@@ -51,8 +56,31 @@ def composed_steps(records: int, batch: int, multipliers: np.ndarray, poisson: b
     return parts[0] if len(parts) == 1 else ComposedDpEvent(tuple(parts))
 
 
+def steps_event(multiplier: float, *, rate: float, steps: int, schedule: StepSchedule) -> DpEvent:
+    """Return the event of T Poisson-sampled Gaussian steps at rate q = tau/N in (0, 1].
+
+    The "fixed" schedule has sigma_t = sigma_1. The "decreasing" schedule has eta_t = eta_1 t^(-1/3), so sigma_t =
+    sigma_1 t^(1/6), rounded down to sigma_1 CLOSEST^k: the event never claims more noise than there is.
+    """
+    positive(multiplier=multiplier, rate=rate, steps=steps)
+    if schedule not in get_args(StepSchedule):
+        raise ValueError(f"schedule = {schedule!r} must be one of {', '.join(get_args(StepSchedule))}")
+    if schedule == "fixed":
+        return SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)), steps)
+    counts = np.bincount(np.floor(np.log(np.arange(1, steps + 1)) / 6 / math.log(CLOSEST)).astype(int))
+    return ComposedDpEvent(
+        tuple(
+            SelfComposedDpEvent(
+                PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier * CLOSEST**level)), int(count)
+            )
+            for level, count in enumerate(counts)
+            if count
+        )
+    )
+
+
 def rounding(multipliers: Collection[float]) -> float:
-    """Return a bound on the factor by which `composed_steps` and `stepsize.steps_event` rounded these levels down.
+    """Return a bound on the factor by which `composed_steps` and `steps_event` rounded these levels down.
 
     It is 1 if there is a single level: then all noise is equal, up to rounding errors.
     """

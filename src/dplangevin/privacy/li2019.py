@@ -1,22 +1,42 @@
-"""Step sizes that Li, Chen, Liu, Carin (2019) print, with the constants and the range of their proofs.
+"""Step sizes, noise multipliers and theorems of Li, Chen, Liu, Carin (2019), with the range of their proofs.
 
-The keywords records, batch, steps, lipschitz and rate are N, tau = q N, T, L (bound on one record's gradient) and q.
+The keywords records, batch, steps, lipschitz and rate are N, tau = q N, T, L (bound on one record's gradient, or the
+clip) and q. A step of Algorithm 1 moves by (eta/tau) times the minibatch sum of clipped gradients and adds N(0, (eta/N)
+I). One record moves it by at most eta L/tau, so the noise multiplier is
+
+    sigma = sqrt(eta/N) / (eta L/tau) = tau / (L sqrt(eta N)).
+
+>>> round(multiplier_of(0.3, records=60_000, batch=128, lipschitz=0.3), 3)
+3.18
 
 >>> f"{wang_step(Budget(0.1, 1e-5), records=50_000, steps=10_000, lipschitz=1.0):.3e}"
 '1.479e-06'
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
 
+from dplangevin.checks import positive
 from dplangevin.privacy.events import Budget
-from dplangevin.privacy.stepsize import StepSchedule
+from dplangevin.privacy.gaussian_steps import StepSchedule
 
 POWERS: dict[StepSchedule, float] = {"fixed": 1.0, "decreasing": 2 / 3}  # p of T^p in Theorems 4, 3
+
+
+def multiplier_of(step: float, *, records: int, batch: float, lipschitz: float) -> float:
+    """Return the noise multiplier sigma = tau/(L sqrt(eta N)) of a step size."""
+    positive(step=step, records=records, batch=batch, lipschitz=lipschitz)
+    return batch / (lipschitz * math.sqrt(step * records))
+
+
+def step_of(multiplier: float, *, records: int, batch: float, lipschitz: float) -> float:
+    """Return the step size eta = tau^2/(N L^2 sigma^2)."""
+    positive(multiplier=multiplier, records=records, batch=batch, lipschitz=lipschitz)
+    return batch**2 / (records * (lipschitz * multiplier) ** 2)
 
 
 def wang_step(budget: Budget, *, records: int, steps: int, lipschitz: float) -> float:
@@ -82,6 +102,23 @@ def printed_reach(delta: float, *, rate: float, steps: int, schedule: StepSchedu
         return Reach(0.0, math.nan, math.nan)
     largest = unit if room(unit) >= 0 else root(room, smallest, unit)
     return Reach(largest / (rate**2 * scale), smallest, largest)
+
+
+def lemma_2(rate: float, noise_multipliers: Sequence[float], order: float) -> tuple[str, ...]:
+    """Return the conditions of Lemma 2 that fail for the worst s, as text with the values.
+
+    The conditions are s >= 1, q < 1/(16 s), and lambda <= s^2 ln(1/(q s)).
+    """
+    least, most = min(noise_multipliers), max(noise_multipliers)
+    failed = []
+    if not least >= 1:
+        failed.append(f"sigma = {least:.4g} < 1")
+    if not rate < 1 / (16 * most):
+        failed.append(f"q = {rate:.4g} >= 1/(16 sigma) = {1 / (16 * most):.4g}")
+    bound = min(s * s * math.log(1 / (rate * s)) for s in (least, most))
+    if not order <= bound:
+        failed.append(f"lambda = {order:.4g} > sigma^2 ln(1/(q sigma)) = {bound:.4g}")
+    return tuple(failed)
 
 
 class Conditions(NamedTuple):

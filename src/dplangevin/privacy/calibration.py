@@ -2,27 +2,28 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
 from functools import lru_cache
+from typing import Any
 
 from dp_accounting import DpEvent
 
-from dplangevin.privacy.accountants.protocol import Accountant, leaves
+from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.events import Adjacency, Budget
 
 DIGITS = 10
 FINEST = 1e-12  # smallest rtol
 LEAP = 2.0
+SMALLEST, LARGEST = 1e-2, 1e6  # noise multipliers that are searched by default
 
 
-def calibrate(
+def noise_for(
     accountant: Accountant,
     make_event: Callable[[float], DpEvent],
     budget: Budget,
     *,
-    low: float,
-    high: float,
+    low: float = SMALLEST,
+    high: float = LARGEST,
     adjacency: Adjacency = "replace_one",
     rtol: float = 1e-4,
 ) -> float:
@@ -124,27 +125,16 @@ def _out_of_reach(
     )
 
 
-@dataclass(frozen=True)
-class _Question:
-    """A question to an accountant; two are equal if accountant, leaves with counts, delta and adjacency are."""
-
-    accountant: Accountant
-    content: tuple[tuple[DpEvent, int], ...]
-    delta: float
-    adjacency: Adjacency
-    event: DpEvent = field(compare=False, repr=False)
-
-
 @lru_cache(maxsize=16384)
-def _answer(question: _Question) -> float:
-    return question.accountant.epsilon(question.event, question.delta, question.adjacency)
+def _answer(accountant: Any, *asked: Any) -> float:
+    return float(accountant.epsilon(*asked))
 
 
 def remembered(accountant: Accountant, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
-    """Return accountant.epsilon(event, delta, adjacency), cached by content, except errors and unhashable events."""
-    question = _Question(accountant, tuple(leaves(event)), delta, adjacency, event)
+    """Return accountant.epsilon(event, delta, adjacency), cached unless it is an error or has no hash."""
+    asked: Any = (accountant, event, delta, adjacency)
     try:
-        hash(question)
+        hash(asked)
     except TypeError:
         return accountant.epsilon(event, delta, adjacency)
-    return _answer(question)
+    return _answer(*asked)
