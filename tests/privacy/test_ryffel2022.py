@@ -57,13 +57,6 @@ def test_condition_on_the_step_size() -> None:
     assert REAL.violated(event(30, smoothness=100.0), 1e-5) == ("eta = 0.018 >= 1/beta = 0.01",)
 
 
-def test_without_convexity_the_theorem_is_only_a_claim() -> None:
-    found = survey(event(30, convex=False, radius=1.0), 1e-5)
-    rows = [row for row in found.prices if row.key == "ryffel2022"]
-    assert [row.status for row in rows] == ["claim"]
-    assert rows[0].violated[-1] == "proved for convex losses"
-
-
 def test_a_clip_makes_the_theorem_a_claim() -> None:
     """Theorem 3.1 promises less than all iterates cost, where gradients are clipped."""
     sampling = Sampling("subset", 200, 300.0)

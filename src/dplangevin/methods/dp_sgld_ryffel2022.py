@@ -37,8 +37,7 @@ class DpSgldRyffel2022(ChainMethod):
     loss gives the steps of section 5.2.
 
     The last-iterate bound (Bok2024) holds with smoothness row_bound^2/2 + l2 while no gradient is clipped.  A
-    clipped softmax gradient need not be the gradient of any convex function, but it is Lipschitz.  For full batches
-    in a ball this is enough for a bound that does not grow with the number of steps.
+    clipped softmax gradient need not be the gradient of any convex function, so then all iterates are priced.
 
     Source: ryffel2022, Algorithm 1, Theorem 3.1 and section 5.2; bok2024.
     Differs: the theorem bounds gradients of the whole loss.  Here only the part that depends on the record is
@@ -98,7 +97,7 @@ class DpSgldRyffel2022(ChainMethod):
             radius=math.inf if self.radius is None else self.radius,
             start_std=starts[self.initial],
         )
-        assumptions = PUBLIC_RECORDS, *facts.rows, *self.steps.read(facts), self.convexity(facts, proven)
+        assumptions = PUBLIC_RECORDS, *facts.rows, *self.steps.read(facts), self.convexity(proven)
         promise = self.promise(budget, paper if by_paper else proven, assumptions, "final")
         settings = {
             "schedule": shown(self.schedule),
@@ -111,16 +110,14 @@ class DpSgldRyffel2022(ChainMethod):
         violated = tuple(self.violated(facts, paper, budget.delta))
         return Plan(promise._replace(event=proven), chain, settings, noise_given, violated, paper)
 
-    def convexity(self, facts: Facts, proven: DpEvent) -> str:
+    def convexity(self, proven: DpEvent) -> str:
         """Return whether a last-iterate bound is known for the event, and for which losses."""
         if self.sampling.scheme in WITHOUT_LAST:
             return f"no last-iterate bound: {WITHOUT_LAST[self.sampling.scheme]}"
         if not isinstance(proven, LangevinDpEvent):
             why = "a clipped softmax gradient need not be the gradient of a convex loss"
             return f"no last-iterate bound: {why}"
-        if proven.convex:
-            return f"last-iterate bound: every record's loss {proven.smoothness:.4g}-smooth"
-        return f"last-iterate bound: every record's clipped gradient {facts.smoothness:.4g}-Lipschitz"
+        return f"last-iterate bound: every record's loss {proven.smoothness:.4g}-smooth"
 
     def limit(self, facts: Facts) -> float:
         """Return L, which no gradient exceeds; raise ValueError if there is neither a clip nor a bound."""
@@ -152,18 +149,17 @@ class DpSgldRyffel2022(ChainMethod):
     def provable(self, facts: Facts, noise: float) -> DpEvent:
         """Return the event that `Tight` may price: the last iterate if it can have a bound, else all iterates.
 
-        The last iterate's has the smoothness of every record's loss, not of the mean loss.  Clipped gradients have
-        a bound in a ball, or if l2 is at least their Lipschitz constant.
+        The last iterate's has the smoothness of every record's loss, not of the mean loss.
         """
         event = self.event(facts, noise)
         if self.sampling.scheme == "shuffled":
             return ShuffledEpochsDpEvent.of(self.sampling.per_epoch(facts.n), event.multipliers())
         if self.sampling.scheme == "poisson":
             return composed_steps(facts.n, event.batch, event.multipliers(), poisson=True)
-        clips, radius = self.clips(facts), math.inf if self.radius is None else self.radius
-        if clips and (facts.smoothness == math.inf or (radius == math.inf and facts.smoothness > self.l2)):
+        if self.clips(facts):
             return event.all_iterates()
-        return attr.evolve(event, smoothness=facts.smoothness + self.l2, radius=radius, convex=not clips)
+        radius = math.inf if self.radius is None else self.radius
+        return attr.evolve(event, smoothness=facts.smoothness + self.l2, radius=radius)
 
     def calibrated(self, facts: Facts, budget: Budget) -> float:
         """Return sigma: `noise_std`, or the smallest that the accountant allows for the budget."""

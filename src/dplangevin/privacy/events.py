@@ -240,9 +240,6 @@ class LangevinDpEvent(DpEvent):
     L_B is the mean of the losses over B, a new uniform subset of `batch` of `records` records in each step. C is
     convex. The paper's decreasing steps 1/(2 beta + lambda k/2) have step_size 1/(2 beta) and decay lambda/2.
 
-    With convex = False, a record's gradient is lambda theta + g(theta), where g needs no potential and is (beta -
-    lambda)-Lipschitz, such as a clipped gradient (clipping projects onto a ball and keeps the Lipschitz constant).
-
     Attributes
     ----------
     records, batch : int, 1 <= batch <= records; equal: full batches.
@@ -253,8 +250,6 @@ class LangevinDpEvent(DpEvent):
     strong_convexity, smoothness : float, lambda and beta of *every* record's loss l, 0 <= lambda <= beta.
     decay : float >= 0
     radius : float > 0, C lies in a ball of this radius. inf: C may be the whole space.
-    convex : bool
-        Whether every record's loss is lambda-strongly convex. If not, lambda is only the ridge.
     """
 
     records: int = attr.ib(validator=AT_LEAST_1)
@@ -267,7 +262,6 @@ class LangevinDpEvent(DpEvent):
     smoothness: float = attr.ib(validator=NOT_NEGATIVE)
     decay: float = attr.ib(default=0.0, validator=NOT_NEGATIVE)
     radius: float = math.inf
-    convex: bool = True
 
     def __attrs_post_init__(self) -> None:
         require(self.radius > 0, f"radius = {self.radius} must be positive, or inf")

@@ -14,14 +14,12 @@ import numpy as np
 from dp_accounting import DpEvent
 from dp_accounting.dp_event import RepeatAndSelectDpEvent
 from scipy.optimize import brentq
-from scipy.stats import poisson
 
 from dplangevin.checks import require
 from dplangevin.privacy.curve import Curve
 
 LEVELS = 20_000  # probabilities p between which `_kinks` rounds up
 LOWEST = 1e-7  # least p > 0, relative to 1/mean
-TAIL = 1e-17  # probability of the numbers of runs that are left out of `probabilities`
 BELOW = 30.0  # the least delta of the curve is delta/mean divided by this
 
 
@@ -62,28 +60,6 @@ def weight(p: np.ndarray, mean: float, shape: float) -> np.ndarray:
         return np.exp(-mean * p)
     least = gamma(mean, shape)
     return (least / (least + (1 - least) * p)) ** (shape + 1)
-
-
-def probabilities(mean: float, shape: float) -> tuple[int, np.ndarray]:
-    """Return the least number of runs, and the probabilities of it and of the following ones, down to 1e-17."""
-    if shape == math.inf:
-        check_runs(mean, shape)
-        last = math.ceil(
-            mean + math.sqrt(80 * mean) + 27
-        )  # by Bernstein's inequality, above it e^-40 is left
-        return 0, poisson.pmf(np.arange(last + 1), mean)
-    least = gamma(mean, shape)
-    if least == 1:
-        return 1, np.ones(1)
-    last = 2
-    while True:  # ratios of successive terms: (1 - gamma)(k + eta)/(k + 1), which tend to 1 - gamma
-        k = np.arange(1, last)
-        logs = np.append(0.0, np.cumsum(np.log1p(-least) + np.log((k + shape) / (k + 1))))
-        mass = np.exp(logs - logs.max())
-        ratio = (1 - least) * max(1.0, (last + shape) / (last + 1))
-        if ratio < 1 and mass[-1] * ratio / (1 - ratio) < TAIL * mass.sum():
-            return 1, mass / mass.sum()
-        last *= 2
 
 
 def selected(event: RepeatAndSelectDpEvent, delta: float, price: Callable[[DpEvent, float], float]) -> float:

@@ -73,7 +73,7 @@ ACCOUNTANTS: Mapping[str, Entry] = {
     ),
     "bok2024": Entry(
         Bok2024(),
-        "shifted interpolation: hidden iterates; every record's loss convex and smooth, or full batches in a ball",
+        "shifted interpolation: hidden iterates; every record's loss convex and smooth",
         scopes=("last iterate",),
     ),
     "kifer2012": Entry(
@@ -187,8 +187,6 @@ def _failed(accountant: Accountant, event: DpEvent, delta: float) -> Iterator[st
     for leaf, _ in leaves(event) if isinstance(accountant, Ryffel2022) else ():
         if isinstance(leaf, LangevinDpEvent) and leaf.batch < leaf.records:
             yield f"proved for full batches: batch {leaf.batch} of {leaf.records}"
-        if isinstance(leaf, LangevinDpEvent) and not leaf.convex:
-            yield "proved for convex losses"
 
 
 def _refusals(refused: Mapping[str, Mapping[Adjacency, str]]) -> list[Refusal]:

@@ -82,11 +82,6 @@ def one_dimensional(event: DpEvent) -> bool:
     return all(
         isinstance(leaf, GaussianDpEvent | RandomAllocationDpEvent)
         or is_subsampled(leaf)
-        or (
-            isinstance(leaf, LangevinDpEvent)
-            and leaf.batch == leaf.records
-            and leaf.convex
-            and leaf.radius == math.inf
-        )
+        or (isinstance(leaf, LangevinDpEvent) and leaf.batch == leaf.records and leaf.radius == math.inf)
         for leaf, _ in leaves(event)
     )

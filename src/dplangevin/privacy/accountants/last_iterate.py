@@ -29,7 +29,6 @@ SHARES = (0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9)  # values of v1/v that are 
 SPENT = 0.1  # share of delta for the bound on R, see `Bok2024`
 SMALLEST_MU, LARGEST_MU = 1e-9, 100.0
 LARGEST_WEIGHT = 1e30  # of a step; a t0 before it could not lower a price visibly
-BALL = "last iterate in a ball"
 
 Orders = Literal["real", "integer"]
 Corner = tuple[float, float, float]  # of `_cheapest`: X, Y, and the cost of the steps to the left
@@ -107,28 +106,25 @@ class Bok2024:
     """Accountant of a LangevinDpEvent whose inner iterates stay hidden; never above that of all iterates.
 
     A step moves by at most s_k = eta_k 2L/batch when one record changes (add_remove: eta_k L/batch). Its noise has
-    variance v_k = 2 eta_k sigma^2. Its map x - eta_k grad L_B(x) is c_k-Lipschitz: with convex losses c_k =
-    ``max(|1 - eta_k lambda|, |1 - eta_k beta|)``, else c_k = ``|1 - eta_k lambda| + eta_k (beta - lambda)``.
-    Projections do not expand. Let w_k = prod_(j > k) c_j.
+    variance v_k = 2 eta_k sigma^2. Its map x - eta_k grad L_B(x) is c_k-Lipschitz, with c_k = ``max(|1 - eta_k
+    lambda|, |1 - eta_k beta|)``. Projections do not expand. Let w_k = prod_(j > k) c_j.
 
-    Full batch: mu-GDP, where mu^2 is the least sum_(k >= t0) a_k^2/v_k over t0 and a_k such that
+    Full batch: mu-GDP, where mu^2 is the least sum_k a_k^2/v_k over a_k such that
 
-        z_t0 = D,  z_(k+1) = c_k z_k + s_k - a_k >= 0,  z_K = 0;  D = 0 for t0 = 0, else D = 2 radius.
+        z_0 = 0,  z_(k+1) = c_k z_k + s_k - a_k >= 0,  z_K = 0.
 
     Proof. A_(k+1) = Proj(phi_k(A_k) + Z_k) and A' are the chains of the two data sets, with equal starts (under
     add_remove phi_k is c_k-Lipschitz for the smaller one; `records` in the mean is a fixed number). Let H start at
-    A'_t0, coupled with A_t0 and at most D away, and H_(k+1) = Proj(phi'_k(H_k) + u_k + Z_k). The shift u_k goes from
-    phi'_k(H_k) towards phi_k(A_k), by a_k or until it is there. By induction ||H_k - A_k|| <= z_k, so H_K = A_K. Z_k
-    is independent of H_k and of u_k, so (u_k + Z_k, Z_k) given H_k is a_k/sqrt(v_k)-GDP for each u_k, thus for their
-    mixture. Compose over k and project: T(A_K, A'_K) = T(H_K, A'_K) is at least that of mu-GDP.
+    A'_0 = A_0, and H_(k+1) = Proj(phi'_k(H_k) + u_k + Z_k). The shift u_k goes from phi'_k(H_k) towards phi_k(A_k), by
+    a_k or until it is there. By induction ||H_k - A_k|| <= z_k, so H_K = A_K. Z_k is independent of H_k and of u_k, so
+    (u_k + Z_k, Z_k) given H_k is a_k/sqrt(v_k)-GDP for each u_k, thus for their mixture. Compose over k and project:
+    T(A_K, A'_K) = T(H_K, A'_K) is at least that of mu-GDP.
 
-    With T_k = sum_(j >= k) w_j a_j and Y_k = sum_(j >= k) w_j s_j the condition is T_k >= Y_k, with T_t0 = Y_t0 + D
-    prod_(j >= t0) c_j, and a step costs (T_k - T_(k+1))^2/(w_k^2 v_k). So T over X_k = sum_(j >= k) w_j^2 v_j is the
-    least concave majorant of Y. Where it is a straight line, this is their Theorem for NoisyGD, with equality for a
-    quadratic loss. For c_k >= 1 and t0 = 0 it is the price of all iterates, at t0 > 0 one that does not grow with K.
-    Differs: Chien and Li bound Renyi divergences, also for gradients that are only Hoelder continuous. GDP implies a
-    bound at every order. Without a ball, some losses that are not convex show in the last iterate what all iterates
-    show (Annamalai 2024).
+    With T_k = sum_(j >= k) w_j a_j and Y_k = sum_(j >= k) w_j s_j the condition is T_k >= Y_k, with T_0 = Y_0, and a
+    step costs (T_k - T_(k+1))^2/(w_k^2 v_k). So T over X_k = sum_(j >= k) w_j^2 v_j is the least concave majorant of
+    Y. Where it is a straight line, this is their Theorem for NoisyGD, with equality for a quadratic loss. For c_k >= 1
+    it is the price of all iterates. Some losses that are not convex show in the last iterate what all iterates show
+    (Annamalai 2024).
 
     Sampled batches (in the manner of their section on NoisySGD), replace_one only; for c_k > 1 the epsilon is that of
     all iterates:
@@ -157,8 +153,8 @@ class Bok2024:
     def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> tuple[float, str]:
         """Return epsilon at delta of one LangevinDpEvent, and which argument gave it.
 
-        The argument is "last iterate", "last iterate in a ball" (the radius lowers the price of full batches), or "all
-        iterates" (their price is not higher). Sampled batches have a price under replace_one only.
+        The argument is "last iterate", or "all iterates" (their price is not higher). Sampled batches have a price
+        under replace_one only.
         """
         check_adjacency(adjacency, who=self.name)
         known = trivial(event, delta)
@@ -168,61 +164,49 @@ class Bok2024:
         if others or count != 1 or not isinstance(leaf, LangevinDpEvent):
             raise refuse(self.name, event, "it prices one LangevinDpEvent")
         if leaf.batch == leaf.records:
-            mu, first = full_batch(leaf, adjacency)
-            return epsilon_of(mu, delta), BALL if first else "last iterate"
+            return epsilon_of(full_batch(leaf, adjacency), delta), "last iterate"
         check_adjacency(adjacency, ("replace_one",), f"{self.name} (sampled batches)")
         return _sampled(leaf, delta) if delta > 0 else (math.inf, "all iterates")
 
 
 def contractions(event: LangevinDpEvent) -> np.ndarray:
     """Return c_k, (steps,), the Lipschitz constants of the noiseless steps."""
-    eta, ridge = event.step_sizes(), event.strong_convexity
-    if not event.convex:
-        return np.abs(1 - eta * ridge) + eta * (event.smoothness - ridge)
-    return np.maximum(np.abs(1 - eta * ridge), np.abs(1 - eta * event.smoothness))
+    eta = event.step_sizes()
+    return np.maximum(np.abs(1 - eta * event.strong_convexity), np.abs(1 - eta * event.smoothness))
 
 
-def full_batch(event: LangevinDpEvent, adjacency: Adjacency = "replace_one") -> tuple[float, int]:
-    """Return mu of the last iterate with full batches, rounded up, and t0; exact for a quadratic without a ball."""
-    cost, first = _cheapest(attr.evolve(event, noise_std=1.0), 2 if adjacency == "replace_one" else 1)
-    return math.sqrt(cost) / event.noise_std * (1 + 8 * event.steps * UNIT), first
+def full_batch(event: LangevinDpEvent, adjacency: Adjacency = "replace_one") -> float:
+    """Return mu of the last iterate with full batches, rounded up; exact for a quadratic without projections."""
+    cost = _cheapest(attr.evolve(event, noise_std=1.0), 2 if adjacency == "replace_one" else 1)
+    return math.sqrt(cost) / event.noise_std * (1 + 8 * event.steps * UNIT)
 
 
 @lru_cache(maxsize=4096)
-def _cheapest(event: LangevinDpEvent, records: int) -> tuple[float, int]:
-    """Return the least sum_k a_k^2/v_k, and its t0, if so many records' gradients change; see `Bok2024`."""
+def _cheapest(event: LangevinDpEvent, records: int) -> float:
+    """Return the least sum_k a_k^2/v_k if so many records' gradients change; see `Bok2024`."""
     eta = event.step_sizes()
     shift = eta * event.lipschitz / event.records * records
     variance = 2 * eta * event.noise_std**2
-    best = float((shift**2 / variance).sum()), 0
+    every = float((shift**2 / variance).sum())  # of all iterates
     corners: list[Corner] = [(0.0, 0.0, 0.0)]  # of the least concave majorant of Y over X
     x, y, weight = 0.0, 0.0, 1.0
-    steps = zip(contractions(event).tolist(), shift.tolist(), variance.tolist(), strict=True)
-    for k, (c, s, v) in reversed(list(enumerate(steps))):
+    steps = list(zip(contractions(event).tolist(), shift.tolist(), variance.tolist(), strict=True))
+    for c, s, v in reversed(steps):
         x, y, weight = x + weight**2 * v, y + weight * s, weight * c
         if weight > LARGEST_WEIGHT:
-            break
-        start = y + (2 * event.radius * weight if k else 0.0)
-        if start * start < best[0] * x:  # a straight string is the cheapest
-            best = min(best, (_appended(corners, x, start)[1][2], k))
-        last, corner = _appended(corners, x, y)
-        corners[last + 1 :] = [corner]
-    return best
+            return every
 
+        def covered(i: int, x: float = x, y: float = y) -> bool:
+            """Return whether corner i is on or below the line from the corner before it to (x, y)."""
+            (x0, y0, _), (x1, y1, _) = corners[i - 1], corners[i]
+            return (y1 - y0) * (x - x1) <= (y - y1) * (x1 - x0)
 
-def _appended(corners: list[Corner], x: float, y: float) -> tuple[int, Corner]:
-    """Return (x, y) as the last corner of the majorant of all, and which of the `corners` is before it."""
-
-    def covered(i: int) -> bool:
-        """Return whether corner i is on or below the line from the corner before it to (x, y)."""
-        (x0, y0, _), (x1, y1, _) = corners[i - 1], corners[i]
-        return (y1 - y0) * (x - x1) <= (y - y1) * (x1 - x0)
-
-    last = len(corners) - 1
-    if last > 0 and covered(last):
-        last = bisect_left(range(1, last), True, key=covered)
-    x0, y0, cost = corners[last]
-    return last, (x, y, cost + (y - y0) ** 2 / (x - x0))
+        last = len(corners) - 1
+        if last > 0 and covered(last):
+            last = bisect_left(range(1, last), True, key=covered)
+        x0, y0, cost = corners[last]
+        corners[last + 1 :] = [(x, y, cost + (y - y0) ** 2 / (x - x0))]
+    return min(every, corners[-1][2])
 
 
 def _log_weights(event: LangevinDpEvent) -> np.ndarray:

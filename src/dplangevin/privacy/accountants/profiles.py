@@ -2,14 +2,17 @@
 
 The privacy loss is L = log dP/dQ. A pair (P, Q) dominates a mechanism if its hockey-stick divergence, ``delta(e) = E_P
 max(0, 1 - exp(e - L))``, is at least that of the mechanism on neighbouring data sets, for every e. Compositions of
-dominating pairs dominate compositions of mechanisms, adaptive ones too (Zhu, Dong, Wang 2022, Theorem 10). A pair is
-described by a coordinate x. L grows with x.
+dominating pairs dominate compositions of mechanisms, adaptive ones too (Zhu, Dong, Wang 2022, Theorem 10).
+
+A pair is described by a coordinate x, with which L grows: `place` is x at a loss, or the end of x's range where L takes
+no such value; `mass` are the probabilities under P and Q between neighbours in x, (n - 1,), with small relative errors;
+`above` is P beyond x. `reach` are the losses between which L stays, except with the given probabilities under P.
+`spread` is the standard deviation of L under P. If `symmetric`, only losses above 0 are those of the pair.
 """
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
@@ -24,38 +27,6 @@ from dplangevin.privacy.accountants.analytic_gaussian import (
     root_from_above,
 )
 from dplangevin.privacy.events import Adjacency
-
-
-class DominatingPair(Protocol):
-    """A dominating pair (P, Q); if `symmetric`, only losses above 0 are those of the pair, see `GaussianMixtures`."""
-
-    @property
-    def symmetric(self) -> bool: ...
-
-    @property
-    def spread(self) -> float:
-        """The standard deviation of L under P."""
-        ...
-
-    def reach(self, below: float, above: float) -> tuple[float, float]:
-        """Return (lowest, highest): under P, L < lowest with probability <= `below`, L > highest with <= `above`."""
-        ...
-
-    def place(self, loss: np.ndarray) -> np.ndarray:
-        """Return x at these losses, not decreasing; the end of x's range where L takes no such value."""
-        ...
-
-    def loss(self, x: np.ndarray) -> np.ndarray: ...
-
-    def density(self, x: np.ndarray) -> np.ndarray: ...
-
-    def mass(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the probabilities under P and Q between neighbours in x, (n - 1,), with small relative errors."""
-        ...
-
-    def above(self, x: float) -> float:
-        """Return the probability under P of the values above x."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -198,6 +169,9 @@ class BoundedRange:
 
     def above(self, x: float) -> float:
         return max(0.0, math.expm1((x - self.eta) / 2) / math.expm1(-self.eta))
+
+
+DominatingPair = GaussianMixtures | BoundedRange
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from dp_accounting import DpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent
 
@@ -10,6 +10,8 @@ from dplangevin.privacy.accountants.protocol import Theorem, leaves, refuse, tri
 from dplangevin.privacy.events import Adjacency, FisherScoringDpEvent, PosteriorSampleDpEvent
 
 Bound = Literal["paper", "range"]
+KINDS = PosteriorSampleDpEvent, SampledWithoutReplacementDpEvent, FisherScoringDpEvent
+Parts = list[tuple[Any, int]]  # events of one of these kinds, with counts
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,10 @@ class Wang2015(Theorem):
 
     def _proven(self, event: DpEvent, delta: float, adjacency: Adjacency) -> float:
         samples, steps, scoring = self._parts(event)
-        epsilon = sum(count * self._sample(sample) for sample, count in samples)
+        by_range = self.bound == "range"
+        epsilon = sum(
+            n * (each.range if by_range else 4 * each.rho * each.largest_loss) for each, n in samples
+        )
         if scoring is not None:
             epsilon += 2 * self._scoring(scoring, delta / 2)
         return epsilon + (self._steps(steps, delta) if steps else 0.0)
@@ -81,47 +86,25 @@ class Wang2015(Theorem):
             return ()
         return (f"T = {passes:.4g} < eps^2 N/(32 tau ln(2/delta)) = {needed:.4g}",)
 
-    def _parts(
-        self, event: DpEvent
-    ) -> tuple[
-        list[tuple[PosteriorSampleDpEvent, int]],
-        list[tuple[SampledWithoutReplacementDpEvent, int]],
-        FisherScoringDpEvent | None,
-    ]:
+    def _parts(self, event: DpEvent) -> tuple[Parts, Parts, FisherScoringDpEvent | None]:
         """Return the posterior samples and the steps, with counts, and the run of DP-SGFS or None."""
-        samples: list[tuple[PosteriorSampleDpEvent, int]] = []
-        steps: list[tuple[SampledWithoutReplacementDpEvent, int]] = []
-        scoring: list[FisherScoringDpEvent] = []
+        found: dict[type, Parts] = {kind: [] for kind in KINDS}
         for leaf, count in leaves(event):
-            if isinstance(leaf, PosteriorSampleDpEvent):
-                samples.append((leaf, count))
-            elif isinstance(leaf, SampledWithoutReplacementDpEvent) and isinstance(
-                leaf.event, GaussianDpEvent
-            ):
-                steps.append((leaf, count))
-            elif isinstance(leaf, FisherScoringDpEvent):
-                scoring += [leaf] * count
-            else:
-                raise refuse(
-                    self.name,
-                    leaf,
-                    "it prices posterior samples, Gaussian steps without replacement and DP-SGFS",
-                )
-        if len(scoring) > 1 or (scoring and steps):
+            gaussian = isinstance(getattr(leaf, "event", None), GaussianDpEvent)
+            if type(leaf) not in KINDS or (type(leaf) is SampledWithoutReplacementDpEvent and not gaussian):
+                why = "it prices posterior samples, Gaussian steps without replacement and DP-SGFS"
+                raise refuse(self.name, leaf, why)
+            found[type(leaf)].append((leaf, count))
+        samples, steps, scoring = found.values()
+        if sum(count for _, count in scoring) > 1 or (scoring and steps):
             raise refuse(self.name, event, "Theorem 5 is for one run of DP-SGFS and no other steps")
         sizes = {(step.sample_size, step.source_dataset_size) for step, _ in steps}
         if len(sizes) > 1:
-            raise refuse(
-                self.name, event, f"Theorem 4 needs one minibatch size, found (tau, N) = {sorted(sizes)}"
-            )
-        return samples, steps, scoring[0] if scoring else None
+            why = f"Theorem 4 needs one minibatch size, found (tau, N) = {sorted(sizes)}"
+            raise refuse(self.name, event, why)
+        return samples, steps, scoring[0][0] if scoring else None
 
-    def _sample(self, event: PosteriorSampleDpEvent) -> float:
-        if self.bound == "range":
-            return event.range
-        return 4 * event.rho * event.largest_loss
-
-    def _steps(self, steps: list[tuple[SampledWithoutReplacementDpEvent, int]], delta: float) -> float:
+    def _steps(self, steps: Parts, delta: float) -> float:
         multiplier = min(step.event.noise_multiplier for step, _ in steps)
         if multiplier == 0 or delta == 0:
             return math.inf
