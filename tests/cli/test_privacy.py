@@ -72,7 +72,6 @@ def test_a_gaussian_mechanism_costs_its_closed_form(adjacency: str, sensitivity:
     e, mu = epsilon(found, "tight", adjacency), sensitivity / 4
     delta = norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu)
     assert delta == pytest.approx(1e-6, rel=1e-6)
-    assert epsilon(found, "dp_accounting_pld", adjacency) == pytest.approx(e, rel=1e-4)
     theirs = RdpAccountant().compose(GaussianDpEvent(4 / sensitivity)).get_epsilon(1e-6)
     assert e < theirs == pytest.approx(epsilon(found, "rdp", adjacency), rel=1e-6)
 
@@ -133,25 +132,12 @@ def test_what_cannot_be_priced_is_listed_with_the_reason(sampled: dict[str, Any]
 
 
 def skipped(found: dict[str, Any]) -> set[str]:
-    return {each["name"] for each in found["refused"] if re.search("gigabyte|too large", each["reason"])}
+    return {each["name"] for each in found["refused"] if "gigabyte" in each["reason"]}
 
 
-@pytest.mark.parametrize(
-    ("words", "who"),
-    [
-        ("--sampling full --records 1000 --steps 929 --noise 0.394 --delta 3.6e-10", ["dp-accounting (PLD)"]),
-        (f"{FEW} --steps 100 --noise 1e-100", ["RDP", "Li et al. 2019 (numerical, 32 orders)"]),
-    ],
-)  # fmt: skip
-def test_what_would_take_gigabytes_is_skipped_and_the_tight_price_is_there(
-    words: str, who: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def never(*_: Any) -> None:
-        raise AssertionError("computed all the same")
-
-    monkeypatch.setattr("dplangevin.privacy.accountants.google.PLDAccountant.compose", never)
-    found = document(f"price {words}")
-    assert skipped(found) >= set(who)
+def test_what_would_take_gigabytes_is_skipped_and_the_tight_price_is_there() -> None:
+    found = document(f"price {FEW} --steps 100 --noise 1e-100")
+    assert skipped(found) >= {"RDP", "Li et al. 2019 (numerical, 32 orders)"}
     for adjacency in ("add_remove", "replace_one"):
         assert math.isfinite(epsilon(found, "tight", adjacency))
 

@@ -13,7 +13,6 @@ from typing import Any, Literal, NamedTuple, get_args
 from dp_accounting import DpEvent
 
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
-from dplangevin.privacy.accountants.google import DpAccounting
 from dplangevin.privacy.accountants.last_iterate import Bok2024, Ryffel2022
 from dplangevin.privacy.accountants.moments_accountant import Moments, Rdp
 from dplangevin.privacy.accountants.objective import Chaudhuri2011, Kifer2012
@@ -25,7 +24,7 @@ from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_delta
 
 NEIGHBOURS: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 N_PUBLIC = "n is taken as public: the steps, the rates, the noise or the prior depend on it (add/remove)"
-Status = Literal["tight", "proven", "claim", "reference"]
+Status = Literal["tight", "proven", "claim"]
 Scope = Literal["last iterate", "all iterates"]
 
 
@@ -83,11 +82,6 @@ ACCOUNTANTS: Mapping[str, Entry] = {
         Chaudhuri2011(), "Theorem 9 of objective perturbation, pure epsilon, exact minimiser"
     ),
     "papernot2018": Entry(Papernot2018(), "Renyi divergences of noisy votes, whatever the votes"),
-    "dp_accounting_pld": Entry(
-        DpAccounting(),
-        "Google's privacy loss distributions at a fixed grid, on their own code",
-        "reference",
-    ),
 }
 
 
@@ -95,7 +89,7 @@ class Row(NamedTuple):
     """The epsilon that one accountant reports for the mechanism.
 
     `status`: "tight": the smallest epsilon that we can prove. "proven": an upper bound. "claim": a formula with a
-    condition that fails here (`violated`). "reference": an upper bound by other people's code.
+    condition that fails here (`violated`).
     """
 
     key: str

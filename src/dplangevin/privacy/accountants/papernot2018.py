@@ -181,17 +181,6 @@ class Release(NamedTuple):
     epsilon: np.ndarray
 
 
-class Group(NamedTuple):
-    """The votes of one kind (tests or answers), with their s, counted by cell: `tally` (R, cells)."""
-
-    noise_std: float
-    classes: int
-    tally: np.ndarray
-
-    def costs(self, order: float) -> np.ndarray:
-        return cell_costs(self.tally.shape[1], self.noise_std, self.classes, order)
-
-
 @dataclass(frozen=True)
 class Run:
     """The queries of R repeats: votes (R, Q, m), which were tested, (R, Q), and which were answered, (R, Q).
@@ -206,7 +195,7 @@ class Run:
 
     def divergence(self, order: float) -> np.ndarray:
         """Return the Renyi divergence of order lambda, (R,): the sum of `renyi`, rounded up to cell costs."""
-        return sum((group.tally @ group.costs(order) for group in self._groups), np.zeros(len(self.counts)))
+        return sum((tally @ costs for costs, tally in self._costs(order)), np.zeros(len(self.counts)))
 
     def epsilon(self, delta: float) -> np.ndarray:
         """Return epsilon (R,) at the best order; it depends on the votes, so it is private itself."""
@@ -227,15 +216,18 @@ class Run:
         log = math.log(1 / budget.delta)
         order = 1 + 2 * log / budget.epsilon
         multiplier = math.sqrt(order / (2 * share * budget.epsilon))
-        groups = [(group.costs(order), group.tally) for group in self._groups]
-        smooth = smooth_sensitivity(groups, decay / order, self.settings.teachers)
+        smooth = smooth_sensitivity(self._costs(order), decay / order, self.settings.teachers)
         noisy = self.divergence(order) + multiplier * smooth * normals
         noisy = np.ceil(noisy / FINE) * FINE
         rdp = noisy + release_cost(order, decay / order, multiplier)
         return Release(order, rdp, rdp + log / (order - 1))
 
+    def _costs(self, order: float) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return the costs, (cells,), and the votes in each cell, (R, cells), of the tests and of the answers."""
+        return [(cell_costs(t.shape[1], std, classes, order), t) for std, classes, t in self._tallies]
+
     @cached_property
-    def _groups(self) -> list[Group]:
+    def _tallies(self) -> list[tuple[float, int, np.ndarray]]:
         teachers, threshold, threshold_std, answer_std = self.settings
         away = np.abs(self.counts.max(-1) - threshold)
         test_std = math.sqrt(2) * threshold_std  # a test is a vote of two classes, see the module docstring
@@ -248,5 +240,5 @@ class Run:
             where = cell(log_q, std, classes)
             size = max(CELLS * teachers, int(where.max())) + 1
             tally = np.stack([np.bincount(w[s], minlength=size) for w, s in zip(where, seen, strict=True)])
-            groups.append(Group(std, classes, tally))
+            groups.append((std, classes, tally))
         return groups
