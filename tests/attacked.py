@@ -28,7 +28,7 @@ from dplangevin.methods.dp_sgfs import _Scoring
 from dplangevin.methods.dp_sghmc import Hamiltonian
 from dplangevin.methods.dpvi import Dpvi, _MeanField
 from dplangevin.methods.hybrid import Hybrid
-from dplangevin.methods.teachers import Descent, Ridge
+from dplangevin.methods.teachers import Descent, RidgeLearner
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Problem
@@ -123,7 +123,7 @@ QUERIES = 75
 VOTE: dict[str, Any] = {"queries": QUERIES, "fewest": 30, "asked": 2.5, "threshold": 0.5, "answer_std": 1.0}
 VOTE |= {"ratio": 20.0, "adjacency": "replace_one"}
 TEACHERS: dict[str, Any] = {
-    **dict.fromkeys(LOSSES, Ridge(1.0)),
+    **dict.fromkeys(LOSSES, RidgeLearner(1.0)),
     **dict.fromkeys(NETWORKS, Descent(1.0, 0.0, 0.0, QUERIES, 1)),
 }
 TABLE = [

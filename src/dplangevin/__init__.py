@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from dplangevin.methods.dp_gd import DpGd
     from dplangevin.methods.dp_sgd import DpSgd, Sgd
     from dplangevin.methods.dp_sgfs import DpSgfs
-    from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, Sghmc
+    from dplangevin.methods.dp_sghmc import DpSghmc, DpSghmcLi2019, DpSgnht, Sghmc
     from dplangevin.methods.dp_sgld import DpSgldWang2015
-    from dplangevin.methods.dp_sgld_li2019 import DpSgldLi2019
+    from dplangevin.methods.dp_sgld_li2019 import DpSgldLi2019, Sgld
     from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
-    from dplangevin.methods.dp_sgnht import DpSgnht
     from dplangevin.methods.dpvi import Dpvi
     from dplangevin.methods.hybrid import Hybrid
     from dplangevin.methods.objpert import ObjPert
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from dplangevin.methods.outpert import OutPert, Ridge
     from dplangevin.methods.pate import Pate
     from dplangevin.methods.registry import METHODS
-    from dplangevin.methods.sgld import Sgld
     from dplangevin.privacy import Budget, Guarantee
     from dplangevin.privacy.accountants.tight import Tight
     from dplangevin.problems import Facts
@@ -54,11 +52,10 @@ _NAMES = {  # module -> its names here, as above
     "methods.dp_gd": "DpGd",
     "methods.dp_sgd": "DpSgd Sgd",
     "methods.dp_sgfs": "DpSgfs",
-    "methods.dp_sghmc": "DpSghmc DpSghmcLi2019 Sghmc",
+    "methods.dp_sghmc": "DpSghmc DpSghmcLi2019 DpSgnht Sghmc",
     "methods.dp_sgld": "DpSgldWang2015",
-    "methods.dp_sgld_li2019": "DpSgldLi2019",
+    "methods.dp_sgld_li2019": "DpSgldLi2019 Sgld",
     "methods.dp_sgld_ryffel2022": "DpSgldRyffel2022",
-    "methods.dp_sgnht": "DpSgnht",
     "methods.dpvi": "Dpvi",
     "methods.hybrid": "Hybrid",
     "methods.objpert": "ObjPert",
@@ -67,7 +64,6 @@ _NAMES = {  # module -> its names here, as above
     "methods.outpert": "OutPert Ridge",
     "methods.pate": "Pate",
     "methods.registry": "METHODS",
-    "methods.sgld": "Sgld",
     "privacy": "Budget Guarantee",
     "privacy.accountants.tight": "Tight",
     "problems": "Facts",

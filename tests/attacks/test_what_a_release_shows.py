@@ -19,7 +19,7 @@ from torch import Tensor
 from dplangevin.attacks.audit import audit
 from dplangevin.attacks.release import precision
 from dplangevin.methods import Execution, Workspace
-from dplangevin.methods.teachers import Ridge
+from dplangevin.methods.teachers import RidgeLearner
 from dplangevin.privacy import Budget
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, softmax
@@ -34,15 +34,15 @@ def trial(*case: Any) -> Any:
 
 def fits_of(x: Tensor, y: Tensor, of: Any, count: int) -> Tensor:
     """All teachers' parameters ``(count, d)``."""
-    found, fit = [], Ridge._fit
+    found, fit = [], RidgeLearner._fit
     with pytest.MonkeyPatch.context() as patch:
 
         def seen(*given: Any) -> Tensor:
             found.append(fit(*given))
             return found[-1]
 
-        patch.setattr(Ridge, "_fit", seen)
-        Ridge().votes(
+        patch.setattr(RidgeLearner, "_fit", seen)
+        RidgeLearner().votes(
             Glm(x[None], y[None], of, x_test=x[None, :3]),
             count,
             torch.arange(3)[None],

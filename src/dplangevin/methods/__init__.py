@@ -56,7 +56,6 @@ class Release:
     - `theta`: (S, E, kept, d); the third axis counts iterates or draws.
     - `predicted`: (S, E, m, K), probabilities of the test rows, if they do not follow from theta.
     - `rows`: Indices of the test rows that are scored; None for all.
-    - `guarantees`: One for each plan, in place of the plan's own, if what is promised depends on the data.
     - `not_private`: Diagnostics by name, each ``(S, E)``.
     - `not_reached`: For each plan, what its guarantee needs and this run did not reach; "" for nothing.
     """
@@ -64,7 +63,6 @@ class Release:
     theta: Tensor
     predicted: Tensor | None = None
     rows: Tensor | None = None
-    guarantees: list[Guarantee] | None = None
     not_private: dict[str, Tensor] = field(default_factory=dict)
     not_reached: list[str] = field(default_factory=list)
 
@@ -164,25 +162,18 @@ def placed(
     return problem if problem.device == where else problem.to(where)
 
 
-def with_final_guarantees(release: Release, plans: Sequence[Plan]) -> list[Plan]:
-    """Return the plans with their final guarantees, which are known only after the release."""
-    guarantees = release.guarantees or [plan.guarantee for plan in plans]
-    return [plan._replace(guarantee=own) for plan, own in zip(plans, guarantees, strict=True)]
-
-
 def released(
     method: Method, problem: Problem, budgets: Sequence[Budget], seeds: int, rng: torch.Generator
 ) -> tuple[Release, list[Plan]]:
     """Plan for every budget and carry out the plans; refuse plans that cost more than their budgets."""
     plans = planned(method, problem.facts, budgets)
-    release = method.release(problem, plans, Execution(seeds, rng))
-    return release, with_final_guarantees(release, plans)
+    return method.release(problem, plans, Execution(seeds, rng)), plans
 
 
 class ChainMethod:
     """Base of the dataclasses that plan a chain; settings that one lacks have the values below."""
 
-    name: ClassVar[str] = ""
+    budgeted: ClassVar[bool] = True
     schemes: ClassVar[tuple[str, ...]] = ()  # the sampling schemes that it is priced for; () for any
     sampling: Sampling
     adjacency: Adjacency = "replace_one"
@@ -194,7 +185,9 @@ class ChainMethod:
         settings(self)
         if self.schemes:
             drawn, known = self.sampling.scheme, " or ".join(self.schemes)
-            require(drawn in self.schemes, f"{self.name} is priced for {known} samples, not {drawn!r}")
+            require(
+                drawn in self.schemes, f"{type(self).__name__} is priced for {known} samples, not {drawn!r}"
+            )
 
     def chain(self, facts: Facts, step: Tensor | float, noise: Tensor | float, **more: Any) -> Chain:
         """Return the chain of these step sizes and this noise, each a number or ``(T,)``; `more` is of `Chain`."""

@@ -55,7 +55,6 @@ class DpGd(ChainMethod):
     noise_multiplier : float, > 0, or None.  sigma; None: the smallest that fits the budget.
     """
 
-    budgeted: ClassVar[bool] = True
     accountant: ClassVar[Accountant] = Tight()
     steps: int = 200
     momentum: float = 0.9

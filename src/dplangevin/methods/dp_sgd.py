@@ -54,9 +54,7 @@ class DpSgd(ChainMethod):
     samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
     """
 
-    name: ClassVar[str] = "dp_sgd"
     schemes = ("poisson", "random_allocation", "shuffled")
-    budgeted: ClassVar[bool] = True
     step: float = 0.5
     clip: float = 1.0
     sampling: Sampling = POISSON
@@ -122,7 +120,6 @@ class DpSgd(ChainMethod):
 class Sgd(ChainMethod):
     """`DpSgd` without noise and without clipping, on minibatches of any sampling scheme."""
 
-    name: ClassVar[str] = "sgd"
     budgeted: ClassVar[bool] = False
     accountant: ClassVar[Accountant] = Tight()
     step: float = 0.5
@@ -138,7 +135,7 @@ class Sgd(ChainMethod):
         return Steps(self.step, self.unit, self.schedule)
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        no_budget(budget, self.name)
+        no_budget(budget, type(self).__name__)
         l2 = self.l2 + self.precision / facts.n
         sizes = self.steps.sizes(facts, self.sampling.steps(facts.n), l2)
         chain = self.chain(facts, sizes, 0.0, l2=l2, momentum=self.momentum)

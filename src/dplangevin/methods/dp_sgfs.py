@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,8 +64,6 @@ class DpSgfs(OnSubsets):
     precision, samples, burn_in, sampling : As in `DpSgldWang2015`.
     """
 
-    name: ClassVar[str] = "dp_sgfs"
-    budgeted: ClassVar[bool] = True
     step: float = 0.5
     refresh: int = 10
     precision: float = 0.0
@@ -80,7 +78,7 @@ class DpSgfs(OnSubsets):
         n, size, steps = facts.n, self.sampling.size(facts.n), self.sampling.steps(facts.n)
         require(size > 4, f"batch = {size} is too small: Lemma 6 needs more than 4 rows; raise batch")
         facts.need_linear()
-        bound, sigma = facts.bounded(self.name), self.noise_std(facts, budget)
+        bound, sigma = facts.bounded(type(self).__name__), self.noise_std(facts, budget)
         eta = 2 * bound**2 * Steps(self.step, self.unit).first(facts) / n
         noise = size * bound * max(sigma, math.sqrt(HEAT[self.temperature] / eta) / n)
         event = FisherScoringDpEvent(n, size, steps, sigma) if budget.epsilon < math.inf else None

@@ -1,7 +1,7 @@
-"""Stochastic gradient Hamiltonian Monte Carlo: private as in wang2015 or as in li2019, and without privacy."""
+"""Stochastic gradient Hamiltonian Monte Carlo, with and without privacy, and a thermostat."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -24,6 +24,7 @@ from dplangevin.samplers import kernels
 from dplangevin.samplers.chains.loop import columns, schedules
 from dplangevin.samplers.chains.steps import Steps, Unit
 from dplangevin.samplers.kernels.sghmc import sghmc
+from dplangevin.samplers.kernels.sgnht import sgnht
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,6 @@ class DpSghmc(OnSubsets):
     precision, samples, burn_in, clip : As in `DpSgldWang2015`.
     """
 
-    budgeted: ClassVar[bool] = True
-    name: ClassVar[str] = "dp_sghmc"
     friction: float = 0.1
     step: float = 0.05
     precision: float = 0.0
@@ -81,14 +80,28 @@ class DpSghmc(OnSubsets):
         return self.gaussian(facts, budget, eta * n, noise)
 
     def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
-        return Hamiltonian(self.dynamics(), problem, plans, self.rest)
+        return Hamiltonian(sghmc(self.friction), problem, plans)
 
-    def dynamics(self) -> kernels.Dynamics:
-        return sghmc(self.friction)
 
-    def rest(self, theta: Tensor) -> State:
-        """Return the initial state beside theta and the velocity; here nothing."""
-        return ()
+@dataclass(frozen=True)
+class DpSgnht(DpSghmc):
+    """DP-SGNHT: eq. 4.5 on uniform subsets, with noise ``N(0, 2 a eta I)`` on the velocity.
+
+    Gradient and privacy are those of `DpSghmc`.  The thermostat starts at the friction a < 1/2.  It has an
+    equilibrium where 2 a + eta V < 1, with V the variance of a coordinate of the minibatch gradient. Else it diverges.
+
+    Source: wang2015, eq. 4.5.
+    """
+
+    step: float = 0.1
+
+    def check_step(self) -> None:
+        require(
+            self.friction < 0.5, f"friction must be below 1/2, not {self.friction}: there is no equilibrium"
+        )
+
+    def kernel(self, problem: Problem, plans: Sequence[Plan], rng: torch.Generator) -> Kernel:
+        return Hamiltonian(sgnht(), problem, plans, self.friction)
 
 
 @dataclass(frozen=True)
@@ -111,7 +124,6 @@ class DpSghmcLi2019(DpSgldLi2019):
     friction : float in (0, 1).  a.
     """
 
-    name: ClassVar[str] = "dp_sghmc_li2019"
     step: float | None = 0.05
     friction: float = 0.1
 
@@ -128,7 +140,6 @@ class DpSghmcLi2019(DpSgldLi2019):
 class Sghmc(ChainMethod):
     """`DpSghmcLi2019` without a budget and without clipping, with eta = step/unit at every step."""
 
-    name: ClassVar[str] = "sghmc"
     budgeted: ClassVar[bool] = False
     accountant: ClassVar[Accountant] = Tight()
     friction: float = 0.1
@@ -140,7 +151,7 @@ class Sghmc(ChainMethod):
     unit: Unit = "smoothness"
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        no_budget(budget, self.name)
+        no_budget(budget, type(self).__name__)
         first = Steps(self.step, self.unit).first(facts)
         chain = self.chain(facts, *tied(self.sampling, facts.n, first, 2 * self.friction))
         return Plan(self.promise(budget, None), chain, {"noise_std": float(chain.noise_std[0])})
@@ -153,7 +164,7 @@ class Hamiltonian:
     """A kernel with velocities on ``U = sum of losses + n l2/2 ||theta||^2``, with step sizes eta for U.
 
     The estimate of the gradient is ``(n/tau) G_t + n l2 theta``.  The noise of the update is already in G_t.  The
-    velocity starts from N(0, eta I).  `rest` returns the initial state after theta ``(S, E, d)`` and the velocity.
+    velocity starts from N(0, eta I), and a thermostat at `thermostat`, ``(S, E, 1)``.
     """
 
     def __init__(
@@ -161,16 +172,20 @@ class Hamiltonian:
         dynamics: kernels.Dynamics,
         problem: Problem,
         plans: Sequence[Plan],
-        rest: Callable[[Tensor], State] = lambda theta: (),
+        thermostat: float | None = None,
     ) -> None:
         chains, n = [plan.work for plan in plans], problem.facts.n
-        self.dynamics, self.rest, self.share = dynamics, rest, n / chains[0].sampling.size(n)
+        self.dynamics, self.thermostat = dynamics, thermostat
+        self.share = n / chains[0].sampling.size(n)
         self.eta = schedules(chains, "step", problem.device) / n
         self.precision = n * columns(chains, "l2", problem.device)
 
     def init(self, theta: Tensor, rng: torch.Generator) -> State:
         drawn = random.normals(rng, len(theta), 1, theta.shape[-1], device=theta.device)
-        return theta, self.eta[0].sqrt() * drawn, *self.rest(theta)
+        state = theta, self.eta[0].sqrt() * drawn
+        if self.thermostat is None:
+            return state
+        return *state, torch.full((*theta.shape[:2], 1), self.thermostat, device=theta.device)
 
     def step(self, state: State, noisy: Tensor, t: int, batch: random.Batch) -> State:
         gradient = (self.share * noisy).add_(self.precision * state[0])

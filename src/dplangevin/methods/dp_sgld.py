@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -34,7 +34,7 @@ class OnSubsets(ChainMethod):
         """Return L, the bound on a record's gradient: the problem's, or `clip` if that is less; 0 without a budget."""
         if budget.epsilon == math.inf:
             return 0.0
-        return facts.bounded(self.name) if self.clip is None else min(self.clip, facts.lipschitz)
+        return facts.bounded(type(self).__name__) if self.clip is None else min(self.clip, facts.lipschitz)
 
     def variance(self, facts: Facts, budget: Budget) -> float:
         """Return C, the variance of the noise on ``(n/tau) sum_S grad`` by Theorem 4, rounded up; 0 without a budget.
@@ -96,8 +96,6 @@ class DpSgldWang2015(OnSubsets):
     clip : float, > 0, or None.  L is the smaller of `clip` and the problem's bound on a record's gradient.
     """
 
-    name: ClassVar[str] = "dp_sgld"
-    budgeted: ClassVar[bool] = True
     schedule: Literal["phase", "constant", "harmonic"] = "phase"
     step: float = 0.5
     precision: float = 0.0

@@ -11,11 +11,12 @@ from dp_accounting import DpEvent
 from torch import Tensor
 
 from dplangevin.checks import require
-from dplangevin.methods import ChainMethod, Plan
+from dplangevin.methods import ChainMethod, Plan, no_budget
 from dplangevin.methods.dp_sgd import CHOSEN, MOMENTS
 from dplangevin.methods.dp_sgld import HEAT, Temperature
 from dplangevin.privacy import Adjacency, Budget
 from dplangevin.privacy.accountants.protocol import Accountant
+from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.calibration import SMALLEST, noise_for
 from dplangevin.privacy.gaussian_steps import StepSchedule, steps_event
 from dplangevin.privacy.li2019 import multiplier_of, step_of
@@ -57,8 +58,6 @@ class DpSgldLi2019(ChainMethod):
         minibatch.  Then one record moves the mean by up to 2 L instead of L/tau, and sigma is 2 tau times smaller.
     """
 
-    budgeted: ClassVar[bool] = True
-    name: ClassVar[str] = "dp_sgld_li2019"
     schemes = ("poisson",)
     schedule: StepSchedule = "fixed"
     step: float | None = 0.5
@@ -130,6 +129,31 @@ class DpSgldLi2019(ChainMethod):
         if most is not None and sigma == least:
             return most, self.clip, sigma
         return heat * step_of(sigma, records=n, batch=batch, lipschitz=moved * self.clip), self.clip, sigma
+
+
+@dataclass(frozen=True)
+class Sgld(ChainMethod):
+    """`DpSgldLi2019` without a budget and without clipping, with eta_1 = step/unit.
+
+    li2019 calls its baseline "standard SGLD" and gives neither its step size nor its minibatches.
+    """
+
+    budgeted: ClassVar[bool] = False
+    accountant: ClassVar[Accountant] = Tight()
+    schedule: StepSchedule = "fixed"
+    step: float = 0.5
+    precision: float = 1.0
+    samples: int = 50
+    burn_in: float = 0.5
+    sampling: Sampling = POISSON
+    unit: Unit = "smoothness"
+    temperature: Temperature = "printed"
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        no_budget(budget, type(self).__name__)
+        first, heat = Steps(self.step, self.unit).first(facts), HEAT[self.temperature]
+        chain = self.chain(facts, *tied(self.sampling, facts.n, first, heat, self.schedule))
+        return Plan(self.promise(budget, None), chain, {"schedule": self.schedule})
 
 
 def tied(

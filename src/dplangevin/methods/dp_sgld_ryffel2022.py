@@ -56,9 +56,7 @@ class DpSgldRyffel2022(ChainMethod):
         in the authors' code.  "zero": theta_0 = 0.  The theorem covers only the first.
     """
 
-    name: ClassVar[str] = "dp_sgld_ryffel2022"
     schemes = ("subset", "shuffled", "poisson")
-    budgeted: ClassVar[bool] = True
     sampling: Sampling = field(default_factory=lambda: Sampling("subset", epochs=30))
     l2: float = 0.001
     accountant: Accountant = field(default_factory=Tight)

@@ -33,8 +33,7 @@ def scores(probability: Tensor, y: Tensor) -> dict[str, Tensor]:
 
     Labels y are ``(m,)`` or ``(1 or S, m)`` in 0..K-1.
     """
-    given, confidence, right = _judged(probability, y)
-    p = probability.double()
+    p, given, confidence, right = _judged(probability, y)
     miss = p.square().sum(-1) - 2 * given + 1  # sum_k (p_k - [y = k])^2
     gap = p.new_zeros(len(p), BINS).scatter_add_(1, _bins(confidence), right - confidence)
     return {
@@ -68,7 +67,7 @@ def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 def reliability(probability: Tensor, y: Tensor) -> list[dict[str, float]]:
     """Return the points of a reliability diagram, one for each bin 1..15 of `scores` that has rows."""
-    _, confidence, right = _judged(probability, y)
+    _, _, confidence, right = _judged(probability, y)
     bins = _bins(confidence)
     rows = []
     for seed in range(len(bins)):
@@ -100,8 +99,8 @@ def mixed(theta: Tensor, shared: bool) -> dict[str, Tensor]:
     return {name: value.expand(seeds, budgets) for name, value in found._asdict().items()}
 
 
-def _judged(probability: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the label's probability, the confidence and the `rightness` of each row, ``(S, m)`` float64."""
+def _judged(probability: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return p in float64, and the label's p, the confidence and what each row counts for the accuracy, ``(S, m)``."""
     y = y if y.ndim == 2 else y[None]
     fits = probability.ndim == 3 and y.ndim == 2 and y.shape[1] == probability.shape[1] > 0
     if not (fits and len(y) in (1, len(probability))):
@@ -117,14 +116,8 @@ def _judged(probability: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         raise ValueError(f"rows must be probabilities, >= 0 with sum 1: one is off by {float(off.max()):.3g}")
     confidence = p.amax(-1)
     given = p.gather(-1, y.long().expand(len(p), -1)[..., None])[..., 0]
-    return given, confidence, rightness(p, y)
-
-
-def rightness(probability: Tensor, y: Tensor) -> Tensor:
-    """Return what each row counts for the accuracy, ``(..., m)`` in float64: 0, 1 or 1/t, see `scores`."""
-    most = probability.amax(-1)
-    given = probability.gather(-1, y.long().expand(probability.shape[:-1])[..., None])[..., 0]
-    return (given == most) / (probability == most[..., None]).sum(-1).double()
+    right = (given == confidence) / (p == confidence[..., None]).sum(-1).double()
+    return p, given, confidence, right
 
 
 def _bins(confidence: Tensor) -> Tensor:

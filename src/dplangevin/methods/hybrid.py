@@ -10,7 +10,7 @@ from dp_accounting import ComposedDpEvent, DpEvent, NonPrivateDpEvent
 
 from dplangevin.checks import require, settings
 from dplangevin.methods import ChainMethod, Execution, Method, Plan, Release
-from dplangevin.methods.dp_sgnht import DpSgnht
+from dplangevin.methods.dp_sghmc import DpSgnht
 from dplangevin.methods.ops import Ops
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.protocol import Accountant

@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar, Literal, NamedTuple
 
-import attr
 import torch
 from dp_accounting import DpEvent
 from torch import Tensor
@@ -15,7 +14,7 @@ from torch import Tensor
 from dplangevin import random
 from dplangevin.checks import positive, require, settings
 from dplangevin.methods import Execution, Plan, Release, Workspace, guaranteed
-from dplangevin.methods.teachers import Labels, Learner, Ridge
+from dplangevin.methods.teachers import Labels, Learner, RidgeLearner
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018, Run, Settings
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -24,12 +23,8 @@ from dplangevin.privacy.events import PUBLIC_RECORDS, PateDpEvent
 from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
 
-FROM_VOTES = (
-    "number of answers chosen from the votes",
-    "epsilon is an unbiased estimate of a bound, for this run's answers",
-)
-FINER = 1.2  # "data_dependent" tries numbers of answers in this ratio
 NOISE = 1e-3, 1e9  # in votes: the interval in which calibration searches the noise
+DECAY, SHARE = 0.2, 0.05  # of the published price, see `papernot2018.Run.release`
 
 
 class Votes(NamedTuple):
@@ -67,11 +62,6 @@ class Confident:
     - `fewest`: >= 1.  The smallest A.
     - `asked`: >= 1.  Number of tested queries for each answer.
     - `threshold`, `answer_std`: > 0, in votes.
-    - `bound`: "data_independent": the caps on tests and answers are priced, without a look at the votes.
-      "data_dependent": at sigma_2 = answer_std, take the most answers whose released epsilon (`Run.release`), the
-      largest over the seeds, is within the budget, as the published experiments do.  This choice looks at the votes
-      and is not accounted for.  It needs an accountant that reads the released epsilon (papernot2018).
-    - `decay`, `share`: > 0, as in `papernot2018.Run.release`; decay < 1/2.
     """
 
     queries: int = 1000
@@ -81,39 +71,22 @@ class Confident:
     answer_std: float = 40.0
     ratio: float = 4.0
     accountant: Accountant = field(default_factory=Papernot2018)
-    bound: Literal["data_independent", "data_dependent"] = "data_independent"
     adjacency: Adjacency = "replace_one"
-    decay: float = 0.2
-    share: float = 0.05
 
     def __post_init__(self) -> None:
         positive(queries=self.queries, fewest=self.fewest, threshold=self.threshold, ratio=self.ratio)
-        positive(answer_std=self.answer_std, decay=self.decay, share=self.share)
+        positive(answer_std=self.answer_std)
         require(self.asked >= 1, f"asked, queries per answer, must be at least 1, not {self.asked}")
         require(
             self.fewest <= self.most,
             f"fewest = {self.fewest} answers of {self.asked} queries each need more than {self.queries} queries",
         )
-        require(
-            self.decay < 0.5, f"decay must be below 1/2, where a release costs infinity, not {self.decay}"
-        )
-        settings(self, share="positive and finite")
-        if self.from_votes:
-            events = PateDpEvent(1, 1, 1.0, 1.0), PateDpEvent(1, 1, 1.0, 1.0, order=2.0, released_rdp=0.0)
-            without, read = (self.accountant.epsilon(event, 0.1, self.adjacency) for event in events)
-            require(
-                read < without,
-                f"{self.accountant.name} does not read a published epsilon: use papernot2018 with data_dependent",
-            )
+        settings(self)
 
     @property
     def most(self) -> int:
         """The largest A."""
         return int(self.queries / self.asked)
-
-    @property
-    def from_votes(self) -> bool:
-        return self.bound == "data_dependent"
 
     def among(self, rows: int) -> "Confident":
         """Return the same vote for `rows` public rows, with no more queries and answers than they allow."""
@@ -142,19 +115,6 @@ class Confident:
             rtol=1e-6,
         )
         return self._event(few, std)
-
-    def event_of(self, votes: Votes, budget: Budget) -> PateDpEvent | None:
-        """Return the event with the most answers whose released epsilon fits the budget, or None."""
-        answers = self.most
-        while answers >= self.fewest:
-            event = self._event(answers, self.answer_std)
-            caps = Caps(event.queries, answers, event.answer_std, budget)
-            run = self.run(votes, caps, self.label(votes, [caps]), 0)
-            order, rdp, epsilon = run.release(budget, votes.release[:, 0].numpy(), self.decay, self.share)
-            if epsilon.max() <= budget.epsilon:
-                return attr.evolve(event, order=order, released_rdp=max(float(rdp.max()), 0.0))
-            answers = int(answers / FINER)
-        return None
 
     def label(self, votes: Votes, caps: Sequence[Caps]) -> Labels:
         queries, answers = (torch.tensor([cap[i] for cap in caps])[:, None] for i in (0, 1))
@@ -194,18 +154,18 @@ class Pate:
     Attributes
     ----------
     teachers : int, >= 1.  K.
-    teacher, student : How they learn: `Ridge` for linear models, `Descent` for networks.
+    teacher, student : How they learn: `RidgeLearner` for linear models, `Descent` for networks.
     vote : The vote and its noise.
     scored : "odd": even rows are public and odd rows are scored, so a student is never scored on a row that it has
         seen.  "all": all rows are public and all are scored.
     """
 
     budgeted: ClassVar[bool] = True
-    priced_by_release: ClassVar[bool] = True  # the final guarantee depends on the votes
+    priced_by_release: ClassVar[bool] = True  # its scores include a price of the votes
     teachers: int = 250
-    teacher: Learner = field(default_factory=Ridge)
+    teacher: Learner = field(default_factory=RidgeLearner)
     vote: Confident = field(default_factory=Confident)
-    student: Learner = field(default_factory=Ridge)
+    student: Learner = field(default_factory=RidgeLearner)
     scored: Literal["odd", "all"] = "all"
 
     def __post_init__(self) -> None:
@@ -221,7 +181,6 @@ class Pate:
         return self.vote.accountant
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        """Return the plan; with "data_dependent" its guarantee holds without a look at the votes."""
         self.teacher.check(facts)
         self.student.check(facts)
         vote = self._vote(facts)
@@ -231,8 +190,7 @@ class Pate:
         if budget.epsilon < math.inf:
             event = vote.event(budget)
             caps = Caps(event.queries, event.answers, event.answer_std, budget)
-        columns = {} if vote.from_votes else {"noise_std": caps.answer_std}
-        return Plan(self._guarantee(facts, event, budget), caps, columns)
+        return Plan(self._guarantee(facts, event, budget), caps, {"noise_std": caps.answer_std})
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         """Return the students.
@@ -241,23 +199,19 @@ class Pate:
         data-dependent epsilon with its released value.  A proven epsilon can be smaller than it.
         """
         vote = self._vote(problem.facts)
+        caps = [plan.work for plan in plans]
         seed, queries, normals = self._draws(problem, how.seeds, how.rng, vote.queries)
         with TemporaryDirectory() as spare:
             at = how.workspace or Workspace(Path(spare), "pate")
             counts = self.teacher.votes(problem, self.teachers, queries, seed, at)
             votes = Votes(counts.double(), *normals)
-            caps, guarantees = self._caps_and_guarantees(problem.facts, vote, votes, plans)
             labels = vote.label(votes, caps)
             theta = self.student.students(problem, queries, labels, seed, at)
         found = _prices(vote, votes, labels, caps) | self._accuracies(problem, queries, votes, labels)
-        if vote.from_votes:
-            stds = [cap.answer_std for cap in caps]
-            found["answer_std"] = torch.tensor(stds, dtype=torch.float64).expand(how.seeds, -1)
         return Release(
             theta[:, :, None],
             predicted=None if isinstance(problem, Glm) else problem.predict(theta),
             rows=None if self.scored == "all" else torch.arange(1, problem.facts.public, 2),
-            guarantees=guarantees if vote.from_votes else None,
             not_private=found,
         )
 
@@ -287,23 +241,7 @@ class Pate:
         normals = [torch.stack([random.noise(each, *shape) for each in rngs]) for shape in shapes]
         return seed, queries, normals
 
-    def _caps_and_guarantees(
-        self, facts: Facts, vote: Confident, votes: Votes, plans: Sequence[Plan]
-    ) -> tuple[list[Caps], list[Guarantee]]:
-        caps, guarantees = [], []
-        for plan in plans:
-            cap, guarantee = plan.work, plan.guarantee
-            private = vote.from_votes and cap.budget.epsilon < math.inf
-            if private and (event := vote.event_of(votes, cap.budget)):
-                cap = Caps(event.queries, event.answers, event.answer_std, cap.budget)
-                guarantee = self._guarantee(facts, event, cap.budget, FROM_VOTES)
-            caps.append(cap)
-            guarantees.append(guarantee)
-        return caps, guarantees
-
-    def _guarantee(
-        self, facts: Facts, event: DpEvent | None, budget: Budget, more: tuple[str, ...] = ()
-    ) -> Guarantee:
+    def _guarantee(self, facts: Facts, event: DpEvent | None, budget: Budget) -> Guarantee:
         which = "the test rows" if self.scored == "all" else "the even test rows; the odd ones are scored"
         which = which if facts.tested else f"{len(self._public(facts))} that the problem was given"
         assumptions = (
@@ -312,7 +250,6 @@ class Pate:
             "teachers, vote, training and scaling chosen without accounting",
             # n sets the rows of a teacher
             *([PUBLIC_RECORDS] if self.vote.adjacency == "add_remove" else []),
-            *more,
         )
         return guaranteed(self.accountant, event, budget, self.vote.adjacency, "final", "full", assumptions)
 
@@ -339,6 +276,6 @@ def _prices(vote: Confident, votes: Votes, labels: Labels, caps: Sequence[Caps])
         if cap.budget.epsilon < math.inf:
             run = vote.run(votes, cap, labels, e)
             spent[:, e] = torch.as_tensor(run.epsilon(cap.budget.delta))
-            published = run.release(cap.budget, votes.release[:, 0].numpy(), vote.decay, vote.share)
+            published = run.release(cap.budget, votes.release[:, 0].numpy(), DECAY, SHARE)
             released[:, e] = torch.as_tensor(published.epsilon)
     return {"answered": answered, "epsilon_data_dependent": spent, "epsilon_released": released}

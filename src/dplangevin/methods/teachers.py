@@ -2,9 +2,8 @@
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -58,14 +57,8 @@ class Learner(Protocol):
         ...
 
 
-def first(answered: Tensor) -> Tensor:
-    """Return the indices of the answered queries in order, then of unanswered ones, ``(..., A)``, A >= 1."""
-    most = max(1, int(answered.sum(-1).max()))
-    return (~answered).long().argsort(dim=-1, stable=True)[..., :most]
-
-
 @dataclass(frozen=True)
-class Ridge:
+class RidgeLearner:
     """Ridge fits of a linear model: ``argmin sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``, 0 without records.
 
     A fit depends only on its own rows, bit for bit, whatever is fitted beside it: see `private_minimum`.
@@ -124,21 +117,6 @@ def _public_features(problem: Glm, queries: Tensor) -> Tensor:
     return rows.gather(1, queries[..., None].expand(-1, -1, problem.features))
 
 
-class State(NamedTuple):
-    """The state of training after `step` steps: parameters and velocities, ``(S, d)``."""
-
-    step: int
-    theta: Tensor
-    velocity: Tensor
-
-    @classmethod
-    def load(cls, saved: dict[str, Any], device: torch.device) -> "State":
-        return cls(saved["step"], saved["theta"].to(device), saved["velocity"].to(device))
-
-    def saved(self, **more: Any) -> dict[str, Any]:
-        return {"step": self.step, "theta": self.theta.cpu(), "velocity": self.velocity.cpu(), **more}
-
-
 @dataclass(frozen=True)
 class Descent:
     """SGD with momentum, for a stack of networks.
@@ -167,24 +145,35 @@ class Descent:
     def check(self, facts: Facts) -> None:
         require(facts.loss is None, "Descent trains networks, not linear models: use Ridge")
 
-    def run(
-        self, problem: NetworkProblem, state: State, own: Tensor, keys: Callable[[int], Tensor]
-    ) -> Iterator[State]:
-        """Yield the state after each remaining step.
+    def train(
+        self,
+        problem: NetworkProblem,
+        state: dict[str, Any],
+        own: Tensor,
+        keys: Callable[[int], Tensor],
+        checkpoint: Checkpoint,
+        bar: tqdm,
+    ) -> Tensor:
+        """Return theta ``(S, d)`` after the steps that `state` leaves; the state is saved as it goes.
 
         A network with a step that is not finite stays where it was, with velocity 0.  An error would stop all
         networks because of the records of one.
 
+        - `state`: "theta" and "velocity" ``(S, d)`` after "step" steps, and what else is saved with them.
         - `own`: (S, size). Indices of each network's examples; -1 for none.
         - `keys`: Returns numbers in [0, 1), ``(S, size)``, whose order is the order of the examples in an epoch.
         """
-        theta, velocity = state.theta, state.velocity
+        theta, velocity = state["theta"].to(problem.device), state["velocity"].to(problem.device)
         rates = Steps(self.step, schedule="cosine").sizes(problem.facts, self.steps)
         per_epoch = -(-own.shape[1] // self.batch)
         order = torch.empty(0)
-        for t in range(state.step, self.steps):
+
+        def saved() -> dict[str, Any]:
+            return {**state, "step": t + 1, "theta": theta.cpu(), "velocity": velocity.cpu()}
+
+        for t in range(state["step"], self.steps):
             epoch, at = divmod(t, per_epoch)
-            if at == 0 or t == state.step:
+            if at == 0 or t == state["step"]:
                 order = keys(epoch).masked_fill(own < 0, 2.0).argsort(stable=True, dim=-1)
             rows = own.gather(1, order[:, at * self.batch : (at + 1) * self.batch]).to(theta.device)
             mask = rows >= 0
@@ -194,7 +183,9 @@ class Descent:
             after = theta - float(rates[t]) * velocity
             sound = after.isfinite().all(-1, keepdim=True)
             theta, velocity = torch.where(sound, after, theta), torch.where(sound, velocity, 0.0)
-            yield State(t + 1, theta, velocity)
+            bar.update()
+            checkpoint.save(saved, force=t + 1 == self.steps)
+        return theta
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
         """Return the votes from the workspace if they are there, under a hash of all that determines them.
@@ -220,7 +211,10 @@ class Descent:
         found = []
         for e in range(labels.answered.shape[1]):
             answered, winner = labels.answered[:, e], labels.winner[:, e]
-            order = first(answered)
+            most = max(1, int(answered.sum(-1).max()))
+            order = (
+                (~answered).long().argsort(dim=-1, stable=True)[:, :most]
+            )  # the answered queries come first
             own = torch.arange(order.numel()).view(order.shape).masked_fill(~answered.gather(1, order), -1)
             x, y = problem.x_test[queries.gather(1, order).flatten()], winner.gather(1, order).flatten()
             taught = replace(problem, x=x.to(problem.device), y=y.to(problem.device))
@@ -230,15 +224,9 @@ class Descent:
 
             checkpoint = workspace.checkpoint(f"student{e}")
             theta = problem.init(len(queries), random.generator(seed, "student"))
-            start = checkpoint.load() or State(0, theta, torch.zeros_like(theta)).saved()
-            now = State.load(start, problem.device)
-            left = self.run(taught, now, own, keys)
-            bar = {"total": self.steps, "initial": now.step, "desc": "students", "mininterval": 1.0}
-            for after in tqdm(left, **bar, disable=None):
-                now = after
-                checkpoint.save(now.saved)
-            checkpoint.save(now.saved, force=True)
-            found.append(now.theta)
+            state = checkpoint.load() or {"step": 0, "theta": theta, "velocity": torch.zeros_like(theta)}
+            with _bar("students", self.steps, state["step"]) as bar:
+                found.append(self.train(taught, state, own, keys, checkpoint, bar))
         return torch.stack(found, 1)
 
     def _count(
@@ -249,33 +237,26 @@ class Descent:
         parts = parts.masked_fill(parts >= n, -1)
         starts = [(s, k) for s in range(len(queries)) for k in range(0, count, self.chunk)]
         votes = torch.zeros(*queries.shape, network.classes, dtype=torch.int64)
-        state: dict[str, Any] = checkpoint.load() or {"at": 0, "step": 0, "voted": 0, "votes": votes}
-        votes, steps = state["votes"], self.steps
-        total, done = len(starts) * steps, state["at"] * steps + state["step"]
-        with tqdm(total=total, initial=done, desc="teachers", mininterval=1.0, disable=None) as bar:
-            for at in range(state["at"], len(starts)):
-                s, k = starts[at]
+        state: dict[str, Any] = checkpoint.load() or {"at": 0, "votes": votes}
+        first, votes = state["at"], state["votes"]
+        done = first * self.steps + state.get("step", 0)
+        with _bar("teachers", len(starts) * self.steps, done) as bar:
+            for at, (s, k) in enumerate(starts[first:], first):
                 part = slice(k, k + self.chunk)
-                if state["step"] == 0:
+                if "theta" not in state:
                     theta = problem.init(count, random.generator(seed, f"teachers/{s}"))[part].clone()
-                    state |= {"theta": theta, "velocity": torch.zeros_like(theta)}
-                now = State.load(state, problem.device)
+                    state = {"at": at, "votes": votes, "step": 0, "theta": theta}
+                    state["velocity"] = torch.zeros_like(theta)
 
                 def keys(epoch: int, s: int = s, part: slice = part) -> Tensor:
                     rng = random.generator(seed, f"teachers/{s}/epoch/{epoch}")
                     return torch.rand(parts.shape, generator=rng)[part]
 
-                for after in self.run(problem, now, parts[part], keys):
-                    now = after
-                    bar.update()
-                    checkpoint.save(partial(now.saved, at=at, voted=0, votes=votes))
-                for voted in range(state["voted"], queries.shape[1], AT_ONCE):
-                    some = slice(voted, voted + AT_ONCE)
+                theta, state = self.train(problem, state, parts[part], keys, checkpoint, bar), {}
+                for some in torch.arange(queries.shape[1]).split(AT_ONCE):
                     x = as_inputs(problem.x_test[queries[s, some]].to(problem.device))[None]
-                    choice = network.logits(now.theta, x).argmax(-1).cpu()  # (chunk, rows)
+                    choice = network.logits(theta, x).argmax(-1).cpu()  # (chunk, rows)
                     votes[s, some] += F.one_hot(choice, network.classes).sum(0)
-                    checkpoint.save(partial(now.saved, at=at, voted=voted + AT_ONCE, votes=votes))
-                state = {"step": 0, "voted": 0}
         return votes
 
     def _key(self, problem: NetworkProblem, count: int, queries: Tensor, seed: int, code: str) -> str:
@@ -287,3 +268,7 @@ class Descent:
         inputs = [code, digest.hexdigest(), count, list(queries.shape), seed, asdict(self)]
         inputs += [problem.pretrained, problem.device.type, str(module)]
         return files.key([*inputs, problem.network.shape, problem.network.classes])
+
+
+def _bar(name: str, total: int, done: int) -> tqdm:
+    return tqdm(total=total, initial=done, desc=name, mininterval=1.0, disable=None)

@@ -39,7 +39,6 @@ from dplangevin.methods import (
     Workspace,
     placed,
     planned,
-    with_final_guarantees,
 )
 from dplangevin.methods.evaluate import predictive
 from dplangevin.methods.prices import Attack, equal_budget, priced
@@ -235,8 +234,8 @@ class SweepTasks:
     def scores_key(self, i: int, failed: dict[int, Exception] | None = None) -> str:
         """Return the key of a task's training; "" where it cannot be planned, or its prices need the training.
 
-        So a vote whose price depends on its answers is computed again, as is a method from outside the package, whose
-        training may use anything.
+        So a vote, whose scores include a price of its answers, is computed again, as is a method from outside the
+        package, whose training may use anything.
         """
         task = self.tasks[i]
         target = task.config["_target_"]
@@ -420,9 +419,6 @@ class SweepTasks:
                 f"{first.run.name}: the memory of {problem.device} is full ({error}): lower DPL_MEMORY, repeats or "
                 "budgets_per_unit, or set DPL_DEVICE=cpu"
             ) from error
-        if release.guarantees is not None:  # then the method is alone in its group
-            plans = with_final_guarantees(release, plans)
-            several, prices = [(method, plans)], [self.prices(group[0], plans)]
         found, start = [], 0
         for i, (_, each), price in zip(group, several, prices, strict=True):
             seen = self.seen(self.tasks[i], problem, of_plans(release, start, start + len(each)), observers)

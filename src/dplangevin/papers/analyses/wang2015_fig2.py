@@ -19,8 +19,8 @@ import torch
 
 from dplangevin import random
 from dplangevin.methods import Method, released
+from dplangevin.methods.dp_sghmc import DpSgnht
 from dplangevin.methods.dp_sgld import DpSgldWang2015
-from dplangevin.methods.dp_sgnht import DpSgnht
 from dplangevin.papers.statistics import Interval, t_interval
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
