@@ -17,7 +17,7 @@ from dplangevin.pipeline.plan import merged, plain
 from dplangevin.privacy import Budget
 from dplangevin.problems import Problem
 from dplangevin.problems.glm import Glm
-from dplangevin.problems.last_block import Part
+from dplangevin.problems.last_block import last_block
 from dplangevin.problems.losses import LOGISTIC, SQUARED, huber, softmax
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.problems.networks import build
@@ -140,11 +140,9 @@ def drawn(made: Any, seed: int = 0) -> Any:
     return made.eval()
 
 
-def last(part: Part) -> NetworkProblem:
-    """A part of `backbone`, on what might enter it, whose mean says the class, of three."""
+def last() -> NetworkProblem:
+    """The last block of `backbone`, on what might enter it, whose mean says the class, of three."""
     rng = torch.Generator().manual_seed(1)
     y = torch.arange(100) % 3
-    entering = torch.randn(100, 64, 8, 8, generator=rng) + y[:, None, None, None] - 1
-    public = backbone()
-    x = part.inputs(public, entering)
-    return NetworkProblem(part.network(public, 3), x[:60], y[:60], x[60:], y[None, 60:], pretrained=True)
+    x = torch.randn(100, 64, 8, 8, generator=rng) + y[:, None, None, None] - 1
+    return NetworkProblem(last_block(backbone(), 3), x[:60], y[:60], x[60:], y[None, 60:], pretrained=True)

@@ -285,18 +285,16 @@ def test_public_frames_have_the_columns_of_x() -> None:
 
 def test_names_that_only_one_of_both_has_are_warned_of() -> None:
     frame = DataFrame(X, columns=[f"f{j}" for j in range(13)])
-    with pytest.warns(
-        UserWarning, match="of X and public only X has feature names: their order is not compared"
-    ):
+    with pytest.warns(UserWarning, match="does not have valid feature names, but .* with feature names"):
         with_public(frame, y, X)
-    with pytest.warns(UserWarning, match="only public has feature names"):
+    with pytest.warns(UserWarning, match="has feature names, but .* without feature names"):
         with_public(X, y, frame)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda X: X[:, :12], "public: 12 features where X has 13: give it the columns of X"),
+        (lambda X: X[:, :12], "public: X has 12 features, but PrivateClassifier is expecting 13 features"),
         (lambda X: X[0], "public: Expected 2D array, got 1D array"),
         (lambda X: X * np.nan, "public: Input X contains NaN"),
     ],

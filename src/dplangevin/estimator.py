@@ -217,24 +217,11 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return {name: value for name, value in state.items() if name != "not_private_"}
 
     def _public_rows(self) -> np.ndarray:
-        """Return the public rows; scikit-learn's check of rows to predict compares their columns with those of X."""
-        asked, own = PrivateClassifier(), self.n_features_in_
+        """Return the public rows; scikit-learn compares their columns with those of X, as of rows to predict."""
         try:
-            rows: np.ndarray = validate_data(asked, self.public)
-            count = rows.shape[1]
-            require(count == own, f"{count} features where X has {own}: give it the columns of X")
-            if hasattr(asked, "feature_names_in_") and hasattr(self, "feature_names_in_"):
-                validate_data(self, self.public, reset=False, skip_check_array=True)
+            rows: np.ndarray = validate_data(self, self.public, reset=False)
         except ValueError as error:
             raise ValueError(f"public: {error}") from error
-        with_names = [
-            name for name, of in (("X", self), ("public", asked)) if hasattr(of, "feature_names_in_")
-        ]
-        if len(with_names) == 1:
-            warnings.warn(
-                f"of X and public only {with_names[0]} has feature names: their order is not compared",
-                stacklevel=3,
-            )
         return rows
 
     def _generator(self, problem: Glm, seed: int | None) -> torch.Generator | None:

@@ -30,7 +30,6 @@ from dplangevin.privacy.gaussian_steps import rate_and_multiplier
 from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
-from dplangevin.problems.last_block import LastBlock
 
 INF, DELTA, SEEDS = math.inf, 1e-5, 3
 
@@ -47,7 +46,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "softmax": lambda: public(multinomial(n=200, shared=True)),
     "huber": lambda: public(linear(n=200, shared=True)),
     "network": network,
-    "block": lambda: last(LastBlock()),
+    "block": last,
 }
 NETWORKS = ("network", "block")
 

@@ -3,6 +3,7 @@
 import logging
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +22,12 @@ from dplangevin.files import File
 from dplangevin.problems.last_block import (
     Affine,
     Branch,
-    Head,
-    LastBlock,
     Projection,
     activations,
+    features,
     frozen,
+    head,
+    last_block,
     of_images,
 )
 from dplangevin.problems.network import NetworkProblem
@@ -61,8 +63,8 @@ def problem(network: Network, dtype: torch.dtype, seeds: int = 2) -> tuple[Tenso
 
 @pytest.fixture(params=["block", "head", "fourth stage"])
 def network(request: pytest.FixtureRequest, backbone: ResNet20, larger: ResNet18) -> Network:
-    part = Head() if request.param == "head" else LastBlock()
-    return part.network(larger if request.param == "fourth stage" else backbone, 4)
+    part = head if request.param == "head" else last_block
+    return part(larger if request.param == "fourth stage" else backbone, 4)
 
 
 def test_frozen_is_batch_norm_in_evaluation_mode() -> None:
@@ -87,11 +89,10 @@ def test_block_starts_as_the_public_network(backbone: ResNet20) -> None:
     rng = torch.Generator().manual_seed(3)
     x = torch.randn(4, 3, 32, 32, generator=rng)
     with torch.no_grad():
-        block = LastBlock().network(backbone, 10)
-        features = block.module[:-1](backbone.trunk(x))  # type: ignore[index]
-        torch.testing.assert_close(features, backbone.features(x))
-        head = Head().inputs(backbone, backbone.trunk(x))
-        torch.testing.assert_close(head.flatten(1), backbone.features(x))
+        block = last_block(backbone, 10)
+        found = block.module[:-1](backbone.trunk(x))  # type: ignore[index]
+        torch.testing.assert_close(found, backbone.features(x))
+        torch.testing.assert_close(features(backbone, backbone.trunk(x)).flatten(1), backbone.features(x))
     assert block.d == 2 * 64 * 64 * 9 + 2570 == 76_298
     assert not block.logits(start(block, 2), torch.randn(1, 6, 64, 8, 8, generator=rng)).any()
 
@@ -100,10 +101,10 @@ def test_fourth_stage_starts_as_the_public_network(larger: ResNet18) -> None:
     """Matrices are its five convolutions, without what meets the padding alone."""
     x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
-        stage = LastBlock().network(larger, 10)
-        features = stage.module[:-1](larger.trunk(x))  # type: ignore[index]
-        torch.testing.assert_close(features, larger.features(x))
-        torch.testing.assert_close(Head().inputs(larger, larger.trunk(x)).flatten(1), features)
+        stage = last_block(larger, 10)
+        found = stage.module[:-1](larger.trunk(x))  # type: ignore[index]
+        torch.testing.assert_close(found, larger.features(x))
+        torch.testing.assert_close(features(larger, larger.trunk(x)).flatten(1), found)
     assert stage.shape == (16, 2, 2)
     assert stage.d == 32 * (16 * 4 + 3 * 32 + 16) + 330
     assert sum(isinstance(layer, nn.Linear) for layer in stage.module.children()) == 5  # and the projection
@@ -111,7 +112,7 @@ def test_fourth_stage_starts_as_the_public_network(larger: ResNet18) -> None:
 
 
 def test_start_does_not_share_the_public_weights(backbone: ResNet20) -> None:
-    network = LastBlock().network(backbone, 4)
+    network = last_block(backbone, 4)
     block = backbone.last_block
     assert isinstance(block, Block)
     before = block.conv1.weight.detach().clone()
@@ -151,7 +152,7 @@ def test_last_block_must_be_one_with_an_identity(backbone: ResNet20) -> None:
     with pytest.raises(
         ValueError, match=r"last block Block is no .* identity: give the backbone of a ResNet20"
     ):
-        LastBlock().network(backbone, 4)
+        last_block(backbone, 4)
 
 
 def test_the_branch_of_a_projection_stands_before_all_that_is_trained() -> None:
@@ -208,23 +209,25 @@ def test_problems_of_images_share_their_activations(
         "made_by": "weights@small",
     }
 
-    def make(part: LastBlock | Head, limit: int | None = None) -> NetworkProblem:
+    def make(part: Any, limit: int | None = None) -> NetworkProblem:
         more = {"backbone": spec, "inputs": inputs, "folder": tmp_path / "units"}
         return of_images(images(), 2, part=part, limit=limit, **more)  # type: ignore[arg-type]
 
-    block = make(LastBlock())
+    block = make("block")
     assert (block.facts.n, block.facts.public, block.facts.classes) == (10, 5, 3)
     assert block.facts.d == 2 * 36_864 + 771
     assert (block.x.shape[1:], block.y_test.shape) == ((64, 8, 8), (1, 5))
     (old,) = (tmp_path / "units").glob("*.npz")
     with monkeypatch.context() as patch:
         patch.setattr("dplangevin.problems.last_block._computed", lambda *_: pytest.fail("computed again"))
-        head = make(Head())
+        small = make("head")
     with torch.no_grad():
-        torch.testing.assert_close(head.x.flatten(1), backbone.tail(backbone.last_block(block.x)))
-    assert len(make(Head(), 6).x) == 6
+        torch.testing.assert_close(small.x.flatten(1), backbone.tail(backbone.last_block(block.x)))
+    assert len(make("head", 6).x) == 6
     (new,) = (tmp_path / "units").glob("*.npz")
     assert new != old
     assert {path.stem for path in (tmp_path / "units").iterdir()} == {new.stem}
     with pytest.raises(ValueError, match="limit = 0 must be at least 1, or null"):
-        make(Head(), 0)
+        make("head", 0)
+    with pytest.raises(ValueError, match="part must be one of block, head, not 'tail'"):
+        make("tail")

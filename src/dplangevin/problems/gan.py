@@ -38,7 +38,7 @@ from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.problems import DefaultSteps, Facts, Sums
-from dplangevin.problems.network import AT_ONCE, as_inputs
+from dplangevin.problems.network import as_inputs, predictions, sums_of_chains
 from dplangevin.problems.networks import Generator, Network, adversaries, named
 
 if TYPE_CHECKING:
@@ -158,10 +158,6 @@ class GanProblem(DefaultSteps):
         return Facts(self.rows.shape[1], self.network.d, self.classes)
 
     @property
-    def loss(self) -> Loss:
-        return Loss(self.classes, self.weight)
-
-    @property
     def device(self) -> torch.device:
         return self.x.device
 
@@ -172,44 +168,27 @@ class GanProblem(DefaultSteps):
         return torch.cat([theta, self.adversary.generator.init(rng, seeds)], 1)
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
-        at = self.rows.gather(1, rows)
-        x, y = as_inputs(self.x[at]), self.y.gather(1, rows)
-        seeds, chains = theta.shape[:2]
-        if mask is None:
-            mask = torch.ones(seeds, 1, rows.shape[1], dtype=torch.bool, device=theta.device)
-            mask = mask.expand(-1, chains, -1)
-        clips = [math.inf] * chains if clip is None else clip.tolist()
-        each = [self._sum(theta[:, e], x, y, mask[:, e], clips[e], self.loss) for e in range(chains)]
-        return Sums(
-            torch.stack([gradient for gradient, _ in each], 1), torch.stack([value for _, value in each], 1)
-        )
-
-    def _sum(
-        self, theta: Tensor, x: Tensor, y: Tensor, mask: Tensor, clip: float, loss: Loss
-    ) -> tuple[Tensor, Tensor]:
-        """Return sums of clipped gradients ``(S, d)`` and losses ``(S,)``, for one chain of each seed."""
-        sums = clipped_sum(self.network, theta[:, : self.network.d], x, y, mask, clip, loss_of=loss)
-        return sums.gradient, sums.loss.sum(-1)
+        x, y = as_inputs(self.x[self.rows.gather(1, rows)]), self.y.gather(1, rows)
+        at = theta[..., : self.network.d]
+        return sums_of_chains(self.network, at, x, y, mask, clip, Loss(self.classes, self.weight))
 
     def public_mean(self, theta: Tensor, x: Tensor, y: Tensor, clips: Sequence[float]) -> Tensor:
         """Return the mean clipped gradient of images that are not records, ``(S, E, d)``.
 
-        Shapes: theta (S, E, at least d), x (S or S E, B, C, H, W) in [-1, 1], targets y of `Loss` (S, B), clips (E,).
+        Shapes: theta (S, E, d), x (S or S E, B, C, H, W) in [-1, 1], targets y of `Loss` (S, B), clips (E,).
         """
         mask = torch.ones_like(y, dtype=torch.bool)
         x = x.unflatten(0, (len(theta), -1)).expand(-1, len(clips), *[-1] * 4)
         loss = Loss(self.classes)
-        each = [self._sum(theta[:, e], x[:, e], y, mask, clip, loss)[0] for e, clip in enumerate(clips)]
+        each = [
+            clipped_sum(self.network, theta[:, e], x[:, e], y, mask, clip, loss_of=loss).gradient
+            for e, clip in enumerate(clips)
+        ]
         return torch.stack(each, 1) / y.shape[1]
 
     def predict(self, theta: Tensor) -> Tensor:
         """Return ``p(y | x, R)`` for the test rows, ``(S, E, m, K)``."""
-        found = []
-        for each in theta[..., : self.network.d].unbind(1):
-            parts = (as_inputs(rows.to(theta.device))[None] for rows in self.x_test.split(AT_ONCE))
-            logits = (self.network.logits(each, x)[..., :-1] for x in parts)
-            found.append(torch.cat([part.softmax(-1).cpu() for part in logits], 1))
-        return torch.stack(found, 1)
+        return predictions(self.network, theta[..., : self.network.d], self.x_test, self.classes)
 
     def around(self, kernel: Kernel, chains: Sequence[Chain]) -> Kernel:
         return kernel if self.adversary is None else Against(self, self.adversary, kernel, chains)

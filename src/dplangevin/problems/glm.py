@@ -61,36 +61,31 @@ class Rows(NamedTuple):
 
         `features` excludes the bias.  Without `strict`, longer rows that are not cut stay as they are.
         """
-        rows = _floats(x, name)
+        rows = _numbers(x, name, "give (n, features) of numbers")
         require(
             rows.ndim == 2 and rows.size > 0, f"{name} has shape {rows.shape}: give (n, features), neither 0"
         )
         wrong = f"{name} has {rows.shape[1]} features, but {features} are expected"
         require(features in (None, rows.shape[1]), wrong)
-        finite = np.isfinite(rows).all(1)
-        if not finite.all():
-            raise ValueError(
-                f"row {int(finite.argmin())} of {name} has a value that is nan or infinite: fill it in"
-            )
+
+        def refuse(wrong: np.ndarray, why: str) -> None:
+            require(not wrong.any(), f"row {int(wrong.argmax())} of {name} has {why}")
+
+        refuse(~np.isfinite(rows).all(1), "a value that is nan or infinite: fill it in")
         if strict and not self.cut:
-            norms = _lengths(rows)
-            if (long := norms > self.bound * (1 + SLACK)).any():
-                first = int(long.argmax())
-                raise ValueError(
-                    f"row {first} of {name} has norm {norms[first]:.4g} > row_bound = {self.bound:g} "
-                    f"({int(long.sum())} of {len(rows)} are longer): scale X by public constants, raise row_bound, or "
-                    "set clip_rows=True"
-                )
+            with np.errstate(over="ignore"):
+                norms = np.linalg.norm(rows, axis=1)
+            long = norms > self.bound * (1 + SLACK)
+            refuse(
+                long,
+                f"norm {norms[long.argmax()]:.4g} > row_bound = {self.bound:g} ({int(long.sum())} of {len(rows)} are "
+                "longer): scale X by public constants, raise row_bound, or set clip_rows=True",
+            )
         if strict or self.cut:
             rows = clip_rows(rows, self.bound, self.bound)
         else:
-            held = (np.abs(rows) <= np.finfo(np.float32).max).all(1)
-            first = int(held.argmin())
-            require(
-                bool(held.all()),
-                f"row {first} of {name} has a value above 3.4e38, the largest of float32: scale X, or set "
-                "clip_rows=True",
-            )
+            large = (np.abs(rows) > np.finfo(np.float32).max).any(1)
+            refuse(large, "a value above 3.4e38, the largest of float32: scale X, or set clip_rows=True")
             rows = rows.astype(np.float32)
         if self.bias:
             rows = np.pad(rows, ((0, 0), (0, 1)), constant_values=self.bound) * np.float32(math.sqrt(0.5))
@@ -247,7 +242,12 @@ class Glm(DefaultSteps):
         if isinstance(loss, Loss) and not loss.classifies:
             fault = f"classes = {classes!r} is for labels that are classes, not for the {loss.name} loss: leave it out"
             require(classes is None, fault)
-            used, target = loss, _numbers(labels)
+            used, numbers = loss, _numbers(labels, "y", "leave out loss for classes")
+            require(
+                bool(np.isfinite(numbers).all()),
+                "y has values that are nan or infinite: every row needs a number",
+            )
+            target = torch.from_numpy(numbers.clip(-LONGEST, LONGEST).astype(np.float32))
         else:
             _one_type(y, "y")
             names = _classes(labels, classes)
@@ -280,11 +280,8 @@ class Glm(DefaultSteps):
 
         Margins are float64, so the other rows of X change a prediction by at most 1e-12.
         """
-        require(
-            self.converter is not None,
-            "give the rows to predict as x_test: this problem is not made from_arrays",
-        )
-        assert self.converter is not None
+        if self.converter is None:
+            raise ValueError("give the rows to predict as x_test: this problem is not made from_arrays")
         features = self.features - self.converter.bias
         return replace(self, x_test=self.converter.of(X, features, strict=False).double(), y_test=NO_TEST)
 
@@ -737,31 +734,17 @@ def _flag(**named: Any) -> bool:
     return bool(value)
 
 
-def _floats(x: Any, name: str) -> np.ndarray:
+def _numbers(given: Any, name: str, fix: str) -> np.ndarray:
+    """Return an array in float64; raise ValueError for text and complex numbers, which numpy would cast, too."""
     try:
-        given = np.asarray(x)
-        if (odd := _no_number(given)) is not None:
-            raise TypeError(f"it has values such as {odd!r}")
-        return given.astype(np.float64, copy=False)
+        values = np.asarray(given)
+        kind = values.dtype.kind
+        for odd in values.flat if kind == "O" else () if kind in "buif" else values.ravel()[:1].tolist():
+            if kind != "O" or isinstance(odd, str | bytes | complex):
+                raise TypeError(f"it has values such as {odd!r}")
+        return values.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
-        text = f"{name} is no array of real numbers ({error}): give (n, features) of numbers"
-        raise ValueError(text) from error
-
-
-def _no_number(given: np.ndarray) -> Any:
-    """Return a value that is text or a complex number, which numpy would cast, or None."""
-    if given.dtype.kind == "O":
-        return next((each for each in given.flat if isinstance(each, str | bytes | complex)), None)
-    return None if given.dtype.kind in "buif" or not given.size else given.flat[0].item()
-
-
-def _lengths(rows: np.ndarray) -> np.ndarray:
-    """Return the norms ``(n,)``; a norm is inf only if float64 does not hold it."""
-    with np.errstate(over="ignore"):
-        norms = np.linalg.norm(rows, axis=1)
-        large = np.isinf(norms)
-        norms[large] = np.hypot.reduce(rows[large], axis=1)
-    return norms
+        raise ValueError(f"{name} is no array of real numbers ({error}): {fix}") from error
 
 
 def _public_rows(public: Any, X: Any, converter: Rows) -> Tensor:
@@ -784,8 +767,8 @@ def _one_type(labels: Any, name: str) -> None:
 
 
 def _classes(y: np.ndarray, classes: Sequence[Any] | None) -> tuple[Any, ...]:
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"y[{int(np.isfinite(y).argmin())}] is nan or infinite: every row needs a label")
+    """Return the classes in order: those given, or the labels in y."""
+    given = "y" if classes is None else "classes"
     if classes is not None:
         listed = hasattr(classes, "__len__") and not isinstance(classes, str | bytes | Mapping | Set)
         require(
@@ -794,18 +777,14 @@ def _classes(y: np.ndarray, classes: Sequence[Any] | None) -> tuple[Any, ...]:
         _one_type(classes, "classes")
     try:
         names = tuple(np.unique(y).tolist() if classes is None else np.asarray(classes).tolist())
-        absent, distinct = [name for name in names if name is None or name != name], len(set(names))
+        distinct = len(set(names))
     except TypeError as error:
-        given = "y" if classes is None else "classes"
         raise ValueError(f"{given} has labels of several types ({error}): give labels of one type") from error
-    require(not absent, f"{'y' if classes is None else 'classes'} has nan or None: every row needs a label")
+    absent = [each for each in names if each is None or (isinstance(each, float) and not math.isfinite(each))]
+    require(not absent, f"{given} has nan, infinity or None: every row needs a label")
     require(distinct == len(names), f"classes {list(names)} must be distinct")
-    given = (
-        f"y has one class, {names[0]!r}"
-        if classes is None and len(names) == 1
-        else f"classes are {list(names)}"
-    )
-    require(len(names) >= 2, f"{given}: give rows of two or more, or all that there can be as classes")
+    one = f"y has one class, {names[0]!r}" if len(names) == 1 else f"classes are {list(names)}"
+    require(len(names) >= 2, f"{one}: give rows of two or more, or all that there can be as classes")
     return names
 
 
@@ -815,22 +794,6 @@ def _encoded(y: np.ndarray, names: tuple[Any, ...]) -> Tensor:
     if unknown := [label for label in labels if label not in place]:
         raise ValueError(f"y has label {unknown[0]!r}, which is not among classes {list(names)}")
     return torch.tensor([float(place[label]) for label in labels])
-
-
-def _numbers(y: np.ndarray) -> Tensor:
-    try:
-        if (odd := _no_number(y)) is not None:
-            raise TypeError(odd)
-        targets = y.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        odd = y[0] if odd is None else odd
-        raise ValueError(
-            f"y has labels such as {odd!r}, which are no numbers: leave out loss for classes"
-        ) from error
-    require(
-        bool(np.isfinite(targets).all()), "y has values that are nan or infinite: every row needs a number"
-    )
-    return torch.from_numpy(targets.clip(-LONGEST, LONGEST).astype(np.float32))
 
 
 def _times(slope: Tensor, x: Tensor) -> Tensor:

@@ -5,9 +5,8 @@ The inputs of the last block are computed once and stored.  The block is a chain
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from dplangevin.backbones import load
 from dplangevin.backbones.augmentation import shifted
 from dplangevin.backbones.resnet18 import ResNet18
 from dplangevin.backbones.resnet20 import Block, ResNet20
+from dplangevin.checks import require
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
 from dplangevin.engine.layers import BY_HAND, Linear, ParameterFree, Parameters, PerExampleGradients
@@ -35,7 +35,7 @@ def of_images(
     images: Dataset,
     seeds: int,
     *,
-    part: "Part",
+    part: Literal["block", "head"],
     backbone: Mapping[str, Any],
     limit: int | None,
     inputs: Mapping[str, File],
@@ -46,12 +46,14 @@ def of_images(
 ) -> NetworkProblem:
     """Return the problem of training a part of a public network; all seeds share the images and the start.
 
+    - `part`: "block", the last block and the head, or "head" alone.
     - `backbone`: The network's entry in conf/backbone.
     - `limit`: Number of training images, and of test images; None for all.
     - `inputs`: The files "weights" and "data" (the images).  Their hashes are part of the name of the stored file.
     - `padding`, `flip`: Arguments of `shifted`, which is applied once to each training image.
     - `code`: Hash of the code that computes the stored inputs, which is part of their file's name.
     """
+    require(part in PARTS, f"part must be one of {', '.join(PARTS)}, not {part!r}")
     network, _ = load(dict(backbone), inputs["weights"].get())
     if not isinstance(network, ResNet):
         raise ValueError(
@@ -66,30 +68,16 @@ def of_images(
         flip,
         code,
     ]
-    entering = part.inputs(network, activations(network, images, device, folder, key(decides), padding, flip))
+    entering = activations(network, images, device, folder, key(decides), padding, flip)
+    entering = features(network, entering) if part == "head" else entering
     n, arrays = images.n, images.arrays()
-    template = part.network(network, images.classes)
+    template = PARTS[part](network, images.classes)
     y, y_test = torch.as_tensor(arrays.y_train), torch.as_tensor(arrays.y_test)[None]
     return NetworkProblem(template, entering[:n], y, entering[n:], y_test, pretrained=True)
 
 
-class Part(Protocol):
-    """The part of a network that is trained; its `name` is "block" or "head"."""
-
-    name: ClassVar[str]
-
-    def inputs(self, backbone: ResNet, activations: Tensor) -> Tensor:
-        """Return the inputs of the part, ``(n, C, H, W)``, computed from the inputs of the last block."""
-        ...
-
-    def network(self, backbone: ResNet, classes: int) -> Network:
-        """Return the part as a network; its template holds the parameters from which training starts."""
-        ...
-
-
-@dataclass(frozen=True)
-class LastBlock:
-    """All convolutions of the last block, and the head.
+def last_block(backbone: ResNet, classes: int) -> Network:
+    """Return the network of all convolutions of the last block, and the head.
 
     For a ResNet-18 this is the fourth stage, with five convolutions (ryffel2022).  For a ResNet-20 it has two::
 
@@ -102,37 +90,33 @@ class LastBlock:
     Differs: ryffel2022 does not say how it treats batch normalisation.
     Differs: the fourth stage leaves out kernel entries that meet only the padding; these change no output.
     """
-
-    name: ClassVar[str] = "block"
-
-    def inputs(self, backbone: ResNet, activations: Tensor) -> Tensor:
-        return activations
-
-    def network(self, backbone: ResNet, classes: int) -> Network:
-        if isinstance(backbone, ResNet18):
-            return fourth_stage(backbone, classes)
-        block = backbone.last_block
-        if not isinstance(block, Block) or len(block.shortcut):
-            raise ValueError(
-                f"the last block {type(block).__name__} is no `Block` whose shortcut is the identity: "
-                "give the backbone of a ResNet20"
-            )
-        branch = Branch()
-        convolutions = [_copied(conv) for conv in (block.conv1, block.conv2)]
-        module = nn.Sequential(
-            branch,
-            convolutions[0],
-            frozen(block.bn1),
-            nn.ReLU(),
-            convolutions[1],
-            frozen(block.bn2),
-            Shortcut(branch),
-            nn.ReLU(),
-            nn.AvgPool2d(4),
-            nn.Flatten(),
-            _zeros(backbone.linear.in_features, classes),
+    if isinstance(backbone, ResNet18):
+        return fourth_stage(backbone, classes)
+    block = backbone.last_block
+    if not isinstance(block, Block) or len(block.shortcut):
+        raise ValueError(
+            f"the last block {type(block).__name__} is no `Block` whose shortcut is the identity: "
+            "give the backbone of a ResNet20"
         )
-        return Network(module, (block.conv1.in_channels, 8, 8), classes)
+    branch, channels = Branch(), block.conv1.in_channels
+
+    def copied(conv: nn.Conv2d) -> nn.Conv2d:
+        return _made(nn.Conv2d, channels, channels, 3, padding=1, bias=False, weight=conv.weight)
+
+    module = nn.Sequential(
+        branch,
+        copied(block.conv1),
+        frozen(block.bn1),
+        nn.ReLU(),
+        copied(block.conv2),
+        frozen(block.bn2),
+        Shortcut(branch),
+        nn.ReLU(),
+        nn.AvgPool2d(4),
+        nn.Flatten(),
+        _made(nn.Linear, backbone.linear.in_features, classes),
+    )
+    return Network(module, (channels, 8, 8), classes)
 
 
 def fourth_stage(backbone: ResNet18, classes: int) -> Network:
@@ -155,49 +139,40 @@ def fourth_stage(backbone: ResNet18, classes: int) -> Network:
     conv, norm = first.shortcut
     projection = Projection(start, _linear(conv.weight[:, :, 0, 0]), frozen(norm, flat=True))
     layers = [start, nn.Flatten(), *part(first, projection), middle, *part(second, Shortcut(middle))]
-    module = nn.Sequential(*layers, _zeros(backbone.linear.in_features, classes))
+    module = nn.Sequential(*layers, _made(nn.Linear, backbone.linear.in_features, classes))
     return Network(module, (first.conv1.in_channels, 2, 2), classes)
 
 
-@dataclass(frozen=True)
-class Head:
-    """The linear map ``W f + b`` of the public network's features f; it starts from W = 0, b = 0."""
-
-    name: ClassVar[str] = "head"
-
-    @torch.no_grad()
-    def inputs(self, backbone: ResNet, activations: Tensor) -> Tensor:
-        parts = [backbone.tail(backbone.last_block(rows)) for rows in activations.split(AT_ONCE)]
-        return torch.cat(parts)[:, :, None, None]
-
-    def network(self, backbone: ResNet, classes: int) -> Network:
-        features = backbone.linear.in_features
-        return Network(nn.Sequential(nn.Flatten(), _zeros(features, classes)), (features, 1, 1), classes)
+def head(backbone: ResNet, classes: int) -> Network:
+    """Return the linear map ``W f + b`` of the public network's features f; it starts from W = 0, b = 0."""
+    features = backbone.linear.in_features
+    return Network(
+        nn.Sequential(nn.Flatten(), _made(nn.Linear, features, classes)), (features, 1, 1), classes
+    )
 
 
-def _copied(conv: nn.Conv2d) -> nn.Conv2d:
-    with torch.device("meta"):  # otherwise PyTorch would draw values from its global generator
-        layer = nn.Conv2d(conv.in_channels, conv.out_channels, 3, padding=1, bias=False)
-    layer = layer.to_empty(device="cpu")
-    layer.weight.data.copy_(conv.weight.data)
-    return layer
+@torch.no_grad()
+def features(backbone: ResNet, activations: Tensor) -> Tensor:
+    """Return the inputs of the head, ``(n, features, 1, 1)``, for the inputs of the last block."""
+    parts = [backbone.tail(backbone.last_block(rows)) for rows in activations.split(AT_ONCE)]
+    return torch.cat(parts)[:, :, None, None]
+
+
+PARTS = {"block": last_block, "head": head}
+
+
+def _made(layer: type, *sizes: int, weight: Tensor | None = None, **settings: Any) -> Any:
+    """Return a layer with a copy of this weight, or with zeros; PyTorch's global generator draws nothing."""
+    with torch.device("meta"):
+        made = layer(*sizes, **settings)
+    made = made.to_empty(device="cpu")
+    for parameter in made.parameters():
+        parameter.data.copy_(torch.zeros(()) if weight is None else weight.detach())
+    return made
 
 
 def _linear(matrix: Tensor) -> nn.Linear:
-    with torch.device("meta"):
-        layer = nn.Linear(matrix.shape[1], matrix.shape[0], bias=False)
-    layer = layer.to_empty(device="cpu")
-    layer.weight.data.copy_(matrix.detach())
-    return layer
-
-
-def _zeros(inputs: int, outputs: int) -> nn.Linear:
-    with torch.device("meta"):
-        layer = nn.Linear(inputs, outputs)
-    layer = layer.to_empty(device="cpu")
-    for parameter in layer.parameters():
-        parameter.data.zero_()
-    return layer
+    return _made(nn.Linear, matrix.shape[1], matrix.shape[0], bias=False, weight=matrix)
 
 
 def activations(
@@ -326,27 +301,25 @@ class Projection(Shortcut):
         return y
 
 
-class FrozenAffine(ParameterFree):
-    """The engine's layer for `Affine`."""
+class Fixed(ParameterFree):
+    """The engine's layer for a module without parameters, whose gradient needs nothing of the forward pass."""
 
-    layer: Affine
+    layer: Any
 
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, None]:
         y: Tensor = self.layer(x)
         return y, None
+
+
+class FrozenAffine(Fixed):
+    """The engine's layer for `Affine`."""
 
     def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
         return g * self.layer.scale
 
 
-class Start(ParameterFree):
+class Start(Fixed):
     """The engine's layer for `Branch`, in which the gradients of both paths are added."""
-
-    layer: Branch
-
-    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, None]:
-        y: Tensor = self.layer(x)
-        return y, None
 
     def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
         passed, self.layer.passed = self.layer.passed, None
@@ -355,14 +328,8 @@ class Start(ParameterFree):
         return g + passed
 
 
-class Added(ParameterFree):
+class Added(Fixed):
     """The engine's layer for `Shortcut`."""
-
-    layer: Shortcut
-
-    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, None]:
-        y: Tensor = self.layer(x)
-        return y, None
 
     def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
         self.layer.branch.passed = g

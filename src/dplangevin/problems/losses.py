@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Margins = Callable[[Tensor, Tensor], Tensor]
+FUNCTIONS = "value", "slope", "curvature", "on_ball", "labels"
 CELLS = 2**16  # cells of the grid in `largest_cross_entropy`
 
 
@@ -101,25 +102,14 @@ class _Squared:
         return torch.ones_like(m)
 
 
-LOGISTIC = Loss(
-    "logistic",
-    _Logistic.value,
-    _Logistic.slope,
-    _Logistic.curvature,
-    lipschitz=1.0,
-    smoothness=0.25,
-    one_sided=True,
-    signed=torch.sigmoid_,
-    on_ball=_Logistic.on_ball,
-)
-SQUARED = Loss(
-    "squared",
-    _Squared.value,
-    _Squared.slope,
-    _Squared.curvature,
-    lipschitz=float("inf"),
-    smoothness=1.0,
-)
+def _made(name: str, of: Any, **constants: Any) -> Loss:
+    """Return the loss of the functions of an object, with its constants."""
+    functions = {part: getattr(of, part) for part in FUNCTIONS if hasattr(of, part)}
+    return Loss(name, **functions, **constants)
+
+
+LOGISTIC = _made("logistic", _Logistic, lipschitz=1.0, smoothness=0.25, one_sided=True, signed=torch.sigmoid_)
+SQUARED = _made("squared", _Squared, lipschitz=math.inf, smoothness=1.0)
 
 
 def huber(threshold: float, label_bound: float) -> Loss:
@@ -135,20 +125,8 @@ def huber(threshold: float, label_bound: float) -> Loss:
     for name, number in (("threshold", threshold), ("label_bound", label_bound)):
         if not (number > 0 and math.isfinite(number)):
             raise ValueError(f"{name} must be positive and finite, not {number}")
-
-    made = _Huber(float(threshold), float(label_bound))
-    return Loss(
-        "huber",
-        made.value,
-        made.slope,
-        made.curvature,
-        lipschitz=float(threshold),
-        smoothness=1.0,
-        kinked=True,
-        on_ball=made.on_ball,
-        labels=made.labels,
-        label_bound=made.label_bound,
-    )
+    h, bound = float(threshold), float(label_bound)
+    return _made("huber", _Huber(h, bound), lipschitz=h, smoothness=1.0, kinked=True, label_bound=bound)
 
 
 class _Huber(NamedTuple):
@@ -197,22 +175,9 @@ def softmax(classes: int) -> Loss:
     """
     if classes < 2:
         raise ValueError(f"classes must be at least 2, not {classes}")
-
-    made = _Softmax(int(classes))
-    return Loss(
-        "softmax",
-        made.value,
-        made.slope,
-        made.curvature,
-        lipschitz=math.sqrt(2),
-        smoothness=0.5,
-        classes=classes,
-        rank=classes - 1,
-        trace=1 - 1 / classes,
-        one_sided=classes == 2,
-        on_ball=made.on_ball,
-        labels=made.labels,
-    )
+    constants: dict[str, Any] = {"lipschitz": math.sqrt(2), "smoothness": 0.5, "trace": 1 - 1 / classes}
+    constants |= {"classes": classes, "rank": classes - 1, "one_sided": classes == 2}
+    return _made("softmax", _Softmax(int(classes)), **constants)
 
 
 class _Softmax(NamedTuple):

@@ -47,10 +47,6 @@ class NetworkProblem(DefaultSteps):
         return Facts(len(self.x), self.network.d, self.network.classes, public=len(self.x_test))
 
     @property
-    def loss(self) -> passes.Loss:
-        return passes.cross_entropy
-
-    @property
     def device(self) -> torch.device:
         return self.x.device
 
@@ -66,24 +62,41 @@ class NetworkProblem(DefaultSteps):
 
     def clipped_sum(self, theta: Tensor, rows: Tensor, mask: Tensor | None, clip: Tensor | None) -> Sums:
         """Return the sum; an example whose loss or gradient is not finite contributes nothing."""
-        x, y = as_inputs(self.x[rows]), self.y[rows]
-        if mask is None:
-            mask = torch.ones(len(theta), 1, rows.shape[1], dtype=torch.bool, device=theta.device)
-            mask = mask.expand(-1, theta.shape[1], -1)
-        clips = [math.inf] * theta.shape[1] if clip is None else clip.tolist()
-        each = [
-            clipped_sum(self.network, theta[:, e], x, y, mask[:, e], clips[e]) for e in range(theta.shape[1])
-        ]
-        return Sums(
-            torch.stack([sums.gradient for sums in each], 1), torch.stack([s.loss.sum(-1) for s in each], 1)
-        )
+        return sums_of_chains(self.network, theta, as_inputs(self.x[rows]), self.y[rows], mask, clip)
 
     def predict(self, theta: Tensor) -> Tensor:
-        found = []
-        for each in theta.unbind(1):
-            parts = (as_inputs(rows.to(theta.device))[None] for rows in self.x_test.split(AT_ONCE))
-            found.append(torch.cat([self.network.logits(each, x).softmax(-1).cpu() for x in parts], 1))
-        return torch.stack(found, 1)
+        return predictions(self.network, theta, self.x_test)
+
+
+def sums_of_chains(
+    network: Network,
+    theta: Tensor,
+    x: Tensor,
+    y: Tensor,
+    mask: Tensor | None,
+    clip: Tensor | None,
+    loss: passes.Loss = passes.cross_entropy,
+) -> Sums:
+    """Return `Problem.clipped_sum` of the examples x ``(S, B, C, H, W)`` with targets y ``(S, B)``, chain by chain."""
+    seeds, chains = theta.shape[:2]
+    if mask is None:
+        mask = torch.ones(seeds, 1, x.shape[1], dtype=torch.bool, device=theta.device).expand(-1, chains, -1)
+    clips = [math.inf] * chains if clip is None else clip.tolist()
+    each = [
+        clipped_sum(network, theta[:, e], x, y, mask[:, e], clips[e], loss_of=loss) for e in range(chains)
+    ]
+    gradients, losses = [sums.gradient for sums in each], [sums.loss.sum(-1) for sums in each]
+    return Sums(torch.stack(gradients, 1), torch.stack(losses, 1))
+
+
+def predictions(network: Network, theta: Tensor, x_test: Tensor, classes: int | None = None) -> Tensor:
+    """Return the probabilities of the first `classes` classes, or all, for test rows, ``(S, E, m, K)`` on the CPU."""
+    found = []
+    for each in theta.unbind(1):
+        parts = (as_inputs(rows.to(theta.device))[None] for rows in x_test.split(AT_ONCE))
+        logits = (network.logits(each, x)[..., :classes] for x in parts)
+        found.append(torch.cat([part.softmax(-1).cpu() for part in logits], 1))
+    return torch.stack(found, 1)
 
 
 def as_inputs(x: Tensor) -> Tensor:
