@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
     from dplangevin.methods.dpvi import Dpvi
     from dplangevin.methods.hybrid import Hybrid
-    from dplangevin.methods.objpert import ObjPert
-    from dplangevin.methods.objpert_pure import ObjPertPure
+    from dplangevin.methods.objpert import ObjPert, ObjPertPure
     from dplangevin.methods.ops import Ops
     from dplangevin.methods.outpert import OutPert, Ridge
     from dplangevin.methods.pate import Pate
@@ -58,8 +57,7 @@ _NAMES = {  # module -> its names here, as above
     "methods.dp_sgld_ryffel2022": "DpSgldRyffel2022",
     "methods.dpvi": "Dpvi",
     "methods.hybrid": "Hybrid",
-    "methods.objpert": "ObjPert",
-    "methods.objpert_pure": "ObjPertPure",
+    "methods.objpert": "ObjPert ObjPertPure",
     "methods.ops": "Ops",
     "methods.outpert": "OutPert Ridge",
     "methods.pate": "Pate",

@@ -19,16 +19,14 @@ DOMAINS: Mapping[str, Callable[[float], bool]] = {
     "positive and finite": lambda value: value > 0 and math.isfinite(value),
     "finite and >= 0": lambda value: value >= 0 and math.isfinite(value),
     "in (0, 1)": lambda value: 0 < value < 1,
-    "in (0, 1]": lambda value: 0 < value <= 1,
     "in [0, 1)": lambda value: 0 <= value < 1,
 }
 _SETTINGS = {  # the settings of methods in each domain
     "positive": "full_step_noise",
-    "positive and finite": "clip margin_noise noise_multiplier noise_std radius refresh samples spread step steps",
+    "positive and finite": "clip noise_multiplier noise_std radius refresh samples spread step steps",
     "finite and >= 0": "l2 precision ridge",
     "in (0, 1)": "alpha friction share",
-    "in (0, 1]": "clip_share",
-    "in [0, 1)": "averaged burn_in momentum",
+    "in [0, 1)": "burn_in momentum",
 }
 DOMAIN_OF = {name: domain for domain, names in _SETTINGS.items() for name in names.split()}
 

@@ -8,7 +8,7 @@ import torch
 from scenarios import logistic
 
 from dplangevin import random
-from dplangevin.methods import released
+from dplangevin.methods import dp_gd, released
 from dplangevin.methods.dp_gd import DpGd
 from dplangevin.privacy import Budget
 from dplangevin.problems.glm import Glm
@@ -21,9 +21,12 @@ def theta_of(method: DpGd, problem: Glm, budget: Budget, seeds: int = 1) -> torc
     return released(method, problem, [budget], seeds, random.generator(0, "gd"))[0].theta[:, 0, 0]
 
 
-def test_it_is_momentum_on_clipped_sums_and_the_mean_of_the_last_iterates() -> None:
-    problem = logistic(n=50)
-    method = DpGd(steps=6, momentum=0.5, step=0.7, clip_share=0.1, averaged=0.5)
+def test_it_is_momentum_on_clipped_sums_and_the_mean_of_the_last_iterates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"MOMENTUM": 0.5, "STEP": 0.7, "CLIP_SHARE": 0.1}.items():
+        monkeypatch.setattr(dp_gd, name, value)
+    problem, method = logistic(n=50), DpGd(steps=6)
     theta = velocity = torch.zeros(problem.features)
     eta, seen = 0.7 * 1.5 / problem.smoothness, []
     for _ in range(6):
@@ -37,17 +40,19 @@ def test_it_is_momentum_on_clipped_sums_and_the_mean_of_the_last_iterates() -> N
     torch.testing.assert_close(
         theta_of(method, problem, FREE, len(problem.x))[0], torch.stack(seen[3:]).mean(0)
     )
-    last = DpGd(steps=6, momentum=0.5, step=0.7, clip_share=0.1, averaged=0.0)
-    torch.testing.assert_close(theta_of(last, problem, FREE, len(problem.x))[0], theta)
+    monkeypatch.setattr(dp_gd, "AVERAGED", 0.0)
+    torch.testing.assert_close(theta_of(method, problem, FREE, len(problem.x))[0], theta)
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize(("loss", "bound"), [(LOGISTIC, 1.0), (LOGISTIC, 7.0), (huber(0.5, 1.0), 2.0)])
 def test_noise_alone_moves_a_margin_as_far_as_margin_noise_says(
-    loss: Any, bound: float, momentum: float
+    loss: Any, bound: float, momentum: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On rows that are 0.  With momentum, the last steps have not had all of their effect."""
-    method = DpGd(steps=100, momentum=momentum, averaged=0.0, margin_noise=0.2)
+    for name, value in {"MOMENTUM": momentum, "AVERAGED": 0.0, "MARGIN_NOISE": 0.2}.items():
+        monkeypatch.setattr(dp_gd, name, value)
+    method = DpGd(steps=100)
     problem = Glm(torch.zeros(1, 9, 1), torch.ones(1, 9), loss, row_bound=bound)
     moved = float(theta_of(method, problem, Budget(0.5, 1e-5), 4000).std()) * bound
     wanted = 0.2 * loss.lipschitz / loss.smoothness

@@ -14,8 +14,7 @@ from scenarios import release as run
 
 from dplangevin import random
 from dplangevin.methods import Execution, outpert, perturbed_fits
-from dplangevin.methods.objpert import ObjPert
-from dplangevin.methods.objpert_pure import ObjPertPure
+from dplangevin.methods.objpert import ObjPert, ObjPertPure
 from dplangevin.methods.outpert import OutPert, Ridge
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian, epsilon_of

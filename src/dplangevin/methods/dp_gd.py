@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from dp_accounting import GaussianDpEvent, SelfComposedDpEvent
 
-from dplangevin.checks import require
 from dplangevin.methods import ChainMethod, Execution, Plan, Release, guaranteed
 from dplangevin.privacy import Adjacency, Budget, noise_for
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -17,6 +16,11 @@ from dplangevin.problems import Facts, Problem
 from dplangevin.problems.sampling import Sampling
 from dplangevin.samplers.chains.loop import thinned
 
+MOMENTUM = 0.9
+STEP = 1.0  # share of the step that is stable, below 2
+CLIP_SHARE = 0.5  # of the bound on a record's gradient
+MARGIN_NOISE = 0.5  # what the noise may do to a margin
+AVERAGED = 0.5  # share of the steps, the last ones, that are averaged; 0: only the last iterate
 CHOSEN = PUBLIC_RECORDS, "steps, clip and momentum chosen without accounting"
 
 
@@ -26,18 +30,18 @@ class DpGd(ChainMethod):
 
     For k = 1, ..., T::
 
-        v     <- momentum v + (sum_i clipped(g_i) + N(0, (sigma C)^2 I))/n
+        v     <- MOMENTUM v + (sum_i clipped(g_i) + N(0, (sigma C)^2 I))/n
         theta <- theta - eta v
 
     Every step sees all rows, so T steps are one Gaussian mechanism with ``mu = 2 sqrt(T)/sigma`` for replace_one,
     and half of it for add_remove (Dong et al. 2022).  Momentum and the mean are post-processing.
 
-    All numbers follow from public facts.  ``C = clip_share L``, with L the problem's bound on one record's
+    All numbers follow from public facts.  ``C = CLIP_SHARE L``, with L the problem's bound on one record's
     gradient.  With beta the smoothness of one record's loss, and beta_m that of the mean loss, eta is the lesser of
 
-    * ``step (1 + momentum)/beta_m``, which is stable for step < 2, and
-    * ``(1 - momentum) margin_noise n/(sqrt(T) sigma clip_share beta)``: without curvature of the loss, the noise
-      moves a margin by a standard deviation of at most ``margin_noise lipschitz/smoothness``, or ``4 margin_noise``
+    * ``STEP (1 + MOMENTUM)/beta_m``, which is stable for STEP < 2, and
+    * ``(1 - MOMENTUM) MARGIN_NOISE n/(sqrt(T) sigma CLIP_SHARE beta)``: without curvature of the loss, the noise
+      moves a margin by a standard deviation of at most ``MARGIN_NOISE lipschitz/smoothness``, or ``4 MARGIN_NOISE``
       for the logistic loss.
 
     Source: bassily2014; dong2022, for the composition.
@@ -46,42 +50,28 @@ class DpGd(ChainMethod):
     Attributes
     ----------
     steps : int, >= 1.  T.
-    momentum : float in [0, 1).
-    step : float in (0, 2).  Share of the step that is stable.
-    clip_share : float in (0, 1].
-    margin_noise : float, > 0.
-    averaged : float in [0, 1).  Share of the steps, the last ones, that are averaged; 0: only the last iterate.
     adjacency : neighbour relation for which the noise is calibrated.
     noise_multiplier : float, > 0, or None.  sigma; None: the smallest that fits the budget.
     """
 
     accountant: ClassVar[Accountant] = Tight()
     steps: int = 200
-    momentum: float = 0.9
-    step: float = 1.0
-    clip_share: float = 0.5
-    margin_noise: float = 0.5
-    averaged: float = 0.5
     adjacency: Adjacency = "replace_one"
     noise_multiplier: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require(self.step < 2, f"step must be below 2, where descent is stable, not {self.step}")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         facts.need_linear()
         sigma, event = self.noise_multiplier or 0.0, None
         if self.noise_multiplier is None and budget.epsilon < math.inf:
             sigma = self.calibrated(budget) * math.sqrt(self.steps)
-        eta = self.step * (1 + self.momentum) / facts.mean_smoothness
+        eta = STEP * (1 + MOMENTUM) / facts.mean_smoothness
         if sigma > 0:
             event = SelfComposedDpEvent(GaussianDpEvent(sigma), self.steps)
-            reach = self.margin_noise * facts.n / (math.sqrt(self.steps) * self.clip_share * sigma)
-            eta = min(eta, (1 - self.momentum) * reach / facts.smoothness)
-        clip = self.clip_share * facts.bounded("dp_gd")
-        keep = thinned(self.steps, 1 - self.averaged, max(1, round(self.averaged * self.steps)))
-        more = {"clip": clip, "momentum": self.momentum, "keep": keep}
+            reach = MARGIN_NOISE * facts.n / (math.sqrt(self.steps) * CLIP_SHARE * sigma)
+            eta = min(eta, (1 - MOMENTUM) * reach / facts.smoothness)
+        clip = CLIP_SHARE * facts.bounded("dp_gd")
+        keep = thinned(self.steps, 1 - AVERAGED, max(1, round(AVERAGED * self.steps)))
+        more = {"clip": clip, "momentum": MOMENTUM, "keep": keep}
         chain = self.chain(facts, eta, sigma * clip, sampling=Sampling("full", epochs=self.steps), **more)
         assumptions = *CHOSEN, *facts.rows, *facts.read("mean_smoothness")
         promise = guaranteed(self.accountant, event, budget, self.adjacency, "final", "full", assumptions)

@@ -11,7 +11,7 @@ from dp_accounting import GaussianDpEvent
 from dplangevin import random
 from dplangevin.checks import not_negative, positive
 from dplangevin.methods import Execution, Plan, Release, guaranteed, no_budget, of_works
-from dplangevin.methods.perturbed_fits import Fit, assumptions
+from dplangevin.methods.perturbed_fits import Fit, planned_fit
 from dplangevin.privacy import Budget, noise_for
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -54,11 +54,8 @@ class OutPert:
         ridge, lipschitz = facts.n * self.l2, facts.bounded("outpert")
         left = reachable(facts, ridge, 0.0)
         std = multiplier * (lipschitz + 2 * left) / ridge
-        guarantee = guaranteed(
-            self.accountant, event, budget, "replace_one", "final", "full", assumptions(facts)
-        )
         settings = {"l2": self.l2, "noise_std": std, "noise_multiplier": multiplier}
-        return Plan(guarantee, Fit(ridge, 0.0, left, std), settings)
+        return planned_fit(self, facts, budget, event, Fit(ridge, 0.0, left, std), settings)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         assert isinstance(problem, Glm)

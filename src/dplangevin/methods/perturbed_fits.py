@@ -12,15 +12,15 @@ same gamma on every data set: `samplers.minimise.reachable`.
 Differs: Iyengar et al. let the user choose gamma.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
-from dp_accounting import GaussianDpEvent
+from dp_accounting import DpEvent, GaussianDpEvent
 from torch import Tensor
 
-from dplangevin.methods import Execution, Plan, Release, of_works
-from dplangevin.privacy import Budget, noise_for
+from dplangevin.methods import Execution, Method, Plan, Release, guaranteed, of_works
+from dplangevin.privacy import Adjacency, Budget, noise_for
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.objective import SHARE
 from dplangevin.problems import Facts, Problem
@@ -84,6 +84,17 @@ def fitted(problem: Glm, works: list[Fit], linear: Tensor, noise: Tensor) -> Ten
     return on_grid(theta + noise * output[:, None], output[:, None])
 
 
-def assumptions(facts: Facts) -> tuple[str, ...]:
-    """Return the assumptions of a perturbed fit that its event does not express."""
-    return *facts.rows, "ridge and scaling chosen without accounting"
+def planned_fit(
+    method: Method,
+    facts: Facts,
+    budget: Budget,
+    event: DpEvent | None,
+    fit: Fit,
+    columns: Mapping[str, float | str],
+    adjacency: Adjacency = "replace_one",
+) -> Plan:
+    """Return the plan of a fit with this event; None: without privacy."""
+    assumptions = *facts.rows, "ridge and scaling chosen without accounting"
+    return Plan(
+        guaranteed(method.accountant, event, budget, adjacency, "final", "full", assumptions), fit, columns
+    )

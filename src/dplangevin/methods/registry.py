@@ -16,7 +16,7 @@ from dplangevin.checks import require
 from dplangevin.methods import Method
 from dplangevin.methods.dp_sgld import DpSgldWang2015
 from dplangevin.methods.hybrid import Hybrid
-from dplangevin.methods.objpert import ObjPert
+from dplangevin.methods.objpert import ObjPert, ObjPertPure
 from dplangevin.methods.ops import Ops
 from dplangevin.methods.outpert import Ridge
 from dplangevin.privacy.accountants.tight import Tight
@@ -25,6 +25,7 @@ from dplangevin.text import meant
 # methods under a name that does not follow from their class
 NAMED: Mapping[str, Callable[..., Method]] = {
     "nonprivate": Ridge,
+    "objpert_pure": ObjPertPure,
     "objpert_tight": partial(ObjPert, accountant=Tight(), share=0.05),
     "ops_gdp": partial(Ops, bound="gdp", precision=1.0),
     "hybrid_sgld": partial(Hybrid, second=DpSgldWang2015()),
