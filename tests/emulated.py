@@ -3,7 +3,6 @@
 The numbers are computed on the CPU.  PyTorch's key for backends of third parties, "private use 1", carries the device.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,7 +23,6 @@ DEVICE = torch.device("cpu" if torch.cuda.is_available() else NAME, 0)
 aten = torch.ops.aten
 COPY, CONVERT = aten.copy_.default, aten._to_copy.default
 EIGENVECTORS = aten._linalg_eigh.default  # the device gives them the other sign, as a GPU does for some
-READ = aten._local_scalar_dense.default, aten.equal.default  # these give a number to Python
 
 
 class MixedDevices(RuntimeError):
@@ -57,37 +55,18 @@ class Emulated(torch.Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        return _computed(op, args, kwargs or {}, Counter())
+        return _computed(op, args, kwargs or {})
 
 
-class Generator(torch.Generator):
-    """A generator of the emulated device."""
-
-    @property
-    def device(self) -> torch.device:  # type: ignore[override]
-        return DEVICE
-
-
-def generator(device: torch.device) -> torch.Generator:
-    """Return a generator of that device, in place of `random._on`."""
-    return Generator() if device.type == NAME else torch.Generator(device)
-
-
-def _computed(op: Any, args: Any, kwargs: dict[str, Any], transfers: "Counter[str]") -> Any:
-    """Return the result of an operation, on the device that it belongs to; count the copies between devices."""
+def _computed(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Return the result of an operation, on the device that it belongs to."""
     tensors = [x for x in tree_iter((args, kwargs)) if isinstance(x, torch.Tensor)]
     ours = [x for x in tensors if isinstance(x, Emulated)]
     asked = kwargs.get("device")
     there = bool(ours) if asked is None else torch.device(asked).type == NAME
     if not ours and not there:
         return op(*args, **kwargs)
-    if op in (COPY, CONVERT):
-        target, source = (args[0], args[1]) if op is COPY else (there, args[0])
-        target = isinstance(target, Emulated) if op is COPY else there
-        if target != isinstance(source, Emulated):
-            transfers["to the device" if target else "to the host"] += 1
-    else:
-        transfers["numbers to the host"] += op in READ
+    if op not in (COPY, CONVERT):
         strangers = [x for x in tensors if not isinstance(x, Emulated) and x.dim()]
         if ours and strangers:  # a single number of the CPU may meet any tensor, as in PyTorch
             raise MixedDevices(f"{op}: a tensor of {NAME} meets one of cpu, {tuple(strangers[0].shape)}")
@@ -126,11 +105,10 @@ class _Calls(TorchFunctionMode):
 
 
 class Device(TorchDispatchMode):
-    """While this is entered, the emulated device works; `transfers` counts the copies between it and the CPU."""
+    """While this is entered, the emulated device works."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.transfers: Counter[str] = Counter()
         self.calls = _Calls()
 
     def __enter__(self) -> "Device":
@@ -143,7 +121,7 @@ class Device(TorchDispatchMode):
         self.calls.__exit__(*failure)
 
     def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _computed(op, args, kwargs or {}, self.transfers)
+        return _computed(op, args, kwargs or {})
 
 
 @contextmanager

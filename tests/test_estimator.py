@@ -15,7 +15,6 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 from pandas import DataFrame, Series
-from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -283,14 +282,6 @@ def test_public_frames_have_the_columns_of_x() -> None:
         with_public(frame, y, frame.rename(columns={"f0": "other"}))
 
 
-def test_names_that_only_one_of_both_has_are_warned_of() -> None:
-    frame = DataFrame(X, columns=[f"f{j}" for j in range(13)])
-    with pytest.warns(UserWarning, match="does not have valid feature names, but .* with feature names"):
-        with_public(frame, y, X)
-    with pytest.warns(UserWarning, match="has feature names, but .* without feature names"):
-        with_public(X, y, frame)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -323,20 +314,6 @@ def test_the_fields_of_a_method_are_parameters() -> None:
     sampling = replace(DpSgd().sampling, epochs=7)
     model.set_params(method=DpSgd(), method__sampling__batch=5, method__sampling=sampling)
     assert model.method == DpSgd(sampling=replace(sampling, batch=5))
-
-
-def test_a_nested_setting_is_that_of_the_fit_clone_and_pickle() -> None:
-    given: Any = {"epsilon": 4.0, "row_bound": 0.5, "random_state": 0}
-    shared = ObjPert()
-    model = PrivateClassifier(shared, **given).set_params(method__ridge=7.0)
-    assert shared.ridge == 0.01  # replaced, not changed
-    direct = PrivateClassifier(ObjPert(ridge=7.0), **given)
-    for each in (model, clone(model), pickle.loads(pickle.dumps(model))):
-        assert repr(each) == repr(direct)
-        assert "ObjPert" in each._repr_html_()
-        assert each.get_params()["method__ridge"] == 7.0
-        assert np.array_equal(each.fit(X, y).predict_proba(X), direct.fit(X, y).predict_proba(X))
-    assert repr(clone(PrivateClassifier("objpert"))) == "PrivateClassifier(method='objpert')"
 
 
 @pytest.mark.parametrize(

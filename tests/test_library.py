@@ -38,7 +38,6 @@ from dplangevin import (
 )
 from dplangevin.attacks.release import zeros
 from dplangevin.attacks.sampled import all_iterates
-from dplangevin.methods import released
 from dplangevin.methods.registry import METHODS
 from dplangevin.privacy.survey import survey
 from dplangevin.problems.losses import huber
@@ -196,21 +195,6 @@ def test_public_frames_have_the_columns_of_x() -> None:
         Glm.from_arrays(frame, y, row_bound=1.0, public=frame.rename(columns={"c": "d"}))
 
 
-@pytest.mark.parametrize(
-    ("method", "why"),
-    [
-        (None, "method None has no plan and release: give a name of dplangevin.METHODS or a Method"),
-        (5, "method 5 has no plan and release"),
-        (ObjPert, r"method ObjPert is a class: give an instance, ObjPert\(\)"),
-    ],
-)
-def test_what_is_no_method_is_refused(method: Any, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        learn(method, made(), HALF, 0)
-    with pytest.raises(ValueError, match=why):
-        price(method, facts(10, 2), HALF)
-
-
 # Learning
 
 
@@ -236,23 +220,6 @@ def test_three_classes_and_numbers_are_learned() -> None:
     (answer,) = learn("nonprivate", numbers, Budget(math.inf, 0.0), 0)
     assert answer.predict(X[:5]).shape == (5,)
     np.testing.assert_allclose(answer.predict(X), target, atol=1e-3)
-
-
-def test_answers_are_those_of_a_sweep_of_each_budget_and_repeat() -> None:
-    problem, budgets = made(), [HALF, Budget(4.0, DELTA), Budget(math.inf, DELTA)]
-    answers = learn("objpert", problem, budgets, 3)
-    rng = random.generator(3, "learn")
-    for answer, budget in zip(answers, budgets, strict=True):
-        release, (plan,) = released(ObjPert(), problem, [budget], 1, rng)
-        assert torch.equal(answer.theta, release.theta[0, 0])
-        assert answer.plan.guarantee == plan.guarantee
-    assert [answer.guarantee.epsilon for answer in answers] == pytest.approx([0.5, 4.0, math.inf])
-    again, other = learn("objpert", problem, budgets, 3), learn("objpert", problem, budgets, 4)
-    assert torch.equal(again[0].theta, answers[0].theta)
-    assert not torch.equal(other[0].theta, answers[0].theta)
-    torch.testing.assert_close(
-        learn(ObjPert(), problem, HALF, 3)[0].theta, answers[0].theta, rtol=1e-4, atol=0
-    )
 
 
 def test_two_answers_of_one_call_do_not_give_the_fit_without_noise() -> None:
@@ -475,11 +442,3 @@ def test_odd_seeds_are_refused_in_one_line(rng: Any) -> None:
     for call in (learn, attack):
         with pytest.raises(ValueError, match=r"^rng = .* must be None, a whole number of at least 0"):
             call("outpert", problem, Budget(1.0, 1e-5), rng)
-
-
-@pytest.mark.parametrize(
-    "given", [("1", 0.1), (True, 0.1), (1.0, False), (1.0, None), (math.nan, 0.1), (1.0, -0.1)]
-)
-def test_odd_budgets_are_refused_in_one_line(given: tuple[Any, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^(epsilon|delta) ="):
-        Budget(*given)

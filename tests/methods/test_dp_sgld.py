@@ -239,23 +239,6 @@ def test_all_iterates_are_priced_where_gradients_are_clipped() -> None:
     assert clipped.provable(SMALL, 0.5) == clipped.event(SMALL, 0.5).all_iterates()
 
 
-def test_the_authors_settings() -> None:
-    """ResNet-18, constant steps of 1/(2 beta); the paper's formula by hand, K in epochs and in steps."""
-    method = langevin(
-        l2=0.001, clip=15.0, noise_std=0.0022, accountant=Ryffel2022(), sampling=Sampling("subset", 128, 30)
-    )
-    found = row(method, AUTHORS, 1.0, 1e-5)
-    assert found["step_size"] == pytest.approx(1 / 110)
-    a = 4 * 15**2 / (0.001 * (50_000 * 0.0022) ** 2)
-    for name, steps in (("epochs", 30), ("steps", 11_718)):
-        slope = a * (1 - math.exp(-0.001 / 2 * steps / 110))
-        expected = slope + 2 * math.sqrt(slope * math.log(1e5))
-        assert found[f"epsilon_formula_{name}"] == pytest.approx(expected)
-    assert found["epsilon_promised"] == found["epsilon_formula_steps"] > 1 > found["epsilon_formula_epochs"]
-    assert found["epsilon_last"] < found["epsilon_proven"]
-    assert "full batches: batch 128 of 50000" in found["violated"]
-
-
 @pytest.mark.parametrize(
     ("name", "overrides", "message"),
     [

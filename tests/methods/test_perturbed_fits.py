@@ -190,15 +190,3 @@ def test_outpert_noise_covers_what_the_solver_leaves_for_every_neighbour() -> No
     assert left > 1e-5 * facts.lipschitz
     assert (facts.lipschitz + 2 * left) / ridge <= std / multiplier * (1 + 1e-12)  # a record is removed
     assert 2 * (facts.lipschitz + left) / ridge <= 2 * std / multiplier  # replaced
-
-
-def test_longer_rows_are_paid_for() -> None:
-    """4 times the noise, 16 times the curvature."""
-    facts = multinomial(n=200).facts
-    longer = replace(multinomial(n=200), row_bound=4.0).facts
-    for method in (OutPert(0.01, AnalyticGaussian()), ObjPert(ridge=0.0), ObjPertPure(0.01, Chaudhuri2011())):
-        one, four = (method.plan(each, Budget(1.0, 1e-5)) for each in (facts, longer))
-        assert "||x|| <= 4" in four.guarantee.assumptions
-        scales = [plan.work.scale or plan.work.output_scale for plan in (one, four)]
-        assert scales[1] == pytest.approx(4 * scales[0])
-        assert four.work.ridge == pytest.approx((1 if isinstance(method, OutPert) else 16) * one.work.ridge)

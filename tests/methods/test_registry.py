@@ -35,6 +35,12 @@ def test_names_and_methods_are_taken_and_others_refused() -> None:
     assert named(mine) is mine
     with pytest.raises(ValueError, match=r"method 'dpv' is unknown; did you mean dpvi.*known: nonprivate, "):
         named("dpv")
+    for wrong, why in (
+        (None, "method None has no plan and release"),
+        (METHODS["ops"], "method Ops is a class"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            named(wrong)  # type: ignore[arg-type]
 
 
 def test_random_allocation_is_calibrated_and_needs_an_accountant_that_prices_it() -> None:

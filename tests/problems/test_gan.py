@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from dplangevin import random
-from dplangevin.engine.clipped import clipped_sum
 from dplangevin.files import Checkpoint
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.gan import Adversary, GanProblem, Loss
@@ -104,16 +103,6 @@ def test_clipped_sums_are_those_of_autograd_record_by_record(clip: float) -> Non
         each = each * (clip / each.norm(dim=1, keepdim=True)).clamp(max=1) * mask[s, 0, :, None]
         torch.testing.assert_close(found.gradient[s, 0].double(), each.sum(0), atol=2e-5, rtol=1e-4)
     assert found.gradient.shape == (SEEDS, 1, NETWORK.d)
-
-
-def test_torch_func_gives_the_same_sums() -> None:
-    """A loss of one's own goes through networks that the engine has no layers for, too."""
-    strange = replace(NETWORK, module=torch.nn.Sequential(NETWORK.module, torch.nn.Softshrink(0.0)))
-    theta = NETWORK.init(torch.Generator().manual_seed(3), 1)
-    x, y = torch.rand(1, 5, *SHAPE, generator=torch.Generator().manual_seed(6)), torch.arange(5)[None]
-    mask = torch.ones_like(y, dtype=torch.bool)
-    one, two = (clipped_sum(of, theta, x, y, mask, 0.5, loss_of=Loss(K)) for of in (NETWORK, strange))
-    torch.testing.assert_close(one.gradient, two.gradient, atol=1e-6, rtol=1e-4)
 
 
 def chain(steps: int = 6, noise: float = 0.1, clip: float = 0.5) -> Chain:

@@ -8,7 +8,6 @@ import torch
 from composed import ROOT
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
-from one_by_one import problem, with_parameters
 from torch import nn
 
 from dplangevin.engine.recognise import layers_of
@@ -104,21 +103,6 @@ def test_other_layers_start_at_the_template_s_values():
         module = nn.Sequential(nn.GroupNorm(1, 2), nn.Flatten(), nn.Linear(8, 3))
     theta = Network(module, (2, 2, 2), 3).init(torch.Generator().manual_seed(0), 2)
     assert theta[:, :4].tolist() == [[1, 1, 0, 0]] * 2
-
-
-@pytest.mark.parametrize("memory", ["", "0.01"])
-@pytest.mark.parametrize("shared", [True, False])
-def test_logits_are_the_module_s(shared, memory, monkeypatch):
-    monkeypatch.setenv("DPL_MEMORY", memory)
-    network = of("tanh")
-    theta, x, _, _ = problem(network, seeds=3, batch=5)
-    rows = x[:1] if shared else x
-    found = network.logits(theta.requires_grad_(), rows)
-    assert found.shape == (3, 5, 10)
-    assert not found.requires_grad
-    for s in range(3):
-        wanted = with_parameters(network.module, theta[s].detach())(rows[0 if shared else s])
-        torch.testing.assert_close(found[s], wanted.detach())
 
 
 def test_adversaries_mirror_each_other() -> None:

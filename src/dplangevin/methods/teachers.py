@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,28 +35,6 @@ class Labels(NamedTuple):
     winner: Tensor
 
 
-class Learner(Protocol):
-    """How a teacher learns from its share of the records, and a student from labelled queries."""
-
-    def check(self, facts: Facts) -> None: ...
-
-    def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
-        """Return how many of `count` teachers vote for each class, ``(S, Q, K)``, on queries ``(S, Q)`` of test rows.
-
-        Record i belongs to teacher i mod count.  This is fixed beforehand, as the guarantee needs.
-        """
-        ...
-
-    def students(
-        self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
-    ) -> Tensor:
-        """Return fits ``(S, E, d)`` to the answered queries only; `problem` gives test rows alone.
-
-        Without an answered query, theta stays at its start, except for the effect of a penalty.
-        """
-        ...
-
-
 @dataclass(frozen=True)
 class RidgeLearner:
     """Ridge fits of a linear model: ``argmin sum_i phi(theta x_i, y_i) + ridge/2 ||theta||^2``, 0 without records.
@@ -78,6 +56,10 @@ class RidgeLearner:
         )
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
+        """Return how many of `count` teachers vote for each class, ``(S, Q, K)``, on queries ``(S, Q)`` of test rows.
+
+        Record i belongs to teacher i mod count.  This is fixed beforehand, as the guarantee needs.
+        """
         assert isinstance(problem, Glm)
         size = math.ceil(problem.n / count)
         pad = size * count - problem.n  # rows of zeros, which do not change a fit
@@ -94,6 +76,10 @@ class RidgeLearner:
     def students(
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
+        """Return fits ``(S, E, d)`` to the answered queries only; `problem` gives test rows alone.
+
+        Without an answered query, theta stays at its start, except for the effect of a penalty.
+        """
         assert isinstance(problem, Glm)
         answered, winner = labels.answered.to(problem.device), labels.winner.to(problem.device)
         here = answered[..., None]  # (S, E, Q, 1): unanswered rows become 0, which changes no fit
@@ -188,7 +174,7 @@ class Descent:
         return theta
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
-        """Return the votes from the workspace if they are there, under a hash of all that determines them.
+        """Return the votes, from the workspace if they are there under a hash of all that determines them.
 
         So one set of teachers serves every budget.  The first ensembles do not depend on how many follow.
         """
@@ -272,3 +258,6 @@ class Descent:
 
 def _bar(name: str, total: int, done: int) -> tqdm:
     return tqdm(total=total, initial=done, desc=name, mininterval=1.0, disable=None)
+
+
+Learner = RidgeLearner | Descent

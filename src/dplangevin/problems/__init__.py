@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:  # prices of Gaussian steps need no torch, which takes a second to import
@@ -12,26 +12,12 @@ if TYPE_CHECKING:  # prices of Gaussian steps need no torch, which takes a secon
 
     from dplangevin.problems.chain import Chain, Kernel
     from dplangevin.problems.losses import Loss
-    from dplangevin.random import Batch
 
 
-class FusedStep(Protocol):
-    """A step of gradient descent.  It changes theta in place."""
-
-    def __call__(
-        self,
-        theta: Tensor,
-        batch: Batch,
-        step: Tensor,
-        shrink: Tensor,
-        noise: tuple[Tensor, Tensor] | None = None,
-        /,
-    ) -> None:
-        """Move theta ``(S, E, d)`` by step sizes ``(E, 1)``; l2 shrinks it by the factors `shrink` ``(E, 1)``.
-
-        `noise`: standard deviations for `Batch.normals` and `random.grid_shift` of them, ``(E, 1)`` in float64.  It is
-        added to the sum of gradients before theta is rounded.
-        """
+# A step of descent, which moves theta (S, E, d) in place.  Arguments: theta, batch, step sizes and factors by which l2
+# shrinks theta, (E, 1); standard deviations for `Batch.normals` and `random.grid_shift` of them, (E, 1) in float64: the
+# noise is added to the sum of gradients before theta is rounded.
+FusedStep = Callable[..., None]
 
 
 class Facts(NamedTuple):

@@ -18,17 +18,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "tanh": nn.Tanh,
     "leaky_relu": partial(nn.LeakyReLU, 0.2),  # the usual slope in GANs (Radford, Metz and Chintala 2016)
 }
-CONV, POOL = "kernel stride padding dilation groups bias", "stride padding"
-LAYERS = {  # kind of layer -> the words that its entry may have
-    "conv": CONV,
-    "linear": "bias",
-    "max_pool": POOL,
-    "avg_pool": POOL,
-    "activation": "",
-    "flatten": "",
-    "unflatten": "",
-    "conv_transpose": f"{CONV} output_padding",
-}
+ENTRIES = ("conv", "linear", "max_pool", "avg_pool", "activation", "flatten", "unflatten", "conv_transpose")
 
 
 @dataclass(frozen=True)
@@ -193,24 +183,28 @@ def _sequence(
 
 def _modules(entry: dict[str, Any], x: Tensor) -> list[nn.Module]:
     kind = next(iter(entry), "")
-    if kind not in LAYERS:
-        raise ValueError(f"unknown layer {entry}: its first word must be one of {', '.join(LAYERS)}")
-    size, words = entry.pop(kind), LAYERS[kind].split()
-    if unknown := set(entry) - {*words}:
+    if kind not in ENTRIES:
+        raise ValueError(f"unknown layer {entry}: its first word must be one of {', '.join(ENTRIES)}")
+    size = entry.pop(kind)
+    known = {"conv": {"kernel", "stride", "padding", "dilation", "groups", "bias"}, "linear": {"bias"}}
+    known |= {"max_pool": {"stride", "padding"}, "avg_pool": {"stride", "padding"}}
+    known |= {"conv_transpose": known["conv"] | {"output_padding"}}
+    if unknown := set(entry) - known.get(kind, set()):
         raise ValueError(f"unknown words {sorted(unknown)} in layer {kind}: {size}")
-    if "kernel" in words and "kernel" not in entry:
-        raise ValueError(f"layer {kind}: {size} lacks its kernel, the side of the filter")
-    if kind == "activation" and size not in ACTIVATIONS:
-        raise ValueError(f"unknown activation {size}: it must be one of {', '.join(ACTIVATIONS)}")
-    flat = [nn.Flatten()] if kind == "linear" and x.dim() > 2 else []
-    layers: dict[str, Callable[[], nn.Module]] = {
-        "conv": lambda: nn.Conv2d(x.shape[1], size, entry.pop("kernel"), **entry),
-        "conv_transpose": lambda: nn.ConvTranspose2d(x.shape[1], size, entry.pop("kernel"), **entry),
-        "linear": lambda: nn.Linear(math.prod(x.shape[1:]), size, **entry),
-        "max_pool": lambda: nn.MaxPool2d(size, **entry),
-        "avg_pool": lambda: nn.AvgPool2d(size, **entry),
-        "activation": lambda: ACTIVATIONS[size](),
-        "flatten": nn.Flatten,
-        "unflatten": lambda: nn.Unflatten(1, tuple(size)),
-    }
-    return [*flat, layers[kind]()]
+    if kind in ("conv", "conv_transpose"):
+        if "kernel" not in entry:
+            raise ValueError(f"layer {kind}: {size} lacks its kernel, the side of the filter")
+        of = nn.Conv2d if kind == "conv" else nn.ConvTranspose2d
+        return [of(x.shape[1], size, entry.pop("kernel"), **entry)]
+    if kind == "linear":
+        flat = [nn.Flatten()] if x.dim() > 2 else []
+        return [*flat, nn.Linear(math.prod(x.shape[1:]), size, **entry)]
+    if kind == "activation":
+        if size not in ACTIVATIONS:
+            raise ValueError(f"unknown activation {size}: it must be one of {', '.join(ACTIVATIONS)}")
+        return [ACTIVATIONS[size]()]
+    if kind == "flatten":
+        return [nn.Flatten()]
+    if kind == "unflatten":
+        return [nn.Unflatten(1, tuple(size))]
+    return [(nn.MaxPool2d if kind == "max_pool" else nn.AvgPool2d)(size, **entry)]

@@ -2,7 +2,9 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
+
+from dplangevin.checks import positive, require, settings
 
 Scheme = Literal["poisson", "subset", "random_allocation", "shuffled", "full"]
 BY_EPOCH = {"random_allocation", "shuffled"}  # schemes whose epochs have a whole number of steps
@@ -32,11 +34,6 @@ class Sampling:
     scheme : "poisson", "subset", "random_allocation", "shuffled" or "full".
     batch : int in 1..n, tau; the expected size of a Poisson sample.  None: round(sqrt(n)).
     epochs : float > 0, passes over the rows.  None: sqrt(n), as in the experiments of wang2015.
-
-    Raises
-    ------
-    ValueError
-        If a number is out of its domain; the message names it.
     """
 
     scheme: Scheme
@@ -44,22 +41,20 @@ class Sampling:
     epochs: float | None = None
 
     def __post_init__(self) -> None:
-        if self.scheme not in get_args(Scheme):
-            raise ValueError(f"scheme must be one of {', '.join(get_args(Scheme))}, not {self.scheme!r}")
-        if self.scheme == "full" and self.batch is not None:
-            raise ValueError(f"scheme full takes all rows: leave out batch = {self.batch}")
-        if self.batch is not None and not (self.batch >= 1 and self.batch == int(self.batch)):
-            raise ValueError(f"batch must be a whole number of at least 1, not {self.batch}")
-        if self.epochs is not None and not (self.epochs > 0 and math.isfinite(self.epochs)):
-            raise ValueError(f"epochs must be positive and finite, not {self.epochs}")
+        settings(self)
+        if self.batch is not None:
+            require(self.scheme != "full", f"scheme full takes all rows: leave out batch = {self.batch}")
+            whole = self.batch >= 1 and self.batch == int(self.batch)
+            require(whole, f"batch must be a whole number of at least 1, not {self.batch}")
+        if self.epochs is not None:
+            positive(epochs=self.epochs)
 
     def size(self, n: int) -> int:
         """Return the batch size tau for n rows; raise ValueError if it is larger than n."""
         if self.scheme == "full":
             return n
         size = round(math.sqrt(n)) if self.batch is None else int(self.batch)
-        if size > n:
-            raise ValueError(f"batch = {size} is larger than the data set ({n} rows): lower it")
+        require(size <= n, f"batch = {size} is larger than the data set ({n} rows): lower it")
         return size
 
     def rate(self, n: int) -> float:
@@ -74,10 +69,8 @@ class Sampling:
         """Return the number of steps T for n rows; raise ValueError if it is 0."""
         each = self.per_epoch(n) if self.scheme in BY_EPOCH else n / self.size(n)
         steps = math.floor(each * self.passes(n))
-        if steps < 1:
-            raise ValueError(
-                f"epochs = {self.passes(n):g} make no step with batch = {self.size(n)}: raise epochs"
-            )
+        fault = f"epochs = {self.passes(n):g} make no step with batch = {self.size(n)}: raise epochs"
+        require(steps >= 1, fault)
         return steps
 
     def ends(self, n: int) -> tuple[int, ...]:
