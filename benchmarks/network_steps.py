@@ -21,7 +21,7 @@ from dplangevin.engine import convolution
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.engine.convolution import Conv2d
 from dplangevin.engine.layers import Parameters, PerExampleGradients
-from dplangevin.problems.networks import Network
+from dplangevin.problems.architectures import Network
 
 CONF = Path(__file__).resolve().parents[1] / "conf/problem"
 MODES = ("hooks", "functorch", "ew", "ghost")

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from dplangevin.privacy import Adjacency
+from dplangevin.problems.architectures import Network, build
 from dplangevin.problems.network import NetworkProblem
-from dplangevin.problems.networks import Network, build
 
 HIDDEN = 32
 SHAPE = (1, 2, 2)  # of an image

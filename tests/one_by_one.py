@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dplangevin.problems.architectures import Network
 from dplangevin.problems.glm import Glm
-from dplangevin.problems.networks import Network
 
 
 class Expected(NamedTuple):

@@ -16,11 +16,11 @@ from dplangevin.methods import Plan, Release, released
 from dplangevin.pipeline.plan import merged, plain
 from dplangevin.privacy import Budget
 from dplangevin.problems import Problem
+from dplangevin.problems.architectures import build
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.last_block import last_block
 from dplangevin.problems.losses import LOGISTIC, SQUARED, huber, softmax
 from dplangevin.problems.network import NetworkProblem
-from dplangevin.problems.networks import build
 
 
 def method(name: str, **overrides: Any) -> Any:

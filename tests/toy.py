@@ -13,7 +13,7 @@ from dplangevin.pipeline.config import load
 N, K = 120, 3  # of the features and of the images
 LAYERS = [{"conv": 4, "kernel": 3, "stride": 2}, {"activation": "tanh"}, {"linear": K}]
 NETWORK = {
-    "_target_": "dplangevin.problems.networks.build",
+    "_target_": "dplangevin.problems.architectures.build",
     "shape": [1, 8, 8],
     "classes": K,
     "layers": LAYERS,

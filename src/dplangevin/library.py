@@ -38,7 +38,7 @@ from dplangevin.checks import count, require
 from dplangevin.device import CPU, drawing
 from dplangevin.methods import Method, Plan, placed, planned, released
 from dplangevin.methods.evaluate import predictive
-from dplangevin.methods.prices import TIGHT, equal_budget, priced, violated, visible
+from dplangevin.methods.pricing import TIGHT, equal_budget, priced, violated, visible
 from dplangevin.methods.registry import named
 from dplangevin.privacy import Adjacency, Budget, Guarantee
 from dplangevin.privacy.accountants.protocol import Accountant
@@ -48,7 +48,7 @@ from dplangevin.problems.glm import Glm, linear_facts
 from dplangevin.problems.losses import Loss, classifier
 from dplangevin.text import weak_delta
 
-PRICES = "neighbours", "last_iterate"  # names for `methods.prices.priced`
+PRICES = "neighbours", "last_iterate"  # names for `methods.pricing.priced`
 OF_RECORDS = "the theorem has conditions on the number of records: `price` says which of them fail"
 
 
@@ -218,7 +218,7 @@ def price(
 ) -> dict[str, Any]:
     """Return the privacy cost of a method for a budget, without data.
 
-    The columns are those of a row of the sweep (`methods.prices.priced`).  Among them are:
+    The columns are those of a row of the sweep (`methods.pricing.priced`).  Among them are:
 
     * the promise: epsilon_promised, accountant_promised, adjacency;
     * the proven epsilon: epsilon_proven, accountant_proven, adjacency_proven;

@@ -25,7 +25,7 @@ from dplangevin.data import schema as schemas
 from dplangevin.data.schema import Schema
 from dplangevin.files import temporary_path
 from dplangevin.methods.objpert import ObjPert
-from dplangevin.methods.prices import whole
+from dplangevin.methods.pricing import whole
 from dplangevin.methods.registry import METHODS
 from dplangevin.pipeline import sweep as sweeps
 from dplangevin.privacy import Budget

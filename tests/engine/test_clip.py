@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dplangevin.engine import ghost
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.problems.networks import Network
+from dplangevin.problems.architectures import Network
 
 SCALES = [0.0, 1e-30, 1e-12, 1e-3, 1.0, 1e3, 1e8]
 

@@ -12,7 +12,7 @@ from one_by_one import expected, gap, network_of, problem, with_parameters
 from torch import nn
 
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.problems.networks import Network
+from dplangevin.problems.architectures import Network
 
 
 class Residual(nn.Module):

@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dplangevin.engine import memory
 from dplangevin.engine.clipped import clipped_sum
-from dplangevin.problems.networks import Network
+from dplangevin.problems.architectures import Network
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from torch import nn
 from dplangevin.engine import ghost
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.engine.convolution import Columns
-from dplangevin.problems.networks import Network
+from dplangevin.problems.architectures import Network
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 CONVOLUTIONS = {

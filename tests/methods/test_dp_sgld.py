@@ -14,7 +14,7 @@ from dplangevin import random
 from dplangevin.methods import Plan, Release
 from dplangevin.methods.dp_sgd import DpSgd
 from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
-from dplangevin.methods.prices import priced
+from dplangevin.methods.pricing import priced
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.last_iterate import Bok2024, Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight

@@ -16,7 +16,7 @@ from quick import sample
 from scenarios import last, linear, logistic, multinomial, network, separable
 
 from dplangevin import random
-from dplangevin.methods import Execution, Method, Plan, Release, prices, released
+from dplangevin.methods import Execution, Method, Plan, Release, pricing, released
 from dplangevin.methods import planned as planned_by_method
 from dplangevin.methods.evaluate import predictive
 from dplangevin.methods.pate import Caps
@@ -460,5 +460,5 @@ def test_all_steps_of_a_chain_cost_what_the_plan_costs(name: str, changes: dict[
     plan = make(name, **changes).plan(facts, Budget(INF if name in UNBUDGETED else 1.0, DELTA))
     if not isinstance(plan.work, Chain):
         return
-    found = prices.spent(plan, facts, len(plan.work.step), DELTA)
-    assert found == pytest.approx(prices.both(prices.visible(plan), DELTA), rel=1e-6, nan_ok=True)
+    found = pricing.spent(plan, facts, len(plan.work.step), DELTA)
+    assert found == pytest.approx(pricing.both(pricing.visible(plan), DELTA), rel=1e-6, nan_ok=True)

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from dplangevin import random
 from dplangevin.engine import long_sums
+from dplangevin.problems.architectures import Network
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, huber, softmax
 from dplangevin.problems.network import NetworkProblem
-from dplangevin.problems.networks import Network
 from dplangevin.problems.sampling import Sampling
 from dplangevin.samplers.chains import loop
 

@@ -28,8 +28,8 @@ from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import PateDpEvent
+from dplangevin.problems.architectures import build
 from dplangevin.problems.network import NetworkProblem
-from dplangevin.problems.networks import build
 
 DELTA = 1e-5
 LAYERS: list[dict[str, Any]] = [{"conv": 3, "kernel": 3, "stride": 2}, {"activation": "tanh"}, {"linear": 10}]

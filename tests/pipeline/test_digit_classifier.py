@@ -15,7 +15,7 @@ from dplangevin.papers.exhibits.gan import image
 from dplangevin.pipeline.digit_classifier import GREYS, DigitClassifier, coverage
 from dplangevin.pipeline.observers import Seen
 from dplangevin.pipeline.plan import TABLES
-from dplangevin.problems.gan import GanProblem
+from dplangevin.problems.adversarial import GanProblem
 
 K, EACH, SIDE = 4, 30, 8
 

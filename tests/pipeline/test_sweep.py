@@ -20,7 +20,7 @@ from dplangevin.attacks.softmax import OnRow
 from dplangevin.data import Dataset
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import File
-from dplangevin.methods import ChainMethod, Execution, Release, Workspace, planned, prices
+from dplangevin.methods import ChainMethod, Execution, Release, Workspace, planned, pricing
 from dplangevin.methods.evaluate import scores
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.outpert import Ridge
@@ -448,7 +448,7 @@ def test_an_edit_of_prices_trains_nothing_again(
         return compute(self, group)
 
     cfg.experiment.toy.prices, cfg.experiment.toy.assumptions = ["neighbours"], ["read twice"]
-    monkeypatch.setattr(prices, "_epsilon", lambda *_: 7.0)
+    monkeypatch.setattr(pricing, "_epsilon", lambda *_: 7.0)
     with monkeypatch.context() as patch:
         patch.setattr(sweeps.SweepTasks, "compute", watched)
         after = written("units", results)

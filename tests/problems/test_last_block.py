@@ -19,6 +19,7 @@ from dplangevin.backbones.resnet20 import Block, ResNet20
 from dplangevin.data import Dataset
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.files import File
+from dplangevin.problems.architectures import Network
 from dplangevin.problems.last_block import (
     Affine,
     Branch,
@@ -31,7 +32,6 @@ from dplangevin.problems.last_block import (
     of_images,
 )
 from dplangevin.problems.network import NetworkProblem
-from dplangevin.problems.networks import Network
 
 
 @pytest.fixture

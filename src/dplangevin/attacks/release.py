@@ -121,7 +121,7 @@ def precision(theta: Tensor) -> np.ndarray:
 
 @dataclass(frozen=True)
 class AmongRecords:
-    """The attack of `among_records` on a result row, as `methods.prices.priced` takes it; each run is a training."""
+    """The attack of `among_records` on a result row, as `methods.pricing.priced` takes it; each run is a training."""
 
     runs: int
     confidence: float = 0.95

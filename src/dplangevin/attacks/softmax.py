@@ -440,7 +440,7 @@ def _ratios(
 
 @dataclass(frozen=True)
 class OnRow:
-    """The attack on the problem of a result row, as `methods.prices.priced` takes it.
+    """The attack on the problem of a result row, as `methods.pricing.priced` takes it.
 
     `single` and `chain` are the runs on each data set if the last iterate, or all iterates, are released.
     """

@@ -271,7 +271,7 @@ def given(options: Options) -> Mechanism:
 def planned(options: Options) -> Mechanism:
     """Return what the method plans for --epsilon; if the options give the noise, nothing is promised."""
     from dplangevin.methods import chain_columns
-    from dplangevin.methods.prices import violated, what_is_done
+    from dplangevin.methods.pricing import violated, what_is_done
     from dplangevin.privacy import Budget
     from dplangevin.privacy.events import PUBLIC_RECORDS
     from dplangevin.privacy.survey import records_public
@@ -339,7 +339,7 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Options:
         noise = noise_for(accountant, event, goal, adjacency=adjacency)
         return replace(options, noise=noise)
 
-    from dplangevin.methods.prices import equal_budget
+    from dplangevin.methods.pricing import equal_budget
 
     promised = equal_budget(
         method_of(options),

@@ -31,7 +31,7 @@ KEEPERS = {
     *(f"{PACKAGE}.pipeline.{name}" for name in ("cache", "config", "executor", "schema", "validate")),
 }
 # what plans and prices a run, and attacks it: it determines no score of a plan whose numbers are given
-PRICING = (f"{PACKAGE}.privacy", f"{PACKAGE}.attacks", f"{PACKAGE}.methods.prices")
+PRICING = (f"{PACKAGE}.privacy", f"{PACKAGE}.attacks", f"{PACKAGE}.methods.pricing")
 
 
 def targets(*configs: Any) -> list[str]:

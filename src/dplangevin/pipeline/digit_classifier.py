@@ -18,7 +18,7 @@ from dplangevin.methods.evaluate import all_scores
 from dplangevin.pipeline.observers import Metrics, Observer, Seen
 from dplangevin.pipeline.plan import TABLES
 from dplangevin.privacy import Budget
-from dplangevin.problems.gan import GanProblem
+from dplangevin.problems.adversarial import GanProblem
 from dplangevin.problems.network import NetworkProblem
 from dplangevin.problems.sampling import Sampling
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from dplangevin.checks import positive, require
 from dplangevin.methods import Plan, Release
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
-from dplangevin.methods.prices import spent
+from dplangevin.methods.pricing import spent
 from dplangevin.pipeline import reference
 from dplangevin.pipeline.plan import TABLES, Task
 from dplangevin.problems import Facts, Problem, Sums

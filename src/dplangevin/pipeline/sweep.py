@@ -41,7 +41,7 @@ from dplangevin.methods import (
     planned,
 )
 from dplangevin.methods.evaluate import predictive
-from dplangevin.methods.prices import Attack, equal_budget, priced
+from dplangevin.methods.pricing import Attack, equal_budget, priced
 from dplangevin.pipeline.cache import Rows, Store, cached_rows
 from dplangevin.pipeline.code import PACKAGE, PRICING, code_hash, targets
 from dplangevin.pipeline.executor import CallResults, TaskTables, computed

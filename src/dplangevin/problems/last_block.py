@@ -23,8 +23,8 @@ from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
 from dplangevin.engine.layers import BY_HAND, Linear, ParameterFree, Parameters, PerExampleGradients
 from dplangevin.files import File, key, made_file
+from dplangevin.problems.architectures import Network
 from dplangevin.problems.network import NetworkProblem
-from dplangevin.problems.networks import Network
 
 ResNet = ResNet18 | ResNet20
 AT_ONCE = 500  # images whose features are computed together

@@ -13,7 +13,7 @@ from dplangevin.data.pixels import scaled
 from dplangevin.engine import passes
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.problems import DefaultSteps, Facts, Sums
-from dplangevin.problems.networks import Network
+from dplangevin.problems.architectures import Network
 
 AT_ONCE = 1000  # test rows whose logits are computed together
 

@@ -26,11 +26,11 @@ from dplangevin.pipeline.observers import LearningCurve
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
+from dplangevin.problems.architectures import build
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC
 from dplangevin.problems.network import NetworkProblem
-from dplangevin.problems.networks import build
 from dplangevin.problems.sampling import BY_EPOCH, RANDOM_SIZE, Sampling, Scheme
 from dplangevin.samplers.chains.loop import run, thinned
 from dplangevin.samplers.chains.steps import Steps

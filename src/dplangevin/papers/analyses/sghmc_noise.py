@@ -13,7 +13,7 @@ from dplangevin.attacks.audit import audit
 from dplangevin.attacks.sampled import all_iterates
 from dplangevin.checks import positive, settings
 from dplangevin.methods.dp_sgd import MOMENTS
-from dplangevin.methods.prices import NEIGHBOURS
+from dplangevin.methods.pricing import NEIGHBOURS
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.gaussian_steps import steps_event
 from dplangevin.privacy.li2019 import multiplier_of

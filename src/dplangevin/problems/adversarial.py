@@ -38,8 +38,8 @@ from dplangevin.checks import not_negative, positive, require
 from dplangevin.data import Dataset
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.problems import DefaultSteps, Facts, Sums
+from dplangevin.problems.architectures import Generator, Network, adversaries, named
 from dplangevin.problems.network import as_inputs, predictions, sums_of_chains
-from dplangevin.problems.networks import Generator, Network, adversaries, named
 
 if TYPE_CHECKING:
     from dplangevin.problems.chain import Chain, Kernel, State

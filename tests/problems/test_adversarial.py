@@ -13,9 +13,9 @@ from torch.func import functional_call, grad, vmap
 
 from dplangevin import random
 from dplangevin.files import Checkpoint
+from dplangevin.problems.adversarial import Adversary, GanProblem, Loss
+from dplangevin.problems.architectures import build, generator, named
 from dplangevin.problems.chain import Chain
-from dplangevin.problems.gan import Adversary, GanProblem, Loss
-from dplangevin.problems.networks import build, generator, named
 from dplangevin.problems.sampling import Sampling
 from dplangevin.samplers.chains.loop import Momentum, run
 

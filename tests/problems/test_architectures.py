@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from dplangevin.engine.recognise import layers_of
-from dplangevin.problems.networks import Network, adversaries, build, generator
+from dplangevin.problems.architectures import Network, adversaries, build, generator
 
 
 def of(name: str) -> Network:
