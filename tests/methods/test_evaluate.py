@@ -48,21 +48,14 @@ def test_scores_are_those_of_scikit_learn(made: tuple[torch.Tensor, torch.Tensor
         parts = by_bin(probability, label).values()
         gaps = [abs(sum(right for _, right in part) - sum(c for c, _ in part)) for part in parts]
         assert float(found["ece"][s]) == pytest.approx(sum(gaps) / M)
+        points = {int(row["bin"]): row for row in reliability(p[s : s + 1], y)}
+        slow = by_bin(probability, label)
+        assert {b: row["count"] for b, row in points.items()} == {b: len(part) for b, part in slow.items()}
+        for b, part in slow.items():
+            assert points[b]["confidence"] == pytest.approx(np.mean([c for c, _ in part]))
+            assert points[b]["accuracy"] == pytest.approx(np.mean([right for _, right in part]))
     assert all(value.dtype == torch.float64 and value.shape == (3,) for value in found.values())
     assert float(found["ece"][0]) < float(found["ece"][2])
-
-
-def test_reliability_is_the_same_bins_row_by_row(made: tuple[torch.Tensor, torch.Tensor]) -> None:
-    p, y = made
-    rows = reliability(p, y)
-    for s in range(3):
-        slow = by_bin(p[s].numpy(), y.numpy())
-        mine = {int(row["bin"]): row for row in rows if row["seed"] == s}
-        assert mine.keys() == slow.keys()
-        for b, part in slow.items():
-            assert mine[b]["count"] == len(part)
-            assert mine[b]["confidence"] == pytest.approx(np.mean([c for c, _ in part]))
-            assert mine[b]["accuracy"] == pytest.approx(np.mean([right for _, right in part]))
 
 
 def test_a_tie_is_shared_by_the_tied_classes_only() -> None:
@@ -71,16 +64,10 @@ def test_a_tie_is_shared_by_the_tied_classes_only() -> None:
     assert [row["bin"] for row in reliability(p, torch.tensor([0, 1, 2]))] == [7]  # of (.4, .4667]: float32
 
 
-def test_a_sure_mistake_costs_a_finite_log_loss() -> None:
-    p = torch.tensor([[[1.0, 0.0]]])
-    found = scores(p, torch.tensor([1]))
-    assert float(found["log_loss"]) == pytest.approx(-math.log(torch.finfo(torch.float32).tiny))
-    assert float(found["brier"]) == 2.0
-    assert float(found["ece"]) == 1.0
-    assert float(scores(p, torch.tensor([0]))["log_loss"]) == 0.0
-
-
-def test_what_is_no_probability_is_refused() -> None:
+def test_a_sure_mistake_costs_a_finite_log_loss_and_what_is_no_probability_is_refused() -> None:
+    sure = scores(torch.tensor([[[1.0, 0.0]]]), torch.tensor([1]))
+    assert float(sure["log_loss"]) == pytest.approx(-math.log(torch.finfo(torch.float32).tiny))
+    assert (float(sure["brier"]), float(sure["ece"])) == (2.0, 1.0)
     p, y = torch.full((1, 3, 2), 0.5), torch.tensor([0, 1, 1])
     with pytest.raises(ValueError, match=r"\(S, m, K\)"):
         scores(p[0], y)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from dplangevin import random
-from dplangevin.engine import long_sums
 from dplangevin.problems.architectures import Network
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
@@ -88,18 +87,6 @@ def test_a_record_moves_a_long_sum_no_further_than_its_price_says(name: str) -> 
         own = statistic(few[0]).double() - statistic(few[1]).double()  # what two records are alone
         off = (whole - statistic(other)).double() - own
         assert float(off.norm() / own.norm()) < NEAR
-
-
-def test_the_parts_of_a_long_sum_are_its_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the length, the data sets and how much is held at a time."""
-    rng = torch.Generator().manual_seed(0)
-    for n in (0, 5, long_sums.LONG, long_sums.LONG + 1, 3000, 12 * long_sums.BLOCK):
-        weight, x = torch.randn(2, 3, n, generator=rng), torch.randn(2, n, 5, generator=rng)
-        for cells in (1, 1000, 2**22):
-            monkeypatch.setattr(long_sums, "CELLS", cells)
-            found = long_sums.weighted(weight, x)
-            assert found.dtype == (torch.float64 if n > long_sums.LONG else torch.float32)
-            assert torch.allclose(found.double(), weight.double() @ x.double(), atol=1e-4)
 
 
 @pytest.mark.usefixtures("fine_grid")

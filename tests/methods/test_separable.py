@@ -4,7 +4,6 @@ Every method on such rows: methods/test_every_method.
 """
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -14,8 +13,6 @@ from dplangevin import random
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.outpert import Ridge
 from dplangevin.problems.glm import Glm
-from dplangevin.problems.losses import huber
-from dplangevin.samplers.minimise import minimise
 from dplangevin.samplers.posterior import START, Rejection, find_centre
 
 INF = math.inf
@@ -61,10 +58,3 @@ def test_rejection_from_a_weak_prior_is_refused_or_exact() -> None:
     assert bool(draws.isfinite().all())
     with pytest.raises(ValueError, match="raise precision, lower epsilon"):
         Rejection().sample(separable("breast_cancer"), one, 1e-3 * one, INF, 3, rng)
-
-
-@pytest.mark.parametrize("data", SEPARABLE)
-def test_clipped_regression_has_a_minimum_without_ridge(data: str) -> None:
-    of = replace(separable(data), loss=huber(0.5, 1.0))
-    theta = minimise(of, torch.zeros(1), torch.zeros(1, 1, of.d)).theta
-    assert bool(theta.isfinite().all())

@@ -6,7 +6,6 @@ The first method of a module has the name of the module, and any other the name 
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
 from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
@@ -36,7 +35,9 @@ def _classes() -> Iterator[tuple[str, Callable[..., Method]]]:
     for info in iter_modules(methods.__path__):
         module = import_module(f"{methods.__name__}.{info.name}")
         own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
-        for i, found in enumerate(each for each in own if is_dataclass(each) and hasattr(each, "plan")):
+        for i, found in enumerate(
+            each for each in own if hasattr(each, "__dataclass_fields__") and hasattr(each, "plan")
+        ):
             if found not in NAMED.values():
                 yield re.sub(r"(?<!^)(?=[A-Z])", "_", found.__name__).lower() if i else info.name, found
 
