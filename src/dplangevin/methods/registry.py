@@ -35,9 +35,7 @@ def _classes() -> Iterator[tuple[str, Callable[..., Method]]]:
     for info in iter_modules(methods.__path__):
         module = import_module(f"{methods.__name__}.{info.name}")
         own = [each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__]
-        for i, found in enumerate(
-            each for each in own if hasattr(each, "__dataclass_fields__") and hasattr(each, "plan")
-        ):
+        for i, found in enumerate(each for each in own if hasattr(each, "plan")):
             if found not in NAMED.values():
                 yield re.sub(r"(?<!^)(?=[A-Z])", "_", found.__name__).lower() if i else info.name, found
 

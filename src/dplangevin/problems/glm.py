@@ -253,10 +253,8 @@ class Glm(DefaultSteps):
             names = _classes(labels, classes)
             if classes is None:
                 notes.append("classes read off the labels")
-            loss = loss or ("logistic" if len(names) == 2 else "softmax")
-            used = (
-                loss if isinstance(loss, Loss) else named(loss) if loss == "logistic" else softmax(len(names))
-            )
+            made = classifier(len(names)) if loss is None else softmax(len(names))
+            used = loss if isinstance(loss, Loss) else made
             wanted = max(2, used.classes)
             require(
                 len(names) == wanted,
@@ -317,12 +315,10 @@ class Glm(DefaultSteps):
         x = torch.as_tensor(dataset.x_train, dtype=torch.float32)
         bound = float(dataset.meta.get("row_bound", 1.0))
         norm = float(x.norm(dim=2).max())
-        if norm > bound * (1 + 1e-5):
-            raise ValueError(f"a row has norm {norm:.4g} > {bound:g}: scale the rows first (Dataset.scaled)")
-        if dataset.target is not None and loss.classifies:
-            raise ValueError(
-                f"the {loss.name} loss is for classes, the labels are numbers: use the huber loss"
-            )
+        longer = f"a row has norm {norm:.4g} > {bound:g}: scale the rows first (Dataset.scaled)"
+        require(not norm > bound * (1 + 1e-5), longer)
+        fault = f"the {loss.name} loss is for classes, the labels are numbers: use the huber loss"
+        require(dataset.target is None or not loss.classifies, fault)
         y = loss.labels(torch.as_tensor(dataset.y_train, dtype=torch.float32))
         x_test = torch.as_tensor(dataset.x_test, dtype=torch.float32)
         for name, part in (("x_train", x), ("x_test", x_test)):
@@ -352,8 +348,8 @@ class Glm(DefaultSteps):
 
         Source: ryffel2022, Lemma of section 5.1, after Boehning 1992: the smoothness.
         """
-        if smoothness not in ("private", "public"):
-            raise ValueError(f"smoothness = {smoothness!r} must be private or public")
+        known = smoothness in ("private", "public")
+        require(known, f"smoothness = {smoothness!r} must be private or public")
         require(not bias or row_norm is None, "bias = true is for rows as they are: leave out row_norm")
         clipped = dataset.clipped(row_norm, row_bound)
         if bias:
@@ -364,8 +360,8 @@ class Glm(DefaultSteps):
         )
         problem = replace(problem, notes=(_rows_note(clipped, row_norm),), row_quantile=float(quantile))
         if smoothness == "public":
-            if not problem.row_bound < math.inf:
-                raise ValueError("smoothness = public needs rows with a public bound: set row_norm")
+            bounded = problem.row_bound < math.inf
+            require(bounded, "smoothness = public needs rows with a public bound: set row_norm")
             return problem
         x = problem.x[0].double()
         top = float(torch.linalg.eigvalsh(x.mT @ x / problem.n)[-1])
