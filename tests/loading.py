@@ -13,7 +13,7 @@ from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
 from dplangevin.data import Arrays, Dataset
-from dplangevin.data.fetch import DataUnavailable, fetch, mirrors, raw_files
+from dplangevin.data.fetch import DataUnavailable, fetch, mirrors
 
 ROOT = Path(__file__).parents[1]
 
@@ -61,11 +61,9 @@ def real(key: str, folder: Path) -> None:
     """Fetch the official files into `folder`; without a folder of DATA_MIRROR that has them the test is skipped."""
     sources = [source for source in mirrors(os.environ.get("DATA_MIRROR", "")) if "://" not in source]
     node: Any = OmegaConf.to_container(config(key), resolve=True)
-    files = raw_files(node)
-    for stated in [*files, *(file["archive"] for file in files if "archive" in file)]:
-        stated["urls"] = []
+    archive = node.get("archive") and {**node["archive"], "urls": []}
     try:
-        fetch(key, files, folder, sources)
+        fetch(key, [{**file, "urls": []} for file in node["files"]], folder, sources, archive)
     except DataUnavailable:
         pytest.skip(f"no folder in DATA_MIRROR has {key}")
 

@@ -6,7 +6,6 @@ import os
 import platform
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 from loading import entry
@@ -39,16 +38,16 @@ def plain(**change: bytes) -> list[tuple[tarfile.TarInfo, bytes]]:
     return [(tarfile.TarInfo(name), content) for name, content in {**others, **wanted}.items()]
 
 
-def entries(archive: bytes, urls: tuple[str, ...] = (), **change: Any) -> list[dict[str, Any]]:
-    """The files of a data set whose archive has these bytes."""
-    found = {
+def get(raw: Path, archive: bytes, *mirror: str, urls: tuple[str, ...] = ()) -> None:
+    """Fetch the files of a data set whose archive has these bytes."""
+    stated = {
         "name": "toy.tar.gz",
         "sha256": hashlib.sha256(archive).hexdigest(),
         "size": len(archive),
         "folder": "toy-py",
         "urls": list(urls),
     }
-    return [entry(name, content, archive=found | change) for name, content in CONTENT.items()]
+    fetch("toy", [entry(name, content) for name, content in CONTENT.items()], raw, mirror, stated)
 
 
 def put(path: Path, content: bytes) -> None:
@@ -68,7 +67,7 @@ def complete(raw: Path) -> bool:
 def test_members_in_a_mirror_need_no_archive(tmp_path: Path, raw: Path, place: str) -> None:
     for name, content in CONTENT.items():
         put(tmp_path / "mirror" / place / name, content)
-    fetch("toy", entries(b""), raw, ["nowhere", str(tmp_path / "mirror")])
+    get(raw, b"", "nowhere", str(tmp_path / "mirror"))
     assert complete(raw)
 
 
@@ -77,7 +76,7 @@ def test_the_archive_from_its_url_once_for_all_members(tmp_path: Path, raw: Path
     put(tmp_path / "www/kriz/toy.tar.gz", archive)
     with served(tmp_path / "www") as url:
         wrong = f"http://127.0.0.1:{closed_port()}/toy.tar.gz"
-        fetch("toy", entries(archive, (wrong, f"{url}/kriz/toy.tar.gz")), raw, [f"{url}/mirror"])
+        get(raw, archive, f"{url}/mirror", urls=(wrong, f"{url}/kriz/toy.tar.gz"))
     assert complete(raw)
 
 
@@ -87,7 +86,7 @@ def test_only_what_is_missing_or_wrong_is_taken_from_the_archive(tmp_path: Path,
     put(raw / "first", CONTENT["first"])
     put(raw / "second", b"damaged")
     before = (raw / "first").stat().st_mtime_ns
-    fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
+    get(raw, archive, str(tmp_path / "mirror"))
     assert complete(raw)
     assert (raw / "first").stat().st_mtime_ns == before
 
@@ -100,11 +99,11 @@ def test_an_archive_of_another_sha256_is_not_opened(
     with monkeypatch.context() as patch:
         patch.setattr(tarfile, "open", lambda *_, **__: pytest.fail("unpacked before the check"))
         with pytest.raises(DataError) as caught:
-            fetch("toy", entries(right), raw, [str(tmp_path / "mirror")])
+            get(raw, right, str(tmp_path / "mirror"))
     assert f"found sha256 {hashlib.sha256(other).hexdigest()} ({len(other)} bytes)" in str(caught.value)
     assert os.listdir(raw) == []
     put(tmp_path / "second/toy/toy.tar.gz", right)
-    fetch("toy", entries(right), raw, [str(tmp_path / "mirror"), str(tmp_path / "second")])
+    get(raw, right, str(tmp_path / "mirror"), str(tmp_path / "second"))
     assert complete(raw)
 
 
@@ -112,7 +111,7 @@ def test_a_wrong_member_of_a_right_archive_does_not_appear(tmp_path: Path, raw: 
     archive = packed(plain(second=b"2wo " * 3000))  # of the size that the config says
     put(tmp_path / "mirror/toy/toy.tar.gz", archive)
     with pytest.raises(DataError) as caught:
-        fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
+        get(raw, archive, str(tmp_path / "mirror"))
     text = str(caught.value)
     found = hashlib.sha256(b"2wo " * 3000).hexdigest()
     assert f"toy-py/second in it has sha256 {found}" in text
@@ -125,7 +124,7 @@ def test_a_member_that_is_not_there_is_named(tmp_path: Path, raw: Path) -> None:
     archive = packed(plain()[:-1])
     put(tmp_path / "mirror/toy/toy.tar.gz", archive)
     with pytest.raises(DataError, match="it lacks toy-py/second"):
-        fetch("toy", entries(archive), raw, [str(tmp_path / "mirror")])
+        get(raw, archive, str(tmp_path / "mirror"))
     assert os.listdir(raw) == ["first"]
 
 
@@ -133,23 +132,21 @@ def test_what_a_killed_download_left_is_gone_after_the_next(tmp_path: Path, raw:
     for name, content in CONTENT.items():
         put(raw / name, content)
     put(raw / f".toy.tar.gz.{platform.node()}-999999999-0f.part", b"half of it")
-    fetch("toy", entries(b""), raw)
+    get(raw, b"")
     assert complete(raw)
 
 
 def test_the_message_says_what_would_do(raw: Path) -> None:
-    """For an archive, and for a file beside it."""
     url = f"http://127.0.0.1:{closed_port()}/toy.tar.gz"
     with pytest.raises(DataUnavailable) as caught:
-        fetch("toy", [entry("alone", b""), *entries(b"archive", (url,))], raw, ["mirror"])
+        get(raw, b"archive", "mirror", urls=(url,))
     text = " ".join(str(caught.value).split())
     for part in (
-        "alone is not available",
-        f"{raw / 'second'} is not available: expected sha256 {entries(b'')[1]['sha256']}",
+        f"{raw / 'second'} is not available: expected sha256 {hashlib.sha256(CONTENT['second']).hexdigest()}",
         "tried mirror/toy/toy-py/first: FileNotFoundError",
         f"expected sha256 {hashlib.sha256(b'archive').hexdigest()} (7 bytes)",
         f"tried {url}: ConnectionError",
-        "hold toy/alone or toy/first or toy/second or the archive toy/toy.tar.gz; then dvc repro prepare@toy",
+        "hold toy/first or toy/second or the archive toy/toy.tar.gz; then dvc repro prepare@toy",
     ):
         assert part in text
     assert text.count("toy.tar.gz, which holds first, second, is not available") == 1

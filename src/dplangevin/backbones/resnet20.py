@@ -9,12 +9,15 @@ Differs: pooling is over 4x4, so that there are 256 features, not 64.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import numpy as np
 from torch import Tensor, nn
 
 from dplangevin.backbones import Backbone, empty
 from dplangevin.backbones.inputs import Inputs
 from dplangevin.backbones.residual import Residual, stage
+from dplangevin.data import generator
 
 BLOCKS = 3  # blocks in each stage
 FEATURES = 256
@@ -69,3 +72,21 @@ def build(classes: int, size: int, mean: Sequence[float], std: Sequence[float]) 
     if size != 32:
         raise ValueError(f"size = {size}: this network takes images of 32x32, for its 256 features")
     return empty(lambda: ResNet20(classes, Inputs(size, list(mean), list(std))))
+
+
+def drawn(folder: Path) -> dict[str, np.ndarray]:
+    """Return random weights, for scale=smoke; `folder` is not used.
+
+    Convolutions and the last layer are uniform with the variance 1/fan-in, batch normalisations the identity.
+    """
+    rng, arrays = generator(0, "resnet20"), dict[str, np.ndarray]()
+    for name, value in build(100, 32, [0.5] * 3, [0.5] * 3).state_dict().items():
+        shape = tuple(value.shape)
+        if len(shape) > 1:
+            bound = np.sqrt(3.0 / np.prod(shape[1:]))
+            arrays[name] = ((2 * rng.random(shape) - 1) * bound).astype(np.float32)
+        elif not shape:
+            arrays[name] = np.array(0, np.int64)
+        else:
+            arrays[name] = np.full(shape, name.endswith(("weight", "running_var")), np.float32)
+    return arrays

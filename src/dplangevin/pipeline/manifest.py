@@ -31,7 +31,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dplangevin import files as on_disk
 from dplangevin.data import DataError, Dataset, save_arrays, stage
-from dplangevin.data.fetch import fetch, mirrors, raw_files
+from dplangevin.data.fetch import fetch, mirrors
 from dplangevin.files import File, atomic_path, describe, key
 from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.environment import described, pinned
@@ -300,8 +300,8 @@ def sources() -> list[str]:
 
 def _dataset(cfg: DictConfig, name: str, target: Path) -> None:
     entry, folder = cfg.dataset[name], RAW / name
-    if files := raw_files(plain(entry)):
-        fetch(name, files, folder, sources())
+    if entry.files:
+        fetch(name, entry.files, folder, sources(), entry.get("archive"), entry.get("urls", ()))
     instantiate(entry.loader, _partial_=True)(folder=folder).save(target)
 
 
@@ -309,7 +309,7 @@ def _weights(cfg: DictConfig, name: str, target: Path) -> None:
     if not trained(cfg, "weights", name):
         entry = cfg.weights[name]
         folder = RAW / "weights" if "loader" in entry else PLACES["weights"]
-        fetch("weights", entry.files, folder, sources(), f"weights@{name}")
+        fetch("weights", entry.files, folder, sources(), stage=f"weights@{name}")
         if "loader" in entry:
             save_arrays(target, instantiate(entry.loader, _partial_=True)(folder=folder))
         return

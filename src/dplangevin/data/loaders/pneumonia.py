@@ -47,7 +47,7 @@ def load(folder: str | Path, validation: str = "drop", limit: int | None = None)
         x = np.empty((len(rows), 1, SIDE, SIDE), np.uint8)
         for i, row in enumerate(rows):
             picture = BytesIO(encoded[offsets[row] : offsets[row + 1]].tobytes())
-            with Image.open(picture, formats=("WEBP", "PPM")) as image:
+            with Image.open(picture, formats=("WEBP",)) as image:
                 x[i, 0] = np.asarray(image.convert("L"))
         return x, y[rows].astype(np.int64)
 
