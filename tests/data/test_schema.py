@@ -93,17 +93,13 @@ def test_numeric_targets_are_scaled_by_their_range_and_scored_in_their_units(tmp
     assert Dataset.load(tmp_path / "mine.npz").target == data.target
 
 
-def test_encode_warns_of_every_assumption_and_takes_a_bound(tmp_path: Path) -> None:
+def test_encode_warns_of_every_assumption(tmp_path: Path) -> None:
     path, flags = table(tmp_path), {"kinds_from_data": True, "ranges_from_data": True, "unlabelled": "drop"}
     with pytest.warns(UserWarning, match="mine.csv: ") as found:
         encode(path, {**GIVEN, **flags})
     said = [str(each.message) for each in found]
     assert [text[:10] for text in said] == ["mine.csv: "] * 3
     assert "whether values are missing" in said[1]
-    free = {**GIVEN, "columns": {**GIVEN["columns"], "age": {"mean": 40, "sd": 20}}}
-    with pytest.raises(ValueError, match="row_norm_bound: give it"):
-        encode(path, free)
-    assert encode(path, free, row_norm_bound=4.0).X[0, -1] == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("fill", [False, True])

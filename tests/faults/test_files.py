@@ -191,9 +191,9 @@ LOADER = {
     "_target_": "dplangevin.data.loaders.table.load", "_convert_": "all", "name": "toy", "file": "toy.csv",
     "schema": {
         "_target_": "dplangevin.data.schema.Schema", "target": "rings", "classes": [0, 1, 2],
-        "columns": {"length": {"mean": 0, "sd": 1}, "height": {"mean": 0, "sd": 1}},
+        "columns": {"length": {"low": 0, "high": 2e3}, "height": {"low": -3e3, "high": 0}},
     },
-    "split": {"_target_": "dplangevin.data.splits.Split", "train_share": 0.5}, "row_norm_bound": 1.0,
+    "split": {"_target_": "dplangevin.data.splits.Split", "train_share": 0.5},
 }  # fmt: skip
 
 

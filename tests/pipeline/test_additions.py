@@ -23,7 +23,6 @@ METHOD = re.findall(r"```python\n(.*?)```", (ROOT / "docs/design.md").read_text(
 DATASET = """
 files:
   - {{name: wine.csv, sha256: {sha256}, size: {size}, bundled: null, urls: []}}
-row_norm_bound: 3.0
 limit: null
 assumptions: [ranges read off the rows]
 loader:
@@ -37,10 +36,9 @@ loader:
     classes: [bad, good]
     columns:
       acid: {{low: -3.0, high: 3.0}}
-      sugar: {{mean: 0.0, sd: 1.0}}
-      salt: {{mean: 0.0, sd: 1.0}}
+      sugar: {{low: -3.0, high: 3.0}}
+      salt: {{low: -3.0, high: 3.0}}
   split: {{_target_: dplangevin.data.splits.Split, train_share: 0.8, repeats: "${{splits}}", seed: "${{seed}}"}}
-  row_norm_bound: ${{..row_norm_bound}}
   limit: ${{..limit}}
 """
 EXPERIMENT = """

@@ -61,7 +61,7 @@ class TableOptions:
             form["delimiter"] = "\t"
         marks = [each.strip() for each in self.na or ()]
         known = [*dict.fromkeys([*columns.MARKS, *marks])]
-        reading = columns.read(table_file(table), **form, marks=known, more_marks=True)
+        reading = columns.read(table_file(table), columns.GUESSED._replace(**form), known, more_marks=True)
         present = set[str]().union(*(column.marks_seen for column in reading.columns.values()))
         for mark in marks:
             require(mark in present, f"--na {mark!r}: no value of {table} is that")
@@ -237,7 +237,7 @@ def _schema(
         require(target in (None, named), f"{path} is for the target {named!r}, not {target!r}")
         target = named
         form, marks = schemas.form_of(given, str(path))
-        reading = columns.read(table, **form._asdict(), marks=marks)
+        reading = columns.read(table, form, marks)
         if target not in reading.columns:
             raise DataError(no_column(table, target, [*reading.columns]))
         if options.ranges_from_data:

@@ -23,9 +23,7 @@ class Column:
     """What the rows contain in one column.
 
     - `texts`: Different values that are not missing, each with the line of its first row; at most MANY + 1 of them.
-    - `marks_seen`: The marks of missing values that occur in the column; `missing` and `present` count rows.
     - `others`: As `texts`, at most MANY that are not numbers; `numbers` counts the rows of those that are.
-    - `low`, `high`, `whole`: The range of the numbers, and whether they are whole.
     - `counting`: Whether every value is the number of its row, counted from 0 or 1.
     """
 
@@ -52,7 +50,6 @@ class Column:
         )
 
     def at(self, text: str) -> str:
-        """Return file, line and column of the first of these texts, and the text."""
         line = (self.texts | self.others)[text]
         return f"{self.path}, line {line}, column {shown(self.name)}: {text!r}"
 
@@ -66,7 +63,6 @@ class Column:
 
     @property
     def many(self) -> bool:
-        """Whether there are more different texts than categories are allowed."""
         return len(self.texts) > MANY
 
     def kind(self) -> str:
@@ -88,42 +84,34 @@ class Column:
 class Reading(NamedTuple):
     """What a table contains; each note is a decision that was made by looking at the rows."""
 
-    path: Path
-    form: Format
-    rows: int
-    lines: int
+    table: Table
     marks: Sequence[str]
     columns: dict[str, Column]
     notes: Sequence[str]
 
 
+GUESSED = Format(delimiter="", decimal="")
+
+
 def read(
-    path: Path,
-    *,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-    decimal: str | None = None,
-    thousands: str = "",
-    marks: Sequence[str] = MARKS,
-    more_marks: bool = False,
+    path: Path, form: Format = GUESSED, marks: Sequence[str] = MARKS, more_marks: bool = False
 ) -> Reading:
     """Read every column of a table.
 
-    A delimiter or decimal mark of None is found from the file; with `more_marks`, marks of missing values in columns of
+    A delimiter or decimal mark of "" is found from the file; with `more_marks`, marks of missing values in columns of
     numbers, too. A number that can be read in two ways is a DataError.
     """
-    form = Format(delimiter or "", encoding, decimal or ".", thousands).check()
-    table, notes = Table.read(path, form=form), dict[str, str]()
+    table, notes = Table.read(path, form=form._replace(decimal=form.decimal or ".").check()), dict[str, str]()
     columns = _columns(table, marks)
     others = [text for column in columns.values() for text in column.others]
-    if decimal is None and thousands != "," and any(map(COMMA.fullmatch, others)):
+    if not form.decimal and form.thousands != "," and any(map(COMMA.fullmatch, others)):
         commas = replace(table, form=table.form._replace(decimal=","))
         if note := _commas(columns, converted := _columns(commas, marks)):
             table, columns, notes = commas, converted, {"": note}
     if more_marks and (found := _more_marks(columns)):
         marks, notes = [*marks, *found], notes | found
         columns = _columns(table, marks)
-    return Reading(path, table.form, len(table.lines), table.lines[-1], marks, columns, [*notes.values()])
+    return Reading(table, marks, columns, [*notes.values()])
 
 
 def _columns(table: Table, marks: Sequence[str]) -> dict[str, Column]:

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dplangevin.checks import require
 from dplangevin.data.files import DataError, raw_file
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -43,10 +44,9 @@ NO_ROW = {  # a part of an error of `csv` -> what is wrong
 
 
 class Format(NamedTuple):
-    """How a file writes a table.
+    """How a file writes a table; `delimiter`: "" for the one that splits the first lines best.
 
-    `delimiter`: "" for the one that splits the first lines best. `thousands` is the mark between groups of three
-    digits; "" for none; " " stands for all kinds of blanks.
+    `thousands` is the mark between groups of three digits; "" for none; " " stands for all kinds of blanks.
     """
 
     delimiter: str = ","
@@ -55,22 +55,21 @@ class Format(NamedTuple):
     thousands: str = ""
 
     def check(self) -> "Format":
-        if len(self.delimiter) > 1 or self.delimiter in ('"', "\r", "\n") or self.delimiter.isalnum():
-            raise ValueError(f"delimiter = {self.delimiter!r} must be one character, such as ; or a tab")
-        if self.decimal not in (".", ","):
-            raise ValueError(f"decimal = {self.decimal!r} must be . or ,")
-        if len(self.thousands) > 1 or self.thousands == self.decimal or self.thousands.isalnum():
-            raise ValueError(
-                f"thousands = {self.thousands!r} must be one of , . ' or a blank, and not the decimal mark"
-            )
         try:
             known = b"\n" in "\n".encode(self.encoding)  # unicode_escape writes another text
         except (LookupError, ValueError):
             known = False
-        if not known:
-            raise ValueError(
-                f"encoding = {self.encoding!r} is not known: give one such as utf-8, cp1252, latin-1 or utf-16"
-            )
+        fixes = {
+            "must be one character, such as ; or a tab": ("delimiter", _is_mark(self.delimiter)),
+            "must be . or ,": ("decimal", self.decimal in (".", ",")),
+            "must be one of , . ' or a blank, and not the decimal mark": (
+                "thousands",
+                _is_mark(self.thousands) and self.thousands != self.decimal,
+            ),
+            "is not known: give one such as utf-8, cp1252, latin-1 or utf-16": ("encoding", known),
+        }
+        for fix, (name, right) in fixes.items():
+            require(right, f"{name} = {getattr(self, name)!r} {fix}")
         return self
 
     def plain(self, text: str) -> str:
@@ -106,6 +105,10 @@ class Format(NamedTuple):
 
 
 PLAIN = Format()
+
+
+def _is_mark(text: str) -> bool:
+    return len(text) < 2 and text not in ('"', "\r", "\n") and not text.isalnum()
 
 
 def shown(name: str) -> str:
@@ -163,22 +166,18 @@ class Table:
         path = Path(path)
         text = _decoded(path, form.encoding)
         form = form._replace(delimiter=form.delimiter or _delimiter(text))
-        lines: list[int] = []
-        rows: list[list[str]] = []
-        for line, cells in _rows(path, text, form.delimiter, skip):
-            if len(rows) == limit:
-                break
-            if names is None:
-                names = _header(cells, f"{path}, line {line}")
-            elif len(cells) != len(names):
-                fix = _fix(cells, names, form.delimiter, not rows)
+        found = _rows(path, text, form.delimiter, skip)
+        if names is None:
+            names = next((_header(cells, f"{path}, line {line}") for line, cells in found), [])
+        rows = [*islice(found, limit)]
+        for line, cells in rows:
+            if len(cells) != len(names):
+                fix = _fix(cells, names, form.delimiter)
                 raise DataError(f"{path}, line {line}: {len(cells)} values, expected {len(names)}: {fix}")
-            else:
-                lines.append(line)
-                rows.append(cells)
-        if names is None or not rows:
+        if not rows:
             raise DataError(f"{path} has no rows")
-        return cls(path, lines, dict(zip(names, zip(*rows, strict=True), strict=True)), form)
+        lines, values = zip(*rows, strict=True)
+        return cls(path, lines, dict(zip(names, zip(*values, strict=True), strict=True)), form)
 
     def of(self, which: np.ndarray) -> "Table":
         """Return the rows where the mask (n,) is True."""
@@ -186,7 +185,6 @@ class Table:
         return Table(self.path, [*compress(self.lines, which)], columns, self.form)
 
     def at(self, column: str, text: str) -> str:
-        """Return file, line and column of the first of these texts."""
         line = self.lines[self.columns[column].index(text)]
         return f"{self.path}, line {line}, column {shown(column)}"
 
@@ -298,29 +296,21 @@ def _header(cells: Sequence[str], where: str) -> list[str]:
     return names
 
 
-def _fix(cells: Sequence[str], names: Sequence[str], mark: str, first: bool) -> str:
+def _fix(cells: Sequence[str], names: Sequence[str], mark: str) -> str:
     """Return what to do about a row with too few or too many values."""
-    if len(names) == 1:
-        return "is the first line a title? Then remove it; or give the separator of values by --delimiter"
     if len(cells) < len(names):
         return "complete the row, or remove it"
     if not any(cells[len(names) :]):
         return f"remove the {mark!r} at the end of the row"
-    if first and len(cells) == len(names) + 1:
-        return "if the first column has names of rows, give it a name in the header, too"
-    return f"put values that have {'a comma' if mark == ',' else repr(mark)} in quotes"
+    return f"put values that have {'a comma' if mark == ',' else repr(mark)} in quotes, or give --delimiter"
 
 
 def no_column(path: Path, name: str, names: Sequence[str]) -> str:
     """Return the message for a column that is not among the `names` in the header of a table."""
+    text = f"{path}: no column {name!r}"
     if len(names) == 1:
-        return (
-            f"{path}: no column {name!r}: the header is {names[0]!r}: give the character between its names by "
-            "--delimiter"
-        )
-    text = f"{path}: no column {name!r} in the header{meant(name, names)}"
-    if sum(each.endswith(NO_NAME) for each in names) > len(names) / 2:
-        text += " (is the first line a title? Remove it, so that the header is the first line)"
+        return f"{text}: the header is {names[0]!r}: give the character between its names by --delimiter"
+    text += f" in the header{meant(name, names)}"
     with suppress(ValueError):
         if [*map(float, names)]:
             text += " (its first line has numbers alone: add a line with the names of the columns)"

@@ -20,9 +20,7 @@ class Encoded(NamedTuple):
     row_bound: float
 
 
-def encode(
-    table: str | Path, schema: str | Path | Mapping[str, Any] | Schema, *, row_norm_bound: float | None = None
-) -> Encoded:
+def encode(table: str | Path, schema: str | Path | Mapping[str, Any] | Schema) -> Encoded:
     r"""Return all rows of a table as `dplangevin compare` scales them, by the schema alone.
 
     Parameters
@@ -32,9 +30,6 @@ def encode(
     schema : str, Path, mapping or Schema
         The public facts about its columns, or their file.  `compare` writes the one that it used to
         `schema.yaml` in its folder of results.
-    row_norm_bound : float > 0 or None
-        Public bound on the norm of a row of encoded columns; longer rows are cut to it.  {mean, sd} needs it.  None:
-        the largest norm that ranges and categories allow.
 
     Returns
     -------
@@ -56,7 +51,7 @@ def encode(
     DataError
         A value does not fit the schema.  The message names file, line and column.
     ValueError
-        The schema is open or outside its domain, or row_norm_bound is missing.
+        The schema is open or outside its domain.
 
     Examples
     --------
@@ -73,8 +68,8 @@ def encode(
     elif not isinstance(schema, Schema):
         schema = Schema.of(read(Path(schema)), str(schema))
     path = Path(table)
-    split = Split(test_file=path.name)  # all rows
-    data = loader.load(path.parent, path.stem, path.name, schema, split, row_norm_bound).scaled("global")
+    every = Split(test_file=path.name)
+    data = loader.load(path.parent, path.stem, path.name, schema, every).scaled("global")
     for text in schema.assumptions:
         warnings.warn(f"{path.name}: {text}; say so beside every ε of a fit", stacklevel=2)
     y = data.y_train[0]

@@ -15,14 +15,13 @@ An example::
     kinds_from_data: false             # true: kinds, marks, `as` or dropped columns were
     columns:
       age: {low: 0, high: 120}         # numbers, clipped to this and mapped to [-1, 1]
-      bmi: {mean: 24, sd: 4}           # numbers that no range bounds: (number - mean)/sd
       ward: {values: [A, B, C]}        # an indicator of each; any other value is an error
       nurse: {values: [x, y], missing: category}   # overrides `as`
       pixel{1..64}: {low: 0, high: 16}   # pixel1 to pixel64
       id: drop                         # as if it were not named
 
 A missing value is an error; or a category: one more feature, 1 where the value is missing, and the others are then 0;
-or a midpoint: 0, the middle of low and high or the mean, and 1/K for each of K values.
+or a midpoint: 0, the middle of low and high, and 1/K for each of K values.
 
 In a file every value is read as it is written: yes, 1.50 and ${x} are texts. An entry is open if it is exactly ???.
 Ranges and kinds that are read off private rows can reveal these rows. Every result that depends on them says so.
@@ -49,7 +48,6 @@ KINDS_FROM_DATA = (
 FLAGS = {"ranges_from_data": FROM_DATA, "kinds_from_data": KINDS_FROM_DATA}
 FORMAT = Format._fields
 Unlabelled = Literal["error", "drop"]
-RANGE, MOMENTS = {"low", "high"}, {"mean", "sd"}
 MISSING_AS = ("error", "category", "midpoint")
 
 
@@ -85,7 +83,7 @@ class Schema:
         if self.classes is not None:
             checked["classes"] = _texts(self.classes, "classes", least=2)
         else:
-            checked["range"] = _numbers(self.range, "range", RANGE)
+            checked["range"] = _range(self.range, "range")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
 
@@ -187,18 +185,16 @@ def _entries(columns: Mapping[str, Any], target: str, missing_as: str) -> dict[s
 
 
 def _entry(entry: Any, missing_as: str, what: str) -> Any:
-    """Return "drop", or {low, high}, {mean, sd} or {values}, each with `missing`."""
+    """Return "drop", or {low, high} or {values}, each with `missing`."""
     if entry == "drop":
         return entry
     stated = {**entry} if isinstance(entry, Mapping) else {}
     missing = {"missing": _one_of(MISSING_AS, stated.pop("missing", missing_as), f"{what}, missing")}
     if {*stated} == {"values"}:
         return {"values": _texts(stated["values"], f"{what}, values", least=1), **missing}
-    if {*stated} not in (RANGE, MOMENTS):
-        raise ValueError(
-            f"{what}: {entry!r} must be {{low: ..., high: ...}}, {{mean: ..., sd: ...}}, {{values: [...]}} or drop"
-        )
-    return _numbers(stated, what, MOMENTS if "mean" in stated else RANGE) | missing
+    if {*stated} != {"low", "high"}:
+        raise ValueError(f"{what}: {entry!r} must be {{low: ..., high: ...}}, {{values: [...]}} or drop")
+    return _range(stated, what) | missing
 
 
 def _texts(values: Any, what: str, least: int = 0) -> list[str]:
@@ -216,23 +212,20 @@ def _texts(values: Any, what: str, least: int = 0) -> list[str]:
     return texts
 
 
-def _numbers(entry: Any, what: str, words: set[str]) -> dict[str, Any]:
-    """Return {low, high} with low < high, or {mean, sd} with sd > 0, as numbers."""
-    names = [word for word in ("low", "high", "mean", "sd") if word in words]
+def _range(entry: Any, what: str) -> dict[str, float]:
+    """Return {low, high} with low < high, as numbers."""
     try:
-        if {*entry} != words:
+        if {*entry} != {"low", "high"}:
             raise ValueError(entry)
-        texts = [str(entry[word]) for word in names]
-        first, second = map(PLAIN.number, texts)
+        texts = [str(entry["low"]), str(entry["high"])]
+        low, high = map(PLAIN.number, texts)
     except (LookupError, TypeError, ValueError):
-        raise ValueError(f"{what}: {entry!r} needs {' and '.join(names)}, numbers") from None
+        raise ValueError(f"{what}: {entry!r} needs low and high, numbers") from None
     for why in filter(None, map(yaml_file.inexact, texts)):
         raise ValueError(f"{what}: {why}")
-    if words == RANGE and not first < second:
-        raise ValueError(f"{what}: low = {first:g} must be below high = {second:g}")
-    if words == MOMENTS and not second > 0:
-        raise ValueError(f"{what}: sd = {second:g} must be positive")
-    return dict(zip(names, (first, second), strict=True))
+    if not low < high:
+        raise ValueError(f"{what}: low = {low:g} must be below high = {high:g}")
+    return {"low": low, "high": high}
 
 
 class _Dumper(yaml.SafeDumper):

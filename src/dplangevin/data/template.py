@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from dplangevin.data.columns import MANY, Column, Reading
-from dplangevin.data.csv_table import GROUPED, NO_NAME, SHOWN, listed, no_column, shown
+from dplangevin.data.csv_table import NO_NAME, SHOWN, listed, no_column, shown
 from dplangevin.data.files import DataError
 from dplangevin.data.schema import OPEN, Schema, Unlabelled, is_open
 
@@ -36,7 +36,7 @@ def template(
     Ranges and categories are open, or with `fill` read off the rows. `categories` are columns of numbers that are
     codes.
     """
-    path, columns = reading.path, dict(reading.columns)
+    path, form, columns = reading.table.path, reading.table.form, dict(reading.columns)
     for name in (target, *categories, *drop):
         if name not in columns:
             raise DataError(no_column(path, name, [*columns]))
@@ -45,7 +45,7 @@ def template(
     if len(columns) < 2:
         raise DataError(
             f"{path}: no column beside the target {target!r}: are the values separated by another character than "
-            f"{reading.form.delimiter!r}? Give --delimiter"
+            f"{form.delimiter!r}? Give --delimiter"
         )
     outcome = _outcome(columns.pop(target), task)
     entries, dropped = dict[str, Any](), dict[str, str]()
@@ -56,7 +56,7 @@ def template(
     given: dict[str, Any] = {
         "target": target,
         **outcome,
-        **reading.form._asdict(),
+        **form._asdict(),
         "missing": {"marks": [*reading.marks]},
         "unlabelled": unlabelled,
         "ranges_from_data": False,
@@ -122,7 +122,7 @@ def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], 
 
     def column(name: Any) -> Column:
         if (name := str(name).strip()) not in reading.columns:
-            raise DataError(no_column(reading.path, name, [*reading.columns]))
+            raise DataError(no_column(reading.table.path, name, [*reading.columns]))
         return reading.columns[name]
 
     closed = {name: _closed(entry, column(name)) for name, entry in columns.items() if is_open(entry)}
@@ -206,10 +206,10 @@ def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
 
 def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> list[str]:
     """Return sentences about the table, the columns that become features, and why (`dropped`) the others do not."""
-    form, columns, texts = reading.form, reading.columns, list[str]()
-    where = f"{reading.rows:,} rows"
-    if reading.lines != reading.rows + 1:
-        where += f" on lines 2 to {reading.lines:,} (blank lines, or values in quotes that span lines)"
+    table, form, columns, texts = reading.table, reading.table.form, reading.columns, list[str]()
+    where, rows, last = f"{len(table.lines):,} rows", len(table.lines), table.lines[-1]
+    if last != rows + 1:
+        where += f" on lines 2 to {last:,} (blank lines, or values in quotes that span lines)"
     marks = f"separator {form.delimiter!r}, encoding {form.encoding}, decimal mark {form.decimal!r}"
     marks += f", {form.thousands!r} between thousands" if form.thousands else ""
     categories = [name for name, entry in schema.used.items() if "values" in entry]
@@ -217,7 +217,7 @@ def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> lis
     for word, names in {"numbers": numbers, "categories": categories}.items():
         plural = "" if len(names) == 1 else "s"
         texts.append(f"{len(names)} column{plural} of {word}" + (f" ({listed(names)})" if names else ""))
-    sentences = [f"Read {reading.path.name!r}: {where}; {marks}.", f"Learning from {' and '.join(texts)}."]
+    sentences = [f"Read {table.path.name!r}: {where}; {marks}.", f"Learning from {' and '.join(texts)}."]
     reasons: dict[str, list[str]] = {}
     for name, entry in schema.columns.items():
         if entry == "drop":
@@ -227,18 +227,9 @@ def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> lis
     more = f" and of {len(gaps) - SHOWN} more columns" if len(gaps) > SHOWN else ""
     sentences.append(f"Missing values: {', '.join(gaps[:SHOWN])}{more}." if gaps else "Missing values: none.")
     if lost := columns[schema.target].missing:
-        sentences.append(f"Rows without a label, left out: {lost:,} of {reading.rows:,}.")
+        sentences.append(f"Rows without a label, left out: {lost:,} of {rows:,}.")
     for name in [*[schema.target] * (schema.classes is not None), *categories]:
         sentences += _mixed(columns[name])
-    for column in columns.values():
-        points = (
-            [text for text in column.texts if "." in text] if column.numeric and form.decimal == "." else []
-        )
-        if len(points) > 1 and all(map(GROUPED.fullmatch, points)):
-            sentences.append(
-                f"{shown(column.name)}: {points[0]!r} is read as {form.number(points[0]):g}. If points stand between "
-                "thousands, give --decimal , --thousands ."
-            )
     return [*sentences, *reading.notes]
 
 

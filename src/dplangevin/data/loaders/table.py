@@ -2,72 +2,61 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dplangevin.data import DataError, Dataset
-from dplangevin.data.csv_table import Table, listed, no_column
-from dplangevin.data.schema import Schema, read
+from dplangevin.data.csv_table import Table, no_column
+from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split
 
 
 def load(
     folder: str | Path,
     name: str,
-    file: str | Sequence[str],
-    schema: Schema | str,
+    file: str,
+    schema: Schema,
     split: Split,
-    row_norm_bound: float | None = None,
-    bias: bool = True,
     limit: int | None = None,
     header: bool = True,
 ) -> Dataset:
-    """Load a table: one row is one record, and x is (R, n, d) float32.
+    """Load a table: one row is one record, and x is (R, n, d) float32, whose last feature is always 1.
 
     Nothing is computed from the rows. If you computed a constant from them, say so in `assumptions`. A label is
     -1 or +1 for two classes, 0, ..., K - 1 (int64) for K > 2 classes, in [-1, 1] for a range.
 
-    - `file`: The table. Several files must have the same columns (in any order); they are read one after the other.
-    - `schema`: The columns, or the name of a schema's file in `folder`, data/raw/<name>/.
-    - `row_norm_bound`: B of `Dataset.scaled`: a public constant for the norm of a row of scaled columns. None: the
-      largest norm that ranges and categories allow, the square root of the number of columns and the bias.
     - `limit`: Rows of each file to keep, from the top. None: all.
     - `header`: Whether the first row of a file names the columns. False: a file has the columns of the schema, in its
       order, and then the target.
 
-    If values were outside their range, meta has `clipped`: column -> number of these values.
+    meta has `row_norm_bound`, the largest norm that ranges and categories allow, and, if values were outside their
+    range, `clipped`: column -> number of these values.
     """
-    if isinstance(schema, str):
-        schema = Schema.of(read(Path(folder) / schema), schema)
-    if row_norm_bound is None:
-        if free := [column for column, entry in schema.used.items() if "mean" in entry]:
-            raise ValueError(f"row_norm_bound: give it, or low and high, or categories, for {listed(free)}")
-        row_norm_bound = math.sqrt(len(schema.used) + bias)
-    if not row_norm_bound > 0:
-        raise ValueError(f"row_norm_bound = {row_norm_bound} must be positive")
     names = None if header else [*schema.columns, schema.target]
-    clipped = Counter[str]()
+    clipped, classes = Counter[str](), len(schema.classes or ())
 
-    def arrays(files: str | Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        paths = [Path(folder) / each for each in ([files] if isinstance(files, str) else files)]
-        tables = [_labelled(Table.read(path, names, 0, limit, schema.form), schema) for path in paths]
-        blocks = [_encoded(table, schema, bias, clipped) for table in tables if table.lines]
-        if not blocks:
-            raise DataError(f"{name}, column {schema.target}: no row has a label")
-        x, y = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-        return x, y
+    def arrays(file: str) -> tuple[np.ndarray, np.ndarray]:
+        table = _labelled(Table.read(Path(folder) / file, names, 0, limit, schema.form), schema)
+        blocks = [_features(table, column, entry, schema, clipped) for column, entry in schema.used.items()]
+        blocks.append(np.ones((len(table.lines), 1), np.float32))
+        if schema.classes is None:
+            y = _scaled(table, schema.target, schema.range or {}, clipped)
+        else:
+            codes = (-1.0, 1.0) if classes == 2 else map(float, range(classes))
+            y = table.code(schema.target, dict(zip(schema.classes, codes, strict=True)))
+        return np.hstack(blocks), y.astype(np.int64 if classes > 2 else np.float32)
 
     x, y = arrays(file)
     test = None if split.test_file is None else (x, y) if split.test_file == file else arrays(split.test_file)
     features = [each for column, entry in schema.used.items() for each in _names(column, entry)]
-    meta = {"name": name, "features": features + ["bias"] * bias, "row_norm_bound": float(row_norm_bound)}
+    meta: dict[str, Any] = {"name": name, "features": [*features, "bias"]}
+    meta["row_norm_bound"] = math.sqrt(len(schema.used) + 1)
     meta |= {"clipped": {column: n for column, n in clipped.items() if n}} if clipped.total() else {}
-    meta |= {"target": schema.range} if schema.classes is None else {"labels": [*schema.classes]}
-    if schema.classes is not None and len(schema.classes) > 2:
-        meta["classes"] = len(schema.classes)
+    meta |= {"labels": [*schema.classes]} if schema.classes else {"target": schema.range}
+    meta |= {"classes": classes} if classes > 2 else {}
     if test is not None:
         return Dataset.from_arrays(x, y, *test, meta)
     train_rows, test_rows = split.rows(len(x), name)
@@ -79,8 +68,8 @@ def _labelled(table: Table, schema: Schema) -> Table:
     for column in (schema.target, *schema.used):
         if column not in table.columns:
             raise DataError(no_column(table.path, column, [*table.columns]))
-    absent = {*schema.marks, ""} - {*(schema.classes or ())}
     labels = table.columns[schema.target]
+    absent = {*schema.marks, ""} - {*(schema.classes or ())}
     present = np.array([text not in absent for text in labels])
     if schema.unlabelled == "error" and not present.all():
         text = labels[int(present.argmin())]
@@ -89,22 +78,9 @@ def _labelled(table: Table, schema: Schema) -> Table:
             f"{len(labels):,} rows: leave such rows out by --drop-unlabelled, in a schema by unlabelled: drop, or "
             "remove them; if it is a class of its own, take it out of missing: {marks: ...} in a schema"
         )
+    if not present.any():
+        raise DataError(f"{table.path}, column {schema.target}: no row has a label")
     return table if present.all() else table.of(present)
-
-
-def _encoded(
-    table: Table, schema: Schema, bias: bool, clipped: Counter[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return features (n, d) and labels (n,); add to `clipped` how many values of a column were clipped."""
-    blocks = [_features(table, column, entry, schema.marks, clipped) for column, entry in schema.used.items()]
-    blocks += [np.ones((len(table.lines), 1), np.float32)] * bias
-    target, classes = schema.target, schema.classes
-    if classes is None:
-        y = _scaled(table, target, schema.range or {}, clipped)
-    else:
-        codes = (-1.0, 1.0) if len(classes) == 2 else map(float, range(len(classes)))
-        y = table.code(target, dict(zip(classes, codes, strict=True)))
-    return np.hstack(blocks), y.astype(np.int64 if classes and len(classes) > 2 else np.float32)
 
 
 def _names(column: str, entry: Mapping[str, Any]) -> list[str]:
@@ -113,10 +89,10 @@ def _names(column: str, entry: Mapping[str, Any]) -> list[str]:
 
 
 def _features(
-    table: Table, column: str, entry: Mapping[str, Any], marks: Sequence[str], clipped: Counter[str]
+    table: Table, column: str, entry: Mapping[str, Any], schema: Schema, clipped: Counter[str]
 ) -> np.ndarray:
     """Return the features (n, k) float32 of a column."""
-    texts = table.columns[column]
+    texts, marks = table.columns[column], schema.marks
     absent = np.array([text in marks for text in texts])
     if absent.any() and entry["missing"] == "error":
         text = texts[int(absent.argmax())]
@@ -138,12 +114,9 @@ def _features(
     return block
 
 
-def _scaled(table: Table, column: str, constants: Mapping[str, float], clipped: Counter[str]) -> np.ndarray:
-    """Return (value - mean)/sd, or the range mapped to [-1, 1] and clipped to it, (n,)."""
-    values = table.numbers(column)
-    if "mean" in constants:
-        return (values - constants["mean"]) / constants["sd"]
-    low, high = constants["low"], constants["high"]
+def _scaled(table: Table, column: str, limits: Mapping[str, float], clipped: Counter[str]) -> np.ndarray:
+    """Return the range mapped to [-1, 1], and clipped to it, (n,)."""
+    values, low, high = table.numbers(column), limits["low"], limits["high"]
     inside = np.clip(values, low, high)
     clipped[column] += int((inside != values).sum())
     return 2 * (inside - low) / (high - low) - 1
