@@ -59,7 +59,7 @@ def test_fusing_refuses_what_it_cannot_do(backbone: Backbone) -> None:
     with pytest.raises(ValueError, match=r"call \.eval\(\)"):
         fused(backbone.train())
     backbone.eval().add_module("late", nn.BatchNorm2d(5))
-    with pytest.raises(ValueError, match=r"late normalises 5 channels, but .* is Linear"):
+    with pytest.raises(ValueError, match=r"late: .* is Linear"):
         fused(backbone)
 
 
@@ -209,21 +209,18 @@ def test_weights_of_another_network_are_named(entry: Entry) -> None:
     arrays = {name: value.numpy() for name, value in module.state_dict().items()}
     with pytest.raises(DataError, match=r"conv1\.weight has shape \(3,\): need \(64, 3, 3, 3\)"):
         set_weights(module, {**arrays, "conv1.weight": np.zeros(3, np.float32)})
-    with pytest.raises(DataError, match="more: ResNet20 has no such parameter"):
+    with pytest.raises(DataError, match="ResNet20 and the file do not both have more"):
         set_weights(module, {**arrays, "more": np.zeros(3)})
-    with pytest.raises(DataError, match=r"no array for bn1\.bias of ResNet20"):
+    with pytest.raises(DataError, match=r"ResNet20 and the file do not both have bn1\.bias"):
         set_weights(module, {name: value for name, value in arrays.items() if name != "bn1.bias"})
     with pytest.raises(DataError, match=r"linear\.bias has values that are not finite"):
         set_weights(module, {**arrays, "linear.bias": np.full(100, np.nan, np.float32)})
 
 
 def test_inputs_of_grey_images(rng: np.random.Generator) -> None:
-    made = Inputs(32, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4])
-    grey = pixels(rng, 2, 1, 64)
-    found = made(grey, "area") * torch.tensor([0.2, 0.3, 0.4]).view(3, 1, 1)
-    found += torch.tensor([0.5, 0.4, 0.3]).view(3, 1, 1)
-    halved = grey.view(2, 1, 32, 2, 32, 2).float().mean((3, 5)) / 255
-    assert torch.allclose(found, halved.expand(2, 3, 32, 32), atol=1e-6)
+    grey = pixels(rng, 2, 1)
+    found = Inputs(32, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4])(grey)
+    assert torch.allclose(found, standardised(grey.expand(2, 3, 32, 32), [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]))
     flat = torch.full((1, 1, 112, 112), 102, dtype=torch.uint8)
     assert torch.allclose(Inputs(32, [0] * 3, [1] * 3)(flat, "antialias"), torch.tensor(0.4))
     thin = torch.zeros(1, 1, 112, 112, dtype=torch.uint8)
@@ -234,13 +231,13 @@ def test_inputs_of_grey_images(rng: np.random.Generator) -> None:
 
 def test_inputs_refuse_what_does_not_fit(rng: np.random.Generator) -> None:
     made = Inputs(32, [0.5] * 3, [0.2] * 3)
-    with pytest.raises(ValueError, match="images are 112x112, the backbone takes 32x32: set resize"):
+    with pytest.raises(ValueError, match=r"images are .* 112, 112.*, the backbone takes 32x32: set resize"):
         made(pixels(rng, 1, 1, 112))
-    with pytest.raises(ValueError, match="images have 2 channels"):
+    with pytest.raises(ValueError, match=r"give uint8 .B, 1 or 3, H, W."):
         made(pixels(rng, 1, 2))
     with pytest.raises(ValueError, match=r"torch\.float32 \(1, 3, 32, 32\): give uint8"):
         made(torch.zeros(1, 3, 32, 32))
-    with pytest.raises(ValueError, match="'nearest' must be one of none, antialias, area"):
+    with pytest.raises(ValueError, match="'nearest' must be one of none, antialias"):
         made(pixels(rng), "nearest")
     with pytest.raises(ValueError, match="three numbers each"):
         Inputs(32, [0.5], [0.2])

@@ -69,22 +69,19 @@ def test_arrays_without_repeats_are_views_of_the_shared_ones() -> None:
 @pytest.mark.parametrize(
     ("make", "change", "message"),
     [
-        (table, {"x_train": np.zeros((3, 2), np.float32)}, r"x_train has shape \(3, 2\)"),
-        (table, {"y_test": np.ones((1, 4))}, r"x_test has shape \(1, 50, 7\), y_test \(1, 4\): need \(R, n"),
-        (images, {"y_test": np.zeros((1, 5, 1), np.int64)}, r"y_test \(1, 5, 1\): need .* \(R, n\)"),
+        (table, {"x_train": np.zeros((3, 2), np.float32)}, r"x_train is float32 \(3, 2\)"),
+        (table, {"y_test": np.ones((1, 4))}, r"x_test is .* \(1, 50, 7\), y_test .* \(1, 4\): need \(R, n"),
         (images, {"x_test": np.zeros((1, 0, 3, 6, 4), np.uint8), "y_test": np.zeros((1, 0), np.int64)}, "none"),
-        (features, {"x_train": np.zeros((1, 12, 7), np.int32)}, "x_train is int32, y_train int64: need uint8"),
-        (images, {"y_train": np.zeros((1, 12), np.int32)}, r"y_train int32: need .* int64 \(classes\)"),
+        (features, {"x_train": np.zeros((1, 12, 7), np.int32)}, "x_train is int32 .*, y_train int64 .*: need uint8"),
+        (images, {"y_train": np.zeros((1, 12), np.int32)}, r"y_train int32 .*: need .* int64 \(classes\)"),
         (table, {"x_train": np.full((1, 50, 7), np.nan), "y_train": np.ones((1, 50))}, "x_train has .* not finite"),
-        (features, {"x_test": np.full((1, 5, 7), np.inf, np.float32)}, "x_test has values .* not finite"),
-        (table, {"y_train": np.zeros((2, 50))}, r"y_train has labels \[0.\]: need -1 and \+1"),
-        (images, {"y_train": np.full((1, 12), 10)}, "y_train has label 10: need 0 to 9"),
-        (features, {"y_test": np.array([[0, 3, -1, 0, 0]])}, "y_test has label -1: need 0 to 3"),
-        (images, {"x_test": np.zeros((1, 5, 3, 6, 5), np.uint8)}, r"x_train uint8 \(3, 6, 4\), x_test .* 5\)"),
+        (table, {"y_train": np.zeros((2, 50))}, r"y_train has labels \[0. 0.\]: need -1 and \+1"),
+        (images, {"y_train": np.full((1, 12), 10)}, r"y_train has labels \[10 10\]: need 0 to 9"),
+        (features, {"y_test": np.array([[0, 3, -1, 0, 0]])}, r"y_test has labels \[-1  3\]: need 0 to 3"),
+        (images, {"x_test": np.zeros((1, 5, 3, 6, 5), np.uint8)}, r"x_train uint8 \(1, 12, 3, 6, 4\), x_test .* 5\)"),
         (features, {"x_test": np.zeros((1, 5, 7), np.float64)}, "x_train float32 .*, x_test float64"),
-        (table, {"x_test": np.zeros((3, 9, 7), np.float32), "y_test": np.ones((3, 9))}, "2 repeats, x_test 3"),
-        (images, {"meta": {"name": "small"}}, "classes None: need a number of at least 2"),
-        (features, {"meta": {"name": "small", "classes": 1}}, "classes 1"),
+        (table, {"x_test": np.zeros((3, 9, 7), np.float32), "y_test": np.ones((3, 9))}, r"\(2, .*, x_test float32 \(3"),
+        (images, {"meta": {"name": "small"}}, "y_train has labels"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_named(make: Any, change: dict[str, Any], message: str) -> None:
@@ -224,16 +221,16 @@ def test_limited_keeps_the_first_rows_of_each_part() -> None:
         found.limited(0)
 
 
-def test_majority_accuracy_is_that_of_the_training_majority() -> None:
+def test_the_constant_answer_is_that_of_the_training_majority() -> None:
     x, y_train = np.zeros((2, 4, 1)), np.array([[1.0, 1, 1, -1], [-1, -1, 1, -1]])
     dataset = Dataset(x, y_train, np.zeros((1, 5, 1)), np.array([[1.0, -1, -1, -1, -1]]))
-    assert dataset.majority_accuracy.tolist() == [0.2, 0.8]
+    assert dataset.constant()["majority_accuracy"].tolist() == [0.2, 0.8]
     ties = replace(dataset, y_train=np.array([[1.0, 1, -1, -1], [-1, -1, 1, 1]]))
-    assert ties.majority_accuracy.tolist() == [0.2, 0.2]
+    assert ties.constant()["majority_accuracy"].tolist() == [0.2, 0.2]
     classes = Dataset(
         x, np.array([[2, 0, 2, 1], [0, 1, 1, 0]]), x[:1], np.array([[0, 2, 0, 0]]), {"classes": 3}
     )
-    assert classes.majority_accuracy.tolist() == [0.25, 0.75]
+    assert classes.constant()["majority_accuracy"].tolist() == [0.25, 0.75]
 
 
 def test_pixels_go_through_one_public_map() -> None:

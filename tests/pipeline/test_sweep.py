@@ -94,7 +94,7 @@ def test_every_row_is_there_once_and_priced_twice(data: Path) -> None:
     assert set(free.metric) == {*LOSSES, "majority_accuracy"}
     assert set(free.epsilon) == {math.inf}
     (majority,) = set(free[free.metric.eq("majority_accuracy")].value)
-    assert majority == pytest.approx(float(Dataset.load(data).majority_accuracy[0]))
+    assert majority == pytest.approx(float(Dataset.load(data).constant()["majority_accuracy"][0]))
 
 
 def test_a_runs_settings_are_its_methods_the_experiments_and_its_own() -> None:

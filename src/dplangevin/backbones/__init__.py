@@ -1,6 +1,5 @@
 """Networks trained on public images; the input of their last layer gives features of other images."""
 
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,9 +11,10 @@ from torch import Tensor, nn
 
 from dplangevin.backbones.inputs import Inputs
 from dplangevin.data import DataError
+from dplangevin.data.files import opened
 from dplangevin.files import sha256
 
-KEYS_SHOWN = 4
+SHOWN = 4
 Kind = TypeVar("Kind", bound=nn.Module)
 
 
@@ -49,16 +49,9 @@ def empty(make: Callable[[], Kind]) -> Kind:
 
 def load(cfg: Mapping[str, Any], path: Path) -> tuple[Backbone, str]:
     """Return a network of conf/backbone in evaluation mode, and the sha256 of its weights in the file `path`."""
-    stage = cfg["made_by"]
     module = network(cfg)
-    try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files if name != "meta"}
-        set_weights(module, arrays)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, DataError) as error:
-        raise DataError(
-            f"cannot read the weights {path}: {error}. Make them again: dvc repro -f {stage}"
-        ) from error
+    with opened(path, "the weights", f"Make them again: dvc repro -f {cfg['made_by']}") as archive:
+        set_weights(module, {name: archive[name] for name in archive.files if name != "meta"})
     return module.eval(), sha256(path)
 
 
@@ -75,10 +68,11 @@ def set_weights(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
     """
     own = module.state_dict()
     arrays = {k: v[0] if v.shape == (1,) and k in own and not own[k].ndim else v for k, v in arrays.items()}
-    if missing := sorted(own.keys() - arrays.keys()):
-        raise DataError(f"no array for {_some(missing)} of {type(module).__name__}")
-    if unknown := sorted(arrays.keys() - own.keys()):
-        raise DataError(f"{_some(unknown)}: {type(module).__name__} has no such parameter")
+    if other := sorted(own.keys() ^ arrays.keys()):
+        more = f" and {len(other) - SHOWN} more" if len(other) > SHOWN else ""
+        raise DataError(
+            f"{type(module).__name__} and the file do not both have {', '.join(other[:SHOWN])}{more}"
+        )
     for name, value in own.items():
         if arrays[name].shape != tuple(value.shape):
             raise DataError(f"{name} has shape {arrays[name].shape}: need {tuple(value.shape)}")
@@ -86,8 +80,3 @@ def set_weights(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
             raise DataError(f"{name} has values that are not finite")
     # Copied, because torch.from_numpy warns about read-only arrays.
     module.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in own})
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - KEYS_SHOWN} more" if len(names) > KEYS_SHOWN else ""
-    return ", ".join(names[:KEYS_SHOWN]) + more

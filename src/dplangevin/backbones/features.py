@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from dplangevin.backbones import Backbone
 from dplangevin.backbones.augmentation import shifted
-from dplangevin.checks import not_negative
+from dplangevin.checks import count, require
 from dplangevin.data import Dataset, row_norms
 
 SHIFTED = 1000  # images that are cropped together; the random draws depend on this number
@@ -42,11 +42,8 @@ class Extraction:
     flip: bool
 
     def __post_init__(self) -> None:
-        if self.batch < 1 or self.public_images < 1:
-            raise ValueError(
-                f"batch = {self.batch} and public_images = {self.public_images}: both must be at least 1"
-            )
-        not_negative(padding=self.padding)
+        count(1, batch=self.batch, public_images=self.public_images)
+        count(0, padding=self.padding)
 
     def features(
         self, backbone: Backbone, images: np.ndarray, device: torch.device, label: str = ""
@@ -60,23 +57,20 @@ class Extraction:
         found = np.empty((len(images), backbone.linear.in_features), np.float32)
 
         @torch.inference_mode()  # inside, because each thread has its own mode
-        def fill(start: int) -> int:
+        def fill(start: int) -> None:
             pixels = torch.from_numpy(images[start : start + self.batch]).to(device)
             x = backbone.inputs(pixels, self.resize).contiguous(memory_format=torch.channels_last)
             found[start : start + len(pixels)] = network.features(x).cpu().numpy()
-            return len(pixels)
 
-        threads = torch.get_num_threads()
+        threads, starts = torch.get_num_threads(), range(0, len(images), self.batch)
         workers = cpu_count() if device.type == "cpu" else 1
         exact = torch.backends.cudnn.flags(
             enabled=True, benchmark=False, deterministic=True, allow_tf32=False
         )
-        bar = tqdm(total=len(images), desc=label, unit="image", disable=None)
         try:
             torch.set_num_threads(1)
-            with exact, bar, ThreadPoolExecutor(workers) as pool:
-                for count in pool.map(fill, range(0, len(images), self.batch)):
-                    bar.update(count)
+            with exact, ThreadPoolExecutor(workers) as pool:
+                [*tqdm(pool.map(fill, starts), total=len(starts), desc=label, unit="batch", disable=None)]
         finally:
             torch.set_num_threads(threads)
         return found
@@ -95,25 +89,21 @@ class Extraction:
         `meta` (`name`, `dataset`, `backbone`, `weights_sha256`) gets what was done to the images: `classes`, `layer`,
         `preprocessing`, `augmentation` (if there was any) and `public` (see `norms`).
         """
-        own = images.arrays()
+        own, inputs = images.arrays(), backbone.inputs
         augmentation = {"padding": self.padding, "flip": self.flip} if self.padding or self.flip else {}
         x_train = self.augmented(own.x_train, rng) if augmentation else own.x_train
         train = self.features(backbone, x_train, device, "training")
         test = self.features(backbone, own.x_test, device, "test")
-        inputs = backbone.inputs
-        done = {
-            "classes": images.classes,
-            "layer": backbone.layer,
-            "preprocessing": {
-                "from": list(images.shape),
-                "to": [3, inputs.size, inputs.size],
-                "resize": self.resize,
-                "mean": list(inputs.mean),
-                "std": list(inputs.std),
-            },
-            **({"augmentation": augmentation} if augmentation else {}),
-            "public": self.norms(backbone, public, device),
+        done: dict[str, Any] = {"classes": images.classes, "layer": backbone.layer}
+        done["preprocessing"] = {
+            "from": list(images.shape),
+            "to": [3, inputs.size, inputs.size],
+            "resize": self.resize,
+            "mean": list(inputs.mean),
+            "std": list(inputs.std),
         }
+        done |= {"augmentation": augmentation} if augmentation else {}
+        done["public"] = self.norms(backbone, public, device)
         return Dataset.from_arrays(train, own.y_train, test, own.y_test, {**meta, **done})
 
     def augmented(self, images: np.ndarray, rng: torch.Generator) -> np.ndarray:
@@ -140,19 +130,16 @@ def fused(backbone: Backbone) -> Backbone:
     ``gamma (W x - mu) / s + beta = (gamma W / s) x + (beta - gamma mu / s)``, s = sqrt(var + eps). The
     function is the same except for rounding.
     """
-    if backbone.training:
-        raise ValueError("the backbone is in training mode, where statistics change: call .eval()")
+    require(not backbone.training, "the backbone is in training mode, where statistics change: call .eval()")
     made = copy.deepcopy(backbone)
     for path, parent in list(made.named_modules()):
         named = list(parent.named_children())
         for (first, conv), (second, norm) in zip([("", parent), *named], named, strict=False):
             if not isinstance(norm, nn.BatchNorm2d):
                 continue
-            if not isinstance(conv, nn.Conv2d) or conv.out_channels != norm.num_features:
-                raise ValueError(
-                    f"{path}.{second} normalises {norm.num_features} channels, but what is registered before "
-                    f"it is {type(conv).__name__}: register it right after its convolution"
-                )
+            if not isinstance(conv, nn.Conv2d):
+                before = f"what is registered before it is {type(conv).__name__}"
+                raise ValueError(f"{path}.{second}: {before}: register it right after its convolution")
             setattr(parent, first, fuse_conv_bn_eval(conv, norm))
             setattr(parent, second, nn.Identity())
     return made

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-RESIZE = ("none", "antialias", "area")
+from dplangevin.checks import require
+
+RESIZE = ("none", "antialias")
 
 
 @dataclass(frozen=True)
@@ -26,35 +28,26 @@ class Inputs:
     std: Sequence[float]
 
     def __post_init__(self) -> None:
-        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
-            raise ValueError(
-                f"mean {list(self.mean)} and std {list(self.std)}: give three numbers each, std > 0"
-            )
+        right = len(self.mean) == len(self.std) == 3 and min(self.std) > 0
+        require(right, f"mean {list(self.mean)} and std {list(self.std)}: give three numbers each, std > 0")
 
     def __call__(self, pixels: Tensor, resize: str = "none") -> Tensor:
         """Map images ``(B, 1 or 3, H, W)`` uint8 to ``(B, 3, size, size)`` float32; grey is repeated.
 
         `resize` is for images of another size. "antialias": bilinear, with a triangle filter as wide as the reduction.
-        "area": the mean over the pixels that a new pixel touches. "none": only images of the right size are accepted.
+        "none": only images of the right size are accepted.
         """
-        if resize not in RESIZE:
-            raise ValueError(f"resize = {resize!r} must be one of {', '.join(RESIZE)}")
-        if pixels.dtype != torch.uint8 or pixels.ndim != 4:
-            raise ValueError(f"pixels are {pixels.dtype} {tuple(pixels.shape)}: give uint8 (B, C, H, W)")
-        if pixels.shape[1] not in (1, 3):
-            raise ValueError(
-                f"images have {pixels.shape[1]} channels: a backbone takes 1 (grey) or 3 (colour)"
-            )
-        x = pixels.to(torch.float32).div_(255)
-        side = (self.size, self.size)
+        require(resize in RESIZE, f"resize = {resize!r} must be one of {', '.join(RESIZE)}")
+        found = f"images are {pixels.dtype} {tuple(pixels.shape)}"
+        require(
+            pixels.dtype == torch.uint8 and pixels.ndim == 4 and pixels.shape[1] in (1, 3),
+            f"{found}: give uint8 (B, 1 or 3, H, W)",
+        )
+        side, x = (self.size, self.size), pixels.to(torch.float32).div_(255)
         if pixels.shape[2:] != side:
-            found = f"images are {pixels.shape[2]}x{pixels.shape[3]}"
-            if resize == "none":
-                raise ValueError(
-                    f"{found}, the backbone takes {self.size}x{self.size}: set resize to antialias or area"
-                )
-            smooth = resize == "antialias"
-            mode = "bilinear" if smooth else "area"
-            x = F.interpolate(x, side, mode=mode, antialias=smooth)
+            require(
+                resize != "none", f"{found}, the backbone takes {side[0]}x{side[1]}: set resize to antialias"
+            )
+            x = F.interpolate(x, side, mode="bilinear", antialias=True)
         mean, std = (torch.tensor(list(v), device=x.device).view(3, 1, 1) for v in (self.mean, self.std))
         return (x - mean) / std

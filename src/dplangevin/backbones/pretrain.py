@@ -17,7 +17,7 @@ from tqdm import tqdm
 from dplangevin import random
 from dplangevin.backbones import Backbone, network, set_weights
 from dplangevin.backbones.augmentation import shifted
-from dplangevin.checks import not_negative, positive, require
+from dplangevin.checks import require, settings
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
 from dplangevin.engine.convolution import layout
@@ -53,12 +53,12 @@ class Pretraining:
     held_out: int
 
     def __post_init__(self) -> None:
-        positive(epochs=self.epochs, batch=self.batch, step_size=self.step_size)
-        not_negative(momentum=self.momentum, weight_decay=self.weight_decay, padding=self.padding)
-        not_negative(held_out=self.held_out)
-        for name in ("momentum", "label_smoothing"):
-            value = getattr(self, name)
-            require(0 <= value < 1, f"{name} must be in [0, 1), not {value}")
+        settings(
+            self,
+            **dict.fromkeys(("epochs", "batch", "step_size"), "positive and finite"),
+            **dict.fromkeys(("weight_decay", "padding", "held_out"), "finite and >= 0"),
+            **dict.fromkeys(("momentum", "label_smoothing"), "in [0, 1)"),
+        )
 
     def run(
         self,

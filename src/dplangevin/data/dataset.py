@@ -15,14 +15,15 @@ any machine, except of features, because a network computes them.
 
 import json
 import math
-import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dplangevin.data.files import DataError, save_arrays, stage
+from dplangevin.checks import count, require
+from dplangevin.data.files import DataError, opened, save_arrays, stage
 from dplangevin.data.rows import clip_rows, scale_rows
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
@@ -61,39 +62,31 @@ class Dataset:
     def __post_init__(self) -> None:
         for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
             x, y = getattr(self, x_name), getattr(self, y_name)
+            names = f"{x_name} is {x.dtype} {x.shape}, {y_name} {y.dtype} {y.shape}"
             if x.ndim < 3 or x.shape[:2] != y.shape or not x.size:
-                raise DataError(
-                    f"{x_name} has shape {x.shape}, {y_name} {y.shape}: need (R, n, ...) and (R, n), none of them 0"
-                )
+                raise DataError(f"{names}: need (R, n, ...) and (R, n), none of them 0")
             if x.dtype not in (np.uint8, *FLOATS) or y.dtype not in (np.int64, *FLOATS):
-                raise DataError(
-                    f"{x_name} is {x.dtype}, {y_name} {y.dtype}: need uint8 or float32, and int64 (classes) or float32 "
-                    "(-1 and +1)"
-                )
+                raise DataError(f"{names}: need uint8 or floats, and int64 (classes) or floats")
             if x.dtype != np.uint8 and not np.isfinite(x).all():
                 raise DataError(f"{x_name} has values that are not finite")
-            self._check_labels(y_name, y)
+            if not self._fits(y):
+                need = f"0 to {self.classes - 1}" if y.dtype == np.int64 else "-1 and +1"
+                need = need if self.target is None else "numbers in [-1, 1]"
+                raise DataError(f"{y_name} has labels {np.unique(y)[[0, -1]]}: need {need}")
         train, test = self.x_train, self.x_test
+        kinds = [f"{name} {x.dtype} {x.shape}" for name, x in (("x_train", train), ("x_test", test))]
         if test.shape[2:] != train.shape[2:] or test.dtype != train.dtype:
-            kinds = [f"{name} {x.dtype} {x.shape[2:]}" for name, x in (("x_train", train), ("x_test", test))]
             raise DataError(f"rows differ: {', '.join(kinds)}; both parts need the same")
         if len({len(train), len(test), 1}) > 2:
-            raise DataError(f"x_train has {len(train)} repeats, x_test {len(test)}: need as many, or 1")
+            raise DataError(f"repeats differ: {', '.join(kinds)}; need as many, or 1")
 
-    def _check_labels(self, name: str, y: np.ndarray) -> None:
+    def _fits(self, y: np.ndarray) -> bool:
+        """Return whether labels are those of the classes, or of the target."""
         if self.target is not None:
-            if y.dtype == np.int64 or not (np.abs(y) <= 1).all():
-                raise DataError(f"{name} has targets from {y.min()} to {y.max()}: need numbers in [-1, 1]")
-            return
+            return y.dtype != np.int64 and bool((np.abs(y) <= 1).all())
         if y.dtype != np.int64:
-            if not np.isin(y, (-1.0, 1.0)).all():
-                raise DataError(f"{name} has labels {np.unique(y)[:5]}: need -1 and +1")
-            return
-        if not isinstance(self.meta.get("classes"), int) or self.meta["classes"] < 2:
-            raise DataError(f"meta has classes {self.meta.get('classes')!r}: need a number of at least 2")
-        if y.min() < 0 or y.max() >= self.classes:
-            wrong = y.min() if y.min() < 0 else y.max()
-            raise DataError(f"{name} has label {wrong}: need 0 to {self.classes - 1}")
+            return bool(np.isin(y, (-1.0, 1.0)).all())
+        return bool(0 <= y.min() <= y.max() < self.meta.get("classes", 0))
 
     @property
     def repeats(self) -> int:
@@ -127,33 +120,23 @@ class Dataset:
         """Return the test score (R,) of the best constant prediction, by its name.
 
         The constant of regression is the median of the training targets; its error is in the units of the target.
+        That of classes is the largest class of the training set; of equally large ones, +1 or the first.
         """
-        if self.target is None:
-            return {"majority_accuracy": self.majority_accuracy}
-        low, high = self.target
-        error = np.abs(self.y_test - np.median(self.y_train, axis=1)[:, None]).mean(axis=1, dtype=float)
-        return {"constant_absolute_error": error * (high - low) / 2}
-
-    @property
-    def majority_accuracy(self) -> np.ndarray:
-        """Test accuracy (R,) of the largest class of the training set; of equally large ones, +1 or the first."""
+        if self.target is not None:
+            low, high = self.target
+            error = np.abs(self.y_test - np.median(self.y_train, axis=1)[:, None]).mean(axis=1, dtype=float)
+            return {"constant_absolute_error": error * (high - low) / 2}
         if self.y_train.dtype == np.int64:
             answer = np.array([np.bincount(y).argmax() for y in self.y_train])
         else:
             answer = np.where((self.y_train > 0).mean(axis=1) >= 0.5, 1.0, -1.0)
-        return (self.y_test == answer[:, None]).mean(axis=1)
+        return {"majority_accuracy": (self.y_test == answer[:, None]).mean(axis=1)}
 
     @classmethod
-    def from_arrays(
-        cls,
-        x_train: np.ndarray,
-        y_train: np.ndarray,
-        x_test: np.ndarray,
-        y_test: np.ndarray,
-        meta: dict[str, Any],
-    ) -> "Dataset":
-        """Return a data set that all repeats share."""
-        return cls(x_train[None], y_train[None], x_test[None], y_test[None], meta)
+    def from_arrays(cls, *arrays: Any) -> "Dataset":
+        """Return a data set that all repeats share, of `Arrays` and meta."""
+        *shared, meta = arrays
+        return cls(*(array[None] for array in shared), meta)
 
     def arrays(self) -> Arrays:
         """Return views of the arrays without the leading axis; DataError if repeats have rows of their own."""
@@ -171,71 +154,62 @@ class Dataset:
         An assertion checks the bound. Rows are shortened by a further factor 1 + 2^-22, for "raw" only those
         that are clipped. Rounding in float64 or float32 then never takes a row over the bound.
         """
-        if how not in ("unit", "global", "raw"):
-            raise ValueError(f'scaling must be "unit", "global" or "raw", not {how!r}')
-        self._need_vectors()
+        require(how in ("unit", "global", "raw"), f'scaling must be "unit", "global" or "raw", not {how!r}')
         public = 1.0 if how == "unit" else float(self.meta["row_norm_bound"])
         meta = self.meta
         if how == "raw" or "row_bound" in meta:
             meta = {**meta, "row_bound": public if how == "raw" else 1.0}
-        x_train, x_test = (scale_rows(x, how, public) for x in (self.x_train, self.x_test))
-        return replace(self, x_train=x_train, x_test=x_test, meta=meta)
+        return self._each(lambda x: scale_rows(x, how, public), meta)
 
     def clipped(self, norm: float | str | None, bound: float | None) -> "Dataset":
         """Return a copy in float32 with rows clipped to `norm` (or its name in meta["public"]), then times bound/norm.
 
         `clip_rows` gives the formula. meta["row_bound"] becomes the bound (None: `norm`), or inf if no norm is given.
         """
-        self._need_vectors()
         longest = math.inf if norm is None else float(self.meta.get("public", {}).get(norm, norm))
         bound = longest if bound is None else float(bound)
-        x_train, x_test = (clip_rows(x, longest, bound) for x in (self.x_train, self.x_test))
-        return replace(self, x_train=x_train, x_test=x_test, meta={**self.meta, "row_bound": bound})
+        return self._each(lambda x: clip_rows(x, longest, bound), {**self.meta, "row_bound": bound})
 
     def with_bias(self) -> "Dataset":
         """Return a copy whose rows have one more feature, which is always 1."""
-        self._need_vectors()
-        x_train, x_test = (
-            np.concatenate([x, np.ones((*x.shape[:-1], 1), x.dtype)], -1) for x in (self.x_train, self.x_test)
-        )
-        return replace(self, x_train=x_train, x_test=x_test)
+        return self._each(lambda x: np.concatenate([x, np.ones((*x.shape[:-1], 1), x.dtype)], -1), self.meta)
 
-    def _need_vectors(self) -> None:
+    def _each(self, change: Callable[[np.ndarray], np.ndarray], meta: dict[str, Any]) -> "Dataset":
         if len(self.shape) != 1 or self.x_train.dtype == np.uint8:
-            name = self.meta.get("name", "the data set")
+            kind = f"{self.x_train.dtype} {self.shape}"
             raise DataError(
-                f"{name} has rows {self.x_train.dtype} {self.shape}: need vectors (d,) of numbers"
+                f"{meta.get('name', 'the data set')} has rows {kind}: need vectors (d,) of numbers"
             )
+        return replace(self, x_train=change(self.x_train), x_test=change(self.x_test), meta=meta)
 
     def limited(self, limit: int | None) -> "Dataset":
         if limit is None:
             return self
-        if limit < 1:
-            raise ValueError(f"limit = {limit} must be at least 1, or null for all rows")
+        count(1, limit=limit)
         return replace(self, **{name: getattr(self, name)[:, :limit] for name in ARRAYS})
 
     def save(self, path: str | Path) -> None:
-        """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all."""
+        """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all.
+
+        Arrays that all repeats share are stored without the leading axis, if labels are classes.
+        """
         header = json.dumps(self.meta, sort_keys=True).encode()
         members: dict[str, np.ndarray] = {}
-        for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
-            x, y = getattr(self, x_name), getattr(self, y_name)
+        for names in (ARRAYS[:2], ARRAYS[2:]):
+            y = getattr(self, names[1])
             flat = y.dtype == np.int64 and len(y) == 1
-            members |= {x_name: x[0] if flat else x, y_name: y[0] if flat else y}
+            members |= {name: getattr(self, name)[0 if flat else ...] for name in names}
         save_arrays(path, members | {"meta": np.frombuffer(header, np.uint8)})
 
     @classmethod
     def load(cls, path: str | Path) -> "Dataset":
         """Read a file that `save` wrote; each array is in memory only once."""
-        try:
-            with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-                meta = json.loads(archive["meta"].tobytes())
-                arrays = {name: archive[name] for name in ARRAYS}
-            for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
-                if arrays[y_name].ndim == 1:
-                    arrays |= {name: arrays[name][None] for name in (x_name, y_name)}
+        kind = "features" if Path(path).parent.name == "features" else "dataset"
+        again = f"Make it again: dvc repro -f {stage(kind, Path(path).stem)}"
+        with opened(path, "prepared data", again) as archive:
+            meta = json.loads(archive["meta"].tobytes())
+            arrays = {name: archive[name] for name in ARRAYS}
+            for names in (ARRAYS[:2], ARRAYS[2:]):
+                if arrays[names[1]].ndim == 1:
+                    arrays |= {name: arrays[name][None] for name in names}
             return cls(**arrays, meta=meta)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, DataError) as error:
-            kind = "features" if Path(path).parent.name == "features" else "dataset"
-            again = f"dvc repro -f {stage(kind, Path(path).stem)}"
-            raise DataError(f"cannot read prepared data {path}: {error}. Make it again: {again}") from error

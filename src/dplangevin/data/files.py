@@ -1,9 +1,11 @@
 """Raw files and prepared files: where a missing one comes from, and arrays whose bytes depend on values only."""
 
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import numpy as np
 
@@ -32,16 +34,20 @@ def stage(kind: str, name: str) -> str:
 
 
 def save_arrays(path: str | Path, members: Mapping[str, np.ndarray]) -> None:
-    """Write an .npz as `write_arrays` does, whole or not at all."""
-    with atomic_path(path) as part, open(part, "wb") as file:
-        write_arrays(file, members)
-
-
-def write_arrays(file: IO[bytes], members: Mapping[str, np.ndarray]) -> None:
-    """Write an uncompressed .npz whose bytes depend on the values only."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    """Write an uncompressed .npz whose bytes depend on the values only, whole or not at all."""
+    with atomic_path(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
         for name, array in members.items():
             info = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
             info.create_system = 3
             with archive.open(info, "w", force_zip64=True) as handle:
                 np.lib.format.write_array(handle, np.asarray(array, order="C"), allow_pickle=False)
+
+
+@contextmanager
+def opened(path: str | Path, what: str, fix: str) -> Iterator[Any]:
+    """Open an .npz; whatever fails while it is read is a DataError of one line."""
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+            yield archive
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, DataError) as error:
+        raise DataError(f"cannot read {what} {path}: {error}. {fix}") from error

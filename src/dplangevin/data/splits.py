@@ -1,13 +1,11 @@
 """Training rows and test rows, drawn at random."""
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from dplangevin.data.dataset import ARRAYS, Dataset
+from dplangevin.data.dataset import Dataset
 
 
 def generator(seed: int, name: str) -> np.random.Generator:
@@ -50,7 +48,7 @@ class Split:
 
     train_share: float | None = None
     folds: int | None = None
-    test_file: str | Sequence[str] | None = None
+    test_file: str | None = None
     repeats: int = 1
     seed: int = 0
 
@@ -80,24 +78,14 @@ def subset(
     if train_rows is None and held_out is None:
         return data
     order = np.argsort(rng.random((len(data.y_train), data.n)), axis=1, kind="stable")
-    available = data.n - int((held_out or 0) * data.n)
-    if held_out is not None and not 0 < available < data.n:
+    left = data.n - int((held_out or 0) * data.n)
+    if held_out is not None and not 0 < left < data.n:
         raise ValueError(f"held_out = {held_out} of {data.n} training rows leaves an empty part")
-    if train_rows is not None and not 0 < train_rows <= available:
+    if train_rows is not None and not 0 < train_rows <= left:
         raise ValueError(
-            f"train_rows = {train_rows} must be in 1 to {available}, the training rows that there are"
+            f"train_rows = {train_rows} must be in 1 to {left}, the training rows that there are"
         )
-    x_name, y_name, *test_names = ARRAYS
-
-    def drawn(rows: np.ndarray) -> list[np.ndarray]:
-        return [
-            np.stack([values[own] for values, own in zip(getattr(data, name), rows, strict=True)])
-            for name in (x_name, y_name)
-        ]
-
-    arrays: dict[str, Any] = dict(
-        zip((x_name, y_name), drawn(order[:, : train_rows or available]), strict=True)
-    )
-    if held_out is not None:
-        arrays |= dict(zip(test_names, drawn(order[:, available:]), strict=True))
-    return replace(data, **arrays)
+    parts = {"train": order[:, : train_rows or left]} | ({"test": order[:, left:]} if held_out else {})
+    values, repeat = {"x": data.x_train, "y": data.y_train}, np.arange(len(order))[:, None]
+    drawn = {f"{xy}_{part}": values[xy][repeat, rows] for part, rows in parts.items() for xy in values}
+    return replace(data, **drawn)

@@ -14,10 +14,7 @@ import copy
 import hashlib
 import json
 import os
-import shutil
 import sys
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +29,8 @@ from omegaconf import DictConfig, OmegaConf
 from dplangevin import files as on_disk
 from dplangevin.data import DataError, Dataset, save_arrays, stage
 from dplangevin.data.fetch import fetch, mirrors
-from dplangevin.files import File, atomic_path, describe, key
+from dplangevin.data.files import opened
+from dplangevin.files import File, describe, key
 from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.environment import described, pinned
 from dplangevin.pipeline.plan import SUBSET, merged, nested, plain
@@ -61,11 +59,9 @@ def ensure(cfg: DictConfig, kind: str, name: str, manifest: Mapping[str, Any] | 
         print(f"{own}: made on this machine, other last digits than those of the manifest", file=sys.stderr)
         on_disk.write_checksum(own, inputs=made_of)
         return own
-    expected, actual = (
-        f"sha256 {each['sha256']} ({each['size']} bytes)" for each in (manifest["file"], describe(own))
-    )
+    stated, made = (f"sha256 {e['sha256']} ({e['size']} bytes)" for e in (manifest["file"], describe(own)))
     raise DataError(
-        f"{own}: {manifest_path(kind, name)} states {expected}, made {actual}. "
+        f"{own}: {manifest_path(kind, name)} states {stated}, made {made}. "
         f"State it anew: dvc repro -f {stage_of(cfg, kind, name)}"
     )
 
@@ -73,8 +69,8 @@ def ensure(cfg: DictConfig, kind: str, name: str, manifest: Mapping[str, Any] | 
 def _found(own: Path, manifest: Mapping[str, Any]) -> Path | None:
     """Return the file of a manifest, here or in the checkout that this is a copy of."""
     home = origin()
-    for path in (own, home and home / own):
-        if path and _is_stated(path, manifest):
+    for path in (own, *([home / own] if home else [])):
+        if _is_stated(path, manifest):
             return path
     if own.exists():
         print(f"{own} is not what its manifest states: made again", file=sys.stderr)
@@ -85,9 +81,8 @@ def _is_stated(path: Path, manifest: Mapping[str, Any]) -> bool:
     """Return whether a file is what a manifest states, or what this machine made from the inputs that it states."""
     if not path.is_file():
         return False
-    if describe(path).items() <= manifest["file"].items():
-        return True
-    return (on_disk.sidecar(path) or {}).get("inputs") == manifest["inputs"]
+    same = describe(path).items() <= manifest["file"].items()
+    return same or (on_disk.sidecar(path) or {}).get("inputs") == manifest["inputs"]
 
 
 def file(cfg: DictConfig, kind: str, name: str) -> File:
@@ -120,9 +115,8 @@ class Prepared:
 def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any]) -> File:
     """Return a data set, or features, made with other loader or extraction `settings` than those of conf/.
 
-    No stage makes this file and no manifest states it.  Its name contains the hash of all its inputs.
-
-    - `settings`: dotted name of a field -> value.
+    No stage makes this file and no manifest states it.  Its name contains the hash of all its inputs.  `settings`:
+    dotted name of a field -> value.
     """
     changed = copy.deepcopy(cfg)
     OmegaConf.set_struct(changed, False)
@@ -155,15 +149,14 @@ def with_sha256(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 def state(cfg: DictConfig, kind: str, name: str) -> bool:
     """Make the file and write its manifest; return False if the manifest is there and no file differs from it."""
-    path, manifest = path_of(kind, name), None
+    path, place, made_of = path_of(kind, name), manifest_path(kind, name), inputs(cfg, kind, name)
     try:
         manifest = read(cfg, kind, name)
+        if manifest["inputs"] == made_of and (_found(path, manifest) or not path.exists()):
+            return False
     except DataError:
-        if manifest_path(kind, name).exists():
-            print(f"{manifest_path(kind, name)} is damaged: written again", file=sys.stderr)
-    current = manifest and manifest["inputs"] == inputs(cfg, kind, name)
-    if manifest and current and (_found(path, manifest) or not path.exists()):
-        return False
+        if place.exists():
+            print(f"{place} is damaged: written again", file=sys.stderr)
     make(cfg, kind, name)
     write(cfg, kind, name)
     return True
@@ -193,7 +186,6 @@ def write(cfg: DictConfig, kind: str, name: str) -> None:
 
 
 def _write(kind: str, name: str, manifest: Mapping[str, Any]) -> None:
-    """Write a manifest, with its own sha256."""
     text, target = json.dumps(with_sha256(manifest), indent=2) + "\n", manifest_path(kind, name)
     on_disk.write(target.parent, {target.name: text.encode()})
 
@@ -209,12 +201,11 @@ def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> N
 
 def inputs(cfg: DictConfig, kind: str, name: str) -> str:
     """Return the hash of all inputs of a file."""
-    recipe = recipe_of(cfg, kind, name)
-    if kind == "weights" and len(recipe.settings) == 1:  # no loader
-        return key([kind, name, recipe.settings[0]])
-    code = [] if trained(cfg, kind, name) else [code_hash(*recipe.code)]
-    sha256s = [read(cfg, *each)["file"]["sha256"] for each in recipe.sources]
-    return key([kind, name, [*recipe.settings, *code, *sha256s]])
+    settings, code, files = recipe_of(cfg, kind, name)
+    if kind == "weights" and len(settings) == 1:  # no loader
+        return key([kind, name, settings[0]])
+    hashed = [] if trained(cfg, kind, name) else [code_hash(*code)]
+    return key([kind, name, [*settings, *hashed, *(read(cfg, *each)["file"]["sha256"] for each in files)]])
 
 
 class Recipe(NamedTuple):
@@ -239,14 +230,10 @@ def recipe_of(cfg: DictConfig, kind: str, name: str) -> Recipe:
         return Recipe([_sums(entry["files"]), *loaders], targets(entry))
     if kind == "features":
         entry = {word: value for word, value in plain(cfg.features[name]).items() if word not in SUBSET}
-        backbone = plain(cfg.backbone[entry["backbone"]])
+        backbone, sets = plain(cfg.backbone[entry["backbone"]]), (entry["dataset"], entry["public"])
+        files = [("weights", entry["backbone"]), *(("dataset", each) for each in sets)]
         code = ["dplangevin.backbones.features", *targets(backbone)]
-        read_from = [
-            ("weights", entry["backbone"]),
-            ("dataset", entry["dataset"]),
-            ("dataset", entry["public"]),
-        ]
-        return Recipe([entry, backbone, cfg.seed], code, read_from)
+        return Recipe([entry, backbone, cfg.seed], code, files)
     spec = {word: value for word, value in plain(cfg.reference).items() if word != "datasets"}
     problem = plain(cfg.problem[spec["problem"]])
     code = ["dplangevin.pipeline.reference", *targets(spec, problem)]
@@ -315,14 +302,12 @@ def _weights(cfg: DictConfig, name: str, target: Path) -> None:
         return
     made_of, in_git = inputs(cfg, "weights", name), BUNDLED / f"{name}.npz"
     if in_git.exists() and _inputs_in(in_git) == made_of:
-        with atomic_path(target) as part:
-            shutil.copyfile(in_git, part)
+        on_disk.write(target.parent, {target.name: in_git.read_bytes()})
         return
     from dplangevin.backbones.pretrain import pretrain
 
     data = ensure(cfg, "dataset", cfg.pretrain[name].dataset)
-    settings = plain(cfg.pretrain[name]), plain(cfg.backbone[name])
-    code = code_hash(pretrain.__module__, *targets(*settings))
+    code = code_hash(pretrain.__module__, *targets(plain(cfg.pretrain[name]), plain(cfg.backbone[name])))
     pretrain(cfg, name, data, target, made_of, code)
 
 
@@ -332,9 +317,7 @@ def _features(cfg: DictConfig, name: str, target: Path) -> None:
     from dplangevin.device import pick
 
     entry = cfg.features[name]
-    backbone, digest = backbones.load(
-        cfg.backbone[entry.backbone], ensure(cfg, "weights", entry.backbone)
-    )  # fmt: skip
+    backbone, digest = backbones.load(cfg.backbone[entry.backbone], ensure(cfg, "weights", entry.backbone))
     images, public = (Dataset.load(ensure(cfg, "dataset", entry[of])) for of in ("dataset", "public"))
     extraction = Extraction(entry.resize, entry.batch, entry.public_images, entry.padding, entry.flip)
     names = {"name": name, "dataset": entry.dataset, "backbone": entry.backbone, "weights_sha256": digest}
@@ -364,31 +347,26 @@ def _contents(path: Path, kind: str) -> dict[str, Any]:
         meta = json.loads(archive["meta"].tobytes()) if "meta" in archive else {}
         if kind in ("weights", "reference"):
             training = {"training": meta["training"]} if "training" in meta else {}
-            return {"arrays": len([name for name in archive.files if name != "meta"])} | training
-        y, shape = archive["y_train"], archive["x_train"].shape
-        contents: dict[str, Any] = {"rows": {"train": y.shape[-1], "test": archive["y_test"].shape[-1]}}
-        rest = list(shape[y.ndim :])
-        contents["features"] = rest[0] if len(rest) == 1 else rest
-        if "target" in meta:
-            contents["target"] = meta["target"]
-        else:
-            contents["classes"] = meta.get("classes", len(np.unique(y)))
-        if y.ndim == 2:
-            contents["draws"] = y.shape[0]  # 1: all repeats share the data
-    return contents | {"bounds": {name: meta[name] for name in BOUNDS if name in meta}}
+            return {"arrays": len({*archive.files} - {"meta"})} | training
+        y, m, shape = archive["y_train"], archive["y_test"].shape[-1], archive["x_train"].shape
+    rest = list(shape[y.ndim :])
+    classes = {"classes": meta.get("classes", len(np.unique(y)))}
+    return {
+        "rows": {"train": y.shape[-1], "test": m},
+        "features": rest[0] if len(rest) == 1 else rest,
+        **({"target": meta["target"]} if "target" in meta else classes),
+        **({"draws": y.shape[0]} if y.ndim == 2 else {}),  # 1: all repeats share the data
+        "bounds": {name: meta[name] for name in BOUNDS if name in meta},
+    }
 
 
 def _inputs_in(path: Path) -> str | None:
     """Return the inputs that trained weights state; raise DataError if a byte of the file is another one."""
-    try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}  # compares the checksums
+    fix = "git restore it, or delete it to train the weights again"
+    with opened(path, "the weights", fix) as archive:
+        arrays = dict(archive)  # compares the checksums
         found: str | None = json.loads(arrays["meta"].tobytes()).get("inputs")
         return found
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            f"{path} is damaged ({error}): git restore it, or delete it to train the weights again"
-        ) from error
 
 
 def _sums(files: Any) -> list[list[str]]:

@@ -1,16 +1,13 @@
 """The exact posterior that releases are compared with: its sampling by HMC, its file, and distances to it."""
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from dplangevin.data import DataError, save_arrays
-from dplangevin.data.files import stage
+from dplangevin.data.files import opened, save_arrays, stage
 from dplangevin.methods import evaluate
 from dplangevin.problems.glm import Glm
 from dplangevin.samplers.posterior import R_HAT, Sampler
@@ -101,12 +98,6 @@ def save(path: Path, references: Mapping[str, Reference]) -> None:
 
 def load(path: Path, scaling: str) -> Reference:
     """Return the reference for one scaling; if it cannot be read, DataError names the stage that makes it."""
-    try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            fields = [torch.from_numpy(archive[f"{scaling}.{field}"]) for field in Reference._fields]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(
-            f"no reference posterior for scaling {scaling!r} in {path}: {error}. "
-            f"Make it: dvc repro {stage('reference', path.stem)}"
-        ) from error
-    return Reference(*fields)
+    again = f"Make it: dvc repro {stage('reference', path.stem)}"
+    with opened(path, f"the reference posterior for scaling {scaling!r} in", again) as archive:
+        return Reference(*(torch.from_numpy(archive[f"{scaling}.{field}"]) for field in Reference._fields))
