@@ -3,7 +3,6 @@
 import hashlib
 import io
 import os
-import platform
 import tarfile
 from pathlib import Path
 
@@ -126,14 +125,6 @@ def test_a_member_that_is_not_there_is_named(tmp_path: Path, raw: Path) -> None:
     with pytest.raises(DataError, match="it lacks toy-py/second"):
         get(raw, archive, str(tmp_path / "mirror"))
     assert os.listdir(raw) == ["first"]
-
-
-def test_what_a_killed_download_left_is_gone_after_the_next(tmp_path: Path, raw: Path) -> None:
-    for name, content in CONTENT.items():
-        put(raw / name, content)
-    put(raw / f".toy.tar.gz.{platform.node()}-999999999-0f.part", b"half of it")
-    get(raw, b"")
-    assert complete(raw)
 
 
 def test_the_message_says_what_would_do(raw: Path) -> None:

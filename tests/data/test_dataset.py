@@ -2,7 +2,6 @@
 
 import math
 import os
-import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,25 +44,6 @@ def features() -> Dataset:
 
 
 KINDS = pytest.mark.parametrize("make", [table, images, features])
-
-
-def test_the_first_repeats_and_what_all_share() -> None:
-    one = table().first(1)
-    assert (one.repeats, one.n) == (1, 50)
-    assert np.array_equal(one.x_train, table().x_train[:1])
-    assert np.array_equal(one.y_train, table().y_train[:1])
-    assert np.array_equal(one.x_test, table().x_test)
-    assert table().first(9).repeats == 2
-
-
-def test_arrays_without_repeats_are_views_of_the_shared_ones() -> None:
-    found = images()
-    own = found.arrays()
-    assert own.x_train.shape == (12, 3, 6, 4)
-    assert own.y_test.shape == (5,)
-    assert np.shares_memory(own.x_train, found.x_train)
-    with pytest.raises(DataError, match="small has 2 repeats"):
-        table().arrays()
 
 
 @pytest.mark.parametrize(
@@ -212,15 +192,6 @@ def test_what_cannot_be_scaled_is_refused() -> None:
             use()
 
 
-def test_limited_keeps_the_first_rows_of_each_part() -> None:
-    found = images()
-    assert found.limited(None) is found
-    np.testing.assert_array_equal(found.limited(7).x_train, found.x_train[:, :7])
-    assert found.limited(7).y_test.shape == (1, 5)
-    with pytest.raises(ValueError, match="limit = 0"):
-        found.limited(0)
-
-
 def test_the_constant_answer_is_that_of_the_training_majority() -> None:
     x, y_train = np.zeros((2, 4, 1)), np.array([[1.0, 1, 1, -1], [-1, -1, 1, -1]])
     dataset = Dataset(x, y_train, np.zeros((1, 5, 1)), np.array([[1.0, -1, -1, -1, -1]]))
@@ -277,16 +248,6 @@ def test_bytes_depend_on_the_values_only(tmp_path: Path) -> None:
     assert not turned.flags.c_contiguous
     replace(dataset, x_train=turned, meta=dict(reversed(dataset.meta.items()))).save(tmp_path / "turned.npz")
     assert sha256(tmp_path / "here.npz") == sha256(tmp_path / "turned.npz")
-
-
-def test_loading_holds_each_array_once(tmp_path: Path) -> None:
-    images(n=20000, m=100, shape=(1, 28, 28)).save(tmp_path / "large.npz")
-    tracemalloc.start()
-    loaded = Dataset.load(tmp_path / "large.npz")
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    size = sum(getattr(loaded, name).nbytes for name in ARRAYS)
-    assert size < peak < 1.1 * size
 
 
 @KINDS

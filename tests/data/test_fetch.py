@@ -101,14 +101,6 @@ def test_a_corrupt_file_is_fetched_again_or_else_left_and_named(raw: Path, tmp_p
     assert only_the_right_file(raw)
 
 
-def test_every_file_is_tried_before_giving_up(raw: Path, tmp_path: Path) -> None:
-    put(tmp_path / "mirror" / "toy")
-    missing = entry() | {"name": "first.data"}
-    with pytest.raises(DataUnavailable, match=r"first\.data"):
-        fetch("toy", [missing, entry()], raw, [str(tmp_path / "mirror")])
-    assert only_the_right_file(raw)
-
-
 def test_mirrors_are_separated_by_spaces_or_commas(tmp_path: Path) -> None:
     assert mirrors("") == []
     assert mirrors("http://a:80/x,/b  c") == ["http://a:80/x", "/b", "c"]

@@ -72,14 +72,6 @@ def test_columns_labels_and_splits(tmp_path: Path) -> None:
     )
 
 
-def test_what_is_used_and_in_which_order(tmp_path: Path) -> None:
-    columns = {"ph": RANGE, "acid": RANGE, "sugar": "drop"}
-    data = load(write(tmp_path), {"columns": columns})
-    assert data.meta["features"] == ["ph", "acid", "bias"]
-    assert np.allclose(data.x_train[0, :, 0] / -10, data.x_train[0, :, 1], atol=1e-7)
-    assert load(tmp_path, limit=8).n == 6
-
-
 def test_scaling_takes_public_constants_only(tmp_path: Path) -> None:
     columns = {"acid": RANGE, "sugar": {"low": 2, "high": 18}, "ph": {"low": -16, "high": 0}}
     data = load(write(tmp_path), {"columns": columns}, TESTED)

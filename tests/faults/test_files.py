@@ -32,7 +32,7 @@ from loading import from_file
 from omegaconf import OmegaConf
 from PIL import Image
 from waiting import until
-from web import Quiet, closed_port, served
+from web import Quiet, served
 
 from dplangevin import files
 from dplangevin.data import DataError, fetch
@@ -226,16 +226,6 @@ def prepare(folder: Path, around: Sequence[str] = (), mirror: str = "mirror") ->
 
 def in_raw(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "data/raw").rglob("*") if path.is_file())
-
-
-@pytest.mark.slow
-@sources
-def test_a_source_that_cannot_be_reached_is_named(project: Path) -> None:
-    (project / "mirror/toy/toy.csv").unlink()
-    configure(project, CONTENT, f"http://127.0.0.1:{closed_port()}/toy.csv")
-    status, error = prepare(project, mirror=f"mirror no_such_folder http://127.0.0.1:{closed_port()}")
-    assert status == 1
-    assert "DATA_MIRROR" in error
 
 
 @sources

@@ -34,6 +34,7 @@ from typing import Any, Literal, get_args
 
 import yaml
 
+from dplangevin.checks import require
 from dplangevin.data import yaml_file
 from dplangevin.data.columns import MARKS
 from dplangevin.data.csv_table import PLAIN, Format, listed, meant, repeated, shown
@@ -69,14 +70,14 @@ class Schema:
     kinds_from_data: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.target, str) or not self.target or not isinstance(self.columns, Mapping):
-            raise ValueError("need target, the name of a column, and columns, name: what it has")
-        if (self.classes is None) == (self.range is None):
-            raise ValueError("give classes of the target, or its range, one of them")
+        named = isinstance(self.target, str) and self.target and isinstance(self.columns, Mapping)
+        require(bool(named), "need target, the name of a column, and columns, name: what it has")
+        require(
+            (self.classes is None) != (self.range is None), "give classes of the target, or its range, one"
+        )
         _format(vars(self))
-        target, missing = self.target.strip(), _missing(vars(self))
-        checked: dict[str, Any] = {"target": target, "missing": missing}
-        checked["columns"] = _entries(self.columns, target, missing["as"])
+        checked: dict[str, Any] = {"target": self.target.strip(), "missing": _missing(vars(self))}
+        checked["columns"] = _entries(self.columns, checked["target"], checked["missing"]["as"])
         for name in FLAGS:
             checked[name] = _one_of(("true", "false"), str(getattr(self, name)).lower(), name) == "true"
         _one_of(get_args(Unlabelled), self.unlabelled, "unlabelled")
@@ -84,25 +85,24 @@ class Schema:
             checked["classes"] = _texts(self.classes, "classes", least=2)
         else:
             checked["range"] = _range(self.range, "range")
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(checked)
 
     @classmethod
     def of(cls, given: Mapping[str, Any], where: str) -> "Schema":
         """Return the schema of a file's content; `where` is its name, which errors begin with."""
-        if unknown := sorted(map(str, set(given) - {*WORDS})):
-            raise ValueError(f"{where}: unknown word {unknown[0]!r}{meant(unknown[0], WORDS)}")
         entries = {word: value for word, value in given.items() if value not in (None, "") or word in FORMAT}
         entries = {"target": "", "columns": {}, **entries}
         stated = [(entries["target"], entries.get(word)) for word in ("classes", "range")]
         stated += entries["columns"].items() if isinstance(entries["columns"], Mapping) else ()
-        if holes := [str(name).strip() for name, entry in stated if is_open(entry)]:
-            raise ValueError(
-                f"{where}: {listed(holes)} still {'has' if len(holes) == 1 else 'have'} {OPEN}: state them from public "
-                "knowledge, or drop the column, or read them off the data with --ranges-from-data, which no guarantee "
-                "covers"
-            )
         try:
+            for unknown in sorted(map(str, set(given) - {*WORDS})):
+                raise ValueError(f"unknown word {unknown!r}{meant(unknown, WORDS)}")
+            if holes := [str(name).strip() for name, entry in stated if is_open(entry)]:
+                raise ValueError(
+                    f"{listed(holes)} still {'has' if len(holes) == 1 else 'have'} {OPEN}: state them from public "
+                    "knowledge, or drop the column, or read them off the data with --ranges-from-data, which no "
+                    "guarantee covers"
+                )
             return cls(**entries)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
@@ -153,15 +153,14 @@ def _format(given: Mapping[str, Any]) -> Format:
 def _missing(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the checked marks of missing values, and what these become."""
     stated = given.get("missing") or {}
-    if not isinstance(stated, Mapping) or set(stated) - {"marks", "as"}:
-        raise ValueError(f"missing = {stated!r} must be {{marks: [...], as: ...}}")
+    right = isinstance(stated, Mapping) and {*stated} <= {"marks", "as"}
+    require(right, f"missing = {stated!r} must be {{marks: [...], as: ...}}")
     marks = _texts(stated.get("marks", MARKS), "missing, marks")
     return {"marks": marks, "as": _one_of(MISSING_AS, stated.get("as", "error"), "missing, as")}
 
 
 def _one_of(words: Sequence[str], value: Any, what: str) -> str:
-    if value not in words:
-        raise ValueError(f"{what} = {value!r} must be {', '.join(words[:-1])} or {words[-1]}")
+    require(value in words, f"{what} = {value!r} must be {', '.join(words[:-1])} or {words[-1]}")
     return str(value)
 
 
@@ -174,13 +173,10 @@ def _entries(columns: Mapping[str, Any], target: str, missing_as: str) -> dict[s
             before, first, last, after = found.groups()
             names = [f"{before}{k}{after}" for k in range(int(first), int(last) + 1)]
         for name in names:
-            if name in entries:
-                raise ValueError(f"column {shown(name)} is there twice")
+            require(name not in entries, f"column {shown(name)} is there twice")
             entries[name] = _entry(entry, missing_as, f"column {shown(name)}")
-    if target in entries:
-        raise ValueError(f"{target} is the target: leave it out of columns")
-    if all(entry == "drop" for entry in entries.values()):
-        raise ValueError("no column is left to learn from")
+    require(target not in entries, f"{target} is the target: leave it out of columns")
+    require(any(entry != "drop" for entry in entries.values()), "no column is left to learn from")
     return entries
 
 
@@ -192,23 +188,22 @@ def _entry(entry: Any, missing_as: str, what: str) -> Any:
     missing = {"missing": _one_of(MISSING_AS, stated.pop("missing", missing_as), f"{what}, missing")}
     if {*stated} == {"values"}:
         return {"values": _texts(stated["values"], f"{what}, values", least=1), **missing}
-    if {*stated} != {"low", "high"}:
-        raise ValueError(f"{what}: {entry!r} must be {{low: ..., high: ...}}, {{values: [...]}} or drop")
+    fix = "must be {low: ..., high: ...}, {values: [...]} or drop"
+    require({*stated} == {"low", "high"}, f"{what}: {entry!r} {fix}")
     return _range(stated, what) | missing
 
 
 def _texts(values: Any, what: str, least: int = 0) -> list[str]:
     """Return stripped texts; raise ValueError unless `values` is a list of `least` or more different texts."""
-    if not isinstance(values, Sequence) or isinstance(values, str):
-        raise ValueError(f"{what}: {values!r} must be a list, such as [a, b]")
+    listing = isinstance(values, Sequence) and not isinstance(values, str)
+    require(listing, f"{what}: {values!r} must be a list, such as [a, b]")
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise ValueError(f"{what}: {value!r} must be one text, in quotes, as the file writes it")
+        text = isinstance(value, str | int | float) and not isinstance(value, bool)
+        require(text, f"{what}: {value!r} must be one text, in quotes, as the file writes it")
     texts = [str(value).strip() for value in values]
-    if twice := repeated(texts):
-        raise ValueError(f"{what}: {twice[0]!r} is there twice")
-    if len(texts) < least:
-        raise ValueError(f"{what} = {texts}: need {least} or more")
+    for twice in repeated(texts):
+        raise ValueError(f"{what}: {twice!r} is there twice")
+    require(len(texts) >= least, f"{what} = {texts}: need {least} or more")
     return texts
 
 
@@ -223,8 +218,7 @@ def _range(entry: Any, what: str) -> dict[str, float]:
         raise ValueError(f"{what}: {entry!r} needs low and high, numbers") from None
     for why in filter(None, map(yaml_file.inexact, texts)):
         raise ValueError(f"{what}: {why}")
-    if not low < high:
-        raise ValueError(f"{what}: low = {low:g} must be below high = {high:g}")
+    require(low < high, f"{what}: low = {low:g} must be below high = {high:g}")
     return {"low": low, "high": high}
 
 

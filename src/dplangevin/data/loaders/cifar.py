@@ -21,20 +21,22 @@ def cifar10(folder: str | Path, limit: int | None = None) -> Dataset:
 
     meta has the names of the classes as `labels`.  `limit` keeps the first images of each part.
     """
-    folder = Path(folder)
-    labels = names(folder / "batches.meta", "label_names")
-    train = read([folder / f"data_batch_{k}" for k in range(1, 6)], "labels", limit)
-    test = read([folder / "test_batch"], "labels", limit)
-    return Dataset.from_arrays(*train, *test, {"name": "cifar10", "classes": 10, "labels": labels})
+    batches = [f"data_batch_{k}" for k in range(1, 6)]
+    return _load(Path(folder), "cifar10", "batches.meta", "", batches, "test_batch", limit)
 
 
 def cifar100(folder: str | Path, limit: int | None = None) -> Dataset:
     """Load the files train and test, 50,000 and 10,000 images x (1, n, 3, 32, 32), y = the fine label of 100."""
-    folder = Path(folder)
-    labels = names(folder / "meta", "fine_label_names")
-    train = read([folder / "train"], "fine_labels", limit)
-    test = read([folder / "test"], "fine_labels", limit)
-    return Dataset.from_arrays(*train, *test, {"name": "cifar100", "classes": 100, "labels": labels})
+    return _load(Path(folder), "cifar100", "meta", "fine_", ["train"], "test", limit)
+
+
+def _load(
+    folder: Path, name: str, meta: str, fine: str, train: Sequence[str], test: str, limit: int | None
+) -> Dataset:
+    labels = [each.decode() for each in unpickled(folder / meta)[f"{fine}label_names".encode()]]
+    parts = (read([folder / each for each in files], f"{fine}labels", limit) for files in (train, [test]))
+    classes = {"classes": len(labels), "labels": labels}
+    return Dataset.from_arrays(*next(parts), *next(parts), {"name": name, **classes})
 
 
 def read(paths: Sequence[Path], labels: str, limit: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -50,11 +52,6 @@ def read(paths: Sequence[Path], labels: str, limit: int | None) -> tuple[np.ndar
             images.append(content[b"data"])
             targets += content[labels.encode()]
     return np.concatenate(images)[:limit].reshape(-1, 3, 32, 32), np.array(targets, np.int64)[:limit]
-
-
-def names(path: Path, key: str) -> list[str]:
-    """Return the names of the classes, in the order of the labels, from the file that describes the others."""
-    return [name.decode() for name in unpickled(path)[key.encode()]]
 
 
 def unpickled(path: Path) -> dict[bytes, Any]:
