@@ -238,8 +238,7 @@ def _schema(
         target = named
         form, marks = schemas.form_of(given, str(path))
         reading = columns.read(table, form, marks)
-        if target not in reading.columns:
-            raise DataError(no_column(table, target, [*reading.columns]))
+        reading.column(target)
         if options.ranges_from_data:
             given, dropped = templates.filled(given, reading)
     stated = schemas.Schema.of(given, str(path or table))

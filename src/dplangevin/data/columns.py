@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
-from dplangevin.data.csv_table import COMMA, GROUPED, Format, Table, shown
+from dplangevin.data.csv_table import COMMA, GROUPED, Format, Table, no_column, shown
 from dplangevin.data.files import DataError
 
 MARKS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?")
@@ -89,6 +89,11 @@ class Reading(NamedTuple):
     columns: dict[str, Column]
     notes: Sequence[str]
 
+    def column(self, name: str) -> Column:
+        if name not in self.columns:
+            raise DataError(no_column(self.table.path, name, [*self.columns]))
+        return self.columns[name]
+
 
 GUESSED = Format(delimiter="", decimal="")
 
@@ -123,22 +128,19 @@ def _commas(points: dict[str, Column], commas: dict[str, Column]) -> str:
 
     With it, a column has more numbers than before, which are at least half of its values.
     """
-    texts = [
-        (text, column)
+    gained = [
+        column
         for name, column in points.items()
         if commas[name].numbers > column.numbers and 2 * commas[name].numbers >= column.present
-        for text in column.others
-        if COMMA.fullmatch(text)
     ]
+    texts = [(text, column) for column in gained for text in column.others if COMMA.fullmatch(text)]
     if not texts:
         return ""
-    sure = [each for each in texts if not GROUPED.fullmatch(each[0])]
-    text, column = (sure or texts)[0]
-    if not sure:
+    text, column = next((each for each in texts if not GROUPED.fullmatch(each[0])), texts[0])
+    if GROUPED.fullmatch(text):
         raise DataError(f"{column.at(text)} can be read in two ways: give --thousands , or --decimal ,")
     for name, other in points.items():
-        if other.numeric and (others := commas[name].others):
-            point, line = next(iter(others.items()))
+        for point, line in commas[name].others.items() if other.numeric else ():
             raise DataError(
                 f"{column.at(text)} has a decimal comma, but line {line}, column {shown(name)} has {point!r}: write "
                 "numbers one way"

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from dplangevin.checks import require
 from dplangevin.data.columns import MANY, Column, Reading
-from dplangevin.data.csv_table import NO_NAME, SHOWN, listed, no_column, shown
+from dplangevin.data.csv_table import NO_NAME, SHOWN, listed, shown
 from dplangevin.data.files import DataError
 from dplangevin.data.schema import OPEN, Schema, Unlabelled, is_open
 
@@ -38,10 +39,11 @@ def template(
     """
     path, form, columns = reading.table.path, reading.table.form, dict(reading.columns)
     for name in (target, *categories, *drop):
-        if name not in columns:
-            raise DataError(no_column(path, name, [*columns]))
-    if target in (*categories, *drop):
-        raise DataError(f"--categories or --drop {target}: that is the target; for classes give --task")
+        reading.column(name)
+    require(
+        target not in (*categories, *drop),
+        f"--categories or --drop {target}: that is the target; for classes give --task",
+    )
     if len(columns) < 2:
         raise DataError(
             f"{path}: no column beside the target {target!r}: are the values separated by another character than "
@@ -85,13 +87,12 @@ def _outcome(column: Column, task: str | None) -> dict[str, Any]:
     few = column.whole and len(column.texts) <= FEW
     if task == "classification" or (task is None and (column.kind() != "number" or few)):
         return {"classes": OPEN}
-    if not column.numeric:
-        raise DataError(f"{column.at(next(iter(column.others)))} is not a number: give --task classification")
+    fix = "give --task classification"
+    for text in column.others:
+        raise DataError(f"{column.at(text)} is not a number: {fix}")
     if column.low == column.high:
-        raise DataError(
-            f"{column.where}: all its numbers round to one float64, so regression has nothing to learn; for classes "
-            "give --task classification"
-        )
+        one = "all its numbers round to one float64, so regression has nothing to learn"
+        raise DataError(f"{column.where}: {one}; for classes {fix}")
     return {"range": RANGE}
 
 
@@ -115,26 +116,21 @@ def _entry(column: Column, codes: bool = False) -> tuple[Any, str]:
 
 def filled(given: Mapping[str, Any], reading: Reading) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the schema with open entries read off the rows, whatever these are, and why columns are dropped."""
-    if not isinstance(columns := given.get("columns"), Mapping) or not columns:
-        raise ValueError(
-            f"columns = {columns!r} of the schema must be lines of name: what it has, such as age: {OPEN}"
-        )
-
-    def column(name: Any) -> Column:
-        if (name := str(name).strip()) not in reading.columns:
-            raise DataError(no_column(reading.table.path, name, [*reading.columns]))
-        return reading.columns[name]
-
-    closed = {name: _closed(entry, column(name)) for name, entry in columns.items() if is_open(entry)}
-    dropped = {str(name).strip(): why for name, (_, why) in closed.items() if why}
-    outcome: dict[str, Any] = {"columns": {**columns, **{name: entry for name, (entry, _) in closed.items()}}}
+    columns: Any = given.get("columns")
+    fix = f"of the schema must be lines of name: what it has, such as age: {OPEN}"
+    require(isinstance(columns, Mapping) and bool(columns), f"columns = {columns!r} {fix}")
+    found, dropped = {**given, "columns": {**columns}, "ranges_from_data": True}, dict[str, str]()
+    found["kinds_from_data"] = bool(given.get("kinds_from_data")) or OPEN in columns.values()
+    for name, entry in columns.items():
+        if is_open(entry):
+            found["columns"][name], why = _closed(entry, reading.column(str(name).strip()))
+            dropped |= {str(name).strip(): why} if why else {}
     limits = RANGE if given.get("range") == OPEN else given.get("range", {})
     if is_open(limits):
-        outcome["range"] = _range(limits, column(given["target"]))
+        found["range"] = _range(limits, reading.column(given["target"]))
     if given.get("classes") == OPEN:
-        outcome["classes"] = _classes(column(given["target"]))
-    kinds = bool(given.get("kinds_from_data")) or OPEN in columns.values()
-    return {**given, **outcome, "ranges_from_data": True, "kinds_from_data": kinds}, dropped
+        found["classes"] = _classes(reading.column(given["target"]))
+    return found, dropped
 
 
 def _closed(entry: Any, column: Column) -> tuple[Any, str]:
@@ -170,11 +166,7 @@ def _range(entry: Mapping[str, Any], column: Column) -> dict[str, Any]:
 def _classes(column: Column) -> list[str]:
     """Return the classes in the rows, in order; raise DataError for two texts that are exactly one number."""
     if column.many:
-        fix = (
-            "give --task regression"
-            if column.numeric
-            else "predict another column, or state them in a schema"
-        )
+        fix = "give --task regression" if column.numeric else "predict another column, or state them"
         raise DataError(f"{column.where}: more than {MANY} different values are too many for classes: {fix}")
     if not column.numeric:
         return sorted(column.texts)
@@ -182,9 +174,8 @@ def _classes(column: Column) -> list[str]:
     for text in column.texts:
         same = known.setdefault(Decimal(column.form.plain(text)), text)
         if same != text:
-            raise DataError(
-                f"{column.at(text)} and {same!r} are one number: write it one way, or state both as classes in a schema"
-            )
+            fix = "write it one way, or state both as classes in a schema"
+            raise DataError(f"{column.at(text)} and {same!r} are one number: {fix}")
     return [known[value] for value in sorted(known)]
 
 
@@ -197,27 +188,27 @@ def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
         other = "" if column.many else "; for classes give --task classification"
         return f"Predicting {name}: a number{limits}, so this is regression{other}."
     classes = given["classes"]
-    count = (
-        f"{len(column.texts)} classes" if classes == OPEN else f"{len(classes)} classes ({listed(classes)})"
-    )
+    count = f"{len(column.texts if classes == OPEN else classes)} classes"
+    count += "" if classes == OPEN else f" ({listed(classes)})"
     other = "; for numbers give --task regression" if column.numeric else ""
     return f"Predicting {name}: {count}, so this is classification{other}."
 
 
 def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> list[str]:
     """Return sentences about the table, the columns that become features, and why (`dropped`) the others do not."""
-    table, form, columns, texts = reading.table, reading.table.form, reading.columns, list[str]()
-    where, rows, last = f"{len(table.lines):,} rows", len(table.lines), table.lines[-1]
-    if last != rows + 1:
-        where += f" on lines 2 to {last:,} (blank lines, or values in quotes that span lines)"
+    table, form, columns = reading.table, reading.table.form, reading.columns
+    rows, last = len(table.lines), table.lines[-1]
+    blank = f" on lines 2 to {last:,} (blank lines, or values in quotes that span lines)"
+    where = f"{rows:,} rows{blank * (last != rows + 1)}"
     marks = f"separator {form.delimiter!r}, encoding {form.encoding}, decimal mark {form.decimal!r}"
     marks += f", {form.thousands!r} between thousands" if form.thousands else ""
     categories = [name for name, entry in schema.used.items() if "values" in entry]
     numbers = [name for name in schema.used if name not in categories]
-    for word, names in {"numbers": numbers, "categories": categories}.items():
-        plural = "" if len(names) == 1 else "s"
-        texts.append(f"{len(names)} column{plural} of {word}" + (f" ({listed(names)})" if names else ""))
-    sentences = [f"Read {table.path.name!r}: {where}; {marks}.", f"Learning from {' and '.join(texts)}."]
+    counts = [
+        f"{len(names)} column{'s' * (len(names) != 1)} of {word}{f' ({listed(names)})' if names else ''}"
+        for word, names in (("numbers", numbers), ("categories", categories))
+    ]
+    sentences = [f"Read {table.path.name!r}: {where}; {marks}.", f"Learning from {' and '.join(counts)}."]
     reasons: dict[str, list[str]] = {}
     for name, entry in schema.columns.items():
         if entry == "drop":
