@@ -97,31 +97,6 @@ def test_raw_scaling_only_shortens_rows_beyond_the_public_bound() -> None:
     assert raw.scaled("unit").meta["row_bound"] == 1.0
 
 
-def test_clipped_rows_are_no_longer_than_the_bound() -> None:
-    x = (3 * np.random.default_rng(2).standard_normal((2, 300, 9))).astype(np.float32)
-    norms = np.linalg.norm(x, axis=-1)
-    found = clip_rows(x, 8.0, 0.5)
-    assert found.dtype == np.float32
-    assert np.linalg.norm(found.astype(np.float64), axis=-1).max() <= 0.5
-    np.testing.assert_allclose(np.linalg.norm(found, axis=-1), np.minimum(norms, 8.0) * 0.5 / 8.0, rtol=1e-6)
-    np.testing.assert_array_equal(clip_rows(x, math.inf, math.inf), x)
-    for norm, bound in ((math.inf, 1.0), (1.0, math.inf), (0.0, 1.0)):
-        with pytest.raises(ValueError, match=r"row_norm = .* must be positive, and both finite or neither"):
-            clip_rows(x, norm, bound)
-
-
-@pytest.mark.parametrize("how", ["unit", "global", "raw"])
-def test_rows_whose_squares_overflow_or_vanish_are_scaled_in_their_direction(how: str) -> None:
-    rows = np.array([[[1e200, 0.0], [-3e307, 4e307], [3e-200, 4e-200], [0.0, 0.0], [3.0, 4.0]]])
-    y = np.ones((1, 5))
-    scaled = Dataset(rows, y, rows, y, {"row_norm_bound": 2.0}).scaled(how)
-    bound = 2.0 if how == "raw" else 1.0
-    short = [0.6, 0.8] if how == "unit" else [0.0, 0.0]
-    wanted = [[bound, 0.0], [-0.6 * bound, 0.8 * bound], short, [0.0, 0.0], [0.6 * bound, 0.8 * bound]]
-    np.testing.assert_allclose(scaled.x_train[0], wanted, rtol=1e-6, atol=1e-100)
-    assert row_norms(scaled.x_train).max() <= bound
-
-
 def test_ordinary_rows_are_clipped_as_results_have_them() -> None:
     """Bit for bit by the formula that committed results were made with, wherever squares are normal numbers."""
     rng = np.random.default_rng(3)
@@ -154,6 +129,8 @@ def test_rows_whose_squares_overflow_or_vanish_are_clipped_to_the_bound(
 @pytest.mark.parametrize(
     ("row", "norm", "bound", "message"),
     [
+        ([3.0, 4.0], math.inf, 1.0, r"row_norm = inf .* must be positive, and both finite or neither"),
+        ([3.0, 4.0], 0.0, 1.0, r"row_norm = 0.0 .* must be positive"),
         ([math.inf, 0.0], 1.0, 1.0, "a row has a number that is nan or infinite: fill it in"),
         ([math.nan, 0.0], 1.0, 1.0, "a row has a number that is nan or infinite: fill it in"),
         ([1e39, 0.0], math.inf, math.inf, r"a row has a number that float32 does not hold, .* 3\.4e38: scale the rows"),
@@ -225,20 +202,6 @@ def test_a_saved_file_gives_the_same_values(tmp_path: Path, make: Any) -> None:
         assert getattr(again, name).flags.writeable  # torch.from_numpy warns of others
     assert again.meta == dataset.meta
     assert os.listdir(tmp_path / "new") == ["small.npz"]
-
-
-def test_only_what_repeats_share_in_classes_is_stored_without_the_leading_axis(tmp_path: Path) -> None:
-    own = np.stack([features().x_train[0]] * 2), np.zeros((2, 12), np.int64)
-    mixed = replace(features(), x_train=own[0], y_train=own[1])
-    shapes = {}
-    for name, dataset in {"table": table(), "images": images(), "mixed": mixed}.items():
-        dataset.save(tmp_path / f"{name}.npz")
-        with np.load(tmp_path / f"{name}.npz") as archive:
-            shapes[name] = [archive[array].shape for array in ARRAYS]
-        assert np.array_equal(Dataset.load(tmp_path / f"{name}.npz").x_train, dataset.x_train)
-    assert shapes["table"] == [(2, 50, 7), (2, 50), (1, 50, 7), (1, 50)]
-    assert shapes["images"] == [(12, 3, 6, 4), (12,), (5, 3, 6, 4), (5,)]
-    assert shapes["mixed"] == [(2, 12, 7), (2, 12), (5, 7), (5,)]
 
 
 def test_bytes_depend_on_the_values_only(tmp_path: Path) -> None:

@@ -19,11 +19,13 @@ def row_norms(x: np.ndarray) -> np.ndarray:
 
 
 def scale_rows(x: np.ndarray, how: str, public: float) -> np.ndarray:
-    """Return rows (..., d) in float64, scaled by the public constant B as `Dataset.scaled` says, and checked."""
+    """Return rows (..., d) in float64, scaled by the public constant B as `Dataset.scaled` says, and checked.
+
+    The squares of numbers that float32 holds neither overflow nor vanish.
+    """
     bound = public if how == "raw" else 1.0
     wide = x.astype(np.float64)
-    with np.errstate(over="ignore"):
-        norms = row_norms(wide)
+    norms = row_norms(wide)
     if how == "unit":
         divisor = np.where(norms > 0, norms, 1.0)
     elif how == "global":
@@ -31,12 +33,6 @@ def scale_rows(x: np.ndarray, how: str, public: float) -> np.ndarray:
     else:
         divisor = np.maximum(norms / public, 1 / MARGIN)
     scaled = wide / (divisor * MARGIN)[..., None]
-    extreme = np.isinf(norms) | ((how == "unit") & (norms < SMALLEST))
-    if extreme.any():  # squares overflow or vanish
-        largest = np.abs(wide[extreme]).max(-1, keepdims=True)
-        units = wide[extreme] / np.where(largest > 0, largest, 1.0)
-        lengths = np.maximum(row_norms(units), (largest == 0)[..., 0])
-        scaled[extreme] = units * (bound / (lengths * MARGIN))[..., None]
     longest = float(row_norms(scaled).max(initial=0.0))
     assert longest <= bound, f"a row has norm {longest!r} after scaling {how!r}"
     return scaled
