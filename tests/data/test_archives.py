@@ -113,7 +113,7 @@ def test_a_wrong_member_of_a_right_archive_does_not_appear(tmp_path: Path, raw: 
         get(raw, archive, str(tmp_path / "mirror"))
     text = str(caught.value)
     found = hashlib.sha256(b"2wo " * 3000).hexdigest()
-    assert f"toy-py/second in it has sha256 {found}" in text
+    assert f"of toy-py/second in it found sha256 {found}" in text
     assert f"{raw / 'second'} is not available" in text
     assert f"{raw / 'first'} is not available" not in text  # it was in order, and is there
     assert os.listdir(raw) == ["first"]

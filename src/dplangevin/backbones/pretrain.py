@@ -4,7 +4,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,8 +67,10 @@ class Pretraining:
         rng: torch.Generator,
         device: torch.device,
         checkpoint: Checkpoint,
-    ) -> "Trained":
-        """Train the backbone and return its weights after the last epoch; the test images do not choose the epoch.
+    ) -> tuple[dict[str, np.ndarray], float, dict[str, list[float]]]:
+        """Return float16 weights after the last epoch, their test accuracy, and its curve, a number for each epoch.
+
+        In the curve, `loss` and `train` are of the minibatches. The test images do not choose the epoch.
 
         A run that finds a saved state continues from it. On a CPU with the same number of threads the result then has
         the same bytes.
@@ -90,18 +92,7 @@ class Pretraining:
                 checkpoint.save(session.snapshot)
         weights = {name: _half(value) for name, value in backbone.state_dict().items()}
         set_weights(backbone, weights)
-        return Trained(weights, accuracy(backbone, *test, device), session.curve)
-
-
-class Trained(NamedTuple):
-    """Parameters and statistics by name, in float16, their test accuracy, and a curve with one number for each epoch.
-
-    In the curve, `loss` and `train` are mean loss and accuracy of the minibatches, `test` is the test accuracy.
-    """
-
-    arrays: dict[str, np.ndarray]
-    accuracy: float
-    curve: dict[str, list[float]]
+        return weights, accuracy(backbone, *test, device), session.curve
 
 
 def _half(value: Tensor) -> np.ndarray:

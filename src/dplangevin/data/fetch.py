@@ -89,7 +89,7 @@ def fetch(
         sources = [f"{root}/{place}/{name}" for root in roots for place in places]
         sources += [entry["bundled"]] if entry.get("bundled") else []
         sources += [*entry.get("urls", ()), *(f"{url}/{name}" for url in urls)]
-        if not _matches(target, entry) and (failure := _from_first(sources, target, entry, str(target))):
+        if _fault(target, entry) and (failure := _from_first(sources, target, entry, str(target))):
             failures[name] = failure
     holds = [f"{key}/{name}" for name in failures]
     if archive and failures:
@@ -101,7 +101,7 @@ def fetch(
         unpack = partial(_unpack, members, folder)
         failure = _from_first(sources, folder / archive["name"], archive, what, unpack)
         for entry in members.values():
-            if _matches(folder / entry["name"], entry):
+            if not _fault(folder / entry["name"], entry):
                 del failures[entry["name"]]
         failures |= {archive["name"]: failure} if failure else {}
     if failures:
@@ -128,12 +128,9 @@ def _from_first(
     for source in sources:
         try:
             with (temporary_path if unpack else atomic_path)(target) as part:
-                if "://" in source:
-                    _within(_patience(entry), partial(_copy, source, part, entry))
-                else:
-                    _copy(source, part, entry)
-                if not _matches(part, entry):
-                    raise DataError(f"found {_sha256_and_size(part)}")
+                _copy_in_time(source, part, entry)
+                if fault := _fault(part, entry):
+                    raise DataError(fault)
                 if unpack:
                     unpack(part)
         except DataError as error:
@@ -143,8 +140,8 @@ def _from_first(
             for text in wrong:
                 print(f"{target} came from another source: {text}", file=sys.stderr)
             return None
-    here = f"found {_sha256_and_size(target)}" if target.is_file() else "nothing there yet"
-    head = f"{what} is not available: expected sha256 {entry['sha256']} ({entry['size']} bytes), {here}."
+    expected = f"expected sha256 {entry['sha256']} ({entry['size']} bytes), {_fault(target, entry)}"
+    head = f"{what} is not available: {expected}."
     kind = DataError if wrong or target.is_file() else DataUnavailable
     return kind("\n  ".join([head, *(tried or ["no source is known"])]))
 
@@ -166,25 +163,25 @@ def _unpack(members: Mapping[str, Entry], folder: Path, path: Path) -> None:
             ):
                 with open(part, "wb") as file:
                     copyfileobj(source, file)
-                if not _matches(part, entry):
-                    raise DataError(f"{there} in it has {_sha256_and_size(part)}")
+                if fault := _fault(part, entry):
+                    raise DataError(f"of {there} in it {fault}")
 
 
-def _within(seconds: float, work: Callable[[], None]) -> None:
-    """Call a function in a thread, because a server can also be slow to resolve its name, or before the body."""
+def _copy_in_time(source: str, target: Path, entry: Entry) -> None:
+    """Call `_copy` in a thread, because a server can also be slow to resolve its name, or before the body."""
     failed: list[Exception] = []
 
     def run() -> None:
         try:
-            work()
+            _copy(source, target, entry)
         except Exception as error:
             failed.append(error.with_traceback(None))  # its frames would hold the connection
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(seconds)
+    thread.join(_patience(entry))
     if thread.is_alive():
-        raise DataUnavailable(f"TimeoutError: not done after {seconds:.0f} s")
+        raise _late(entry)
     for error in failed:
         raise error
 
@@ -247,9 +244,9 @@ def _download(package: str, entry: Entry, folder: Path) -> None:
     options = f"--quiet --no-input --no-deps --retries=1 --timeout={TIMEOUT[0]} --dest".split()
     command = [sys.executable, "-m", "pip", "download", *how, *options, str(folder), "-r", str(asked)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_patience(entry), check=False)
-    except subprocess.TimeoutExpired as error:
-        raise DataUnavailable(f"TimeoutError: not done after {_patience(entry):.0f} s") from error
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_patience(entry))
+    except subprocess.TimeoutExpired:
+        raise _late(entry) from None
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
         message = errors[-1] if errors else f"pip ended with {done.returncode}"
@@ -260,11 +257,14 @@ def _patience(entry: Entry) -> float:
     return PATIENCE + float(entry["size"]) / LEAST
 
 
-def _matches(path: Path, entry: Entry) -> bool:
-    if not path.is_file() or path.stat().st_size != entry["size"]:
-        return False
-    return bool(describe(path)["sha256"] == entry["sha256"])
+def _late(entry: Entry) -> DataUnavailable:
+    return DataUnavailable(f"TimeoutError: not done after {_patience(entry):.0f} s")
 
 
-def _sha256_and_size(path: Path) -> str:
-    return "sha256 {sha256} ({size} bytes)".format(**describe(path))
+def _fault(path: Path, entry: Entry) -> str:
+    """Return what is there instead of the right file; "" for that."""
+    if not path.is_file():
+        return "nothing there yet"
+    found = describe(path)
+    right = found == {word: entry[word] for word in found}
+    return "" if right else "found sha256 {sha256} ({size} bytes)".format(**found)
