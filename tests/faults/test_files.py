@@ -556,8 +556,11 @@ def test_no_decoder_sees_a_byte_before_the_sha256_is_checked(
     }
     cfg: Any = OmegaConf.create({"seed": 1, "splits": 2, **groups})
     OmegaConf.resolve(cfg)
-    groups = {**cfg.dataset, **{f"weights/{name}": entry for name, entry in cfg.weights.items()}}
-    for key, entry in groups.items():
+    entries: dict[str, Any] = {
+        **cfg.dataset,
+        **{f"weights/{name}": entry for name, entry in cfg.weights.items()},
+    }
+    for key, entry in entries.items():
         archives = [entry.archive] if "archive" in entry else []
         for file in [*entry.files, *archives]:
             files.write(tmp_path / "mirror" / key.partition("/")[0], {file.name: CONTENT})

@@ -135,8 +135,8 @@ class Dataset:
     @classmethod
     def from_arrays(cls, *arrays: Any) -> "Dataset":
         """Return a data set that all repeats share, of `Arrays` and meta."""
-        *shared, meta = arrays
-        return cls(*(array[None] for array in shared), meta)
+        x_train, y_train, x_test, y_test, meta = arrays
+        return cls(x_train[None], y_train[None], x_test[None], y_test[None], meta)
 
     def arrays(self) -> Arrays:
         """Return views of the arrays without the leading axis; DataError if repeats have rows of their own."""

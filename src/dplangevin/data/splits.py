@@ -2,6 +2,7 @@
 
 import zlib
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -87,5 +88,7 @@ def subset(
         )
     parts = {"train": order[:, : train_rows or left]} | ({"test": order[:, left:]} if held_out else {})
     values, repeat = {"x": data.x_train, "y": data.y_train}, np.arange(len(order))[:, None]
-    drawn = {f"{xy}_{part}": values[xy][repeat, rows] for part, rows in parts.items() for xy in values}
+    drawn: dict[str, Any] = {
+        f"{xy}_{part}": values[xy][repeat, rows] for part, rows in parts.items() for xy in values
+    }
     return replace(data, **drawn)
