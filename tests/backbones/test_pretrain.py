@@ -102,24 +102,6 @@ def test_a_toy_set_is_learned(
     assert curve["test"][-1] == pytest.approx(right, abs=0.05)
 
 
-def test_held_out_images_are_tested_on_and_not_trained_on(tmp_path: Path) -> None:
-    images, plan = toy(), replace(PLAN, epochs=2, held_out=30)
-    x, y = images.x_train.copy(), images.y_train.copy()
-    x[:, -30:], y[:, -30:] = 255 - x[:, -30:], (y[:, -30:] + 1) % 3
-    other = replace(images, x_train=x, y_train=y)
-
-    def trained(data: Dataset, name: str) -> tuple[dict[str, np.ndarray], float]:
-        checkpoint = Checkpoint(tmp_path / name, "key")
-        arrays, right, _ = plan.run(narrow(), data, random.generator(1, "toy"), CPU, checkpoint)
-        return arrays, right
-
-    (first, right), (second, wrong) = trained(images, "a.pt"), trained(other, "b.pt")
-    assert all(first[name].tobytes() == value.tobytes() for name, value in second.items())
-    assert right != wrong
-    tests = replace(images, x_test=255 - images.x_test)
-    assert trained(tests, "c.pt")[1] == right
-
-
 @pytest.mark.slow
 def test_a_resumed_run_ends_in_the_same_bytes(tmp_path: Path) -> None:
     images = toy()

@@ -5,7 +5,6 @@ import gzip
 import io
 import itertools
 import json
-import lzma
 import os
 import pickle
 import shutil
@@ -509,25 +508,6 @@ def test_a_mirror_that_is_a_device_or_a_pipe_is_no_file(tmp_path: Path) -> None:
         with pytest.raises(DataUnavailable, match=r"toy\.csv is no file"):
             fetch.fetch("toy", [entry], tmp_path / "raw", [str(tmp_path / "mirror")])
         (tmp_path / "mirror/toy/toy.csv").unlink()
-
-
-@pytest.mark.slow
-@servers
-def test_a_bundle_and_an_archive_are_taken_up_to_their_size(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bomb = tmp_path / "toy.xz"
-    bomb.write_bytes(lzma.compress(bytes(256 << 20), preset=0))
-    with pytest.raises(DataError, match=f"toy.xz: found more than {len(CONTENT)} bytes"):
-        fetch.fetch("toy", [loading.entry("toy.csv", CONTENT, bundled=str(bomb))], tmp_path / "raw")
-    (tmp_path / "mirror/toy").mkdir(parents=True)
-    (tmp_path / "mirror/toy/toy.tar").write_bytes(archive(CONTENT) + b"\0")
-    stated = packed(CONTENT)
-    monkeypatch.setattr(tarfile, "open", lambda *_, **__: pytest.fail("opened"))
-    with pytest.raises(DataError, match=r"mirror/toy/toy\.tar: found more than \d+ bytes"):
-        fetch.fetch(
-            "toy", [loading.entry("toy.csv", CONTENT)], tmp_path / "raw", [str(tmp_path / "mirror")], stated
-        )
 
 
 # Decoders
