@@ -36,8 +36,8 @@ loader:
     classes: [bad, good]
     columns:
       acid: {{low: -3.0, high: 3.0}}
-      sugar: {{low: -3.0, high: 3.0}}
-      salt: {{low: -3.0, high: 3.0}}
+      sugar: {{low: -1.0, high: 1.0}}
+      salt: {{low: -1.0, high: 1.0}}
   split: {{_target_: dplangevin.data.splits.Split, train_share: 0.8, repeats: "${{splits}}", seed: "${{seed}}"}}
   limit: ${{..limit}}
 """
