@@ -53,15 +53,12 @@ def peak(network: Network, batch: int) -> int:
     return live.most
 
 
-def test_default(network, monkeypatch):
+def test_default_and_megabytes_of_the_environment(network, monkeypatch):
     monkeypatch.delenv("DPL_MEMORY", raising=False)
     assert memory.bound(torch.device("cpu")) == memory.CPU * 2**20
     for free, megabytes in ((2**40, memory.GPU), (2**30, 512)):
         monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, free=free: (free, 2**40))
         assert memory.bound(torch.device("cuda")) == megabytes * 2**20
-
-
-def test_megabytes_of_the_environment(monkeypatch):
     monkeypatch.setenv("DPL_MEMORY", " 0.5 ")
     assert memory.bound(torch.device("cpu")) == 2**19 == memory.bound(torch.device("cuda"))
 

@@ -75,8 +75,7 @@ def clipped_sum(
     - `micro_batch`: Number of examples that go through the network at once; None: as many as DPL_MEMORY allows.
       The result depends on it only by rounding.
     """
-    known = network.classes if loss_of is passes.cross_entropy else None
-    _check(network, theta, x, y, mask, clip, micro_batch, known)
+    _check(y, mask, clip, network.classes if loss_of is passes.cross_entropy else None)
     theta = theta.contiguous()
     made = partial(_sums, network, theta, loss_of=loss_of, micro_batch=micro_batch)
     sums = made(*_blank(x, y, mask), mask, clip)
@@ -127,11 +126,6 @@ def _sums(
     seeds, batch = mask.shape
     x, y = x.expand(seeds, *x.shape[1:]), y.expand(seeds, batch)
     layers = plan(network.module)
-    run = (
-        partial(passes.functional_gradients, network.module)
-        if layers is None
-        else partial(passes.per_example_gradients, layers)
-    )
     size = micro_batch or memory.micro_batch(
         network.module, network.shape, materialised_size(layers, network.d), theta
     )
@@ -140,7 +134,8 @@ def _sums(
         gradient, size = gradient.double(), min(size, long_sums.BLOCK)
     loss, norm = theta.new_zeros(seeds, batch), theta.new_full((seeds, batch), math.nan)
     for part in _blocks(seeds, batch, size):
-        block = run(theta[part[0]], x[part], y[part], clip < math.inf, loss_of)
+        given = theta[part[0]], x[part], y[part], clip < math.inf, loss_of
+        block = passes.gradients(layers, network.module, *given)
         weight = mask[part].to(theta.dtype)
         if block.squares is not None:
             norm[part] = block.squares.sqrt_()
@@ -166,15 +161,10 @@ def forward(network: Classifier, theta: Tensor, x: Tensor) -> Tensor:
         seeds, batch = len(theta), x.shape[1]
         x = x.expand(seeds, *x.shape[1:])
         layers = plan(network.module)
-        run = (
-            partial(passes.functional_logits, network.module)
-            if layers is None
-            else partial(passes.logits, layers)
-        )
         logits = theta.new_empty(seeds, batch, network.classes)
         size = memory.micro_batch(network.module, network.shape, 0, theta)
         for part in _blocks(seeds, batch, size):
-            logits[part] = run(theta[part[0]], x[part])
+            logits[part] = passes.logits(layers, network.module, theta[part[0]], x[part])
         return logits
 
 
@@ -187,31 +177,9 @@ def _blocks(seeds: int, batch: int, size: int) -> Iterator[tuple[slice, slice]]:
             yield slice(s, s + networks), slice(b, b + rows)
 
 
-def _check(
-    network: Classifier,
-    theta: Tensor,
-    x: Tensor,
-    y: Tensor,
-    mask: Tensor,
-    clip: float,
-    micro_batch: int | None,
-    labels: int | None,
-) -> None:
-    """Raise ValueError for shapes, types and numbers that do not fit together; `labels` None accepts any y."""
-    seeds, batch = mask.shape
-    if theta.shape != (seeds, network.d):
-        raise ValueError(
-            f"theta is {tuple(theta.shape)}, not (S, d) = {seeds, network.d} as mask and network have it"
-        )
-    if x.shape[0] not in (1, seeds) or x.shape[1:] != (batch, *network.shape):
-        raise ValueError(f"x is {tuple(x.shape)}, not {(seeds, batch, *network.shape)} or with 1 for {seeds}")
-    if y.shape not in ((1, batch), (seeds, batch)):
-        raise ValueError(f"y is {tuple(y.shape)}, not {seeds, batch} or {1, batch}")
-    if x.dtype != theta.dtype:
-        raise ValueError(f"x is {x.dtype} but theta {theta.dtype}: convert x")
+def _check(y: Tensor, mask: Tensor, clip: float, labels: int | None) -> None:
+    """Raise ValueError for labels or a clip out of their range; `labels` None accepts any y."""
     if labels is not None and bool(((y < 0) | (y >= labels)).logical_and(mask).any()):
         raise ValueError(f"labels must be 0, ..., {labels - 1} for {labels} classes")
-    if micro_batch is not None and micro_batch < 1:
-        raise ValueError(f"micro_batch must be at least 1, not {micro_batch}")
     if not clip > 0:
         raise ValueError(f"clip must be positive (inf for none), not {clip}")

@@ -2,9 +2,9 @@
 
 Parameters of the S networks are ``(S, ...)``.  Activations are folded to ``(S B, ...)``, the examples of the first
 network first.  No layer mixes examples, so the gradient of the summed losses in y contains the gradient of each.
-`BY_HAND` lists the common layers without parameters that run by hand; the others run under autograd.
 """
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from dplangevin.engine import ghost
 
-aten = torch.ops.aten
 Parameters = Sequence[Tensor]
 
 
@@ -101,80 +100,16 @@ def weighted_sum(weight: Tensor, g: Tensor) -> Tensor:
     return (weight[:, None] @ g.view(*weight.shape, -1)).view(-1, *g.shape[1:])
 
 
-class ParameterFree:
-    """A layer without parameters."""
+class Differentiated:
+    """A layer of PyTorch without parameters that works on each example separately, differentiated by autograd."""
 
     sizes: Sequence[tuple[int, ...]] = ()
 
     def __init__(self, layer: nn.Module) -> None:
+        if getattr(layer, "inplace", False):
+            layer = copy.copy(layer)
+            layer.inplace = False  # type: ignore[assignment]
         self.layer = layer
-
-
-class Relu(ParameterFree):
-    """The engine's layer for nn.ReLU."""
-
-    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
-        y = x.clamp_min(0)
-        return y, y
-
-    def backward(self, parameters: Parameters, saved: Tensor, g: Tensor) -> Tensor:
-        return aten.threshold_backward(g, saved, 0)
-
-
-class LeakyRelu(ParameterFree):
-    """The engine's layer for nn.LeakyReLU."""
-
-    def __init__(self, layer: nn.LeakyReLU) -> None:
-        super().__init__(layer)
-        self.slope = layer.negative_slope
-
-    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
-        return F.leaky_relu(x, self.slope), x
-
-    def backward(self, parameters: Parameters, saved: Tensor, g: Tensor) -> Tensor:
-        return aten.leaky_relu_backward(g, saved, self.slope, False)
-
-
-class Tanh(ParameterFree):
-    """The engine's layer for nn.Tanh."""
-
-    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
-        y = x.tanh()
-        return y, y
-
-    def backward(self, parameters: Parameters, saved: Tensor, g: Tensor) -> Tensor:
-        return aten.tanh_backward(g, saved)
-
-
-class Flatten(ParameterFree):
-    """The engine's layer for nn.Flatten."""
-
-    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, torch.Size]:
-        return x.flatten(1), x.shape
-
-    def backward(self, parameters: Parameters, saved: torch.Size, g: Tensor) -> Tensor:
-        return g.view(saved)
-
-
-class MaxPool2d(ParameterFree):
-    """The engine's layer for nn.MaxPool2d."""
-
-    def __init__(self, layer: nn.MaxPool2d) -> None:
-        sizes = (layer.kernel_size, layer.stride, layer.padding, layer.dilation)
-        self.geometry = ([_pair(size) for size in sizes], layer.ceil_mode)
-
-    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        sizes, ceil = self.geometry
-        y, where = aten.max_pool2d_with_indices(x, *sizes, ceil)
-        return y, (x, where)
-
-    def backward(self, parameters: Parameters, saved: tuple[Tensor, Tensor], g: Tensor) -> Tensor:
-        (x, where), (sizes, ceil) = saved, self.geometry
-        return aten.max_pool2d_with_indices_backward(g, x, *sizes, ceil, where)
-
-
-class Differentiated(ParameterFree):
-    """A layer of PyTorch that works on each example separately, differentiated by autograd."""
 
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         with torch.enable_grad():
@@ -186,14 +121,8 @@ class Differentiated(ParameterFree):
         return torch.autograd.grad(saved[1], saved[0], g)[0]
 
 
-BY_HAND: dict[type[nn.Module], Callable[[Any], Layer]] = {
-    nn.ReLU: Relu, nn.LeakyReLU: LeakyRelu, nn.Tanh: Tanh, nn.Flatten: Flatten, nn.MaxPool2d: MaxPool2d
-}  # fmt: skip
-BY_AUTOGRAD = {
-    nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.AvgPool2d, nn.CELU, nn.ELU, nn.GELU, nn.Hardtanh, nn.Identity,
-    nn.LPPool2d, nn.Mish, nn.ReLU6, nn.SELU, nn.SiLU, nn.Sigmoid, nn.Softplus, nn.Softsign, nn.ZeroPad2d,
-}  # fmt: skip
-
-
-def _pair(size: int | tuple[int, ...]) -> list[int]:
-    return [size, size] if isinstance(size, int) else list(size)
+LAYERS: dict[type[nn.Module], Callable[[Any], Layer]] = dict.fromkeys((
+    nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d, nn.AvgPool2d, nn.CELU, nn.ELU, nn.Flatten, nn.GELU, nn.Hardtanh,
+    nn.Identity, nn.LPPool2d, nn.LeakyReLU, nn.MaxPool2d, nn.Mish, nn.ReLU, nn.ReLU6, nn.SELU, nn.SiLU, nn.Sigmoid,
+    nn.Softplus, nn.Softsign, nn.Tanh, nn.ZeroPad2d,
+), Differentiated)  # fmt: skip

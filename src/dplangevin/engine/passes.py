@@ -31,8 +31,11 @@ class Block(NamedTuple):
     add: Callable[[Tensor, Tensor], None]
 
 
-def logits(layers: Plan, theta: Tensor, x: Tensor) -> Tensor:
-    """Return the logits (S, B, K) for theta (S, d) and x (S, B, C, H, W), by the engine's layers."""
+def logits(layers: Plan | None, module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
+    """Return the logits (S, B, K) for theta (S, d) and x (S, B, C, H, W); layers None: by torch.func."""
+    if layers is None:
+        each = vmap(partial(_call, module), in_dims=(None, 0))
+        return torch.stack([each(t, images) for t, images in zip(theta, x, strict=True)])
     h = _folded(x)
     for layer, own in zip(layers, _split(layers, theta), strict=True):
         h, _ = layer.forward(own, h)
@@ -46,13 +49,21 @@ def cross_entropy(z: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return loss, log_p.exp_().scatter_add_(1, chosen, log_p.new_full(chosen.shape, -1.0))
 
 
-def per_example_gradients(
-    layers: Plan, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
+def gradients(
+    layers: Plan | None,
+    module: nn.Module,
+    theta: Tensor,
+    x: Tensor,
+    y: Tensor,
+    norms: bool,
+    loss_of: Loss = cross_entropy,
 ) -> Block:
-    """Return the `Block` of examples x (S, B, C, H, W) with targets y (S, B), by the engine's layers.
+    """Return the `Block` of examples x (S, B, C, H, W) with targets y (S, B), by the engine's layers or torch.func.
 
     The backward pass ends at the first layer with parameters, because its input needs no gradient.
     """
+    if layers is None:
+        return _functional_gradients(module, theta, x, y, norms, loss_of)
     h, own = _folded(x), _split(layers, theta)
     saved: list[Any] = []
     for layer, parameters in zip(layers, own, strict=True):
@@ -80,14 +91,8 @@ def per_example_gradients(
     return Block(loss.view(y.shape), total, add)
 
 
-def functional_logits(module: nn.Module, theta: Tensor, x: Tensor) -> Tensor:
-    """Return the logits (S, B, K), each example separately, by torch.func."""
-    each = vmap(partial(_call, module), in_dims=(None, 0))
-    return torch.stack([each(t, images) for t, images in zip(theta, x, strict=True)])
-
-
-def functional_gradients(
-    module: nn.Module, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss = cross_entropy
+def _functional_gradients(
+    module: nn.Module, theta: Tensor, x: Tensor, y: Tensor, norms: bool, loss_of: Loss
 ) -> Block:
     """Return the `Block` of some examples, by torch.func, which writes out the gradient of every example, (S, B, d)."""
 

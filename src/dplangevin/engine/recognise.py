@@ -7,7 +7,7 @@ import weakref
 from torch import nn
 
 from dplangevin.engine.convolution import Conv2d
-from dplangevin.engine.layers import BY_AUTOGRAD, BY_HAND, Differentiated, Layer, Linear
+from dplangevin.engine.layers import LAYERS, Layer, Linear
 
 log = logging.getLogger(__name__)
 Plan = list[Layer]
@@ -108,10 +108,8 @@ def _layer(layer: nn.Module, who: str) -> Layer:
         raise UnsupportedLayer(f"{who} does not flatten all of an example")
     if kind is nn.MaxPool2d and layer.return_indices:
         raise UnsupportedLayer(f"{who} returns indices")
-    if kind in BY_HAND:
-        return BY_HAND[kind](layer)
-    if kind in BY_AUTOGRAD and not getattr(layer, "inplace", False):
-        return Differentiated(layer)
+    if kind in LAYERS:
+        return LAYERS[kind](layer)
     raise UnsupportedLayer(f"{who} is not one that the engine knows")
 
 

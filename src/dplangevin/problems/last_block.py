@@ -21,7 +21,7 @@ from dplangevin.backbones.resnet20 import Block, ResNet20
 from dplangevin.checks import require
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
-from dplangevin.engine.layers import BY_HAND, Linear, ParameterFree, Parameters, PerExampleGradients
+from dplangevin.engine.layers import LAYERS, Differentiated, Linear, Parameters, PerExampleGradients
 from dplangevin.files import File, key, made_file
 from dplangevin.problems.architectures import Network
 from dplangevin.problems.network import NetworkProblem
@@ -301,7 +301,7 @@ class Projection(Shortcut):
         return y
 
 
-class Fixed(ParameterFree):
+class Fixed(Differentiated):
     """The engine's layer for a module without parameters, whose gradient needs nothing of the forward pass."""
 
     layer: Any
@@ -355,4 +355,4 @@ class Projected(Linear):
         return super().per_example_gradients(parameters, x, g * self.layer.affine.scale, norms)
 
 
-BY_HAND.update({Affine: FrozenAffine, Branch: Start, Shortcut: Added, Projection: Projected})
+LAYERS.update({Affine: FrozenAffine, Branch: Start, Shortcut: Added, Projection: Projected})
