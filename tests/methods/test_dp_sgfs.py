@@ -13,7 +13,7 @@ from dplangevin.methods.dp_sgfs import _Scoring
 from dplangevin.privacy import Budget, FisherScoringDpEvent
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC
-from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
+from dplangevin.samplers.kernels.stochastic import SgfsState, sgfs
 
 
 @pytest.mark.parametrize(("temperature", "heat"), [("printed", 1.0), ("proper", 4.0)])

@@ -22,9 +22,7 @@ from dplangevin.problems import Facts
 from dplangevin.problems.losses import softmax
 from dplangevin.problems.sampling import Sampling
 from dplangevin.samplers.chains.loop import thinned
-from dplangevin.samplers.kernels.sghmc import SghmcState, sghmc
-from dplangevin.samplers.kernels.sgld import SgldState, sgld
-from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht
+from dplangevin.samplers.kernels.stochastic import SghmcState, SgldState, SgnhtState, sghmc, sgld, sgnht
 
 INF = math.inf
 TIGHT = {"_target_": "dplangevin.privacy.accountants.tight.Tight"}

@@ -46,12 +46,8 @@ def test_a_single_chain_counts_as_its_halves() -> None:
     assert r_hat[0] < 1.1 < 1.5 < r_hat[1]
 
 
-def test_too_few_draws_are_refused() -> None:
-    with pytest.raises(ValueError, match="7 draws of 1 chains are too few: keep 8 or more"):
-        mixing(torch.zeros(7, 2, 1, 1, 1))
-
-
-def test_a_draw_that_is_not_finite_leaves_no_number() -> None:
+def test_too_few_draws_and_one_that_is_not_finite_leave_no_number() -> None:
+    assert all(bool(found.isnan().all()) for found in mixing(torch.zeros(7, 2, 1, 1, 1)))
     draws = torch.randn(50, 2, 3, 2, 4, generator=torch.Generator().manual_seed(4))
     draws[25:, 1, 0, 0, 2] = torch.nan  # group 1, budget 0: one coordinate of one chain
     for found in mixing(draws):

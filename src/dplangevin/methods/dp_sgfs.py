@@ -22,7 +22,7 @@ from dplangevin.problems.glm import Glm
 from dplangevin.problems.sampling import Sampling
 from dplangevin.samplers.chains.loop import columns
 from dplangevin.samplers.chains.steps import Steps, Unit
-from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
+from dplangevin.samplers.kernels.stochastic import SgfsState, sgfs
 
 HEAT = {"printed": 1.0, "proper": 4.0}  # variance of the sampler's own noise, in units of F F^T/eta
 
@@ -53,7 +53,7 @@ class DpSgfs(OnSubsets):
     Differs: the paper leaves kappa open; with refresh > 1 fewer covariances are released than the event counts.
     Differs: Theorem 5 asks that F bounds the loss's curvature.  Its proof needs, and section C.2 says, that F times
     the unit ball contains all gradients.  F = L I satisfies this.
-    Differs: the sign of the update is not the printed one, see `samplers.kernels.sgfs`.
+    Differs: the sign of the update is not the printed one, see `stochastic.sgfs`.
 
     Attributes
     ----------

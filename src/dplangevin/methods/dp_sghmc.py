@@ -23,8 +23,7 @@ from dplangevin.problems.sampling import POISSON, SUBSETS, Sampling
 from dplangevin.samplers import kernels
 from dplangevin.samplers.chains.loop import columns, schedules
 from dplangevin.samplers.chains.steps import Steps, Unit
-from dplangevin.samplers.kernels.sghmc import sghmc
-from dplangevin.samplers.kernels.sgnht import sgnht
+from dplangevin.samplers.kernels.stochastic import sghmc, sgnht
 
 
 @dataclass(frozen=True)

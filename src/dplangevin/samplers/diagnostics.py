@@ -22,16 +22,17 @@ def mixing(draws: Tensor) -> Mixing:
     """Compute rank-normalised split R-hat and bulk ESS of draws ``(draws, groups, chains, E, d)``.
 
     Source: Vehtari et al. (2021).  A single chain is cut into halves, which count as two chains.  Coordinates that
-    never move are left out.  The result is nan where no coordinate moves, or where a draw is not finite.
+    never move are left out.  The result is nan where no coordinate moves, where a draw is not finite, and for too few
+    draws.
     """
+    count, groups, chains, *rest = draws.shape
+    if count < least_draws(chains):
+        unknown = torch.full((groups, rest[0]), torch.nan)
+        return Mixing(unknown, unknown)
     with warnings.catch_warnings():  # the import takes a second, and warns of arviz's next major version
         warnings.simplefilter("ignore", FutureWarning)
         import arviz
-    draws = draws.cpu()
-    count, groups, chains, *rest = draws.shape
-    if count < least_draws(chains):
-        raise ValueError(f"{count} draws of {chains} chains are too few: keep {least_draws(chains)} or more")
-    halves = draws
+    halves = draws = draws.cpu()
     if chains == 1:
         halves = draws[count % 2 :].unflatten(0, (2, -1)).movedim(0, 2).reshape(-1, groups, 2, *rest)
     with np.errstate(divide="ignore", invalid="ignore"):  # coordinates that never move
@@ -44,7 +45,7 @@ def mixing(draws: Tensor) -> Mixing:
 
 
 def least_draws(chains: int) -> int:
-    """Return the smallest number of draws per chain that `mixing` accepts."""
+    """Return the smallest number of draws per chain from which `mixing` is known."""
     return 4 if chains > 1 else 8
 
 

@@ -1,21 +1,25 @@
 """Samplers of posteriors: Hamiltonian Monte Carlo (HMC), or exact rejection, with all seeds and budgets batched."""
 
+from __future__ import annotations
+
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from tqdm import tqdm, trange
+from tqdm import tqdm
 
 from dplangevin import random
+from dplangevin.checks import count, settings
 from dplangevin.problems.glm import Glm
-from dplangevin.samplers.diagnostics import Mixing, least_draws, mixing
+from dplangevin.samplers.diagnostics import Mixing, mixing
 from dplangevin.samplers.kernels import Dynamics
-from dplangevin.samplers.kernels.hmc import HmcState, Potential, hmc, through
-from dplangevin.samplers.kernels.sphere_hmc import sphere_hmc
+from dplangevin.samplers.kernels.hmc import HmcState, Potential, hmc, sphere_hmc, through
 from dplangevin.samplers.minimise import (
     cholesky,
     descend,
@@ -38,6 +42,10 @@ class Posterior(NamedTuple):
 
     draws: Tensor
     mixing: Mixing
+
+    @classmethod
+    def of(cls, draws: Tensor, shared: bool) -> Posterior:
+        return cls(draws, mixing(draws.flatten(1, 2)[:, None] if shared else draws))
 
 
 class Centre(NamedTuple):
@@ -79,9 +87,8 @@ class Sampler:
     target: float = 0.8
 
     def __post_init__(self) -> None:
-        for name in ("chains", "warmup", "block", "max_draws", "leapfrogs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be a positive integer, not {getattr(self, name)}")
+        names = ("chains", "warmup", "block", "max_draws", "leapfrogs")
+        count(1, **{name: getattr(self, name) for name in names})
 
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
@@ -100,12 +107,17 @@ class Sampler:
         kernel, start = self._kernel(potential, centre, rho, precision, radius, chains, seeds, rng)
         # points on the sphere are in units of the radius
         scale = 1.0 if start.shape[-1] == problem.d else radius
-
-        def to_theta(points: Tensor) -> Tensor:
-            theta = points[..., : problem.d] * scale
-            return theta.view(seeds, chains, len(rho), problem.d).to(problem.x.dtype)
-
-        return self._run(kernel, start, to_theta, problem.shared, rng)
+        log_step = start.new_full((len(rho),), math.log(0.3))
+        bounds = 1, 2 * self.leapfrogs - 1
+        states = hmc_states(kernel, start, log_step, self.target, self.warmup, bounds, rng)
+        draws: list[Tensor] = []
+        while True:
+            for state in islice(states, self.block):
+                theta = state.theta[..., : problem.d] * scale
+                draws.append(theta.view(seeds, chains, len(rho), problem.d).to(problem.x.dtype))
+            found = Posterior.of(torch.stack(draws), problem.shared)
+            if float(found.mixing.r_hat.max()) < R_HAT or len(draws) >= self.max_draws:
+                return found
 
     def _kernel(
         self,
@@ -137,41 +149,32 @@ class Sampler:
         points = points / points.norm(dim=-1, keepdim=True)
         return sphere_hmc(potential, root, radius), points
 
-    def _run(
-        self,
-        kernel: Dynamics,
-        start: Tensor,
-        to_theta: Callable[[Tensor], Tensor],
-        shared: bool,
-        rng: torch.Generator,
-    ) -> Posterior:
-        """Return draws after warm-up; `to_theta` maps states to ``(S, chains, E, d)``."""
-        seeds, chains, budgets, _ = to_theta(start).shape
-        bar = tqdm(total=self.warmup + self.max_draws, desc="HMC", unit="draw", leave=False, disable=None)
 
-        def transition(state: HmcState, step_size: Tensor) -> HmcState:
-            jitter = 0.8 + 0.4 * float(random.uniforms(rng, 1))
-            leapfrogs = 1 + int(random.integers(rng, 2 * self.leapfrogs - 1, 1))
-            momentum = random.noise(rng, *start.shape, device=start.device)
-            uniform = random.uniforms(rng, *start.shape[:2], device=start.device)
-            bar.update()
-            return kernel.step(state, momentum, uniform, (step_size * jitter).repeat(chains), leapfrogs)
+def hmc_states(
+    kernel: Dynamics,
+    start: Tensor,
+    log_step: Tensor,
+    target: float,
+    warmup: int,
+    leapfrogs: tuple[int, int],
+    rng: torch.Generator,
+) -> Iterator[HmcState]:
+    """Yield the states after a warm-up that tunes a step size for each budget, log_step ``(E,)``, to `target`.
 
-        state, log_step = kernel.init(start), start.new_full((budgets,), math.log(0.3))
-        for i in range(self.warmup):
-            state = transition(state, log_step.exp())
-            accepted = state.accepted.view(seeds, chains, budgets).mean((0, 1))
-            log_step = log_step + 2 / (i + 5) ** 0.6 * (accepted - self.target)
-        draws: list[Tensor] = []
-        while True:
-            for _ in range(self.block):
-                state = transition(state, log_step.exp())
-                draws.append(to_theta(state.theta))
-            grid = torch.stack(draws)  # (draws, S, chains, E, d)
-            found = mixing(grid.flatten(1, 2)[:, None] if shared else grid)
-            if float(found.r_hat.max()) < R_HAT or len(draws) >= self.max_draws:
-                bar.close()
-                return Posterior(grid, found)
+    Each trajectory has a number of leapfrog steps that is uniform between both bounds.
+    """
+    state, fewest, chains = kernel.init(start), leapfrogs[0], start.shape[1] // len(log_step)
+    for i in tqdm(itertools.count(), desc="HMC", unit="draw", leave=False, disable=None):
+        jitter = 0.8 + 0.4 * float(random.uniforms(rng, 1))
+        steps = fewest + int(random.integers(rng, leapfrogs[1] + 1 - fewest, 1))
+        momentum = random.noise(rng, *start.shape, device=start.device)
+        uniform = random.uniforms(rng, *start.shape[:2], device=start.device)
+        state = kernel.step(state, momentum, uniform, (log_step.exp() * jitter).repeat(chains), steps)
+        if i >= warmup:
+            yield state
+            continue
+        accepted = state.accepted.view(len(start), chains, -1).mean((0, 1))
+        log_step = log_step + 2 / (i + 5) ** 0.6 * (accepted - target)
 
 
 def _inverse_root(hessian: Tensor, ridge: Tensor) -> Tensor:
@@ -207,8 +210,7 @@ class Rejection:
     batch: int = 1024
 
     def __post_init__(self) -> None:
-        if not 0 < self.total_variation < 1:
-            raise ValueError(f"total_variation must be in (0, 1), not {self.total_variation}")
+        settings(self, total_variation="in (0, 1)")
 
     @property
     def assumption(self) -> str:
@@ -249,8 +251,7 @@ class Rejection:
             for e in range(budgets):
                 numbers = float(rho[e]), float(precision[e]), math.ceil(float(limits[e]))
                 draws[r, e] = self._draw(one, mode[r, e], *numbers, rng)
-        unknown = torch.full((1 if problem.shared else seeds, budgets), math.nan)
-        return Posterior(draws[None, :, None].to(problem.x.dtype), Mixing(unknown, unknown))
+        return Posterior.of(draws[None, :, None].to(problem.x.dtype), problem.shared)
 
     def _draw(
         self, one: Glm, mode: Tensor, weight: float, prior: float, left: int, rng: torch.Generator
@@ -316,24 +317,12 @@ class Whitened:
         device = problem.device
         unit = torch.eye(problem.d, dtype=torch.float64, device=device)
         kernel = hmc(potential, unit.expand(1, len(rho), -1, -1))
-        state = kernel.init(random.noise(rng, *shape, device=device))
-        log_step, draws = torch.full((len(rho),), math.log(0.25), device=device), []
-        bar = trange(self.warmup + self.draws, desc="HMC", unit="draw", leave=False, disable=None)
-        for i in bar:
-            jitter = 0.8 + 0.4 * float(random.uniforms(rng, 1))
-            fewest, most = max(1, self.leapfrogs // 2), self.leapfrogs + self.leapfrogs // 2
-            count = fewest + int(random.integers(rng, most + 1 - fewest, 1))
-            drawn = random.noise(rng, *shape, device=device), random.uniforms(rng, *shape[:2], device=device)
-            state = kernel.step(state, *drawn, log_step.exp() * jitter, count)
-            if i < self.warmup:
-                log_step = log_step + 2 / (i + 5) ** 0.6 * (state.accepted.mean(0) - self.target)
-            else:
-                draws.append(outward(state.theta).to(problem.x.dtype))
-        grid = torch.stack(draws)
-        unknown = torch.full((1, len(rho)), math.nan)
-        if len(grid) < least_draws(seeds):
-            return Posterior(grid[:, :, None], Mixing(unknown, unknown))
-        return Posterior(grid[:, :, None], mixing(grid[:, None]))
+        start = random.noise(rng, *shape, device=device)
+        log_step = torch.full((len(rho),), math.log(0.25), device=device)
+        bounds = max(1, self.leapfrogs // 2), self.leapfrogs + self.leapfrogs // 2
+        states = hmc_states(kernel, start, log_step, self.target, self.warmup, bounds, rng)
+        draws = [outward(state.theta).to(problem.x.dtype) for state in islice(states, self.draws)]
+        return Posterior.of(torch.stack(draws)[:, :, None], shared=True)
 
 
 def laplace(problem: Glm, rho: Tensor, precision: Tensor) -> tuple[Tensor, Tensor]:

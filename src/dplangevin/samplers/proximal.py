@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from dplangevin import random
-from dplangevin.checks import positive, require
+from dplangevin.checks import require, settings
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
-from dplangevin.samplers.diagnostics import Mixing
 from dplangevin.samplers.minimise import majoriser, one_of
 from dplangevin.samplers.posterior import Posterior
 
@@ -65,11 +64,8 @@ class Proximal:
     most: float = 1e7
 
     def __post_init__(self) -> None:
-        require(
-            0 < self.total_variation < 1, f"total_variation must be in (0, 1), not {self.total_variation}"
-        )
+        settings(self, total_variation="in (0, 1)", most="positive and finite")
         require(self.proposals > 1, f"proposals must be more than 1, not {self.proposals}")
-        positive(most=self.most)
 
     @property
     def assumption(self) -> str:
@@ -118,8 +114,7 @@ class Proximal:
                 for r in range(seeds // chains)
             ]
         )
-        unknown = torch.full((1 if problem.shared else seeds, budgets), math.nan)
-        return Posterior(draws[None, :, None].to(problem.x.dtype), Mixing(unknown, unknown))
+        return Posterior.of(draws[None, :, None].to(problem.x.dtype), problem.shared)
 
 
 def walked(problem: Glm, weight: Tensor, prior: Tensor, walks: list[Walk], rng: torch.Generator) -> Tensor:  # noqa: PLR0914

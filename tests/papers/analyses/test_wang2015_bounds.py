@@ -22,7 +22,7 @@ from dplangevin.papers.analyses.temperature import Temperature
 from dplangevin.papers.analyses.wang2015_bounds import Bounds, largest, length
 from dplangevin.papers.claims import rows as rules
 from dplangevin.privacy.accountants.wang2015 import Wang2015
-from dplangevin.samplers.kernels.sgfs import sgfs
+from dplangevin.samplers.kernels.stochastic import sgfs
 
 
 @pytest.fixture(scope="module")

@@ -326,6 +326,8 @@ def test_chains_that_cannot_share_batches_are_refused() -> None:
         fused = chain("subset")._replace(step=torch.full((STEPS,), step), noise_std=torch.ones(STEPS))
         with pytest.raises(ValueError, match=f"{named}.* out of the range of float32"):
             run(logistic(n=N), [fused], 1, rng)
+    with pytest.raises(ValueError, match=r"epochs cannot share minibatches with others: \['poisson', "):
+        run(problem(), [chain("shuffled"), one], 1, rng)
     with pytest.raises(ValueError, match="may overflow float32"):
         run(problem(), [chain("poisson", clip=1e38)], 1, rng)
     wild = one._replace(step=torch.full((STEPS,), 1e39, dtype=torch.float64))
@@ -357,6 +359,9 @@ def test_one_rounding_of_steps() -> None:
     shuffled = Sampling("shuffled", 128, 30)  # 390 whole minibatches an epoch
     assert (shuffled.steps(50_000), shuffled.ends(50_000)) == (11_700, tuple(range(390, 11_701, 390)))
     assert Sampling("subset", 4, 2.5).ends(10) == (2, 5, 6)
+    assert (Sampling("full", None, 2.5).size(7), Sampling("full", None, 2.5).steps(7)) == (7, 2)
+    with pytest.raises(ValueError, match="make no step with batch = 40: raise epochs"):
+        Sampling("poisson", 40, 0.01).steps(400)
 
 
 def test_each_record_is_in_one_random_minibatch_of_an_epoch() -> None:
@@ -400,16 +405,6 @@ def test_only_secret_places_need_a_seed_that_nobody_can_try(
         run(problem(), [chain(scheme)], SEEDS, random.generator(0, label))
     assert max(seed.bit_length() for seed in seen) in range(bits - 6, bits + 1)
     assert len({*seen}) == 8
-
-
-def test_shuffled_epochs_share_no_minibatches_with_samples() -> None:
-    with pytest.raises(
-        ValueError, match=r"shuffled epochs cannot share minibatches with others: \['poisson', "
-    ):
-        run(problem(), [chain("shuffled"), chain("poisson")], SEEDS, random.generator(0, "mixed"))
-    assert (Sampling("full", None, 2.5).size(7), Sampling("full", None, 2.5).steps(7)) == (7, 2)
-    with pytest.raises(ValueError, match="make no step with batch = 40: raise epochs"):
-        Sampling("poisson", 40, 0.01).steps(400)
 
 
 def test_kept_steps_are_evenly_spaced_after_the_burn_in() -> None:

@@ -3,7 +3,7 @@ import scipy.stats
 import torch
 import torch.nn.functional as F
 
-from dplangevin.samplers.kernels.sphere_hmc import sphere_hmc
+from dplangevin.samplers.kernels.hmc import sphere_hmc
 
 
 def test_uniform_distribution_on_the_ball() -> None:

@@ -25,7 +25,7 @@ from dplangevin import random
 from dplangevin.papers.statistics import Interval, t_interval
 from dplangevin.privacy import Budget
 from dplangevin.privacy.li2019 import wang_step
-from dplangevin.samplers.kernels.sgld import sgld
+from dplangevin.samplers.kernels.stochastic import sgld
 
 TEMPERATURES = {"printed": 1.0, "proper": 2.0}  # kappa: the noise is N(0, kappa eta/N)
 PRIVATE = ("private_fixed", "private_decreasing")

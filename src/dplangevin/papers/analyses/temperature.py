@@ -21,10 +21,16 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.papers.statistics import Interval, t_interval
-from dplangevin.samplers.kernels.sgfs import SgfsState, sgfs
-from dplangevin.samplers.kernels.sghmc import SghmcState, sghmc
-from dplangevin.samplers.kernels.sgld import SgldState, sgld
-from dplangevin.samplers.kernels.sgnht import SgnhtState, sgnht
+from dplangevin.samplers.kernels.stochastic import (
+    SgfsState,
+    SghmcState,
+    SgldState,
+    SgnhtState,
+    sgfs,
+    sghmc,
+    sgld,
+    sgnht,
+)
 
 
 class LinearChain(NamedTuple):

@@ -35,7 +35,7 @@ from dplangevin.papers.analyses.finite import (
 )
 from dplangevin.papers.analyses.mechanisms import posterior_weight
 from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
-from dplangevin.samplers.kernels.sgnht import sgnht
+from dplangevin.samplers.kernels.stochastic import sgnht
 
 Case = tuple[str, str, float, float, float]
 COLUMNS = ("kind", "case", "x", "value", "bound")

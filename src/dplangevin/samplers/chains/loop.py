@@ -22,7 +22,6 @@ on a record is clipped; the l2 term needs no data.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -101,75 +100,52 @@ def run(
     chains = [chains[e] for e in arranged]
     n, size, steps = problem.facts.n, chains[0].sampling.size(problem.facts.n), len(chains[0].step)
     update = _Update(problem, chains, kernel, plain)
-    paired, schemes = schemes is not None, schemes or {c.sampling.scheme for c in chains}
-    whole = bool(schemes & BY_EPOCH)
-    if whole and len(schemes) > 1:
+    drawn_for = schemes or {c.sampling.scheme for c in chains}
+    if drawn_for & BY_EPOCH and len(drawn_for) > 1:
         raise ValueError(
-            f"chains of random allocation or shuffled epochs cannot share minibatches with others: {sorted(schemes)}"
+            f"chains of random allocation or shuffled epochs cannot share minibatches with others: {sorted(drawn_for)}"
         )
     saved = None if checkpoint is None else checkpoint.load()
     if saved is None:
         start = None if start is None else start[:, arranged]
-        theta = _start(problem, chains, seeds, rng, start, paired, drawn_in)
-        at = _Progress(0, tuple(update.kernel.init(update.projected(theta), rng)), [], "")
-        if whole:
-            at.order = hex(stream_seed(rng, secret="random_allocation" in schemes))
+        theta = _start(problem, chains, seeds, rng, start, schemes is not None, drawn_in)
+        state, order = update.kernel.init(update.projected(theta), rng), ""
+        done, kept = 0, list[Tensor]()
+        if drawn_for & BY_EPOCH:  # the seed of the epochs' orders
+            order = hex(stream_seed(rng, secret="random_allocation" in drawn_for))
     else:
-        at = _Progress.of(saved, problem.device)
+        done, order = saved["step"], saved["order"]
+        state, kept = ([each.to(problem.device) for each in saved[part]] for part in ("state", "kept"))
         rng.set_state(saved["rng"])
         if observe is not None:
             observe.state = saved["observer"]
 
     def snapshot() -> dict[str, Any]:
-        return at.saved() | {"rng": rng.get_state(), "observer": observe.state if observe else None}
+        tensors = {"state": [each.cpu() for each in state], "kept": [each.cpu() for each in kept]}
+        numbers = {"step": done, "order": order, "observer": observe.state if observe else None}
+        return tensors | numbers | {"rng": rng.get_state()}
 
-    by_epoch = None
-    if whole:
-        of_epochs = epochs if "shuffled" in schemes else allocations
-        by_epoch = of_epochs(int(at.order, 16), seeds, n, size, at.done, rng.device)
-    block = 1 if checkpoint is not None else AT_ONCE["poisson" in schemes]
-    stream = batches(
-        rng, schemes, seeds, n, size, problem.facts.d, steps - at.done, block, by_epoch, drawn_in
-    )
+    rows_of = epochs if "shuffled" in drawn_for else allocations
+    by_epoch = rows_of(int(order, 16), seeds, n, size, done, rng.device) if order else None
+    block = 1 if checkpoint is not None else AT_ONCE["poisson" in drawn_for]
+    stream = batches(rng, drawn_for, seeds, n, size, problem.facts.d, steps - done, block, by_epoch, drawn_in)
     with tqdm(
-        total=steps, initial=at.done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
+        total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
     ) as bar:
         for batch in (drawn.to(problem.device) for drawn in stream):
-            at.state, sums = update(at.state, batch, at.done)
-            at.done += 1
-            if at.done in (chains[0].keep or (steps,)):
-                at.kept.append(at.state[0].clone())
+            state, sums = update(tuple(state), batch, done)
+            done += 1
+            if done in (chains[0].keep or (steps,)):
+                kept.append(state[0].clone())
             if observe is not None and sums is not None:
-                observe(at.done, at.state[0], _counts(batch, update.varied, size), sums)
+                observe(done, state[0], _counts(batch, update.varied, size), sums)
                 bar.set_postfix_str(observe.shown())
             bar.update()
             if checkpoint is not None:
                 checkpoint.save(snapshot)
     if checkpoint is not None:
         checkpoint.save(snapshot, force=True)
-    kept = torch.stack(at.kept, 2)
-    if arranged == sorted(arranged):
-        return kept
-    return kept[:, [arranged.index(e) for e in range(len(chains))]]
-
-
-@dataclass
-class _Progress:
-    """The chains after `done` steps; `order` is the seed of the epochs' orders in hexadecimal, "" for none."""
-
-    done: int
-    state: State
-    kept: list[Tensor]
-    order: str
-
-    @classmethod
-    def of(cls, saved: dict[str, Any], device: torch.device) -> "_Progress":
-        state, kept = ([each.to(device) for each in saved[part]] for part in ("state", "kept"))
-        return cls(saved["step"], tuple(state), kept, saved["order"])
-
-    def saved(self) -> dict[str, Any]:
-        state, kept = ([each.cpu() for each in part] for part in (self.state, self.kept))
-        return {"step": self.done, "state": state, "order": self.order, "kept": kept}
+    return torch.stack(kept, 2)[:, [arranged.index(e) for e in range(len(chains))]]
 
 
 class _Update:

@@ -1,4 +1,4 @@
-"""Markov kernels on batched chains, one kernel in each file.
+"""Markov kernels on batched chains.
 
 Every state is a NamedTuple that holds ``theta`` of shape ``(S, C, d)``.  `step` takes its random numbers as
 arguments and draws none, so that the caller decides what chains share.

@@ -1,4 +1,4 @@
-"""Stochastic gradient Fisher scoring (SGFS)."""
+"""Kernels of stochastic gradients: SGLD, SGHMC, the Nose-Hoover thermostat (SGNHT) and Fisher scoring (SGFS)."""
 
 from typing import NamedTuple
 
@@ -6,6 +6,100 @@ import torch
 from torch import Tensor
 
 from dplangevin.samplers.kernels import Dynamics
+
+
+class SgldState(NamedTuple):
+    """The state of SGLD: theta ``(S, C, d)``."""
+
+    theta: Tensor
+
+
+def sgld() -> Dynamics:
+    """Return the kernel of SGLD (stochastic gradient Langevin dynamics), ``theta <- theta - eta grad + z``.
+
+    With ``z ~ N(0, eta)``, as printed in wang2015, the chain targets exp(-2U).  With ``z ~ N(0, 2 eta)`` it targets
+    exp(-U).  `step` is (state, gradient, z, step_size); gradient, an estimate of grad U, and z are ``(S, C, d)``,
+    eta is ``(C, 1)``.
+
+    Source: Welling and Teh (2011); wang2015, eq. 4.1 and Algorithm 2.
+    """
+
+    def step(state: SgldState, gradient: Tensor, noise: Tensor, step_size: Tensor) -> SgldState:
+        return SgldState(state.theta - step_size * gradient + noise)
+
+    return Dynamics(SgldState, step)
+
+
+class SghmcState(NamedTuple):
+    """The state of SGHMC: theta and velocity, both ``(S, C, d)``."""
+
+    theta: Tensor
+    velocity: Tensor
+
+
+def sghmc(friction: float | Tensor) -> Dynamics:
+    """Return the kernel of SGHMC, which targets exp(-U).
+
+    The update is::
+
+        theta_t = theta_{t-1} + v_{t-1}
+        v_t     = v_{t-1} - a v_{t-1} - eta grad(theta_{t-1}) + noise,   noise ~ N(0, 2 (a - b) eta I)
+
+    Here b is the caller's estimate of the noise in the gradient itself.  On a quadratic of curvature h the update
+    is stable while ``eta h < a``.
+
+    - `friction`: a in (0, 1), a number or ``(C, 1)``.
+    - returns: ``init(theta, velocity)`` and ``step(state, gradient, noise, step_size)``.  gradient, an estimate of
+      grad U, and noise are ``(S, C, d)``; noise is None if the gradient contains it.  step_size is eta, ``(C, 1)``.
+
+    Source: wang2015, eq. 4.4; Chen, Fox and Guestrin (2014).
+    """
+    if not bool(((torch.as_tensor(friction) > 0) & (torch.as_tensor(friction) < 1)).all()):
+        raise ValueError(f"friction must be in (0, 1), not {friction}")
+
+    def step(state: SghmcState, gradient: Tensor, noise: Tensor | None, step_size: Tensor) -> SghmcState:
+        velocity = (state.velocity * (1 - friction)).sub_(step_size * gradient)
+        if noise is not None:
+            velocity.add_(noise)
+        return SghmcState(state.theta + state.velocity, velocity)
+
+    return Dynamics(SghmcState, step)
+
+
+class SgnhtState(NamedTuple):
+    """The state of SGNHT: theta and velocity ``(S, C, d)``, thermostat alpha ``(S, C, 1)``."""
+
+    theta: Tensor
+    velocity: Tensor
+    thermostat: Tensor
+
+
+def sgnht() -> Dynamics:
+    """Return the kernel of SGNHT, with the shapes of `sghmc`.
+
+    The update is::
+
+        theta_t = theta_{t-1} + v_{t-1}
+        v_t     = v_{t-1} - alpha_{t-1} v_{t-1} - eta grad(theta_{t-1}) + noise,   noise ~ N(0, 2 a eta I)
+        alpha_t = alpha_{t-1} + ||v_t||^2 / d - eta
+
+    It is the update of Ding et al. (2014) with ``v = h p`` and ``eta = h^2``.  As eta -> 0 with a = A sqrt(eta), it
+    targets exp(-U).  At a fixed a the thermostat holds E v^2 = eta, and the target is exp(-U/T) with T = (1 +
+    sqrt(1 - 2a))/2, which is slightly too cold.
+
+    Source: wang2015, eq. 4.5; Ding et al. (2014).
+    Differs: the printed equation has ``u_{t-1}`` for ``v_{t-1}`` and ``grad(theta_s)`` for ``grad(theta_{t-1})``.
+    The equation above follows eq. 4.4 instead.
+    """
+
+    def step(state: SgnhtState, gradient: Tensor, noise: Tensor | None, step_size: Tensor) -> SgnhtState:
+        velocity = (state.velocity * (1 - state.thermostat)).sub_(step_size * gradient)
+        if noise is not None:
+            velocity.add_(noise)
+        energy = velocity.square().mean(-1, keepdim=True)
+        return SgnhtState(state.theta + state.velocity, velocity, state.thermostat + energy - step_size)
+
+    return Dynamics(SgnhtState, step)
 
 
 class SgfsState(NamedTuple):
@@ -44,10 +138,6 @@ def sgfs(factor: Tensor, records: int, batch: int) -> Dynamics:
       covariance is V, of the shape of I, positive semi-definite, and private if the chain is to be.  Without
       covariance and rate, kappa is 0 and P stays as it was, which needs an unchanged step size.
     """
-    if not 0 < batch <= records:
-        raise ValueError(f"batch must be in 1..{records} (records), not {batch}")
-    if factor.dim() != 2 or factor.shape[0] != factor.shape[1]:
-        raise ValueError(f"factor must be a square matrix (d, d), not of shape {tuple(factor.shape)}")
     scale = (batch + records) * records / batch
     outer = 4 * factor @ factor.T
 
