@@ -18,7 +18,7 @@ import pandas as pd
 from dplangevin import Budget
 from dplangevin.attacks.learners import script
 from dplangevin.attacks.learners.search import audited
-from dplangevin.cli.audit import made
+from dplangevin.cli.audit_learner import made
 from dplangevin.cli.options import imported
 from dplangevin.library import sandboxed
 from dplangevin.pipeline.config import content, load

@@ -335,9 +335,7 @@ def audit(
     any_row: bool = False,
     ignore: Sequence[str] = ("not_private_",),
     skip: Sequence[str] = (),
-    public: Sequence[str] = (),
     floats: bool = False,
-    time: bool = False,
     runs: int = 1000,
     confidence: float = 0.95,
     rng: int = 0,
@@ -358,9 +356,7 @@ def audit(
     any_row : bool, whether the claim is for rows beyond the bound and for labels never seen, too.
     ignore : names of attributes and methods that the learner does not release.
     skip : words in the names of pairs that the claim is not for, such as "absent class".
-    public : ("n",): the number of records is public.  Numbers that only it decides do not count.
     floats : bool, whether the lowest bits of released numbers count.
-    time : bool, whether the processor time of a fit counts.
     runs : int >= 8, fits on each table of a pair for one bound.
     confidence : float in (0, 1).
     rng : int >= 0, seed of the seeds of all fits.
@@ -380,10 +376,8 @@ def audit(
     >>> found.violated, found.confirmed.text, round(found.epsilon, 1)
     (True, 'parameters[0] >= 1', 3.0)
     """
-    learner, pairs = sandboxed(
-        estimator, data, neighbours, row_bound, any_row, ignore, skip, floats=floats, time=time
-    )
-    return audited(learner, pairs, claims, runs, confidence, rng, jobs, public)
+    learner, pairs = sandboxed(estimator, data, neighbours, row_bound, any_row, ignore, skip, floats=floats)
+    return audited(learner, pairs, claims, runs, confidence, rng, jobs)
 
 
 def sandboxed(
@@ -394,7 +388,7 @@ def sandboxed(
     any_row: bool,
     ignore: Sequence[str],
     skip: Sequence[str] = (),
-    **channels: bool,
+    floats: bool = False,
 ) -> tuple[Learner, list[sandbox.TablePair]]:
     """Return the learner and the pairs of an `audit`, with its arguments."""
     require(not isinstance(estimator, type), f"{estimator!r} is a class: give an instance")
@@ -417,8 +411,8 @@ def sandboxed(
     pairs = [pair for pair in pairs if not any(word in pair.name for word in skip)]
     require(bool(pairs), "skip leaves no pair")
     if not fits:
-        return Trained(estimator, **channels), pairs
-    return Fitted(estimator, table.X[1:3], (*ignore,), **channels), pairs
+        return Trained(estimator, floats), pairs
+    return Fitted(estimator, table.X[1:3], (*ignore,), floats), pairs
 
 
 def facts(

@@ -110,21 +110,3 @@ class ClipsTheSum(Learner):
         total = np.clip((X[:, 0] * (2 * y - 1)).sum(), -1, 1)
         self.coef_ = np.full(X.shape[1], total + self.laplace(1 / self.epsilon))
         return self
-
-
-class StopsEarly(Learner):
-    """Noisy steps, each of which pays its share, until the exact loss of the rows is small."""
-
-    steps, rate, small = 2, 0.5, 0.02
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        rng, rows = np.random.default_rng(self.random_state), cut(X) * (2 * y - 1)[:, None]
-        self.coef_, self.n_iter_ = np.zeros(X.shape[1]), 0
-        scale = 2 * np.sqrt(X.shape[1]) * self.steps / self.epsilon
-        while self.n_iter_ < self.steps:
-            slope = rows / (1 + np.exp(rows @ self.coef_))[:, None]
-            self.coef_ = self.coef_ + self.rate * (slope.sum(0) + rng.laplace(0, scale, X.shape[1]))
-            self.n_iter_ += 1
-            if np.log1p(np.exp(-rows @ self.coef_)).mean() < self.small:
-                break
-        return self

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.attacks import release, softmax
-from dplangevin.attacks.audit import audit
 from dplangevin.attacks.softmax import OnRow, Record, RecordPair, Training, flipped, opposite, pairs
 from dplangevin.methods.dp_sgd import DpSgd
 from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
@@ -30,7 +29,7 @@ LIPSCHITZ = math.sqrt(2) * BOUND
 
 
 def training(chain: Chain, **other: Any) -> Training:
-    return replace(Training(chain, N, K, 2, BOUND), **other)
+    return replace(Training(chain, N, K, BOUND), **other)
 
 
 def chain_of(scheme: Any = "subset", noise: float = 0.5, **other: Any) -> Chain:
@@ -52,7 +51,7 @@ def problem_of(x: Tensor, y: Tensor) -> Glm:
 
 def trained(target: Training, record: Record, runs: int, label: str) -> Tensor:
     """The last iterates ``(runs, K p)`` of the loop on all rows: zeros, and the record in one of them."""
-    x = torch.zeros(target.records, target.features)
+    x = torch.zeros(target.records, 2)
     x[5, 0] = record.x
     y = torch.arange(target.records) % K
     y[5] = record.label
@@ -94,16 +93,12 @@ def test_every_pair_is_admissible() -> None:
 
 
 @pytest.mark.parametrize("sampling", ["subset", "poisson", "shuffled", "full"])
-@pytest.mark.parametrize(("clip", "radius"), [(math.inf, math.inf), (1.0, math.inf), (math.inf, 1.5)])
-@pytest.mark.parametrize("start", [0.0, 1.0])
-def test_last_iterates_have_the_law_of_training(
-    sampling: Any, clip: float, radius: float, start: float
-) -> None:
-    target = training(chain_of(sampling, clip=clip, radius=radius, start_std=start))
+@pytest.mark.parametrize(("clip", "start"), [(math.inf, 1.0), (1.0, 0.0)])
+def test_last_iterates_have_the_law_of_training(sampling: Any, clip: float, start: float) -> None:
+    target = training(chain_of(sampling, clip=clip, start_std=start))
     record = Record(BOUND, 1)
     ours = softmax.end_points(target, record, 6000, rng("ours"))
-    theirs = trained(target, record, 6000, "theirs").view(6000, K, target.features)
-    ours = ours.view(6000, K, -1)[..., 0]
+    theirs = trained(target, record, 6000, "theirs").view(6000, K, 2)
     for direction in (torch.tensor([1.0, -1.0, 0.0]), torch.tensor([0.0, 1.0, 0.0]), torch.ones(3)):
         assert ks_2samp(ours @ direction, theirs[..., 0] @ direction).pvalue > 1e-3
 
@@ -168,14 +163,6 @@ def test_ratios_of_all_iterates_have_the_law_of_training(clip: float, pair: Reco
     assert np.exp(found.second).mean() == pytest.approx(1.0, abs=0.1)
 
 
-def test_looks_that_are_a_few_steps_old_see_nearly_as_much() -> None:
-    target = training(chain_of("poisson"))
-    fresh, stale = (
-        softmax.all_iterates(target, 2000, rng(), flipped(BOUND), looks=looks) for looks in (10, 5)
-    )
-    assert np.corrcoef(fresh.first, stale.first)[0, 1] > 0.98
-
-
 RYFFEL = DpSgldRyffel2022(Sampling("subset", BATCH, 2.0), 0.2, Tight(), noise_std=0.4)
 ROWS = problem_of(torch.zeros(N, 2), torch.zeros(N))
 SPREAD = problem_of(  # records that are longer along the first feature
@@ -217,16 +204,6 @@ def test_a_row_tells_less_than_its_price(method: Any) -> None:
     assert found["attack_confidence"] == 0.95
 
 
-@pytest.mark.slow
-def test_the_pilot_chooses_the_pair_that_tells_most() -> None:
-    target = training(chain_of(noise_std=0.3 * BATCH / chain_of().step), classes=10)
-    found = softmax.last_iterate(target, 40_000, rng(), DELTA)
-    label = softmax.last_iterate(target, 40_000, rng(), DELTA, flipped(BOUND))
-    assert found.pair != label.pair == flipped(BOUND)
-    best, other = (audit(each.first, each.second, DELTA).epsilon for each in (found, label))
-    assert best > other > 0
-
-
 def test_rows_without_a_bound_reach_the_clip() -> None:
     target = training(chain_of(clip=1.0), row_bound=math.inf)
     found = softmax.last_iterate(target, 100, rng(), DELTA)
@@ -240,7 +217,7 @@ def test_nothing_to_attack() -> None:
         softmax.last_iterate(training(chain_of(noise=0.0)), 10, rng(), DELTA)
     with pytest.raises(ValueError, match="at least 8"):
         softmax.all_iterates(training(chain_of("poisson")), 0, rng())
-    with pytest.raises(ValueError, match="radius = inf"):
+    with pytest.raises(ValueError, match="or a ball"):
         softmax.all_iterates(training(chain_of("poisson", radius=1.0)), 10, rng())
 
 

@@ -12,9 +12,9 @@ from quick import sample
 from scipy.special import logsumexp
 
 from dplangevin import random
-from dplangevin.attacks import fits, posterior, worst
+from dplangevin.attacks import laws, worst
 from dplangevin.attacks.audit import known_ratio
-from dplangevin.attacks.langevin import drawn, epsilon_of
+from dplangevin.attacks.laws import drawn, epsilon_of
 from dplangevin.library import facts
 from dplangevin.methods.registry import METHODS
 from dplangevin.papers.analyses.brackets import Brackets
@@ -117,8 +117,8 @@ def test_a_composition_of_posterior_samples_is_attacked_by_its_runs() -> None:
 def test_the_law_of_a_fit_is_that_of_its_minimum(name: str) -> None:
     """Against minima on a bend, of drawn perturbations."""
     event: Any = of(name)[0]
-    law = fits.laws(event, "replace_one")[4]
-    t, rng = (event.lipschitz + fits.BENDS[4] * _scale(event)) / event.ridge, np.random.default_rng(0)
+    law = laws.perturbed_fits(event, "replace_one")[4]
+    t, rng = (event.lipschitz + laws.BENDS[4] * _scale(event)) / event.ridge, np.random.default_rng(0)
     b = rng.normal(size=RUNS) if name == "objpert" else rng.laplace(size=RUNS)
     theta = np.linspace(law.points[0], law.points[-1], 200_001)
     slope = np.clip(event.smoothness * (theta - t), 0, event.lipschitz) - event.lipschitz
@@ -137,14 +137,14 @@ def _scale(event: Any) -> float:
 
 def test_the_linear_posteriors_have_the_bounded_range() -> None:
     event = PosteriorSampleDpEvent(0.05, 10.0)
-    for law in posterior.linear_laws(event):
+    for law in laws.linear_posteriors(event):
         ratio = law.first - law.second
         assert ratio.max() - ratio.min() == pytest.approx(2 * event.range / 2, rel=1e-3)
         assert ratio.max() <= event.range
 
 
 def test_draws_from_a_law_show_its_epsilon() -> None:
-    law = posterior.linear_laws(PosteriorSampleDpEvent(0.05, 10.0))[20]
+    law = laws.linear_posteriors(PosteriorSampleDpEvent(0.05, 10.0))[20]
     truth = epsilon_of(law, 1e-2)
     first, second = drawn(law, RUNS, random.generator(0, "law"))
     found = known_ratio(first, second, 1e-2, random.generator(1, "law"))

@@ -1,4 +1,4 @@
-"""Empirical audit: lower bounds on epsilon and mu from runs on two neighbouring data sets.
+"""Lower bounds on epsilon from runs on two neighbouring data sets.
 
 Let P and Q be the distributions of a mechanism's output on the two data sets, in either order. If the mechanism is
 (epsilon, delta)-DP, then ``P(E) <= e^epsilon Q(E) + delta`` for every event E. This gives::
@@ -9,9 +9,6 @@ E is a half-line of a statistic. One half of the runs chooses the order of the d
 the threshold and, if there are several, the statistic. The other half gives Clopper-Pearson limits p and q, each of
 which fails with probability at most (1 - confidence)/2.
 
-The bound on epsilon holds for any mechanism. If the mechanism is known to be mu-GDP, then also ``Phi^-1(P(E)) -
-Phi^-1(Q(E)) <= mu`` (Dong, Roth and Su 2022, Definition 4), a lower bound on mu. `Audit.epsilon_gdp` is its epsilon.
-
 `known_ratio` needs the exact log-likelihood ratio L of the two laws. It bounds the whole profile, without an event::
 
     delta(epsilon) = E_P max(0, 1 - e^(epsilon - L)) = P(L - X > epsilon),   X ~ Exp(1) independent.
@@ -19,15 +16,15 @@ Phi^-1(Q(E)) <= mu`` (Dong, Roth and Su 2022, Definition 4), a lower bound on mu
 So the smallest epsilon at a delta is a quantile of ``L - X``, and an order statistic bounds it.
 """
 
+import math
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.special import betaincinv, ndtri
+from scipy.special import betaincinv
 from scipy.stats import binom
 
-from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 from dplangevin.privacy.events import check_delta
 
 EXTREMES = 64  # so many of the smallest and of the largest values are all tried as thresholds
@@ -36,29 +33,20 @@ STRICTER = 1000  # the choice allows so many times less error, or lucky counts i
 
 
 class Audit(NamedTuple):
-    """Lower bounds, each at the given confidence by itself (not jointly).
+    """A lower bound on epsilon.
 
     Attributes
     ----------
     epsilon : float >= 0, attack epsilon at delta.
     delta : float in [0, 1).
     confidence : float in (0, 1).
-    mu : float >= 0, lower bound on mu if the mechanism is mu-GDP.
-    mu_estimate : float, estimate of mu at the same threshold, without margins of error.
     runs : int, for each data set.
     """
 
     epsilon: float
     delta: float
     confidence: float
-    mu: float
-    mu_estimate: float
     runs: int
-
-    @property
-    def epsilon_gdp(self) -> float:
-        """Attack epsilon at delta if the mechanism is GDP: that of `mu`."""
-        return epsilon_of(self.mu, self.delta)
 
     def columns(self, pair: str) -> dict[str, Any]:
         """Return the columns of a result row that say what the attack on a pair shows."""
@@ -92,7 +80,7 @@ class Event(NamedTuple):
 
 
 def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float = 0.95) -> Audit:
-    """Compute lower bounds from statistics (runs,) or (runs, k) of 8 or more runs on two neighbouring data sets.
+    """Compute a lower bound from statistics (runs,) or (runs, k) of 8 or more runs on two neighbouring data sets.
 
     Entry i of `first` may depend on entry i of `second` (common random numbers), but on no other entry. Runs with even
     index choose the event, runs with odd index give the bound. Infinite values are allowed.
@@ -103,22 +91,17 @@ def audit(first: np.ndarray, second: np.ndarray, delta: float, confidence: float
     if len(first) != len(second):
         raise ValueError(f"{len(first)} and {len(second)} runs: audit needs as many on either data set")
     error = (1 - confidence) / 2
-    kept = first[1::2], second[1::2]
-    best = chosen(first[::2], second[::2], delta, error / STRICTER)
-    hits, misses = best["mu"].counts(*kept)
-    of = len(kept[0])
-    mu = ndtri(lower_rate(hits, of, error)) - ndtri(upper_rate(misses, of, error))
-    estimate = ndtri((hits + 0.5) / (of + 1)) - ndtri((misses + 0.5) / (of + 1))
-    epsilon = best["epsilon"].epsilon(*kept, delta, error)
-    return Audit(epsilon, delta, confidence, max(0.0, float(mu)), float(estimate), len(first))
+    event = chosen(first[::2], second[::2], delta, error / STRICTER)
+    epsilon = event.epsilon(first[1::2], second[1::2], delta, error)
+    return Audit(epsilon, delta, confidence, len(first))
 
 
-def chosen(first: np.ndarray, second: np.ndarray, delta: float, error: float) -> dict[str, Event]:
-    """Return the events with the largest bounds on "epsilon" and on "mu" from statistics (runs, k).
+def chosen(first: np.ndarray, second: np.ndarray, delta: float, error: float) -> Event:
+    """Return the event with the largest bound on epsilon from statistics (runs, k).
 
-    For an event that is given, each limit of these bounds fails with probability at most `error`.
+    For an event that is given, each of the two limits of the bound fails with probability at most `error`.
     """
-    best: dict[str, tuple[float, Event]] = {}
+    best, event = -math.inf, None
     for which, below in product(range(first.shape[1]), (False, True)):
         seen = np.sort(first[:, which]), np.sort(second[:, which])
         thresholds = _thresholds(*seen)
@@ -127,11 +110,12 @@ def chosen(first: np.ndarray, second: np.ndarray, delta: float, error: float) ->
         for flipped in (False, True):
             hits, misses = counts[::-1] if flipped else counts
             low, high = lower_rate(hits, len(seen[0]), error), upper_rate(misses, len(seen[0]), error)
-            for name, bound in (("epsilon", _epsilon(low, high, delta)), ("mu", ndtri(low) - ndtri(high))):
-                at = int(np.argmax(bound))
-                if name not in best or bound[at] > best[name][0]:
-                    best[name] = float(bound[at]), Event(which, float(thresholds[at]), below, flipped)
-    return {name: event for name, (_, event) in best.items()}
+            bound = _epsilon(low, high, delta)
+            at = int(np.argmax(bound))
+            if event is None or bound[at] > best:
+                best, event = float(bound[at]), Event(which, float(thresholds[at]), below, flipped)
+    assert event is not None
+    return event
 
 
 def known_ratio(

@@ -13,29 +13,24 @@ most g times the sum of the step sizes.
 gradient of the linear part, which differs, as if the ridge did not depend on the data.
 
 A step uses the record with probability batch/records, independently of earlier steps. Such a step shifts theta by
-eta_k/batch times the difference of the gradients. Everything else is linear and Gaussian. `Distributions` and what
-follows it compute the law of theta_K and its divergences.
+eta_k/batch times the difference of the gradients. Everything else is linear and Gaussian.
 """
 
 import math
-from collections.abc import Iterator
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp, ndtri
 from scipy.stats import binom
-from torch import Tensor
 from tqdm import tqdm
 
-from dplangevin.checks import require
+from dplangevin.attacks.laws import Distributions, epsilon_of
+from dplangevin.checks import count, require
 from dplangevin.privacy.events import LangevinDpEvent
 
 Others = Literal["flat", "opposite"]
 NEGLIGIBLE = 1e-12  # probability that some iterate of a run leaves C, if the radius is chosen here
-USES, DRIFT = 4.0, 0.5
-CHUNK = 2**20
 RARE = 1e-40  # probability that exact laws neglect: of numbers of uses, and of iterates outside of C
 SHARES = 1000  # the remaining shares of shifts are rounded to multiples of the largest share/SHARES
 FINE, CELLS = 50, 20  # values of the sum of uses, and points of theta, in one standard deviation of the noise
@@ -57,75 +52,48 @@ def last_iterate(
     rng: torch.Generator,
     init_std: float | None = None,
     project: float | None = None,
-    others: Others | None = None,
+    others: Others = "flat",
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw theta_K (runs,) of Algorithm 1 under D and D'; their likelihood ratio grows with theta.
+    """Draw theta_K (runs,) of Algorithm 1 under D and D', step by step; their likelihood ratio grows with theta.
 
     - `init_std`: theta_0 ~ Proj_C N(0, init_std^2); None: the paper's variance ``2 sigma^2/lambda``.
-    - `project`: radius of C; finite: the runs go step by step. None: the event's, or if that is inf a radius so large
-      that the projection acts in a run with probability below 1e-12. Then the noise of all steps is drawn as one
-      Gaussian, and the steps that use the record one by one.
-    - `others`: None takes `chosen_others`.
+    - `project`: radius of C. None: the event's, or if that is inf a radius so large that the projection acts in a run
+      with probability below 1e-12.
 
     Source: ryffel2022, Algorithm 1.
     """
-    if runs < 1:
-        raise ValueError(f"runs = {runs} must be at least 1")
+    count(1, runs=runs)
     spread = initial_std(event, init_std)
-    project = in_ball(event, project)
     pair = pair_for(event, spread, project, others)
-    if project is not None and project < math.inf:
-        return _stepwise(event, pair, runs, rng, spread)
-    keep, shares = kept_shares(event)
-    variance = (keep * spread) ** 2 + float((2 * event.step_sizes() * shares**2).sum()) * event.noise_std**2
-    centre = pair.drift * float((event.step_sizes() * shares).sum())
-    sizes = torch.as_tensor(event.step_sizes() * shares)
-    out = []
+    rate, out = event.batch / event.records, []
     for push in pair.pushes:
-        theta = centre + math.sqrt(variance) * torch.randn(runs, generator=rng, dtype=torch.float64)
-        if push and event.batch == event.records:
-            theta += push * float(sizes.sum())
-        elif push:
-            for run, step in _uses(event.batch / event.records, runs, event.steps, rng):
-                theta.index_add_(0, run, push * sizes[step])
-        out.append(theta.clamp(-pair.radius, pair.radius).numpy())
+        theta = spread * torch.randn(runs, generator=rng, dtype=torch.float64)
+        theta.clamp_(-pair.radius, pair.radius)
+        for eta in tqdm(event.step_sizes().tolist(), unit="step", leave=False, disable=None):
+            used = torch.rand(runs, generator=rng, dtype=torch.float64) < rate
+            theta.mul_(1 - eta * event.strong_convexity).add_(eta * pair.drift).add_(used, alpha=eta * push)
+            normals = torch.randn(runs, generator=rng, dtype=torch.float64)
+            theta.add_(normals, alpha=math.sqrt(2 * eta) * event.noise_std).clamp_(-pair.radius, pair.radius)
+        out.append(theta.numpy())
     return out[0], out[1]
-
-
-def chosen_others(event: LangevinDpEvent) -> Others:
-    """Choose the other records by a rule of thumb.
-
-    "opposite" if batches are sampled, the record is used at most `USES` times on average, and lambda times the sum of
-    the step sizes is at most `DRIFT`; else "flat": of many uses only the sum is visible, and the drift reduces g.
-    """
-    rare = event.steps * event.batch <= USES * event.records
-    short = event.strong_convexity * float(event.step_sizes().sum()) <= DRIFT
-    return "opposite" if event.batch < event.records and rare and short else "flat"
 
 
 def pair_for(
     event: LangevinDpEvent,
     init_std: float,
-    project: float | None = None,
-    others: Others | None = None,
+    project: float | None,
+    others: Others,
     negligible: float = NEGLIGIBLE,
 ) -> Pushes:
     """Return the pair of data sets, with its radius and the largest g that this radius allows; see `last_iterate`."""
-    project = in_ball(event, project)
-    others = chosen_others(event) if others is None else others
-    if others not in get_args(Others):
-        raise ValueError(f"others = {others!r} must be one of {', '.join(get_args(Others))}")
+    project = event.radius if project is None and event.radius < math.inf else project
     ridge, etas = event.strong_convexity, event.step_sizes()
     if event.step_size * ridge > 1:
         raise ValueError(
             f"step_size = {event.step_size} must be at most 1/strong_convexity = {1 / ridge:.4g}"
         )
-    if project is None:
-        radius = _radius(event, init_std, others, negligible)
-    elif project > 0:
-        radius = project
-    else:
-        raise ValueError(f"project = {project} must be positive, or None for a radius that hardly matters")
+    radius = _radius(event, init_std, others, negligible) if project is None else project
+    require(radius > 0, f"project = {radius} must be positive, or None for a radius that hardly matters")
     g = event.lipschitz - (ridge * radius if radius < math.inf else 0.0)
     if g <= 0:
         raise ValueError(
@@ -137,26 +105,14 @@ def pair_for(
     return Pushes(-g, (2 * g / event.batch, 0.0), radius)
 
 
-def in_ball(event: LangevinDpEvent, project: float | None) -> float | None:
-    """Return `project`, or the radius of the event if it is None and this radius is finite."""
-    return event.radius if project is None and event.radius < math.inf else project
-
-
 def initial_std(event: LangevinDpEvent, init_std: float | None) -> float:
     """Return init_std, or the standard deviation of the paper's initial law if it is None."""
     if init_std is not None:
-        if not init_std >= 0:
-            raise ValueError(f"init_std = {init_std} must be >= 0, or None for sqrt(2 sigma^2/lambda)")
+        require(init_std >= 0, f"init_std = {init_std} must be >= 0, or None for sqrt(2 sigma^2/lambda)")
         return init_std
     if event.strong_convexity == 0:
         raise ValueError("strong_convexity = 0 has no initial law N(0, 2 sigma^2/lambda): give init_std")
     return event.noise_std * math.sqrt(2 / event.strong_convexity)
-
-
-def kept_shares(event: LangevinDpEvent) -> tuple[float, np.ndarray]:
-    """Return the share of theta_0 that remains in theta_K, and that of a shift at each step, ``(steps,)``."""
-    kept = np.cumprod(1 - event.step_sizes()[::-1] * event.strong_convexity)[::-1]
-    return float(kept[0]), np.append(kept[1:], 1.0)
 
 
 def _radius(event: LangevinDpEvent, init_std: float, others: Others, negligible: float) -> float:
@@ -183,50 +139,11 @@ def most_uses(steps: int, rate: float, negligible: float) -> int:
     return int(np.flatnonzero(likely)[-1])
 
 
-def _uses(rate: float, runs: int, steps: int, rng: torch.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield (run, step) of uses of the record in chunks, by the geometric gaps of a Bernoulli process."""
-    last, cells = -1, runs * steps
-    with tqdm(total=cells, unit="step", unit_scale=True, leave=False, disable=None) as bar:
-        while last < cells:
-            uniform = 1 - torch.rand(CHUNK, generator=rng, dtype=torch.float64)  # in (0, 1]
-            gaps = (uniform.log() / math.log1p(-rate)).floor().clamp(max=float(cells)).long() + 1
-            at = last + gaps.cumsum(0)
-            before, last = last, int(at[-1])
-            bar.update(min(last, cells) - max(before, 0))
-            at = at[at < cells]
-            yield at // steps, at % steps
-
-
-def _stepwise(
-    event: LangevinDpEvent, pair: Pushes, runs: int, rng: torch.Generator, spread: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return theta_K of Algorithm 1 as printed, with a projection after each step."""
-    rate, out = event.batch / event.records, []
-    for push in pair.pushes:
-        theta = spread * torch.randn(runs, generator=rng, dtype=torch.float64)
-        theta.clamp_(-pair.radius, pair.radius)
-        for eta in tqdm(event.step_sizes().tolist(), unit="step", leave=False, disable=None):
-            used = torch.rand(runs, generator=rng, dtype=torch.float64) < rate
-            theta.mul_(1 - eta * event.strong_convexity).add_(eta * pair.drift).add_(used, alpha=eta * push)
-            normals = torch.randn(runs, generator=rng, dtype=torch.float64)
-            theta.add_(normals, alpha=math.sqrt(2 * eta) * event.noise_std).clamp_(-pair.radius, pair.radius)
-        out.append(theta.numpy())
-    return out[0], out[1]
-
-
-class Distributions(NamedTuple):
-    """Log masses of theta_K under D and under D' on the same quadrature points, (nodes,) each."""
-
-    points: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-
-
 def last_iterate_distributions(
     event: LangevinDpEvent,
     init_std: float | None = None,
     project: float | None = None,
-    others: Others | None = None,
+    others: Others = "flat",
     nodes: int = 1200,
 ) -> Distributions:
     """Compute the exact distribution of theta_K by repeated Gauss-Legendre quadrature, for few steps.
@@ -265,7 +182,7 @@ def last_iterate_distributions(
 def unprojected_distributions(
     event: LangevinDpEvent,
     init_std: float | None = None,
-    others: Others | None = None,
+    others: Others = "flat",
     project: float | None = None,
 ) -> Distributions:
     """Compute the exact distribution of theta_K for any number of steps, if projections are rarer than 1e-40.
@@ -280,22 +197,27 @@ def unprojected_distributions(
     )
     spread = initial_std(event, init_std)
     pair = pair_for(event, spread, project, others, RARE)
-    left, shares = kept_shares(event)
-    variance = (left * spread) ** 2 + float((2 * event.step_sizes() * shares**2).sum()) * event.noise_std**2
+    kept = np.cumprod(1 - event.step_sizes()[::-1] * event.strong_convexity)[
+        ::-1
+    ]  # shares that remain in theta_K
+    shares = np.append(kept[1:], 1.0)
+    variance = (float(kept[0]) * spread) ** 2 + float(
+        (2 * event.step_sizes() * shares**2).sum()
+    ) * event.noise_std**2
     std, sizes = math.sqrt(variance), event.step_sizes() * shares
     centre = pair.drift * float(sizes.sum())
     sums, log_mass = _sum_of_uses(sizes, event.batch / event.records, max(map(abs, pair.pushes)) / std)
     shifts = np.array([push * end for push in pair.pushes for end in (sums[0], sums[-1])])
     low, high = centre + shifts.min() - REACH * std, centre + shifts.max() + REACH * std
-    count = math.ceil((high - low) / std * CELLS)
-    points = np.linspace(low, high, count)
+    size = math.ceil((high - low) / std * CELLS)
+    points = np.linspace(low, high, size)
     log_width = math.log((points[1] - points[0]) / (std * math.sqrt(2 * math.pi)))
-    logs = [np.empty(count), np.empty(count)]
+    logs = [np.empty(size), np.empty(size)]
     for push, out in zip(pair.pushes, logs, strict=True):
-        size = max(1, AT_ONCE // len(sums))
-        for at in range(0, count, size):
-            away = (points[at : at + size, None] - centre - push * sums) / std
-            out[at : at + size] = logsumexp(log_mass - away**2 / 2, axis=1) + log_width
+        block = max(1, AT_ONCE // len(sums))
+        for at in range(0, size, block):
+            away = (points[at : at + block, None] - centre - push * sums) / std
+            out[at : at + block] = logsumexp(log_mass - away**2 / 2, axis=1) + log_width
     return Distributions(points, logs[0], logs[1])
 
 
@@ -311,10 +233,10 @@ def _sum_of_uses(sizes: np.ndarray, rate: float, push: float) -> tuple[np.ndarra
     most = most_uses(len(sizes), rate, RARE) * SHARES
     mass = np.zeros(most + 1)
     mass[0] = 1.0
-    for place, count in zip(places.tolist(), counts.tolist(), strict=True):
-        uses = np.arange(most_uses(count, rate, RARE) + 1)
+    for place, times in zip(places.tolist(), counts.tolist(), strict=True):
+        uses = np.arange(most_uses(times, rate, RARE) + 1)
         new = np.zeros_like(mass)
-        for use, chance in zip(uses.tolist(), binom.pmf(uses, count, rate).tolist(), strict=True):
+        for use, chance in zip(uses.tolist(), binom.pmf(uses, times, rate).tolist(), strict=True):
             if use * place <= most:
                 new[use * place :] += chance * mass[: most + 1 - use * place]
         mass = new
@@ -335,42 +257,6 @@ def worst_epsilon(event: LangevinDpEvent, delta: float, init_std: float | None =
     return max(
         epsilon_of(unprojected_distributions(event, init_std, others), delta) for others in get_args(Others)
     )
-
-
-def epsilon_of(pair: Distributions, delta: float) -> float:
-    """Return the smallest epsilon >= 0 at which `hockey_stick` is at most delta, in (0, 1)."""
-    if hockey_stick(pair, 0.0) <= delta:
-        return 0.0
-    high = 1.0
-    while hockey_stick(pair, high) > delta:
-        high *= 2
-    return float(brentq(lambda e: hockey_stick(pair, e) / delta - 1, 0.0, high, rtol=1e-12))
-
-
-def drawn(pair: Distributions, runs: int, rng: torch.Generator) -> np.ndarray:
-    """Return log-likelihood ratios of runs ``(2, runs)``, drawn under D and under D'."""
-    with np.errstate(invalid="ignore"):
-        ratio = pair.first - pair.second
-    out = []
-    for mass in (pair.first, pair.second):
-        edges = np.cumsum(np.exp(mass - logsumexp(mass)))
-        uniform = torch.rand(runs, generator=rng, dtype=torch.float64).numpy() * edges[-1]
-        out.append(ratio[np.searchsorted(edges, uniform, "right").clip(max=len(edges) - 1)])
-    return np.stack(out)
-
-
-def renyi(found: Distributions, alpha: float) -> float:
-    """Return the larger Renyi divergence of order alpha > 1 of the two directions."""
-    if not alpha > 1:
-        raise ValueError(f"alpha = {alpha} must be greater than 1")
-    pairs = (found.first, found.second), (found.second, found.first)
-    return max(float(logsumexp(alpha * p + (1 - alpha) * q)) for p, q in pairs) / (alpha - 1)
-
-
-def hockey_stick(found: Distributions, epsilon: float) -> float:
-    """Return the larger delta(epsilon) of the two directions, up to 1e-4 of it (the integrand has a kink)."""
-    pairs = (found.first, found.second), (found.second, found.first)
-    return max(float(np.maximum(np.exp(p) - np.exp(epsilon + q), 0).sum()) for p, q in pairs)
 
 
 def _spread(points: np.ndarray, log_weight: np.ndarray, mean: np.ndarray, std: float) -> np.ndarray:

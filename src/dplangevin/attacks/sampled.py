@@ -1,7 +1,7 @@
 """An attack on the whole visible chain of sampled Gaussian steps, on the worst pair that a price's hypotheses admit."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.special import log_ndtr, ndtr
 from torch import Tensor
 from tqdm import tqdm
 
+from dplangevin import checks
 from dplangevin.privacy.accountants.protocol import leaves, refuse
 from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent, check_adjacency
 from dplangevin.privacy.gaussian_steps import rate_and_multiplier, rounding
@@ -50,8 +51,7 @@ def all_iterates(
     Source: balle2018subsampling, Theorem 11.
     """
     check_adjacency(adjacency, who="attacks.sampled")
-    if runs < 1:
-        raise ValueError(f"runs = {runs} must be at least 1")
+    checks.count(1, runs=runs)
     kinds = list(leaves(event))
     shown = [each for each in kinds if not isinstance(each[0], RandomAllocationDpEvent) or each[0].whole]
     if kinds and not shown:
@@ -64,8 +64,7 @@ def all_iterates(
         for least, count in groups:
             step, draws = least._replace(noise_std=more * least.noise_std), _draws(least, count)
             for side in range(2):
-                for part in _parts(runs, draws):
-                    out = total[side, part]
+                for out in total[side].split(max(1, CHUNK // draws)):  # that fit in memory
                     if step.places > FEW:
                         for _ in range(count):
                             out += _allocated(len(out), side, step, rng)
@@ -112,13 +111,6 @@ def _step(leaf: DpEvent, adjacency: Adjacency) -> _Step:
     if isinstance(leaf, PoissonSampledDpEvent):
         return _Step(noise_std, ((rate, 1.0), (rate, -1.0)))
     return _Step(noise_std, ((rate, 2.0), NOTHING))
-
-
-def _parts(runs: int, draws: int) -> Iterator[slice]:
-    """Yield slices of the runs that fit in memory."""
-    size = max(1, CHUNK // draws)
-    for start in range(0, runs, size):
-        yield slice(start, start + size)
 
 
 def log_density(x: Tensor, mixture: Mixture, noise_std: float) -> Tensor:

@@ -74,7 +74,6 @@ class Attack(NamedTuple):
 class Training:
     """The training that is attacked: the chain of a result row, and its problem.
 
-    - `features`: of theta; they matter only if the chain is projected on a ball.
     - `row_bound`: bound on ||x||; inf for none.
     - `row_quantile`: a length that 99 % of public rows do not exceed. It limits a pair if rows have no bound.
     """
@@ -82,7 +81,6 @@ class Training:
     chain: Chain
     records: int
     classes: int
-    features: int
     row_bound: float
     row_quantile: float = math.inf
 
@@ -209,8 +207,6 @@ def all_iterates(
     """
     pilot = min(pilot, runs)
     _check(training, runs)
-    if training.chain.radius < math.inf:
-        raise ValueError("a projection has no density: all_iterates needs radius = inf")
     tried = pairs(training.reach) if pair is None else [pair]
     chosen = tried[0]
     if len(tried) > 1:
@@ -228,20 +224,21 @@ def all_iterates(
 
 
 def end_points(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
-    """Return theta_K (runs, d) of training on `record` among zeros; d = K, or K features if projected on a ball.
+    """Return theta_K (runs, K) of training on `record` among zeros.
 
     The steps that use the record and all normals depend only on the state of `rng`, not on the record.
     """
-    each = _stepwise if training.chain.radius < math.inf else _jumped
     parts = [min(CHUNK, runs - at) for at in range(0, runs, CHUNK)]
-    return torch.cat([each(training, record, part, rng) for part in parts])
+    return torch.cat([_jumped(training, record, part, rng) for part in parts])
 
 
 def _check(training: Training, runs: int) -> None:
     if runs < 8:
         raise ValueError(f"runs = {runs} must be at least 8, as an audit needs")
-    if training.chain.mean_clip < math.inf:
-        raise ValueError("a minibatch's mean is clipped, which `Glm.descent` does not do: no such attack")
+    if min(training.chain.mean_clip, training.chain.radius) < math.inf:
+        raise ValueError(
+            "no such attack on chains with a clipped mean or a ball: leave out attack, mean_clip and radius"
+        )
     if not bool((training.chain.noise_std > 0).all()):
         raise ValueError("noise_std must be positive in every step: there is nothing to attack")
 
@@ -269,9 +266,8 @@ def _pooled(first: Tensor, second: Tensor, dim: int) -> Tensor:
 
 
 def _problem(training: Training, records: Sequence[Record]) -> Glm:
-    """Return a problem with the records and one zero record for all others: rows ``(1, records + 1, p)``."""
-    width = training.features if training.chain.radius < math.inf else 1
-    x = torch.zeros(1, len(records) + 1, width)
+    """Return a problem with the records and one zero record for all others: rows ``(1, records + 1, 1)``."""
+    x = torch.zeros(1, len(records) + 1, 1)
     x[0, :-1, 0] = torch.tensor([record.x for record in records])
     y = torch.tensor([[*(float(record.label) for record in records), 0.0]])
     return Glm(x, y, softmax(training.classes), row_bound=training.reach)
@@ -342,8 +338,10 @@ def _next_use(training: Training, done: Tensor, rng: torch.Generator) -> Tensor:
     return use
 
 
-def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Generator) -> Iterator[Batch]:
-    """Yield minibatches of one row: the record's `own` (R,) or `zeros`; the size in a Poisson sample is 1 or 0."""
+def _uses(
+    training: Training, own: Tensor, zeros: int, rng: torch.Generator
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield the one row of each step's minibatch, the record's `own` (R,) or `zeros`, 1 if it is used, and normals."""
     place = torch.empty(0)
     for t in range(len(training.chain.step)):
         if training.chain.sampling.scheme in BY_EPOCH:
@@ -353,89 +351,43 @@ def _uses(training: Training, own: Tensor, zeros: int, width: int, rng: torch.Ge
             used = place // size == t % training.per_epoch
         else:
             used = torch.rand(len(own), generator=rng) < training.rate
-        normals = torch.randn(len(own), 1, width, generator=rng)
-        yield Batch(own.where(used, zeros)[:, None], used.long(), normals)
-
-
-def _trained(training: Training, start: Tensor, stream: Iterator[Batch], descend: Step) -> Tensor:
-    """Return theta_K (R, 1, d) from normals of that shape, every step in law as in `samplers.chains.loop`."""
-    chain = training.chain
-    theta = _projected(chain.start_std * start, chain.radius)
-    sizes, stds = training.step_sizes.tolist(), training.noise_std.tolist()
-    for eta, std, batch in zip(sizes, stds, stream, strict=True):
-        descend(theta, batch, torch.full((1, 1), eta), torch.full((1, 1), 1 - eta * chain.l2))
-        theta = _projected(theta.add_(batch.normals, alpha=std), chain.radius)
-    return theta
-
-
-def _projected(theta: Tensor, radius: float) -> Tensor:
-    if radius == math.inf:
-        return theta
-    return theta * (radius / theta.norm(dim=-1, keepdim=True)).clamp_(max=1.0)
-
-
-def _stepwise(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
-    """Return theta_K with every step as in training, in full width, on which a projection on a ball depends."""
-    problem = _problem(training, [record])
-    start = torch.randn(runs, 1, problem.d, generator=rng)
-    stream = _uses(training, torch.zeros(runs, dtype=torch.long), 1, problem.d, rng)
-    return _trained(training, start, stream, training.descent(problem))[:, 0]
-
-
-class _Watched:
-    """A `Step` that sums `all_iterates`' ratio; `rows` are the records' rows, (R,), under D and under D'."""
-
-    def __init__(self, training: Training, descend: Step, rows: tuple[Tensor, Tensor], looks: int) -> None:
-        self.descend, self.rows, self.rate = descend, rows, training.rate
-        self.etas, self.stds = training.step_sizes.tolist(), training.noise_std.tolist()
-        self.every = max(1, len(self.etas) // looks)
-        self.total = torch.zeros(len(rows[0]), dtype=torch.float64)
-        self.step = 0
-        self.kept = self.by = self.squares = torch.empty(0)
-
-    def __call__(self, theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
-        """Make a step, and compute gradients only for runs that use their record."""
-        if self.step:
-            self.see(theta)
-        if self.step % self.every == 0:
-            sides = [_displaced(self.descend, theta, row)[:, 0] for row in self.rows]
-            self.by = torch.stack(sides, 2)  # (R, K, 2)
-            self.squares = self.by.square().sum(1)
-        assert batch.sizes is not None
-        used = batch.sizes.nonzero()[:, 0]
-        some = theta[used]
-        theta.mul_(keep)
-        self.kept = theta.clone()
-        if len(used):
-            self.descend(some, Batch(batch.rows[used], batch.sizes[used], batch.normals[used]), eta, keep)
-            theta[used] = some
-        self.step += 1
-
-    def see(self, theta: Tensor) -> None:
-        eta, std = self.etas[self.step - 1], self.stds[self.step - 1]
-        along = torch.bmm(theta - self.kept, self.by)[:, 0]  # (R, 2)
-        hit = along.mul_(eta / std**2).sub_(self.squares, alpha=eta**2 / (2 * std**2))
-        if self.rate < 1:
-            top = hit.clamp(min=0)  # log((1 - q) + q e^hit) without overflow
-            parts = top + ((1 - self.rate) * torch.exp(-top) + self.rate * torch.exp(hit - top)).log()
-        else:
-            parts = hit
-        self.total += parts[:, 0] - parts[:, 1]
+        normals = torch.randn(len(own), 1, training.classes, generator=rng)
+        yield own.where(used, zeros)[:, None], used.long(), normals
 
 
 def _ratios(
     training: Training, tried: Sequence[RecordPair], each: Tensor, side: int, rng: torch.Generator, looks: int
 ) -> Tensor:
-    """Return the ratios ``(R,)`` of runs on D (side 0) or D' (side 1) of the pairs ``tried[each]``."""
+    """Return the ratios ``(R,)`` of runs on D (side 0) or D' (side 1) of the pairs ``tried[each]``.
+
+    Every step is in law as in `samplers.chains.loop`; gradients are computed only for runs that use their record.
+    """
     problem = _problem(training, [record for pair in tried for record in pair[1:]])
-    rows = 2 * each, 2 * each + 1
-    descend = training.descent(problem)
-    watched = _Watched(training, descend, rows, looks)
-    start = torch.randn(len(each), 1, problem.d, generator=rng)
-    stream = _uses(training, rows[side], problem.n - 1, problem.d, rng)
-    theta = _trained(training, start, stream, watched)
-    watched.see(theta)
-    return watched.total
+    rows, descend, rate = (2 * each, 2 * each + 1), training.descent(problem), training.rate
+    etas, stds = training.step_sizes.tolist(), training.noise_std.tolist()
+    by = squares = torch.empty(0)
+    total = torch.zeros(len(each), dtype=torch.float64)
+    theta = training.chain.start_std * torch.randn(len(each), 1, problem.d, generator=rng)
+    for t, (row, uses, normals) in enumerate(_uses(training, rows[side], problem.n - 1, rng)):
+        if t % max(1, len(etas) // looks) == 0:
+            by = torch.stack([_displaced(descend, theta, of)[:, 0] for of in rows], 2)  # (R, K, 2)
+            squares = by.square().sum(1)
+        eta, keep = torch.full((1, 1), etas[t]), torch.full((1, 1), 1 - etas[t] * training.chain.l2)
+        used = uses.nonzero()[:, 0]
+        some = theta[used]
+        theta.mul_(keep)
+        kept = theta.clone()
+        if len(used):
+            descend(some, Batch(row[used], uses[used], normals[used]), eta, keep)
+            theta[used] = some
+        theta.add_(normals, alpha=stds[t])
+        along = torch.bmm(theta - kept, by)[:, 0]  # (R, 2)
+        hit = along.mul_(etas[t] / stds[t] ** 2).sub_(squares, alpha=etas[t] ** 2 / (2 * stds[t] ** 2))
+        if rate < 1:
+            top = hit.clamp(min=0)  # log((1 - q) + q e^hit) without overflow
+            hit = top + ((1 - rate) * torch.exp(-top) + rate * torch.exp(hit - top)).log()
+        total += hit[:, 0] - hit[:, 1]
+    return total
 
 
 @dataclass(frozen=True)
@@ -454,9 +406,7 @@ class OnRow:
     ) -> dict[str, Any]:
         facts = problem.facts
         classes = facts.linear.classes
-        training = Training(
-            plan.work, facts.n, classes, facts.d // classes, facts.row_bound, facts.row_quantile
-        )
+        training = Training(plan.work, facts.n, classes, facts.row_bound, facts.row_quantile)
         if plan.guarantee.released == "final":
             attack = last_iterate(training, self.single, rng, delta)
         else:

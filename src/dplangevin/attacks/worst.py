@@ -5,19 +5,17 @@ one number, or has a one-dimensional law, its epsilon is exact. Else runs are dr
 log-likelihood ratio.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import torch
 from dp_accounting import ComposedDpEvent, DpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
-from scipy.special import ndtr
-from scipy.stats import binom
 
-from dplangevin.attacks import fits, posterior
+from dplangevin.attacks import laws
 from dplangevin.attacks.audit import known_ratio
-from dplangevin.attacks.langevin import Distributions, Others, drawn, epsilon_of, unprojected_distributions
+from dplangevin.attacks.dp_langevin import Others, unprojected_distributions
+from dplangevin.attacks.laws import Distributions, drawn, epsilon_of
 from dplangevin.attacks.sampled import all_iterates
 from dplangevin.privacy.accountants.protocol import leaves, refuse
 from dplangevin.privacy.events import (
@@ -37,6 +35,7 @@ WHO = "attacks.worst"
 UNATTACKED = (
     "Epochs that end early, or whose steps differ in noise, are left out: the event states too little noise."
 )
+EXACT = "likelihood ratio, exact law"  # of a release whose law is known
 ROUNDED = 1e-3  # relative; quadrature moves the epsilon of a pair by less
 
 
@@ -80,7 +79,7 @@ def shown(
         _need(parts[0][0], adjacency, kind.adjacencies)
         exact = max(epsilon_of(law, delta) for law in kind.laws(parts[0][0], adjacency))
         found = exact * (1 - ROUNDED)
-        return Shown(found, kind.pair, "likelihood ratio, exact law", 0, 1.0, kind.gap)
+        return Shown(found, kind.pair, EXACT, 0, 1.0, kind.gap)
     total, steps = np.zeros((2, runs)), []
     pairs: dict[str, str] = {}  # with their gaps
     for leaf, count in parts:
@@ -123,19 +122,7 @@ def _need(leaf: DpEvent, adjacency: Adjacency, adjacencies: tuple[str, ...]) -> 
 
 def _last_iterate(event: LangevinDpEvent, adjacency: Adjacency) -> list[Distributions]:
     """Return the laws for a chain that starts at one point, where only the part with the record is bounded."""
-    return [unprojected_distributions(event, 0.0, others, math.inf) for others in get_args(Others)]
-
-
-def _votes(event: PateDpEvent, adjacency: Adjacency) -> list[Distributions]:
-    """Return the law of the number of answers for the first of two classes, if all tests pass.
-
-    The record's teacher votes for the first class under D, for the second or not at all under D'. Without him the
-    votes are even, so each answer is one bit about him.
-    """
-    answers, spread = np.arange(event.answers + 1), math.sqrt(2) * event.answer_std
-    shifts = (1.0, -1.0) if adjacency == "replace_one" else (1.0, 0.0)
-    first, second = (binom.logpmf(answers, event.answers, ndtr(shift / spread)) for shift in shifts)
-    return [Distributions(answers.astype(float), first, second)]
+    return [unprojected_distributions(event, 0.0, others, np.inf) for others in get_args(Others)]
 
 
 STEPS = (
@@ -158,22 +145,22 @@ KINDS: dict[type, Kind] = {
     PosteriorSampleDpEvent: Kind(
         "linear losses; one record's is opposite, all others push to one end of the ball",
         "The proof seems loose: it allows any law of this range, and posteriors of convex losses are log-concave.",
-        lambda event, _: posterior.linear_laws(event),
+        lambda event, _: laws.linear_posteriors(event),
     ),
     ObjectivePerturbationDpEvent: Kind(
         "one record's loss bends where the fit is rare; in the other data set it is linear with opposite slope",
         "It is open which is loose: the proof adds the largest costs of slope and curvature, the attack has one shape.",
-        fits.laws,
+        laws.perturbed_fits,
     ),
     PureObjectivePerturbationDpEvent: Kind(
         "one record's loss bends next to the fit; in the other data set it is linear with opposite slope",
         "The attack is loose: it leaves out the noise on the fit, which costs 1 % of epsilon.",
-        fits.laws,
+        laws.perturbed_fits,
     ),
     PateDpEvent: Kind(
         "two classes with even votes; one teacher votes for the first, or for the second",
         "The proof is loose: it prices the noisy votes, and only labels are released.",
-        _votes,
+        laws.votes,
         get_args(Adjacency),
     ),
 }

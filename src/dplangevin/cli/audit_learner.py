@@ -47,9 +47,7 @@ def audit(
     ] = False,
     ignore: Annotated[str, option("Attributes that are not released, with commas.")] = "not_private_",
     skip: Annotated[str, option("Words in the names of pairs that the claim is not for, with commas.")] = "",
-    public: Annotated[str, option("n: the number of records is public.")] = "",
     floats: Annotated[bool, option("Look at the lowest bits of released numbers, too.", "--floats")] = False,
-    time: Annotated[bool, option("Look at the processor time of a fit, too.", "--time")] = False,
     runs: Annotated[int, option("Fits on each table for one bound.", min=8)] = 1000,
     out: Annotated[Path | None, option("Folder for the pair as CSV and the program that shows it.")] = None,
 ) -> None:
@@ -66,13 +64,11 @@ def audit(
     require(together, "--data and --target belong together: give both or neither")
     estimator = imported(train) if train is not None else made(learner or "", args)
     rows = None if data is None else _read(data, target or "")
-    hidden, skipped, known = map(separated, (ignore, skip, public))
-    candidate, pairs = sandboxed(
-        estimator, rows, neighbours, row_bound, any_row, hidden, skipped, floats=floats, time=time
-    )
+    hidden, skipped = map(separated, (ignore, skip))
+    candidate, pairs = sandboxed(estimator, rows, neighbours, row_bound, any_row, hidden, skipped, floats)
     if out is not None:
         _check_out(out)
-    found = audited(candidate, pairs, budget, runs, jobs=workers(), public=known)
+    found = audited(candidate, pairs, budget, runs, jobs=workers())
     program = script.program(found, candidate, train or "") if found.judged else ""
     name = train or f"{learner}{f'({args})' if args else ''}"
     claim = f"claim epsilon {budget.epsilon:g}, delta {budget.delta:g}"
@@ -165,10 +161,6 @@ def _printed(found: LearnerAudit, pairs: int) -> None:
         ],
     )
     output.section("Seen without statistics", *map(": ".join, found.observations))
-    if found.of_n is not None:
-        names = ", ".join(found.of_n) or "nothing"
-        what = f"What depends on it alone does not count: {names}."
-        output.section("You say that the number of records is public", what)
     output.line()
     for pair, error in found.refused.items():
         output.line(f"Not tried: {pair}. No fit can be compared: {error}", indent=2)

@@ -138,8 +138,8 @@ def attacked(event: Any, delta: float, adjacency: Adjacency) -> dict[str, Any]:
     The attack may choose any loss that the hypotheses of the prices allow. Without an ε, "reason" says why.
     """
     from dplangevin import random
-    from dplangevin.attacks import langevin, worst
-    from dplangevin.attacks.audit import audit
+    from dplangevin.attacks import worst
+    from dplangevin.attacks.dp_langevin import worst_epsilon
     from dplangevin.privacy.events import LangevinDpEvent
     from dplangevin.privacy.survey import reason
 
@@ -152,11 +152,11 @@ def attacked(event: Any, delta: float, adjacency: Adjacency) -> dict[str, Any]:
             return {name: of.get(name, value) for name, value in found.items()}
         # the start and the gradients are those of the paper's theorem
         require(adjacency == "replace_one", "the attack replaces a record")
-        bound = audit(*langevin.last_iterate(event, ATTACK_RUNS, rng), delta).epsilon
+        bound = worst_epsilon(event, delta) * (1 - worst.ROUNDED)
     except ValueError as error:
         return found | {"reason": reason(error)}
-    statistic = "how often the last iterate is beyond a threshold"
-    return found | {"epsilon": bound, "pair": worst.KINDS[LangevinDpEvent].pair, "statistic": statistic}
+    exact = {"epsilon": bound, "runs": 0, "statistic": worst.EXACT}
+    return found | exact | {"pair": worst.KINDS[LangevinDpEvent].pair}
 
 
 def printed(found: Mapping[str, Any], options: Options, goal: str = "") -> None:

@@ -11,7 +11,8 @@ from loading import ROOT, analysis
 from quick import sample
 from scipy.stats import kstest
 
-from dplangevin.attacks import langevin as attack
+from dplangevin.attacks import dp_langevin as attack
+from dplangevin.attacks.laws import epsilon_of
 from dplangevin.papers.analyses import counterexample, langevin, ryffel2022_privacy
 from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.accountants.tight import Tight
@@ -85,7 +86,7 @@ def test_sums_of_uses_and_repeated_quadrature_agree(
     by_sums = attack.unprojected_distributions(event, start, others, math.inf)
     by_steps = attack.last_iterate_distributions(event, start, math.inf, others, nodes=1500)
     for delta in (1e-2, 1e-5, 1e-10):
-        found, expected = (attack.epsilon_of(each, delta) for each in (by_sums, by_steps))
+        found, expected = (epsilon_of(each, delta) for each in (by_sums, by_steps))
         assert found == pytest.approx(expected, rel=1e-2)
     for one, two in ((by_sums.first, by_steps.first), (by_sums.second, by_steps.second)):
         mean, other = np.exp(one) @ by_sums.points, np.exp(two) @ by_steps.points

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dplangevin.attacks.learners.releases import CHANNELS, SAID, Release
+from dplangevin.attacks.learners.releases import LOWEST, SAID, Release
 
 RIDGES = 1e-6, 1.0  # of the linear scores, in units of the runs: small follows correlations, large the means
 # SINGLE numbers are statistics by themselves, SPREAD by their distance from the median, and SPREAD side channels
@@ -60,8 +60,8 @@ def learned(first: Sequence[Release], second: Sequence[Release]) -> list[Statist
     """Return statistics that tell these releases apart; [] if all are the same."""
     # errors first: where a fit fails, the other statements are about what is missing
     names = sorted(varying(first, second), key=lambda name: not name.startswith(SAID))
-    channels = [name for name in names if name.startswith(CHANNELS)]
-    names = [name for name in names if not name.startswith(CHANNELS)]
+    channels = [name for name in names if name.startswith(LOWEST)]
+    names = [name for name in names if not name.startswith(LOWEST)]
     found = _single(channels, matrix(first, channels), matrix(second, channels))[:SPREAD] if channels else []
     if not names:
         return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dplangevin.attacks.learners.releases import LOWEST, SECONDS, Fitted, Learner, Trained, parameters
+from dplangevin.attacks.learners.releases import LOWEST, Fitted, Learner, Trained, parameters
 from dplangevin.attacks.learners.sandbox import Table
 from dplangevin.attacks.learners.search import LearnerAudit
 
@@ -41,12 +41,8 @@ def program(found: LearnerAudit, learner: Learner, named: str = "") -> str:
         lines.append(f"probes = np.array({learner.probes.tolist()})")
     if "lowest(" in body:
         lines.append(LOWEST_BIT)
-    if "seconds" in body:
-        lines.append("from time import process_time")
     lines.append("def event(X, y, seed):")
-    if "seconds" in body:
-        lines += ["    began = process_time()", f"    model = {fit}", "    seconds = process_time() - began"]
-    elif "raised" in body:
+    if "raised" in body:
         lines += ["    try:", f"        model, raised = {fit}, ''", "    except Exception as error:"]
         lines.append("        raised = f'{type(error).__name__}: ' + ' '.join(str(error).split())")
     elif "warned" in body:
@@ -141,8 +137,6 @@ def _event(statistic: Any, threshold: float, below: bool) -> str:
 
 
 def _number(name: str) -> str:
-    if name == SECONDS:
-        return "seconds"
     if name.startswith(LOWEST):
         return f"lowest({_number(name.removeprefix(LOWEST))})"
     if match := re.fullmatch(r"len\((.*)\)", name):

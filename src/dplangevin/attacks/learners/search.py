@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dplangevin.attacks.audit import STRICTER, Event, check_confidence, chosen, lower_rate, upper_rate
-from dplangevin.attacks.learners.observations import Observation, OfN, exact, of_n_alone, seen
-from dplangevin.attacks.learners.releases import SAID, Learner, Release, alternating
+from dplangevin.attacks.learners.observations import Observation, exact, seen
+from dplangevin.attacks.learners.releases import SAID, Learner, Release, drawn_each
 from dplangevin.attacks.learners.sandbox import TablePair
-from dplangevin.attacks.learners.statistics import Statistic, learned
+from dplangevin.attacks.learners.scores import Statistic, learned
 from dplangevin.checks import count, require
 from dplangevin.privacy import Budget
 
@@ -68,10 +68,8 @@ class LearnerAudit(NamedTuple):
     fits : int, all fits.
     judged : list of Witness, the strongest first. Their bounds hold together.
     confirmed : Witness or None, the strongest one by new runs, if its bound exceeds the claim.
-    refused : dict, pair -> why it was not tried: all fits on both tables fail with this error, or only n decides what
-        they release.
+    refused : dict, pair -> why it was not tried: all fits on both tables fail with this error, or release nothing.
     observations : list of Observation
-    of_n : list of str or None, released numbers that only the number of records decides. None: n is not public.
     """
 
     claims: Budget
@@ -82,7 +80,6 @@ class LearnerAudit(NamedTuple):
     confirmed: Witness | None
     refused: dict[str, str]
     observations: list[Observation]
-    of_n: list[str] | None = None
 
     @property
     def epsilon(self) -> float:
@@ -105,7 +102,7 @@ class LearnerAudit(NamedTuple):
         return runs_needed(self.claims, factor * self.claims.epsilon, self.confidence)
 
 
-def audited(  # noqa: PLR0914
+def audited(
     learner: Learner,
     pairs: Sequence[TablePair],
     claims: Budget,
@@ -113,73 +110,72 @@ def audited(  # noqa: PLR0914
     confidence: float = 0.95,
     rng: int = 0,
     jobs: int | None = None,
-    public: Sequence[str] = (),
 ) -> LearnerAudit:
     """Search for a pair and an event that break a learner's claim; the arguments are those of `library.audit`."""
     count(8, runs=runs)
     count(0, rng=rng)
     check_confidence(confidence)
     require(math.isfinite(claims.epsilon), "a claim of epsilon inf cannot be violated: give a finite one")
-    require(
-        set(public) <= {"n"},
-        f"public = {', '.join(public)}: only n, the number of records, can be public: "
-        "give public=['n'], or leave it out",
-    )
-    of_n = of_n_alone(learner, pairs, _seeds(2, rng, 5), jobs) if public else OfN(set(), {}, 0)
-    error = (1 - confidence) / 2
+    error, fits = (1 - confidence) / 2, 0
     part = max(runs // PART, FEWEST)
-    found: list[tuple[float, int, Witness]] = []
+    found: list[tuple[Witness, int]] = []
     refused: dict[str, str] = {}
     facts: dict[tuple[str, str], Observation] = {}
-    fits = of_n.fits
-    nothing = "only n decides what is released" if public else "releases nothing"
 
-    def sides(stage: int, at: int, pair: TablePair, size: int) -> tuple[list[Release], list[Release]]:
+    def sides(stage: int, at: int, size: int) -> tuple[list[Release], list[Release]]:
         nonlocal fits
         fits += 2 * size
-        seeds = [_seeds(size, rng, stage, at, side) for side in (0, 1)]
-        left_out = of_n.left_out(pair)
-        first, second = (
-            [{name: x for name, x in each.items() if name not in left_out} for each in side]
-            for side in alternating(learner, pair[1:], seeds, jobs)
-        )
-        return first, second
+        asked = [
+            (pairs[at][1 + side], seed) for side in (0, 1) for seed in _seeds(size, rng, stage, at, side)
+        ]
+        both = drawn_each(learner, asked, jobs)
+        return both[:size], both[size:]
 
     for at, pair in enumerate(pairs):
-        first, second = sides(0, at, pair, FEWEST)
+        first, second = sides(0, at, FEWEST)
         names = {name for each in (*first, *second) for name in each}
         raises = all(name.startswith("raises ") for name in names)
         if not names or (raises and {} not in (*first, *second)):
-            refused[pair.name] = min(names, default=nothing).removeprefix("raises ")
+            refused[pair.name] = min(names, default="releases nothing").removeprefix("raises ")
             continue
-        more = sides(1, at, pair, 2 * part - FEWEST)
+        more = sides(1, at, 2 * part - FEWEST)
         first, second = first + more[0], second + more[1]
         for each in exact(pair, first, second):
             facts.setdefault((each.check, each.text.partition("[")[0].partition(" (")[0]), each)
-        if statistics := learned(first[:part], second[:part]):
-            x, y = (np.column_stack([f(each[part:]) for f in statistics]) for each in (first, second))
-            event = chosen(x, y, claims.delta, error / STRICTER)["epsilon"]
-            score = event.epsilon(x, y, claims.delta, error / STRICTER)
-            found.append((score, at, Witness(pair, statistics[event.which], event._replace(which=0))))
+        if witness := _telling(pair, first, second, part, claims.delta, error / STRICTER):
+            found.append((witness, at))
     require(
         len(refused) < len(pairs),
         f"no table could be fitted: {next(iter(refused.values()), 'there are no pairs')}",
     )
-    found = sorted(found, key=lambda each: -each[0])[:JUDGED]
-    judged, confirmed = [], None
-    for _, at, witness in found:
-        together = error / len(found)
-        judged.append((_judged(witness, *sides(2, at, witness.pair, runs), claims.delta, together), at))
-    judged.sort(key=lambda each: -each[0].epsilon)
+    found = sorted(found, key=_strongest)[:JUDGED]
+    together = error / max(1, len(found))
+    judged = [(_judged(each, *sides(2, at, runs), claims.delta, together), at) for each, at in found]
+    judged.sort(key=_strongest)
+    confirmed = None
     if judged and judged[0][0].epsilon > claims.epsilon:
         best, at = judged[0]
-        confirmed = _judged(best, *sides(3, at, best.pair, runs), claims.delta, error)
+        confirmed = _judged(best, *sides(3, at, runs), claims.delta, error)
     fitting = [pair for pair in pairs if pair.name not in refused]
     facts.update({(each.check, ""): each for each in seen(learner, fitting, _seeds(FEWEST, rng, 4))})
-    observations = [*facts.values()]
-    witnesses = [witness for witness, _ in judged]
-    given = (claims, confidence, runs, fits, witnesses, confirmed, refused, observations)
-    return LearnerAudit(*given, sorted(of_n.values | {*of_n.sizes}) if public else None)
+    witnesses, observations = [witness for witness, _ in judged], [*facts.values()]
+    return LearnerAudit(claims, confidence, runs, fits, witnesses, confirmed, refused, observations)
+
+
+def _telling(
+    pair: TablePair, first: list[Release], second: list[Release], part: int, delta: float, error: float
+) -> Witness | None:
+    """Return the event that tells the tables apart best; the first `part` of the fits teaches the statistics."""
+    statistics = learned(first[:part], second[:part])
+    if not statistics:
+        return None
+    x, y = (np.column_stack([f(side[part:]) for f in statistics]) for side in (first, second))
+    event = chosen(x, y, delta, error)
+    return Witness(pair, statistics[event.which], event._replace(which=0), event.epsilon(x, y, delta, error))
+
+
+def _strongest(found: tuple[Witness, int]) -> float:
+    return -found[0].epsilon
 
 
 def _seeds(size: int, *key: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Pairs of data sets that meet all hypotheses of Theorem 3.1 of ryffel2022 but violate its bound.
 
 On C = [-r, r], with g = L - lambda r, the losses are -g theta + lambda/2 theta^2 for the record that differs, g theta +
-lambda/2 theta^2 for its replacement, and lambda/2 theta^2 for the others (pair "flat" in `attacks.langevin`). With a
+lambda/2 theta^2 for its replacement, and lambda/2 theta^2 for the others (pair "flat" in `attacks.dp_langevin`). With a
 batch of m of n records, q = m/n, the law of theta after one step, before the projection, is
 
     (1 - q) N(0, s^2) + q N(+- eta g/m, s^2),    s^2 = (1 - eta lambda)^2 2 sigma^2/lambda + 2 eta sigma^2.
@@ -21,14 +21,8 @@ import numpy as np
 import torch
 
 from dplangevin.attacks.audit import audit
-from dplangevin.attacks.langevin import (
-    Distributions,
-    epsilon_of,
-    last_iterate,
-    last_iterate_distributions,
-    pair_for,
-    renyi,
-)
+from dplangevin.attacks.dp_langevin import last_iterate, last_iterate_distributions, pair_for
+from dplangevin.attacks.laws import Distributions, epsilon_of, renyi
 from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 from dplangevin.random import generator

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dplangevin.attacks.langevin import Distributions, Others, epsilon_of, last_iterate_distributions, renyi
+from dplangevin.attacks.dp_langevin import Others, last_iterate_distributions
+from dplangevin.attacks.laws import Distributions, epsilon_of, renyi
 from dplangevin.papers.analyses.cases import Row, table
 from dplangevin.papers.analyses.finite import moments
 from dplangevin.papers.analyses.langevin import Setting
@@ -222,7 +223,7 @@ class Bounds:
     def _pair(
         self, others: Others, records: int, batch: str, schedule: str, steps: int, noise: float
     ) -> tuple[LangevinDpEvent, Distributions]:
-        """Return the event with beta = lambda = 1, and both laws of theta_K of a pair of `attacks.langevin`."""
+        """Return the event with beta = lambda = 1, and both laws of theta_K of a pair of `attacks.dp_langevin`."""
         event = LangevinDpEvent(
             records=records,
             batch=1 if batch == "1" else records,
@@ -327,7 +328,7 @@ class Bounds:
         yield case("budget", "DP-SGD, Pneumonia", proven, EPSILON, **columns)
 
     def _log_sobolev(self) -> Iterator[Row]:
-        """Yield the cases of the theorem under c-LSI and of its corollary, for the pairs of `attacks.langevin`.
+        """Yield the cases of the theorem under c-LSI and of its corollary, for the pairs of `attacks.dp_langevin`.
 
         For batches of one, the bound is for all c > 0 at once: mixtures over batches have some c (Schlichting 2019).
         Laws of full batches, and that under the second data set of "opposite", are 1-Lipschitz images of a Gaussian of

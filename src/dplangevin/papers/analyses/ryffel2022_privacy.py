@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import attr
 
-from dplangevin.attacks.langevin import worst_epsilon
+from dplangevin.attacks.dp_langevin import worst_epsilon
 from dplangevin.papers.analyses.langevin import Setting, averaged_composition, one_step
 from dplangevin.privacy.accountants.last_iterate import Bok2024, Ryffel2022
 from dplangevin.privacy.accountants.protocol import Accountant
