@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +111,15 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)  # another process may still write into it
     else:
         path.unlink(missing_ok=True)
+
+
+def between(page: str, begin: str, end: str, lines: Iterable[str]) -> str:
+    """Return a page with these lines between its lines `begin` and `end`."""
+    before, _, rest = page.partition(f"{begin}\n")
+    _, _, after = rest.partition(f"{end}\n")
+    if page.count(f"{begin}\n") != 1 or rest.count(f"{end}\n") != 1:
+        raise ValueError(f"the page needs one line {begin!r}, and one line {end!r} below it")
+    return "\n".join([before + begin, *lines, end, after])
 
 
 def key(inputs: Any) -> str:

@@ -111,13 +111,13 @@ class Differentiated:
             layer.inplace = False  # type: ignore[assignment]
         self.layer = layer
 
-    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Any]:
         with torch.enable_grad():
             x = x.detach().requires_grad_()
             y = self.layer(x)
         return y.detach(), (x, y)
 
-    def backward(self, parameters: Parameters, saved: tuple[Tensor, Tensor], g: Tensor) -> Tensor:
+    def backward(self, parameters: Parameters, saved: Any, g: Tensor) -> Tensor:
         return torch.autograd.grad(saved[1], saved[0], g)[0]
 
 

@@ -125,9 +125,8 @@ def audited(
     def sides(stage: int, at: int, size: int) -> tuple[list[Release], list[Release]]:
         nonlocal fits
         fits += 2 * size
-        asked = [
-            (pairs[at][1 + side], seed) for side in (0, 1) for seed in _seeds(size, rng, stage, at, side)
-        ]
+        tables = enumerate((pairs[at].first, pairs[at].second))
+        asked = [(table, seed) for side, table in tables for seed in _seeds(size, rng, stage, at, side)]
         both = drawn_each(learner, asked, jobs)
         return both[:size], both[size:]
 

@@ -109,13 +109,14 @@ def run(
     if saved is None:
         start = None if start is None else start[:, arranged]
         theta = _start(problem, chains, seeds, rng, start, schemes is not None, drawn_in)
-        state, order = update.kernel.init(update.projected(theta), rng), ""
+        state, order = tuple(update.kernel.init(update.projected(theta), rng)), ""
         done, kept = 0, list[Tensor]()
         if drawn_for & BY_EPOCH:  # the seed of the epochs' orders
             order = hex(stream_seed(rng, secret="random_allocation" in drawn_for))
     else:
         done, order = saved["step"], saved["order"]
-        state, kept = ([each.to(problem.device) for each in saved[part]] for part in ("state", "kept"))
+        state = tuple(each.to(problem.device) for each in saved["state"])
+        kept = [each.to(problem.device) for each in saved["kept"]]
         rng.set_state(saved["rng"])
         if observe is not None:
             observe.state = saved["observer"]
@@ -133,7 +134,7 @@ def run(
         total=steps, initial=done, unit="step", mininterval=1, leave=checkpoint is not None, disable=None
     ) as bar:
         for batch in (drawn.to(problem.device) for drawn in stream):
-            state, sums = update(tuple(state), batch, done)
+            state, sums = update(state, batch, done)
             done += 1
             if done in (chains[0].keep or (steps,)):
                 kept.append(state[0].clone())
