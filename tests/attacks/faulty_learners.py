@@ -53,16 +53,6 @@ class ClassesOffLabels(Learner):
         return np.full(len(X), self.classes_[0])
 
 
-class RangeOffRows(Learner):
-    """Rows are scaled by the range of their own columns, as a scaler in a pipeline does."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        self.range_ = X.max(0) - X.min(0)
-        scaled = (X - X.min(0)) / np.maximum(self.range_, 1e-9)
-        self.coef_ = scaled.mean(0) + self.laplace(2 * X.shape[1] / len(X) / self.epsilon, X.shape[1])
-        return self
-
-
 class SameNoise(Learner):
     """One draw of noise is added to the sums of both classes."""
 
@@ -100,13 +90,4 @@ class WarnsOfRows(Learner):
         if not (y == 1).any():
             warnings.warn("label 1 is absent", stacklevel=2)
         self.coef_ = self.noisy_sum(X, y)
-        return self
-
-
-class ClipsTheSum(Learner):
-    """The sum is cut to 1, not each row; the noise is that for one cut row more, and the sum can move by 2."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        total = np.clip((X[:, 0] * (2 * y - 1)).sum(), -1, 1)
-        self.coef_ = np.full(X.shape[1], total + self.laplace(1 / self.epsilon))
         return self

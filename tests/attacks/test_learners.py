@@ -34,12 +34,10 @@ PURE = Budget(1.0, 0.0)
 FAULTS: dict[str, tuple[Any, ...]] = {
     "NoiseWithoutClip": ({"row_bound": faulty_learners.CLIP}, "coef_"),
     "ClassesOffLabels": ({}, "classes_.shape", "classes or shapes"),
-    "RangeOffRows": ({}, "range_", "range read off rows"),
     "SameNoise": ({}, "a score of"),
     "SeedFixed": ({}, "coef_", "no noise"),
     "AverageOfFits": ({}, "coef_"),
     "WarnsOfRows": ({}, "warns UserWarning: label 1 is absent", "warnings"),
-    "ClipsTheSum": ({"neighbours": "add_remove", "row_bound": 4.0}, "coef_"),
 }  # fmt: skip
 
 

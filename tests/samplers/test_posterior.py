@@ -4,14 +4,14 @@ from dataclasses import replace
 import pytest
 import scipy.stats
 import torch
-from scenarios import gaussian, logistic
+from scenarios import gaussian
 from torch import Tensor
 
 from dplangevin import random
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, SQUARED
 from dplangevin.samplers import posterior as posteriors
-from dplangevin.samplers.posterior import R_HAT, Posterior, Sampler, Whitened, find_centre
+from dplangevin.samplers.posterior import R_HAT, Posterior, Sampler, Whitened
 
 
 def agrees(posterior: Posterior, e: int, mean: Tensor, covariance: Tensor) -> bool:
@@ -60,16 +60,6 @@ def test_draws_do_not_depend_on_the_last_bits_of_sums(sampler: Sampler | Whitene
     equal = (first == second).double().mean((0, 2, 3, 4))  # share of each seed
     assert int((equal < 0.98).sum()) <= 1
     assert torch.allclose(first, second, rtol=1e-5, atol=1e-5)
-
-
-def test_the_start_scales_with_the_rows() -> None:
-    of, one = logistic(n=300, d=3).to(torch.float64), torch.ones(1, dtype=torch.float64)
-    near, far = (
-        find_centre(Glm(of.x * scale, of.y, LOGISTIC, row_bound=scale), one, one * scale**2, math.inf)
-        for scale in (1.0, 1024.0)
-    )
-    assert torch.allclose(near.theta, far.theta * 1024, atol=2.0**-11)
-    assert float(far.theta.abs().max()) > 0
 
 
 def test_settings_are_checked() -> None:

@@ -115,11 +115,7 @@ class Training:
         size = self.chain.sampling.size(self.records)
         step = problem.descent([self.chain._replace(sampling=Sampling("poisson", 1, 1))])
         assert step is not None  # only chains on all rows have none
-
-        def descend(theta: Tensor, batch: Batch, eta: Tensor, keep: Tensor) -> None:
-            step(theta, batch, eta / size, keep)
-
-        return descend
+        return lambda theta, batch, eta, keep: step(theta, batch, eta / size, keep)
 
     @property
     def reach(self) -> float:
@@ -178,8 +174,8 @@ def last_iterate(
     for record in {record: None for each in tried for record in each[1:]}:
         ends[record] = end_points(training, record, pilot, torch.Generator().manual_seed(seed)).double()
     separations = [_separation(ends[each.first], ends[each.second], delta) for each in tried]
-    best = max(range(len(tried)), key=lambda at: separations[at].score)
-    chosen, direction = tried[best], separations[best].direction
+    best = max(range(len(tried)), key=lambda at: separations[at][0])
+    chosen, direction = tried[best], separations[best][1]
     first, second = (
         (end_points(training, record, runs, rng).double() @ direction).numpy() for record in chosen[1:]
     )
@@ -243,20 +239,16 @@ def _check(training: Training, runs: int) -> None:
         raise ValueError("noise_std must be positive in every step: there is nothing to attack")
 
 
-class _Separation(NamedTuple):
-    """What a pilot shows of a pair: (epsilon, distance of the means in standard deviations), and a unit direction."""
+def _separation(first: Tensor, second: Tensor, delta: float) -> tuple[tuple[float, float], Tensor]:
+    """Return the score of a pair from theta_K ``(runs, d)`` under D and under D', and a unit direction.
 
-    score: tuple[float, float]
-    direction: Tensor
-
-
-def _separation(first: Tensor, second: Tensor, delta: float) -> _Separation:
-    """Return the score and the direction of a pair, from theta_K ``(runs, d)`` under D and under D'."""
+    The score is epsilon and the distance of the means in standard deviations.
+    """
     shift = first.mean(0) - second.mean(0)
     direction = shift / shift.norm().clamp(min=torch.finfo(shift.dtype).tiny)
     along = first @ direction, second @ direction
     distance = float(shift.norm() / _pooled(*along, dim=0))
-    return _Separation((audit(along[0].numpy(), along[1].numpy(), delta, EVEN).epsilon, distance), direction)
+    return (audit(along[0].numpy(), along[1].numpy(), delta, EVEN).epsilon, distance), direction
 
 
 def _pooled(first: Tensor, second: Tensor, dim: int) -> Tensor:
