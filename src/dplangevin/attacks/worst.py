@@ -56,12 +56,11 @@ class Shown(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """A release whose laws on every pair that is tried are known, for these neighbours."""
+    """A release whose laws on every pair that is tried are known."""
 
     pair: str
     gap: str
     laws: Callable[[Any, Adjacency], list[Distributions]]
-    adjacencies: tuple[str, ...] = ("replace_one",)
 
 
 def shown(
@@ -75,24 +74,24 @@ def shown(
     """Attack any composition of Gaussian steps, posterior samples, statistics and DP-SGFS, or a fit, vote or chain."""
     check_adjacency(adjacency, who=WHO)
     parts = list(leaves(event))
+    for leaf, _ in parts:
+        replaced = isinstance(leaf, (FisherScoringDpEvent, *KINDS)) and not isinstance(leaf, PateDpEvent)
+        if replaced and adjacency != "replace_one":
+            raise refuse(WHO, leaf, "the attack replaces a record")
     if len(parts) == 1 and parts[0][1] == 1 and (kind := KINDS.get(type(parts[0][0]))):
-        _need(parts[0][0], adjacency, kind.adjacencies)
         exact = max(epsilon_of(law, delta) for law in kind.laws(parts[0][0], adjacency))
-        found = exact * (1 - ROUNDED)
-        return Shown(found, kind.pair, EXACT, 0, 1.0, kind.gap)
+        return Shown(exact * (1 - ROUNDED), kind.pair, EXACT, 0, 1.0, kind.gap)
     total, steps = np.zeros((2, runs)), []
     pairs: dict[str, str] = {}  # with their gaps
     for leaf, count in parts:
         if isinstance(leaf, PosteriorSampleDpEvent):
             kind = KINDS[PosteriorSampleDpEvent]
-            _need(leaf, adjacency, kind.adjacencies)
             rare = delta ** (1 / count)  # what is rare in all samples together is less so in one
             law = max(kind.laws(leaf, adjacency), key=lambda each: epsilon_of(each, rare))
             pair, gap = kind.pair, kind.gap
             for _ in range(count):
                 total += drawn(law, runs, rng)
         elif isinstance(leaf, FisherScoringDpEvent):
-            _need(leaf, adjacency, ("replace_one",))
             multipliers = np.full(leaf.steps, leaf.noise_std * leaf.batch)
             steps.append(SelfComposedDpEvent(composed_steps(leaf.records, leaf.batch, multipliers), count))
             pair, gap = STEPS, "The attack is loose: it does not look at the covariance."
@@ -113,11 +112,6 @@ def shown(
         statistic += " but for the epochs that are left out"
         gaps.append(UNATTACKED)
     return Shown(found, "; ".join(pairs), statistic, runs, confidence, " ".join(gaps), by_part)
-
-
-def _need(leaf: DpEvent, adjacency: Adjacency, adjacencies: tuple[str, ...]) -> None:
-    if adjacency not in adjacencies:
-        raise refuse(WHO, leaf, "the attack replaces a record")
 
 
 def _last_iterate(event: LangevinDpEvent, adjacency: Adjacency) -> list[Distributions]:
@@ -161,6 +155,5 @@ KINDS: dict[type, Kind] = {
         "two classes with even votes; one teacher votes for the first, or for the second",
         "The proof is loose: it prices the noisy votes, and only labels are released.",
         laws.votes,
-        get_args(Adjacency),
     ),
 }
