@@ -334,10 +334,10 @@ def seed_summaries(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[d
 
 
 def sort_by(table: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:
-    """Return the rows sorted by columns whose values have the given orders; other values come last."""
+    """Return the rows sorted by columns whose values have the given orders (empty: their own), others last."""
     ranks = {column: {value: i for i, value in enumerate(order)} for column, order in orders.items()}
 
     def rank(column: pd.Series) -> pd.Series:
-        return column.map(ranks[str(column.name)])
+        return column.map(of) if (of := ranks[str(column.name)]) else column
 
     return table.sort_values([*orders], key=rank, kind="stable", ignore_index=True)

@@ -26,6 +26,7 @@ from dplangevin.papers.statistics import (
     holm,
     paired_p,
     read_off,
+    sort_by,
     t_interval,
 )
 from dplangevin.reporting.words import Look, look, relations
@@ -192,33 +193,23 @@ def page(
 ) -> str:
     """Return a Markdown page: accuracy of all methods; with at most SIDE_BY_SIDE data sets also all scores."""
     table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
-    sections = {"Accuracy": _overview(table, datasets)}
-    for dataset, name in datasets.items() if len(datasets) <= SIDE_BY_SIDE else ():
-        for epsilon in epsilons:
-            block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
-            sections[f"{name}, proven ε = {number(epsilon)}"] = _block(block)
     private = runs[np.isfinite(runs.epsilon)]
     deltas = " to ".join(map(short, sorted({private.delta.min(), private.delta.max()})))
     adjacency = relations(of_private(runs, "adjacency_proven"))
     notes = notes.format(adjacency=adjacency, delta=deltas, repeats=private.seed.nunique())
-    return tables.page(title, [notes], sections)
+    by: dict[str, Cell] = {"data": lambda row: datasets[row.dataset], "ε": cell("epsilon", number)}
+    rows = sort_by(table[table.dataset.isin(datasets)], dataset=[*datasets], epsilon=[])
+    blocks = [notes, "## Accuracy", tables.crossed(rows, by, cell("method", tables.method_label), _accuracy)]
+    for (_, epsilon), block in (
+        rows.groupby(["dataset", "epsilon"], sort=False) if len(datasets) <= SIDE_BY_SIDE else ()
+    ):
+        blocks += [f"## {datasets[block.dataset.iloc[0]]}, proven ε = {number(epsilon)}", _block(block)]
+    return tables.markdown(title, blocks)
 
 
 def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
     """Return those of `datasets` that the runs have."""
     return {dataset: name for dataset, name in datasets.items() if runs.dataset.eq(dataset).any()}
-
-
-def _overview(table: pd.DataFrame, datasets: Mapping[str, str]) -> list[str]:
-    """Return the table of accuracy: a row for each data set and epsilon, a column for each method."""
-    methods = table.method.unique()
-    lines = []
-    for dataset, name in datasets.items():
-        for epsilon in table.epsilon.unique():
-            block = table[table.dataset.eq(dataset) & table.epsilon.eq(epsilon)]
-            here = {row.method: _accuracy(row) for row in block.itertuples()}
-            lines.append([name, number(epsilon), *(here.get(each, "") for each in methods)])
-    return tables.table(["data", "ε", *(look(each).label for each in methods)], lines, left=1)
 
 
 def _block(block: pd.DataFrame) -> list[str]:

@@ -32,7 +32,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from pandas.api.types import is_numeric_dtype
 
-from dplangevin.papers.exhibits.tables import FORMATS, fill, prepared
+from dplangevin.papers.exhibits.tables import FORMATS, chosen, fill, prepared
 from dplangevin.papers.statistics import matches
 from dplangevin.reporting import style
 from dplangevin.reporting.style import lay_out
@@ -82,11 +82,11 @@ def lines(
             panel = {"marks": marks, "dashes": dashes, "guides": guides, **(axes or {}), **own}
             here = {key: panel.pop(key) for key in ROWS if key in panel}
             mine, dashed, guided = (panel.pop(key) for key in ("marks", "dashes", "guides"))
-            ax.set(**panel)
+            ax.set(**{**panel, "title": fill(panel.get("title", ""), chosen(frame, here))})
             if proven and here.get("x") == "epsilon":
                 ax.set_xlabel("proven ε")
             for mark, dash in product(mine, dashed):
-                rows = _rows(_rows(_rows(frame, here), mark), dash)
+                rows = chosen(chosen(chosen(frame, here), mark), dash)
                 shown = _line(ax, rows, {**here, **mark, **dash})
                 _explain(handles, mark, shown)
             handles |= _guides(ax, guided)
@@ -111,11 +111,6 @@ def _finished(
         raise ValueError(f"no row for the marks {absent}: check `where` and `query` in conf/exhibit")
     entries = [handle for handle in handles.values() if handle]
     return lay_out(figure, title, text, [*entries, *style.hollow_entries(_violated(frame))], side)
-
-
-def _rows(frame: pd.DataFrame, of: Mark) -> pd.DataFrame:
-    rows = frame[matches(frame, of.get("where", {}))]
-    return rows.query(of["query"]) if "query" in of else rows
 
 
 def _violated(rows: pd.DataFrame) -> pd.Series:
@@ -216,7 +211,6 @@ def dots(
     panels: Sequence[Mapping[str, Any]] = ({},),
     axes: Mapping[str, Any] | None = None,
     by: Sequence[str] = (),
-    sort: Sequence[str] = (),
     right: str = "",
     sharex: bool = False,
     width: float = 9.5,
@@ -232,8 +226,7 @@ def dots(
     - `made`: Arguments of `tables.prepared`.
     """
     axes = axes or {}
-    given, frame = frame, _rows(prepared(frame, **made), axes)
-    frame = (frame.sort_values([*sort], kind="stable") if sort else frame).reset_index(drop=True)
+    given, frame = frame, chosen(prepared(frame, **made), axes).reset_index(drop=True)
     frame["row"] = frame.groupby([*by], sort=False, dropna=False).ngroup() if by else frame.index
     heads, seen = frame.drop_duplicates("row"), set[int]()
     handles: dict[str, Line2D | None] = {}
@@ -248,7 +241,7 @@ def dots(
             for row in heads.row:
                 ax.axhline(row, color="#eeeeee", lw=0.6, zorder=0)
             for mark in ({**here, "line": "", **mark} for mark in marks):
-                rows = _rows(_rows(frame, here), mark)
+                rows = chosen(chosen(frame, here), mark)
                 seen |= {*rows.row[np.isfinite(rows[mark["x"]])]}
                 y = rows.row + mark.get("shift", 0.0)
                 if "low" in mark:

@@ -1,8 +1,4 @@
-"""Exhibits of the semi-supervised GAN of li2019, section 4.3.
-
-They show accuracy beside privacy prices, and scores and pictures of the generated images. All functions are pure
-functions of the frames of `reporting.read`.
-"""
+"""Pictures of the semi-supervised GAN of li2019, section 4.3: pure functions of the frames of `reporting.read`."""
 
 from __future__ import annotations
 
@@ -13,80 +9,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from dplangevin.papers.exhibits import tables
-from dplangevin.papers.exhibits.tables import COVERAGE, Cell, Published, cell
+from dplangevin.papers.exhibits.tables import with_problem_variants
 from dplangevin.papers.statistics import sort_by
 from dplangevin.reporting import style
-from dplangevin.reporting.style import lay_out
-from dplangevin.reporting.words import at_most, look
-from dplangevin.text import distinct, epsilon, fixed, numbers, percent, short
+from dplangevin.reporting.words import look
+from dplangevin.text import percent, short
 
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", proven ε {}"}  # block -> text of the budget
-SETTINGS = ["step_size", "batch", "epochs", "steps", "clip", "noise_multiplier", "records", "parameters"]
-COLUMNS = [
-    "problem", "block", "run", "method", "epsilon", "label", "accuracy_paper", "seeds", "accuracy", "sd", "low", "high",
-    "accuracy_single", *(f"{name}{end}" for name in COVERAGE for end in ("", "_low", "_high")), *tables.TRAINING_PRICES,
-    "accountant_promised", "delta", *SETTINGS, "violated",
-]  # fmt: skip
-
-
-def summary(
-    frame: pd.DataFrame, *, published: Published = (), names: Mapping[str, str] | None = None
-) -> pd.DataFrame:
-    """Return the rows of `tables.training_summary` with coverage scores and their 95 % t-intervals over seeds."""
-    table = tables.training_summary(frame, published=published, names=names, columns=COLUMNS)
-    return sort_by(table, block=[*BLOCKS])
-
-
-def page(
-    frame: pd.DataFrame,
-    *,
-    published: Published,
-    networks: Mapping[str, str],
-    notes: str,
-    names: Mapping[str, str] | None = None,
-    title: str = "",
-) -> str:
-    """Return a page with a table for each problem of `summary`; `networks` maps problems to headings."""
-    table = summary(frame, published=published, names=names)
-    lines = [notes.format(delta=numbers(table.delta[np.isfinite(table.epsilon_add_remove)]))]
-    for problem, heading in networks.items():
-        rows = table[table.problem.eq(problem)]
-        lines += ["", f"## {heading}", "", *tables.rows_table(rows, PAGE_COLUMNS, left=2)]
-    if texts := distinct(table.violated):
-        lines += ["", f"†: not met: {'; '.join(texts)}."]
-    if texts := distinct(frame.assumptions):
-        lines += ["", f"Assumed: {'; '.join(texts)}."]
-    return tables.page(title, lines)
-
-
-def _with_budget(row: pd.Series) -> str:
-    return row.label + BLOCKS[row.block].format(short(row.epsilon))
-
-
-def _settings(row: pd.Series) -> str:
-    symbols = {"step_size": "η", "batch": "batch", "steps": "steps", "clip": "clip", "noise_multiplier": "σ"}
-    return tables.hyperparameters(row, symbols)
-
-
-PAGE_COLUMNS: dict[str, Cell] = {
-    "learner": lambda row: _with_budget(row) + ("†" if row.violated else ""),
-    "settings": _settings,
-    "published": cell("accuracy_paper", percent),
-    "ours": cell("accuracy", percent),
-    "95 %": lambda row: f"{percent(row.low)} to {percent(row.high)}",
-    "one sample": lambda row: percent(row.get("accuracy_single", math.nan)),
-    "recognised, %": cell("recognised", percent),
-    "digits": lambda row: fixed(row.digits_covered, ".1f"),
-    "entropy": lambda row: fixed(row.digit_entropy, ".2f"),
-    "seeds": cell("seeds"),
-    "promised ε": cell("epsilon_promised", epsilon),
-    "proven ε, add/remove": cell("epsilon_add_remove", at_most),
-    "proven ε, replace-one": cell("epsilon_replace_one", at_most),
-}
-
-
-# Pictures
+COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `digit_classifier.DigitClassifier`
 
 
 def pictures_summary(
@@ -94,7 +24,7 @@ def pictures_summary(
 ) -> pd.DataFrame:
     """Return label and coverage scores of each learner of `read.read_samples` whose images are shown."""
     keys = ["problem", "block", "run", "method", "epsilon"]
-    rows = tables.with_problem_variants(frame)
+    rows = with_problem_variants(frame)
     table = rows[rows.problem.isin(list(problems))].drop_duplicates(keys)[[*keys, *COVERAGE]]
     labels = [
         (names or {}).get(run) or look(method, "network").label
@@ -115,7 +45,7 @@ def pictures(
     """Draw ten generated images for each budget of `runs` (rows) and each problem (columns, -> heading)."""
     table = pictures_summary(frame, problems=problems, names=names)
     table = table[table.run.isin(runs)]
-    images = tables.with_problem_variants(frame).sort_values("image").groupby(["problem", "run", "epsilon"])
+    images = with_problem_variants(frame).sort_values("image").groupby(["problem", "run", "epsilon"])
     height = table.groupby("problem").size().max()
     with style.settings():
         figure = Figure(figsize=(4.6 * len(problems) + 0.2, 0.66 * height + 1.2))
@@ -129,8 +59,12 @@ def pictures(
                 ax.imshow(np.hstack([image(text) for text in pixels]), cmap="gray")
                 scores = f"{percent(row.recognised)} %, {row.digits_covered:.1f} digits, {row.digit_entropy:.2f} nats"
                 first = f"{heading}\n" if ax is column[0] else ""
-                ax.set_title(f"{first}{_with_budget(row)}: {scores}", fontsize=8, pad=2)
-        return lay_out(figure, title, text, [])
+                ax.set_title(
+                    f"{first}{row.label}{BLOCKS[row.block].format(short(row.epsilon))}: {scores}",
+                    fontsize=8,
+                    pad=2,
+                )
+        return style.lay_out(figure, title, text, [])
 
 
 def image(pixels: str) -> np.ndarray:

@@ -13,12 +13,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from dplangevin.papers.exhibits import tables
-from dplangevin.papers.exhibits.tables import Cell, cell
 from dplangevin.papers.statistics import sort_by, summary, variant_settings
 from dplangevin.reporting import style
 from dplangevin.reporting.style import lay_out, tint
 from dplangevin.reporting.words import at_most, look
-from dplangevin.text import fixed, number, short
+from dplangevin.text import number, short
 
 # The power of the posterior that each sampler targets
 
@@ -140,24 +139,6 @@ def proven_samplers_summary(runs: pd.DataFrame) -> pd.DataFrame:
     return summary(named).merge(named[[*keys, "steps"]].drop_duplicates(), on=keys, validate="one_to_one")
 
 
-def proven_samplers_page(
-    runs: pd.DataFrame, *, panels: Mapping[str, str], notes: str, title: str = ""
-) -> str:
-    """Return a Markdown page with a row for each data set, budget and run; `panels` names the data sets."""
-    table = proven_samplers_summary(runs).sort_values(["dataset", "epsilon", "method"], kind="stable")
-    columns: dict[str, Cell] = {
-        "data": lambda row: panels[row.dataset],
-        "sampler": lambda row: look(row.method).label,
-        "promised ε": cell("epsilon", number),
-        "proven ε": lambda row: fixed(row.epsilon_proven, ".4f"),
-        "steps": lambda row: fixed(row.steps, ",.0f") or "until R-hat < 1.05",
-        "repeats": cell("repeats"),
-        "accuracy": cell("mean", "{:.4f}".format),
-        "95 % interval": lambda row: f"{row.low:.4f} to {row.high:.4f}",
-    }
-    return tables.page(title, [notes, "", *tables.rows_table(table, columns, left=2)])
-
-
 # Private samplers beside the exact posterior
 
 METRICS = {
@@ -206,7 +187,7 @@ def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], notes:
                 cells.append(_metric(metric, value) + (f" /{diverged}" if diverged else ""))
             lines.append(cells)
     columns = ["method", "noise", "promised ε", "proven ε", *(METRICS[metric] for metric in present)]
-    return tables.page(title, [notes, "", *tables.table(columns, lines, left=2)])
+    return tables.markdown(title, [notes, tables.table(columns, lines, left=2)])
 
 
 def _budget(epsilon: float, text: Callable[[float], str] = short) -> str:
