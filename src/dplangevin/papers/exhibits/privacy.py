@@ -31,6 +31,7 @@ def judged(frame: pd.DataFrame, *, cases: Sequence[str] = ()) -> pd.DataFrame:
         word=[tally.word(verdict) for verdict in found],
         attack=attack.where(frame.attack_runs.ne(0)),
         exact=attack.where(frame.attack_runs.eq(0)),
+        violated="",  # what the verdict says
         known=attack.fillna(SMALLEST / 1.5),
         priced=int((frame.epsilon_claimed.notna() & frame.mechanism.notna()).sum()),
     )

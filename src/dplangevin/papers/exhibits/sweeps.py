@@ -112,99 +112,60 @@ def figure(
     x: str | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw the metric against a varied field `x`, by default that with the most values, at fixed ε (columns).
+    """Draw the metric against a varied field `x`, by default that with the most values, with a panel for each fixed ε.
 
-    Each run with the field is a line, or of one run each value of a second field. Other fields have rows of panels. The
-    values of `x` stand at equal distances.
+    Each run has a line for each setting of its other fields, across the panel if it lacks the field `x`. The values of
+    `x` stand at equal distances.
     """
     points = table(runs, metric=metric, epsilons=epsilons)
-    x, hue, facets, without = _roles(points, x)
-    points = points[~points.run.isin(without)]
+    names = list(points.columns)
+    fields = {name: _distinct(points[name]) for name in names[len(POINT) - 1 : names.index("axis")]}
+    if x and x not in fields:
+        raise ValueError(f"x = {x!r} is not varied{meant(x, fields)}: there are {', '.join(fields)}")
+    x = x or max(fields, key=lambda name: len(fields[name]))
     columns = list(_columns(points, epsilons))
-    frame = pd.concat(
-        [_at(points, kind, e).assign(column=name) for kind, e, name in columns], ignore_index=True
-    )
-    curves, levels = _marks(frame, x, hue)
-    for i, mark in enumerate(curves):
-        frame.loc[matches(frame, mark["where"]), "shift"] = i - (len(curves) - 1) / 2
-    values = _distinct(frame[x])
+    frame = pd.concat([_at(points, kind, e).assign(column=name) for kind, e, name in columns])
+    values = fields[x]
     joined = all(isinstance(value, float) for value in values)
     values = sorted(values) if joined else values
-    frame["at"] = frame[x].map({value: float(i) for i, value in enumerate(values)}) + SHIFT * frame["shift"]
-    dots: list[dict[str, Any]] = [{**mark, "line": ""} for mark in curves]
-    rows = _rows_of_panels(frame, facets)
-    panels: list[dict[str, Any]] = [
-        {"where": {**where, "column": column}, "title": f"{column}\n{name}".rstrip(), **INTERVAL}
-        for where, name in rows
-        for _, _, column in columns
-    ]
-    for panel in panels[:: len(columns)]:
-        panel["ylabel"] = _label(metric)
-    for panel in panels[-len(columns) :]:
-        panel["xlabel"] = _label(x)
+    frame["at"] = frame[x].map({value: float(i) for i, value in enumerate(values)})
+    differing = [name for name in ["dataset", "scaling", *fields] if name != x and points[name].nunique() > 1]
+    marks = _marks(frame, x, differing, "-" if joined else "")
+    for i, mark in enumerate(marks):
+        frame.loc[matches(frame, mark["where"]), "at"] += SHIFT * (i - (len(marks) - 1) / 2)
     text = f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {of_private(runs, 'delta')}."
     text += " At a proven ε: read off between the budgets of a point, linearly in ln ε."
-    if without:
-        text += f" Not drawn, since they vary other fields: {', '.join(without)}."
     if outside := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "proven"}:
         text += f" No point has budgets on both sides of a proven ε of {numbers(outside)}."
     return lines(
         frame,
         text=text,
-        marks=[*(curves if joined else dots), *levels],
-        panels=panels,
-        axes=_x_axis(values),
-        size=(4.0 * len(columns) + 0.6, 2.7 * len(rows) + 1.6),
+        marks=marks,
+        panels=[{"where": {"column": name}, "title": name, "xlabel": _label(x)} for *_, name in columns],
+        axes={**INTERVAL, **_x_axis(values), "ylabel": _label(metric)},
+        size=(4.0 * len(columns) + 0.6, 4.3),
         columns=len(columns),
-        grid={"sharex": True, "sharey": "row"},
-        title=f"{title}: {_label(x)}" + (f" and {_label(hue)}" if hue else ""),
+        grid={"sharey": True},
+        title=f"{title}: {' and '.join(map(_label, [x, *differing]))}",
     )
 
 
-def _roles(points: pd.DataFrame, x: str | None) -> tuple[str, str, list[str], list[str]]:
-    """Return the field on the x axis, that with colours or "", those with panels, and the runs that are not drawn."""
-    names = list(points.columns)
-    fields = {name: _distinct(points[name]) for name in names[len(POINT) - 1 : names.index("axis")]}
-    if x and x not in fields:
-        raise ValueError(f"x = {x!r} is not varied{meant(x, fields)}: there are {', '.join(fields)}")
-    swept = [name for name, values in fields.items() if len(values) > 1] or [*fields]
-    x = x or max(swept, key=lambda name: len(fields[name]))
-    drawn = points[_has(points[x])]
-    others = [name for name in swept if name != x and _has(drawn[name]).any()]
-    without = [
-        str(run)
-        for run, rows in points.groupby("run", sort=False)
-        if not _has(rows[x]).any() and any(rows[name].nunique() > 1 for name in swept if name not in others)
-    ]
-    hue = others.pop(0) if others and drawn.run.nunique() == 1 else ""
-    return x, hue, ["dataset", "scaling", *others], without
-
-
-def _marks(frame: pd.DataFrame, x: str, hue: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return the marks of runs that have the field x, and of others, which are horizontal lines."""
-    keys = ["run", hue] if hue else ["run"]
-    looks = (
-        dict(zip(_distinct(frame[hue]), itertools.cycle(zip(SHADES, MARKERS, strict=True)))) if hue else {}
-    )
-    dashes = itertools.cycle((":", "--", "-."))
-    curves, levels = [], []
-    for key, rows in frame.groupby(keys, sort=False, dropna=False):
-        (run, *value), method = key, rows.method.iloc[0]
-        mark: dict[str, Any] = {"where": dict(zip(keys, key, strict=True)), "method": method}
-        mark["marker"] = look(method).marker or "o"
+def _marks(frame: pd.DataFrame, x: str, differing: Sequence[str], line: str) -> list[dict[str, Any]]:
+    """Return a mark for each run and setting of its `differing` fields; a run without the field `x` is a level."""
+    looks = itertools.cycle(zip(SHADES, MARKERS, itertools.cycle(("--", ":", "-."))))
+    marks = []
+    for key, rows in frame.groupby(["run", *differing], sort=False, dropna=False):
+        of = dict(zip(["run", *differing], key, strict=True))
+        run, method = of["run"], rows.method.iloc[0]
+        known = rows[[name for name in differing if _has(rows[name]).all()]].iloc[0]
         names = [look(method).label if run == method else str(run)]
-        if value and value[0] in looks:
-            colour, marker = looks[value[0]]
-            mark |= {"colour": colour, "marker": marker, "line": "-", "size": 5.5}
-            names.append(f"{_label(hue)} = {_text(value[0])}")
+        names += [f"{_label(str(name))} = {_text(value)}" for name, value in known.items()]
+        colour, marker, dashes = next(looks)
+        mark = {"where": of, "colour": colour, "size": 5.5}
+        mark["label"] = ", ".join(names) if np.isfinite(rows["mean"]).any() else ""
         flat = not _has(rows[x]).any()
-        label = ", ".join(names if flat else names[-1:])
-        mark["label"] = label if np.isfinite(rows["mean"]).any() else ""
-        if flat:
-            levels.append({**mark, "level": True, "line": next(dashes)})
-        else:
-            curves.append(mark)
-    return curves, levels
+        marks.append(mark | ({"level": True, "line": dashes} if flat else {"marker": marker, "line": line}))
+    return marks
 
 
 def _x_axis(values: Sequence[Any]) -> dict[str, Any]:
@@ -215,23 +176,6 @@ def _x_axis(values: Sequence[Any]) -> dict[str, Any]:
     names = ["\n" * (long * i % 2) + name for i, name in enumerate(names)]  # long names stand in two lines
     ticks = {"xticks": range(0, len(names), step), "xticklabels": names[::step]}
     return {**ticks, "xlim": (-0.5, len(names) - 0.5)}
-
-
-def _rows_of_panels(frame: pd.DataFrame, facets: Sequence[str]) -> list[tuple[dict[str, Any], str]]:
-    """Return the rows of the frame that each row of panels shows, and its title.
-
-    A run that lacks a field of the panels is in all of them.
-    """
-    values = {name: _distinct(frame[name]) for name in facets}
-    found = []
-    for panel in itertools.product(*values.values()):
-        of = dict(zip(facets, panel, strict=True))
-        where = {name: [value, "", math.nan] for name, value in of.items()}
-        if matches(frame, where).any():
-            differing = [name for name in ("dataset", "scaling") if len(values[name]) > 1]
-            words = [f"{_label(name)} {_text(value)}" for name, value in of.items() if name not in POINT]
-            found.append((where, ", ".join([*(f"{name} {of[name]}" for name in differing), *words])))
-    return found
 
 
 def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[str, float, str]]:
