@@ -6,7 +6,7 @@ The first two draw marks. A mark is a mapping of
 - `label`: its entry in the legend (none without a label);
 - `method` (name in `words.LOOKS`; `data` after its colon) or `price` (name in `words.PRICES`), and any of `colour`,
   `marker`, `line`, `size`, `width`, `hollow` (false: `violated` is not about the number);
-- `x`, `y`, `low`, `high`: columns, where they differ from those of the panel;
+- `x`, `y`, `low`, `high`: columns, where they differ from those of the panel; `order`: that which orders a line (x);
 - `write`: offset in points at which the value is written, in `format` (of `tables.FORMATS`; default: short);
 - `end`: offset in points at which `lines` writes the label at the last point, in place of the legend (null: nowhere);
 - `shift`: how far below the middle of its row `dots` draws, as a share of the row;
@@ -149,7 +149,7 @@ def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
         return len(rows) > 0
     shown = np.isfinite(rows[x]) & np.isfinite(rows[y])
     shown &= (rows[x].gt(0) | (ax.get_xscale() != "log")) & (rows[y].gt(0) | (ax.get_yscale() != "log"))
-    rows = rows[shown].sort_values(x, kind="stable")
+    rows = rows[shown].sort_values(mark.get("order", x), kind="stable")
     ax.plot(rows[x], rows[y], color=of.colour, ls=of.line or "none", lw=mark.get("width", 1.3), zorder=3)
     if "low" in mark:
         bar: dict[str, Any] = {"color": style.tint(of.colour), "lw": mark.get("bar", 2.0), "zorder": 2}

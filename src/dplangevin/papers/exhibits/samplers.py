@@ -7,17 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from dplangevin.papers.exhibits import tables
 from dplangevin.papers.statistics import sort_by, summary, variant_settings
-from dplangevin.reporting import style
-from dplangevin.reporting.style import lay_out, tint
 from dplangevin.reporting.words import at_most, look
-from dplangevin.text import number, short
+from dplangevin.text import short
 
 # The power of the posterior that each sampler targets
 
@@ -40,84 +34,46 @@ def temperature_rows(frame: pd.DataFrame, *, labels: Mapping[str, str]) -> pd.Da
 
 # Trajectories on a two-dimensional normal posterior: Figure 2 of wang2015
 
-CHAIN_COLOURS = {"sgld": "#E69F00", "sgnht": "#0072B2"}
-PROPER_COLOUR = "#D55E00"
-ELLIPSE = 2.0  # size of a sampler's ellipse in standard deviations
+AT = ["theta_1", "theta_2"]
 
 
-def trajectories(frame: pd.DataFrame, *, panels: Mapping[str, str], text: str, title: str = "") -> Figure:
-    """Draw chains on a two-dimensional normal posterior, with a column for each variant (-> label) and each ε.
+def trajectories(frame: pd.DataFrame, *, size: float) -> pd.DataFrame:
+    """Return the points of each chain's path, and of ellipses, in order of the column `step`.
 
-    The top panel has the path of one chain. The bottom panel has its second half and the ellipse of all chains, also
-    that of the variant "<name>_proper" (noise N(0, 2η)), if there is one.
-    Source: wang2015, Figure 2 of the supplement.
+    Kinds: path from its start, its second half, the ellipses exact 1 to exact 3 of the posterior, and at `size`
+    standard deviations those of all chains (own), and of the variant "<name>_proper" (noise N(0, 2η)) if there is one.
+    The column `ratios` compares the chains with the posterior.
     """
-    mean, covariance = _moments(frame[frame.variant.eq("exact")])
-    columns = [(name, eps) for name in panels for eps in sorted(frame.epsilon.unique(), reverse=True)]
-    with style.settings():
-        figure = Figure(figsize=(2.75 * len(columns), 6.6), layout="constrained")
-        axes = figure.subplots(2, len(columns), sharex="row", sharey="row")
-        for (name, epsilon), top, bottom in zip(columns, *axes, strict=True):
-            rows = frame[frame.variant.eq(name) & frame.epsilon.eq(epsilon)]
-            _paths(top, bottom, rows, mean, covariance)
-            proper = frame[frame.variant.eq(f"{name}_proper") & frame.epsilon.eq(epsilon)]
-            if len(proper):
-                ellipse(bottom, *_moments(proper), ELLIPSE, color=PROPER_COLOUR, ls="--", lw=1.6, zorder=5)
-            label = f"DP-{panels[name]}, ε = {number(epsilon)}" if np.isfinite(epsilon) else panels[name]
-            top.set_title(label, fontsize=9.5)
-            bottom.set_title(_ratios(rows), fontsize=8, color="#444444")
-            bottom.set_xlabel("θ₁, unitless")
-            top.tick_params(labelbottom=True)
-        for ax in axes[:, 0]:
-            ax.set_ylabel("θ₂, unitless")
-        half = 4.2 * np.sqrt(np.diag(covariance))
-        axes[1, 0].set_xlim(mean[0] - half[0], mean[0] + half[0])
-        axes[1, 0].set_ylim(mean[1] - half[1], mean[1] + half[1])
-        handles = [
-            Line2D([], [], color="black", lw=0.8, label="exact posterior: 1, 2, 3 standard deviations"),
-            *(
-                Line2D([], [], color=CHAIN_COLOURS[name.partition("_")[0]], lw=2, label=f"{of} and DP twin")
-                for name, of in panels.items()
-            ),
-            Line2D([], [], color=PROPER_COLOUR, ls="--", lw=1.6, label="the same with noise N(0, 2η)"),
-        ]
-        private = frame[frame.variant.isin(list(panels)) & np.isfinite(frame.epsilon)]
-        proven = private.groupby("variant").epsilon_proven.first()[list(panels)]
-        text = text.format(size=ELLIPSE, proven=" and ".join(map(short, proven)))
-        return lay_out(figure, title, text, handles)
+    exact, found = _moments(frame[frame.variant.eq("exact")]), []
+    for (variant, epsilon), rows in frame[frame.sampler.notna()].groupby(["variant", "epsilon"]):
+        path = rows.loc[rows.kind.eq("path"), ["step", *AT]]
+        curves = {"path": pd.concat([pd.DataFrame({"step": [0.0], **dict.fromkeys(AT, 0.0)}), path])}
+        curves |= {"half": path[path.step.gt(0.5)], "own": ellipse(*_moments(rows), size)}
+        curves |= {f"exact {k}": ellipse(*exact, k) for k in (1, 2, 3)}
+        proper = frame[frame.variant.eq(f"{variant}_proper") & frame.epsilon.eq(epsilon)]
+        curves |= {"proper": ellipse(*_moments(proper), size)} if len(proper) else {}
+        same = {
+            "variant": variant,
+            "epsilon": epsilon,
+            "ratios": _ratios(rows),
+            **rows.iloc[0][["epsilon_proven"]],
+        }
+        found += [points.assign(kind=kind, **same) for kind, points in curves.items()]
+    return pd.concat(found, ignore_index=True)
 
 
 def _moments(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return mean ``(2,)`` and covariance ``(2, 2)`` of one variant at one epsilon."""
-    at = ["theta_1", "theta_2"]
     lines = rows[rows.kind.eq("covariance")].sort_values("axis")
-    return rows.loc[rows.kind.eq("mean"), at].to_numpy(float)[0], lines[at].to_numpy(float)
+    return rows.loc[rows.kind.eq("mean"), AT].to_numpy(float)[0], lines[AT].to_numpy(float)
 
 
-def ellipse(ax: Axes, mean: np.ndarray, covariance: np.ndarray, size: float, **drawn: Any) -> None:
-    """Draw the ellipse at `size` standard deviations of N(mean (2,), covariance (2, 2))."""
+def ellipse(mean: np.ndarray, covariance: np.ndarray, size: float) -> pd.DataFrame:
+    """Return the points of the ellipse at `size` standard deviations of N(mean (2,), covariance (2, 2))."""
     angle = np.linspace(0, 2 * np.pi, 181)
     circle = np.stack([np.cos(angle), np.sin(angle)])
     x, y = mean[:, None] + size * np.linalg.cholesky(covariance) @ circle
-    ax.plot(x, y, **drawn)
-
-
-def _paths(top: Axes, bottom: Axes, rows: pd.DataFrame, mean: np.ndarray, covariance: np.ndarray) -> None:
-    """Draw the path in the top panel. Draw its second half and the posterior's contours in the bottom panel."""
-    colour = CHAIN_COLOURS[rows.sampler.iloc[0]]
-    path = rows[rows.kind.eq("path")].sort_values("step")
-    x, y = (np.append(0.0, path[name]) for name in ("theta_1", "theta_2"))
-    top.plot(x, y, color=colour, lw=0.7, marker="o", ms=1.6, zorder=2)
-    top.plot(0, 0, color="black", marker="x", ms=6, ls="", zorder=3)
-    top.annotate("start", (0, 0), (14, -3), textcoords="offset points", fontsize=8)
-    ellipse(top, mean, covariance, 3, color="black", lw=1.0, zorder=4)
-    half = path[path.step.gt(0.5)]
-    bottom.plot(half.theta_1, half.theta_2, color=tint(colour, 0.4), lw=0.5, zorder=1)
-    bottom.plot(half.theta_1, half.theta_2, color=tint(colour, 0.7), marker="o", ms=1.8, ls="", zorder=2)
-    for size in (1, 2, 3):
-        ellipse(bottom, mean, covariance, size, color="black", lw=0.8, zorder=3)
-    ellipse(bottom, *_moments(rows), ELLIPSE, color=colour, lw=2.2, zorder=4)
-    bottom.xaxis.set_major_locator(MaxNLocator(4))
+    return pd.DataFrame({"step": angle, "theta_1": x, "theta_2": y})
 
 
 def _ratios(rows: pd.DataFrame) -> str:
