@@ -1,17 +1,13 @@
-"""Figures, numbers and pages about samplers: pure functions of runs, or of the rows of an analysis."""
+"""Numbers about samplers: pure functions of runs, or of the rows of an analysis."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from dplangevin.papers.exhibits import tables
 from dplangevin.papers.statistics import sort_by, summary, variant_settings
-from dplangevin.reporting.words import at_most, look
-from dplangevin.text import short
 
 # The power of the posterior that each sampler targets
 
@@ -97,17 +93,13 @@ def proven_samplers_summary(runs: pd.DataFrame) -> pd.DataFrame:
 
 # Private samplers beside the exact posterior
 
-METRICS = {
-    "accuracy": "accuracy", "mean_distance": "mean distance (sd)", "covariance_distance": "covariance distance",
-    "predictive_gap": "predictive gap (nats)", "r_hat": "R-hat", "ess": "ESS", "log_loss": "log score (nats)",
-    "brier": "Brier", "ece": "ECE",
-}  # fmt: skip
-FOUR_DIGITS = ("accuracy", "log_loss", "brier", "ece")
+METRICS = [
+    "accuracy", "mean_distance", "covariance_distance", "predictive_gap", "r_hat", "ess", "log_loss", "brier", "ece"
+]  # fmt: skip
 POSTERIOR_COLUMNS = [
     "dataset", "method", "variant", "temperature", "epsilon", "epsilon_proven", "metric", "mean", "sd", "low", "high",
     "repeats", "diverged", "violated",
 ]  # fmt: skip
-WORST = {"r_hat": "max", "ess": "min"}  # worst value over repeats, because these are diagnostics
 
 
 def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
@@ -121,36 +113,18 @@ def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
     return table[POSTERIOR_COLUMNS]
 
 
-def against_posterior_page(runs: pd.DataFrame, *, methods: Sequence[str], notes: str, title: str = "") -> str:
-    """Return a Markdown page with all METRICS of each method, temperature and budget; R-hat and ESS at their worst."""
-    table = posterior_summary(runs)
-    present = [metric for metric in METRICS if table.metric.eq(metric).any()]
-    worst = runs[np.isfinite(runs.value)].groupby(["method", "variant", "epsilon", "metric"]).value
-    extreme = {metric: worst.agg(how) for metric, how in WORST.items()}
-    lines = []
-    for method in methods:
-        groups: Any = table[table.method.eq(method)].groupby(["epsilon", "temperature", "variant"])
-        for (epsilon, temperature, variant), rows in groups:
-            of = rows.set_index("metric")
-            flag = "†" if of.violated.ne("").any() else ""
-            cells = [look(method).label + flag, temperature]
-            cells += [_budget(epsilon), _budget(float(of.epsilon_proven.iloc[0]), at_most)]
-            for metric in present:
-                value = of["mean"].get(metric, np.nan)
-                if metric in extreme:
-                    value = extreme[metric].get((method, variant, epsilon, metric), np.nan)
-                diverged = int(of.diverged.get(metric, 0))
-                cells.append(_metric(metric, value) + (f" /{diverged}" if diverged else ""))
-            lines.append(cells)
-    columns = ["method", "noise", "promised ε", "proven ε", *(METRICS[metric] for metric in present)]
-    return tables.markdown(title, [notes, tables.table(columns, lines, left=2)])
+def posterior_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the summary with a column for each metric; R-hat and ESS at their worst, because these are diagnostics.
 
-
-def _budget(epsilon: float, text: Callable[[float], str] = short) -> str:
-    return "none" if np.isinf(epsilon) else text(epsilon)
-
-
-def _metric(metric: str, value: float) -> str:
-    if np.isnan(value):
-        return ""
-    return f"{value:.4f}" if metric in FOUR_DIGITS else short(value)
+    The column diverged is nan if no chain has.
+    """
+    rows, keys = posterior_summary(runs), ["method", "epsilon", "temperature", "variant"]
+    wide = rows.pivot(index=keys, columns="metric", values="mean")
+    worst = runs.assign(
+        temperature=runs.variant.map(variant_settings).str.get("temperature").fillna("printed")
+    )
+    of = worst[np.isfinite(runs.value)].groupby([*keys, "metric"]).value
+    for metric, how in {"r_hat": "max", "ess": "min"}.items():
+        wide[metric] = of.agg(how).xs(metric, level="metric")
+    more = rows.groupby(keys)[["epsilon_proven", "violated", "diverged"]].max()
+    return wide.join(more.assign(diverged=more.diverged.where(more.diverged.gt(0)))).reset_index()

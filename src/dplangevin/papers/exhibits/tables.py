@@ -41,6 +41,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "epsilon": epsilon,
     "at_least": at_least,
     "at_most": at_most,
+    "budget": lambda value: at_most(value) if math.isfinite(value) else "none",
     "method": method_label,
     "features": lambda name: look(name, "features").label,
     "network": lambda name: look(name, "network").label,
