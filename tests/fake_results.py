@@ -192,14 +192,6 @@ def records() -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True).assign(experiment="ryffel2022_records")
 
 
-def pneumonia() -> pd.DataFrame:
-    """As `heads`, on the X-rays."""
-    kind = {"records": 5216.0, "parameters": 192.0, "classes": 3.0}
-    kind |= {"l2": 0.005, "epochs": 50.0, "smoothness": 90.0}
-    frame = heads("pneumonia_resnet20", 0.1, **kind)
-    return frame.assign(delta=frame.delta.where(frame.delta.isna(), 1e-4))
-
-
 # Networks trained from scratch
 
 TRAINING_SETTINGS = {"step_size": 0.3, "batch": 128.0, "epochs": 20.0, "clip": 0.3, "noise_multiplier": 3.18}

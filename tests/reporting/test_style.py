@@ -5,8 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from drawing import CONF, exhibit, legend_texts, outside
-from fake_results import figure1
+from drawing import CONF, exhibit, outside
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from omegaconf import OmegaConf
@@ -40,13 +39,6 @@ def test_method_from_outside_has_a_look_of_its_own() -> None:
     assert len({(look.colour, look.marker) for look in looks}) > 0.9 * every
 
 
-def test_method_from_outside_is_drawn_and_named() -> None:
-    adult = figure1().query("dataset == 'adult'")
-    theirs = adult.assign(method=adult.method.replace("ops", "their_method"))
-    figure = accuracy.over_epsilon(theirs, panels={"adult": ""}, methods=["their_method", "objpert"])
-    assert legend_texts(figure)[0] == "their_method"
-
-
 @pytest.mark.parametrize("kind", ["png", "pdf"])
 def test_same_input_gives_the_same_bytes(kind: str) -> None:
     drawn = [
@@ -55,30 +47,6 @@ def test_same_input_gives_the_same_bytes(kind: str) -> None:
     ]
     assert drawn[0] == drawn[1]
     assert b"CreationDate" not in drawn[0]
-
-
-def unordered(node: ast.expr) -> bool:
-    """Whether an expression is a set, whose order differs from process to process if it has texts."""
-    if isinstance(node, ast.BinOp):
-        return unordered(node.left) or unordered(node.right)
-    call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "set"
-    return call or isinstance(node, ast.Set | ast.SetComp)
-
-
-def test_no_exhibit_draws_in_the_order_of_a_set() -> None:
-    for path in Path(accuracy.__file__).parents[1].rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.For):
-                assert not unordered(node.iter), f"{path}:{node.lineno}"
-
-
-@pytest.mark.parametrize("width", [7, 9])
-@pytest.mark.parametrize("letters", [0, 10, 40, 80])
-def test_legend_is_not_wider_than_the_figure(letters: int, width: int) -> None:
-    handles = [Line2D([], [], label="x" * letters) for _ in range(8 if letters else 0)]
-    figure = style.lay_out(Figure(figsize=(width, 6)), "t", "text", handles)
-    assert style.image_bytes(figure, "png")
-    assert figure.legends[0].get_window_extent().width <= 100 * (width + 0.1)
 
 
 def test_a_line_of_a_caption_ends_at_the_edge_or_with_a_sentence() -> None:

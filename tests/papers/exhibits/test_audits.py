@@ -1,4 +1,4 @@
-"""The exhibit of audits of published learners: its page, and the committed rows behind it."""
+"""The exhibit of audits of published learners: the committed rows behind it."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from drawing import exhibit
 
-from dplangevin.papers.exhibits.privacy import audits_page
 from dplangevin.pipeline.config import content, load
 
 ROOT = Path(__file__).parents[3]
@@ -20,27 +19,6 @@ ROW = {
     "violated": 0, "confidence": 0.95, "pair": "flipped label", "event": "coef_[0] >= 1", "observations": "",
     "pairs": 2, "runs": 200, "fits": 1600,
 }  # fmt: skip
-
-
-@pytest.fixture
-def frame() -> pd.DataFrame:
-    return pd.DataFrame([ROW, ROW | {"id": "b", "label": "B", "epsilon_attack": 3.0, "violated": 1}])
-
-
-def test_the_page_states_power_and_explains_each_violation(frame: pd.DataFrame) -> None:
-    notes = {
-        "b": {"effect": "B releases a count.", "reported": "https://example.org/1"},
-        "a": {"effect": "none"},
-    }
-    page = audits_page(frame, introduction="", notes=notes, title="t")
-    assert "no violation found" in page
-    assert "B releases a count." in page
-    assert "[before](https://example.org/1)" in page
-    assert "docs/audits/b.py" in page
-    assert page.count("p:A --runs 200") == 2
-    assert "none" not in page
-    with pytest.raises(ValueError, match="no note on the violation by b"):
-        audits_page(frame, introduction="", notes={}, title="t")
 
 
 def test_committed_rows_are_those_of_the_configuration() -> None:
@@ -60,7 +38,8 @@ def test_every_violation_has_a_program_and_every_program_a_violation() -> None:
     for text in programs.values():
         assert "dplangevin" not in text
         compile(text, "show.py", "exec")
-    assert found <= set(exhibit("audits").table.notes)
+    (part,) = [part for part in exhibit("audits").table.parts if "join" in part]
+    assert found <= set(part.join.id)
 
 
 def test_rows_of_absent_packages_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

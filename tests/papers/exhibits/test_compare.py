@@ -108,18 +108,6 @@ def test_best_is_never_one_whose_guarantee_fails_or_whose_chains_diverged(compar
     assert "*" not in {line.get_marker() for line in ax.lines}
 
 
-def test_better_but_hollow_is_not_drawn_as_worse(compare_runs: pd.DataFrame) -> None:
-    adult = compare_runs[compare_runs.dataset.eq("adult") & compare_runs.method.isin(["ops", "pate"])]
-    failed = adult.assign(violated=adult.violated.mask(adult.method.eq("ops"), "T too small"))
-    table = compare.at_epsilon(failed, epsilons=[1.0])
-    (ax,) = compare.dot_plot(table, compare.CLASSES).axes
-    table = table.set_index("method")
-    assert table.best.pate
-    assert table.significant.ops
-    (ops,) = [line for line in ax.lines if line.get_marker() == "o"]
-    assert (ops.get_color(), ops.get_markerfacecolor()) == (compare.KINDS["equal"].colour, "white")
-
-
 def test_the_heat_table_writes_points_below_no_privacy(compare_runs: pd.DataFrame) -> None:
     figure = compare.heat(compare_runs, epsilons=EPSILONS, datasets=DATASETS, text="")
     table = compare.at_epsilon(compare_runs, epsilons=EPSILONS)

@@ -117,6 +117,6 @@ def test_dots_stand_in_the_rows_of_their_groups() -> None:
     assert [text.get_text() for text in ax.get_yticklabels()] == ["a", "second"]
     assert sorted(points(ax)) == [(0.1, 1.0), (0.3, 0.0), (0.4, 1.0), (0.9, 0.0)]
     assert points(ax, hollow=True) == [(0.2, 0.0)]
-    each = dots(FRAME, label="{value:.1f}", sort=["value"], panels=[panel], text="")
+    each = dots(FRAME, label="{value:.1f}", sort={"value": []}, panels=[panel], text="")
     assert [text.get_text() for text in each.axes[0].get_yticklabels()] == ["0.1", "0.2", "0.3", "0.4", "0.9"]
     assert {"A", "B", "limit"} <= set(legend_texts(each))

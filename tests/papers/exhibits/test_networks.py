@@ -1,4 +1,4 @@
-"""Figures of the training runs: what is drawn where, the axes, pooled bins."""
+"""Numbers of the training runs: budgets of curves, pooled bins."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from fake_results import finals, write_runs
-from matplotlib.axes import Axes
 
 from dplangevin.papers.exhibits import networks
 from dplangevin.reporting import read
@@ -20,12 +19,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def drawn(ax: Axes, colour: str, marker: str) -> list[tuple[float, float]]:
-    """Points with a marker and a colour."""
-    lines = [line for line in ax.lines if line.get_color() == colour and line.get_marker() == marker]
-    return [(float(x), float(y)) for line in lines for x, y in np.asarray(line.get_xydata())]
-
-
 def curves_of(folder: Path, curves: list[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows and summary of some curves."""
     rows = read.read_curve(["li2019_tab1/mnist"], [curve["run"] for curve in curves], folder)
@@ -33,9 +26,9 @@ def curves_of(folder: Path, curves: list[dict[str, Any]]) -> tuple[pd.DataFrame,
 
 
 def test_budget_of_a_curve(folder: Path) -> None:
-    with pytest.raises(ValueError, match=r"tanh_dp_sgd has budgets .*say which"):
+    with pytest.raises(ValueError, match=r"tanh_dp_sgd has budgets .*say in the exhibit"):
         curves_of(folder, [{"run": "tanh_dp_sgd", "label": "x"}])
-    with pytest.raises(ValueError, match=r"tanh_sgd has no finite budget"):
+    with pytest.raises(ValueError, match="tanh_sgd has budgets"):
         curves_of(folder, [{"run": "tanh_sgd", "label": "x", "epsilon": 1.0}])
 
 
@@ -57,15 +50,3 @@ def test_reliability_pools_seeds_by_count(folder: Path) -> None:
         pytest.approx([0.01, 0.1]),
         pytest.approx([0.03, 0.2]),
     ]
-
-
-def test_rare_bins_are_not_drawn(folder: Path) -> None:
-    panels = [{"run": "tanh_dp_sgld_printed", "title": "printed"}]
-    rows = read.read_reliability(["li2019_tab1/mnist"], ["tanh_dp_sgld_printed"], folder)
-    rows.loc[rows.bin.le(5), "count"] = 1
-    figure = networks.reliability(rows, panels=panels, text="")
-    top, bottom = figure.axes
-    for look in networks.PREDICTORS.values():
-        assert len(drawn(top, look.colour, look.marker)) == 10  # bins 6 to 15
-    assert len(bottom.patches) == 2 * 13  # shares of all
-    assert "posterior average: ECE 0.0100, log loss 0.100" in top.get_title()

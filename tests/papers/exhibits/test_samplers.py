@@ -3,16 +3,13 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 
 from dplangevin.papers.exhibits import samplers
 
 
 def test_an_ellipse_is_where_the_normal_law_is_that_far() -> None:
     mean, covariance = np.array([1.0, -2.0]), np.array([[2.0, 0.6], [0.6, 0.5]])
-    ax = Figure().subplots()
-    samplers.ellipse(ax, mean, covariance, 2.0)
-    away = np.column_stack(ax.lines[0].get_data()) - mean
+    away = samplers.ellipse(mean, covariance, 2.0)[samplers.AT].to_numpy() - mean
     assert np.einsum("ni,ij,nj->n", away, np.linalg.inv(covariance), away) == pytest.approx(4.0)
 
 
@@ -26,5 +23,9 @@ def test_scores_leave_diverged_chains_out_and_count_them(family_runs: pd.DataFra
     kept = kept[kept.variant.eq("temperature=proper") & kept.metric.eq("brier")]
     assert row["mean"] == pytest.approx(np.nanmean(kept.value))
     assert table[table.method.eq("dp_sghmc")].temperature.eq("printed").all()
+    wide = samplers.posterior_table(family_runs).set_index(["method", "temperature", "epsilon"])
+    assert wide.diverged["dp_sgfs", "proper", 0.1] == 2
+    own = family_runs[family_runs.method.eq("dp_sghmc") & family_runs.epsilon.eq(1.0)]
+    assert wide.ess["dp_sghmc", "printed", 1.0] == own[own.metric.eq("ess")].value.min()
     with pytest.raises(ValueError, match="conf/exhibit"):
         samplers.posterior_summary(family_runs.assign(metric="seconds"))

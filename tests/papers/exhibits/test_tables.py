@@ -1,6 +1,7 @@
 """The pages and numbers of trained networks and heads, and of the claims, from fake rows."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,7 @@ from dplangevin.papers.exhibits import tables
 from dplangevin.reporting.read import by_seed
 
 ROOT = Path(__file__).parents[3]
-NETWORKS = {"tanh": "Small", "li2019": "Paper's"}
-FEATURES = {
-    "cifar10_resnet20": {"task": "Pictures", "network": "Small", "source": "Public."},
-    "pneumonia_resnet20": {"task": "Lungs", "network": "Small", "source": "In 112 pixels."},
-}
+KEYS = ["dataset", "problem", "block", "run", "method", "epsilon"]
 
 
 def numbers(name: str, key: str = "published") -> list[dict[str, Any]]:
@@ -30,19 +27,13 @@ def numbers(name: str, key: str = "published") -> list[dict[str, Any]]:
     return entries
 
 
-def cells(page: str, *starts: str) -> list[str]:
-    """The row that begins with these cells."""
-    (line,) = [line for line in page.splitlines() if line.startswith("| " + " | ".join(starts) + " |")]
-    return [cell.strip() for cell in line.strip("|").split("|")]
-
-
 @pytest.fixture(scope="module")
 def trained() -> pd.DataFrame:
     return by_seed(finals())
 
 
 def test_summary_over_seeds(trained: pd.DataFrame) -> None:
-    table = tables.training_summary(trained)
+    table = tables.over_seeds(trained, keys=KEYS)
 
     def row(run: str) -> pd.Series:
         return table[table.run.eq(run) & table.epsilon.eq(8.0)].iloc[0]
@@ -55,9 +46,8 @@ def test_summary_over_seeds(trained: pd.DataFrame) -> None:
     assert one.accuracy == pytest.approx(0.97)
     assert math.isnan(one.sd)
     assert math.isnan(one.low)
-    assert list(table.block.unique()) == list(tables.TRAINING_BLOCKS)
     with pytest.raises(ValueError, match="tanh_sgd occurs twice"):
-        tables.training_summary(pd.concat([trained, trained[trained.run.eq("tanh_sgd")]]))
+        tables.over_seeds(pd.concat([trained, trained[trained.run.eq("tanh_sgd")]]), keys=KEYS)
 
 
 @pytest.mark.parametrize(("name", "dataset"), [("li2019_tab1", "mnist"), ("li2019_tab1_svhn", "svhn")])
@@ -68,26 +58,47 @@ def test_published_numbers_are_those_of_the_paper(name: str, dataset: str) -> No
     rows = rows[rows.quantity.str.startswith("accuracy")]
     budget = rows.note.fillna("").str.extract(r"eps ([\d.]+)")[0].astype(float)
     expected = set(zip(rows.value.astype(float), budget.fillna(0.0), strict=True))
-    of_paper = [n for n in numbers(name) if "source" not in n]
-    assert {(n["accuracy"], n.get("epsilon", 0.0)) for n in of_paper} == expected
+    of_paper = [n for n in numbers(name) if not n.get("source")]
+    assert {(n["accuracy_paper"], n.get("epsilon_claimed", 0.0)) for n in of_paper} == expected
     for number in of_paper:
         where = number["where"]
-        assert where.get("epsilon", number.get("epsilon")) == number.get("epsilon")
+        assert where.get("epsilon", number.get("epsilon_claimed")) == number.get("epsilon_claimed")
 
 
-def test_diverged_seeds_are_left_out_of_the_table(trained: pd.DataFrame) -> None:
-    diverged = trained.run.eq("tanh_dp_sgd") & trained.epsilon.eq(0.5)
-    broken = trained.assign(accuracy=trained.accuracy.mask(diverged))
-    page = tables.training_page(broken, published=[], networks=NETWORKS, notes="")
-    assert cells(page, "Small", "0.5")[2:] == ["94.00 ± 0.10", "diverged", "70.00 ± 0.10"]
-    assert page.count("diverged") == 2
+def test_diverged_seeds_are_left_out_and_said_so(trained: pd.DataFrame) -> None:
+    one = trained.run.eq("tanh_dp_sgd") & trained.epsilon.eq(0.5)
+    few = trained.run.eq("tanh_dp_sgd") & trained.epsilon.eq(8.0) & trained.seed.gt(0)
+    broken = trained.assign(accuracy=trained.accuracy.mask(one | few))
+    numbers = partial(tables.over_seeds, keys=KEYS)
+    columns = {"ours": "{accuracy:percent}", "95 %": ["{low:percent} to {high:percent}", "{seeds:few}"]}
+    page = tables.page(
+        broken, parts=[{"numbers": numbers, "where": {"run": "tanh_dp_sgd"}, "columns": columns}]
+    )
+    assert "|  | diverged |" in page
+    assert page.count("| 1 seed |") == 1
     assert "nan" not in page
 
 
-@pytest.fixture(scope="module")
-def frame() -> pd.DataFrame:
-    frames = [fake_results.heads(), fake_results.pneumonia()]
-    return by_seed(pd.concat(frames, ignore_index=True))
+def test_parts_of_a_page() -> None:
+    frame = pd.DataFrame({"a": ["x", "x", "y"], "b": [1.0, 2.0, math.nan], "violated": ["", "p; q", "q"]})
+    rows = {"columns": {"b": "{b:number}{violated:mark}", "c": "{b:number}"}, "optional": ["c"]}
+    parts = [
+        {"text": ["From {b:span}.", "†: {violated:listed}.", "{b:number} of {a}"]},
+        {"by": "a", "headings": {"y": "Y", "x": "X", "z": "Z"}, "parts": [rows]},
+        {"by": {"a": "{a}"}, "across": "{violated}", "crossed": "{b:number}", "where": {"a": "x"}},
+        {"each": "- {a}: {more}", "join": {"a": {"x": {"more": "of x"}}}, "by": "a"},
+        {"text": "none", "query": "b > 9"},
+    ]
+    assert tables.page(frame, parts=parts, title="t").split("\n\n") == [
+        "# t",
+        "From 1 to 2.\n†: p; q.\n1 of x",
+        "## Y",
+        "| b |\n|---|\n| † |",
+        "## X",
+        "| b | c |\n|---|---|\n| 1 | 1 |\n| 2† | 2 |",
+        "| a |  | p; q |\n| --- | ---: | ---: |\n| x | 1 | 2 |",
+        "- x: of x\n- y: \n",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -95,32 +106,29 @@ def printed() -> pd.DataFrame:
     return pd.read_csv(ROOT / "data/published/ryffel2022.csv")
 
 
-def test_diverged_chains_are_left_out(frame: pd.DataFrame) -> None:
-    one = frame.run.eq("dp_sgd_constant_tight") & frame.seed.gt(0)
-    none = frame.run.eq("dp_sgd_constant_published")
-    broken = frame.assign(accuracy=frame.accuracy.mask(one | none))
-    page = tables.heads_page(
-        broken, schedule="constant", published=[], features=FEATURES, introduction="", notes=""
-    )
-    assert page.count("| one seed |") == 2
-    assert page.count("| diverged |") == 2
-
-
-@pytest.mark.parametrize(("name", "where"), [("ryffel2022_tab1", "Table 1"), ("ryffel2022_tab2", "Table 2")])
-def test_published_accuracies_are_those_of_the_paper(name: str, where: str, printed: pd.DataFrame) -> None:
+@pytest.mark.parametrize(("schedule", "where"), [("constant", "Table 1"), ("decreasing", "Table 2")])
+def test_published_accuracies_are_those_of_the_paper(
+    schedule: str, where: str, printed: pd.DataFrame
+) -> None:
     rows = printed[printed["where"].eq(where) & printed.quantity.str.startswith("accuracy_")]
     method = rows.quantity.str.removeprefix("accuracy_").replace(
         {"nonprivate": "sgd", "dp_langevin": "dp_sgld_ryffel2022"}
     )
     expected = set(zip(rows.dataset, method, rows.value.astype(float).round(6), strict=True))
     found = {
-        (f"{n['dataset']}_{n['network']}", n["method"], round(100 * n["accuracy"], 6)) for n in numbers(name)
+        (
+            n["where"]["dataset"][0],
+            n["where"]["method"],
+            round(100 * n.get("paper_resnet18", n.get("paper_alexnet")), 6),
+        )
+        for n in numbers("ryffel2022_tab1")
+        if n["where"]["schedule"] == schedule
     }
     assert found == expected
 
 
 def test_table3_numbers_are_those_of_the_paper(printed: pd.DataFrame) -> None:
-    found = {number["run"]: 100 * number["accuracy"] for number in numbers("ryffel2022_tab3")}
+    found = {number["where"]["run"]: 100 * number["paper_resnet18"] for number in numbers("ryffel2022_tab3")}
     value = printed.set_index(["where", "dataset", "quantity"]).value.astype(float)
     for run, where, quantity in (
         *((f"{part}_none", "Table 3", "accuracy_nonprivate") for part in ("stage", "block")),

@@ -200,10 +200,9 @@ def page(
     by: dict[str, Cell] = {"data": lambda row: datasets[row.dataset], "ε": cell("epsilon", number)}
     rows = sort_by(table[table.dataset.isin(datasets)], dataset=[*datasets], epsilon=[])
     blocks = [notes, "## Accuracy", tables.crossed(rows, by, cell("method", tables.method_label), _accuracy)]
-    for (_, epsilon), block in (
-        rows.groupby(["dataset", "epsilon"], sort=False) if len(datasets) <= SIDE_BY_SIDE else ()
-    ):
-        blocks += [f"## {datasets[block.dataset.iloc[0]]}, proven ε = {number(epsilon)}", _block(block)]
+    for _, block in rows.groupby(["dataset", "epsilon"], sort=False) if len(datasets) <= SIDE_BY_SIDE else ():
+        first = block.iloc[0]
+        blocks += [f"## {datasets[first.dataset]}, proven ε = {number(first.epsilon)}", _block(block)]
     return tables.markdown(title, blocks)
 
 

@@ -41,19 +41,15 @@ def trajectories(frame: pd.DataFrame, *, size: float) -> pd.DataFrame:
     The column `ratios` compares the chains with the posterior.
     """
     exact, found = _moments(frame[frame.variant.eq("exact")]), []
-    for (variant, epsilon), rows in frame[frame.sampler.notna()].groupby(["variant", "epsilon"]):
+    for _, rows in frame[frame.sampler.notna()].groupby(["variant", "epsilon"]):
+        variant, epsilon, proven = rows.iloc[0][["variant", "epsilon", "epsilon_proven"]]
         path = rows.loc[rows.kind.eq("path"), ["step", *AT]]
         curves = {"path": pd.concat([pd.DataFrame({"step": [0.0], **dict.fromkeys(AT, 0.0)}), path])}
         curves |= {"half": path[path.step.gt(0.5)], "own": ellipse(*_moments(rows), size)}
         curves |= {f"exact {k}": ellipse(*exact, k) for k in (1, 2, 3)}
         proper = frame[frame.variant.eq(f"{variant}_proper") & frame.epsilon.eq(epsilon)]
         curves |= {"proper": ellipse(*_moments(proper), size)} if len(proper) else {}
-        same = {
-            "variant": variant,
-            "epsilon": epsilon,
-            "ratios": _ratios(rows),
-            **rows.iloc[0][["epsilon_proven"]],
-        }
+        same = {"variant": variant, "epsilon": epsilon, "epsilon_proven": proven, "ratios": _ratios(rows)}
         found += [points.assign(kind=kind, **same) for kind, points in curves.items()]
     return pd.concat(found, ignore_index=True)
 

@@ -131,8 +131,9 @@ def figure(
     frame["at"] = frame[x].map({value: float(i) for i, value in enumerate(values)})
     differing = [name for name in ["dataset", "scaling", *fields] if name != x and points[name].nunique() > 1]
     marks = _marks(frame, x, differing, "-" if joined else "")
-    for i, mark in enumerate(marks):
-        frame.loc[matches(frame, mark["where"]), "at"] += SHIFT * (i - (len(marks) - 1) / 2)
+    curves = [mark for mark in marks if "level" not in mark]
+    for i, mark in enumerate(curves):
+        frame.loc[matches(frame, mark["where"]), "at"] += SHIFT * (i - (len(curves) - 1) / 2)
     text = f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {of_private(runs, 'delta')}."
     text += " At a proven ε: read off between the budgets of a point, linearly in ln ε."
     if outside := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "proven"}:
