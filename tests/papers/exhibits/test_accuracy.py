@@ -29,7 +29,7 @@ def test_proven_axis_uses_the_proven_epsilon_and_names_what_is_missing(runs: pd.
     orange = [line for line in ax.lines if line.get_color() == words.look("dp_sgld").colour]
     furthest = max(np.max(x) for x in (np.asarray(line.get_xdata()) for line in orange) if x.size)
     assert furthest == pytest.approx(np.log(20.0 * 0.05))
-    assert "not drawn: DP-SGLD 3." in captions(figure)
+    assert "not drawn: DP-SGLD (wang2015) 3." in captions(figure)
     infinite = runs.assign(epsilon_proven=runs.epsilon_proven.where(runs.method.ne("dp_sgnht"), np.inf))
     again = accuracy.over_epsilon(infinite, panels=PANELS, methods=PLAIN, proven=True)
     assert "DP-SGNHT 33" in captions(again)
@@ -106,7 +106,7 @@ def test_one_curve_for_each_value_of_a_setting(sensitivity_runs: pd.DataFrame) -
     for curve, value in zip(curves, ("phase", "constant"), strict=True):
         means = here[here.variant.eq(f"schedule={value}")].groupby("epsilon").value.mean()
         assert np.allclose(np.asarray(curve.get_ydata()), means.sort_index())
-    assert legend_texts(figure) == ["DP-SGLD, α-phase", "DP-SGLD, constant step"]
+    assert legend_texts(figure) == ["DP-SGLD (wang2015), α-phase", "DP-SGLD (wang2015), constant step"]
     with pytest.raises(ValueError, match="no rows for"):
         accuracy.over_epsilon(runs, methods=["dp_sgld:linear"], **given)
 

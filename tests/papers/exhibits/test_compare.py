@@ -117,7 +117,7 @@ def test_the_heat_table_writes_points_below_no_privacy(compare_runs: pd.DataFram
         below = 100 * (here.accuracy.nonprivate - here.accuracy.ops)
         texts = {(*map(round, text.get_position()),): text.get_text() for text in ax.texts}
         assert texts[1, names.index("One-posterior sample (OPS)")].startswith(f"{below:.1f}")
-        assert ((1, names.index("DP-SGLD")) in texts) == (epsilon < 1)  # whose budgets end at .5
+        assert ((1, names.index("DP-SGLD (wang2015)")) in texts) == (epsilon < 1)  # whose budgets end at .5
         assert len(ax.patches) == len(DATASETS)  # the best of each
 
 

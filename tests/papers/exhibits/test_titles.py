@@ -16,7 +16,7 @@ RESULTS = CONF.parent / "results"
 
 def stated(name: str, key: str = "title") -> list[float]:
     """Return the numbers of a title, without those of names such as ResNet-18."""
-    title = re.sub(r"(ResNet-|ryffel2022|Table |equation |batch )\d*", "", exhibit(name)[key])
+    title = re.sub(r"(ResNet-|wang2015|li2019|ryffel2022|Table |equation |batch )\d*", "", exhibit(name)[key])
     return [float(number) for number in re.findall(r"\d+(?:\.\d+)?", title)]
 
 

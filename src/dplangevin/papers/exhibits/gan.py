@@ -13,7 +13,7 @@ from dplangevin.papers.exhibits.tables import with_problem_variants
 from dplangevin.papers.statistics import sort_by
 from dplangevin.reporting import style
 from dplangevin.reporting.words import look
-from dplangevin.text import percent, short
+from dplangevin.text import short
 
 BLOCKS = {"nonprivate": "", "moments": ", ε {}", "equal": ", proven ε {}"}  # block -> text of the budget
 COVERAGE = ["recognised", "digits_covered", "digit_entropy"]  # scores by `digit_classifier.DigitClassifier`
@@ -57,7 +57,7 @@ def pictures(
             for ax, (_, row) in zip(column, learners.iterrows(), strict=False):
                 pixels = images.get_group((problem, row.run, row.epsilon)).pixels
                 ax.imshow(np.hstack([image(text) for text in pixels]), cmap="gray")
-                scores = f"{percent(row.recognised)} %, {row.digits_covered:.1f} digits, {row.digit_entropy:.2f} nats"
+                scores = f"{100 * row.recognised:.0f} % recognised, {row.digits_covered:.1f} digits"
                 first = f"{heading}\n" if ax is column[0] else ""
                 ax.set_title(
                     f"{first}{row.label}{BLOCKS[row.block].format(short(row.epsilon))}: {scores}",
