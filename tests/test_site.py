@@ -22,19 +22,15 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
 READ = (".html", ".csv", ".png", ".pdf", ".txt", ".lock", ".yaml", ".json", ".js", ".css", ".svg", ".npz")
 SERVED = [
-    "README.html",
-    "docs/findings.html",
-    "docs/methods.html",
-    "docs/privacy.html",
-    "docs/api/index.html",
+    "README",
+    "docs/findings",
+    "docs/methods",
+    "docs/api/index",
+    "docs/api/dplangevin.methods.ops",
+    "genindex",
 ]
-SERVED += [
-    "docs/api/dplangevin.methods.ops.html",
-    "_modules/dplangevin/methods/ops.html",
-    "CITATION.cff.html",
-]
-SERVED += ["results/runs/li2019_tab1/index.html", "results/exhibits/li2019_tab1/li2019_tab1.html"]
-SERVED += ["results/report/README.html", "results/report/exhibits.html", "genindex.html"]
+SERVED += ["_modules/dplangevin/methods/ops", "results/runs/li2019_tab1/index", "results/report/exhibits"]
+SERVED += ["results/exhibits/li2019_tab1/li2019_tab1"]
 
 
 class Page(HTMLParser):
@@ -144,7 +140,7 @@ def test_a_browser_has_nothing_to_complain_of(
 ) -> None:
     view: Any = {"width": width, "height": 740}
     with watched(
-        browser, f"{site.as_uri()}/{name}", site.as_uri(), color_scheme=scheme, viewport=view
+        browser, f"{site.as_uri()}/{name}.html", site.as_uri(), color_scheme=scheme, viewport=view
     ) as page:
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert serious(page) == []

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from loading import analysis
 from mpmath import mp, mpf, quad
+from omegaconf import OmegaConf
 from scipy.integrate import quad as integral
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
@@ -22,6 +23,7 @@ from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sam
 from dplangevin.papers.claims import rows as rules
 from dplangevin.papers.claims import verdicts
 from dplangevin.papers.exhibits import bounds as exhibit
+from dplangevin.pipeline.config import content, load
 from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.events import Adjacency
 from dplangevin.privacy.gaussian_steps import steps_event
@@ -151,11 +153,11 @@ def test_conditions_lack_the_square_of_q(frame: pd.DataFrame) -> None:
 def test_rows_share_their_columns_and_are_drawn(frame: pd.DataFrame) -> None:
     assert [*frame.columns] == [*COLUMNS]
     assert frame.value.notna().all()
-    cfg = drawing.exhibit("li2019_bounds")
+    cfg = OmegaConf.create(content("exhibit", "li2019_bounds", load(), drawing.CONF))
     (ax,) = drawing.call(cfg, "draw", frame).axes
-    assert len(ax.get_yticks()) == len(cfg.draw.lines)
-    with pytest.raises(ValueError, match="no ratio for the statement 'none'"):
-        exhibit.strips(frame, lines=[{"label": "none", "where": {"case": "-"}}], smallest=0.1, text="")
+    assert len(ax.get_yticks()) == len(cfg.draw.numbers.lines)
+    with pytest.raises(ValueError, match=r"no ratio for the statements \['none'\]"):
+        exhibit.cases(frame, lines=[{"label": "none", "where": {"case": "-"}}], smallest=0.1)
     assert exhibit.li2019_page(frame, notes="n", title="t").count("\n| lemma") == 4
 
 

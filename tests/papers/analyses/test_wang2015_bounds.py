@@ -355,5 +355,5 @@ def test_exhibit_names_every_kind_and_draws(analysis: Bounds) -> None:
     frame = pd.concat([table(short, unit) for unit in short.units()], ignore_index=True)
     cfg = exhibit("wang2015_bounds")
     (ax,) = call(cfg, "draw", frame).axes
-    assert len(ax.get_yticks()) == len(cfg.draw.lines)
+    assert len(ax.get_yticks()) == len(cfg.draw.numbers.lines)
     assert call(cfg, "table", frame).count("\n| ") >= len(frame)

@@ -88,14 +88,6 @@ def test_settings_without_a_guarantee_are_grey(sensitivity_runs: pd.DataFrame) -
         sensitivity(runs[runs.method.eq("ops")])
 
 
-def test_one_budget_repeat_and_setting_still_draw(runs: pd.DataFrame, sensitivity_runs: pd.DataFrame) -> None:
-    few = adult(runs)[adult(runs).epsilon.isin([1.0, np.inf]) & adult(runs).seed.eq(0)]
-    accuracy.over_epsilon(few, panels={"adult": ""}, methods=PLAIN, proven=True).draw_without_rendering()
-    variants = ["bound=paper;radius=3.0", "adjacency=replace_one;ridge=1.0"]
-    few = sensitivity_runs[sensitivity_runs.variant.isin(variants) & sensitivity_runs.epsilon.eq(1.0)]
-    sensitivity(adult(few)).draw_without_rendering()
-
-
 def test_one_curve_for_each_value_of_a_setting(sensitivity_runs: pd.DataFrame) -> None:
     runs = sensitivity_runs[sensitivity_runs.method.eq("dp_sgld")]
     given: dict[str, Any] = {"curve_setting": "schedule", "scaling": "unit", "panels": {"adult": "Adult"}}

@@ -85,27 +85,6 @@ def test_the_table_has_every_point_at_the_budgets_asked_for_and_at_tight_ones() 
         sweeps.table(pd.DataFrame(points("ops", [""])))
 
 
-def test_the_figure_shows_the_rows_of_the_table_and_no_other_numbers() -> None:
-    runs = two_fields()
-    table, figure = sweeps.table(runs), sweeps.figure(runs, title="Sweep")
-    for panel, (axis, column) in enumerate((("promised", "epsilon_promised"), ("proven", "epsilon_proven"))):
-        here = table[table.axis.eq(axis) & table[column].eq(1.0)]
-        seen = drawn(figure, panel)
-        for (x, y), size in zip(seen, (300, 3000), strict=True):
-            rows = here[here["dataset.train_rows"].eq(size)].sort_values("radius")
-            assert y == pytest.approx(rows["mean"].tolist())
-            assert x == pytest.approx([0.0, 1.0, 2.0], abs=0.05)  # lines stand a little apart
-        bars = [c.get_segments() for c in figure.axes[panel].collections if hasattr(c, "get_segments")]
-        ends = sorted((float(low), float(high)) for each in bars for (_, low), (_, high) in each)
-        assert np.array(ends) == pytest.approx(np.array(sorted(zip(here.low, here.high, strict=True))))
-        levels = [at(line)[1] for line in figure.axes[panel].lines]
-        flat = {y[0] for y in levels if len(set(y)) == 1}
-        assert flat >= set(table[table.run.eq("nonprivate")]["mean"])
-    assert {"One-posterior sample (OPS), train rows = 300", "Non-private, train rows = 3000"} <= set(
-        legend_texts(figure)
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "values", "names"),
     [
