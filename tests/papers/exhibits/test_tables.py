@@ -82,7 +82,7 @@ def test_diverged_seeds_are_left_out_and_said_so(trained: pd.DataFrame) -> None:
 def test_parts_of_a_page() -> None:
     frame = pd.DataFrame({"a": ["x", "x", "y"], "b": [1.0, 2.0, math.nan], "violated": ["", "p; q", "q"]})
     rows = {"columns": {"b": "{b:number}{violated:mark}", "c": "{b:number}"}, "optional": ["c"]}
-    parts = [
+    parts: list[dict[str, Any]] = [
         {"text": ["From {b:span}.", "†: {violated:listed}.", "{b:number} of {a}"]},
         {"by": "a", "headings": {"y": "Y", "x": "X", "z": "Z"}, "parts": [rows]},
         {"by": {"a": "{a}"}, "across": "{violated}", "crossed": "{b:number}", "where": {"a": "x"}},
@@ -119,7 +119,7 @@ def test_published_accuracies_are_those_of_the_paper(
         (
             n["where"]["dataset"][0],
             n["where"]["method"],
-            round(100 * n.get("paper_resnet18", n.get("paper_alexnet")), 6),
+            round(100 * n.get("paper_resnet18", n.get("paper_alexnet", 0.0)), 6),
         )
         for n in numbers("ryffel2022_tab1")
         if n["where"]["schedule"] == schedule
