@@ -1,11 +1,7 @@
 """Looks of methods, also of those that LOOKS does not know, and figures as bytes."""
 
-import ast
-import re
-from pathlib import Path
-
 import pytest
-from drawing import CONF, exhibit, outside
+from drawing import CONF, outside
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from omegaconf import OmegaConf
@@ -57,24 +53,6 @@ def test_a_line_of_a_caption_ends_at_the_edge_or_with_a_sentence() -> None:
     assert last == "Another begins a line."
     figure.draw_without_rendering()
     assert outside(figure) == []
-
-
-def test_figures_speak_of_promised_and_proven_epsilon() -> None:
-    """Not with older words for them, in the configuration or in the code. A CSV may keep an older label."""
-    shown = re.compile(r"^ *(?:- )?(?:text|label|title|[xy]label): (.*)$", re.MULTILINE)
-    texts = {
-        path: "\n".join(shown.findall(OmegaConf.to_yaml(exhibit(path.stem).draw, resolve=False)))
-        for path in CONF.glob("exhibit/*.yaml")
-    }
-    for path in Path(accuracy.__file__).parent.glob("*.py"):
-        strings = [
-            node.value
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.Constant) and isinstance(node.value, str)
-        ]
-        texts[path] = "\n".join(text for text in strings if " " in text)  # others are names of columns
-    old = re.compile(r"\b(tight|claimed|audited|asked)\b", re.IGNORECASE)
-    assert {path.name: found for path, text in texts.items() if (found := old.findall(text))} == {}
 
 
 def test_no_two_kinds_of_price_share_a_mark() -> None:

@@ -90,7 +90,11 @@ def test_dashes_panels_guides_levels_and_written_values() -> None:
 
 def test_a_mark_without_rows_is_an_error() -> None:
     for kind, given in ((lines, {}), (dots, {"label": ""})):
-        marks = [*MARKS, {"where": {"kind": "c"}, "label": "C"}]
+        marks = [
+            *MARKS,
+            {"where": {"kind": "c"}, "label": "C"},
+            {"query": "value > 9", "label": "D", "optional": True},
+        ]
         with pytest.raises(ValueError, match=r"no row for the marks \['C'\].*conf/exhibit"):
             kind(
                 FRAME,

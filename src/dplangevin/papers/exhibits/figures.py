@@ -3,7 +3,7 @@
 The first two draw marks. A mark is a mapping of
 
 - `where`: column -> value or list of values of the rows that it shows (default: all), or `query` for `DataFrame.query`;
-- `label`: its entry in the legend (none without a label);
+- `label`: its entry in the legend (none without a label); `optional`: true if it may have no rows;
 - `method` (name in `words.LOOKS`; `data` after its colon) or `price` (name in `words.PRICES`), and any of `colour`,
   `marker`, `line`, `size`, `width`, `hollow` (false: `violated` is not about the number);
 - `x`, `y`, `low`, `high`: columns, where they differ from those of the panel; `order`: that which orders a line (x);
@@ -127,7 +127,7 @@ def _look(mark: Mark) -> Look:
 
 def _explain(handles: dict[str, Line2D | None], mark: Mark, shown: bool) -> None:
     """Add the legend entry of a mark that has a label: None until some panel shows the mark."""
-    if (label := mark.get("label")) and "end" not in mark:
+    if (label := mark.get("label")) and "end" not in mark and (shown or not mark.get("optional")):
         handles[label] = handles.get(label) or (_entry(mark) if shown else None)
 
 
