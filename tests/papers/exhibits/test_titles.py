@@ -173,4 +173,4 @@ def test_default_of_the_classifier_on_held_out_tables() -> None:
     assert stated("leaderboard") == [default.best.sum(), len(default), default.significant.sum()]
     rivals = rows[rows.reach.eq("reached") & ~rows.best].groupby(["dataset", "epsilon"]).significant.all()
     wins = [(row.dataset, row.epsilon) for row in default[default.best].itertuples()]
-    assert [win for win in wins if rivals[win]] == [("optdigits", 10.0)]  # docs/methods.md says so
+    assert [win for win in wins if rivals.to_dict()[win]] == [("optdigits", 10.0)]  # docs/methods.md says so
