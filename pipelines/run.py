@@ -9,7 +9,6 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +56,14 @@ def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
     """Return the prepared files that an experiment on a data set reads."""
     spec = cfg.experiment[experiment]
     kind = "dataset" if dataset in cfg.dataset else "features"
-    data, other = manifest.file(cfg, kind, dataset), partial(manifest.prepared, cfg, kind, dataset)
+    data = manifest.file(cfg, kind, dataset)
     posterior = manifest.file(cfg, "reference", dataset) if spec.get("compared") else None
     names = {cfg.problem[run.problem].get("backbone") for run in runs(cfg, experiment, dataset)} - {None}
     if len(names) > 1:
         raise ConfigError(
             f"experiment {experiment} names problems on {' and '.join(sorted(names))}: one backbone an experiment"
         )
-    return Inputs(data, posterior, manifest.file(cfg, "weights", names.pop()) if names else None, other)
+    return Inputs(data, posterior, manifest.file(cfg, "weights", names.pop()) if names else None)
 
 
 def at_prices(rows: pd.DataFrame, prices: Sequence[float] = (0.1, 1.0, 10.0)) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class Comparison(NamedTuple):
 
     @property
     def same(self) -> bool:
-        return all(move.same == move.units for move in self.moves)
+        return all(move.same == move.tasks for move in self.moves)
 
     def __str__(self) -> str:
         came = ", the same bytes" if self.same else f", moved by at most {self.move:.3g}"
@@ -97,24 +97,21 @@ class Comparison(NamedTuple):
 def result(cfg: DictConfig, name: str) -> Result:
     """Return the result of a run or an analysis."""
     if name in cfg.analysis:
-        spec = analyse.described(cfg, name)
-        path = ANALYSES / f"{name}.csv"
+        spec, path = analyse.described(cfg, name), ANALYSES / f"{name}.csv"
         each = [str(i) for i in range(len(listed(path)))]  # each task is a kind of its own
         return Result([path], each, lambda store: analyses.run(spec, cfg.seed, store))
     run = cfg.pipeline.runs[name]
-    at = cfg, run.experiment, run.dataset
-    files = inputs(*at)
-    work = SweepTasks(*at, files, KEPT / name)
+    at = cfg, run.experiment, run.dataset, inputs(cfg, run.experiment, run.dataset)
+    work = SweepTasks(*at, KEPT / name)
     paths = [RUNS / run.experiment / run.dataset / f"{table}.csv" for table in tables(work.spec)]
-    return Result(paths, [task.run.name for task in work.tasks], lambda store: sweep(*at, files, store), work)
+    return Result(paths, [task.run.name for task in work.tasks], lambda store: sweep(*at, store), work)
 
 
 def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Comparison:
     """Compute `count` tasks of each kind again, or of `only` some; raise ValueError for incomplete results."""
-    there = [listed(path) for path in of.paths]
-    before = [list(table.values()) for table in there]
+    before = [listed(path) for path in of.paths]
     keys = of.compute(PartialStore(of.paths, folder))
-    if len({(*table,) for table in there}) > 1 or {len(keys), len(of.kinds)} != {len(before[0])}:
+    if len({(*table,) for table in before}) > 1 or {len(keys), len(of.kinds)} != {len(before[0])}:
         raise ValueError(
             f"{of.paths[0]} does not have the {len(keys)} tasks of its plan, whole: run it again"
         )
@@ -122,67 +119,51 @@ def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Com
     some = {i for kind, own in kinds if not only or kind in only for i in spaced(own.tolist(), count)}
     if not some and of.kinds:
         raise ValueError(f"no {' or '.join(only)}: there are {', '.join(dict.fromkeys(of.kinds))}")
-    groups = of.work.groups(range(len(keys)), {}) if of.work and not only else []
+    groups = of.work.groups(range(len(keys))) if of.work and not only else []
     indices = sorted(some.union(*(group for group in groups if some & {*group})))
-    store = PartialStore(of.paths, folder, lacks := [keys[i] for i in indices])
+    store = PartialStore(of.paths, folder, [keys[i] for i in indices])
     of.compute(store)
-    after = [store.find(key) or [] for key in lacks]
-    moves, trained = [], [of.work.scores_key(i) if of.work else "" for i in range(len(keys))]
-    for table, rows_before in enumerate(before):
-        # runs.csv has prices and settings, which `run.py` writes anew for a training that is kept
-        priced = of.paths[table].stem == "runs"
-        was = {keys[i]: rows_before[i] for i in indices if not (priced and trained[i])}
-        found = dict(zip(lacks, after, strict=True))
-        moves.append(moved(was, {key: alike(found[key][table], rows.header) for key, rows in was.items()}))
-    return Comparison(keys, {key: rows[0].made for key, rows in found.items()}, moves, trained)
+    after = {keys[i]: store.find(keys[i]) or [] for i in indices}
+    trained = [of.work.trained_key(i) if of.work else "" for i in range(len(keys))]
+    moves = []
+    for number, (path, table) in enumerate(zip(of.paths, before, strict=True)):
+        was, now, rows_before = {}, {}, list(table.values())
+        for i in indices:
+            # runs.csv has prices and settings, which `run.py` writes anew for a training that is kept
+            if not (path.stem == "runs" and trained[i]):
+                was[keys[i]], rows = rows_before[i], after[keys[i]][number]
+                names = rows_before[i].header
+                fewer = set(rows.header.split(",")) <= set(names.split(","))
+                now[keys[i]] = rows.under(names) if fewer else rows
+        moves.append(moved(was, now))
+    return Comparison(keys, {key: rows[0].made for key, rows in after.items()}, moves, trained)
 
 
 def prices(work: SweepTasks, path: Path) -> Move:
     """Compare the prices of all rows with those of their plans, without attacks, conditions and training."""
     table, before, after, at = pd.read_csv(path, keep_default_na=False), {}, {}, 0
-    for i, task in enumerate(work.tasks):
-        _, plans = work.planned(task)
-        now = work.prices(i, plans).drop(columns="violated")
+    for i, key in enumerate(work.keys):
+        plans = work.planned(i)
+        now = pd.DataFrame(work.prices(i, plans)).drop(columns="violated")
         own, at = table.iloc[at : at + len(plans)], at + len(plans)
-        was, key = own[[name for name in now if name in own]], work.keys[i]
+        was = own[[name for name in now if name in own]]
         before[key], after[key] = (Rows.of(csv_bytes(each).decode()) for each in (was, now[[*was]]))
     return moved(before, after)
 
 
 def first_steps(work: SweepTasks, path: Path) -> Move:
     """Compare the norms after the first steps of one long chain of each method with those noted of the whole run."""
-    noted = {
-        task.run.name: (i, rows.begun)
-        for i, (task, rows) in enumerate(zip(work.tasks, listed(path).values(), strict=True))
-        if rows.begun
-    }
+    rows_of = zip(work.tasks, listed(path).values(), strict=True)
+    noted = {task.run.name: (i, rows.begun) for i, (task, rows) in enumerate(rows_of) if rows.begun}
     before, after = {}, {}
     for i, begun in noted.values():
         Checkpoint.noted.clear()
         with suppress(Noted):
-            work.compute([i])
-        now = [norm for norms in Checkpoint.noted.values() for norm in norms]
+            work.compute(work.job([i]))
+        now = [f"{norm:.10g}" for norms in Checkpoint.noted.values() for norm in norms]
         before[work.keys[i]] = Rows("norm", begun.replace(" ", "\n"))
-        after[work.keys[i]] = Rows("norm", "\n".join(f"{norm:.10g}" for norm in now))
+        after[work.keys[i]] = Rows("norm", "\n".join(now))
     return moved(before, after)
-
-
-def quick(cfg: DictConfig, name: str) -> list[tuple[str, Move, float]]:
-    """Return what a short check of an entry computes, how far each moved, and how far it may."""
-    of = result(cfg, name)
-    if of.work is None:
-        one_kind = of._replace(kinds=[name] * len(of.kinds))
-        return [("one task", check(one_kind, KEPT / name, 1).moves[0], CLOSE_TASK)]
-    dataset = of.work.dataset
-    if dataset in cfg.features and not manifest.path_of("features", dataset).exists():
-        raise DataUnavailable("its features are not made here")
-    of.work.spec = OmegaConf.merge(of.work.spec, {"attack": None})
-    Checkpoint.stops = True
-    steps = first_steps(of.work, of.paths[0])
-    return [
-        ("prices", prices(of.work, of.paths[0]), CLOSE_PRICE),
-        *[("first steps", steps, CLOSE_TASK)] * bool(steps.units),
-    ]
 
 
 def spaced(indices: Sequence[int], count: int) -> list[int]:
@@ -195,11 +176,6 @@ def spaced(indices: Sequence[int], count: int) -> list[int]:
     return [indices[(2 * i + 1) * len(indices) // (2 * count)] for i in range(count)]
 
 
-def alike(rows: Rows, header: str) -> Rows:
-    """Return the rows under the header of a result, unless they have columns that it lacks."""
-    return rows.under(header) if set(rows.header.split(",")) <= set(header.split(",")) else rows
-
-
 def renew(of: Result, comparison: Comparison) -> int:
     """Give all tasks of a result the keys of the current code; return how many have rows that earlier code made.
 
@@ -209,9 +185,9 @@ def renew(of: Result, comparison: Comparison) -> int:
     for path in of.paths:
         pieces, keys = [], []
         tasks = zip(listed(path).items(), comparison.keys, comparison.trained, strict=True)
-        for (old, rows), key, scores in tasks:
-            rows = rows._replace(scores=scores)
-            keys.append(old if scores else key)
+        for (old, rows), key, trained in tasks:
+            rows = rows._replace(scores=trained)
+            keys.append(old if trained else key)
             if comparison.same and key in comparison.again:
                 rows = rows._replace(made=comparison.again[key], renewed="")
             elif key != old or rows.renewed:
@@ -226,7 +202,19 @@ def renew(of: Result, comparison: Comparison) -> int:
 
 def is_close(cfg: DictConfig, name: str) -> bool:
     """Print what a short check of an entry finds; return whether it moved no farther than it may."""
-    found = quick(cfg, name)
+    of = result(cfg, name)
+    if of.work is None:
+        one_kind = of._replace(kinds=[name] * len(of.kinds))
+        found = [("one task", check(one_kind, KEPT / name, 1).moves[0], CLOSE_TASK)]
+    else:
+        dataset = of.work.dataset
+        if dataset in cfg.features and not manifest.path_of("features", dataset).exists():
+            raise DataUnavailable("its features are not made here")
+        of.work.spec = OmegaConf.merge(of.work.spec, {"attack": None})
+        Checkpoint.stops = True
+        steps = first_steps(of.work, of.paths[0])
+        found = [("prices", prices(of.work, of.paths[0]), CLOSE_PRICE)]
+        found += [("first steps", steps, CLOSE_TASK)] * bool(steps.tasks)
     print(f"{name}: {'; '.join(f'{what}: {move}' for what, move, _ in found)}", flush=True)
     return all(move.farthest <= most for _, move, most in found)
 
@@ -236,7 +224,7 @@ def is_within(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
     comparison = check(of := result(cfg, name), KEPT / name, args.units, args.only)
     print(f"{name}: {comparison}", flush=True)
     for path, move in zip(of.paths, comparison.moves, strict=True):
-        if move.same < move.units:
+        if move.same < move.tasks:
             print(f"  {path}: {move}", flush=True)
     fine = comparison.move <= args.within
     if fine and args.renew and (count := renew(of, comparison)):
@@ -253,12 +241,10 @@ def main(cfg: DictConfig, *words: str) -> None:
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument("--quick", action="store_true", help="prices and short tasks alone")
     kind.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
-    parser.add_argument("--units", type=int, default=1, metavar="N", help="how many of each method (1)")
+    parser.add_argument("--units", type=int, default=1, metavar="N", help="how many tasks of each method (1)")
+    parser.add_argument("--only", nargs="+", default=(), metavar="RUN", help="of these runs")
     parser.add_argument(
-        "--only", nargs="+", default=(), metavar="RUN", help="of these runs of the experiment"
-    )
-    parser.add_argument(
-        "--within", type=float, default=0.0, metavar="MOVE", help="in standard errors over seeds, or shares"
+        "--within", type=float, default=0.0, metavar="MOVE", help="of seeds' errors or shares"
     )
     args = parser.parse_args(words)
     if unknown := sorted(set(args.names) - set(names)):

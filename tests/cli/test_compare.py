@@ -5,7 +5,6 @@ import io
 import math
 import re
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +109,11 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
     compute, computed = sweeps.SweepTasks.compute, list[list[int]]()
     sweep, seeds = comparison.sweep, list[int]()
 
-    def stopped(self: sweeps.SweepTasks, group: Sequence[int]) -> Any:
+    def stopped(self: sweeps.SweepTasks, job: sweeps.Job) -> Any:
         if len(computed) == 2:
             raise KeyboardInterrupt
-        computed.append([*group])
-        return compute(self, group)
+        computed.append(job.group)
+        return compute(self, job)
 
     def swept(cfg: DictConfig, *more: Any) -> list[str]:
         seeds.append(cfg.seed)

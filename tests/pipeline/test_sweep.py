@@ -1,6 +1,5 @@
 """The one sweep: which rows there are and what they say, what is computed again, and what happens where work fails."""
 
-import itertools
 import math
 import sys
 from pathlib import Path
@@ -20,8 +19,7 @@ from dplangevin.attacks.softmax import OnRow
 from dplangevin.data import Dataset
 from dplangevin.data.fetch import DataUnavailable
 from dplangevin.files import File
-from dplangevin.methods import ChainMethod, Execution, Release, Workspace, planned, pricing
-from dplangevin.methods.evaluate import scores
+from dplangevin.methods import ChainMethod, Execution, Release, planned, pricing
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.outpert import Ridge
 from dplangevin.pipeline import reference
@@ -116,9 +114,6 @@ def test_a_runs_settings_are_its_methods_the_experiments_and_its_own() -> None:
     assert [len(piece.epsilons) for piece in pieces] == [2, 1] * 4
     assert [piece.variant for piece in pieces[:4]] == ["ridge=0.1", "ridge=0.1", "ridge=5.0", "ridge=5.0"]
     assert pieces[2].config["ridge"] == 5.0  # `vary` has the last word
-    spec.runs.wide.epsilon = 3.0
-    with pytest.raises(ValueError, match=r"run wide has unknown words \['epsilon'\]"):
-        runs(cfg, "toy", "rows")
 
 
 def test_budgets_by_run() -> None:
@@ -128,10 +123,9 @@ def test_budgets_by_run() -> None:
     assert budgets(spec, "rows", "objpert", {"epsilons": None}) == [math.inf]
     assert budgets(spec, "other", "ops", {}) == [3.0]
     del spec.epsilons.rows["default"]
-    with pytest.raises(ValueError, match=r"epsilons.rows has no list for 'objpert': add one"):
-        budgets(spec, "rows", "objpert", {})
-    with pytest.raises(ValueError, match="no entry for the data set 'mine'"):
-        budgets(spec, "mine", "objpert", {})
+    for where, dataset in (("epsilons.rows", "rows"), ("epsilons", "mine")):
+        with pytest.raises(ValueError, match=f"^{where} has no list for '(objpert|mine)': add one"):
+            budgets(spec, dataset, "objpert", {})
 
 
 # Prices
@@ -227,30 +221,19 @@ def test_shuffled_epochs_and_the_best_of_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["rows", "features", "images"])
-def test_what_costs_more_than_its_budget_is_refused_and_what_is_stated_reported(
+def test_what_costs_more_than_its_budget_is_refused_before_it_is_computed(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of every kind of problem, before anything of it is computed; the others are finished."""
-    cfg = toy.of(name, "nonprivate", "dp_sgd")
-    others = {"rows": "nonprivate", "features": "published", "images": "printed"}
+    cfg = toy.of(name, "dp_sgd")
     if name == "rows":
         cfg.experiment.toy.settings = {"dp_sgd": {"sampling": SGLD["sampling"]}}
     else:
-        cfg = only(cfg, "dp_sgd", others[name])
+        cfg = only(cfg, "dp_sgd")
     monkeypatch.setattr("dplangevin.methods.dp_sgd.noise_for", lambda *_, **__: 0.5)
     monkeypatch.setattr("dplangevin.methods.dp_sgd.DpSgd.release", lambda *_, **__: pytest.fail("was run"))
-    data = toy.write(tmp_path, name)
-    with pytest.raises(
-        ValueError, match=r"^dp_sgd: dp_sgd refused: its event costs \(.*more than the budget"
-    ):
-        sweep(cfg, data)
-    monkeypatch.setattr(sweeps.SweepTasks, "compute", lambda *_: pytest.fail("computed again"))
-    if name == "rows":
-        cfg.experiment.toy.methods = ["nonprivate"]
-    else:
-        cfg = only(cfg, others[name])
-    found = row(sweep(cfg, data), others[name])
-    assert name == "rows" or found.epsilon_promised > found.epsilon == 1.0
+    refused = r"^dp_sgd: dp_sgd refused: its event costs \(.*more than the budget"
+    with pytest.raises(ValueError, match=refused):
+        sweep(cfg, toy.write(tmp_path, name))
 
 
 @pytest.mark.parametrize("fault", ["plan", "release", "setting"])
@@ -351,28 +334,6 @@ def test_what_a_method_reports_is_a_metric(data: Path, monkeypatch: pytest.Monke
 # What is kept, and what is run together
 
 
-def test_a_sweep_that_ends_early_loses_at_most_the_group_in_hand(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cfg, folder, keep, calls = toy.many_units(8), data.parent / "units", Store.keep, itertools.count()
-
-    def last(self: Store, *given: Any, **more: Any) -> Any:
-        if next(calls) == 3:
-            raise KeyboardInterrupt
-        return keep(self, *given, **more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "keep", last)
-        with pytest.raises(KeyboardInterrupt):
-            sweep(cfg, data)
-    kept = {path: path.stat().st_mtime_ns for path in folder.glob("[!.]*.scores.json")}
-    assert len(kept) == 3
-    resumed = sweep(cfg, data)
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept  # read, not made again
-    whole = sweep(cfg, data, "fresh")
-    assert all(resumed[name].equals(whole[name]) for name in whole)
-
-
 def keys(cfg: DictConfig, sha256: str = "d") -> dict[str, list[str]]:
     """The keys of the tasks of each run."""
     work = sweeps.SweepTasks(cfg, "toy", "rows", sweeps.Inputs(File(sha256, Path)), Path())
@@ -443,9 +404,9 @@ def test_an_edit_of_prices_trains_nothing_again(
 
     before, compute = written("units", results), sweeps.SweepTasks.compute
 
-    def watched(self: Any, group: Any) -> Any:
-        assert self.tasks[group[0]].run.name == "pate", "trained again"
-        return compute(self, group)
+    def watched(self: Any, job: Any) -> Any:
+        assert self.tasks[job.group[0]].run.name == "pate", "trained again"
+        return compute(self, job)
 
     cfg.experiment.toy.prices, cfg.experiment.toy.assumptions = ["neighbours"], ["read twice"]
     monkeypatch.setattr(pricing, "_epsilon", lambda *_: 7.0)
@@ -479,9 +440,9 @@ def test_chains_that_are_run_together_have_the_rows_that_they_have_alone(tmp_pat
     together, sizes = sweep(cfg, data)["scores"], []
     compute = sweeps.SweepTasks.compute
 
-    def watched(self: Any, group: Any) -> Any:
-        sizes.append(len(group))
-        return compute(self, group)
+    def watched(self: Any, job: Any) -> Any:
+        sizes.append(len(job.group))
+        return compute(self, job)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sweeps.SweepTasks, "compute", watched)
@@ -581,34 +542,6 @@ def test_networks_have_curves_and_bins_of_confidence(tmp_path: Path, monkeypatch
         )
     assert scored["sgd", math.inf, 0].accuracy == scored["sgd", math.inf, 0].accuracy_single > 0.8
     assert scored["printed", 1.0, 0].log_loss != scored["printed", 1.0, 0].log_loss_single
-
-
-def test_the_average_is_of_the_predictions_of_the_kept_steps(tmp_path: Path) -> None:
-    """Against a run of the same draws that keeps its iterates."""
-    cfg, data = only(toy.of_networks(), "printed"), toy.write(tmp_path, "images")
-    found = wide(sweep(cfg, data), "printed")
-    (run,) = runs(cfg, "toy", "images")
-    problem = instantiate(cfg.problem.small, _convert_="all")(Dataset.load(data), 2)
-    rng = random.generator(cfg.seed, run.stream)
-    method = instantiate(run.config)
-    plan = method.plan(problem.facts, Budget(1.0, 1e-3))
-    how = Execution(2, rng, workspace=Workspace(tmp_path, "kept"))
-    theta = method.release(problem, [plan], how).theta
-    average = torch.stack([problem.predict(theta[:, :, k]) for k in range(theta.shape[2])]).mean(0)
-    assert theta.shape[2] == 4
-    assert found.log_loss.tolist() == pytest.approx(
-        scores(average[:, 0], problem.y_test)["log_loss"].tolist()
-    )
-
-
-@pytest.mark.slow
-def test_every_release_is_scored_on_the_odd_rows_where_that_is_asked(data: Path) -> None:
-    cfg = unit(toy.config("ops", "nonprivate"))
-    cfg.experiment.toy.scored = "odd"
-    rows = Dataset.load(data).x_test.shape[1]
-    scores = sweep(cfg, data)["scores"]
-    right = scores[scores.metric.isin(["accuracy", "majority_accuracy"])].value * (rows // 2)
-    assert right.to_numpy() == pytest.approx(right.round().to_numpy(), abs=1e-9)
 
 
 @pytest.mark.slow

@@ -15,8 +15,7 @@ from quick import sample
 
 from dplangevin.data import Dataset
 from dplangevin.data.splits import subset
-from dplangevin.files import File
-from dplangevin.pipeline import config, manifest, plan, sweep
+from dplangevin.pipeline import config, plan, sweep
 from dplangevin.pipeline.plan import grid, runs, tasks, tasks_of
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +45,7 @@ def swept_on(cfg: DictConfig, data: Path) -> dict[str, pd.DataFrame]:
 
 
 def test_lists_ranges_and_grids() -> None:
-    fields = {"clip": [0.3, 1], "sampling": {"batch": LOG}, "step": {"from": 0.1, "to": 0.31, "step": 0.1}}
+    fields = {"clip": [0.3, 1], "sampling": {"batch": LOG}, "step": {"from": 0.1, "to": 0.3, "count": 3}}
     points = list(grid(fields))
     assert points[0] == {"clip": 0.3, "sampling.batch": 50, "step": 0.1}
     assert [point["sampling.batch"] for point in points[::3]] == [50, 100, 200] * 2
@@ -63,11 +62,11 @@ def test_lists_ranges_and_grids() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (3.0, "ridge = 3.0 names no values: write a list, {from, to, step}, or {from, to, count"),
+        (3.0, "ridge = 3.0 names no values: write a list, or {from, to, count"),
         ([], "names no values"),
         ({"from": 1, "to": 5}, "is no range"),
         ({"from": 1, "to": 5, "count": 1}, "is no range"),
-        ({"from": 5, "to": 1, "step": 1}, "from below to"),
+        ({"from": 5, "to": 1, "count": 2}, "from below to"),
         ({"from": 0, "to": 5, "count": 3, "scale": "log"}, "above 0 where scale is log"),
         ({"from": 1, "to": 5, "count": "3"}, "is no range"),
         ({"from": 0, "to": 1, "count": 5}, "has whole numbers twice: write 0.0 for fractions"),
@@ -91,13 +90,8 @@ def test_what_names_no_values_is_refused(given: Any, said: str) -> None:
                 "no problem 'logistics'; did you mean logistic?",
             ),
             ({"dataset": {"abalon": {"limit": [9]}}}, "no dataset 'abalon'; did you mean abalone?"),
-            ({"dataset": {"abalone": {"train_row": [9]}}}, "no 'train_row' to vary; did you mean train_rows"),
-            ({"dataset": {"abalone": {"folder": ["/"]}}}, "no 'folder' to vary: it has held_out, limit"),
+            ({"dataset": {"abalone": {"train_row": [9]}}}, "nothing reads it; did you mean train_rows"),
             ({"dataset": {"abalone": {"held_out": [1.0]}}}, "held_out = 1.0 must be less than 1"),
-            (
-                {"dataset": {"abalone": {"train_share": ["a"]}}},
-                "dataset.abalone.loader.train_share = 'a' must be a valid number",
-            ),
         ],
         lambda vary, said: said.startswith("radius must"),
     ),
@@ -169,11 +163,11 @@ def test_only_new_points_are_computed_and_a_sweep_goes_on(
     data, computed = toy.write(tmp_path), list[str]()
     compute = sweep.SweepTasks.compute
 
-    def watched(self: Any, group: Any) -> Any:
-        computed.extend(self.tasks[i].variant for i in group)
+    def watched(self: Any, job: Any) -> Any:
+        computed.extend(self.tasks[i].variant for i in job.group)
         if len(computed) == 3:
             raise KeyboardInterrupt
-        return compute(self, group)
+        return compute(self, job)
 
     monkeypatch.setattr(sweep.SweepTasks, "compute", watched)
     with pytest.raises(KeyboardInterrupt):  # as from a user, in the third point
@@ -183,50 +177,6 @@ def test_only_new_points_are_computed_and_a_sweep_goes_on(
     found = swept_on(varied({"dataset": {"rows": {"train_rows": {**LOG, "count": 5}}}}), data)
     assert computed[5:] == ["dataset.train_rows=71", "dataset.train_rows=141"]
     assert found["runs"].records.tolist() == [50, 71, 100, 141, 200]
-
-
-@pytest.mark.slow
-def test_other_settings_of_a_loader_are_prepared_where_they_are_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Once, as what `dataset.abalone.train_share=...` would make, and named in the key by what they are made of."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/bundled").symlink_to(ROOT / "data/bundled")
-    cfg = config.load(ROOT / "params.yaml")
-    made = manifest.prepared(
-        cfg, "dataset", "abalone", {"train_share": 0.5, "zscore": {"height": [0.0, 1.0]}}
-    )
-    rows = Dataset.load(made.get())
-    assert rows.n == 4177 // 2
-    other = cfg.copy()
-    other.dataset.abalone.loader.update({"train_share": 0.5})
-    other.dataset.abalone.loader.zscore.height = [0.0, 1.0]
-    manifest.make(other, "dataset", "abalone")
-    assert manifest.path_of("dataset", "abalone").read_bytes() == made.get().read_bytes()
-    assert (
-        made.sha256
-        == manifest.inputs(other, "dataset", "abalone")
-        != manifest.inputs(cfg, "dataset", "abalone")
-    )
-    made.get().write_bytes(b"damaged")
-    assert Dataset.load(made.get()).n == 4177 // 2
-
-    cfg.experiment.sweep.update({"vary": {"dataset": {"abalone": {"train_share": [0.5, 0.8]}}}})
-    (run, _) = runs(cfg, "sweep", "abalone")
-    given = sweep.Inputs(File("d", Path), prepared=lambda settings: File(str(settings), Path))
-    points = list(tasks_of(cfg, "sweep", run, "abalone"))
-
-    def keys(inputs: sweep.Inputs) -> set[str]:
-        work = sweep.SweepTasks(cfg, "sweep", "abalone", inputs, Path())
-        return {work.key(point) for point in points}
-
-    again = given._replace(prepared=lambda settings: File(f"{settings} of other files", Path))
-    assert len(keys(given) | keys(again)) == 4
-    with pytest.raises(
-        ValueError, match="these data are prepared already, vary train_rows or held_out of them"
-    ):
-        keys(sweep.Inputs(File("d", Path)))
 
 
 def test_what_is_compared_with_the_posterior_has_all_rows(tmp_path: Path) -> None:

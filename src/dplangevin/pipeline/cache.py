@@ -15,7 +15,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,25 +75,6 @@ class Rows(NamedTuple):
         return self.of(csv_bytes(wider).decode(), **self.origin)
 
 
-def cached_rows(folder: Path, name: str, compute: Callable[[], pd.DataFrame]) -> Rows:
-    """Return the rows of the task `name` in `folder`; compute and store them if missing or damaged."""
-    return _undamaged(folder / f"{name}.csv") or write_rows(folder / f"{name}.csv", compute())
-
-
-def write_rows(path: Path, frame: pd.DataFrame, digits: int | None = None, **origin: str) -> Rows:
-    """Write the rows of a task, then their size, sha256 and origin, and return them."""
-    rows = Rows.of(csv_bytes(frame, digits).decode(), **origin)
-    write(path.parent, {path.name: rows.content.encode()})
-    write_checksum(path, **rows.origin)
-    return rows
-
-
-def _undamaged(path: Path) -> Rows | None:
-    """Return the rows of a stored task; None if they are missing or damaged."""
-    content = sidecar(path)
-    return None if content is None else Rows.of(path.read_bytes().decode(), **content)
-
-
 class Store:
     """The stored tasks of a result, which is one CSV file or several tables that have the same tasks.
 
@@ -111,8 +92,12 @@ class Store:
         """Return the rows of a task, one `Rows` for each table; None if they are missing in one table."""
         if all(key in table for table in self.listed):
             return [table[key] for table in self.listed]
-        stored = [rows for path in self.paths if (rows := _undamaged(self._place(key, path)))]
-        return stored if len(stored) == len(self.paths) else None
+        stored = []
+        for place in (self._place(key, path) for path in self.paths):
+            if (origin := sidecar(place)) is None:
+                return None
+            stored.append(Rows.of(place.read_bytes().decode(), **origin))
+        return stored
 
     def trained(self, scores: str) -> list[Rows] | None:
         """Return the rows of a task in the results whose training has this key, one `Rows` for each table.
@@ -128,7 +113,9 @@ class Store:
     def keep(self, key: str, *frames: pd.DataFrame, **origin: str) -> None:
         """Store the rows of a task, one frame for each table, with their `Rows.origin`."""
         for path, frame in zip(self.paths, frames, strict=True):
-            write_rows(self._place(key, path), frame, self.digits, **origin)
+            place = self._place(key, path)
+            write(place.parent, {place.name: csv_bytes(frame, self.digits)})
+            write_checksum(place, **{name: text for name, text in origin.items() if text})
 
     def _place(self, key: str, path: Path) -> Path:
         """Return where the rows of a task in a table lie while the result is not written."""
@@ -142,15 +129,10 @@ class Store:
             raise ValueError(f"task {key} of {', '.join(map(str, self.paths))} is not finished")
         found = []
         for table in zip(*filter(None, tasks), strict=True):
-            headers = dict.fromkeys(rows.header for rows in table)
-            names = dict.fromkeys(name for header in headers for name in next(csv.reader([header])))
-            (header,) = (
-                headers
-                if len(headers) == 1
-                else csv_bytes(pd.DataFrame(columns=[*names])).decode().splitlines()
-            )
-            united = [rows.under(header) for rows in table]
-            found.append((header + "\n" + "".join(rows.text for rows in united), listing(keys, united)))
+            names = dict.fromkeys(name for rows in table for name in next(csv.reader([rows.header])))
+            header = csv_bytes(pd.DataFrame(columns=[*names])).decode()
+            united = [rows.under(header.rstrip("\n")) for rows in table]
+            found.append((header + "".join(rows.text for rows in united), listing(keys, united)))
         return found
 
     def write(self, keys: Sequence[str]) -> None:

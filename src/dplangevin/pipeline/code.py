@@ -8,7 +8,7 @@ import ast
 import hashlib
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import resolve_name
 from pathlib import Path
@@ -17,12 +17,8 @@ from typing import Any
 PACKAGE = __name__.partition(".")[0]
 SOURCES = Path(__file__).parents[2]
 STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
-DOCUMENTED = (
-    ast.Module,
-    ast.ClassDef,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-)  # nodes that may have a docstring
+DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef  # may have a docstring
+SILENT = "ctx", "kind", "type_comment"  # fields of nodes that change no meaning
 LIBRARY_FOLDERS = {"site-packages", "dist-packages"}  # names of folders of libraries, wherever they lie
 # modules that read and check settings, store and start tasks, and determine no number: settings are a part of each key
 KEEPERS = {
@@ -39,9 +35,7 @@ def targets(*configs: Any) -> list[str]:
     names: set[str] = set()
     for config in configs:
         if isinstance(config, Mapping):
-            if isinstance(name := config.get("_target_"), str):
-                names.add(name)
-            names.update(targets(*config.values()))
+            names |= {*filter(None, [config.get("_target_")]), *targets(*config.values())}
         elif isinstance(config, (list, tuple)):
             names.update(targets(*config))
     return sorted(names)
@@ -65,10 +59,8 @@ def package_hash() -> str:
 
 def _hash(files: Mapping[str, Path]) -> str:
     """Return the SHA-256 of module names with the syntax trees of their files."""
-    digest = hashlib.sha256()
-    for name, path in sorted(files.items()):
-        digest.update(f"{name} {_tree_hash(path)}\n".encode())
-    return digest.hexdigest()
+    trees = "".join(f"{name} {_tree_hash(path)}\n" for name, path in sorted(files.items()))
+    return hashlib.sha256(trees.encode()).hexdigest()
 
 
 def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, Path]:
@@ -106,12 +98,10 @@ def _file(name: str) -> Path | None:
     """Return the source file of a module, found without importing anything; None if there is none."""
     words = name.split(".")
     for folder in [SOURCES] if words[0] == PACKAGE else map(Path, sys.path):
-        package, module = (
-            folder.joinpath(*words, "__init__.py"),
-            folder.joinpath(*words[:-1], f"{words[-1]}.py"),
-        )
-        if package.is_file() or module.is_file():
-            return package if package.is_file() else module
+        place = folder.joinpath(*words)
+        for path in (place / "__init__.py", place.with_name(f"{words[-1]}.py")):
+            if path.is_file():
+                return path
     return None
 
 
@@ -148,30 +138,17 @@ def _imports(name: str, path: Path) -> list[str]:
 @cache
 def _tree_hash(path: Path) -> str:
     """Return the SHA-256 of a file's syntax tree without docstrings, the same under every version of Python."""
-    digest = hashlib.sha256()
-    _feed(_parsed(path), digest.update)
-    return digest.hexdigest()
+    return hashlib.sha256(repr(_content(_parsed(path))).encode()).hexdigest()
 
 
-def _feed(node: Any, take: Callable[[bytes], Any]) -> None:
-    """Give a syntax tree, without docstrings, to `take` piece by piece."""
-    if isinstance(node, ast.AST):
-        take(f"{type(node).__name__}(".encode())
-        documented = isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None
-        for field in node._fields:
-            value: Any = getattr(node, field, None)
-            if field == "body" and documented:
-                value = value[1:]
-            if value is None or value == [] or field in ("ctx", "kind", "type_comment"):
-                continue
-            take(f"{field}=".encode())
-            _feed(value, take)
-        take(b")")
-    elif isinstance(node, list):
-        take(b"[")
-        for item in node:
-            _feed(item, take)
-            take(b",")
-        take(b"]")
-    else:
-        take(repr(node).encode())
+def _content(node: Any) -> Any:
+    """Return a syntax tree as tuples, without docstrings and without what is empty."""
+    if isinstance(node, list):
+        return tuple(map(_content, node))
+    if not isinstance(node, ast.AST):
+        return node
+    values = {name: getattr(node, name, None) for name in node._fields if name not in SILENT}
+    if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+        values["body"] = node.body[1:]
+    filled = ((name, _content(value)) for name, value in values.items() if value not in (None, []))
+    return type(node).__name__, *filled

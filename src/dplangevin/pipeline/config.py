@@ -35,6 +35,7 @@ from dplangevin.data.files import stage
 from dplangevin.data.yaml_file import ConfigError, inexact, values
 from dplangevin.files import atomic_path
 from dplangevin.pipeline import plan, schema, validate
+from dplangevin.pipeline.plan import plain
 from dplangevin.text import meant
 
 PARAMS = "params.yaml"
@@ -71,19 +72,16 @@ def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> d
     there = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     if name not in there:
         raise ConfigError(f"no {kind} {name!r}{meant(name, there)}; {folder}/ has {', '.join(there)}")
-    files: dict[str, Any] = {}
-    todo = {name}
+    files, todo = dict[str, Any](), {name}
     while todo:
         files |= {each: values(there[each]) for each in todo}
         todo = {*re.findall(rf"\$\{{{kind}\.(\w+)", str(files))} & there.keys() - files.keys()
-    settings: dict[str, Any] = files[name]
-    if "${" in str(files):
-        named = {*re.findall(r"\$\{(\w+)", str(files))} & cfg.keys() - {kind}
-        try:
-            around = OmegaConf.create({group: cfg[group] for group in named} | {kind: files})
-            settings = plan.plain(around[kind][name])
-        except OmegaConfBaseException as error:
-            raise ConfigError(f"{there[name]}: {error}") from error
+    named = {*re.findall(r"\$\{(\w+)", str(files))} & cfg.keys() - {kind}
+    try:
+        around = OmegaConf.create({group: cfg[group] for group in named} | {kind: files})
+        settings = plain(around[kind][name])
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"{there[name]}: {error}") from error
     _refuse(validate.check(settings), f"{there[name]} has values that cannot be used")
     return settings
 
@@ -95,9 +93,8 @@ def stages_of_runs(cfg: DictConfig) -> dict[str, Any]:
     """Return run -> experiment, data set and the manifest which states all data that it reads."""
     stages = {}
     for name, spec in cfg.experiment.items():
-        runs = [spec, *(spec.get("runs") or {}).values()]
-        problems = [cfg.problem.get(str(run.get("problem"))) or {} for run in runs if run]
-        networks = {problem.get("backbone") for problem in problems} - {None}
+        runs = [spec, *(run for run in (spec.get("runs") or {}).values() if run)]
+        networks = {(cfg.problem.get(str(run.get("problem"))) or {}).get("backbone") for run in runs}
         for dataset in spec.datasets:
             needs = f"dataset/{dataset}" if dataset in cfg.dataset else f"features/{dataset}"
             for features, entry in cfg.get("features", {}).items():
@@ -106,10 +103,15 @@ def stages_of_runs(cfg: DictConfig) -> dict[str, Any]:
             if spec.get("compared"):
                 needs = f"reference/{dataset}"
             swept = name == "sweep" and dataset == spec.datasets[0]  # so that its stage always has one name
-            stages[name if swept else f"{name}-{dataset}"] = {
-                "experiment": name, "dataset": dataset, "needs": needs,
-            }  # fmt: skip
+            stage_name = name if swept else f"{name}-{dataset}"
+            stages[stage_name] = {"experiment": name, "dataset": dataset, "needs": needs}
     return stages
+
+
+def prepared_runs(cfg: DictConfig) -> dict[str, Any]:
+    """Return the runs of conf/pipeline whose data set is in `pipeline.datasets`, for stage run of dvc.yaml."""
+    absent = {f"dataset/{name}" for name in cfg.dataset if name not in cfg.pipeline.datasets}
+    return {name: run for name, run in plain(cfg.pipeline.runs).items() if run["needs"] not in absent}
 
 
 def stages_of_exhibits(conf: Path, cfg: DictConfig) -> dict[str, Any]:
@@ -128,24 +130,16 @@ def stages_of_exhibits(conf: Path, cfg: DictConfig) -> dict[str, Any]:
 
 def stages_of_features(cfg: DictConfig) -> dict[str, Any]:
     """Return the names of features, data set and weights, by the name of the stage."""
-    return {
-        stage("features", name).partition("@")[2]: {
-            "name": name,
-            "dataset": of.dataset,
-            "weights": of.backbone,
-        }
-        for name, of in cfg.get("features", {}).items()
-    }
+    entries = cfg.get("features", {}).items()
+    names = {name: {"name": name, "dataset": of.dataset, "weights": of.backbone} for name, of in entries}
+    return {stage("features", name).partition("@")[2]: each for name, each in names.items()}
 
 
 def stages_of_analyses(cfg: DictConfig) -> dict[str, str]:
     """Return analysis -> the file with its settings."""
-    folders = {name: spec.get("content") or "analysis" for name, spec in cfg.analysis.items()}
-    return {name: f"{CONF}/{folder}/{name}.yaml" for name, folder in folders.items()}
-
-
-def _resolver(make: Callable[..., Any], *given: str, _root_: DictConfig) -> Any:
-    return OmegaConf.create(make(_root_, *given))
+    return {
+        name: f"{CONF}/{spec.get('content') or 'analysis'}/{name}.yaml" for name, spec in cfg.analysis.items()
+    }
 
 
 # Composition
@@ -162,6 +156,7 @@ def register(folder: Path) -> None:
         "names": lambda cfg, group: list(cfg.get(group, {})),
         "features": stages_of_features,
         "runs": stages_of_runs,
+        "run_stages": prepared_runs,
         "analyses": stages_of_analyses,
         "exhibits": partial(stages_of_exhibits, folder),
     }
@@ -170,20 +165,21 @@ def register(folder: Path) -> None:
     folders = (".", *GROUPS, "pipeline", "scale", "scale/pipeline")
     files = {path: values(path) for each in folders for path in sorted((folder / each).glob("[!.]*.yaml"))}
     added = str([entry.get("defaults") for path, entry in files.items() if path.parent.name == "pipeline"])
-    defaults: list[Any] = ["_self_"]
-    groups: dict[str, dict[str, Any]] = {}
+    defaults, groups = list[Any](["_self_"]), dict[str, dict[str, Any]]()
     for path, entry in files.items():
         group, name = path.parent.name, path.stem
         chosen = f"{group}@{group}.{name}"
-        if group not in GROUPS or f"'/{chosen}'" in added:
-            continue
-        groups.setdefault(group, {})[name] = {} if "defaults" in entry else entry
-        if "defaults" in entry:
-            defaults.append({chosen: name})
+        if group in GROUPS and f"'/{chosen}'" not in added:
+            groups.setdefault(group, {})[name] = {} if "defaults" in entry else entry
+            defaults += [{chosen: name}] * ("defaults" in entry)
     try:
         ConfigStore.instance().store(name="all", node={"defaults": defaults, **groups})
     except OmegaConfBaseException as error:
         raise ConfigError(f"cannot compose {folder.name}/: {_one_line(error)}") from error
+
+
+def _resolver(make: Callable[..., Any], *given: str, _root_: DictConfig) -> Any:
+    return OmegaConf.create(make(_root_, *given))
 
 
 def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
@@ -240,7 +236,7 @@ def _one_line(error: BaseException) -> str:
 
 def check_values(cfg: DictConfig) -> None:
     """Raise ConfigError, naming key, value and domain, for each value that its object or its group does not accept."""
-    given, faults = plan.plain(cfg), []
+    given, faults = plain(cfg), []
     for group, word in TAKEN.items():
         for name, entry in (given.get(group) or {}).items():
             if isinstance(entry, dict) and word in entry:
@@ -283,14 +279,7 @@ def _wrong_run(cfg: DictConfig, experiment: str, run: plan.Run, dataset: str) ->
         elif task.problem_changes:
             problem = {name: value for name, value in task.problem.items() if name != "backbone"}
             yield from validate.check({**problem, "_partial_": True}, key=f"problem.{run.problem}")
-        if task.data_changes:
-            entry = {**plan.data_entry(cfg, dataset), **task.data_subset}
-            changes = plan.nested(task.loader_changes)
-            if dataset in cfg.dataset:
-                entry["loader"] = {**plan.merged(entry["loader"], changes), "_partial_": True}
-                yield from validate.check(entry, schema.Dataset, f"dataset.{dataset}")
-            else:
-                yield from validate.check(entry | changes, schema.Features, f"features.{dataset}")
+        yield from validate.check(task.data_changes, schema.RowSubset, f"dataset.{dataset}")
 
 
 def _refuse(faults: Sequence[str], what: str) -> None:
@@ -300,7 +289,7 @@ def _refuse(faults: Sequence[str], what: str) -> None:
 
 def _first(lines: Sequence[str]) -> list[str]:
     """Return the first lines, and how many there are more."""
-    return [*lines[:SHOWN], *([f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else [])]
+    return [*lines[:SHOWN], *[f"... and {len(lines) - SHOWN} more"] * (len(lines) > SHOWN)]
 
 
 # params.yaml
@@ -316,25 +305,15 @@ def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
     return {key: value for part in parts for key, value in part.items()}
 
 
-def differences(old: DictConfig, new: DictConfig) -> list[str]:
-    """Return one line, `key: old -> new`, for every key whose value differs, in the order of the keys."""
-    a, b = ({key: repr(value) for key, value in flatten(cfg).items()} for cfg in (old, new))
-    pairs = [(key, a.get(key, "(absent)"), b.get(key, "(absent)")) for key in sorted(a.keys() | b.keys())]
-    return [f"{key}: {x} -> {y}" for key, x, y in pairs if x != y]
-
-
 def current(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
     """Return whether the file has exactly the bytes that `cfg` is written as."""
     return Path(path).exists() and Path(path).read_bytes() == OmegaConf.to_yaml(cfg).encode()
 
 
-def write(cfg: DictConfig, path: str | Path = PARAMS) -> bool:
-    """Write `cfg` atomically unless the file is already `current`; return True if it was written."""
-    if current(cfg, path):
-        return False
+def write(cfg: DictConfig, path: str | Path = PARAMS) -> None:
+    """Write `cfg` atomically."""
     with atomic_path(path) as part:
         part.write_text(OmegaConf.to_yaml(cfg), encoding="utf-8")
-    return True
 
 
 def visible(path: str | Path = PARAMS) -> None:
@@ -351,7 +330,10 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
     """Raise OutOfStep, naming the keys, if the file is not what `cfg` is written as."""
     if current(cfg, path):
         return
-    lines = differences(load(path), cfg) or ["(the same values, written differently)"]
+    old, new = ({key: repr(value) for key, value in flatten(each).items()} for each in (load(path), cfg))
+    pairs = [(key, old.get(key, "(absent)"), new.get(key, "(absent)")) for key in sorted({*old, *new})]
+    lines = [f"{key}: {x} -> {y}" for key, x, y in pairs if x != y]
+    lines = lines or ["(the same values, written differently)"]
     raise OutOfStep(
         "\n  ".join([f"{path} is out of step with {CONF}/:", *_first(lines)])
         + "\nCompose it anew with `python -m dplangevin.pipeline.config`, or run `make repro`, which does."

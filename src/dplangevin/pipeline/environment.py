@@ -19,7 +19,6 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from io import StringIO
-from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,27 +60,22 @@ def libraries() -> dict[str, str]:
     return {"Python": here, **{name: version(name).partition("+")[0] for name in LIBRARIES}}
 
 
+@cache
 def revision() -> str:
     """Return the date (SOURCE_DATE_EPOCH if set) and the commit, as in "2026-11-28, commit 3c84ad8d9a56 with changes".
 
     In another repository, or without git, there is only the date.
     """
     now = datetime.fromtimestamp(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
-    return f"{now:%Y-%m-%d}{_commit(Path.cwd())}"
-
-
-@cache
-def _commit(folder: Path) -> str:
-    """Return what `revision` says of the checkout in a folder, once for each process."""
     commands = "rev-parse --short=12 HEAD", CHANGED, "cat-file -e HEAD:src/dplangevin"
     try:
         commit, changes, _ = (
-            subprocess.run(["git", *words.split()], cwd=folder, capture_output=True, text=True, check=True)
+            subprocess.run(["git", *words.split()], capture_output=True, text=True, check=True)
             for words in commands
         )
     except (OSError, subprocess.CalledProcessError):
-        return ""
-    return f", commit {commit.stdout.strip()}{' with changes' * bool(changes.stdout.strip())}"
+        return f"{now:%Y-%m-%d}"
+    return f"{now:%Y-%m-%d}, commit {commit.stdout.strip()}{' with changes' * bool(changes.stdout.strip())}"
 
 
 def described() -> str:
@@ -123,7 +117,7 @@ class Move(NamedTuple):
     - `environments`: the computing environments of these other tasks, before and now.
     """
 
-    units: int
+    tasks: int
     same: int
     largest: dict[str, float]
     environments: tuple[str, str]
@@ -133,12 +127,12 @@ class Move(NamedTuple):
         return max(self.largest.values(), default=0.0)
 
     def __str__(self) -> str:
-        if self.same == self.units:
-            return f"all {self.units} tasks have the same bytes as before"
+        if self.same == self.tasks:
+            return f"all {self.tasks} tasks have the same bytes as before"
         sizes = ", ".join(f"{name} {short(size)}" for name, size in sorted(self.largest.items()))
         before, now = (each or "an environment that is not listed" for each in self.environments)
         return (
-            f"{self.same} of {self.units} tasks have the same bytes as before; the others moved, relative to "
+            f"{self.same} of {self.tasks} tasks have the same bytes as before; the others moved, relative to "
             f"the seeds' standard error or else to the value, by at most: {sizes}. Before: {before}; now: {now}"
         )
 
@@ -152,7 +146,7 @@ def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
     """Return how far the tasks of `before` (rows by key) moved that are also in `after`."""
     both = [(before[key], after[key]) for key in before if key in after]
     others = [(old, new) for old, new in both if old.content != new.content]
-    sizes = pd.concat([pd.Series(dtype=float), *starmap(_sizes, others)])
+    sizes = pd.concat([pd.Series(dtype=float), *(_sizes(*pair) for pair in others)])
     top = sizes[sizes > 0].groupby(level=0).max().to_dict()
     old, new = (" or ".join(sorted({rows[side].made for rows in others})) for side in (0, 1))
     return Move(len(both), len(both) - len(others), top, (old, new))

@@ -9,9 +9,9 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from itertools import starmap
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pandas as pd
 
@@ -47,26 +47,13 @@ class TaskTables(dict[str, pd.DataFrame]):
     origin: Mapping[str, str] = {}
 
 
-class CallResults(NamedTuple):
-    """Where calls are stored that return the tables, by name, of each of their tasks; `keys` has the keys of these."""
-
-    store: Store
-    keys: Sequence[Sequence[str]]
-
-    def keep(self, done: Done[Sequence[Mapping[str, pd.DataFrame]]]) -> None:
-        """Store the tasks of a call that succeeded."""
-        here = {"made": f"{revision()}, {done.environment}", "begun": done.begun}
-        for key, tables in zip(self.keys[done.number], done.value or (), strict=True):
-            frames = (tables[path.stem] for path in self.store.paths)
-            self.store.keep(key, *frames, **here | dict(getattr(tables, "origin", {})))
-
-
 def computed(
     function: Callable[[T], R],
     arguments: Sequence[T],
     gpu: bool = False,
     code: Sequence[str] = (),
-    results: CallResults | None = None,
+    store: Store | None = None,
+    keys: Sequence[Sequence[str]] = (),
 ) -> Iterator[Done[R]]:
     """Yield the outcome of a picklable function for every argument, in the order in which calls finish.
 
@@ -74,7 +61,7 @@ def computed(
 
     - `gpu`: whether a call can use a GPU.
     - `code`: names of modules or objects that the function calls. Workers must have the same ones.
-    - `results`: where results are stored before they are yielded.
+    - `store`: keeps what a call returns before it is yielded, the `TaskTables` of the tasks with its entry of `keys`.
     """
     if not arguments:
         return
@@ -88,8 +75,11 @@ def computed(
     else:
         found = _on_this_machine(call, arguments, gpu)
     for done in found:
-        if results and done.error is None:
-            results.keep(done)  # type: ignore[arg-type]  # where `results` is given, calls return tables
+        if store and done.error is None:
+            here = {"made": f"{revision()}, {done.environment}", "begun": done.begun}
+            value: Any = done.value
+            for key, tables in zip(keys[done.number], value, strict=True):
+                store.keep(key, *(tables[path.stem] for path in store.paths), **here | {**tables.origin})
         if orphaned():
             raise ValueError("the run that this stage is a part of has ended: finished tasks are kept")
         yield done
@@ -130,19 +120,14 @@ def workers() -> int:
 
 def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
     """Call the function in this process; an Exception becomes the error of the outcome."""
-    import torch
-
-    from dplangevin.device import pick
-
     began = time.perf_counter()
     Checkpoint.noted.clear()
     try:
         value = function(argument)
     except Exception as error:
         return Done(index, None, _portable(error), "", time.perf_counter() - began)
-    environment = _environment(torch.get_num_threads(), pick())
     norms = " ".join(f"{norm:.10g}" for noted in Checkpoint.noted.values() for norm in noted)
-    return Done(index, value, None, environment, time.perf_counter() - began, norms)
+    return Done(index, value, None, described(), time.perf_counter() - began, norms)
 
 
 def _portable(error: Exception) -> Exception:
@@ -154,9 +139,3 @@ def _portable(error: Exception) -> Exception:
         portable = RuntimeError(f"{type(error).__name__}: {error}")
     portable.add_note(text)
     return portable
-
-
-@cache
-def _environment(threads: int, device: object) -> str:
-    """Return `described()`, cached: it takes milliseconds and is the same for every call of a process."""
-    return described()

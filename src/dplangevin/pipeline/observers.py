@@ -1,6 +1,6 @@
 """What an experiment adds to the scores of a release: observers return further metrics and rows of further tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,10 @@ from dplangevin.problems import Facts, Problem, Sums
 from dplangevin.problems.chain import Chain
 
 Metrics = Mapping[str, Tensor]
+# diagnostics of a release that are metrics, too, if the method reports them; they are not private
+REPORTED = (
+    "r_hat", "ess", "answered", "label_accuracy", "teacher_accuracy", "epsilon_data_dependent", "epsilon_released",
+)  # fmt: skip
 
 
 class Seen(NamedTuple):
@@ -79,6 +83,30 @@ class Observer:
     def rows(self, seen: Seen) -> dict[str, pd.DataFrame]:
         """Return rows of further tables, by name of the table."""
         return {}
+
+
+def scored(
+    task: Task, problem: Problem, release: Release, observers: Sequence[Observer]
+) -> tuple[Seen, dict[str, Tensor]]:
+    """Return a task's release with its predictions, and metrics by name, ``(S, E)``.
+
+    A chain that diverged predicts all classes alike, and has the metric nan.
+    """
+    seen = Seen.of(task, problem, release, slice(None) if release.rows is None else release.rows)
+    predicted = {} if release.predicted is None else {"single": release.predicted}
+    for each in observers:
+        seen = seen._replace(theta=each.scored(seen.theta))
+        predicted = predicted or each.predictions(seen)
+    predicted = predicted or {"single": predictive(problem, seen.theta)}
+    finite = seen.finite[..., None, None]
+    predicted = {name: p.where(finite, 1 / p.shape[-1]) for name, p in predicted.items()}
+    seen = seen._replace(predicted=predicted)
+    metrics = seen.scores(predicted.get("average", predicted["single"]))
+    for each in observers:
+        metrics |= each.metrics(seen, metrics)
+    metrics = {name: value.where(seen.finite, torch.nan) for name, value in metrics.items()}
+    reports = release.not_private
+    return seen, metrics | {name: reports[name] for name in REPORTED if name in reports}
 
 
 class BestEpoch(Observer):

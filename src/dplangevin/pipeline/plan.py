@@ -10,7 +10,7 @@ import numpy as np
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
-from dplangevin.pipeline.schema import RowSubset, RunConfig
+from dplangevin.pipeline.schema import RowSubset
 from dplangevin.text import meant
 
 KEYS = ["run", "variant", "scaling", "epsilon"]  # they identify a row of runs.csv within its folder
@@ -30,8 +30,7 @@ TABLES = {
     "reliability": ["run", "epsilon", "seed", "predictor", "bin", "confidence", "accuracy", "count"],
 }  # fmt: skip
 SUBSET = tuple(RowSubset.model_fields)  # fields that select the rows to train on
-RANGE = "a list, {from, to, step}, or {from, to, count, scale: linear or log}"
-WORDS = tuple(RunConfig.model_fields)  # of an entry of `runs`
+RANGE = "a list, or {from, to, count, scale: linear or log}"
 
 
 class Run(NamedTuple):
@@ -83,11 +82,6 @@ class Task(NamedTuple):
         return ";".join(f"{name}={value_text(value)}" for name, value in changes.items())
 
     @property
-    def loader_changes(self) -> dict[str, Any]:
-        """The changes of the loader or of the feature extraction, for which the data are prepared anew."""
-        return {name: value for name, value in self.data_changes.items() if name not in SUBSET}
-
-    @property
     def config(self) -> dict[str, Any]:
         """The method's config with the changes of this variant."""
         return merged(self.run.config, nested(self.method_changes))
@@ -109,29 +103,14 @@ def _in_json(value: Any) -> Any:
 
 
 def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the entries of an experiment's runs, by name of the run.
-
-    A name in `methods` is a run of that method.  An entry in `runs` can state more.
-    """
+    """Return the entries of an experiment's runs by name: of `methods`, then of `runs`, which can state more."""
     entries = {str(name): {"method": str(name)} for name in spec.get("methods") or []}
-    for name, entry in (spec.get("runs") or {}).items():
-        if unknown := sorted(set(entry) - set(WORDS)):
-            raise ValueError(f"run {name} has unknown words {unknown}: an entry has {', '.join(WORDS)}")
-        entries[str(name)] = {"method": str(name), **plain(entry)}
+    entries |= {
+        str(name): {"method": str(name), **plain(entry)} for name, entry in (spec.get("runs") or {}).items()
+    }
     if reserved := sorted({"problem", "dataset"} & set(entries)):
         raise ValueError(f"no run can be called {' or '.join(reserved)}, which `vary` has a meaning for")
     return entries
-
-
-def run_stages(*, _root_: DictConfig) -> DictConfig:
-    """Return the runs of conf/pipeline whose data set is in `pipeline.datasets`, for stage run of dvc.yaml."""
-    runs, prepared = _root_.pipeline.runs, {f"dataset/{name}" for name in _root_.pipeline.datasets}
-    stages = {
-        str(key): plain(run)
-        for key, run in runs.items()
-        if not run.needs.startswith("dataset/") or run.needs in prepared
-    }
-    return OmegaConf.create(stages)
 
 
 def params_of(cfg: DictConfig, experiment: str, dataset: str) -> list[str]:
@@ -148,14 +127,6 @@ def params_of(cfg: DictConfig, experiment: str, dataset: str) -> list[str]:
     ]
 
 
-OmegaConf.register_new_resolver("run_stages", run_stages, replace=True)
-
-
-def _seeds(given: Any, dataset: str, otherwise: int) -> int:
-    """Return the number of seeds for a data set; `given` is a number, or a mapping by data set."""
-    return int(given.get(dataset, otherwise)) if isinstance(given, Mapping) else int(given)
-
-
 def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     """Return the runs of an experiment on a data set, in order.
 
@@ -170,10 +141,9 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
             continue
         method = entry["method"]
         config = merged(method_config(cfg, spec, method), plain(entry.get("settings") or {}))
-        tuned = [spec.get("tuned") or ""] if entry.get("tuned") else []
-        if "" in tuned:
+        if entry.get("tuned") and not spec.get("tuned"):
             raise ValueError(f"run {name} is tuned, but the experiment has no `tuned` that says how")
-        stream = entry.get("stream") or spec.get("stream") or f"{dataset}/{method}"
+        seeds = entry.get("seeds") or spec.get("seeds") or cfg.repeats
         planned.append(
             Run(
                 name,
@@ -181,10 +151,10 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
                 entry.get("problem") or spec.problem,
                 config,
                 budgets(spec, dataset, name, entry) if budgeted(config) else [math.inf],
-                _seeds(entry.get("seeds") or spec.get("seeds") or cfg.repeats, dataset, cfg.repeats),
+                int(seeds.get(dataset, cfg.repeats) if isinstance(seeds, Mapping) else seeds),
                 entry.get("block") or spec.get("block") or "",
-                stream,
-                [*tuned, *(entry.get("assumptions") or []), *shared],
+                entry.get("stream") or spec.get("stream") or f"{dataset}/{method}",
+                [*[spec.get("tuned")] * bool(entry.get("tuned")), *(entry.get("assumptions") or []), *shared],
             )
         )
     return planned
@@ -244,54 +214,43 @@ def varied(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, l
     """Yield the dotted name and the values of every field that varies; null removes an inherited field."""
     for name, given in fields.items():
         key = f"{prefix}{name}"
-        if given is None:  # removes an inherited field
-            continue
-        if isinstance(given, Mapping) and "from" not in given and not given.keys() & {"to", "step", "count"}:
+        if isinstance(given, Mapping) and not given.keys() & {"from", "to", "count"}:
             yield from varied(given, f"{key}.")
-            continue
-        values = spaced(key, given) if isinstance(given, Mapping) else given
-        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+        elif isinstance(given, Mapping):
+            yield key, spaced(key, given)
+        elif isinstance(given, list) and given:
+            yield key, list(given)
+        elif given is not None:
             raise ValueError(f"{key} = {given!r} names no values: write {RANGE}")
-        yield key, list(values)
 
 
 def spaced(key: str, given: Mapping[str, Any]) -> list[float]:
-    """Return the values of a range from `from`, spaced evenly, or by one factor with `scale: log`.
+    """Return `count` values from `from` to `to`, spaced evenly, or by one factor with `scale: log`.
 
-    `count` gives this number of values up to `to`.  `step` gives all values that do not exceed `to`.  If the
-    numbers of the range are whole, so are the values.  Other values are rounded to six significant digits.
+    If both ends are whole, so are the values.  Other values are rounded to six significant digits.
 
     >>> spaced("radius", {"from": 1.0, "to": 50.0, "count": 3, "scale": "log"})
     [1.0, 7.07107, 50.0]
-    >>> spaced("k", {"from": 2, "to": 7, "step": 2})
-    [2, 4, 6]
     """
-    full: Any = {"scale": "linear", **given}
-    scale, numbers = full.pop("scale"), full.values()
-    low, high, step, count = (full.get(word) for word in ("from", "to", "step", "count"))
-    sound = (
-        set(full) in ({"from", "to", "step"}, {"from", "to", "count"})
-        and all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers)
-        and (isinstance(count, int) and count > 1 if step is None else step > 0 and scale == "linear")
-        and scale in ("linear", "log")
-        and (0 if scale == "log" else -math.inf) < low < high < math.inf
-    )
-    if not sound:
+    lines: dict[str, Any] = {"log": np.geomspace, "linear": np.linspace}
+    try:
+        low, high, count = (given[word] for word in ("from", "to", "count"))
+        scale = given.get("scale", "linear")
+        line = lines[scale]
+        sound = len(given) == 3 + ("scale" in given) and (0 if scale == "log" else -math.inf) < low < high
+        points = line(low, high, count).tolist() if sound and count > 1 and high < math.inf else []
+    except (KeyError, TypeError):
+        points = []
+    if not points:
         raise ValueError(
             f"{key} = {dict(given)} is no range: write {RANGE}, from below to, and above 0 where scale is log"
         )
-    if step is not None:
-        points = low + step * np.arange(math.floor((high - low) / step * (1 + 1e-12)) + 1)
-    else:
-        points = (np.geomspace if scale == "log" else np.linspace)(low, high, count)
-    if all(isinstance(value, int) for value in (low, high, step or 1)):
-        values: list[float] = [round(value) for value in points.tolist()]
-        if len(set(values)) < len(values):
-            raise ValueError(
-                f"{key} = {dict(given)} has whole numbers twice: write {float(low)} for fractions"
-            )
-        return values
-    return [float(f"{value:.6g}") for value in points.tolist()]
+    if not (isinstance(low, int) and isinstance(high, int)):
+        return [float(f"{value:.6g}") for value in points]
+    values: list[float] = [round(value) for value in points]
+    if len(set(values)) < len(values):
+        raise ValueError(f"{key} = {dict(given)} has whole numbers twice: write {float(low)} for fractions")
+    return values
 
 
 def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -317,19 +276,17 @@ def value_text(value: Any) -> str:
 def unknown_names(spec: DictConfig, runs: Sequence[Run]) -> Iterator[str]:
     """Yield an error message for each wrong name in an experiment's `vary`; `runs` are all its runs."""
     vary = plain(spec.get("vary") or {})
-    there = {
-        "run": {run.name for run in runs},
-        "problem": {run.problem for run in runs},
-        "dataset": set(spec.datasets),
+    of_kind = {kind: vary.pop(kind, None) or {} for kind in ("problem", "dataset")}
+    known = {
+        "run": (vary, {run.name for run in runs}),
+        "problem": (of_kind["problem"], {run.problem for run in runs}),
+        "dataset": (of_kind["dataset"], set(spec.datasets)),
     }
-    named = {"run": {name: vary[name] for name in vary.keys() - {"problem", "dataset"}}}
-    named |= {kind: vary.get(kind) or {} for kind in ("problem", "dataset")}
-    varied = {kind: {name for name, fields in each.items() if fields} for kind, each in named.items()}
-    for kind, names in varied.items():
-        for name in sorted(names - there[kind]):
-            listed = f": it has {', '.join(sorted(there[kind]))}"
-            yield f"vary: the experiment has no {kind} {name!r}{meant(name, there[kind]) or listed}"
-    if spec.get("compared") and (varied["problem"] or varied["dataset"]):
+    for kind, (given, names) in known.items():
+        for name in sorted({name for name, fields in given.items() if fields} - names):
+            listed = f": it has {', '.join(sorted(names))}"
+            yield f"vary: the experiment has no {kind} {name!r}{meant(name, names) or listed}"
+    if spec.get("compared") and any(fields for each in of_kind.values() for fields in each.values()):
         yield "vary: compared must be false, the exact posterior is of one problem and all rows"
 
 
@@ -352,23 +309,14 @@ def budgets(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) 
     The entry's own `epsilons` come first, else those that the experiment gives for the data set: a list, or lists by
     run. `default` stands for the other data sets, and for the other runs.
     """
-    if "epsilons" in entry:
-        return [float(epsilon) for epsilon in entry["epsilons"] or [math.inf]]
-    given = spec.get("epsilons")
-    if given is None:
-        return [math.inf]
-    key = dataset if dataset in given else "default"
-    if key not in given:
-        raise ValueError(
-            f"epsilons has no entry for the data set {dataset!r}: add one, or one named `default`"
-        )
-    given = given[key]
-    if OmegaConf.is_dict(given):
-        name = run if run in given else "default"
-        if name not in given:
-            raise ValueError(f"epsilons.{key} has no list for {run!r}: add one, or one named `default`")
-        given = given[name]
-    return [float(epsilon) for epsilon in given]
+    given, where = spec.get("epsilons"), "epsilons"
+    for name in (dataset, run):
+        if OmegaConf.is_dict(given) and "epsilons" not in entry:
+            key = name if name in given else "default"
+            if key not in given:
+                raise ValueError(f"{where} has no list for {name!r}: add one, or one named `default`")
+            given, where = given[key], f"{where}.{key}"
+    return [float(epsilon) for epsilon in entry.get("epsilons", given) or [math.inf]]
 
 
 def delta(cfg: DictConfig, spec: Mapping[str, Any] | DictConfig, n: int) -> float:

@@ -67,7 +67,7 @@ class Dataset(RowSubset):
 
 
 class Weights(Group):
-    """Published weights; `loader` reads files that `backbones.load` cannot, see `manifest`."""
+    """Published weights; `loader` reads files that `backbones.load` cannot."""
 
     files: Sequence[File]
     loader: Entry | None = None
@@ -123,7 +123,6 @@ class Experiment(Group):
     - `paired`: Whether chains with Poisson and with subset sampling see the same rows and noise.
     - `one_budget_per_task`: Whether each task is computed alone, as for networks.
     - `compared`: Whether releases are compared with the exact posterior.
-    - `scored`: The test rows that every run is scored on. A method may score its own runs on fewer rows.
     - `noise`: Precision in which the normal noise of chains is drawn, see `random.noise`.
     - `tuned`: How the settings of the runs with `tuned: true` were chosen.
     """
@@ -153,7 +152,6 @@ class Experiment(Group):
     compared: bool = False
     metrics: bool = False
     best_epoch: bool = False
-    scored: Literal["all", "odd"] = "all"
     noise: Literal["float32", "float64"] = "float64"
     assumptions: Sequence[str] = ()
     tuned: str = ""
@@ -185,17 +183,6 @@ class Pipeline(Group):
     papers: Sequence[str]
 
 
-class AttackRuns(Group):
-    """Number of runs of an attack, per data set."""
-
-    few_steps: Positive
-    single: Positive
-    chain: Positive
-    row_single: Positive
-    row_chain: Positive
-    trainings: Positive
-
-
 class Config(Group):
     """The whole of `params.yaml`."""
 
@@ -204,7 +191,7 @@ class Config(Group):
     repeats: Positive
     splits: Positive
     scale: str
-    attack_runs: AttackRuns
+    attack_runs: Mapping[str, Positive]
     reference: Reference
     pipeline: Pipeline
     dataset: Mapping[str, Dataset]

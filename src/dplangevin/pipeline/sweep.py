@@ -1,9 +1,8 @@
 """The sweep: it computes the tidy rows of an experiment on a data set, over budgets and seeds, with prices.
 
 `pipeline.cache.Store` caches tasks (`plan.Task`: a run, a scaling, a variant, a block of budgets), so only those whose
-parameters, data or code have changed are computed again.  Where only the code that plans and prices has changed, a task
-is planned again, and if its plan has the same numbers, only its prices are computed.  Chains that share rows and noise
-are one tensor program.
+parameters, data or code have changed are planned again.  If the plan of such a task has the same numbers, and no code
+from the plan to the scores has changed, only its prices are computed.
 """
 
 import io
@@ -29,7 +28,7 @@ from dplangevin.data import DataError, Dataset
 from dplangevin.data import generator as data_generator
 from dplangevin.data.splits import subset
 from dplangevin.device import drawing, pick
-from dplangevin.files import File, key
+from dplangevin.files import File, key, made_file, write
 from dplangevin.methods import (
     ChainMethod,
     Execution,
@@ -40,15 +39,14 @@ from dplangevin.methods import (
     placed,
     planned,
 )
-from dplangevin.methods.evaluate import predictive
 from dplangevin.methods.pricing import Attack, equal_budget, priced
-from dplangevin.pipeline.cache import Rows, Store, cached_rows
+from dplangevin.pipeline.cache import Rows, Store
 from dplangevin.pipeline.code import PACKAGE, PRICING, code_hash, targets
-from dplangevin.pipeline.executor import CallResults, TaskTables, computed
-from dplangevin.pipeline.observers import BestEpoch, Distance, LearningCurve, Mixing, Observer, Seen
-from dplangevin.pipeline.plan import SUBSET, TABLES, Task, delta, plain, tasks
+from dplangevin.pipeline.executor import TaskTables, computed
+from dplangevin.pipeline.observers import BestEpoch, Distance, LearningCurve, Mixing, Observer, Seen, scored
+from dplangevin.pipeline.plan import TABLES, Task, delta, plain, tasks
 from dplangevin.privacy import Budget
-from dplangevin.problems import Facts, Problem
+from dplangevin.problems import Problem
 from dplangevin.problems.chain import Chain
 from dplangevin.problems.glm import Glm
 
@@ -60,36 +58,20 @@ NOT_IN_SPEC = (
 # words of an experiment that determine prices and texts of a row, and the plans, but no score of a plan
 PRICED = ("assumptions", "tuned", "prices", "price_neighbours", "formula", "attack", "calibrated")
 PAIRED = {"poisson", "subset"}  # schemes whose chains see the same rows and noise in paired experiments
-# diagnostics of a release that are metrics, too, if the method reports them; they are not private
-REPORTED = (
-    "r_hat", "ess", "answered", "label_accuracy", "teacher_accuracy", "epsilon_data_dependent", "epsilon_released",
-)  # fmt: skip
 TOGETHER = 1_000  # chains of one tensor program; more would be no faster
-BAR = {"unit": "unit", "disable": None}  # settings of tqdm
 CLOSE = 2e-3  # relative tolerance of the proven ε for which budgets are found
 
 
 class Inputs(NamedTuple):
-    """The prepared files of an experiment; `prepared` returns the data for other settings of conf/dataset."""
+    """The prepared files of an experiment."""
 
     data: File
     posterior: File | None = None
     weights: File | None = None
-    prepared: Callable[[Mapping[str, Any]], File] | None = None
 
     @property
-    def files(self) -> tuple[File | None, ...]:
-        return self[:3]
-
-    def of(self, task: Task) -> "Inputs":
-        """Return the inputs of a task."""
-        if not (changes := task.loader_changes):
-            return self
-        if self.prepared is None:
-            raise ValueError(
-                f"{', '.join(changes)}: these data are prepared already, vary {' or '.join(SUBSET)} of them"
-            )
-        return self._replace(data=self.prepared(changes))
+    def files(self) -> list[File]:
+        return [file for file in self if file is not None]
 
 
 @dataclass
@@ -104,18 +86,26 @@ class Progress:
     def bar(self) -> dict[str, Any]:
         terminal = sys.stderr.isatty()
         layout = "{desc}: {percentage:3.0f}% |{bar:20}| {elapsed} gone, {remaining} left"
-        return {
-            "desc": "Fitting",
-            "bar_format": layout if terminal else f"{layout}\n",
-            "delay": 0 if terminal else 30,
-            "mininterval": 0.1 if terminal else 30,
-        }
+        form, seconds = (layout, 0) if terminal else (f"{layout}\n", 30)
+        return {"desc": "Fitting", "bar_format": form, "delay": seconds, "mininterval": max(seconds, 0.1)}
 
     def took(self, tasks: Sequence[Task], seconds: float) -> None:
-        costs = [self.cost(task) for task in tasks]
-        for task, cost in zip(tasks, costs, strict=True):
-            share = seconds * cost / sum(costs)
+        total = sum(map(self.cost, tasks))
+        for task in tasks:
+            share = seconds * self.cost(task) / total
             self.seconds[task.run.name] = self.seconds.get(task.run.name, 0.0) + share
+
+
+class Job(NamedTuple):
+    """Tasks that run together, with their plans; or one whose training is stored, with the rows of its tables `before`.
+
+    - `trained`: the key of the training of each task.
+    """
+
+    group: list[int]
+    plans: list[list[Plan]]
+    trained: list[str]
+    before: list[Rows] | None = None
 
 
 def tables(spec: DictConfig) -> list[str]:
@@ -130,54 +120,43 @@ def sweep(
     dataset: str,
     inputs: Inputs,
     store: Store,
-    progress: "Progress | None" = None,
+    progress: Progress | None = None,
 ) -> list[str]:
     """Finish all tasks of an experiment on a data set; return their keys in order, with `progress` of the finished."""
     work = SweepTasks(cfg, experiment, dataset, inputs, store.folder)
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
     failed: dict[int, Exception] = {}
-    if missing:
-        for file in work.files(missing):
-            file.get()  # makes it once, or fails once instead of in every task
-        before = {i: rows for i in missing if (rows := store.trained(work.scores_key(i, failed)))}
-        groups = [[i] for i in before]
-        groups += work.groups([i for i in missing if i not in before and i not in failed], failed)
-        jobs = [Job(group, before.get(group[0])) for group in groups]
-        code = [__name__, *targets(*(work.tasks[i].config for i in missing), plain(work.spec))]
-        results = CallResults(store, [[work.keys[i] for i in group] for group in groups])
-        costs = [
-            sum(1.0 if progress is None else progress.cost(work.tasks[i]) for i in group) for group in groups
-        ]
-        with tqdm(total=sum(costs), **(BAR if progress is None else progress.bar)) as shown:
-            for done in computed(work.run, jobs, work.one_budget_per_task, code, results):
-                group = groups[done.number]
-                if done.error is not None:
-                    failed |= dict.fromkeys(group, reported(done.error))
-                if progress is not None:
-                    progress.took([work.tasks[i] for i in group], done.seconds)
-                shown.update(costs[done.number])
+    for file in inputs.files if missing else ():
+        file.get()  # makes it once, or fails once instead of in every task
+    jobs = work.jobs(missing, store, failed)
+    code = [__name__, *targets(*(work.tasks[i].config for i in missing), plain(work.spec))]
+    keys = [[work.keys[i] for i in job.group] for job in jobs]
+    cost = (lambda task: 1.0) if progress is None else progress.cost
+    costs = [sum(cost(work.tasks[i]) for i in job.group) for job in jobs]
+    bar = {"unit": "task", "disable": None} if progress is None else progress.bar
+    with tqdm(total=sum(costs), **(bar if jobs else {"disable": True})) as shown:
+        for done in computed(work.run, jobs, work.one_budget_per_task, code, store, keys):
+            group = jobs[done.number].group
+            if done.error is not None:
+                failed |= dict.fromkeys(group, reported(done.error))
+            if progress is not None:
+                progress.took([work.tasks[i] for i in group], done.seconds)
+            shown.update(costs[done.number])
+    errors = [(work.tasks[i].run.name, error) for i, error in sorted(failed.items())]
     if progress is not None:
-        for i, error in sorted(failed.items()):
-            progress.lost.setdefault(work.tasks[i].run.name, first_line(error))
-        return [name for i, name in enumerate(work.keys) if i not in failed]
-    if failed:
-        reasons = dict.fromkeys(f"{work.tasks[i].run.name}: {error}" for i, error in sorted(failed.items()))
-        kind = type(next(iter(failed.values()))) if len(set(map(type, failed.values()))) == 1 else ValueError
+        progress.lost |= {name: first_line(error) for name, error in reversed(errors)}
+    elif errors:
+        kinds = {type(error) for _, error in errors}
+        kind: type[Exception] = kinds.pop() if len(kinds) == 1 else ValueError
+        reasons = dict.fromkeys(f"{name}: {error}" for name, error in errors)
         raise (kind if issubclass(kind, ValueError | OSError) else ValueError)("\n".join(reasons))
-    return work.keys
-
-
-class Job(NamedTuple):
-    """Tasks that run together; or one whose training is stored, with the rows of its tables `before`."""
-
-    group: list[int]
-    before: list[Rows] | None = None
+    return [name for i, name in enumerate(work.keys) if i not in failed]
 
 
 def drawn_in(spec: Mapping[str, Any] | DictConfig) -> torch.dtype:
     """Return the precision in which an experiment draws the noise of its chains."""
     name: str | None = spec.get("noise")
-    return {None: random.NORMALS, "float32": torch.float32, "float64": torch.float64}[name]
+    return random.NORMALS if name is None else getattr(torch, name)
 
 
 class SweepTasks:
@@ -188,7 +167,6 @@ class SweepTasks:
         self.inputs, self.folder = inputs, folder
         self.spec = cfg.experiment[experiment]
         self.tasks = tasks(cfg, experiment, dataset)
-        self.files_of: dict[str, list[Any]] = {}  # sha256 of the inputs, by the loader's changes
         self.keys = [self.key(task) for task in self.tasks]
         if inputs.posterior and any(
             task.problem_changes or any(task.data_subset.values()) for task in self.tasks
@@ -199,63 +177,12 @@ class SweepTasks:
         # networks: each budget is a task of its own; linear models: their chains are one program
         self.one_budget_per_task = bool(self.spec.get("one_budget_per_task") or self.spec.get("curve"))
         self.problems: dict[Any, Problem] = {}
-
-    def key(self, task: Task, plans: Sequence[Plan] | None = None) -> str:
-        """Return a hash of everything that determines a task's rows; with its plans, that determines its scores."""
-        spec = plain(self.spec)
-        left_out = NOT_IN_SPEC if plans is None else (*NOT_IN_SPEC, *PRICED)
-        rest = {name: value for name, value in spec.items() if name not in left_out}
-        given = spec.get("delta") or self.cfg.delta
-        base = {
-            "names": [self.experiment, self.dataset],
-            "spec": rest,
-            "seed": self.cfg.seed,
-            "noise": str(drawn_in(spec)),
-            "delta": [given, self.cfg.delta] if given == "1/n^2" else given,
-        }
-        if (where := drawing(pick())).type != "cpu":
-            base["random numbers"] = where.type
-        changes = str(task.loader_changes)
-        if changes not in self.files_of:
-            self.files_of[changes] = [file and file.sha256 for file in self.inputs.of(task).files]
-        problem = dict(task.problem)
-        if "backbone" in problem:
-            problem["backbone"] = plain(self.cfg.backbone[problem["backbone"]])
-        without = () if plans is None else PRICING
-        code = code_hash(__name__, *targets(task.config, problem, rest), without=without)
-        run = task.run._replace(config={}, epsilons=[])
-        data = {"inputs": self.files_of[changes], "subset": task.data_subset}
-        found = [base, data, code, problem, task.config, run, task.scaling, task.variant, task.epsilons]
-        if plans is not None:
-            found[5] = run._replace(assumptions=[], block="")
-            found.append([[digits(plan.work), digits(dict(plan.settings))] for plan in plans])
-        return key(found)
-
-    def scores_key(self, i: int, failed: dict[int, Exception] | None = None) -> str:
-        """Return the key of a task's training; "" where it cannot be planned, or its prices need the training.
-
-        So a vote, whose scores include a price of its answers, is computed again, as is a method from outside the
-        package, whose training may use anything.
-        """
-        task = self.tasks[i]
-        target = task.config["_target_"]
-        if not target.startswith(f"{PACKAGE}.") or getattr(get_class(target), "priced_by_release", False):
-            return ""
-        try:
-            return self.key(task, self.planned(task)[1])
-        except Exception as error:
-            if failed is not None:
-                failed[i] = reported(error)
-            return ""
-
-    def files(self, wanted: Iterable[int]) -> list[File]:
-        """Return the files that these tasks read, each once."""
-        read = [file for i in wanted for file in self.inputs.of(self.tasks[i]).files if file is not None]
-        return list({file.sha256: file for file in read}.values())
+        self.plans: dict[int, list[Plan]] = {}
+        self.trained: dict[int, str] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the problems, which another process makes itself."""
-        return {**self.__dict__, "problems": {}}
+        """Return the state without the problems, which another process makes itself, and the plans, which jobs have."""
+        return {**self.__dict__, "problems": {}, "plans": {}, "trained": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the state and import all code of the tasks, because their keys do not cover later edits."""
@@ -263,74 +190,114 @@ class SweepTasks:
         for name in targets(*(task.config for task in self.tasks), plain(self.spec)):
             get_object(name)
 
-    def groups(self, missing: Sequence[int], failed: dict[int, Exception]) -> list[list[int]]:
-        """Return groups of tasks that run together: chains on the same rows and noise; others run alone.
+    # Plans and keys
+
+    def planned(self, i: int) -> list[Plan]:
+        """Return the plan of a task for each budget, made once."""
+        if i not in self.plans:
+            task = self.tasks[i]
+            method: Method = instantiate(task.config)
+            facts = self.problem(task).facts
+            budgets = [Budget(epsilon, self.delta(task)) for epsilon in task.epsilons]
+            if self.spec.get("calibrated") == "proven":
+                if (kind := self.spec.get("price_neighbours")) is None:
+                    raise ValueError(f"{self.experiment}: calibrated: proven needs price_neighbours")
+                budgets = [equal_budget(method, facts, asked, kind, rtol=CLOSE) for asked in budgets]
+            self.plans[i] = planned(method, facts, budgets, task.run.name)
+        return self.plans[i]
+
+    def delta(self, task: Task) -> float:
+        return delta(self.cfg, self.spec, self.problem(task).facts.n)
+
+    def key(self, task: Task, plans: Sequence[Plan] | None = None) -> str:
+        """Return a hash of everything that determines a task's rows; with its plans, that determines its scores."""
+        spec, run, training = plain(self.spec), task.run._replace(config={}, epsilons=[]), plans is not None
+        if training:
+            run = run._replace(assumptions=[], block="")
+        numbers = [[digits(plan.work), digits(dict(plan.settings))] for plan in plans or ()]
+        left_out = {*NOT_IN_SPEC, *(PRICED if training else ())}
+        rest = {name: value for name, value in spec.items() if name not in left_out}
+        given, where = spec.get("delta") or self.cfg.delta, drawing(pick()).type
+        base = {
+            "names": [self.experiment, self.dataset],
+            "spec": rest,
+            "seed": self.cfg.seed,
+            "noise": [str(drawn_in(spec)), *([] if where == "cpu" else [where])],
+            "delta": [given, self.cfg.delta] if given == "1/n^2" else given,
+        }
+        problem = dict(task.problem)
+        if "backbone" in problem:
+            problem["backbone"] = plain(self.cfg.backbone[problem["backbone"]])
+        code = code_hash(__name__, *targets(task.config, problem, rest), without=PRICING if training else ())
+        data = [file and file.sha256 for file in self.inputs], task.data_subset
+        settings = task.config, run, task.scaling, task.variant, task.epsilons
+        return key([base, data, code, problem, settings, numbers])
+
+    def trained_key(self, i: int) -> str:
+        """Return the key of a task's training; "" where its prices need the training.
+
+        So a vote, whose scores include a price of its answers, is computed again, as is a method from outside the
+        package, whose training may use anything.
+        """
+        if i not in self.trained:
+            target = self.tasks[i].config["_target_"]
+            own = target.startswith(f"{PACKAGE}.")
+            keyed = own and not getattr(get_class(target), "priced_by_release", False)
+            self.trained[i] = self.key(self.tasks[i], self.planned(i)) if keyed else ""
+        return self.trained[i]
+
+    # Jobs
+
+    def jobs(self, missing: Sequence[int], store: Store, failed: dict[int, Exception]) -> list[Job]:
+        """Return the jobs of these tasks.
 
         A task that cannot be planned, such as one whose budget is out of reach, fails here, before any training.
         """
-        if self.one_budget_per_task:
-            return [[i] for i in missing]
-        by_draws: dict[Any, list[int]] = {}
+        before: dict[int, list[Rows] | None] = {}
         for i in missing:
-            task = self.tasks[i]
             try:
-                method, plans = self.planned(task)
+                before[i] = store.trained(self.trained_key(i) if self.planned(i) else "")
             except Exception as error:
                 failed[i] = reported(error)
-                continue
-            plain_chain = isinstance(method, ChainMethod) and type(method).kernel is ChainMethod.kernel
-            name: Any = i
-            if plain_chain and all(isinstance(plan.work, Chain) for plan in plans):
-                chain = plans[0].work
-                n = self.problem(task).facts.n
-                name = *self.problem_key(task), task.run.stream
-                name += len(chain.step), chain.sampling.size(n), chain.keep, chain.momentum
-                drawn_alike = self.spec.get("paired") and chain.sampling.scheme in PAIRED
-                if not drawn_alike:
-                    name += chain.sampling.scheme, chain.start_std > 0
-            by_draws.setdefault(name, []).append(i)
-        return [smaller for group in by_draws.values() for smaller in self.split_group(group)]
+        jobs = [self.job([i], rows) for i, rows in before.items() if rows]
+        return jobs + [self.job(group) for group in self.groups([i for i in before if not before[i]])]
 
-    def split_group(self, group: Sequence[int]) -> list[list[int]]:
-        """Split a group at `TOGETHER` chains, above which a larger program is no faster."""
-        groups: list[list[int]] = []
-        room = 0
-        for i in group:
-            chains = len(self.tasks[i].epsilons) * self.tasks[i].run.seeds
-            if chains > room:
-                groups.append([])
-                room = TOGETHER
-            groups[-1].append(i)
-            room -= chains
-        return groups
+    def job(self, group: list[int], before: list[Rows] | None = None) -> Job:
+        return Job(group, [self.planned(i) for i in group], [self.trained_key(i) for i in group], before)
 
-    def planned(self, task: Task) -> tuple[Method, list[Plan]]:
-        """Return the method of a task, and its plan for each budget."""
-        method: Method = instantiate(task.config)
-        facts = self.problem(task).facts
-        budgets = [self.budget(method, facts, epsilon) for epsilon in task.epsilons]
-        return method, planned(method, facts, budgets, task.run.name)
+    def groups(self, indices: Iterable[int]) -> list[list[int]]:
+        """Return groups of tasks that run together: up to `TOGETHER` chains on the same rows and noise."""
+        by_draws: dict[Any, list[list[int]]] = {}
+        rooms: dict[Any, int] = {}
+        for i in indices:
+            task = self.tasks[i]
+            name, chains = self.draws(i), len(task.epsilons) * task.run.seeds
+            if chains > rooms.get(name, 0):
+                by_draws.setdefault(name, []).append([])
+                rooms[name] = TOGETHER
+            by_draws[name][-1].append(i)
+            rooms[name] -= chains
+        return [group for groups in by_draws.values() for group in groups]
 
-    def budget(self, method: Method, facts: Facts, epsilon: float) -> Budget:
-        """Return the budget of a method for an epsilon of the experiment, see `schema.Experiment.calibrated`."""
-        asked = Budget(epsilon, delta(self.cfg, self.spec, facts.n))
-        if self.spec.get("calibrated") != "proven":
-            return asked
-        if (neighbours := self.spec.get("price_neighbours")) is None:
-            raise ValueError(f"{self.experiment}: calibrated: proven needs price_neighbours")
-        return equal_budget(method, facts, asked, neighbours, rtol=CLOSE)
+    def draws(self, i: int) -> Any:
+        """Return what determines the rows, the noise and the shape of a task's chains; its number for other tasks."""
+        task = self.tasks[i]
+        kind: Any = get_class(task.config["_target_"])
+        if self.one_budget_per_task or not (
+            issubclass(kind, ChainMethod) and kind.kernel is ChainMethod.kernel
+        ):
+            return i
+        plans = self.planned(i)
+        if not all(isinstance(plan.work, Chain) for plan in plans):
+            return i
+        chain = plans[0].work
+        size = chain.sampling.size(self.problem(task).facts.n)
+        name = *self.problem_key(task), task.run.stream, len(chain.step), size, chain.keep, chain.momentum
+        if self.spec.get("paired") and chain.sampling.scheme in PAIRED:
+            return name
+        return *name, chain.sampling.scheme, chain.start_std > 0
 
-    def stream(self, task: Task, method: Method) -> str:
-        """Return the name of the random stream of a task: of its run for chains and networks, else of its budget too.
-
-        So budgets of a method without chains are independent, and its variants share the noise.
-        """
-        name = task.run.stream
-        return (
-            name
-            if self.one_budget_per_task or isinstance(method, ChainMethod)
-            else f"{name}/{task.epsilons[0]}"
-        )
+    # Problems
 
     def problem_key(self, task: Task) -> tuple[Any, ...]:
         """Return everything that determines the problem of a task."""
@@ -347,69 +314,69 @@ class SweepTasks:
             config = dict(task.problem)
             more: dict[str, Any] = {}
             if "backbone" in config:
-                assert self.inputs.weights is not None
                 files = {"data": self.data(task), "weights": self.inputs.weights}
                 network = plain(self.cfg.backbone[config.pop("backbone")])
                 code = code_hash(*targets(config, network))
                 more = {"backbone": network, "inputs": files, "folder": self.folder.parent, "code": code}
             make = instantiate(config, _convert_="all")
-            self.problems[name] = make(self.scaled(task), task.run.seeds, **more)
+            self.problems[name] = make(self.scaled(task, task.scaling), task.run.seeds, **more)
         return self.problems[name]
-
-    def workspace(self, i: int) -> Workspace:
-        """Return where the unfinished work of a task is stored."""
-        return Workspace(self.folder, self.keys[i], code_hash(*targets(self.tasks[i].config)))
 
     def data(self, task: Task) -> File:
         """Return the prepared file of a task; its sha256 also covers which rows it trains on."""
-        file, chosen = self.inputs.of(task).data, task.data_subset
+        file, chosen = self.inputs.data, task.data_subset
         if not any(chosen.values()):
             return file
         return file._replace(sha256=key([file.sha256, chosen, self.cfg.seed]))
 
-    def scaled(self, task: Task, scaling: str | None = None) -> Dataset:
-        """Return the rows of a task, with its own scaling or with `scaling`; "" is for none."""
+    def scaled(self, task: Task, scaling: str) -> Dataset:
+        """Return the rows of a task; scaling "" is for none."""
         rng = data_generator(self.cfg.seed, f"{self.dataset}/part")
-        rows = Dataset.load(self.inputs.of(task).data.get()).first(task.run.seeds)
+        rows = Dataset.load(self.inputs.data.get()).first(task.run.seeds)
         rows = subset(rows, **task.data_subset, rng=rng)
-        how = task.scaling if scaling is None else scaling
-        return rows.scaled(how) if how else rows
+        return rows.scaled(scaling) if scaling else rows
+
+    # Computation
 
     def run(self, job: Job) -> list[TaskTables]:
         """Return the tables of the tasks of a job."""
-        return self.compute(job.group) if job.before is None else [self.repriced(job.group[0], job.before)]
+        return self.compute(job) if job.before is None else [self.repriced(job, job.before)]
 
-    def repriced(self, i: int, before: Sequence[Rows]) -> TaskTables:
+    def repriced(self, job: Job, before: Sequence[Rows]) -> TaskTables:
         """Return the tables of a task with today's prices and the scores of its stored training."""
-        task, stored = self.tasks[i], before[0]
-        _, plans = self.planned(task)
+        (i,), (plans,), stored = job.group, job.plans, before[0]
+        task = self.tasks[i]
         notes = json.loads(stored.notes) if stored.notes else [""] * len(plans)
         found = TaskTables(runs=self.rows(task, plans, self.prices(i, plans), notes))
-        names = tables(self.spec)
-        for name, rows in zip(names[1:], before[1:], strict=True):
+        for name, rows in zip(tables(self.spec)[1:], before[1:], strict=True):
             found[name] = pd.read_csv(io.StringIO(rows.content), dtype=str, keep_default_na=False)
         if "curve" in found:
-            facts, spent = self.problem(task).facts, found["runs"].delta[0]
+            facts, spent = self.problem(task).facts, self.delta(task)
             found["curve"] = LearningCurve.repriced(found["curve"], plans[0], facts, spent)
         found.origin = stored.origin
         return found
 
-    def compute(self, group: Sequence[int]) -> list[TaskTables]:
+    def compute(self, job: Job) -> list[TaskTables]:
         """Return the tables of tasks that run together."""
-        several = [self.planned(self.tasks[i]) for i in group]
-        prices = [self.prices(i, plans) for i, (_, plans) in zip(group, several, strict=True)]
-        first, method = self.tasks[group[0]], several[0][0]
-        plans = [plan for _, each in several for plan in each]
+        first, each = self.tasks[job.group[0]], job.plans
+        method: Method = instantiate(first.config)
+        prices = [self.prices(i, plans) for i, plans in zip(job.group, each, strict=True)]
+        plans = [plan for own in each for plan in own]
         problem = placed(self.problem(first), plans, first.run.seeds)
         observers = self.observers(first, problem, plans[0])
         for observer in observers:
             plans = [observer.kept(plan) for plan in plans]
+        # budgets of a method without chains are independent, and its variants share the noise
+        shared = self.one_budget_per_task or isinstance(method, ChainMethod)
+        stream = first.run.stream if shared else f"{first.run.stream}/{first.epsilons[0]}"
+        scheme = plans[0].work.sampling.scheme if isinstance(plans[0].work, Chain) else "subset"
+        place = Workspace(self.folder, self.keys[job.group[0]], code_hash(*targets(first.config)))
         how = Execution(
             first.run.seeds,
-            random.generator(self.cfg.seed, self.stream(first, method), drawing(problem.device)),
+            random.generator(self.cfg.seed, stream, drawing(problem.device)),
             observe=next((each for each in observers if isinstance(each, LearningCurve)), None),
-            workspace=self.workspace(group[0]) if self.one_budget_per_task else None,
-            schemes=PAIRED if self.spec.get("paired") and _drawn(plans[0]) in PAIRED else None,
+            workspace=place if self.one_budget_per_task else None,
+            schemes=PAIRED if self.spec.get("paired") and scheme in PAIRED else None,
             drawn_in=drawn_in(self.spec),
         )
         try:
@@ -420,141 +387,113 @@ class SweepTasks:
                 "budgets_per_unit, or set DPL_DEVICE=cpu"
             ) from error
         found, start = [], 0
-        for i, (_, each), price in zip(group, several, prices, strict=True):
-            seen = self.seen(self.tasks[i], problem, of_plans(release, start, start + len(each)), observers)
-            found.append(self.tables(i, seen, each, price, observers))
-            start += len(each)
+        for i, own, price, trained in zip(job.group, each, prices, job.trained, strict=True):
+            part = of_plans(release, start, start + len(own))
+            start += len(own)
+            seen, metrics = scored(self.tasks[i], problem, part, observers)
+            found.append(self.tables(seen, metrics, own, price))
+            for observer in observers:
+                found[-1].update(observer.rows(seen))
+            noted = {"notes": json.dumps(seen.notes)} if any(seen.notes) else {}
+            found[-1].origin = {"scores": trained, **noted}
         return found
 
     def observers(self, task: Task, problem: Problem, plan: Plan) -> list[Observer]:
         """Return what the experiment adds to the scores of a release; tasks that run together have the same."""
-        spec, seeds = self.spec, task.run.seeds
-        found: list[Observer] = [BestEpoch(problem.facts.n)] if spec.get("best_epoch") else []
+        spec, found = self.spec, list[Observer]()
+        if self.inputs.posterior is not None:
+            found.append(Distance(self.inputs.posterior.get(), task.scaling))
+        if spec.get("best_epoch"):
+            found.append(BestEpoch(problem.facts.n))
         if spec.get("curve"):
-            found.append(
-                instantiate(spec.curve)(problem, plan, seeds, delta(self.cfg, spec, problem.facts.n))
-            )
+            found.append(instantiate(spec.curve)(problem, plan, task.run.seeds, self.delta(task)))
         elif isinstance(problem, Glm):
             found.append(Mixing())
-        if self.inputs.posterior is not None:
-            found.insert(0, Distance(self.inputs.posterior.get(), task.scaling))
         if spec.get("digit_classifier"):
             found.append(instantiate(spec.digit_classifier)(problem, self.cfg.seed))
         return found
 
-    def prices(self, i: int, plans: Sequence[Plan]) -> pd.DataFrame:
+    # Rows
+
+    def prices(self, i: int, plans: Sequence[Plan]) -> list[dict[str, Any]]:
         """Return the price columns of a task's rows; with an attack, which takes long, they are stored meanwhile."""
         task, spec = self.tasks[i], self.spec
-        problem = self.problem(task)
+        problem, at = self.problem(task), self.delta(task)
         method: Method = instantiate(task.config)
-        at = delta(self.cfg, spec, problem.facts.n)
         formula = instantiate(spec.formula) if spec.get("formula") else None
         attack: Attack | None = instantiate(spec.attack) if spec.get("attack") else None
 
-        def compute() -> pd.DataFrame:
+        def compute() -> list[dict[str, Any]]:
             rows = []
             for epsilon, plan in zip(task.epsilons, plans, strict=True):
-                rng = random.generator(
-                    self.cfg.seed, f"{self.experiment}/{task.run.name}/{task.variant}/{epsilon}"
-                )
+                name = f"{self.experiment}/{task.run.name}/{task.variant}/{epsilon}"
+                rng = random.generator(self.cfg.seed, name)
                 adjacency = spec.get("price_neighbours") or plan.guarantee.adjacency
                 names = spec.get("prices") or []
                 on_row = attack and partial(attack, method, plan, problem, at, rng)
                 rows.append(priced(method, plan, problem.facts, at, adjacency, names, formula, on_row))
-            return pd.DataFrame(rows)
+            return rows
 
         if attack is None:
             return compute()
-        return read(cached_rows(self.folder, f"price-{self.keys[i]}", compute))
+        place = self.folder / f"price-{self.keys[i]}.prices"
+        made_file(place, lambda path: write(path.parent, {path.name: json.dumps(compute()).encode()}))
+        found: list[dict[str, Any]] = json.loads(place.read_bytes())
+        return found
 
     def rows(
-        self, task: Task, plans: Sequence[Plan], prices: pd.DataFrame, notes: Sequence[str]
+        self, task: Task, plans: Sequence[Plan], prices: Sequence[dict[str, Any]], notes: Sequence[str]
     ) -> pd.DataFrame:
         """Return the rows of a task in runs.csv; `notes` says for each budget what the training did not reach."""
-        problem = self.problem(task)
-        more = list(task.run.assumptions)
+        problem, run, rows = self.problem(task), task.run, []
+        facts, more = problem.facts, list(run.assumptions)
         if share := task.data_subset["held_out"]:
             more.append(f"scored on {share:.3g} of the training rows, held out, not on the test rows")
         if isinstance(problem, Glm):
             more += [note for note in problem.notes if note]
-        rows = []
-        for e, (epsilon, plan) in enumerate(zip(task.epsilons, plans, strict=True)):
-            names = {
-                "experiment": self.experiment,
-                "dataset": self.dataset,
-                "problem": task.run.problem,
-                "run": task.run.name,
-                "method": task.run.method,
-                "variant": task.variant,
-                "scaling": task.scaling,
-                "block": task.run.block,
-                "epsilon": epsilon,
-                "delta": delta(self.cfg, self.spec, problem.facts.n),
-            }
-            price = {str(name): value for name, value in prices.iloc[e].to_dict().items()}
-            failed = [price.pop("violated", ""), notes[e]]
-            assumptions = dict.fromkeys([*plan.guarantee.assumptions, *more])
-            last = {
-                "violated": "; ".join(filter(None, failed)),
-                "assumptions": "; ".join(assumptions),
-                "settings": task.settings,
-            }
-            rows.append({**names, **problem_columns(problem.facts), **price, **last})
+        for epsilon, plan, price, note in zip(task.epsilons, plans, prices, notes, strict=True):
+            rows.append(
+                {
+                    "experiment": self.experiment,
+                    "dataset": self.dataset,
+                    "problem": run.problem,
+                    "run": run.name,
+                    "method": run.method,
+                    "variant": task.variant,
+                    "scaling": task.scaling,
+                    "block": run.block,
+                    "epsilon": epsilon,
+                    "delta": self.delta(task),
+                    "records": facts.n,
+                    "parameters": facts.d,
+                    "classes": facts.classes,
+                    "row_bound": facts.row_bound,
+                    **price,
+                    "violated": "; ".join(filter(None, [price["violated"], note])),
+                    "assumptions": "; ".join(dict.fromkeys([*plan.guarantee.assumptions, *more])),
+                    "settings": task.settings,
+                }
+            )
         return pd.DataFrame(rows, columns=TABLES["runs"])
 
     def tables(
-        self, i: int, seen: Seen, plans: Sequence[Plan], prices: pd.DataFrame, observers: Sequence[Observer]
+        self, seen: Seen, metrics: Mapping[str, Tensor], plans: Sequence[Plan], prices: Sequence[Any]
     ) -> TaskTables:
-        """Return the rows of one task, by name of the table."""
-        task, metrics, notes = self.tasks[i], self.metrics(seen, observers), seen.notes
-        scores = []
+        """Return the rows of one task in runs.csv and scores.csv, by name of the table."""
+        task, scores, metrics = seen.task, [], {**metrics}
+        if task.epsilons == [math.inf] and isinstance(seen.problem, Glm):
+            data = self.scaled(task, "")
+            data = replace(data, x_test=data.x_test[:, seen.which], y_test=data.y_test[:, seen.which])
+            for name, value in data.constant().items():
+                metrics[name] = torch.as_tensor(value)[:, None].expand(task.run.seeds, 1)
         for e, epsilon in enumerate(task.epsilons):
             where = [task.run.name, task.variant, task.scaling, epsilon]
             for metric, values in metrics.items():
                 scores += [[*where, seed, metric, value] for seed, value in enumerate(values[:, e].tolist())]
-        found = TaskTables(
-            runs=self.rows(task, plans, prices, notes),
+        return TaskTables(
+            runs=self.rows(task, plans, prices, seen.notes),
             scores=pd.DataFrame(scores, columns=TABLES["scores"]),
         )
-        found.origin = {"scores": self.scores_key(i)} | ({"notes": json.dumps(notes)} if any(notes) else {})
-        for each in observers:
-            found.update(each.rows(seen))
-        return found
-
-    def seen(self, task: Task, problem: Problem, release: Release, observers: Sequence[Observer]) -> Seen:
-        """Return a task's release with its predictions; a chain that diverged predicts all classes alike.
-
-        Scored are the test rows that the release names, or the odd ones.
-        """
-        every = slice(None) if release.rows is None else release.rows
-        seen = Seen.of(
-            task, problem, release, slice(1, None, 2) if self.spec.get("scored") == "odd" else every
-        )
-        predicted = {} if release.predicted is None else {"single": release.predicted}
-        for each in observers:
-            seen = seen._replace(theta=each.scored(seen.theta))
-            predicted = predicted or each.predictions(seen)
-        predicted = predicted or {"single": predictive(problem, seen.theta)}
-        finite = seen.finite[..., None, None]
-        return seen._replace(
-            predicted={name: p.where(finite, 1 / p.shape[-1]) for name, p in predicted.items()}
-        )
-
-    def metrics(self, seen: Seen, observers: Sequence[Observer]) -> dict[str, Tensor]:
-        """Return metrics by name, ``(S, E)``; nan where a chain has diverged."""
-        task, which = seen.task, seen.which
-        metrics = seen.scores(seen.predicted.get("average", seen.predicted["single"]))
-        for each in observers:
-            metrics |= each.metrics(seen, metrics)
-        metrics = {name: value.where(seen.finite, torch.nan) for name, value in metrics.items()}
-        reports = seen.release.not_private
-        metrics |= {name: reports[name] for name in REPORTED if name in reports}
-        if task.epsilons == [math.inf] and isinstance(seen.problem, Glm):
-            data = self.scaled(task, "")
-            data = replace(data, x_test=data.x_test[:, which], y_test=data.y_test[:, which])
-            for name, value in data.constant().items():
-                metrics[name] = torch.as_tensor(value)[:, None].expand(task.run.seeds, 1)
-        return metrics
 
 
 def reported(error: Exception) -> Exception:
@@ -572,11 +511,6 @@ def first_line(error: Exception) -> str:
     return ": ".join(filter(None, [type(error).__name__, line]))
 
 
-def _drawn(plan: Plan) -> str:
-    """Return the scheme by which a chain draws its minibatches."""
-    return plan.work.sampling.scheme if isinstance(plan.work, Chain) else "subset"
-
-
 def digits(work: Any) -> Any:
     """Return what a plan does in a JSON-like form, its numbers with nine digits."""
     if isinstance(work, Plan):
@@ -589,16 +523,11 @@ def digits(work: Any) -> Any:
         return work
     if isinstance(work, Mapping):
         return {name: digits(value) for name, value in work.items()}
+    if is_dataclass(work):
+        work = [getattr(work, each.name) for each in fields(work)]
     if isinstance(work, tuple | list):
         return [type(work).__name__, *map(digits, work)]
-    if is_dataclass(work):
-        return [type(work).__name__, *(digits(getattr(work, each.name)) for each in fields(work))]
     raise TypeError(f"a plan holds {type(work).__name__}, which has no numbers")
-
-
-def problem_columns(facts: Facts) -> dict[str, Any]:
-    """Return the columns of a row that describe its problem."""
-    return {"records": facts.n, "parameters": facts.d, "classes": facts.classes, "row_bound": facts.row_bound}
 
 
 def of_plans(release: Release, start: int, end: int) -> Release:
@@ -610,14 +539,3 @@ def of_plans(release: Release, start: int, end: int) -> Release:
         not_private={name: value[:, start:end] for name, value in release.not_private.items()},
         not_reached=release.not_reached[start:end],
     )
-
-
-def read(stored: Rows) -> pd.DataFrame:
-    """Return stored prices as a frame; a text may be empty."""
-    frame = pd.read_csv(io.StringIO(stored.content))
-    texts = [
-        str(name)
-        for name in frame
-        if frame[name].dtype == object or name in ("violated", "attack_pair", "schedule")
-    ]
-    return frame.assign(**{name: frame[name].astype(object).where(frame[name].notna(), "") for name in texts})

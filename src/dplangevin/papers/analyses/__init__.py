@@ -11,7 +11,7 @@ from tqdm import tqdm
 from dplangevin.files import key
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.code import code_hash, targets
-from dplangevin.pipeline.executor import CallResults, computed
+from dplangevin.pipeline.executor import TaskTables, computed
 
 
 class Analysis(Protocol):
@@ -33,18 +33,19 @@ def run(spec: Mapping[str, Any], seed: int, store: Store) -> list[str]:
     units = list(analysis.units())
     keys = [key([inputs, unit]) for unit in units]
     missing = [(name, unit) for name, unit in zip(keys, units, strict=True) if not store.find(name)]
+    function = partial(_rows, analysis, seed, store.paths[0].stem)
+    of_tasks = [[name] for name, _ in missing]
+    called = computed(
+        function, [unit for _, unit in missing], code=[__name__, *code], store=store, keys=of_tasks
+    )
     failed: dict[int, Exception] = {}
-    if missing:
-        function = partial(_rows, analysis, seed, store.paths[0].stem)
-        results = CallResults(store, [[name] for name, _ in missing])
-        called = computed(function, [unit for _, unit in missing], code=[__name__, *code], results=results)
-        for done in tqdm(called, total=len(missing), unit="unit", disable=None):
-            if done.error is not None:
-                failed[done.number] = done.error
+    for done in tqdm(called, total=len(missing), unit="task", disable=None if missing else True):
+        if done.error is not None:
+            failed[done.number] = done.error
     if failed:
         raise failed[min(failed)]
     return keys
 
 
-def _rows(analysis: Analysis, seed: int, table: str, unit: str) -> list[dict[str, pd.DataFrame]]:
-    return [{table: pd.DataFrame(analysis.rows(unit, seed))}]
+def _rows(analysis: Analysis, seed: int, table: str, unit: str) -> list[TaskTables]:
+    return [TaskTables({table: pd.DataFrame(analysis.rows(unit, seed))})]
