@@ -9,8 +9,6 @@ import ast
 import json
 import sys
 from collections.abc import Mapping
-from functools import reduce
-from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from dplangevin.files import atomic_path, key
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.config import check_values, content
-from dplangevin.pipeline.plan import params_of
+from dplangevin.pipeline.plan import tasks
 
 TARGET = Path("data/manifest/code.json")
 
@@ -34,11 +32,11 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     for kind in manifest.PLACES:
         recipes = {name: manifest.recipe_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
         hashes[kind] = {name: key([code_hash(*each.code), each.settings]) for name, each in recipes.items()}
-    read = {
-        name: params_of(cfg, run["experiment"], run["dataset"])
-        for name, run in pipeline["run_stages"].items()
-    }
-    runs = {name: {word: reduce(getitem, word.split("."), conf) for word in read[name]} for name in read}
+    runs = {}
+    for name, run in pipeline["run_stages"].items():
+        spec = {**conf["experiment"][run["experiment"]], "delta of conf": conf["delta"], "seed": conf["seed"]}
+        unused = dict.fromkeys(("epsilons", "runs", "settings", "vary"))  # the tasks have them
+        runs[name] = spec | unused | {"tasks": tasks(cfg, run["experiment"], run["dataset"])}
     analyses = {name: {"seed": conf["seed"], **described(cfg, name)} for name in pipeline["analyses"]}
     return hashes | {
         "run": {name: shown("run", config) for name, config in runs.items()},

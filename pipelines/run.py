@@ -36,20 +36,17 @@ def main(cfg: DictConfig, name: str) -> None:
     """Run an entry of conf/pipeline."""
     run = cfg.pipeline.runs[name]
     folder, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
-    try:
-        store = Store([RUNS / folder / f"{name}.csv" for name in tables(spec)], UNITS / folder)
-        with pinned():
-            files_read = inputs(cfg, run.experiment, run.dataset)
-            finish(store, sweep(cfg, run.experiment, run.dataset, files_read, store))
-        for path in (RUNS / folder).iterdir():
-            if path.name.partition(".")[0] not in tables(spec):
-                files.remove(path)
-    finally:
-        there = spec.get("metrics") and (RUNS / folder / "runs.csv").exists()
-        runs_there = read.read_runs([folder.as_posix()]).groupby("run") if there else ()
-        shown = {str(run): at_prices(rows) for run, rows in runs_there}
-        text = json.dumps(shown, indent=2, allow_nan=False) + "\n"
-        files.write(METRICS, {f"{name}.json": text.encode()})
+    store = Store([RUNS / folder / f"{name}.csv" for name in tables(spec)], UNITS / folder)
+    with pinned():
+        files_read = inputs(cfg, run.experiment, run.dataset)
+        finish(store, sweep(cfg, run.experiment, run.dataset, files_read, store))
+    for path in (RUNS / folder).iterdir():
+        if path.name.partition(".")[0] not in tables(spec):
+            files.remove(path)
+    rows_of = read.read_runs([folder.as_posix()]).groupby("run") if spec.get("metrics") else ()
+    shown = {str(run): at_prices(rows) for run, rows in rows_of}
+    text = json.dumps(shown, indent=2, allow_nan=False) + "\n"
+    files.write(METRICS, {f"{name}.json": text.encode()})
 
 
 def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:

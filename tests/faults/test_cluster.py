@@ -2,26 +2,20 @@
 
 import gc
 import os
-import re
 import signal
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
 import logged
-import numpy as np
-import pandas as pd
 import pytest
 import toy
 from distributed import Client, LocalCluster
 from sixty import Sweep
-from typer.testing import CliRunner
 from waiting import until
 from web import closed_port
 
-from dplangevin.cli import app
 from dplangevin.pipeline import cluster as remote
 from dplangevin.pipeline import config, executor, manifest
 
@@ -174,52 +168,3 @@ def test_a_process_that_is_killed_ends_the_run_with_words(monkeypatch: pytest.Mo
         ValueError, match=r"one of 2 processes was killed.*: what is finished is kept.*WORKERS=1"
     ):
         list(executor.computed(logged.killed, [1, 2, 3]))
-
-
-def test_an_error_that_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Odd(Exception):
-        pass
-
-    def fails(argument: int) -> None:
-        raise Odd("why")
-
-    (done,) = executor.computed(fails, [1])
-    assert repr(done.error) == "RuntimeError('Odd: why')"
-
-
-def test_compare_on_a_cluster_has_the_numbers_that_it_has_here(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The workers get the rows, which lie in no file of theirs."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPL_WORKERS", "1")
-    monkeypatch.setenv("DPL_CLUSTER", "")  # so that it is taken back after --cluster
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"x": rng.normal(size=60), "label": np.where(rng.random(60) < 0.5, "a", "b")})
-    table.to_csv("mine.csv", index=False)
-    words = (
-        "compare mine.csv --target label --ranges-from-data --methods objpert,sgld --epsilon 1 --repeats 2 "
-        "--seed 0"
-    )
-    found = {}
-    for name, more in (("here", []), ("there", ["--cluster", address])):
-        done = CliRunner().invoke(app, [*words.split(), "--out", name, *more])
-        assert done.exit_code == 0, done.output
-        found[name] = {
-            path.name: path.read_bytes() for path in Path(name).glob("*.*s*") if path.stem != "config"
-        }
-    assert {"runs.csv", "scores.csv", "runs.units.json"} <= set(found["here"])
-    assert found["there"] == found["here"]
-
-
-def test_the_image_has_the_python_and_the_libraries_of_the_results() -> None:
-    """There is no container engine here, so its text is read."""
-    text = (ROOT / "Containerfile").read_text()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    python = project["tool"]["mypy"]["python_version"]
-    assert re.findall(r"^FROM python:([\d.]+)-slim$", text, re.MULTILINE) == [python]
-    copied = [word for line in re.findall(r"^COPY (.*)$", text, re.MULTILINE) for word in line.split()[:-1]]
-    assert copied == ["requirements.lock", "pyproject.toml", "src"]
-    installed = [line for line in text.splitlines() if "pip install" in line]
-    assert "RUN pip install --no-cache-dir -r requirements.lock" in installed
-    assert all("--no-deps" in line or "-r requirements.lock" in line for line in installed)

@@ -180,7 +180,6 @@ THREADS = pytest.mark.trial("threads")
 CONFIG = (sys.executable, "-m", "dplangevin.pipeline.config")
 DVC = (sys.executable, "-m", "dvc", "repro")
 MAKE = ("make", "repro")
-COMMAND = (sys.executable, "-m", "dplangevin")
 BUSY = r"another run is at work here: {} \(pid \d+ on \S+, since [-\d]+ [:\d]+\); wait for it, or end it: kill \d+"
 
 
@@ -238,25 +237,6 @@ def test_a_second_run_is_refused_and_changes_nothing(
     assert checkout.make("repro").returncode == 0
     assert (checkout.values(), checkout.locked()) == ({2.0}, 2.0)
     assert checkout.locked("second") == 1.0
-
-
-@EDITED
-@pytest.mark.slow
-def test_parameters_that_change_under_a_stage_are_not_entered(checkout: Checkout) -> None:
-    """DVC states in dvc.lock what params.yaml says when a stage has ended."""
-    assert checkout.run(*CONFIG).returncode == 0
-    first = checkout.start(*DVC, "analysis@first")
-    checkout.workers()
-    path = checkout.folder / "params.yaml"
-    path.write_text(path.read_text().replace("value: 1.0", "value: 3.0"))
-    checkout.go()
-    _, error = first.communicate()
-    assert first.returncode != 0
-    assert "params.yaml changed while this stage was at work" in error
-    assert checkout.locked() is None
-    assert checkout.run(*DVC, "analysis@first").returncode == 0
-    assert checkout.values() == {3.0}
-    assert checkout.locked() == 3.0
 
 
 # Killed
@@ -374,14 +354,6 @@ def test_warnings_as_errors_private_files_and_no_git(checkout: Checkout) -> None
     checkout.run(sys.executable, "-m", "dvc", "config", "--local", "core.no_scm", "true")
     assert checkout.make("repro").returncode == 0
     assert checkout.values() == {4.0}
-
-
-@pytest.mark.slow
-@ODD
-def test_the_command_line_bears_warnings_as_errors() -> None:
-    words = "price --sampling poisson --records 100 --batch 10 --noise 1 --epochs 1 --delta 1e-5"
-    done = run(ROOT, *COMMAND, *words.split(), PYTHONWARNINGS="error", PYTHONPATH="src")
-    assert done.returncode == 0, done.stderr
 
 
 @ODD

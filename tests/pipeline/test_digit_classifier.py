@@ -107,15 +107,3 @@ def test_without_a_generator_there_is_nothing_to_score(problem: GanProblem) -> N
     assert none.rows(seen(alone, theta))["samples"].empty
     with pytest.raises(ValueError, match=r"sure = 0\.1 must be"):
         DigitClassifier(problem, 7, sure=0.1)
-
-
-def test_labelled_images_are_a_draw_of_each_seed(problem: GanProblem) -> None:
-    assert problem.public is not None
-    assert problem.y_public is not None
-    assert problem.every_label is not None
-    assert torch.equal(problem.every_label[problem.public], problem.y_public)
-    assert problem.y_public.sort(1)[0].tolist() == [[0, 0, 1, 1, 2, 2, 3, 3]] * 2
-    assert not torch.equal(problem.public[0].sort()[0], problem.public[1].sort()[0])
-    for rows, labelled in zip(problem.rows, problem.public, strict=True):
-        assert sorted([*rows.tolist(), *labelled.tolist()]) == list(range(K * EACH))
-    assert problem.facts.n == K * EACH - 2 * K

@@ -109,8 +109,9 @@ def _installed(path: Path | None) -> bool:
     """Return whether a file belongs to Python or to an installed library other than this package."""
     if path is None or path.is_relative_to(SOURCES / PACKAGE):
         return False
-    real = path.resolve()  # links may lead to a library, or from it
-    return not LIBRARY_FOLDERS.isdisjoint(path.parts + real.parts) or real.is_relative_to(STDLIB)
+    return bool(LIBRARY_FOLDERS & {*path.parts, *path.resolve().parts}) or path.resolve().is_relative_to(
+        STDLIB
+    )
 
 
 @cache

@@ -213,15 +213,13 @@ def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
     reason = _one_line(error) + (f" ({_one_line(error.__cause__)})" if error.__cause__ else "")
     if not overrides:
         return f"cannot compose {folder.name}/: {reason}"
-    names: set[str] = set()
-    for key in flatten(_compose([], folder)):  # raises its own error if conf/ itself fails
-        names |= {key[: dot.start()] for dot in re.finditer(r"\.|$", key)}
+    cfg = _compose([], folder)  # raises its own error if conf/ itself fails
     for override in overrides:
         key = override.lstrip("~").partition("=")[0]
-        if re.fullmatch(r"[\w.]+", key) and key not in names:
-            parent, _, word = key.rpartition(".")
-            beside = [name.rpartition(".")[2] for name in names if name.rpartition(".")[0] == parent]
-            return f"{folder.name}/ has no {key}{meant(word, beside)}"
+        parent, _, word = key.rpartition(".")
+        beside = OmegaConf.select(cfg, parent) if parent else cfg
+        if re.fullmatch(r"[\w.]+", key) and isinstance(beside, DictConfig) and word not in beside:
+            return f"{folder.name}/ has no {key}{meant(word, map(str, beside))}"
     return f"cannot compose {folder.name}/ with {', '.join(overrides)}: {reason}; {HELP}"
 
 
@@ -332,8 +330,9 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
         return
     old, new = ({key: repr(value) for key, value in flatten(each).items()} for each in (load(path), cfg))
     pairs = [(key, old.get(key, "(absent)"), new.get(key, "(absent)")) for key in sorted({*old, *new})]
-    lines = [f"{key}: {x} -> {y}" for key, x, y in pairs if x != y]
-    lines = lines or ["(the same values, written differently)"]
+    lines = [f"{key}: {x} -> {y}" for key, x, y in pairs if x != y] or [
+        "(the same values, written differently)"
+    ]
     raise OutOfStep(
         "\n  ".join([f"{path} is out of step with {CONF}/:", *_first(lines)])
         + "\nCompose it anew with `python -m dplangevin.pipeline.config`, or run `make repro`, which does."
@@ -362,12 +361,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 check_values(cfg)
                 write(cfg)
                 print(f"{PARAMS} written", flush=True)
-    except (OutOfStep, lock.LockError) as error:
+    except (ConfigError, lock.LockError) as error:
         print(error, file=sys.stderr)
-        return 1
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, OutOfStep | lock.LockError) else 2
     return 0
 
 

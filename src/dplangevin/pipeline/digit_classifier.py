@@ -53,23 +53,18 @@ class DigitClassifier(Observer):
             problem.every_label is not None, "the classifier learns from all labels, which this problem lacks"
         )
         self.problem, self.seed, self.images, self.sure, self.least = problem, seed, images, sure, least
-        self.shown, self.sgd = shown, (step, batch, epochs)
-        self.theta = None if problem.adversary is None else self.trained()
-
-    def trained(self) -> Tensor:
-        """Return the trained parameters of the classifier, ``(1, 1, 1, d)``."""
-        step, batch, epochs = self.sgd
-        sampling = Sampling("poisson", batch, epochs)
-        method = Sgd(step, sampling, unit="absolute", schedule="cosine", momentum=0.9, precision=0.0)
-        of, rng = self.classifier(self.problem.x_test), random.generator(self.seed, "judge")
-        return released(method, of, [Budget(math.inf, 1e-5)], 1, rng)[0].theta
+        self.shown, self.theta = shown, None
+        if problem.adversary is not None:
+            sampling = Sampling("poisson", batch, epochs)
+            method = Sgd(step, sampling, unit="absolute", schedule="cosine", momentum=0.9, precision=0.0)
+            of, rng = self.classifier(problem.x_test), random.generator(seed, "judge")
+            self.theta = released(method, of, [Budget(math.inf, 1e-5)], 1, rng)[0].theta  # (1, 1, 1, d)
 
     def classifier(self, x: Tensor) -> NetworkProblem:
         """Return the classifier as a problem whose test rows are the images x."""
-        assert self.problem.every_label is not None
-        return NetworkProblem(
-            self.problem.network, self.problem.x, self.problem.every_label, x, self.problem.y_test
-        )
+        of = self.problem
+        assert of.every_label is not None
+        return NetworkProblem(of.network, of.x, of.every_label, x, of.y_test)
 
     def generated(self, theta: Tensor, images: int) -> Tensor:
         """Return images ``(S, E, images, C, H, W)`` in [-1, 1]; each theta gets the same latent variables."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import starmap
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -20,13 +20,10 @@ from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import described, revision
 from dplangevin.pipeline.lock import orphaned
 
-T = TypeVar("T")
-R = TypeVar("R")
-
 CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, or a scheduler file
 
 
-class Done(NamedTuple, Generic[R]):
+class Done(NamedTuple):
     """The outcome of the call with the argument of this `number`.
 
     - `environment`: as `pipeline.environment.described` gives it.
@@ -34,7 +31,7 @@ class Done(NamedTuple, Generic[R]):
     """
 
     number: int
-    value: R | None
+    value: Any
     error: Exception | None
     environment: str
     seconds: float = 0.0
@@ -48,13 +45,13 @@ class TaskTables(dict[str, pd.DataFrame]):
 
 
 def computed(
-    function: Callable[[T], R],
-    arguments: Sequence[T],
+    function: Callable[[Any], Any],
+    arguments: Sequence[Any],
     gpu: bool = False,
     code: Sequence[str] = (),
     store: Store | None = None,
     keys: Sequence[Sequence[str]] = (),
-) -> Iterator[Done[R]]:
+) -> Iterator[Done]:
     """Yield the outcome of a picklable function for every argument, in the order in which calls finish.
 
     An Exception in one call does not stop the others.
@@ -71,23 +68,20 @@ def computed(
             from dplangevin.pipeline.cluster import outcomes  # it needs Dask, which is optional
         except ImportError as error:
             raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]' ({error})") from error
-        found: Iterable[Done[R]] = outcomes(cluster, call, arguments, code)
+        found: Iterable[Done] = outcomes(cluster, call, arguments, code)
     else:
         found = _on_this_machine(call, arguments, gpu)
     for done in found:
         if store and done.error is None:
             here = {"made": f"{revision()}, {done.environment}", "begun": done.begun}
-            value: Any = done.value
-            for key, tables in zip(keys[done.number], value, strict=True):
+            for key, tables in zip(keys[done.number], done.value, strict=True):
                 store.keep(key, *(tables[path.stem] for path in store.paths), **here | {**tables.origin})
         if orphaned():
             raise ValueError("the run that this stage is a part of has ended: finished tasks are kept")
         yield done
 
 
-def _on_this_machine(
-    call: Callable[[int, T], Done[R]], arguments: Sequence[T], gpu: bool
-) -> Iterator[Done[R]]:
+def _on_this_machine(call: Callable[[int, Any], Done], arguments: Sequence[Any], gpu: bool) -> Iterator[Done]:
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
@@ -118,7 +112,7 @@ def workers() -> int:
     return int(given) if given else cpu_count()
 
 
-def attempted(function: Callable[[T], R], index: int, argument: T) -> Done[R]:
+def attempted(function: Callable[[Any], Any], index: int, argument: Any) -> Done:
     """Call the function in this process; an Exception becomes the error of the outcome."""
     began = time.perf_counter()
     Checkpoint.noted.clear()

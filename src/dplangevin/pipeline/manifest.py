@@ -10,21 +10,19 @@ weights that are trained here depend on the processor.  So a file that this mach
 accepted, too.
 """
 
-import copy
 import hashlib
 import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from filelock import FileLock
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from dplangevin import files as on_disk
 from dplangevin.data import DataError, Dataset, save_arrays, stage
@@ -33,7 +31,7 @@ from dplangevin.data.files import opened
 from dplangevin.files import File, describe, key
 from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.environment import described, pinned
-from dplangevin.pipeline.plan import SUBSET, merged, nested, plain
+from dplangevin.pipeline.plan import SUBSET, plain
 
 FOLDER = Path("data/manifest")
 RAW = Path("data/raw")
@@ -93,7 +91,7 @@ def file(cfg: DictConfig, kind: str, name: str) -> File:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A callable that returns the file of a manifest, or of `prepared` at `path`, and makes it if it is missing.
+    """A callable that returns the file of a manifest, and makes it if it is missing.
 
     Unpickled in another process, it makes the file in the working folder there.
     """
@@ -102,28 +100,11 @@ class Prepared:
     kind: str
     name: str
     manifest: Mapping[str, Any] | None = None
-    path: Path | None = None
 
     def __call__(self) -> Path:
         RAW.mkdir(parents=True, exist_ok=True)
         with FileLock(RAW / ".lock"):  # several processes may share a folder
-            if self.path is None:
-                return ensure(self.cfg, self.kind, self.name, self.manifest)
-            return on_disk.made_file(self.path, partial(make, self.cfg, self.kind, self.name))
-
-
-def prepared(cfg: DictConfig, kind: str, name: str, settings: Mapping[str, Any]) -> File:
-    """Return a data set, or features, made with other loader or extraction `settings` than those of conf/.
-
-    No stage makes this file and no manifest states it.  Its name contains the hash of all its inputs.  `settings`:
-    dotted name of a field -> value.
-    """
-    changed = copy.deepcopy(cfg)
-    OmegaConf.set_struct(changed, False)
-    entry = changed[kind][name].loader if kind == "dataset" else changed[kind][name]
-    entry.update(merged(plain(entry), nested(settings)))
-    made_of = inputs(changed, kind, name)
-    return File(made_of, Prepared(changed, kind, name, None, PLACES[kind] / f"{name}-{made_of}.npz"))
+            return ensure(self.cfg, self.kind, self.name, self.manifest)
 
 
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:

@@ -113,20 +113,6 @@ def named(spec: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return entries
 
 
-def params_of(cfg: DictConfig, experiment: str, dataset: str) -> list[str]:
-    """Return the names in params.yaml of what an experiment on a data set reads."""
-    spec = cfg.experiment[experiment]
-    entries = named(spec).values()
-    kind = "dataset" if dataset in cfg.dataset else "features"
-    words = [word for word in ("assumptions", *SUBSET) if word in cfg[kind][dataset]]
-    return [
-        *("seed", "delta", "repeats", f"experiment.{experiment}"),
-        *sorted({f"method.{entry['method']}" for entry in entries}),
-        *sorted({f"problem.{entry.get('problem') or spec.problem}" for entry in entries}),
-        *(f"{kind}.{dataset}.{word}" for word in words),
-    ]
-
-
 def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     """Return the runs of an experiment on a data set, in order.
 

@@ -69,10 +69,6 @@ class Inputs(NamedTuple):
     posterior: File | None = None
     weights: File | None = None
 
-    @property
-    def files(self) -> list[File]:
-        return [file for file in self if file is not None]
-
 
 @dataclass
 class Progress:
@@ -126,7 +122,7 @@ def sweep(
     work = SweepTasks(cfg, experiment, dataset, inputs, store.folder)
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
     failed: dict[int, Exception] = {}
-    for file in inputs.files if missing else ():
+    for file in filter(None, inputs if missing else ()):
         file.get()  # makes it once, or fails once instead of in every task
     jobs = work.jobs(missing, store, failed)
     code = [__name__, *targets(*(work.tasks[i].config for i in missing), plain(work.spec))]
@@ -300,7 +296,6 @@ class SweepTasks:
     # Problems
 
     def problem_key(self, task: Task) -> tuple[Any, ...]:
-        """Return everything that determines the problem of a task."""
         changes = str(task.problem_changes), str(task.data_changes)
         return task.run.problem, *changes, task.scaling, task.run.seeds
 
@@ -314,20 +309,19 @@ class SweepTasks:
             config = dict(task.problem)
             more: dict[str, Any] = {}
             if "backbone" in config:
-                files = {"data": self.data(task), "weights": self.inputs.weights}
+                data, chosen = (
+                    self.inputs.data,
+                    task.data_subset,
+                )  # its sha256 also covers the rows of the task
+                if any(chosen.values()):
+                    data = data._replace(sha256=key([data.sha256, chosen, self.cfg.seed]))
+                files = {"data": data, "weights": self.inputs.weights}
                 network = plain(self.cfg.backbone[config.pop("backbone")])
                 code = code_hash(*targets(config, network))
                 more = {"backbone": network, "inputs": files, "folder": self.folder.parent, "code": code}
             make = instantiate(config, _convert_="all")
             self.problems[name] = make(self.scaled(task, task.scaling), task.run.seeds, **more)
         return self.problems[name]
-
-    def data(self, task: Task) -> File:
-        """Return the prepared file of a task; its sha256 also covers which rows it trains on."""
-        file, chosen = self.inputs.data, task.data_subset
-        if not any(chosen.values()):
-            return file
-        return file._replace(sha256=key([file.sha256, chosen, self.cfg.seed]))
 
     def scaled(self, task: Task, scaling: str) -> Dataset:
         """Return the rows of a task; scaling "" is for none."""
@@ -339,7 +333,6 @@ class SweepTasks:
     # Computation
 
     def run(self, job: Job) -> list[TaskTables]:
-        """Return the tables of the tasks of a job."""
         return self.compute(job) if job.before is None else [self.repriced(job, job.before)]
 
     def repriced(self, job: Job, before: Sequence[Rows]) -> TaskTables:
@@ -423,22 +416,21 @@ class SweepTasks:
         formula = instantiate(spec.formula) if spec.get("formula") else None
         attack: Attack | None = instantiate(spec.attack) if spec.get("attack") else None
 
-        def compute() -> list[dict[str, Any]]:
-            rows = []
-            for epsilon, plan in zip(task.epsilons, plans, strict=True):
-                name = f"{self.experiment}/{task.run.name}/{task.variant}/{epsilon}"
-                rng = random.generator(self.cfg.seed, name)
-                adjacency = spec.get("price_neighbours") or plan.guarantee.adjacency
-                names = spec.get("prices") or []
-                on_row = attack and partial(attack, method, plan, problem, at, rng)
-                rows.append(priced(method, plan, problem.facts, at, adjacency, names, formula, on_row))
-            return rows
+        def price(epsilon: float, plan: Plan) -> dict[str, Any]:
+            name = f"{self.experiment}/{task.run.name}/{task.variant}/{epsilon}"
+            rng = random.generator(self.cfg.seed, name)
+            on_row = attack and partial(attack, method, plan, problem, at, rng)
+            adjacency = spec.get("price_neighbours") or plan.guarantee.adjacency
+            names = spec.get("prices") or []
+            return priced(method, plan, problem.facts, at, adjacency, names, formula, on_row)
+
+        def compute(path: Path) -> None:
+            write(path.parent, {path.name: json.dumps([*map(price, task.epsilons, plans)]).encode()})
 
         if attack is None:
-            return compute()
-        place = self.folder / f"price-{self.keys[i]}.prices"
-        made_file(place, lambda path: write(path.parent, {path.name: json.dumps(compute()).encode()}))
-        found: list[dict[str, Any]] = json.loads(place.read_bytes())
+            return [*map(price, task.epsilons, plans)]
+        stored = made_file(self.folder / f"price-{self.keys[i]}.prices", compute)
+        found: list[dict[str, Any]] = json.loads(stored.read_bytes())
         return found
 
     def rows(
@@ -447,33 +439,19 @@ class SweepTasks:
         """Return the rows of a task in runs.csv; `notes` says for each budget what the training did not reach."""
         problem, run, rows = self.problem(task), task.run, []
         facts, more = problem.facts, list(run.assumptions)
+        names = {**run._asdict(), "experiment": self.experiment, "dataset": self.dataset, "run": run.name}
+        names |= {"variant": task.variant, "scaling": task.scaling, "settings": task.settings}
+        names |= {"records": facts.n, "parameters": facts.d, "classes": facts.classes}
+        names |= {"row_bound": facts.row_bound}
         if share := task.data_subset["held_out"]:
             more.append(f"scored on {share:.3g} of the training rows, held out, not on the test rows")
         if isinstance(problem, Glm):
             more += [note for note in problem.notes if note]
         for epsilon, plan, price, note in zip(task.epsilons, plans, prices, notes, strict=True):
-            rows.append(
-                {
-                    "experiment": self.experiment,
-                    "dataset": self.dataset,
-                    "problem": run.problem,
-                    "run": run.name,
-                    "method": run.method,
-                    "variant": task.variant,
-                    "scaling": task.scaling,
-                    "block": run.block,
-                    "epsilon": epsilon,
-                    "delta": self.delta(task),
-                    "records": facts.n,
-                    "parameters": facts.d,
-                    "classes": facts.classes,
-                    "row_bound": facts.row_bound,
-                    **price,
-                    "violated": "; ".join(filter(None, [price["violated"], note])),
-                    "assumptions": "; ".join(dict.fromkeys([*plan.guarantee.assumptions, *more])),
-                    "settings": task.settings,
-                }
-            )
+            own: dict[str, Any] = {"epsilon": epsilon, "delta": self.delta(task), **price}
+            own["violated"] = "; ".join(filter(None, [price["violated"], note]))
+            own["assumptions"] = "; ".join(dict.fromkeys([*plan.guarantee.assumptions, *more]))
+            rows.append({**names, **own})
         return pd.DataFrame(rows, columns=TABLES["runs"])
 
     def tables(
