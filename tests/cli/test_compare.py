@@ -20,8 +20,10 @@ from dplangevin import random
 from dplangevin.cli import app, comparison
 from dplangevin.cli.compare import _check_out
 from dplangevin.cli.options import config_of
+from dplangevin.cli.persons import split_by_person
 from dplangevin.data import schema as schemas
 from dplangevin.data.schema import Schema
+from dplangevin.data.splits import Split
 from dplangevin.files import temporary_path
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.pricing import whole
@@ -104,6 +106,13 @@ def compare(*words: str, methods: str = CHEAP) -> Result:
     return run("compare", *words, *more, "--epsilon", "1,10", "--repeats", "3", "--out", "out")
 
 
+def priced_at(private: pd.DataFrame, *wanted: float) -> None:
+    for method, mine in private.groupby("method"):
+        assert {*wanted} <= {*mine.epsilon}, method
+        for epsilon in wanted:
+            assert np.abs(np.log(mine.epsilon_proven / epsilon)).min() < 5e-3, method
+
+
 def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a secret behind the noise that nobody else reads, and that is gone in the end."""
     compute, computed = sweeps.SweepTasks.compute, list[list[int]]()
@@ -145,11 +154,7 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
     private = found[np.isfinite(found.epsilon)]
     assert private.assumptions.str.contains("read off the data", regex=False).all()
     assert set(private.adjacency_proven) == {"replace_one"}
-    for method, mine in private.groupby("method"):
-        proven = mine.drop_duplicates("epsilon").epsilon_proven.to_numpy()
-        assert {1.0, 10.0} <= set(mine.epsilon), method
-        for wanted in (1.0, 10.0):
-            assert np.abs(np.log(proven / wanted)).min() < 5e-3, method
+    priced_at(private, 1.0, 10.0)
     page = (here / "out/index.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 2
     assert "http" not in page.replace("http-equiv", "")
@@ -272,18 +277,6 @@ def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     assert "clipped" not in Path("out/index.html").read_text().partition("What the guarantees")[0]
 
 
-@pytest.mark.slow
-def test_classes_and_numbers_and_what_is_not_defined_for_them(here: Path) -> None:
-    rows(90, classes=3).to_csv("three.csv", index=False)
-    done = compare("three.csv", "--target", "label", "--ranges-from-data", methods="nonprivate,objpert,dpvi")
-    assert done.exit_code == 0, done.output
-    assert "DPVI: dpvi is written for losses of one margin" in " ".join(done.output.split())
-    assert set(read.read_runs(["out"], root=here).classes) == {3}
-    done = compare("mine.csv", "--target", "größe", "--ranges-from-data", methods="nonprivate,objpert,pate")
-    assert done.exit_code == 0, done.output
-    assert "PATE): pate needs classes to vote for" in " ".join(done.output.split())
-
-
 def test_what_a_killed_run_or_a_file_system_leaves_does_not_keep_the_next_one_out(tmp_path: Path) -> None:
     with temporary_path(tmp_path / "index.html") as part:
         part.touch()
@@ -391,11 +384,12 @@ BAD = [
     (None, ["--target", "lable", "--ranges-from-data"], "no column 'lable' in the header: did you mean 'label'?"),
     (None, ["--ranges-from-data", "--methods", "objprt"], "method 'objprt' is unknown; did you mean objpert"),
     (None, ["--ranges-from-data", "--method", "nowhere.X"], "cannot import 'nowhere.X' (ModuleNotFoundError: "),
+    (None, ["--ranges-from-data", "--method", "broken.M"], "cannot import 'broken.M' (NameError: name 'nope' is not"),
+    (None, ["--ranges-from-data", "--method", "needs_one.Needs"], "needs_one.Needs() fails, TypeError: "),
     (None, ["--ranges-from-data", "--method", "string.digits"], "string.digits is an object of str: name its"),
     (None, ["--ranges-from-data", "--method", "json.JSONDecoder"], "json.JSONDecoder is no method"),
     (None, ["--ranges-from-data", "--test", "no.csv"], "there is no regular file no.csv"),
     (None, ["--ranges-from-data", "--delta", "0"], "--delta 0: must be in (0, 1)"),
-    (None, ["--ranges-from-data", "--epsilon", "a"], "--epsilon a: need positive numbers separated by commas"),
     (None, ["--ranges-from-data", "--epsilon", "0,1"], "--epsilon 0,1: need positive numbers"),
     (None, ["--ranges-from-data", "--repeats", "1"], "'--repeats': Input should be greater than or equal to 2"),
     (None, ["--ranges-from-data", "--folds", "99"], "folds = 99 of 60 rows"),
@@ -405,6 +399,11 @@ BAD = [
         "mine has 1 row to test on, and pate needs 2: give fewer --folds",
     ),
     (None, ["--schema", "s.yaml"], "s.yaml cannot be read: No such file"),
+    (None, ["--ranges-from-data", "--group", "kind"], "line 7, column kind: 'NA' is missing: --group needs a person"),
+    (None, ["--ranges-from-data", "--group", "no"], "no column 'no' in the header"),
+    (None, ["--ranges-from-data", "--group", "same", "--test", "mine.csv"], "--test mine.csv: with --group the split"),
+    (None, ["--ranges-from-data", "--rows-per-person", "2"], "--rows-per-person 2: add --group COLUMN"),
+    (None, ["--ranges-from-data", "--group", "same", "--rows-per-person", "0"], "'--rows-per-person': Input should be"),
     ("a,b\n1,2\n", ["--schema", "../other.yaml"], "no column 'label' in the header: there are a, b"),
     ("a,label\n1,x\n", ["--schema", "../other.yaml"], "no column 'b' in the header: there are a, label: change"),
     ("label: x\n", ["--schema", "mine.csv"], "mine.csv is no schema, it names no target"),
@@ -420,29 +419,15 @@ def test_what_is_wrong_is_said_in_one_line(
         Path("mine.csv").write_text(text, encoding="utf-8")
     Path("../other.yaml").write_text("target: label\nclasses: [x, y]\ncolumns:\n  b: {low: 0, high: 1}\n")
     Path("../empty.yaml").write_text("target: label\nclasses: ???\n")
+    Path("broken.py").write_text("x = 1\ny = nope\n")
+    needs = "class Needs:\n    budgeted = plan = release = True\n    def __init__(self, x): pass\n"
+    Path("needs_one.py").write_text(needs)
     target = [] if "--target" in words else ["--target", "label"]
     done = run("compare", "mine.csv", *target, "--methods", CHEAP, "--out", "out", *words)
     assert done.exit_code == 2
     assert message in done.output
     assert "Traceback" not in done.output
     assert not Path("out").exists()
-
-
-@pytest.mark.parametrize(
-    ("method", "said"),
-    [
-        ("broken_module_of_mine.M", "cannot import 'broken_module_of_mine.M' (NameError: name 'nope' is not"),
-        ("needs_one.Needs", "needs_one.Needs() fails, TypeError: "),
-    ],
-)
-def test_a_module_of_ones_own_that_fails_is_named_with_the_reason(here: Path, method: str, said: str) -> None:
-    Path("broken_module_of_mine.py").write_text("x = 1\ny = nope\n")
-    needs = "class Needs:\n    budgeted = plan = release = True\n    def __init__(self, x): pass\n"
-    Path("needs_one.py").write_text(needs)
-    for words in (["compare", *ASKED], ["price", "--records", "99", "--epsilon", "1"]):
-        done = run(*words, "--method", method)
-        assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
-        assert said in done.stderr
 
 
 @pytest.mark.usefixtures("here", "full_disk")
@@ -473,3 +458,30 @@ def test_every_private_method_has_plans_for_few_rows_at_the_price_asked_for(loss
             events = [whole(plan.guarantee.event) for plan in plans]
             prices = [Tight().epsilon(event, 1e-5, "replace_one") for event in events]
             assert min(abs(price - 1) for price in prices) < 2 * comparison.CLOSE, name
+
+
+def test_a_person_is_in_the_training_rows_or_in_the_test_rows_with_few_rows() -> None:
+    persons = np.random.default_rng(1).integers(0, 40, 300)
+    for split in (Split(train_share=0.8, repeats=5), Split(folds=4, seed=2)):
+        train, test = split_by_person(persons, 3, split, "mine")
+        assert len(train) == len(test) == (split.folds or 5)
+        for own, others in zip(train, test, strict=True):
+            assert not {*persons[own]} & {*persons[others]}
+            assert max(np.bincount(persons[[*own, *others]])) == 3
+            assert len({*own, *others}) == len(own) + len(others) > 100
+
+
+def test_with_a_group_every_price_is_for_a_person(here: Path) -> None:
+    table = rows(300).assign(person=[f"p{k}" for k in np.random.default_rng(1).integers(0, 120, 300)])
+    table.to_csv("mine.csv", index=False)
+    words = ["--group", "person", "--rows-per-person", "2", "--seed", "1"]
+    done = compare(*ASKED, *words, methods="nonprivate,outpert,dp_gd")
+    assert done.exit_code == 0, done.output
+    assert "replace-one of a person's rows, δ" in done.stdout.replace("\n", " ")
+    assert "Each ε is for a person (person) with at most 2 rows" in " ".join(done.output.split())
+    found = read.read_runs(["out"], root=here)
+    private = found[np.isfinite(found.epsilon)]
+    assert OmegaConf.load("out/schema.yaml").columns.person == "drop"
+    assert set(private.method) == {"outpert", "dp_gd"}
+    assert private.assumptions.str.contains("proven ε of 2 records").all()
+    priced_at(private, 1.0, 10.0)

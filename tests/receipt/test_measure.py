@@ -1,5 +1,6 @@
 """`check_step` finds planted faults in a hand-written step, and passes a right one."""
 
+import copy
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from dplangevin import check_step
+from dplangevin import StepCheck, check_step
 
 CLIP, NOISE, DIVISOR, ROWS = 0.7, 1.4, 16.0, 8
 FEATURES = torch.randn(ROWS, 4, generator=torch.Generator().manual_seed(3))
@@ -38,6 +39,10 @@ def clipped(gradient: list[Tensor]) -> list[Tensor]:
     return [part * min(1.0, CLIP / max(norm, 1e-12)) for part in gradient]
 
 
+def summed(gradients: list[list[Tensor]]) -> list[Tensor]:
+    return [torch.stack(parts).sum(0) for parts in zip(*gradients, strict=True)]
+
+
 def step(batch: Any, model: nn.Module, fault: str = "") -> dict[str, Tensor]:
     """Return the noisy gradient of one step of DP-SGD by hand, with a fault."""
     x, y = batch
@@ -46,17 +51,10 @@ def step(batch: Any, model: nn.Module, fault: str = "") -> dict[str, Tensor]:
     if fault == "only large losses enter the sum":
         losses = nn.functional.cross_entropy(model(x), y, reduction="none")
         rows = [row for row, loss in zip(rows, losses, strict=True) if loss >= losses.mean() - 1e-6]
-    if fault == "clip after the sum":
-        sums = clipped([sum(parts) for parts in zip(*rows, strict=True)])
-    elif fault == "accumulation that clips once":
-        halves = [[sum(parts) for parts in zip(*half, strict=True)] for half in (rows[::2], rows[1::2])]
-        sums = [sum(parts) for parts in zip(*map(clipped, halves), strict=True)]
-    else:
-        sums = [sum(parts) for parts in zip(*map(clipped, rows), strict=True)]
+    groups = {"clip after the sum": [rows], "accumulation that clips once": [rows[::2], rows[1::2]]}
+    sums = summed([clipped(summed(group)) for group in groups.get(fault, [[row] for row in rows])])
     if fault == "a step on the raw gradient":
-        return {
-            name: sum(parts) / DIVISOR for name, parts in zip(names, zip(*rows, strict=True), strict=True)
-        }
+        return {name: part / DIVISOR for name, part in zip(names, summed(rows), strict=True)}
     if fault == "seed reused":
         torch.manual_seed(0)
     noise = [NOISE * torch.randn_like(part) for part in sums]
@@ -91,45 +89,36 @@ FAULTS = {
 }
 
 
-def checked(fault: str = "", seed: int = 0, repeats: int = 60) -> list[str]:
+def checked(fault: str = "", seed: int = 0, repeats: int = 60, in_place: bool = False) -> StepCheck:
     model = network(fault == "batch norm")
-    found = check_step(
-        lambda batch: step(batch, model, fault),
-        (FEATURES, LABELS),
-        clip=CLIP,
-        noise_std=NOISE,
-        divisor=DIVISOR,
-        model=model,
-        repeats=repeats,
-        seed=seed,
-    )
-    return found.faults
+    before = copy.deepcopy(model.state_dict())
+
+    def taken(batch: Any) -> dict[str, Tensor] | None:
+        gradients = step(batch, model, fault)
+        for name, gradient in gradients.items() if in_place else ():
+            model.get_parameter(name).grad = gradient
+        return None if in_place else gradients
+
+    stated = {"clip": CLIP, "noise_std": NOISE, "divisor": DIVISOR}
+    found = check_step(taken, (FEATURES, LABELS), **stated, model=model, repeats=repeats, seed=seed)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    return found
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_found(fault: str) -> None:
-    assert FAULTS[fault] in " ".join(checked(fault))
+    assert FAULTS[fault] in " ".join(checked(fault).faults)
 
 
 @pytest.mark.slow
 def test_a_right_step_passes_a_hundred_times() -> None:
-    assert [checked(seed=seed, repeats=20) for seed in range(0, 100_000, 1000)] == [[]] * 100
+    assert [checked(seed=seed, repeats=20).faults for seed in range(0, 100_000, 1000)] == [[]] * 100
 
 
 def test_a_step_that_leaves_its_gradient_in_the_model() -> None:
-    model = network()
-
-    def in_place(batch: Any) -> None:
-        for name, gradient in step(batch, model).items():
-            model.get_parameter(name).grad = gradient
-
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    found = check_step(
-        in_place, [FEATURES, LABELS], clip=CLIP, noise_std=NOISE, divisor=DIVISOR, model=model, repeats=40
-    )
+    found = checked(repeats=40, in_place=True)
     assert not found.faults
     assert found.removed == pytest.approx(CLIP, rel=0.02)
-    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
 def test_noise_of_another_generator_is_refused() -> None:

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from minibatches import RNG, Draws, allocated, epochs, poisson, replaced, subset
+from minibatches import RNG, Rows, allocated, epochs, poisson, replaced, subset
 
 from dplangevin.receipt.sampling import recognised
 
-SAMPLERS: dict[str, Callable[[int, int, int], Draws]] = {
+SAMPLERS: dict[str, Callable[[int, int, int], Rows]] = {
     "full": lambda n, b, steps: [RNG.permutation(n)] * steps,
     "poisson": poisson,
     "subset": subset,
@@ -38,9 +38,9 @@ def test_a_right_sampler_is_not_rejected(name: str, n: int, b: int, steps: int) 
     assert sum(name not in [each.scheme for each in samplers] for samplers in found) <= 1
 
 
-def test_what_is_left_out_of_each_epoch_is_counted() -> None:
+def test_rows_may_be_left_out_of_each_epoch() -> None:
     (sampler,) = recognised(epochs(110, 20, 25, drop=True), 110).samplers
-    assert (sampler.scheme, sampler.per_epoch, sampler.left_out) == ("shuffled", 5, 10)
+    assert (sampler.scheme, sampler.per_epoch) == ("shuffled", 5)
 
 
 def test_epochs_that_end_early_are_epochs() -> None:
@@ -48,9 +48,9 @@ def test_epochs_that_end_early_are_epochs() -> None:
     drawn = [draw for _ in range(3) for draw in epochs(5000, 5, 999)]
     found = recognised(drawn, 5000)
     assert [(each.scheme, each.per_epoch) for each in found.samplers] == [("shuffled", 999)]
-    assert "too evenly" in found.rejected["subset"]
+    assert "too evenly" in found.ruled_out["subset"]
 
 
 def test_the_mean_size_tests_a_stated_rate() -> None:
     drawn = poisson(10_000, 100, 500)
-    assert "rate" in recognised(drawn, 10_000, 0.0097).rejected["poisson"]
+    assert "rate" in recognised(drawn, 10_000, 0.0097).ruled_out["poisson"]

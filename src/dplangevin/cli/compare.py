@@ -3,7 +3,7 @@
 import math
 import os
 import shlex
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -105,6 +105,12 @@ def compare(
     ] = None,
     epsilon: Annotated[str, PRIVACY("Privacy budgets, separated by commas.", show_default=True)] = "0.1,1,10",
     delta: Annotated[float, PRIVACY("A number in (0, 1), best below 1/rows.", show_default=True)] = 1e-5,
+    group: Annotated[
+        str | None, PRIVACY("The column that says whose a row is: every ε is for a person.")
+    ] = None,
+    rows_per_person: Annotated[
+        int, PRIVACY("With --group: rows of a person that are used, at most.", min=1, show_default=True)
+    ] = 1,
     seed: Annotated[
         int | None, PRIVACY("Makes a run repeatable: who knows it can recompute the noise.", min=0)
     ] = None,
@@ -141,7 +147,11 @@ def compare(
             f"compare writes a page, with {error.name}: pip install 'dplangevin[report]'"
         ) from error
 
-    stated, reading, dropped = _schema(options, table, target, schema)
+    require(
+        group is not None or rows_per_person == 1, f"--rows-per-person {rows_per_person}: add --group COLUMN"
+    )
+    require(None in (group, test), f"--test {test}: with --group the split is by person, leave it out")
+    stated, reading, dropped = _schema(options, table, target, schema, group)
     require(None in (folds, repeats), f"--folds {folds}: give it without --repeats")
     repeats = repeats or (QUICK_REPEATS if quick else REPEATS)
     require(0 < delta < 1, f"--delta {delta:g}: must be in (0, 1)")
@@ -157,6 +167,8 @@ def compare(
         seeds=folds or repeats,
         seed=seed,
         results=results,
+        group=group,
+        rows_per_person=rows_per_person,
     )
     if cluster is not None:
         os.environ[CLUSTER] = cluster
@@ -164,6 +176,9 @@ def compare(
     read = templates.summary(reading, stated, dropped)
     if comparison.splits.get("test_file") == table.name:
         read.append("The rows to test on are those that are trained on.")
+    if group is not None:
+        many = f"at most {rows_per_person} rows" if rows_per_person > 1 else "one row"
+        read.append(f"Each ε is for a person ({group}) with {many}; whose a row is counts as public.")
     for text in (predicted, *read):
         typer.echo(text, err=True)
     outcome = comparison.run(partial(typer.echo, err=True))
@@ -203,7 +218,7 @@ def _splits(table: Path, test: Path | None, folds: int | None, repeats: int, see
 
 
 def _schema(
-    options: TableOptions, table: Path, target: str | None, path: Path | None
+    options: TableOptions, table: Path, target: str | None, path: Path | None, group: str | None
 ) -> tuple[Any, Any, dict[str, str]]:
     """Return the schema, the columns of the table, and the reasons why some columns are dropped.
 
@@ -225,6 +240,7 @@ def _schema(
             "--schema schema.yaml; or read them off the data with --ranges-from-data, which no guarantee covers",
         )
         reading = options.read(table)
+        options = replace(options, drop=[*(options.drop or ()), *filter(None, [group])])
         given, dropped = options.template(reading, target)
     else:
         for field in fields(options):
@@ -239,6 +255,8 @@ def _schema(
         form, marks = schemas.form_of(given, str(path))
         reading = columns.read(table, form, marks)
         reading.column(target)
+        if group is not None and isinstance(given.get("columns"), dict):
+            given["columns"] |= {group: "drop"}
         if options.ranges_from_data:
             given, dropped = templates.filled(given, reading)
     stated = schemas.Schema.of(given, str(path or table))

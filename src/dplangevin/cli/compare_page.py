@@ -77,7 +77,8 @@ class Page:
     def heading(self, axis: str) -> str:
         by = {"proven": "the same accountant for all", "promised": "by each method's theorem"}[axis]
         neighbours, delta = relations(NEIGHBOURS), number(self.comparison.delta)
-        return f"{self.measure} at equal {axis} ε ({by}), {neighbours}, δ = {delta}"
+        persons = " of a person's rows" * (self.comparison.group is not None)
+        return f"{self.measure} at equal {axis} ε ({by}), {neighbours}{persons}, δ = {delta}"
 
     def sentences(self, axis: str) -> list[str]:
         """Say which methods are best; a first look has no verdict."""
@@ -164,7 +165,7 @@ class Page:
         asked, schema = self.comparison, self.comparison.schema
         wanted = min(asked.epsilons, key=lambda each: abs(math.log(each)))
         best = self.tables["proven"].query("epsilon == @wanted and best == True")
-        if best.empty:
+        if best.empty or asked.group is not None:
             return "", ""
         name, labels = best.method.iloc[0], 'loss="huber", label_bound=1.0'
         if schema.classes is not None:
@@ -235,7 +236,7 @@ class Page:
         numbers = pd.concat([table.assign(axis=axis) for axis, table in self.tables.items()])
         return {
             **{f"{axis}.png": content for axis, content in figures.items()},
-            "fit.py": f"{self.fit[1] or '# no private method is best'}\n".encode(),
+            "fit.py": f"{self.fit[1] or '# no private method is best, or ε is for a person'}\n".encode(),
             "index.html": html.encode(),
             "compare.csv": csv_bytes(numbers.dropna(axis=1, how="all")),
         }

@@ -29,7 +29,9 @@ from dplangevin import files
 from dplangevin.checks import require
 from dplangevin.cli.options import config_of, is_own, method_named
 from dplangevin.cli.output import counted
+from dplangevin.cli.persons import NEIGHBOURS, OfPersons, split_by_person
 from dplangevin.data import DataError, Dataset, schema
+from dplangevin.data.csv_table import Table
 from dplangevin.data.loaders import table
 from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split
@@ -43,7 +45,7 @@ from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.executor import workers
 from dplangevin.pipeline.plan import plain
 from dplangevin.pipeline.sweep import Inputs, Progress, first_line, sweep
-from dplangevin.privacy import Adjacency, Budget
+from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
@@ -51,7 +53,6 @@ from dplangevin.reporting import read
 from dplangevin.text import number
 
 NAME = "compare"  # name of the experiment
-NEIGHBOURS: Adjacency = "replace_one"  # every method has a guarantee for these neighbours
 PRIOR = 1.0  # precision of the Gaussian prior, or ridge of the summed loss, of every method
 PASSES = 30  # largest number of passes over the rows
 TEACHER_ROWS = 20  # fewest rows for each teacher of PATE
@@ -86,6 +87,8 @@ class Comparison:
     seeds: int  # repeats of every method, each with its own split of the rows if `splits` makes as many
     seed: int | None  # whoever knows it can recompute the noise; None: the system's entropy
     results: Path  # folder of runs.csv, scores.csv and unfinished work
+    group: str | None = None  # column that says whose a row is; every ε is then for all rows of a person
+    rows_per_person: int = 1
 
     @property
     def name(self) -> str:
@@ -104,7 +107,15 @@ class Comparison:
 
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
-        data = table.load(self.table.parent, self.name, self.table.name, self.schema, Split(**self.splits))
+        split = Split(**self.splits)
+        load = partial(table.load, self.table.parent, self.name, self.table.name, self.schema)
+        if self.group is None:
+            data = load(split)
+        else:
+            data = load(Split(test_file=self.table.name))  # all rows
+            x, y = data.x_train[0], data.y_train[0]
+            train, test = split_by_person(self.persons(), self.rows_per_person, split, self.name)
+            data = Dataset(x[train], y[train], x[test], y[test], data.meta)
         if data.n < LEAST:
             raise DataError(
                 f"{self.name} has {data.n} rows to train on, the others are tested on: need at least {LEAST}"
@@ -119,6 +130,17 @@ class Comparison:
                 f"column {self.schema.target}: all rows to train on have one value: nothing to learn"
             )
         return data
+
+    def persons(self) -> np.ndarray:
+        """Return whose each labelled row is; raise DataError where that is missing."""
+        group = str(self.group)
+        rows = table._labelled(Table.read(self.table, form=self.schema.form), self.schema)
+        for text in rows.columns[group]:
+            if text in {*self.schema.marks, ""}:
+                raise DataError(
+                    f"{rows.at(group, text)}: {text!r} is missing: --group needs a person in every row"
+                )
+        return np.array(rows.columns[group])
 
     def run(self, say: Callable[[str], Any] = print) -> Outcome:
         """Compute what is not yet finished and return all results; `say` gets the number of fits before the sweep."""
@@ -161,6 +183,8 @@ class Comparison:
         methods, promised, notes = {}, {}, {}
         for name, given in self.methods.items():
             method = fitted(given, facts)
+            if method.budgeted and self.rows_per_person > 1:
+                method = OfPersons(method, self.rows_per_person)
             found, why = budgets(name, method, facts, self.epsilons, self.delta)
             if why:
                 notes[name] = why
@@ -295,6 +319,8 @@ def _ours(method: Any) -> bool:
 
 def _config_of(method: Any) -> dict[str, Any]:
     """Return the config that builds a method; one of the user's is built by its class alone."""
+    if isinstance(method, OfPersons):
+        return config_of(method) | {"method": _config_of(method.method)}
     config: dict[str, Any] = config_of(method)
     if _ours(method):
         return config

@@ -136,20 +136,18 @@ def with_steps(sampling: Any, steps: int | None, records: int) -> Any:
     return replace(sampling, epochs=epochs)
 
 
-def steps_event(sampling: Any, records: int, noise: float) -> Any:
-    """Return the event of Gaussian steps with a noise multiplier."""
+def noisy_steps(sampling: Any, records: int, noise: float) -> Any:
+    """Return Gaussian steps with a noise multiplier."""
     import numpy as np
-    from dp_accounting import SelfComposedDpEvent
 
-    from dplangevin.privacy.events import RandomAllocationDpEvent, ShuffledEpochsDpEvent
-    from dplangevin.privacy.gaussian_steps import composed_steps
+    from dplangevin.receipt.prices import NoisySteps
+    from dplangevin.receipt.sampling import Sampler
 
-    steps, size = sampling.steps(records), sampling.size(records)
-    if sampling.scheme in ("random_allocation", "shuffled"):
-        kind = ShuffledEpochsDpEvent if sampling.scheme == "shuffled" else RandomAllocationDpEvent
-        return kind.of(sampling.per_epoch(records), np.full(steps, noise))
-    step = composed_steps(records, size, np.array([noise]), sampling.scheme == "poisson")
-    return SelfComposedDpEvent(step, steps)
+    sampler, noises = (
+        Sampler(sampling.scheme, sampling.per_epoch(records)),
+        np.full(sampling.steps(records), noise),
+    )
+    return NoisySteps(sampler, records, noises, sampling.rate(records), sampling.size(records))
 
 
 def gaussian(options: Options) -> Mechanism:
@@ -167,11 +165,11 @@ def gaussian(options: Options) -> Mechanism:
         "shuffled": f"on shuffled minibatches {of}",
         "full": "without sampling" + f", on all {n:,} rows" * (n > 1),
     }[sampling.scheme]
-    public = records_public(lambda n: (steps_event(sampling, n, noise), sampling.rate(n)), n)
+    public = records_public(lambda n: (noisy_steps(sampling, n, noise).event(), sampling.rate(n)), n)
     steps = sampling.steps(n)
     return Mechanism(
         f"{counted(steps, 'Gaussian step')} {how}, noise multiplier {noise:.6g}",
-        steps_event(sampling, n, noise),
+        noisy_steps(sampling, n, noise).event(),
         settings={"noise_multiplier": noise, "steps": steps, "rate": sampling.rate(n)},
         rounding=rounding(sampling, options),
         assumptions=("every step's result released", *public),
@@ -179,23 +177,15 @@ def gaussian(options: Options) -> Mechanism:
 
 
 def of_a_person(options: Options, event: Any, adjacency: Any, rows: int) -> dict[str, Any]:
-    """Return the price of a person with up to `rows` records: of Gaussian steps, or by the group lemma."""
-    import numpy as np
+    """Return the price of a person with up to `rows` records."""
+    from dplangevin.receipt.prices import of_records, price
 
-    from dplangevin.privacy.accountants.tight import Tight
-    from dplangevin.receipt.prices import Ran, group, price
-    from dplangevin.receipt.sampling import Sampler
-
-    if options.method is not None:
-        found = group(lambda delta: Tight().epsilon(event, delta, adjacency), options.delta, rows)
+    if options.method is None:
+        steps = noisy_steps(*sampling_of(options), options.noise or 1.0)
+        epsilon, argument = price(steps, options.delta, adjacency, rows)
     else:
-        sampling, n = sampling_of(options)
-        noise = np.full(sampling.steps(n), options.noise)
-        sampler = Sampler(sampling.scheme, sampling.per_epoch(n))
-        found = price(
-            Ran(sampler, n, noise, sampling.rate(n), sampling.size(n)), options.delta, adjacency, rows
-        )
-    return {"adjacency": adjacency, "rows": rows, "epsilon": found.epsilon, "argument": found.argument}
+        epsilon, argument = of_records(event, options.delta, adjacency, rows)
+    return {"adjacency": adjacency, "rows": rows, "epsilon": epsilon, "argument": argument}
 
 
 def rounding(sampling: Any, options: Options) -> str:
@@ -335,7 +325,8 @@ def calibrated(options: Options, key: str, adjacency: Any) -> Options:
     require(key in ACCOUNTANTS, f"accountant {key!r} is unknown{there}")
     accountant, goal = ACCOUNTANTS[key].accountant, Budget(options.epsilon or 1.0, options.delta)
     if options.method is None:
-        event = partial(steps_event, *sampling_of(options))
+        sampling, n = sampling_of(options)
+        event = lambda noise: noisy_steps(sampling, n, noise).event()  # noqa: E731
         noise = noise_for(accountant, event, goal, adjacency=adjacency)
         return replace(options, noise=noise)
 

@@ -8,17 +8,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dplangevin.checks import require
-from dplangevin.cli import curves, mechanisms, output
+from dplangevin.cli import mechanisms, output
 from dplangevin.cli.mechanisms import Mechanism, Options
 from dplangevin.cli.options import option, with_options
+from dplangevin.files import atomic_path
 from dplangevin.reporting.words import NEIGHBOURS, at_least, at_most, relations
-from dplangevin.text import epsilon, number, weak_delta
+from dplangevin.text import epsilon, number, short, weak_delta
 
 if TYPE_CHECKING:
+    from dplangevin.privacy.curve import Curve
     from dplangevin.privacy.events import Adjacency
 
 Rows = Sequence[Mapping[str, Any]]
@@ -39,6 +42,12 @@ TUNING = [
     "only the best run leaves, by a score that one run releases too: what the score reads is part of that run's price",
 ]
 MORE = "--explain adds what each number rests on, and which accountants cannot price this."
+DELTAS = tuple(10.0**-k for k in range(2, 13))  # of a printed curve
+RATES = (0.001, 0.01, 0.1, 0.25, 0.5)  # false positive rates of a printed curve
+TPR = (
+    "TPR: the most that an attack on one record can have at this false positive rate (FPR), in either direction. "
+    "Advantage: the largest TPR - FPR."
+)
 Neighbours = Annotated[
     Literal["add_remove", "replace_one"],
     option("Neighbouring data sets: one has a record more, or one record is another."),
@@ -85,16 +94,16 @@ def price(
     if tuned is not None:
         event = RepeatAndSelectDpEvent(event, mean, shape)
         found["tuned"] = {"runs": f"{law} with mean {mean:g}", **prices(event, delta, None)}
-    traced: dict[Adjacency, Any] = {}
+    curves: dict[Adjacency, Curve] = {}
     for each in USUAL if curve or curve_file is not None else ():
         try:
-            traced[each], points = curves.traced(event, each)
+            curves[each], points = traced(event, each)
             found.setdefault("curve", {})[each] = points
         except ValueError as error:
             found.setdefault("no_curve", {})[each] = reason(error)
-    printed(found, options)
-    if curve_file is not None and traced:
-        curves.write(curve_file, traced)
+    printed(found, options, rows_per_person=rows_per_person)
+    if curve_file is not None and curves:
+        write(curve_file, curves)
 
 
 @with_options(Options)
@@ -159,7 +168,7 @@ def attacked(event: Any, delta: float, adjacency: Adjacency) -> dict[str, Any]:
     return found | exact | {"pair": worst.KINDS[LangevinDpEvent].pair}
 
 
-def printed(found: Mapping[str, Any], options: Options, goal: str = "") -> None:
+def printed(found: Mapping[str, Any], options: Options, goal: str = "", rows_per_person: int = 1) -> None:
     """Print the mechanism and its prices, as tables or as a JSON document."""
     from dplangevin.privacy.survey import ACCOUNTANTS
 
@@ -178,13 +187,13 @@ def printed(found: Mapping[str, Any], options: Options, goal: str = "") -> None:
     if tuned:
         output.title(f"The best of a random number of runs, {tuned['runs']}:")
         table(tuned["prices"])
-    person = ((of, epsilon(of["epsilon"]) or "no price") for of in found.get("person", ()))
-    output.section(
-        f"A person with up to {found['person'][0]['rows'] if 'person' in found else 0} records",
-        *(f"{NEIGHBOURS[of['adjacency']]}: epsilon {cost} ({of['argument']})" for of, cost in person),
-    )
+    persons = [
+        f"{NEIGHBOURS[of['adjacency']]}: epsilon {epsilon(of['epsilon']) or 'no price'} ({of['argument']})"
+        for of in found.get("person", ())
+    ]
+    output.section(f"A person with up to {rows_per_person} records", *persons)
     if "curve" in found:
-        curves.printed(found["curve"])
+        print_curves(found["curve"])
     failed = [(f"{row['name']}: ", text) for row in priced for text in row["violated"]]
     own = [name + text for name, text in failed if text not in found["violated"]]
     attacks = [(NEIGHBOURS[bound["adjacency"]], bound) for bound in found["attacks"]]
@@ -248,6 +257,57 @@ def table(priced: Rows, attacks: Rows = ()) -> None:
         [output.Column("accountant"), *columns, output.Column("status", whole=True)],
         [[name, *(of.get(each, "") for each in relations), status] for (name, status), of in rows.items()],
     )
+
+
+def traced(event: Any, adjacency: Adjacency) -> tuple[Curve, dict[str, Any]]:
+    """Return the proven curve, and some of its points as plain values; raise ValueError where there is no proof."""
+    from dplangevin.privacy.accountants.tight import Tight
+    from dplangevin.privacy.curve import Curve
+
+    price = cache(lambda delta: Tight().epsilon(event, delta, adjacency))
+    curve = Curve.of(price)
+    powers = {rate: float(curve.power(rate)) for rate in RATES}
+    return curve, {
+        "source": Tight().price(event, DELTAS[4], adjacency).accountant,
+        "epsilon": [{"delta": delta, "epsilon": price(delta)} for delta in DELTAS],
+        "attack": [{"fpr": rate, "tpr": tpr, "fnr": 1 - tpr} for rate, tpr in powers.items()],
+        "advantage": curve.advantage,
+    }
+
+
+def print_curves(curves: Mapping[Adjacency, Mapping[str, Any]]) -> None:
+    """Print epsilon(delta), TPR at some FPR, and the advantage."""
+    output.title("The whole curve: epsilon at delta, and what an attack can reach")
+    names = [f"epsilon at delta {number(delta)}" for delta in DELTAS]
+    names += [*(f"TPR at FPR {number(rate)}" for rate in RATES), "advantage"]
+    texts = [
+        [epsilon(point["epsilon"]) for point in each["epsilon"]]
+        + [short(value) for value in (*(point["tpr"] for point in each["attack"]), each["advantage"])]
+        for each in curves.values()
+    ]
+    columns = [output.Column(""), *(output.Column(NEIGHBOURS[name], number=True) for name in curves)]
+    output.table(columns, [*zip(names, *texts, strict=True)])
+    output.line(TPR)
+    for adjacency, each in curves.items():
+        output.line(f"Curve for {NEIGHBOURS[adjacency]}: {each['source']}.")
+
+
+def write(path: Path, curves: Mapping[Adjacency, Curve]) -> None:
+    """Write the points of the curves as CSV: epsilon over delta, and TPR over FPR."""
+    import numpy as np
+    import pandas as pd
+
+    rates = np.concatenate([[0.0], np.geomspace(1e-6, 0.01, 81), np.linspace(0.01, 1, 100)[1:]])
+    rows = [
+        pd.DataFrame({"neighbours": neighbours, "curve": name, "x": x, "y": y})
+        for neighbours, curve in curves.items()
+        for name, x, y in (
+            ("epsilon at delta", curve.delta, curve.epsilon),
+            ("TPR at FPR", rates, curve.power(rates)),
+        )
+    ]
+    with atomic_path(path) as part:
+        part.write_bytes(pd.concat(rows).to_csv(index=False).encode())
 
 
 def in_words(reason: str) -> str:

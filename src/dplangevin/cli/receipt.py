@@ -17,27 +17,23 @@ def receipt(
             "What to print: registry is a record for a registry of deployments, schema that of a log's lines."
         ),
     ] = "report",
-    save: Annotated[Path | None, option("Also write what may be published to this JSON file.")] = None,
 ) -> None:
     """Print what a training cost, from the log that it wrote."""
-    from dplangevin.checks import require
-    from dplangevin.receipt.record import LogHeader, LogLine, Receipt
+    import yaml
+    from pydantic import TypeAdapter
+
+    from dplangevin.receipt.record import Receipt, Step
 
     if show == "schema":
-        output.document(
-            {"first line": LogHeader.model_json_schema(), "every step": LogLine.model_json_schema()}
-        )
+        lines = {"first line": Receipt, "every step": Step}
+        output.document({name: TypeAdapter(kind).json_schema() for name, kind in lines.items()})
         return
-    require(log is not None, "LOG is missing: name the log, or give --show schema")
-    assert log is not None
+    if log is None:
+        raise ValueError("LOG is missing: name the log, or give --show schema")
     found = Receipt.read(log)
     if show == "json":
-        output.document(found.public())
+        output.document(found.statement())
     elif show == "registry":
-        import yaml
-
         print(yaml.safe_dump(found.registry(), sort_keys=False, allow_unicode=True), end="")
     else:
         print(found.paragraph() if show == "paragraph" else found)
-    if save is not None:
-        found.save(save)

@@ -4,8 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from scipy.stats import chi2
@@ -16,6 +15,8 @@ from dplangevin.checks import count, positive, require
 ERROR = 1e-6  # probability that a right standard deviation is called wrong
 FAR = 1e3  # factor by which a row is enlarged, so that its gradient exceeds the clip
 MOST = 10_000  # coordinates of a parameter whose noise is measured one by one
+Sums = dict[str, Tensor]  # by name of the parameter
+Run = Callable[..., Sums]
 SLACK = 1.02  # of sensitivities, for rounding and for clips like clip/(norm + 1e-6)
 
 
@@ -74,66 +75,75 @@ def check_step(
     """
     positive(clip=clip, noise_std=noise_std, divisor=divisor)
     count(20, repeats=repeats)
-    rows = list(batch) if isinstance(batch, (tuple, list)) else [batch]
+    several = isinstance(batch, (tuple, list))
+    rows = list(batch) if several else [batch]
     require(len(rows[0]) >= 4, f"the minibatch has {len(rows[0])} rows: give at least 4")
     state = copy.deepcopy(model.state_dict()) if model is not None else {}
-    before, random_state = dict(state), torch.get_rng_state()
+    random_state = torch.get_rng_state()
 
-    def run(parts: list[Tensor], with_seed: int) -> dict[str, Tensor]:
+    def run(parts: list[Tensor], with_seed: int = seed) -> Sums:
         torch.manual_seed(with_seed)
         if model is not None:
             model.load_state_dict(state)
             model.zero_grad()
-        found = step(parts[0] if not isinstance(batch, (tuple, list)) else type(batch)(parts))
-        if found is None:
+        gradients = step(type(batch)(parts) if several else parts[0])
+        if gradients is None:
             require(model is not None, "step returned None: return the noisy gradients, or pass model=")
             assert model is not None
-            found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-        return {name: divisor * g.detach().clone().double().ravel() for name, g in found.items()}
+            gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+        return {name: divisor * g.detach().clone().double().ravel() for name, g in gradients.items()}
 
     try:
-        base = run(rows, seed)
-        faults = _randomness(run, rows, base, seed)
-        moved = removed = 0.0
-        for at in range(min(len(rows[0]), 4)):
-            without = run([torch.cat([part[:at], part[at + 1 :]]) for part in rows], seed)
-            for other in (base, *(run(changed, seed) for changed in _replaced(rows, at))):
-                moved, removed = max(moved, _far(base, other)), max(removed, _far(without, other))
-        copies = len(rows[0]) - len(rows[0]) // 2
-        alike = 0.0
-        for at, factor in product(range(min(len(rows[0]), 4)), (FAR, -FAR)):
-            same = [part[at : at + 1].expand_as(part).clone() for part in _enlarged(rows, at, factor)]
-            alike = max(alike, _far(run(same, seed), run([part[copies:] for part in same], seed)))
-        noise, every = _noise(run, rows, repeats, seed, base)
-        faults += _buffers(model, state)
+        base = run(rows)
+        size = _far(base, {name: 0 * g for name, g in base.items()})
+        same = _far(base, run(rows)) <= 1e-6 * (1 + size)
+        require(same, "one seed gave two results: take all noise from torch's global generator")
+        fixed = _far(base, run(rows, seed + 1)) == 0
+        moved, removed, equal, copies = _moved(run, rows, base)
+        noise, total = _noise(run, rows, base, range(seed + 1, seed + 1 + repeats))
+        buffers = [] if model is None else [*model.named_buffers()]
+        changed = ", ".join(name for name, value in buffers if not torch.equal(value, state[name]))
     finally:
         if model is not None:
-            model.load_state_dict(before)
+            model.load_state_dict(state)
         torch.set_rng_state(random_state)
-    faults += _sensitivity(moved, removed, alike, copies, clip)
-    for name, found in noise.items():
-        faults += _noise_faults(name, found, len(base[name]), noise_std, divisor, repeats)
-    alone = math.sqrt(sum(together**2 for _, together, _ in noise.values()))
-    if not faults and not _fits(every, alone, repeats - 1):
-        faults.append("the noise of one parameter is not independent of that of another")
-    return StepCheck(moved, removed, {name: std for name, (std, *_) in noise.items()}, faults)
+    share = equal / (clip * copies)
+    faults = {
+        "the noise is the same under another seed: the step seeds its own generator, or has no noise": fixed,
+        f"the step changes {changed} without noise": changed,
+        "replacing a row moves the sum by more than 2 clip": moved > 2 * clip * SLACK,
+        "removing a row moves the sum by more than clip": removed > clip * SLACK,
+        f"{copies} equal rows move the sum by {share:.3g} of {copies} clip: the clip acts on sums and not on rows, or "
+        "the divisor is another": share < 1 / SLACK,
+    }
+    found = [text for text, applies in faults.items() if applies]
+    found += filter(None, (of.fault(name, noise_std, divisor) for name, of in noise.items()))
+    if not found and not _fits(total, math.sqrt(sum(of.sum_std**2 for of in noise.values())), repeats - 1):
+        found.append("the noise of one parameter is not independent of that of another")
+    return StepCheck(moved, removed, {name: of.std for name, of in noise.items()}, found)
 
 
-def _randomness(run: Any, rows: list[Tensor], base: dict[str, Tensor], seed: int) -> list[str]:
-    if _far(base, run(rows, seed)) > 1e-6 * (1 + _far(base, {name: 0 * g for name, g in base.items()})):
-        raise ValueError("one seed gave two results: take all noise from torch's global generator")
-    if _far(base, run(rows, seed + 1)) == 0:
-        return ["the noise is the same under another seed: the step seeds its own generator, or has no noise"]
-    return []
-
-
-def _far(a: dict[str, Tensor], b: dict[str, Tensor]) -> float:
+def _far(a: Sums, b: Sums) -> float:
     """Return the Euclidean distance of two sums; inf if one is not finite."""
     far = math.sqrt(sum(float(((a[name] - b[name]) ** 2).sum()) for name in a))
     return far if math.isfinite(far) else math.inf
 
 
-def _enlarged(rows: list[Tensor], at: int, factor: float = FAR) -> list[Tensor]:
+def _moved(run: Run, rows: list[Tensor], base: Sums) -> tuple[float, float, float, int]:
+    """Return how far replacing and removing a row moved the sum, and so many copies of one large row."""
+    moved = removed = equal = 0.0
+    copies = len(rows[0]) - len(rows[0]) // 2
+    for at in range(4):
+        without = run([torch.cat([part[:at], part[at + 1 :]]) for part in rows])
+        for other in (base, *map(run, _replaced(rows, at))):
+            moved, removed = max(moved, _far(base, other)), max(removed, _far(without, other))
+        for factor in (FAR, -FAR):
+            same = [part[at : at + 1].expand_as(part).clone() for part in _enlarged(rows, at, factor)]
+            equal = max(equal, _far(run(same), run([part[copies:] for part in same])))
+    return moved, removed, equal, copies
+
+
+def _enlarged(rows: list[Tensor], at: int, factor: float) -> list[Tensor]:
     """Return rows of which one's features are `factor` times as large."""
     changed = [part.clone() for part in rows]
     changed[0][at] = changed[0][at] * factor if changed[0].is_floating_point() else changed[0][at]
@@ -150,78 +160,59 @@ def _replaced(rows: list[Tensor], at: int) -> Iterator[list[Tensor]]:
         yield changed
 
 
-def _noise(
-    run: Any, rows: list[Tensor], repeats: int, seed: int, base: dict[str, Tensor]
-) -> tuple[dict[str, tuple[float, float, float]], float]:
-    """Return the standard deviations of each parameter's noise and of its coordinates' sum, and its fourth moment.
+class _Noise(NamedTuple):
+    """The noise of one parameter: its standard deviation, that of its coordinates' sum, and its fourth moment.
 
-    The last number is the standard deviation of the sum over all parameters. A sum of independent coordinates has
-    sqrt(coordinates) times the standard deviation of one. A Gaussian has a standardised fourth moment of 3.
+    A sum of independent coordinates has sqrt(coordinates) times the standard deviation of one. A Gaussian has a
+    standardised fourth moment of 3.
     """
-    drawn: dict[str, list[Tensor]] = {name: [] for name in base}
-    totals: dict[str, list[float]] = {name: [] for name in base}
-    for number in range(repeats):
-        for name, values in run(rows, seed + 1 + number).items():
-            drawn[name].append((values - base[name])[:MOST])
-            totals[name].append(float((values - base[name]).sum()))
-    noise: dict[str, tuple[float, float, float]] = {}
-    for name, each in drawn.items():
-        centred = torch.stack(each) - torch.stack(each).mean(0)
-        std = math.sqrt(float(torch.stack(each).var(0).mean()))
-        fourth = float((centred**4).mean() / (centred**2).mean() ** 2) if std else 3.0
-        noise[name] = std, float(torch.tensor(totals[name]).std()), fourth
-    every = [sum(values) for values in zip(*totals.values(), strict=True)]
-    return noise, float(torch.tensor(every).std())
 
+    std: float
+    sum_std: float
+    fourth: float
+    size: int
+    repeats: int
 
-def _buffers(model: nn.Module | None, state: Mapping[str, Tensor]) -> list[str]:
-    if model is None:
-        return []
-    changed = [name for name, value in model.named_buffers() if not torch.equal(value, state[name])]
-    return [f"the step changes {', '.join(changed)} without noise"] if changed else []
-
-
-def _sensitivity(moved: float, removed: float, alike: float, copies: int, clip: float) -> list[str]:
-    """Return the faults of the sums; `alike` is how far so many copies of one large row moved the sum."""
-    faults = []
-    if moved > 2 * clip * SLACK:
-        faults.append(f"replacing a row moves the sum by {moved:.4g}, more than 2 clip = {2 * clip:.4g}")
-    if removed > clip * SLACK:
-        faults.append(f"removing a row moves the sum by {removed:.4g}, more than clip = {clip:.4g}")
-    if alike < clip * copies / SLACK:
-        share = alike / (clip * copies)
-        faults.append(
-            f"{copies} equal rows move the sum by {share:.3g} of {copies} clip: the clip acts on sums and not on rows, "
-            "or the divisor is another"
+    def fault(self, name: str, stated: float, divisor: float) -> str:
+        """Return what differs from Gaussian noise with the stated standard deviation, or ""."""
+        joint, freedom = self.sum_std / math.sqrt(self.size), min(self.size, MOST) * (self.repeats - 1)
+        if self.std < 1e-6 * stated:
+            return f"{name} has no noise"
+        if not _fits(self.std, stated, freedom):
+            mean = _fits(self.std / divisor, stated, freedom)
+            where = f": it stands on the mean, or is {divisor:g} times" * mean
+            return f"{name} has noise of {self.std:.4g} on the sum, stated {stated:.4g}{where}"
+        if not _fits(joint, stated, self.repeats - 1):
+            times = f"{joint / self.std:.2g} times the standard deviation"
+            return f"the noise of {name} is not independent: its sum has {times}"
+        gaussian = abs(self.fourth - 3) <= 6 * math.sqrt(24 / freedom) + 6 / self.repeats
+        return (
+            ""
+            if gaussian
+            else f"the noise of {name} is not Gaussian: its fourth moment is {self.fourth:.2g}, not 3"
         )
-    return faults
+
+
+def _noise(run: Run, rows: list[Tensor], base: Sums, seeds: range) -> tuple[dict[str, _Noise], float]:
+    """Return the noise of each parameter, and the standard deviation of the sum over all coordinates."""
+    drawn = {
+        name: torch.empty(len(seeds), min(len(g), MOST), dtype=torch.float64) for name, g in base.items()
+    }
+    sums = {name: torch.empty(len(seeds), dtype=torch.float64) for name in base}
+    for k, seed in enumerate(seeds):
+        for name, values in run(rows, seed).items():
+            drawn[name][k] = (values - base[name])[:MOST]
+            sums[name][k] = (values - base[name]).sum()
+    noise = {}
+    for name, each in drawn.items():
+        centred, variance = each - each.mean(0), float(each.var(0).mean())
+        fourth = float((centred**4).mean() / (centred**2).mean() ** 2) if variance else 3.0
+        std, sum_std = math.sqrt(variance), float(sums[name].std())
+        noise[name] = _Noise(std, sum_std, fourth, len(base[name]), len(seeds))
+    return noise, float(torch.stack([*sums.values()]).sum(0).std())
 
 
 def _fits(found: float, stated: float, freedom: int) -> bool:
     """Return whether a standard deviation found with these degrees of freedom is consistent with a stated one."""
     low, high = (stated * math.sqrt(chi2.ppf(p, freedom) / freedom) for p in (ERROR / 2, 1 - ERROR / 2))
     return bool(low <= found <= high)
-
-
-def _noise_faults(
-    name: str, found: tuple[float, float, float], size: int, stated: float, divisor: float, repeats: int
-) -> list[str]:
-    """Return the faults of a parameter's noise, see `_noise`."""
-    std, together, fourth = found
-    joint, freedom = together / math.sqrt(size), min(size, MOST) * (repeats - 1)
-    if std < 1e-6 * stated:
-        return [f"{name} has no noise"]
-    if not _fits(std, stated, freedom):
-        on_mean = (
-            f": it stands on the mean, or is {divisor:g} times"
-            if _fits(std / divisor, stated, freedom)
-            else ""
-        )
-        return [f"{name} has noise of {std:.4g} on the sum, stated {stated:.4g}{on_mean}"]
-    if not _fits(joint, stated, repeats - 1):
-        return [
-            f"the noise of {name} is not independent: its sum has {joint / std:.2g} times the standard deviation"
-        ]
-    if abs(fourth - 3) > 6 * math.sqrt(24 / freedom) + 6 / repeats:
-        return [f"the noise of {name} is not Gaussian: its fourth moment is {fourth:.2g}, not 3"]
-    return []

@@ -3,33 +3,21 @@
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import chain
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from dplangevin.checks import require
 from dplangevin.receipt.record import Receipt, Step
 
-MIXES = (nn.modules.batchnorm._BatchNorm,)
-
-
-class _Logged:
-    """A sampler whose minibatches are also put into a queue, in the order in which the loader yields them."""
-
-    def __init__(self, sampler: Any, queue: deque[np.ndarray]) -> None:
-        self.sampler, self.queue = sampler, queue
-
-    def __iter__(self) -> Iterator[Any]:
-        for indices in self.sampler:
-            self.queue.append(np.atleast_1d(np.asarray(indices, dtype=np.int64)))
-            yield indices
-
-    def __len__(self) -> int:
-        return len(self.sampler)
+CHANGED = (
+    "parameters changed outside optimizer.step",
+    "buffers changed without noise (statistics of batch norm?)",
+)
 
 
 class _Watch:
@@ -40,39 +28,36 @@ class _Watch:
 
     pieces = False
 
-    def __init__(
-        self, receipt: Receipt, model: nn.Module, optimizer: Any, stated: dict[str, float | None]
-    ) -> None:
+    def __init__(self, receipt: Receipt, model: nn.Module, optimizer: Any, stated: dict[str, Any]) -> None:
         self.receipt, self.optimizer, self.stated = receipt, optimizer, stated
         self.inner = getattr(optimizer, "original_optimizer", optimizer)
         self.parameters = [p for group in self.inner.param_groups for p in group["params"]]
-        self.tensors = [*self.parameters, *model.buffers()]
+        self.buffers = [*model.buffers()]
+        self.last: list[np.ndarray] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin a step."""
         self.drawn: list[np.ndarray] = []
         self.used: list[np.ndarray] = []
         self.zeroed: list[np.ndarray] = []  # used by a gradient that was then set to zero
-        self.last: list[np.ndarray] = []
-        self.rows = 0
+        self.rows = 0  # that the model saw since the last gradient
         self.versions = self._versions()
 
-    def _versions(self) -> list[int]:
-        return [tensor._version for tensor in self.tensors]
-
-    def draw(self, indices: np.ndarray) -> None:
-        self.drawn.append(indices)
+    def _versions(self) -> list[list[int]]:
+        return [[tensor._version for tensor in each] for each in (self.parameters, self.buffers)]
 
     def forward(self, _: Any, inputs: tuple[Any, ...]) -> None:
-        """Note how many rows the model saw since the last gradient."""
-        first = next((each for each in inputs if isinstance(each, torch.Tensor) and each.dim()), None)
-        self.rows += len(first) if first is not None else 0
+        self.rows += next((len(each) for each in inputs if isinstance(each, Tensor) and each.dim()), 0)
 
     def backward(self, _: Any = None) -> None:
         """Count minibatches as used by a gradient: the last one, or all that the model saw together."""
-        if len(self.drawn) > 1:
-            if self.rows == sum(map(len, self.drawn)):
-                self.used += self.drawn[:-1]
-            elif self.rows != len(self.drawn[-1]):
-                self.receipt.note("it is unknown which of several minibatches a gradient used")
-        self.used += self.drawn[-1:]
+        last = self.drawn[-1:]
+        if len(self.drawn) > 1 and self.rows == sum(map(len, self.drawn)):
+            last = self.drawn
+        elif len(self.drawn) > 1 and self.rows != len(self.drawn[-1]):
+            self.receipt.note("it is unknown which of several minibatches a gradient used")
+        self.used += last
         self.drawn, self.rows = [], 0
 
     def zero_grad(self) -> None:
@@ -80,33 +65,31 @@ class _Watch:
             self.used, self.zeroed = [], self.used
 
     def before(self, *_: Any) -> None:
-        now = self._versions()
-        if now[: len(self.parameters)] != self.versions[: len(self.parameters)]:
-            self.receipt.note("parameters changed outside optimizer.step")
-        if now[len(self.parameters) :] != self.versions[len(self.parameters) :]:
-            self.receipt.note("buffers changed without noise (statistics of batch norm?)")
+        for now, then, what in zip(self._versions(), self.versions, CHANGED, strict=True):
+            if now != then:
+                self.receipt.note(what)
 
     def after(self, *_: Any) -> None:
         """Record a step that the optimizer took."""
-        draws = self.used or self.drawn or self.zeroed
-        if not draws:
+        rows = self.used or self.drawn or self.zeroed
+        if not rows:
             self.receipt.note("a step repeated the gradient of the step before")
-        self.last = [np.concatenate(draws)] if self.pieces and draws else draws or self.last
+        self.last = [np.concatenate(rows)] if self.pieces and rows else rows or self.last
         require(
             bool(self.last), "a step came before the loader's first minibatch: pass the loader that is used"
         )
         self.receipt.steps.append(Step(tuple(self.last), **self._mechanism()))
-        self.used, self.drawn, self.zeroed, self.rows, self.versions = [], [], [], 0, self._versions()
+        self._begin()
 
     def _mechanism(self) -> dict[str, Any]:
         of = self.optimizer
         if not hasattr(of, "noise_multiplier"):
             return self.stated
-        clip = float(of.max_grad_norm)
-        mean = of.loss_reduction == "mean"
-        divisor = of.expected_batch_size * (1 if self.pieces else of.accumulated_iterations) if mean else 1.0
+        clip, divisor = float(of.max_grad_norm), 1.0
+        if of.loss_reduction == "mean":
+            divisor = of.expected_batch_size * (1 if self.pieces else of.accumulated_iterations)
         ranks = torch.distributed.get_world_size() if _distributed() else 1
-        return {"clip": clip, "noise_std": of.noise_multiplier * clip, "divisor": float(divisor * ranks)}
+        return {"clip": clip, "noise_std": of.noise_multiplier * clip, "divisor": divisor * ranks}
 
 
 def _distributed() -> bool:
@@ -148,9 +131,8 @@ def watch(
     rows_per_clip : int >= 1, rows that are averaged before they are clipped (microbatches).
     """
     require(hasattr(loader.dataset, "__len__"), "the data set has no length: its rows have no numbers")
-    require(
-        getattr(loader, "in_order", True), "in_order=False hides which rows a minibatch has: leave it out"
-    )
+    ordered = getattr(loader, "in_order", True)
+    require(ordered, "in_order=False hides which rows a minibatch has: leave it out")
     records = len(loader.dataset)  # type: ignore[arg-type]
     if persons is not None:
         require(len(persons) == records, f"persons has {len(persons)} entries for {records} rows")
@@ -162,50 +144,63 @@ def watch(
     rate = rate or getattr(loader, "sample_rate", None)
     receipt = Receipt(records, delta, rate, claim, rows_per_person=rows_per_person)
     seen = _Watch(receipt, model, optimizer, stated)
-    if any(isinstance(part, MIXES) and part.training for part in model.modules()):
-        receipt.note("batch norm mixes the rows of a minibatch")
-    if "AdaClip" in type(optimizer).__name__:
-        receipt.note("the clip adapts to the rows")
-    if any(of.history for of in _accountants(optimizer)):
-        receipt.note("the training began before it was watched")
+    mixed = any(
+        isinstance(part, nn.modules.batchnorm._BatchNorm) and part.training for part in model.modules()
+    )
+    for text, applies in {
+        "batch norm mixes the rows of a minibatch": mixed,
+        "the clip adapts to the rows": "AdaClip" in type(optimizer).__name__,
+        "the training began before it was watched": any(of.history for of in _accountants(optimizer)),
+    }.items():
+        if applies:
+            receipt.note(text)
+    zero, first = seen.inner.zero_grad, next(p for p in seen.parameters if p.requires_grad)
+
+    def zero_grad(*args: Any, **named: Any) -> None:
+        seen.zero_grad()
+        zero(*args, **named)
+
     with ExitStack() as undo:
-        _loaders(loader, seen, undo)
-        hooks = [
+        _watch_loaders(loader, seen, undo)
+        for hook in (
             seen.inner.register_step_pre_hook(seen.before),
             seen.inner.register_step_post_hook(seen.after),
-        ]
-        first = next(p for p in seen.parameters if p.requires_grad)
-        hooks.append(model.register_forward_pre_hook(seen.forward))
-        hooks.append(first.register_post_accumulate_grad_hook(seen.backward))
-        zero = seen.inner.zero_grad
-
-        def zero_grad(*args: Any, **named: Any) -> None:
-            seen.zero_grad()
-            zero(*args, **named)
-
+            model.register_forward_pre_hook(seen.forward),
+            first.register_post_accumulate_grad_hook(seen.backward),
+        ):
+            undo.callback(hook.remove)
         seen.inner.zero_grad = zero_grad
         undo.callback(lambda: vars(seen.inner).pop("zero_grad", None))
-        for hook in hooks:
-            undo.callback(hook.remove)
         yield receipt
         seen.before()
     if _distributed():
         _join(receipt)
-    _claimed(receipt, optimizer)
+    for accountant in _accountants(optimizer):
+        if receipt.claim is None and receipt.steps:
+            receipt.claim, receipt.claimed_by = float(accountant.get_epsilon(receipt.delta)), "Opacus"
 
 
-def _loaders(loader: DataLoader, seen: _Watch, undo: ExitStack) -> None:
+def _watch_loaders(loader: DataLoader, seen: _Watch, undo: ExitStack) -> None:
     """Let this loader, and loaders that split its minibatches, tell which rows they yield, until `undo`."""
     index: Any = DataLoader._index_sampler
     iterate: Any = DataLoader.__iter__
-    queues: dict[int, deque[np.ndarray]] = {}
+    queues: dict[int, deque[np.ndarray]] = {}  # minibatches in the order in which the loader yields them
+
+    class Logged:
+        def __init__(self, of: DataLoader) -> None:
+            self.sampler, self.queue = index.fget(of), queues.setdefault(id(of), deque())
+
+        def __iter__(self) -> Iterator[Any]:
+            for rows in self.sampler:
+                self.queue.append(np.atleast_1d(np.asarray(rows, dtype=np.int64)))
+                yield rows
+
+        def __len__(self) -> int:
+            return len(self.sampler)
 
     def ours(of: DataLoader) -> bool:
         inner = getattr(of.batch_sampler, "sampler", None)
         return of is loader or (loader.batch_sampler is not None and inner is loader.batch_sampler)
-
-    def sampler(of: DataLoader) -> Any:
-        return _Logged(index.fget(of), queues.setdefault(id(of), deque())) if ours(of) else index.fget(of)
 
     def each(of: DataLoader) -> Iterator[Any]:
         if not ours(of):
@@ -214,10 +209,11 @@ def _loaders(loader: DataLoader, seen: _Watch, undo: ExitStack) -> None:
         queues.setdefault(id(of), deque()).clear()
         seen.pieces = seen.pieces or of is not loader
         for batch in iterate(of):
-            seen.draw(queues[id(of)].popleft())
+            seen.drawn.append(queues[id(of)].popleft())
             yield batch
 
-    for name, new, old in (("_index_sampler", property(sampler), index), ("__iter__", each, iterate)):
+    sampler = property(lambda of: Logged(of) if ours(of) else index.fget(of))
+    for name, new, old in (("_index_sampler", sampler, index), ("__iter__", each, iterate)):
         undo.callback(setattr, DataLoader, name, old)
         setattr(DataLoader, name, new)
 
@@ -229,16 +225,9 @@ def _join(receipt: Receipt) -> None:
     steps = {len(each) for each in gathered}
     require(len(steps) == 1, f"the ranks took {sorted(steps)} steps: they must step together")
     receipt.steps = [
-        Step((np.concatenate([*chain.from_iterable(of.draws for of in ranks)]),), *ranks[0][1:])
+        replace(ranks[0], minibatches=(np.concatenate([rows for of in ranks for rows in of.minibatches]),))
         for ranks in zip(*gathered, strict=True)
     ]
-
-
-def _claimed(receipt: Receipt, optimizer: Any) -> None:
-    """Fill in the epsilon that Opacus' own accountant states for this optimizer."""
-    for accountant in _accountants(optimizer):
-        if receipt.claim is None and receipt.steps:
-            receipt.claim, receipt.claimed_by = float(accountant.get_epsilon(receipt.delta)), "Opacus"
 
 
 def _accountants(optimizer: Any) -> list[Any]:
