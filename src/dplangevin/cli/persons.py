@@ -50,7 +50,11 @@ class OfPersons:
             epsilon=self.rows * plan.guarantee.epsilon,
             delta=budget.delta,
             event=GaussianDpEvent(noise) if cost < math.inf else NonPrivateDpEvent(),
-            assumptions=(*plan.guarantee.assumptions, f"proven ε of {self.rows} records: {by}"),
+            assumptions=(
+                *plan.guarantee.assumptions,
+                f"proven ε of {self.rows} records: {by}",
+                f"how many rows each person has, up to {self.rows}, is public: it decides the number of rows",
+            ),
         )
         return plan._replace(guarantee=guarantee, paper=None, violated=(*violated(self.method, plan),))
 
