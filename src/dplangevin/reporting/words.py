@@ -103,6 +103,15 @@ VALUES = {
     ("schedule", "phase"): "the steps of the α-phase",
     ("schedule", "constant"): "constant steps",
     ("schedule", "harmonic"): "steps 1/(t + 1)",
+    ("schedule", "decreasing"): "decreasing steps",
+    ("block", "printed"): "the printed settings",
+    ("block", "moments"): "by the moments accountant",
+    ("block", "published"): "the authors' settings",
+    ("block", "code"): "as the authors ran it",
+    ("block", "equal"): "at equal proven ε",
+    ("calibration", "tight"): "calibrated by the proven ε",
+    ("calibration", "formula"): "calibrated by their formula with K = steps",
+    ("calibration", "published"): "the authors' settings",
     ("labels", "private"): "labelled images that are records",
     ("labels", "public"): "public labels",
     ("temperature", "printed"): "the printed noise",
@@ -119,13 +128,6 @@ CURVES = {
     "wang2015": "wang2015's formula",
     "wang2015, no 2.5": "wang2015's formula without the 2.5",
 }
-BLOCKS = {
-    "printed": "at the printed settings",
-    "moments": "by the moments accountant",
-    "published": "at the authors' settings",
-    "code": "as the authors ran it",
-}
-CALIBRATIONS = {"tight": "at a proven ε of {}", "formula": "at ε {} by their formula with K = steps"}
 COLUMNS = {
     "step_size": "step size", "epsilon": "ε", "constant": "constant", "records": "number of records", "eta": "η̃_0",
     "steps": "number of steps", "setting": "", "step": "step", "function": "function", "n": "n", "batch": "batch",

@@ -92,9 +92,7 @@ def ordered(frame: pd.DataFrame, **other: Any) -> verdicts.Verdict:
         (0.01, -0.01, 3, verdicts.HOLDS),  # shown on the paper's network itself
         (-0.01, 0.01, 1, verdicts.OPEN),
         (None, 0.01, 1, verdicts.IN_PART),
-        (-0.01, -0.01, 1, verdicts.OPEN),
         (None, -0.01, 1, verdicts.OPEN),  # a stand-in contradicts nothing
-        (0.01, None, 1, verdicts.OPEN),
         (-0.01, None, 1, verdicts.OPEN),
         (0.01, -0.01, 1, verdicts.OPEN),  # the two networks disagree
         (None, 0.0005, 1, verdicts.OPEN),
@@ -107,12 +105,6 @@ def test_above(paper: float | None, small: float | None, seeds: int, verdict: st
     found = ordered(pd.concat([first, second], ignore_index=True))
     assert found["verdict"] == verdict
     assert found["ours"] == pytest.approx(small if paper is None else paper)
-
-
-def test_above_with_a_margin() -> None:
-    frame = pd.concat([both(None, 0.9), both(None, 0.896, method="dp_sgld")], ignore_index=True)
-    found = [ordered(frame, margin=margin)["verdict"] for margin in (0.0, 0.002, 0.01)]
-    assert found == [verdicts.OPEN, verdicts.OPEN, verdicts.IN_PART]
 
 
 def test_above_over_common_budgets() -> None:
@@ -154,7 +146,7 @@ def test_cell_of_a_network_that_we_lack() -> None:
     found = cell(head_run("cifar10_resnet20", "dp_sgd_constant_published", 0.68))
     assert found["verdict"] == verdicts.NOT_TESTABLE
     assert math.isnan(found["ours"])
-    assert "on ResNet-20 features of CIFAR-10 68.00 % [67.79, 68.21]" in found["reason"]
+    assert "ResNet-20 features of CIFAR-10: 68.00 % [67.79, 68.21] over" in found["reason"]
 
 
 def pair(features: str, gap: float) -> pd.DataFrame:
@@ -175,7 +167,6 @@ def weighted(frame: pd.DataFrame, **other: Any) -> verdicts.Verdict:
         (None, 0.01, verdicts.IN_PART),
         (None, 0.0005, verdicts.IN_PART),  # the gap is the same in every seed
         (None, -0.01, verdicts.OPEN),
-        (-0.01, -0.01, verdicts.FAILS),
         (-0.01, 0.01, verdicts.FAILS),
     ],
 )
@@ -193,15 +184,10 @@ def test_a_gap_that_varies_between_seeds_is_not_shown_and_an_exact_zero_is_no_ga
     sgd = frame.method.eq("dp_sgd")
     frame.loc[sgd, "value"] = frame.value[sgd].to_numpy()[::-1]
     assert weighted(frame)["verdict"] == verdicts.OPEN
+    with pytest.raises(verdicts.NoRows, match="no features on which all of"):
+        weighted(frame[~sgd])
     same = weighted(pair("cifar10_resnet18", 0.0))
     assert (same["verdict"], same["low"], same["high"]) == (verdicts.FAILS, 0.0, 0.0)
-
-
-def test_ordering_with_a_margin() -> None:
-    frame = pair("cifar10_resnet20", -0.004)
-    assert weighted(frame, margin=0.01)["verdict"] == verdicts.IN_PART
-    with pytest.raises(verdicts.NoRows, match="no features on which all of"):
-        weighted(frame[frame.method.ne("dp_sgd")])
 
 
 def test_gap_is_a_weighted_sum() -> None:
@@ -210,8 +196,9 @@ def test_gap_is_a_weighted_sum() -> None:
     assert weighted(pair("cifar10_resnet20", 0.06), weights=weights)["ours"] == pytest.approx(0.01)
     assert weighted(pair("cifar10_resnet20", 0.06), weights=weights)["verdict"] == verdicts.IN_PART
     assert weighted(pair("cifar10_resnet20", 0.04), weights=weights)["verdict"] == verdicts.OPEN
-    shown = weighted(pair("cifar10_resnet18", 0.04), weights=weights)
-    assert (shown["verdict"], shown["ours"]) == (verdicts.FAILS, pytest.approx(-0.01))
+
+
+BUDGET: dict[str, Any] = {"where": {"method": "dp_sgld_ryffel2022"}, "claimed": 1.0, "delta": 1e-5}
 
 
 @pytest.mark.parametrize(
@@ -231,23 +218,19 @@ def test_gap_is_a_weighted_sum() -> None:
 )
 def test_budget(change: dict[str, float], verdict: str) -> None:
     frame = head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, **change)
-    found = rules.budget(frame, where={"method": "dp_sgld_ryffel2022"}, claimed=1.0, delta=1e-5)
+    found = rules.budget(frame, **BUDGET)
     assert found["verdict"] == verdict
     prices = {"epsilon_proven": 11.0, "epsilon_last": 10.5, **change}
     assert math.isnan(found["ours"])
     assert found["high"] == min(prices["epsilon_proven"], prices["epsilon_last"])
 
 
-def test_a_budget_of_a_tool_holds_for_what_the_tool_counts() -> None:
-    frame = head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, epsilon_add_remove=0.9)
-    given: dict[str, Any] = {"where": {"method": "dp_sgld_ryffel2022"}, "claimed": 1.0, "delta": 1e-5}
-    assert rules.budget(frame, **given)["verdict"] == verdicts.FAILS  # the attack shows 3
-    found = rules.budget(frame, **given, tool=True)
+def test_a_budget_of_a_tool_holds_for_what_the_tool_counts_and_one_without_a_price_is_not_tested() -> None:
+    tool, none = {"epsilon_add_remove": 0.9}, dict.fromkeys(["epsilon_proven", "epsilon_last"], math.nan)
+    frames = [
+        head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, **of) for of in (tool, none)
+    ]
+    found = rules.budget(frames[0], **BUDGET, tool=True)
     assert (found["verdict"], found["cause"], found["high"]) == (verdicts.IN_PART, verdicts.ADDED, 0.9)
-
-
-def test_budget_without_a_price() -> None:
-    none = dict.fromkeys(["epsilon_proven", "epsilon_last"], math.nan)
-    frame = head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.6, **none)
     with pytest.raises(verdicts.NoRows, match="no proven price"):
-        rules.budget(frame, where={"method": "dp_sgld_ryffel2022"}, claimed=1.0, delta=1e-5)
+        rules.budget(frames[1], **BUDGET)

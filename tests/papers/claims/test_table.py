@@ -1,6 +1,5 @@
 """The committed table of claims: every row says what it is, names evidence that is there, and keeps the rule."""
 
-import json
 import math
 import subprocess
 from pathlib import Path
@@ -115,16 +114,3 @@ def test_exhibits_are_described(table: pd.DataFrame) -> None:
     known = {path.stem for path in (ROOT / "conf/exhibit").glob("*.yaml")}
     for row in table.dropna(subset=["exhibit"]).itertuples():
         assert set(str(row.exhibit).split("; ")) <= known, row.id
-
-
-def test_counts_are_those_of_the_manifest(table: pd.DataFrame) -> None:
-    """Counts of prepared rows and features rest on data/manifest, which the row names."""
-    counted = table[table.evidence.str.startswith("data/manifest/")]
-    assert len(counted)
-    for row in counted.itertuples():
-        stated = json.loads((ROOT / str(row.evidence)).read_text())
-        counts = {stated["rows"]["train"], sum(stated["rows"].values())}
-        counts |= {
-            math.prod([stated["features"]] if isinstance(stated["features"], int) else stated["features"])
-        }
-        assert row.ours in counts, row.id

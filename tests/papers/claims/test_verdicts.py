@@ -124,7 +124,7 @@ def test_what_is_asked_is_a_range_and_its_words() -> None:
         (verdicts.AskedRange.within([0.9, None]), (0.9, math.inf), "at least 0.9"),
         (verdicts.AskedRange.near(0.97, 0.005), (0.965, 0.975), "0.965 to 0.975"),
         (verdicts.AskedRange.difference(0.01), (-0.01, math.inf), "at least -0.01"),
-        (ABOVE, (0, math.inf), "at least 0"),
+        (ABOVE, (0, math.inf), "more than 0"),
     ]
     for asked_range, expected, words in ranges:
         assert asked_range == pytest.approx(expected)
@@ -154,8 +154,13 @@ def test_what_is_asked_is_a_range_and_its_words() -> None:
 def test_promises(
     replaced: float, added: float, shown: float, tool: bool, elsewhere: bool, verdict: str
 ) -> None:
-    prices = {"replaced": replaced, "added": added, "shown": shown}
-    assert verdicts.promise_verdict(1.0, **prices, tool=tool, elsewhere=elsewhere) == verdict
+    prices: dict[str, Any] = {
+        "replaced": replaced,
+        "added": added,
+        "attack": shown,
+        "elsewhere": 0.9 if elsewhere else math.nan,
+    }
+    assert verdicts.promise(1.0, {}, **prices, tool=tool)["verdict"] == verdict
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,14 @@ import pandas as pd
 
 from dplangevin.papers import statistics
 from dplangevin.papers.claims import verdicts
-from dplangevin.papers.claims.verdicts import AskedRange, NetworkEvidence, NoRows, Verdict, Where, result
+from dplangevin.papers.claims.verdicts import AskedRange, NetworkEvidence, NoRows, Verdict, Where
 from dplangevin.papers.statistics import Comparison, Interval, holm, t_interval, welch, welch_p
 from dplangevin.reporting import words
 from dplangevin.reporting.words import at_least, at_most
-from dplangevin.text import number, numbers, percent, points, short
+from dplangevin.text import epsilon, number, numbers, percent, points, short
 
 ADD_REMOVE = "all iterates, add/remove"
 PRINTED_AS_CLAIMED = 1.005  # An ε up to this many times the claim prints as the claim, such as 1.00.
-REPLACED = {"epsilon_proven": ""}  # columns of prices -> words
-BOTH = {"epsilon_add_remove": " add/remove", "epsilon_replace_one": " replace-one"}
 
 
 # Networks trained from scratch
@@ -74,55 +72,77 @@ def above(
     - `by`: A column. The difference is averaged over its common values within each seed.
     - `metric`: "accuracy", or one of `digit_classifier.DigitClassifier`, such as "digits_covered".
     """
-    pair = [_by_network(_runs_where(frame, where, metric), small) for where in (first, second)]
-    evidence = [_difference(one, two, margin, by) for one, two in zip(*pair, strict=True)]
+    asked, sides = AskedRange.difference(margin), (first, second)
+    rows = [_runs_where(frame, where, metric) for where in sides]
+    one, two = (_by_network(part, small) for part in rows)
+    evidence = [
+        _weighted([(1.0, mine, first), (-1.0, theirs, second)], asked, by=by)
+        for mine, theirs in zip(one, two, strict=True)
+    ]
     if not any(evidence):
         raise NoRows(f"no network was trained both with {dict(first)} and with {dict(second)}")
-    size = f"at most {points(margin)} below 0" if margin else "more than 0"
-    sides = [_in_words(_runs_where(frame, where, metric), where) for where in (first, second)]
-    text = f"{words.column(metric)} of {sides[0]} minus that of {sides[1]}; the claim asks for {size}"
-    return verdicts.two_networks(evidence[0], evidence[1], text, asked_range=AskedRange.difference(margin))
+    named = [_in_words(part, where) for part, where in zip(rows, sides, strict=True)]
+    text = f"{words.column(metric)} of {named[0]} minus that of {named[1]}; {_asks(asked)}"
+    return verdicts.two_networks(evidence[0], evidence[1], text, asked_range=asked)
 
 
-def _near(rows: pd.DataFrame, asked: AskedRange) -> NetworkEvidence | None:
+def _near(rows: pd.DataFrame, asked: AskedRange, name: str = "") -> NetworkEvidence | None:
     """Return the evidence of one network on a printed accuracy, or None without rows."""
     if rows.empty:
         return None
     interval = t_interval(_by_seed(rows))
     held = asked.low <= interval.mean <= asked.high
-    network = words.features(rows.problem.iloc[0])
-    text = f"{network}: {percent(interval.mean)} % {_limits(interval, len(rows))}{_prices(rows, BOTH)}"
+    text = f"{words.features(name or rows.problem.iloc[0])}: {percent(interval.mean)} % "
+    text += f"{_limits(interval, len(rows))}{_prices(rows)}"
     return NetworkEvidence(interval, held, 1 if held else min(asked.side(interval), 0), text)
 
 
-def _difference(one: pd.DataFrame, two: pd.DataFrame, margin: float, by: str) -> NetworkEvidence | None:  # noqa: PLR0914
-    """Return the evidence of one network on a difference of a metric, or None if the two share nothing."""
-    at: list[Any] = sorted(set(one[by]) & set(two[by])) if by else [None]
-    if one.empty or two.empty or not at:
+def _weighted(  # noqa: PLR0914
+    terms: Sequence[tuple[float, pd.DataFrame, Where]], asked: AskedRange, name: str = "", by: str = ""
+) -> NetworkEvidence | None:
+    """Return the evidence of one network on a weighted sum of means over seeds, or None if its terms share nothing.
+
+    With `by` the sum is averaged over the common values of this column. On features `name`, runs may share the noise of
+    a seed: the interval is Student's over the sums of single seeds. It is by Welch-Satterthwaite for other networks and
+    where terms have different seeds.
+    """
+    every = [rows for _, rows, _ in terms]
+    if any(rows.empty for rows in every):
         return None
-    pairs = [
-        [_by_seed(rows if value is None else rows[rows[by].eq(value)]) for rows in (one, two)] for value in at
+    at: list[Any] = sorted(set.intersection(*(set(rows[by]) for rows in every))) if by else [None]
+    if not at:
+        return None
+    each = [[(w, _by_seed(rows[rows[by].eq(value)] if by else rows)) for w, rows, _ in terms] for value in at]
+    means = [
+        (w, pd.concat([one[i][1] for one in each], axis=1).mean(axis=1)) for i, (w, _, _) in enumerate(terms)
     ]
-    means = [pd.concat([pair[side] for pair in pairs], axis=1).mean(axis=1) for side in (0, 1)]
-    interval, *each = (welch([(1.0, one), (-1.0, two)]) for one, two in [means, *pairs])
-    tested = holm([welch_p([(1.0, one), (-1.0, two)], -margin) for one, two in pairs])
-    gaps = [gap.mean for gap in each]
-    sure = [(value, gap) for value, gap, p in zip(at, gaps, tested, strict=True) if p <= 1 - statistics.LEVEL]
-    above, below = ([value for value, gap in sure if (gap > -margin) == side] for side in (True, False))
-    comparison = Comparison(interval, above, below, len(at), len(means[0]))
-    direction = verdicts.DIRECTIONS[verdicts.ordering(comparison, -margin)]
-    share = one.metric.eq("accuracy").all()
-    scale, size = (100, points(interval.mean, "+")) if share else (1, f"{interval.mean:+.2f}")
-    seeds = _limits(interval, len(means[0]), len(means[1]), scale=scale)
-    text = f"{words.features(one.problem.iloc[0])}: {size} {seeds}"
+    sums = pd.concat([w * value for w, value in means], axis=1).sum(axis=1, skipna=False)
+    interval = t_interval(sums) if name and not sums.hasnans else welch(means)
+    gaps, tested = [welch(one).mean for one in each], holm([welch_p(one, asked.low) for one in each])
+    sure = [
+        (value, gap)
+        for value, gap, p in zip(at, gaps, tested, strict=True)
+        if by and p <= 1 - statistics.LEVEL
+    ]
+    above, below = ([value for value, gap in sure if (gap > asked.low) == side] for side in (True, False))
+    comparison = Comparison(interval, above, below, len(at), len(means[0][1]))
+    direction = verdicts.DIRECTIONS[verdicts.ordering(comparison, *asked)]
+    tie = not by and interval.low == interval.high == asked.low  # equal in every seed: not above
+    unit = every[0].metric.str.startswith("accuracy").all()
+    scale, size = (100, points(interval.mean, "+")) if unit else (1, f"{interval.mean:+.2f}")
+    text = f"{words.features(name or every[0].problem.iloc[0])}: {size} "
+    text += _limits(interval, *(len(value) for _, value in means), scale=scale)
     if by:
         listed = [f"{scale * gap:+.2f} at {short(float(value))}" for value, gap in zip(at, gaps, strict=True)]
         text += f", by {words.column(by)}: {', '.join(listed)}"
     else:
-        unit, sides = " %" if share else "", zip(means, (one, two), strict=True)
-        costs = [f"{scale * mean.mean():.2f}{unit}{_prices(rows, BOTH)}" for mean, rows in sides]
-        text += f" ({'; '.join(costs)})"
-    return NetworkEvidence(interval, interval.mean > -margin, direction, text)
+        sides = [
+            f"{_in_words(rows, where)} {scale * value.mean():.2f}{' %' if unit else ''}{_prices(rows)}"
+            for (_, rows, where), (_, value) in zip(terms, means, strict=True)
+        ]
+        text += f" ({'; '.join(sides)}){', the same in every seed' if tie else ''}"
+    holds = asked.low < interval.mean <= asked.high
+    return NetworkEvidence(interval, holds, -1 if tie else direction, text)
 
 
 def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -150,19 +170,16 @@ def accuracy_on_features(
     - `metric`: "accuracy" of the last iterate, or "accuracy_best_epoch" of the epoch that is best on the test set.
     """
     asked = AskedRange.near(published, margin)
-    ours = _on_features(frame, paper, stand_in, where, metric)
-    shown = _on_features(frame, stand_in, stand_in, where) if ours is None else ours
-    interval, found = verdicts.single(math.nan), ""
-    if shown is not None:
-        interval = t_interval(_by_seed(shown))
-        found = f"{percent(interval.mean)} % {_limits(interval, len(shown))}{_prices(shown, REPLACED)}"
-    if ours is None:
-        reason = f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
-        reason += f"{percent(published)} %" + (f" (on {words.features(stand_in)} {found})" if found else "")
-        return verdicts.not_testable(reason, asked)
-    verdict = verdicts.decide(asked.low <= interval.mean <= asked.high, asked.side(interval) == -1)
-    reason = f"published {percent(published)} %; we accept values within {points(margin)}; {found}"
-    return result(interval, verdict, reason, verdicts.ONE_SPLIT, asked)
+    if ours := _near(_on_features(frame, paper, stand_in, where, metric), asked, paper):
+        text = f"published {percent(published)} %; we accept values within {points(margin)}"
+        return verdicts.two_networks(ours, None, text, asked_range=asked)
+    other = _near(_on_features(frame, stand_in, stand_in, where), asked, stand_in)
+    reason = (
+        f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
+    )
+    return verdicts.not_testable(
+        f"{reason}{percent(published)} %{f' ({other.text})' if other else ''}", asked
+    )
 
 
 def weighted_sum(
@@ -179,61 +196,34 @@ def weighted_sum(
     - `paper`, `stand_in`, `metric`: As in `accuracy_on_features`; the features `stand_in` always use "accuracy".
     - `schedule`, `calibration`: Of all terms; the method "sgd" has no calibration. "": not asked for.
     """
-    shared = {key: value for key, value in (("schedule", schedule), ("calibration", calibration)) if value}
-    terms = [({column: name, **shared}, weight) for name, weight in weights.items()]
-    for where, _ in terms:
-        if where[column] == "sgd":
-            where.pop("calibration", None)
+    terms = []
+    for name, weight in weights.items():
+        where = {column: name, "schedule": schedule, "calibration": "" if name == "sgd" else calibration}
+        terms.append((weight, {key: value for key, value in where.items() if value}))
     asked = AskedRange(0.0 - margin, most)
-    mine = _sum(frame, paper, stand_in, terms, asked, metric)
-    small = None if stand_in == paper else _sum(frame, stand_in, stand_in, terms, asked)
+
+    def evidence(on: str, metric: str) -> NetworkEvidence | None:
+        parts = [(weight, _on_features(frame, on, stand_in, where, metric), where) for weight, where in terms]
+        return _weighted(parts, asked, on)
+
+    mine, small = evidence(paper, metric), None if stand_in == paper else evidence(stand_in, "accuracy")
     if not (mine or small):
-        raise NoRows(f"no features on which all of {[dict(where) for where, _ in terms]} were trained")
-    text = f"{what}; the claim asks for more than 0"
-    text += f", less a margin of {points(margin)}" if margin else ""
-    text += f" and at most {points(most)}" if most < math.inf else ""
-    return verdicts.two_networks(mine, small, text, asked_range=asked)
-
-
-def _sum(
-    frame: pd.DataFrame, name: str, stand_in: str, terms: Sequence[tuple[Where, float]], asked: AskedRange,
-    metric: str = "accuracy",
-) -> NetworkEvidence | None:  # fmt: skip
-    """Return the evidence of one set of features on a weighted sum, or None if a term has no rows."""
-    found = [(_on_features(frame, name, stand_in, where, metric), where, weight) for where, weight in terms]
-    parts = [(rows, where, weight) for rows, where, weight in found if rows is not None]
-    if len(parts) < len(terms):
-        return None
-    values = [(weight, _by_seed(rows)) for rows, _, weight in parts]
-    sums = pd.concat([weight * value for weight, value in values], axis=1).sum(axis=1, skipna=False)
-    interval = welch(values) if sums.hasnans else t_interval(sums)
-    inside = interval.low > asked.low and interval.high <= asked.high
-    direction = 1 if inside else -1 if interval.high <= asked.low or interval.low > asked.high else 0
-    each = [
-        f"{_in_words(rows, where)} {percent(value.mean())} %{_prices(rows, REPLACED)}"
-        for (rows, where, _), (_, value) in zip(parts, values, strict=True)
-    ]
-    seeds = _limits(interval, *(len(value) for _, value in values))
-    text = f"{words.features(name)}: {points(interval.mean, '+')} {seeds} ({'; '.join(each)})"
-    text += ", the same in every seed" if not sums.hasnans and sums.eq(0).all() else ""
-    return NetworkEvidence(interval, asked.low < interval.mean <= asked.high, direction, text)
+        raise NoRows(f"no features on which all of {[where for _, where in terms]} were trained")
+    return verdicts.two_networks(mine, small, f"{what}; {_asks(asked)}", asked_range=asked)
 
 
 def _on_features(
     frame: pd.DataFrame, name: str, stand_in: str, where: Where, metric: str = "accuracy"
-) -> pd.DataFrame | None:
-    """Return the rows of the features `name`, or None; rows on images count where `name` is `stand_in`."""
+) -> pd.DataFrame:
+    """Return the rows of the features `name`; rows on images count where `name` is `stand_in`."""
     here = frame.dataset.eq(name) | (frame.dataset.eq(name.partition("_")[0]) & (name == stand_in))
-    try:
-        return _runs_where(frame[here], where, metric)
-    except NoRows:
-        return None
+    return frame[here & frame.metric.eq(metric) & statistics.matches(frame, where)]
 
 
 def budget(
     frame: pd.DataFrame, *, where: Where, claimed: float, delta: float, tool: bool = False, start: str = ""
 ) -> Verdict:
-    """Test a table row that is printed as (claimed, delta)-private, by `verdicts.promise_verdict`.
+    """Test a table row that is printed as (claimed, delta)-private, by `verdicts.promise`.
 
     An ε that rounds to the claim meets it. Our rows may use a larger delta, that of the authors' command. At the
     printed delta they then cost more than the proven ε says. Only the attack counts in that case.
@@ -251,33 +241,28 @@ def budget(
     known = {name: float(rows[at].max()) for name, at in columns.items() if rows[at].notna().any()}
     if not (own := [price for name, price in known.items() if name != ADD_REMOVE]):
         raise NoRows(f"the runs with {dict(where)} have no proven price")
-    ours, attack, asked = min(own), float(rows.epsilon_attack.min()), AskedRange(high=claimed)
-    used = float(rows.delta.iloc[0])
+    attack, used = float(rows.epsilon_attack.min()), float(rows.delta.iloc[0])
     larger = used > delta * (1 + 1e-9)
-    at_delta = f" at the larger δ {number(used)} of the authors' command alone" if larger else ""
-    reason = f"ε {short(claimed)} is claimed at δ {number(delta)}; proven{at_delta}: "
-    reason += ", ".join(f"{at_most(price)} for {name}" for name, price in known.items())
-    for column in ("epochs", "steps"):
-        price = float(rows[f"epsilon_formula_{column}"].max())
-        reason += "" if math.isnan(price) else f"; by the paper's formula with K = {column} {short(price)}"
-    if not math.isnan(attack):
-        among = rows.attack_pair.str.contains("among the records").all()
-        others = "all others those of the data set" if among else "all others zero"
-        reason += f"; an attack on a pair of records that this problem admits, {others}, shows at least "
-        reason += f"{at_least(attack)} ({100 * rows.attack_confidence.iloc[0]:g} % confidence)"
+    among = rows.attack_pair.str.contains("among the records").all()
+    others = "all others those of the data set" if among else "all others zero"
+    at = f" at the larger δ {number(used)} of the authors' command" if larger else ""
+    said = {f"claimed ε at δ {number(delta)}:": short(claimed)}
+    said |= {f"proven ε for {name}{at}:": at_most(price) for name, price in known.items()}
+    said |= {
+        f"ε by the paper's formula with K = {name}:": epsilon(float(rows[f"epsilon_formula_{name}"].max()))
+        for name in ("epochs", "steps")
+    }
+    confidence = f"{100 * rows.attack_confidence.iloc[0]:g} % confidence"
+    shows = (
+        f"an attack ({confidence}) on a pair of records that this problem admits, {others}, shows at least"
+    )
+    said |= {shows: at_least(attack), f"at δ {number(delta)}": "each proven ε is more" if larger else ""}
     if rows.sampling.eq("shuffled").any():
-        reason += "; epochs are shuffled, and what that hides is not counted in what is proven"
-    reason += f"; {start}" if start else ""
-    replaced, added = (math.inf, math.inf) if larger else (ours, known.get(ADD_REMOVE, math.nan))
-    most = claimed * PRINTED_AS_CLAIMED
-    verdict = verdicts.promise_verdict(most, replaced=replaced, added=added, shown=attack, tool=tool)
-    interval, cause = Interval(math.nan, attack, ours), ""
-    if verdict == verdicts.IN_PART:
-        interval, cause = Interval(math.nan, math.nan, added), verdicts.ADDED
-        reason = f"{verdicts.NOT_BY_DEFAULT}{reason}; at this δ it holds for add/remove neighbours only"
-    elif larger:
-        reason += f"; at δ {number(delta)} each of them is more"
-    return result(interval, verdict, reason, verdicts.ATTACK, asked, cause)
+        said["epochs are shuffled,"] = "and what that hides is not counted in what is proven"
+    return verdicts.promise(
+        claimed, said | {"start:": start}, replaced=min(own), added=known.get(ADD_REMOVE, math.nan), attack=attack,
+        tool=tool, comparable=not larger, room=PRINTED_AS_CLAIMED,
+    )  # fmt: skip
 
 
 # Helpers of both parts
@@ -288,32 +273,33 @@ def _runs_where(frame: pd.DataFrame, where: Where, metric: str = "accuracy") -> 
     return verdicts.rows_where(frame[frame.metric.eq(metric)], where)
 
 
+def _asks(asked: AskedRange) -> str:
+    most = f" and at most {points(asked.high)}" if asked.high < math.inf else ""
+    return f"the claim asks for {f'at least {points(asked.low)}' if asked.low else 'more than 0'}{most}"
+
+
 def _in_words(rows: pd.DataFrame, where: Where) -> str:
-    """Return in words what the rows picked by `where` are, such as "DP-SGLD at a proven ε of 0.99"."""
-    row = rows.iloc[0]
-    parts = [words.method(row.method)]
-    if "block" in where or "run" in where:
-        equal = f"at a proven ε of {short(row.epsilon)}" if "epsilon" in where else "at equal proven ε"
-        parts.append({**words.BLOCKS, "equal": equal}.get(row.block, ""))
-    if "calibration" in where:
-        calibration = words.CALIBRATIONS.get(row.calibration, "at the authors' settings")
-        parts.append(calibration.format(short(row.epsilon)))
-    if "variant" in where and row.variant:
-        settings = dict(each.rpartition(".")[2].split("=") for each in row.variant.split(";"))
-        parts.append(f"with {words.variant(settings)}")
-    if row.schedule == "decreasing":
-        parts.append("with decreasing steps")
-    return " ".join(part for part in parts if part)
+    """Return in words what the rows picked by `where` are, such as "DP-SGLD (equal proven ε, ε 0.99)"."""
+    row, shown = rows.iloc[0], {*where, "block"} if "run" in where else where
+    settings = {
+        key: row[key] for key in ("block", "epsilon", "calibration", "schedule") if key in shown and row[key]
+    }
+    if "variant" in where:
+        named = statistics.variant_settings(row.variant)
+        settings |= {key.rpartition(".")[2]: value for key, value in named.items()}
+    return words.method(row.method) + (f" ({words.variant(settings)})" if settings else "")
 
 
-def _prices(rows: pd.DataFrame, columns: Mapping[str, str]) -> str:
-    """Return the proven ε of one setting as text, by its columns, with a note if a condition of its guarantee fails."""
+def _prices(rows: pd.DataFrame) -> str:
+    """Return the proven ε of one setting as text, with a note if a condition of its guarantee fails."""
+    replaced = "epsilon_replace_one" if rows.epsilon_replace_one.notna().any() else "epsilon_proven"
+    columns = {"epsilon_add_remove": "add/remove", replaced: "replace-one"}
     largest = {name: float(rows[column].max()) for column, name in columns.items()}
     if np.isinf([*largest.values()]).any():
         return ", not private"
-    ones = ", ".join(f"{at_most(price) or 'unknown'}{name}" for name, price in largest.items())
+    ones = ", ".join(f"{at_most(price)} {name}" for name, price in largest.items() if not math.isnan(price))
     failed = ", a condition of its guarantee fails" if rows.violated.ne("").any() else ""
-    return f" at proven ε {ones}, δ {number(rows.delta.iloc[0])}{failed}"
+    return f" at proven ε {ones or 'unknown'}, δ {number(rows.delta.iloc[0])}{failed}"
 
 
 def _by_seed(rows: pd.DataFrame) -> pd.Series:

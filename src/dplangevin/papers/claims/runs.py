@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -22,27 +22,28 @@ from scipy.optimize import brentq
 
 from dplangevin.papers import statistics
 from dplangevin.papers.claims import verdicts
-from dplangevin.papers.claims.verdicts import AskedRange, Verdict, decide, not_testable, result, single
-from dplangevin.papers.statistics import Comparison, Interval, compare, difference, select
+from dplangevin.papers.claims.verdicts import (
+    AskedRange,
+    Verdict,
+    decide,
+    not_testable,
+    result,
+    single,
+    within,
+)
+from dplangevin.papers.statistics import Interval, compare, difference, select
 from dplangevin.reporting import words
 from dplangevin.reporting.words import at_most
 from dplangevin.text import number, points, short
 
 DIVERGED = "chains diverged"  # a text in the column `violated`
 MIXED = 1.05  # split R-hat below which chains count as mixed
-ROUNDING = 1e-9  # relative rounding error that is allowed
+ROUNDING = verdicts.ROUNDING
 BELOW_BUDGET = 0.01  # relative; calibration ends nearer to the budget than this
 LEARNED = 0.01  # accuracy above the share of the majority class
-ORDERS = {
-    verdicts.HOLDS: "the order is shown for",
-    verdicts.FAILS: "the opposite is shown for",
-    verdicts.OPEN: "neither is shown for",
-    verdicts.NOT_TESTABLE: "there is nothing to compare for",
-}
 # Maps a paired difference and a confidence level to its interval and a direction:
 # 1 if the difference shows the claim, -1 if it shows the opposite, 0 if neither.
 Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
-Trial = tuple[pd.DataFrame, list[pd.DataFrame], float, str]  # a setting, its opponents, its rank, its name
 Settings = dict[tuple[str, str, str], pd.DataFrame]  # by variant, scaling and adjacency
 
 
@@ -58,27 +59,40 @@ def beats(
     - `margin`: Accuracy by which the first method may be lower. Above 0 it asks for "as well as".
     - `factor`: The accuracy of the second method is taken at factor * ε.
     """
-    asked = AskedRange.difference(margin)
-    pair = [select(runs, dataset, method, experiment) for method in (first, second)]
+    asked, there = AskedRange.difference(margin), _as_printed(runs, printed)
+    if np.isinf(select(runs, dataset, second, experiment).epsilon).all():
+        there = there[~there.method.eq(second) | learned(there, dataset)]  # an idle baseline is easy to reach
+    found, _ = _compared(runs, dataset, (first, second), axis, experiment, asked, _above(asked.low), factor)
+    if math.isnan(found["ours"]):
+        return found
+    return searched(
+        found, there, dataset, (first, second), axis, (sensitivity, experiment), _above(asked.low)
+    )
+
+
+def _compared(
+    runs: pd.DataFrame, dataset: str, methods: Sequence[str], axis: str, experiment: str, asked: AskedRange,
+    shown: Shown, factor: float = 1.0,
+) -> tuple[Verdict, pd.DataFrame]:  # fmt: skip
+    """Return what the paired difference of two methods shows, and that difference (empty without common budgets)."""
+    pair = [select(runs, dataset, method, experiment) for method in methods]
+    names = [words.method(method) for method in methods]
     try:
         gap = difference(pair[0], pair[1], axis, factor)
     except statistics.NoCommonRange as error:
-        names = f"{words.method(first)} and {words.method(second)}"
-        return not_testable(f"{names} cannot be compared: {error}", asked)
-    comparison = compare(gap, asked.low)
-    other = words.method(second) + (f" at {number(factor)} ε" if factor != 1 else "")
-    reason = f"{_mean_gap(first, other, comparison.interval.mean)} on average over {_points(axis, gap)} and "
-    reason += f"{comparison.repeats} repeats; {_significant(comparison, asked.low)}{_violations(pair)}"
-    reason += _adjacencies(pair) if axis == "promised" else ""
-    verdict, interval = verdicts.ordering(comparison, asked.low), comparison.interval
-    if verdict == verdicts.OPEN and (interval.low > asked.low or interval.high < asked.low):
-        reason += "; the average alone would decide, the budgets on the other side leave the claim open"
-    found = result(interval, verdict, reason, _measure(runs, dataset), asked)
-    there = _as_printed(runs, printed)
-    if np.isinf(pair[1].epsilon).all():  # a baseline that has learned nothing is easy to reach
-        there = there[~there.method.eq(second) | learned(there, dataset)]
-    experiments = (sensitivity, experiment)
-    return searched(found, there, dataset, (first, second), axis, experiments, _above(asked.low))
+        return not_testable(f"{words.listed(names)} cannot be compared: {error}", asked), pd.DataFrame()
+    comparison, (interval, direction) = compare(gap, asked.low), shown(gap, statistics.LEVEL)
+    low, high = np.exp([gap.columns.min(), gap.columns.max()])
+    where = "budgets" if axis == "promised" else f"points of equal proven ε from {low:.3g} to {high:.3g}"
+    reason = f"the accuracy of {names[0]} is {points(abs(interval.mean))} {'above' if interval.mean >= 0 else 'below'} "
+    reason += f"that of {names[1]}{f' at {number(factor)} ε' if factor != 1 else ''} on average over {gap.shape[1]} "
+    reason += f"{where} and {comparison.repeats} repeats; significantly above "
+    reason += f"{points(asked.low) if asked.low else 'it'} at {_budgets(comparison.above)} and below at "
+    reason += (
+        f"{_budgets(comparison.below)}{_violations(pair)}{_adjacencies(pair) if axis == 'promised' else ''}"
+    )
+    verdict = decide(direction == 1, direction == -1)
+    return result(interval, verdict, reason, _measure(runs, dataset), asked), gap
 
 
 def beats_all(
@@ -94,7 +108,10 @@ def beats_all(
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=first or name, second=last or name, **where) for name in others}
     counted = {name for name in others if statistics.trusted(select(runs, dataset, name, experiment)).all()}
-    reason = _listed_by_verdict(each, counted)
+    notes = {name: "" if name in counted else " (not counted: its guarantee fails)" for name in each}
+    reason = "; ".join(
+        f"{one['verdict']} with {words.method(name)}{notes[name]}" for name, one in each.items()
+    )
     those = [one for name, one in each.items() if name in counted]
     nearest, verdict = not_testable(reason, AskedRange.difference(0.0)), verdicts.NOT_TESTABLE
     if those:
@@ -106,16 +123,6 @@ def beats_all(
     found = {**nearest, "verdict": verdict, "reason": reason}
     there, experiments = _as_printed(runs, printed), (sensitivity, experiment)
     return searched(found, there, dataset, (first, *others), axis, experiments, _above(0.0))
-
-
-def _listed_by_verdict(each: Mapping[str, Verdict], counted: set[str]) -> str:
-    """Return in words for which methods the order is shown, for which its opposite, and for which neither."""
-    notes = {name: "" if name in counted else " (not counted: its guarantee fails)" for name in each}
-    groups = {
-        text: [words.method(name) + notes[name] for name, one in each.items() if one["verdict"] == verdict]
-        for verdict, text in ORDERS.items()
-    }
-    return "; ".join(f"{text} {words.listed(names)}" for text, names in groups.items() if names)
 
 
 def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
@@ -147,30 +154,21 @@ def equal_or_slightly_worse(
     claim holds if at least half of the budgets agree and the 95 % interval of the mean difference lies within [-slight,
     slight]. It fails if fewer agree, and the interval lies above 0 or below -slight.
     """
-    asked = AskedRange.near(0.0, slight)
-    pair = [select(runs, dataset, method, "wang2015") for method in (first, second)]
-    gap = difference(pair[0], pair[1], "promised")
-    better, agree, worse = _agreement(gap, slight)
+    asked, methods = AskedRange.near(0.0, slight), (first, second)
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
-        often = 2 * _agreement(gap, slight)[1] >= gap.shape[1]
+        often = 2 * _agreeing(gap, slight) >= gap.shape[1]
         interval = compare(gap, level=level).interval
         apart = interval.low > 0 or interval.high < asked.low
         return interval, 1 if often and asked.side(interval) == 1 else -1 if not often and apart else 0
 
-    interval, direction = shown(gap, statistics.LEVEL)
-    reason = f"{_mean_gap(first, words.method(second), interval.mean)} on average over {_points('promised', gap)}: "
-    reason += f"equal or worse by at most {points(slight)} at {agree}, significantly better at {better}, "
-    reason += f"worse by more at {worse}{_violations(pair)}"
-    verdict = decide(direction == 1, direction == -1)
-    found = result(interval, verdict, reason, _measure(runs, dataset), asked)
-    experiments = (sensitivity, "wang2015")
-    return searched(found, runs, dataset, (first, second), "promised", experiments, shown)
+    found, gap = _compared(runs, dataset, methods, "promised", "wang2015", asked, shown)
+    found["reason"] += f"; equal or at most {points(slight)} worse at {_agreeing(gap, slight)} of them"
+    return searched(found, runs, dataset, methods, "promised", (sensitivity, "wang2015"), shown)
 
 
-def _agreement(gap: pd.DataFrame, slight: float) -> tuple[int, int, int]:
-    better, worse = len(compare(gap).above), int((gap.mean() < -slight).sum())
-    return better, gap.shape[1] - better - worse, worse
+def _agreeing(gap: pd.DataFrame, slight: float) -> int:
+    return gap.shape[1] - len(compare(gap).above) - int((gap.mean() < -slight).sum())
 
 
 def _measure(runs: pd.DataFrame, dataset: str) -> str:
@@ -197,11 +195,10 @@ def reaches_baseline(
     pair = [select(runs, dataset, method, experiment) for method in (first, baseline)]
     gap = difference(pair[0], pair[1], "promised")
     start, low, outside = _equivalence_threshold(gap, margin, by, statistics.LEVEL)
-    reason = f"the accuracy of {words.method(first)} is that of {words.method(baseline)} to ±{points(margin)}, with "
-    reached = f"from ε {number(start)} on" if start < math.inf else "not even at the largest budget"
     at = ", ".join(f"{100 * gap[c].mean():+.2f} at ε {short(float(np.exp(c)))}" for c in gap.columns)
-    reason += f"95 % confidence, {reached}; the claim asks for this from ε {number(by)} on; "
-    reason += f"mean difference in points: {at}{_violations(pair)}"
+    reason = f"the accuracy of {words.method(first)} is that of {words.method(baseline)} to ±{points(margin)} (95 % "
+    reason += f"confidence) {f'from ε {number(start)} on' if start < math.inf else 'at no budget'}; the claim asks for "
+    reason += f"ε {number(by)}; mean difference in points over {len(gap)} repeats: {at}{_violations(pair)}"
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         later = [column for column in gap.columns if np.exp(column) >= by * (1 - ROUNDING)]
@@ -257,27 +254,21 @@ def price_of_standard_step(
     - returns: ours: the ε of the standard step, by the accountant that calibrates; nan if every budget is spent in
       full. low, high: the extremes among the other settings. If one decides, ours is the smallest of these.
     """
-    rows = select(runs, dataset, method, experiment)
-    ours, asked, name = _price(rows), AskedRange(high=by), words.method(method)
-    numbers, verdict = single(ours), decide(ours <= by, True)
-    if math.isnan(ours):
-        reason = f"{name} takes smaller steps than without privacy at every budget up to {number(rows.epsilon.max())}"
-    else:
-        reason = f"the step that {name} takes without privacy costs ε {short(ours)} by the accountant that calibrates"
-    reason += f"; the claim asks for {asked}"
+    ours, asked = _price(select(runs, dataset, method, experiment)), AskedRange(high=by)
     there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
-    tried = _settings(runs, dataset, method, (sensitivity, sensitivity))
-    prices = {key: _price(part) for key, part in tried.items() if there.variant.eq(key[0]).any()}
-    cheap = sum(price <= by for price in prices.values())
-    reason += f"; it costs {asked} in {cheap} of the {len(prices)} settings tried"
-    if known := {key: price for key, price in prices.items() if not math.isnan(price)}:
-        (variant, scaling, _), least = min(known.items(), key=lambda item: item[1])
-        numbers = Interval(ours, least, max(known.values()))
-        settings = words.variant(statistics.variant_settings(variant), scaling)
-        reason += f", the least {short(least)} with {settings}"
-    if cheap and verdict != verdicts.HOLDS:
-        verdict, reason, numbers = verdicts.IN_PART, verdicts.NOT_BY_DEFAULT + reason, single(numbers.low)
-    return result(numbers, verdict, reason, verdicts.RANGE, asked)
+    prices = {
+        words.variant(statistics.variant_settings(variant), scaling): _price(rows)
+        for (variant, scaling, _), rows in _settings(
+            runs, dataset, method, (sensitivity, sensitivity)
+        ).items()
+        if there.variant.eq(variant).any()
+    }
+    others = dict(sorted(prices.items(), key=lambda item: math.inf if math.isnan(item[1]) else item[1]))
+    what = (
+        f"ε that the step of {words.method(method)} without privacy costs by the accountant that calibrates"
+    )
+    what += " (nan: every budget is spent in full)" * math.isnan(ours)
+    return within(ours, asked, what, verdicts.RANGE, others=others)
 
 
 def _price(rows: pd.DataFrame) -> float:
@@ -310,16 +301,13 @@ def better_where_mixed(
     means = of(metric, "mean").loc[worst.index[worst.lt(MIXED).all(axis=1)]]
     if means.empty:
         spans = [f"{short(worst[n].min())} to {short(worst[n].max())} for {words.method(n)}" for n in names]
-        reason = f"there is no budget at which both have mixed (R-hat < {MIXED}): R-hat is "
-        return not_testable(reason + words.listed(spans), asked)
+        return not_testable(
+            f"at no budget have both mixed (R-hat < {MIXED}): R-hat is {words.listed(spans)}", asked
+        )
     ratio = means[first] / means[second]
-    verdict = decide(bool((ratio > 1).all()), bool((ratio <= 1).all()))
-    at = ", ".join(
-        f"{short(value)} at ε {number(budget)}" for budget, value in zip(ratio.index, ratio, strict=True)
-    )
-    both = f"{words.method(first)} over that of {words.method(second)}"
-    reason = f"{words.column(metric)} of {both}: {at}; there is no interval"
-    return result(verdicts.extremes(ratio, "min"), verdict, reason, verdicts.RANGE, asked)
+    ratio.index = pd.Index([f"ε {number(budget)}:" for budget in ratio.index])
+    what = f"{words.column(metric)} of {words.method(first)} over that of {words.method(second)}, without an interval"
+    return within(ratio, asked, what, verdicts.RANGE, "min", more=True)
 
 
 # Numbers about theorems and data
@@ -333,13 +321,8 @@ def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verd
     ]
     if rows.empty:
         return not_testable(f"{words.method(method)} has no finite proven ε", asked)
-    ratio = rows.epsilon_promised / rows.epsilon_proven
-    reason = (
-        f"the theorem charges {words.method(method)} {short(ratio.min())} to {short(ratio.max())} times its "
-        f"proven ε, {short(ratio.median())} times in the median of {len(ratio)} budgets"
-    )
-    verdict = decide(ratio.min() > 1, ratio.max() <= 1)
-    return result(verdicts.extremes(ratio), verdict, reason, verdicts.RANGE, asked)
+    what = f"the theorem's ε over the proven ε of {words.method(method)}"
+    return within(rows.epsilon_promised / rows.epsilon_proven, asked, what, verdicts.RANGE, more=True)
 
 
 def theorem4_constant(
@@ -355,23 +338,18 @@ def theorem4_constant(
     def product(at: float) -> float:
         return 128 * math.log(2.5 * n / at) * math.log(2 / at)
 
-    ours, asked = product(delta), AskedRange.within(bounds)
-    verdict = verdicts.HOLDS if asked.low <= ours <= asked.high else verdicts.FAILS
-    reason = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) is {ours:.0f} at T = τ, N = {n:.0f} and δ = {number(delta)}"
-    reason += f"; the words are read as {asked}"
-    if verdict == verdicts.FAILS and product(1 - ROUNDING) < asked.high < ours:
+    ours, asked, others = product(delta), AskedRange.within(bounds), {}
+    if product(1 - ROUNDING) < asked.high < ours:
         smallest = at_most(float(brentq(lambda at: product(at) - asked.high, delta, 1 - ROUNDING)))
-        reason = f"{verdicts.NOT_BY_DEFAULT}{reason}, which it is from δ = {smallest} on"
-        verdict, ours = verdicts.IN_PART, product(float(smallest))
-    return result(ours, verdict, reason, verdicts.EXACT, asked)
+        others = {f"from δ = {smallest} on": product(float(smallest))}
+    what = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) at T = τ, N = {n:.0f} and δ = {number(delta)}"
+    return within(ours, asked, what, others=others)
 
 
 def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
     """Test that a count of the prepared data, "features", "rows_train" or "rows", equals the published one."""
-    ours, asked = _fact(runs, dataset, metric), AskedRange.near(published)
-    reason = f"the {words.features(dataset)} data have {ours:.0f} {words.column(metric)} as prepared here"
-    reason += f"; {published} are printed"
-    return result(ours, decide(ours == published, True), reason, verdicts.EXACT, asked)
+    what = f"{words.column(metric)} of the {words.features(dataset)} data as prepared here"
+    return within(_fact(runs, dataset, metric), AskedRange.near(published), what)
 
 
 def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
@@ -384,30 +362,9 @@ def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
 # Parts of the reason of a comparison
 
 
-def _points(axis: str, gap: pd.DataFrame) -> str:
-    if axis == "promised":
-        return f"{gap.shape[1]} budgets"
-    low, high = np.exp([gap.columns.min(), gap.columns.max()])
-    return f"{gap.shape[1]} points of equal proven ε from {low:.3g} to {high:.3g} (interpolated in ln ε)"
-
-
-def _mean_gap(first: str, second: str, mean: float) -> str:
-    """Return in words which method is more accurate, and by how much; `second` is in words already."""
-    side = "above" if mean >= 0 else "below"
-    return f"the accuracy of {words.method(first)} is {points(abs(mean))} {side} that of {second}"
-
-
-def _significant(comparison: Comparison, threshold: float) -> str:
-    def at(budgets: list[float]) -> str:
-        if len(budgets) in (0, comparison.points):
-            return "all" if budgets else "none"
-        if len(budgets) > 6:
-            return f"{len(budgets)} (ε from {min(budgets):.2g} to {max(budgets):.2g})"
-        return f"{len(budgets)} (ε {words.listed([f'{e:.2g}' for e in budgets])})"
-
-    loss = f" a loss of {points(-threshold)}" if threshold else ""
-    below = "below it" if threshold else "below"
-    return f"it is significantly above{loss} at {at(comparison.above)}, {below} at {at(comparison.below)}"
+def _budgets(epsilons: Sequence[float]) -> str:
+    ends = dict.fromkeys(f"{end:.2g}" for end in (min(epsilons, default=0.0), max(epsilons, default=0.0)))
+    return f"{len(epsilons)} (ε {' to '.join(ends)})" if epsilons else "none"
 
 
 def _violations(pair: Iterable[pd.DataFrame]) -> str:
@@ -447,23 +404,19 @@ def searched(
     - `numbers`: The numbers of a claim that is shown so; by default the difference in the example.
     - returns: `default` has what the default settings show, which counts for a question of ours.
     """
-    first, *others = methods
+    single_rival = len(methods) == 2
     if not experiments[0]:
         return found
     tried = runs[runs.dataset.eq(dataset) & runs.experiment.eq(experiments[0])]
-    if not tried.method.isin(methods if len(others) == 1 else [first]).any():
+    if not tried.method.isin(methods if single_rival else methods[:1]).any():
         return found | {
             "reason": f"{found['reason']}; no other settings were tried on {words.features(dataset)}"
         }
-    mine, *rivals = (_settings(runs, dataset, method, experiments) for method in methods)
-    if len(rivals) == 1:
-        what, trials = "pairs of settings", _pairs(first, mine, others[0], rivals[0])
-    else:
-        what, trials = f"settings of {words.method(first)}", _against_all(first, mine, rivals)
-    level = 1 - 0.05 / max(1, sum(len(against) for _, against, *_ in trials))
+    trials = [*_trials(methods, *(_settings(runs, dataset, method, experiments) for method in methods))]
+    level = 1 - 0.05 / max(1, sum(len(opponents) for _, opponents, _ in trials))
     held: list[tuple[float, float, str, Interval]] = []
     against = 0
-    for rows, opponents, rank, name in trials:
+    for rows, opponents, name in trials:
         try:
             each = [shown(difference(rows, other, axis), level) for other in opponents]
         except statistics.NoCommonRange:
@@ -471,15 +424,16 @@ def searched(
         least = min((interval for interval, _ in each), key=lambda interval: interval.mean)
         direction = min(direction for _, direction in each)
         against += direction == -1
+        rank = opponents[0].value.mean() if single_rival else 0.0
         held += [(rank, least.low, name, least)] * (direction == 1)
+    what = "pairs of settings" if single_rival else f"settings of {words.method(methods[0])}"
     reason = f"{found['reason']}; of the {len(trials)} {what} tried {len(held)} agree with the claim beyond chance and "
     reason += f"{against} speak against it"
-    if not held:
-        return found | {"reason": reason}
-    *_, name, least = max(held)
-    limits = f"[{100 * least.low:+.2f}, {100 * least.high:+.2f}]"
-    reason += f"; for example {name}{points(least.mean, '+')} {limits}, corrected for their number"
-    if found["verdict"] == verdicts.HOLDS:
+    if held:
+        *_, name, least = max(held)
+        reason += f"; for example {name}{points(least.mean, '+')} [{100 * least.low:+.2f}, {100 * least.high:+.2f}], "
+        reason += "corrected for their number"
+    if not held or found["verdict"] == verdicts.HOLDS:
         return found | {"reason": reason}
     default = {key: found[key] for key in ("ours", "low", "high")} | {"reason": reason}
     of_example = dict(zip(("ours", "low", "high"), numbers or least, strict=True))
@@ -487,29 +441,24 @@ def searched(
     return found | of_example | in_part
 
 
-def _pairs(first: str, mine: Settings, second: str, other: Settings) -> list[Trial]:
-    """Return the trials of each setting of a method against each comparable setting of one rival."""
-    trials: list[Trial] = []
-    for (a, rows), (b, rival) in itertools.product(mine.items(), other.items()):
-        if _comparable(rows, rival):
-            each = ((first, a), (second, b))
-            named = [
-                f"{words.method(m)} ({words.variant(statistics.variant_settings(key[0]))})" for m, key in each
-            ]
-            name = f"{' against '.join(named)} on {words.SCALINGS.get(a[1], a[1])}: "
-            trials.append((rows, [rival], rival.value.mean(), name))
-    return trials
+def _trials(
+    methods: Sequence[str], mine: Settings, *rivals: Settings
+) -> Iterator[tuple[pd.DataFrame, list[pd.DataFrame], str]]:
+    """Yield each setting of the first method with its opponents and the name of the trial.
 
-
-def _against_all(first: str, mine: Settings, rivals: Sequence[Settings]) -> list[Trial]:
-    """Return the trials of each setting of a method against all rivals, where each has a setting in its row scaling."""
-    trials: list[Trial] = []
+    The opponents are each comparable setting of one rival by itself, or all settings of several rivals in the row
+    scaling, if each has one.
+    """
     for (variant, scaling, _), rows in mine.items():
-        matched = [[rows for key, rows in each.items() if key[1] == scaling] for each in rivals]
-        if all(matched):
-            name = f"{words.method(first)} ({words.variant(statistics.variant_settings(variant), scaling)}): at least "
-            trials.append((rows, [*itertools.chain(*matched)], 0.0, name))
-    return trials
+        name = f"{words.method(methods[0])} ({words.variant(statistics.variant_settings(variant), scaling)})"
+        if len(rivals) > 1:
+            matched = [[other for key, other in each.items() if key[1] == scaling] for each in rivals]
+            if all(matched):
+                yield rows, [*itertools.chain(*matched)], f"{name}: at least "
+        for (theirs, _, _), rival in rivals[0].items() if len(rivals) == 1 else ():
+            if _comparable(rows, rival):
+                against = words.variant(statistics.variant_settings(theirs))
+                yield rows, [rival], f"{name} against {words.method(methods[1])} ({against}): "
 
 
 def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -50,6 +51,9 @@ NOT_BY_DEFAULT = "not by default: "
 Verdict = dict[str, Any]
 Where = Mapping[str, Any]  # column -> value, or a list of values
 Bounds = Sequence[float | None]  # lower and upper end; None: no end
+Values = pd.Series | float  # several values, whose index may name them, or one
+ROUNDING = 1e-9  # relative rounding error that is allowed in exact values
+FEW = 6  # up to so many values or other choices are listed
 
 
 class NoRows(ValueError):
@@ -83,10 +87,21 @@ class AskedRange(NamedTuple):
             return 1
         return -1 if interval.high < self.low or interval.low > self.high else 0
 
+    def contains(self, values: pd.Series, digits: int = 0, more: bool = False) -> pd.Series:
+        """Return a mask of values in the range, without its lower end if `more`; with `digits`, that print as it."""
+        if digits:
+            return values.map(lambda value: equal_as_printed(value, self.low, digits))
+        low, high = (ROUNDING * abs(end) for end in self)
+        return values.between(
+            self.low + (low if more else -low), self.high + high, inclusive="right" if more else "both"
+        )
+
     def __str__(self) -> str:
         if math.isinf(self.low):
             return f"at most {self.high:g}"
-        return f"at least {self.low:g}" if math.isinf(self.high) else f"{self.low:g} to {self.high:g}"
+        if math.isinf(self.high):
+            return f"at least {self.low:g}" if self.low else "more than 0"
+        return f"{self.low:g}" if self.low == self.high else f"{self.low:g} to {self.high:g}"
 
 
 class NetworkEvidence(NamedTuple):
@@ -205,6 +220,71 @@ def single(value: float) -> Interval:
     return Interval(value, math.nan, math.nan)
 
 
+def within(
+    values: Values, asked: AskedRange, what: str, measure: str = EXACT, ours: str = "median", *, strict: bool = False,
+    more: bool = False, digits: int = 0, others: Mapping[str, Values] = MappingProxyType({}),
+) -> Verdict:  # fmt: skip
+    """Return the verdict that all values lie in a range; it fails if none does, or with `strict` if one does not.
+
+    It holds in part if it holds for one of `others`, which has the values under each other choice.
+
+    - `more`: The lower end of the range is not in it.
+    - `digits`: Values must print as the asked one with so many significant digits; 0: they must lie in the range.
+    - returns: ours, low, high: a statistic of the values and their extremes, which are no confidence interval. Of one
+      value: the extremes over all choices.
+    """
+    every = {choice: pd.Series(each, dtype=float) for choice, each in {"": values, **others}.items()}
+    inside = {choice: asked.contains(each, digits, more) for choice, each in every.items()}
+    held, n = int(inside[""].sum()), len(inside[""])
+    reason = f"{what}: {_in_words(every[''])}{f' in {n} cases' if n > 1 else ''}; the claim asks for {asked}"
+    reason += f"; {held} of {n} hold" if n > 1 else ""
+    agree = [choice for choice in others if inside[choice].all()]
+    if len(others) <= FEW:
+        reason += "".join(f"; {choice}: {_in_words(every[choice])}" for choice in others)
+    else:
+        reason += f"; {len(agree)} of {len(others)} other choices agree with the claim"
+        reason += f", for example {agree[0]}: {_in_words(every[agree[0]])}" if agree else ""
+    verdict = decide(held == n, strict or not any(each.any() for each in inside.values()))
+    numbers = extremes(every[""], ours) if isinstance(values, pd.Series) else single(float(values))
+    if verdict != HOLDS and agree:
+        first = others[agree[0]]
+        numbers = extremes(first, ours) if isinstance(first, pd.Series) else single(first)
+        verdict, reason = IN_PART, NOT_BY_DEFAULT + reason
+    elif others and not isinstance(values, pd.Series):
+        ends = pd.concat([*every.values()])
+        numbers = Interval(numbers.mean, float(ends.min()), float(ends.max()))
+    return result(numbers, verdict, reason, measure, asked)
+
+
+def _in_words(values: pd.Series) -> str:
+    """Return a few named values with their names, or else the smallest and the largest value."""
+    if len(values) <= FEW and not pd.api.types.is_numeric_dtype(values.index):
+        return ", ".join(f"{name} {_digits(value)}" for name, value in values.items())
+    return " to ".join(dict.fromkeys(map(_digits, (values.min(), values.max()))))
+
+
+def _digits(value: float) -> str:
+    return f"{value:.0f}" if value % 1 == 0 and abs(value) < 1e6 else f"{value:.4g}"
+
+
+def covered(
+    intervals: Sequence[Interval], asked: AskedRange, what: str, ours: Interval | None = None
+) -> Verdict:
+    """Return the verdict that all 95 % intervals lie in a range; it fails if all lie outside.
+
+    - `ours`: By default the interval that reaches furthest from the middle of the range.
+    """
+    (low, high), sides = asked, [asked.side(one) for one in intervals]
+    middle = (low + high) / 2 if math.isfinite(low + high) else low if math.isfinite(low) else high
+    far = ours or max(intervals, key=lambda one: max(abs(one.low - middle), abs(one.high - middle)))
+    reason = (
+        f"{what}: {far.mean:.3g} (95 % interval {far.low:.3g} to {far.high:.3g}); the claim asks for {asked}"
+    )
+    if len(sides) > 1:
+        reason += f"; this is the furthest of {len(sides)}: {sides.count(1)} lie inside and {sides.count(-1)} outside"
+    return result(far, decide(set(sides) == {1}, set(sides) == {-1}), reason, INTERVAL, asked)
+
+
 def extremes(values: pd.Series, ours: str = "median") -> Interval:
     """Return the smallest and the largest value, which are no confidence interval, around one of them or the median."""
     return Interval(float(values.agg(ours)), float(values.min()), float(values.max()))
@@ -225,37 +305,46 @@ def decide(holds: bool, opposite: bool) -> str:
     return FAILS if opposite else OPEN
 
 
-def promise_verdict(
-    claimed: float,
-    *,
-    replaced: float,
-    added: float,
-    shown: float,
-    tool: bool = False,
-    elsewhere: bool = False,
-) -> str:
+def promise(
+    claimed: float, said: Mapping[str, Any], *, replaced: float, added: float = math.nan, attack: float = math.nan,
+    attack_added: float = math.nan, elsewhere: float = math.nan, exact: bool = False, pair: bool = False,
+    tool: bool = False, comparable: bool = True, room: float = 1.0,
+) -> Verdict:  # fmt: skip
     """Return the verdict on a promised ε from the proven ε for a record replaced, and added or removed (nan: unknown).
 
-    - `shown`: The exact ε for replaced records, or else a lower bound on it.
+    - `said`: What was found -> its value in words, for the reason; nan or "" is left out.
+    - `attack`, `attack_added`: Lower bounds for both relations. `pair`: of one pair of data sets, not of an attack.
+    - `elsewhere`: The proven ε with settings that the paper leaves open, at which the promise holds.
+    - `exact`: Whether `replaced` and `added` are exact.
     - `tool`: Whether the printed ε comes from an accountant for added or removed records.
-    - `elsewhere`: Whether the promise holds with settings that the paper leaves open.
+    - `comparable`: Whether the proven ε are for the promised δ; if not, only the attack counts.
+    - `room`: The promise holds up to this many times `claimed`.
+    - returns: The numbers that decide. ours: the exact ε, or nan. low: the lower bound. high: the proven ε.
     """
-    if replaced <= claimed:
-        return HOLDS
-    if elsewhere or (tool and added <= claimed):
-        return IN_PART
-    return FAILS if shown > claimed else OPEN
+    asked, most, other = AskedRange(high=claimed), claimed * room, not math.isnan(elsewhere)
+    price, low, cause = replaced, attack, ""
+    verdict = decide(comparable and replaced <= most, (replaced if exact else attack) > most)
+    reason = "; ".join(f"{what} {text}" for what, text in said.items() if pd.notna(text) and text)
+    if verdict != HOLDS and (other or (comparable and tool and added <= most)):
+        price, low, cause = (elsewhere, math.nan, "") if other else (added, attack_added, ADDED)
+        verdict, reason = IN_PART, NOT_BY_DEFAULT + reason
+        reason += "" if other else "; it holds for add/remove neighbours only"
+    if exact:
+        return result(price, verdict, reason, EXACT, asked, cause)
+    measure = PAIR if pair and not math.isnan(low) else ATTACK
+    return result(Interval(math.nan, low, price), verdict, reason, measure, asked, cause)
 
 
-def ordering(comparison: Comparison, threshold: float) -> str:
+def ordering(comparison: Comparison, threshold: float, most: float = math.inf) -> str:
     """Return the verdict on `first - second > threshold`.
 
     It holds if the interval of the mean difference lies above it and no budget is significantly below it. It fails if
-    the opposite is so.
+    the opposite is so. A difference above `most` fails, too.
     """
-    interval = comparison.interval
+    (_, low, high), outside = comparison.interval, comparison.interval.low > most
     return decide(
-        interval.low > threshold and not comparison.below, interval.high < threshold and not comparison.above
+        low > threshold and high <= most and not comparison.below,
+        outside or (high < threshold and not comparison.above),
     )
 
 
