@@ -12,9 +12,9 @@ LIGHT = """
 import sys
 from typer.testing import CliRunner
 from dplangevin.cli import app
-assert CliRunner().invoke(app, ["--help"]).exit_code == 0
-heavy = {"torch", "numpy", "pandas", "scipy", "hydra", "dp_accounting"}
-print(sorted(heavy & {*sys.modules}))
+for words in (["--help"], ["price", "--help"]):
+    assert CliRunner().invoke(app, words).exit_code == 0
+print(sorted({"torch", "numpy", "pandas", "scipy", "hydra", "dp_accounting"} & {*sys.modules}))
 import fingerprint, repro, stage, summary
 import dplangevin.pipeline.executor
 print(sorted({"torch", "scipy", "dp_accounting", "arviz"} & {*sys.modules}))

@@ -52,14 +52,6 @@ def config(*methods: str) -> DictConfig:
     return with_experiment("rows", spec, delta=1e-5)
 
 
-def many_units(count: int = 60) -> DictConfig:
-    """As many units of objpert, of 4 settings."""
-    cfg = config("objpert")
-    cfg.experiment.toy.budgets_per_unit = 1
-    cfg.experiment.toy.epsilons.rows = np.geomspace(0.5, 5, count // 4).tolist()
-    return cfg
-
-
 def on_features() -> DictConfig:
     """Softmax regression: chains on the same rows and noise, both kinds of samples, from 0 and at random."""
     langevin = {"method": "dp_sgld_ryffel2022", "epsilons": [1.0]}

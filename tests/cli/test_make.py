@@ -1,7 +1,9 @@
 """What `make help`, the summary of `make repro` and the ceilings of `make lint` print."""
 
 import json
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,9 @@ def test_help_fits_80_columns_and_lists_every_target() -> None:
     listed = [line.split()[1] for line in lines if line.startswith("make ")]
     assert sorted(listed) == sorted(phony.split()[1:])
     assert not any("|" in line for line in lines)
+    words = ["make", "repro", "CLUSTER=tcp://head:8786", "--dry-run", f"PYTHON={sys.executable}"]
+    dry = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert re.search(r'^DPL_CLUSTER="tcp://head:8786" .*pipelines/repro.py', dry.stdout, re.MULTILINE)
 
 
 def printed(ended: dict[str, int], capsys: pytest.CaptureFixture[str], log: Path) -> list[str]:

@@ -137,13 +137,7 @@ def test_help_has_an_example(command: Any) -> None:
     assert f"Example: dplangevin {command.__name__}" in " ".join(done.stdout.split())
 
 
-def test_the_version_is_printed_and_help_needs_neither_torch_nor_pandas() -> None:
-    code = (
-        "import sys\nfrom dplangevin.cli import app\n"
-        "try:\n    app(['price', '--help'])\nexcept SystemExit as e:\n    assert e.code == 0\n"
-        "assert not {'torch', 'pandas', 'scipy', 'numpy', 'hydra'} & set(sys.modules), sorted(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+def test_the_version_is_printed() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dplangevin", "--version"], check=True, capture_output=True, text=True
     )

@@ -1,7 +1,9 @@
 """Units on a Dask cluster, a scheduler and two workers as real processes: they have the bytes that they have here."""
 
 import gc
+import json
 import os
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -9,15 +11,18 @@ from pathlib import Path
 from threading import Thread
 
 import logged
+import numpy as np
 import pytest
 import toy
 from distributed import Client, LocalCluster
-from sixty import Sweep
 from waiting import until
 from web import closed_port
 
+from dplangevin.files import File
 from dplangevin.pipeline import cluster as remote
-from dplangevin.pipeline import config, executor, manifest
+from dplangevin.pipeline import config, executor, manifest, sweep
+from dplangevin.pipeline.cache import Store
+from dplangevin.pipeline.plan import plain
 
 ROOT = Path(__file__).parents[2]
 # Dask leaves the sockets of connections that break to the garbage collector
@@ -27,6 +32,37 @@ pytestmark = [
         "ignore:unclosed <socket:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
     ),
 ]
+
+
+class Sweep:
+    """60 tasks of a method that logs what it computes."""
+
+    def __init__(self, data: Path, folder: Path) -> None:
+        self.data, self.folder, self.cfg = data, folder, toy.config("logged")
+        self.logs = data.parent / "logs"  # one for all, as a unit's key is of its method's settings
+        shutil.rmtree(self.logs, ignore_errors=True)
+        self.logs.mkdir()
+        method = {**plain(self.cfg.method.objpert), "_target_": "logged.Logged", "folder": str(self.logs)}
+        self.cfg.method.logged = method
+        spec = self.cfg.experiment.toy
+        spec.budgets_per_unit, spec.epsilons.rows = 1, np.geomspace(0.5, 5, 15).tolist()
+        spec.vary = {"logged": {"ridge": [0.1, 5.0]}}
+        self.store = Store([folder / f"results/{name}.csv" for name in ("runs", "scores")], folder / "units")
+
+    def run(self) -> dict[str, bytes]:
+        """The bytes of its results, by name."""
+        inputs = sweep.Inputs(File.at(self.data))
+        self.store.write(sweep.sweep(self.cfg, "toy", "rows", inputs, self.store))
+        return {path.name: path.read_bytes() for path in (self.folder / "results").iterdir()}
+
+    def computed(self) -> list[tuple[str, int]]:
+        """Units, and the process that computed each, as often as they were."""
+        log = self.logs / "log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        return [(unit, int(pid)) for unit, _, pid in (line.partition(",") for line in lines)]
+
+    def kept(self) -> int:
+        return len(list((self.folder / "units").glob("[!.]*.scores.json")))
 
 
 @pytest.fixture(autouse=True)
@@ -61,18 +97,19 @@ def here(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, byte
     """The results of this process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DPL_WORKERS", "1")
-        sweep = Sweep(data, tmp_path_factory.mktemp("here"))
-        found = sweep.run()
-    assert sweep.counts() == {1: 60}
+        work = Sweep(data, tmp_path_factory.mktemp("here"))
+        found = work.run()
+    assert len(work.computed()) == len({unit for unit, _ in work.computed()}) == 60
     return found
 
 
 def test_prepared_data_are_made_where_a_unit_is(
     address: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the manifest of who asks, in the worker's own folder, and checked."""
+    """By the manifest of who asks, in the worker's own folder, and checked.  A scheduler file names the cluster."""
     monkeypatch.chdir(ROOT)
-    monkeypatch.setenv("DPL_CLUSTER", address)
+    (folder / "scheduler.json").write_text(json.dumps({"address": address}))
+    monkeypatch.setenv("DPL_CLUSTER", str(folder / "scheduler.json"))
     file = manifest.file(config.load(), "dataset", "synthetic")
     (done,) = executor.computed(logged.described, [file])
     assert done.error is None
@@ -86,29 +123,28 @@ def test_units_have_their_bytes_though_a_worker_is_killed(
 ) -> None:
     """Only what that worker had in hand is computed again."""
     monkeypatch.setenv("DPL_CLUSTER", address)
-    sweep, killed, kept = Sweep(data, tmp_path), list[int](), set[str]()
+    work, killed = Sweep(data, tmp_path), list[int]()
     with Client(address, set_as_default=False) as client:
         pids = client.run(os.getpid).values()
 
     def kill() -> None:
-        until(lambda: sweep.kept() > 10)
-        (sweep.logs / "wait").touch()
-        until(lambda: any((sweep.logs / f"waits-{pid}").exists() for pid in pids))
-        killed.extend(pid for pid in pids if (sweep.logs / f"waits-{pid}").exists())
-        kept.update(path.name.partition(".")[0] for path in sweep.stored())
+        until(lambda: work.kept() > 10)
+        (work.logs / "wait").touch()
+        until(lambda: any((work.logs / f"waits-{pid}").exists() for pid in pids))
+        killed.extend(pid for pid in pids if (work.logs / f"waits-{pid}").exists())
         os.kill(killed[0], signal.SIGKILL)
-        (sweep.logs / "wait").unlink()
+        (work.logs / "wait").unlink()
 
     thread = Thread(target=kill, daemon=True)
     thread.start()
-    assert sweep.run() == here
+    assert work.run() == here
     thread.join()
-    units = sweep.computed()
+    units = work.computed()
     counts = Counter(unit for unit, _ in units)
     again = {unit for unit, count in counts.items() if count > 1}
     assert len(counts) == 60
     assert again
-    assert again <= {unit for unit, pid in units if pid == killed[0]} - kept
+    assert again <= {unit for unit, pid in units if pid == killed[0]}
     assert max(counts.values()) == 2
     assert os.getpid() not in {pid for _, pid in units}
 
@@ -120,10 +156,10 @@ def test_workers_of_other_versions_are_refused(
     monkeypatch.setenv("DPL_CLUSTER", address)
     real = remote.versions
     monkeypatch.setattr(remote, "versions", lambda *given: {**real(*given), what: "another"})
-    sweep = Sweep(data, tmp_path)
+    work = Sweep(data, tmp_path)
     with pytest.raises(ValueError, match=rf"worker tcp.* is refused.*: {what} .*, not another$"):
-        sweep.run()
-    assert sweep.computed() == []
+        work.run()
+    assert work.computed() == []
 
 
 def test_a_worker_of_two_threads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

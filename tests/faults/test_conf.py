@@ -146,6 +146,12 @@ WRONG_RUNS: list[tuple[str, Any, str]] = [
     ("experiment.wang2015_sensitivity.vary.ops.radius", [-2.0], "run ops: method.ops: radius must be positive"),
     ("experiment.compare.methods", ["opps"], "no method 'opps'"),
     ("experiment.sweep.settings.opps", {}, "experiment.sweep.settings: nothing is called 'opps'; did you mean ops"),
+    ("experiment.sweep.vary.opss", {"radius": [1.0]}, "no run 'opss'; did you mean ops"),
+    ("experiment.sweep.vary.ops.radiu", [1.0], "method.ops.radiu: nothing reads it; did you mean radius?"),
+    ("experiment.sweep.vary.problem.logistics", {"loss": ["huber"]}, "no problem 'logistics'; did you mean logistic?"),
+    ("experiment.sweep.vary.dataset.abalon", {"limit": [9]}, "no dataset 'abalon'; did you mean abalone?"),
+    ("experiment.sweep.vary.dataset.abalone.train_row", [9], "nothing reads it; did you mean train_rows"),
+    ("experiment.sweep.vary.dataset.abalone.held_out", [1.0], "held_out = 1.0 must be less than 1"),
     ("experiment.compare.problem", "logistik", "no problem 'logistik'; did you mean logistic"),
 ]  # fmt: skip
 

@@ -17,7 +17,7 @@ import time
 import tracemalloc
 import zipfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -184,47 +184,22 @@ def test_a_damaged_manifest_is_written_again(stated: Any, capsys: pytest.Capture
 sources = pytest.mark.trial("a full disk or a wrong file")
 twice = pytest.mark.trial("two processes fetch one file")
 servers = pytest.mark.trial("a slow or endless mirror")
-HEADER = "length,height,rings\n"
-CONTENT = (HEADER + "".join(f"{k / 7:.6f},{-k / 3:.6f},{k % 3}\n" for k in range(8000))).encode()
-LOADER = {
-    "_target_": "dplangevin.data.loaders.table.load", "_convert_": "all", "name": "toy", "file": "toy.csv",
-    "schema": {
-        "_target_": "dplangevin.data.schema.Schema", "target": "rings", "classes": [0, 1, 2],
-        "columns": {"length": {"low": 0, "high": 2e3}, "height": {"low": -3e3, "high": 0}},
-    },
-    "split": {"_target_": "dplangevin.data.splits.Split", "train_share": 0.5},
-}  # fmt: skip
+CONTENT = "".join(f"{k / 7:.6f},{-k / 3:.6f},{k % 3}\n" for k in range(8000)).encode()
+FETCH = """
+import json, sys
+from pathlib import Path
+from dplangevin.data.fetch import fetch
+files, archive = json.loads(sys.argv[1])
+fetch("toy", files, Path(sys.argv[2]), [sys.argv[3]], archive)
+"""
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """What the stage prepare@toy needs, with a mirror that has its file."""
-    for name in ("src", "pipelines"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    for name in ("data/raw", "mirror/toy"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "mirror/toy/toy.csv").write_bytes(CONTENT)
-    configure(tmp_path, CONTENT)
+    """A folder for raw files, and a mirror that has one."""
+    files.write(tmp_path / "mirror/toy", {"toy.csv": CONTENT})
+    (tmp_path / "data/raw").mkdir(parents=True)
     return tmp_path
-
-
-def configure(folder: Path, content: bytes, *urls: str) -> None:
-    files = [loading.entry("toy.csv", content, urls=list(urls))]
-    params = {"seed": 1, "repeats": 2, "dataset": {"toy": {"files": files, "loader": LOADER}}}
-    OmegaConf.save(OmegaConf.create(params), folder / "params.yaml")
-
-
-def prepare(folder: Path, around: Sequence[str] = (), mirror: str = "mirror") -> tuple[int, str]:
-    """Exit status and stderr of prepare@toy; `around` runs it."""
-    stage = ["sh", "pipelines/python.sh", "pipelines/data.py", "dataset", "toy"]
-    env = {"DVC_STAGE": "prepare@toy", "DATA_MIRROR": mirror}
-    done = run(folder, "env", *(f"{name}={value}" for name, value in env.items()), *around, *stage)
-    assert "Traceback" not in done.stderr
-    return done.returncode, done.stderr
-
-
-def in_raw(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / "data/raw").rglob("*") if path.is_file())
 
 
 @sources
@@ -249,9 +224,8 @@ def test_a_mirror_with_other_bytes_is_named(
             with pytest.raises(DataError, match=f"tried {mirror}/toy/toy.csv: {said}") as caught:
                 fetch.fetch("toy", [entry], project / "data/raw/toy", [mirror, "no_such_folder"])
             assert not isinstance(caught.value, DataUnavailable)
-    assert in_raw(project) == []
-    (project / "second/toy").mkdir(parents=True)
-    (project / "second/toy/toy.csv").write_bytes(CONTENT)
+    assert os.listdir(project / "data/raw/toy") == []
+    files.write(project / "second/toy", {"toy.csv": CONTENT})
     mirrors = [str(project / name) for name in ("mirror", "second")]
     capsys.readouterr()
     fetch.fetch("toy", [entry], project / "data/raw/toy", mirrors)
@@ -285,15 +259,17 @@ def test_a_mirror_that_may_not_be_read_and_a_wrong_file_that_is_here_are_named(
 
 @sources
 def test_a_full_disk_is_named(project: Path) -> None:
-    """A file system of 64 kB in a mount namespace of the stage's own."""
+    """A file system of 64 kB in a mount namespace of the process's own."""
     mount = "mount -t tmpfs -o size=64k none data/raw"
     around = ["unshare", "--map-root-user", "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh"]
     if run(project, *around[:3], "mount", "-t", "tmpfs", "none", "/mnt").returncode:
         pytest.skip("no mount namespace for this user")
-    status, error = prepare(project, around)
-    assert status == 1
-    assert "No space left on device: free some space there and run again" in error
-    assert "data/raw/toy/toy.csv" in error
+    words = json.dumps([[loading.entry("toy.csv", CONTENT)], None]), "data/raw/toy", "mirror"
+    done = run(project, *around, sys.executable, "-c", FETCH, *words, PYTHONPATH=str(ROOT / "src"))
+    assert done.returncode == 1
+    assert (
+        "No space left on device: free some space there and run again: 'data/raw/toy/toy.csv'" in done.stderr
+    )
 
 
 LONG = """
@@ -321,16 +297,6 @@ def test_units_that_cannot_be_written_are_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
     assert "data/units/analysis/toy/" in done.stderr
     assert "File too large: allow larger files (ulimit -f) and run again" in done.stderr
-
-
-FETCH = """
-import sys
-from pathlib import Path
-from dplangevin.data.fetch import fetch
-import json
-files, archive = json.loads(sys.argv[1])
-fetch("toy", files, Path(sys.argv[2]), [sys.argv[3]], archive)
-"""
 
 
 def archive(content: bytes) -> bytes:
@@ -395,8 +361,7 @@ def test_a_killed_download_leaves_what_the_next_removes_but_not_what_another_wri
                 self.wfile.write(CONTENT[60_000:])
 
     raw, entry = tmp_path / "raw", loading.entry("toy.csv", CONTENT)
-    (tmp_path / "mirror/toy").mkdir(parents=True)
-    (tmp_path / "mirror/toy/toy.csv").write_bytes(CONTENT)
+    files.write(tmp_path / "mirror/toy", {"toy.csv": CONTENT})
     with served(tmp_path, Half) as url:
         words = ("-c", FETCH, json.dumps([[entry], None]), raw, url)
         killed, other = python(*words), python(*words)

@@ -183,32 +183,6 @@ MAKE = ("make", "repro")
 BUSY = r"another run is at work here: {} \(pid \d+ on \S+, since [-\d]+ [:\d]+\); wait for it, or end it: kill \d+"
 
 
-# On a cluster
-
-
-@pytest.mark.slow
-def test_make_repro_computes_on_the_cluster_that_is_named(checkout: Checkout) -> None:
-    file = checkout.folder / "at_work/scheduler.json"
-
-    def dask(*words: str) -> subprocess.Popen[str]:
-        place = ("--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", str(file))
-        return checkout.start(
-            sys.executable, "-m", "dask", *words, *place, PYTHONPATH=str(checkout.folder / "src")
-        )
-
-    dask("scheduler", "--port", "0")
-    until(file.exists)
-    worker = dask("worker", "--nthreads", "1", "--no-nanny", "--memory-limit", "0")
-    checkout.go()
-    done = checkout.make("repro", f"CLUSTER={file}")
-    assert done.returncode == 0, done.stderr
-    assert checkout.values() == checkout.values("second") == {1.0}
-    found = (checkout.folder / "at_work").glob("*.*")
-    assert {path.name for path in found if path != file} == {
-        f"{unit}.{worker.pid}" for unit in ("one", "two")
-    }
-
-
 # Two at once
 
 

@@ -14,6 +14,7 @@ from scenarios import drawn
 from dplangevin.backbones import network
 from dplangevin.data import Dataset
 from dplangevin.pipeline.plan import runs
+from dplangevin.pipeline.sweep import CLOSE
 
 EXPERIMENTS = sorted(path.stem for path in (ROOT / "conf/experiment").glob("*.yaml"))
 IMAGES = {"mnist": ((1, 28, 28), 10), "cifar10": ((3, 32, 32), 10), "svhn": ((3, 32, 32), 10)}
@@ -72,4 +73,8 @@ def test_an_experiment_ends_in_priced_rows(
     rows, scores = found["runs"], found["scores"]
     assert set(rows.run) == {run.name for run in planned}
     assert (rows.epsilon_proven > 0).all()  # infinite without privacy
+    spec, private = smoke.experiment[name], rows[rows.epsilon.lt(np.inf)]
+    if spec.get("calibrated") == "proven":  # the theorems are loose
+        assert private.epsilon_proven.between((1 - 3 * CLOSE) * private.epsilon, private.epsilon).all()
+        assert set(rows.delta) == {min(smoke.delta, Dataset.load(data[kind]).n ** -2)}
     assert scores[scores.metric.eq("accuracy")].value.between(0, 1).all()

@@ -11,7 +11,6 @@ import pytest
 import swept
 import toy
 from omegaconf import DictConfig, OmegaConf
-from quick import sample
 
 from dplangevin.data import Dataset
 from dplangevin.data.splits import subset
@@ -76,33 +75,6 @@ def test_lists_ranges_and_grids() -> None:
 def test_what_names_no_values_is_refused(given: Any, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         variants(varied({"objpert": {"ridge": given}}))
-
-
-@pytest.mark.parametrize(
-    ("vary", "said"),
-    sample(
-        [
-            ({"opss": {"radius": [1.0]}}, "no run 'opss'; did you mean ops?"),
-            ({"ops": {"radiu": [1.0]}}, "method.ops.radiu: nothing reads it; did you mean radius?"),
-            ({"ops": {"radius": [-1.0]}}, "radius must be positive and finite, not -1.0"),
-            (
-                {"problem": {"logistics": {"loss": ["huber"]}}},
-                "no problem 'logistics'; did you mean logistic?",
-            ),
-            ({"dataset": {"abalon": {"limit": [9]}}}, "no dataset 'abalon'; did you mean abalone?"),
-            ({"dataset": {"abalone": {"train_row": [9]}}}, "nothing reads it; did you mean train_rows"),
-            ({"dataset": {"abalone": {"held_out": [1.0]}}}, "held_out = 1.0 must be less than 1"),
-        ],
-        lambda vary, said: said.startswith("radius must"),
-    ),
-)
-def test_a_typo_in_what_is_varied_is_named_with_what_is_near(vary: dict[str, Any], said: str) -> None:
-    cfg = config.load(ROOT / "params.yaml")
-    cfg.experiment.sweep.vary = vary
-    with pytest.raises(config.ConfigError) as caught:
-        config.check_values(cfg)
-    assert said in str(caught.value)
-    assert "experiment.sweep" in str(caught.value)
 
 
 def test_fields_of_a_method_a_problem_and_a_data_set_reach_what_is_computed(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from dplangevin.privacy.accountants.tight import Tight
 
 DELTA = 1e-5
 TIGHT = Tight()
-THIRD = 1 / 3  # mean eigenvalue of the softmax Hessian of three classes, at most
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.5, 3.0])
