@@ -118,6 +118,7 @@ WRONG: list[tuple[str, Any, str]] = [
     ("splits", 0, "splits = 0 must be greater than 0"),
     ("attack_runs.single", 1e6, "attack_runs.single = 1000000.0 must be a valid integer"),
     ("reference.sampler.chains", "4", "reference.sampler.chains = '4' must be a valid integer (without quotes)"),
+    ("pipeline.papers", None, "pipeline.papers = None must be a valid array"),
     ("pipeline.datasets", "adult", "pipeline.datasets = 'adult' must be a valid array"),
     ("method.ops.radius", -1.0, "method.ops: radius must be positive and finite, not -1.0"),
     ("method.ops.sampler.chains", 0, "method.ops.sampler: chains"),
@@ -201,20 +202,11 @@ def test_what_targets_take_has_annotations(cfg: DictConfig) -> None:
 
 
 @pytest.mark.trial("a wrong value")
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("delta=1e-400", "delta=1e-400: 1e-400 is too small for a number: it would be 0"),
-        ("pipeline.papers=null", "pipeline.papers = None must be a valid array"),
-    ],
-)
-def test_an_override_is_refused_when_composed(
-    folder: Path, override: str, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_override_is_refused_when_composed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What `make repro SET=...` does first."""
     params = (folder / "params.yaml").read_bytes()
-    assert config.main([override]) == 2
-    assert words in capsys.readouterr().err
+    assert config.main(["delta=1e-400"]) == 2
+    assert "delta=1e-400: 1e-400 is too small for a number: it would be 0" in capsys.readouterr().err
     assert (folder / "params.yaml").read_bytes() == params
 
 

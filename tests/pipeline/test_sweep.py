@@ -22,7 +22,7 @@ from dplangevin.files import File
 from dplangevin.methods import ChainMethod, Execution, Release, planned, pricing
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.outpert import Ridge
-from dplangevin.pipeline import reference
+from dplangevin.pipeline import plan, reference
 from dplangevin.pipeline import sweep as sweeps
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.code import PRICING
@@ -364,6 +364,7 @@ def test_keys_hold_the_delta_that_a_row_has(given: Any, changes: bool) -> None:
     other = cfg.copy()
     other.delta = 1e-12
     assert (keys(cfg) != keys(other)) == changes
+    assert plan.delta(other, {"delta": "1/n^2"}, 200) == 1e-12
 
 
 @pytest.mark.parametrize("name", ["rows", "features", "images"])

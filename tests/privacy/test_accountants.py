@@ -75,19 +75,38 @@ def test_gaussian_limits():
     assert Rdp().epsilon(GaussianDpEvent(0.0), 1e-5) == math.inf
 
 
-def test_wang2015_steps():
-    # (tau/N) sqrt(128 k ln(2.5 k/delta) ln(2/delta))/z in mpmath, N = 32561, tau = 180
-    assert Wang2015().epsilon(without_replacement(100.0, 32561), 1e-5) == pytest.approx(
-        1.8835417162, rel=1e-9
-    )
-    assert Wang2015().epsilon(without_replacement(5.0, 181), 1e-5) == pytest.approx(2.46851063298, rel=1e-9)
+RIDGE = ObjectivePerturbationDpEvent(10.0, 1.0, 0.25, 5.0)
+CURVED = ObjectivePerturbationDpEvent(50.0, 1.0, 0.25, 0.4)  # here the ridge decides: 2 beta/Lambda
+PURE = PureObjectivePerturbationDpEvent(0.4, 1.0, 0.25, 5.0)
+BALL = PosteriorSampleDpEvent(0.02, 10.0)
 
 
-def test_wang2015_posterior_sample():
-    event = PosteriorSampleDpEvent(0.02, 10.0)
-    # 4 rho log(1 + e^10) in mpmath
-    assert Wang2015("paper").epsilon(event, 0.0) == pytest.approx(0.800003631912, rel=1e-10)
-    assert Wang2015("range").epsilon(event, 0.0) == pytest.approx(0.4, rel=1e-12)
+@pytest.mark.parametrize(
+    ("accountant", "event", "delta", "adjacency", "expected", "rel"),
+    [
+        # (tau/N) sqrt(128 k ln(2.5 k/delta) ln(2/delta))/z in mpmath, N = 32561, tau = 180
+        (Wang2015(), without_replacement(100.0, 32561), 1e-5, "replace_one", 1.8835417162, 1e-9),
+        (Wang2015(), without_replacement(5.0, 181), 1e-5, "replace_one", 2.46851063298, 1e-9),
+        # 4 rho log(1 + e^10) in mpmath
+        (Wang2015("paper"), BALL, 0.0, "replace_one", 0.800003631912, 1e-10),
+        (Wang2015("range"), BALL, 0.0, "replace_one", 0.4, 1e-12),
+        # bisection in mpmath for the smallest epsilon that satisfies both conditions
+        (Kifer2012(), RIDGE, 1e-5, "add_remove", 1.00837533945, 1e-10),
+        (Kifer2012(), RIDGE, 1e-5, "replace_one", 1.5 * 1.00837533945, 1e-10),
+        (Kifer2012(), CURVED, 1e-5, "add_remove", 1.25, 1e-12),
+        # eps' + log(1 + 2c/(n Lambda) + c^2/(n Lambda)^2) in mpmath, eps' = 0.8, c = 1/4, n Lambda = 5
+        (Chaudhuri2011(), PURE, 0.0, "replace_one", 0.897580328339, 1e-10),
+        # log(1 + 0.25/5) + the Gaussian epsilon at mu = 0.2 and 0.1 in mpmath
+        (Tight(), RIDGE, 1e-5, "replace_one", 0.774311915027, 1e-9),
+        (Tight(), RIDGE, 1e-5, "add_remove", 0.389459528854, 1e-9),
+        (Tight(), ObjectivePerturbationDpEvent(20.0, 2.0, 0.25, 5.0), 1e-5, "replace_one", 0.774311915027, 1e-9),
+        (Tight(), ObjectivePerturbationDpEvent(20.0, 2.0, 0.25, 5.0), 1e-5, "add_remove", 0.389459528854, 1e-9),
+        (Tight(), PURE, 0.0, "replace_one", 0.8 + math.log(1.05), 1e-12),
+        (Tight(), PURE, 0.0, "add_remove", 0.4 + math.log(1.05), 1e-12),
+    ],
+)  # fmt: skip
+def test_pinned_prices(accountant, event, delta, adjacency, expected, rel):
+    assert accountant.epsilon(event, delta, adjacency) == pytest.approx(expected, rel=rel)
 
 
 def test_wang2015_composition():
@@ -116,28 +135,9 @@ def test_wang2015_condition_of_theorem_4():
     assert accountant.violated(ComposedDpEvent([PosteriorSampleDpEvent(1.0, 99.0), bad]), 1e-5) != ()
 
 
-def test_kifer2012():
-    # bisection in mpmath for the smallest epsilon that satisfies both conditions
-    event = ObjectivePerturbationDpEvent(10.0, 1.0, 0.25, 5.0)
-    assert Kifer2012().epsilon(event, 1e-5, "add_remove") == pytest.approx(1.00837533945, rel=1e-10)
-    assert Kifer2012().epsilon(event, 1e-5) == pytest.approx(1.5 * 1.00837533945, rel=1e-10)
-    curved = ObjectivePerturbationDpEvent(50.0, 1.0, 0.25, 0.4)  # here the ridge decides: 2 beta/Lambda
-    assert Kifer2012().epsilon(curved, 1e-5, "add_remove") == pytest.approx(1.25, rel=1e-12)
-
-
-def test_chaudhuri2011():
-    # eps' + log(1 + 2c/(n Lambda) + c^2/(n Lambda)^2) in mpmath, eps' = 0.8, c = 1/4, n Lambda = 5
-    event = PureObjectivePerturbationDpEvent(0.4, 1.0, 0.25, 5.0)
-    assert Chaudhuri2011().epsilon(event, 0.0) == pytest.approx(0.897580328339, rel=1e-10)
-
-
 SAMPLE, SCORING = PosteriorSampleDpEvent(1.0, 1.0), FisherScoringDpEvent(100, 100, 9, 0.5)
 SUBSETS, LANGEVIN = without_replacement(1.0, 3), LangevinDpEvent(1000, 10, 10, 0.05, 0.2, 1.0, 1.0, 10.0)
 NO_RIDGE = LangevinDpEvent(1000, 10, 10, 0.05, 0.2, 1.0, 0.0, 10.0)
-FIT, PURE_FIT = (
-    ObjectivePerturbationDpEvent(10.0, 1.0, 0.25, 5.0),
-    PureObjectivePerturbationDpEvent(0.4, 1.0, 0.25, 5.0),
-)
 VOTES, ONE_STEP = PateDpEvent(200, 50, 40.0, 20.0), poisson(1.0, 1, 0.1)
 
 
@@ -151,8 +151,8 @@ VOTES, ONE_STEP = PateDpEvent(200, 50, 40.0, 20.0), poisson(1.0, 1, 0.1)
         (Wang2015(), ComposedDpEvent([SCORING, SUBSETS]), "replace_one", "Theorem 5 is for one run"),
         (Tight(), SCORING, "add_remove", "add_remove"),
         (Tight(), SUBSETS, "add_remove", "needs replace_one"),
-        (Tight(), SelfComposedDpEvent(FIT, 2), "replace_one", "not in a composition"),
-        (Chaudhuri2011(), PURE_FIT, "add_remove", "add_remove"),
+        (Tight(), SelfComposedDpEvent(RIDGE, 2), "replace_one", "not in a composition"),
+        (Chaudhuri2011(), PURE, "add_remove", "add_remove"),
         (Moments(), ONE_STEP, "replace_one", "replace_one"),
         (Moments(), SUBSETS, "add_remove", "cannot price SampledWithoutReplacementDpEvent"),
         (Bok2024(), LANGEVIN, "add_remove", "add_remove"),
@@ -175,7 +175,7 @@ def test_what_has_no_price_is_refused(accountant, event, adjacency, message):
 @pytest.mark.parametrize(
     ("accountant", "event"),
     [
-        *((Tight(), SUBSETS), (Wang2015(), SCORING), (Kifer2012(), FIT), (Rdp(), GaussianDpEvent(1.0))),
+        *((Tight(), SUBSETS), (Wang2015(), SCORING), (Kifer2012(), RIDGE), (Rdp(), GaussianDpEvent(1.0))),
         *((Bok2024(), LANGEVIN), (Ryffel2022(), LANGEVIN)),
     ],
 )

@@ -110,27 +110,6 @@ def test_pure_price_bounds_an_exact_problem_in_one_dimension() -> None:
     assert 0.2 * TIGHT.epsilon(event, 0.0) < np.abs(one - two).max() <= TIGHT.epsilon(event, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("adjacency", "expected"),
-    [  # mpmath: log(1 + 0.25/5) + the Gaussian epsilon at mu = 0.2 and 0.1
-        ("replace_one", 0.774311915027),
-        ("add_remove", 0.389459528854),
-    ],
-)
-def test_objective_perturbation_epsilon(adjacency, expected):
-    event = ObjectivePerturbationDpEvent(10.0, 1.0, 0.25, 5.0)
-    assert TIGHT.epsilon(event, DELTA, adjacency) == pytest.approx(expected, rel=1e-9)
-    scaled = ObjectivePerturbationDpEvent(20.0, 2.0, 0.25, 5.0)
-    assert TIGHT.epsilon(scaled, DELTA, adjacency) == pytest.approx(expected, rel=1e-9)
-
-
-def test_pure_objective_perturbation():
-    event = PureObjectivePerturbationDpEvent(0.4, 1.0, 0.25, 5.0)
-    assert TIGHT.epsilon(event, 0.0) == pytest.approx(0.8 + math.log(1.05), rel=1e-12)
-    assert TIGHT.epsilon(event, 0.0, "add_remove") == pytest.approx(0.4 + math.log(1.05), rel=1e-12)
-    assert TIGHT.epsilon(event, 0.0) < Chaudhuri2011().epsilon(event, 0.0)
-
-
 @pytest.mark.parametrize("classes", [2, 3, 6])
 def test_one_record_adds_no_more_to_the_log_determinant(classes, rng):
     event = ObjectivePerturbationDpEvent(1.0, 1.0, 1 / classes, 0.3, rank=classes - 1, one_sided=False)
