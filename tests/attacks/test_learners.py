@@ -307,13 +307,6 @@ def test_releases_are_named_numbers_and_statements() -> None:
     assert not [name for name in found if "other" in name]
 
 
-@pytest.mark.slow
-def test_a_regression_has_numbers_as_labels() -> None:
-    found = audit(Ridge(), PURE, runs=100)
-    assert found.violated
-    assert "intercept_" in {each.text.partition(" ")[0].partition("[")[0] for each in found.observations}
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -135,6 +135,7 @@ def test_the_message_says_what_would_do(raw: Path) -> None:
     for part in (
         f"{raw / 'second'} is not available: expected sha256 {hashlib.sha256(CONTENT['second']).hexdigest()}",
         "tried mirror/toy/toy-py/first: FileNotFoundError",
+        "set DATA_MIRROR to folders or URL prefixes",
         f"expected sha256 {hashlib.sha256(b'archive').hexdigest()} (7 bytes)",
         f"tried {url}: ConnectionError",
         "hold toy/first or toy/second or the archive toy/toy.tar.gz; then dvc repro prepare@toy",

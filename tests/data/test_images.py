@@ -142,14 +142,6 @@ def test_a_missing_file_is_named_with_the_fix(tmp_path: Path, key: str) -> None:
         load(key, tmp_path / key)
 
 
-def test_files_beyond_the_limit_are_not_read(tmp_path: Path) -> None:
-    write_cifar10(tmp_path)
-    (tmp_path / "data_batch_3").write_bytes(b"damaged")
-    assert load("cifar10", tmp_path, limit=12).n == 12
-    with pytest.raises(DataError, match="data_batch_3"):
-        load("cifar10", tmp_path, limit=13)
-
-
 def test_svhn_without_its_extra_images(tmp_path: Path) -> None:
     written = write_svhn(tmp_path)
     (tmp_path / "extra_32x32.mat").unlink()

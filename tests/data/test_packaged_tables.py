@@ -118,13 +118,6 @@ def test_a_table_without_a_header_has_the_columns_of_its_schema(tmp_path: Path) 
     assert data.meta["row_norm_bound"] == pytest.approx(np.sqrt(3))
 
 
-def test_a_category_outside_of_the_schema_and_a_wrong_width_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"toy.csv, line 2, column kind: 'b' is not one of a"):
-        small(tmp_path, columns=SCHEMA["columns"] | {"kind": {"values": ["a"]}})
-    with pytest.raises(DataError, match=r"toy.csv, line 1: 3 values, expected 4"):
-        small(tmp_path, columns=SCHEMA["columns"] | {"more": "drop"})
-
-
 def test_numbered_columns_share_an_entry() -> None:
     low = {"low": 0, "high": 1}
     schema = Schema(target="y", classes=["a", "b"], columns={"p{9..11}x": low, "q": low, "{a..b}": low})

@@ -20,7 +20,6 @@ ADULT = [
     "40, United-States, <=50K",
     "50, ?, 83311, HS-grad, 9, Married-civ-spouse, ?, Husband, Black, Male, 0, 0, 13, ?, >50K",
 ]
-ABALONE = ["M,0.455,0.365,0.095,0.514,0.2245,0.101,0.15,15", "I,0.33,0.255,0.08,0.205,0.0895,0.0395,0.055,9"]
 # Processed bytes at seed 20150706 with ten repeats.
 PROCESSED = {
     "adult": "53e3c214a42a3fbc0a747f0305f4853fbd03f171d80b26fcb352f209cc137b7d",
@@ -34,29 +33,6 @@ def write_adult(folder: Path, train: list[str] = ADULT, test: list[str] = ADULT)
         "|1x3 Cross validator\n" + "".join(f"{line}.\n" for line in test) + "\n"
     )
     return folder
-
-
-def write_abalone(folder: Path, rows: list[str]) -> Path:
-    (folder / "abalone.data").write_text("\n".join(rows) + "\n")
-    return folder
-
-
-def test_adult_features_of_small_files(tmp_path: Path) -> None:
-    data = load("adult", write_adult(tmp_path))
-    assert data.x_train.shape == data.x_test.shape == (1, 2, 109)
-    assert data.y_train.tolist() == data.y_test.tolist() == [[-1, 1]]
-    names = data.meta["features"]
-    assert len(names) == len(set(names)) == 109
-    row = dict(zip(names, data.x_train[0, 1].tolist(), strict=True))
-    assert row["age"] == pytest.approx((50 - 38.58) / 13.64)
-    assert row["bias"] == 1.0
-    ones = {name for name, value in row.items() if value == 1.0 and "=" in name}
-    assert ones == {
-        *("workclass=?", "education=HS-grad", "marital-status=Married-civ-spouse", "occupation=?"),
-        *("relationship=Husband", "race=Black", "sex=Male", "native-country=?"),
-    }
-    assert sum(value for name, value in row.items() if "=" in name) == 8
-    assert np.array_equal(data.x_train, data.x_test)
 
 
 @pytest.mark.parametrize(
@@ -81,18 +57,6 @@ def test_limit_keeps_the_first_rows(tmp_path: Path) -> None:
     first = load("adult", tmp_path, limit=1)
     assert np.array_equal(first.x_train, whole.x_train[:, :1])
     assert first.x_test.shape == (1, 1, 109)
-
-
-def test_abalone_features_of_a_small_file(tmp_path: Path) -> None:
-    data = load("abalone", write_abalone(tmp_path, ABALONE * 10))
-    assert data.x_train.shape == (10, 16, 9)
-    assert data.x_test.shape == (10, 4, 9)
-    assert data.meta["features"][0] == "sex"
-    for x, y in zip(data.x_train[0], data.y_train[0], strict=True):
-        male = y > 0
-        assert x[0] == (-1 if male else 1)
-        assert x[1] == pytest.approx(((0.455 if male else 0.33) - 0.524) / 0.120)
-        assert x[8] == 1
 
 
 @pytest.mark.parametrize("key", KEYS)

@@ -196,26 +196,13 @@ def test_trusted_rows_have_their_guarantee_and_all_chains(runs: pd.DataFrame) ->
     kept = table[statistics.trusted(table, "mean")]
     assert set(table.method) - set(kept.method) == {"ops"}
     assert kept.violated.eq("").all()
+    assert table.diverged.eq(table.method.eq("ops")).all()
     assert len(kept) == (table.violated.eq("") & table.method.ne("ops")).sum()
 
 
 def test_summary_refuses_a_run_listed_twice(runs: pd.DataFrame) -> None:
     with pytest.raises(ValueError, match="listed twice"):
         statistics.summary(pd.concat([runs, runs.head(1)]))
-
-
-def test_variant_settings() -> None:
-    assert statistics.variant_settings("bound=range;radius=10.0") == {"bound": "range", "radius": "10.0"}
-    assert statistics.variant_settings("") == {}
-    with pytest.raises(ValueError, match="key=value"):
-        statistics.variant_settings("range")
-
-
-def test_every_non_private_method_may_name_the_majority_class(runs: pd.DataFrame) -> None:
-    other = runs[runs.method.eq("nonprivate")].assign(method="sgld")
-    both, alone = statistics.summary(pd.concat([runs, other])), statistics.summary(runs)
-    one, other = (table[table.method.eq("majority")].reset_index(drop=True) for table in (both, alone))
-    pd.testing.assert_frame_equal(one, other)
 
 
 def test_power_law_is_that_of_polyfit() -> None:

@@ -84,31 +84,23 @@ def test_frozen_is_batch_norm_in_evaluation_mode() -> None:
     assert torch.equal(made(x), before)  # constants of its own
 
 
-def test_block_starts_as_the_public_network(backbone: ResNet20) -> None:
-    """At the start it gives the features of the backbone, and logits of 0."""
-    rng = torch.Generator().manual_seed(3)
-    x = torch.randn(4, 3, 32, 32, generator=rng)
-    with torch.no_grad():
-        block = last_block(backbone, 10)
-        found = block.module[:-1](backbone.trunk(x))  # type: ignore[index]
-        torch.testing.assert_close(found, backbone.features(x))
-        torch.testing.assert_close(features(backbone, backbone.trunk(x)).flatten(1), backbone.features(x))
-    assert block.d == 2 * 64 * 64 * 9 + 2570 == 76_298
-    assert not block.logits(start(block, 2), torch.randn(1, 6, 64, 8, 8, generator=rng)).any()
+def test_block_and_fourth_stage_start_as_the_public_network(backbone: ResNet20, larger: ResNet18) -> None:
+    """At the start they give the features of the backbone, and logits of 0.
 
-
-def test_fourth_stage_starts_as_the_public_network(larger: ResNet18) -> None:
-    """Matrices are its five convolutions, without what meets the padding alone."""
+    The matrices of the stage are its five convolutions, without what meets the padding alone, and the projection.
+    """
     x = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(3))
-    with torch.no_grad():
-        stage = last_block(larger, 10)
-        found = stage.module[:-1](larger.trunk(x))  # type: ignore[index]
-        torch.testing.assert_close(found, larger.features(x))
-        torch.testing.assert_close(features(larger, larger.trunk(x)).flatten(1), found)
-    assert stage.shape == (16, 2, 2)
-    assert stage.d == 32 * (16 * 4 + 3 * 32 + 16) + 330
-    assert sum(isinstance(layer, nn.Linear) for layer in stage.module.children()) == 5  # and the projection
-    assert not stage.logits(start(stage, 2), larger.trunk(x)[None]).any()
+    for of, shape, d, linear in (
+        (backbone, (64, 8, 8), 2 * 64 * 64 * 9 + 2570, 1),
+        (larger, (16, 2, 2), 32 * (16 * 4 + 3 * 32 + 16) + 330, 5),
+    ):
+        with torch.no_grad():
+            part, trunk = last_block(of, 10), of.trunk(x)
+            torch.testing.assert_close(part.module[:-1](trunk), of.features(x))  # type: ignore[index]
+            torch.testing.assert_close(features(of, trunk).flatten(1), of.features(x))
+        assert (part.shape, part.d) == (shape, d)
+        assert sum(isinstance(layer, nn.Linear) for layer in part.module.children()) == linear
+        assert not part.logits(start(part, 2), trunk[None]).any()
 
 
 @pytest.mark.parametrize("clip", [0.3, math.inf])

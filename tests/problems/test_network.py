@@ -3,25 +3,11 @@
 from dataclasses import replace
 
 import torch
-from one_by_one import expected, with_parameters
+from one_by_one import with_parameters
 from scenarios import digits, network
 from torch import nn
 
 from dplangevin.data.pixels import scaled
-
-
-def test_clipped_sums_are_those_of_single_examples() -> None:
-    """Two seeds with rows of their own, two chains with parameters, masks and clips of their own."""
-    of, rng = network(), torch.Generator().manual_seed(0)
-    theta = torch.randn(2, 2, of.facts.d, generator=rng) / 4
-    rows = torch.tensor([[3, 4, 5], [59, 0, 3]])
-    mask = torch.tensor([[[1, 1, 0], [0, 1, 1]], [[1, 0, 1], [1, 1, 1]]]).bool()
-    found = of.clipped_sum(theta, rows, mask, torch.tensor([0.5, 1e9]))
-    for e, clip in enumerate((0.5, 1e9)):
-        wanted = expected(of.network, theta[:, e], scaled(of.x[rows]), of.y[rows], mask[:, e], clip)
-        torch.testing.assert_close(found.gradient[:, e], wanted.gradient, rtol=1e-4, atol=1e-5)
-        assert found.loss is not None
-        torch.testing.assert_close(found.loss[:, e], wanted.loss.sum(-1))
 
 
 def test_predictions_are_the_modules_and_facts_the_data_sets() -> None:

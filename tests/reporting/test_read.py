@@ -5,22 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from fake_results import INF, figure1, finals, write_runs
-from omegaconf import OmegaConf
 
 from dplangevin import files
+from dplangevin.papers.exhibits.networks import learning_curve_summary
 from dplangevin.reporting import read
-
-
-def test_runs_come_back_as_written(tmp_path: Path) -> None:
-    runs = figure1()
-    write_runs(tmp_path, runs)
-    found = read.read_runs(["wang2015/adult"], ["dp_sgld", "nonprivate"], tmp_path)
-    adult = runs[runs.dataset.eq("adult")]
-    wanted = pd.concat([adult[adult.method.eq(name)] for name in ("dp_sgld", "nonprivate")])
-    pd.testing.assert_frame_equal(found, wanted.reset_index(drop=True), check_dtype=False)
-    assert found.violated.eq("").any()
-    assert (found.seed.dtype, found.records.dtype) == (int, float)
-    assert len(read.read_runs(["wang2015/adult", "wang2015/abalone"], root=tmp_path)) == len(runs) * 2 / 3
 
 
 def test_what_is_missing_names_the_file_and_its_stage(tmp_path: Path) -> None:
@@ -38,16 +26,6 @@ def test_what_is_missing_names_the_file_and_its_stage(tmp_path: Path) -> None:
     pd.read_csv(path).drop(columns="seed").to_csv(path, index=False)
     with pytest.raises(ValueError, match=r"scores.*expected .*seed.*dvc repro -f run@wang2015-adult"):
         read.read_runs(["wang2015/adult"], root=tmp_path)
-
-
-def test_folders_of_an_exhibit() -> None:
-    cfg = OmegaConf.create({"experiment": {"a": {"datasets": ["x", "y"]}}})
-    for exhibit, wanted in (
-        ({"source": "results/runs/a/x"}, ["a/x"]),
-        ({"source": "results/runs/a"}, ["a/x", "a/y"]),
-        ({"source": "results/runs", "folders": ["b/z", "a"]}, ["b/z", "a/x", "a/y"]),
-    ):
-        assert read.folders(exhibit, cfg) == wanted
 
 
 def test_write_replaces_a_folder_and_leaves_no_scraps(tmp_path: Path) -> None:
@@ -75,6 +53,9 @@ def test_networks(tmp_path: Path) -> None:
     found = bins.groupby("predictor").log_loss.unique().map(list).to_dict()
     assert found == {"average": [0.1], "single": [0.2]}
     assert set(read.read_curve(names, runs, tmp_path).method) == {"pate", "sgd"}
+    curve, of = read.read_curve(names, ["tanh_dp_sgd"], tmp_path), {"run": "tanh_dp_sgd", "label": "x"}
+    with pytest.raises(ValueError, match=r"tanh_dp_sgd has budgets .*say in the exhibit"):
+        learning_curve_summary(curve, curves=[of])
     path = tmp_path / "li2019_tab1/mnist/curve.csv"
     pd.read_csv(path).query("run != 'tanh_pate'").to_csv(path, index=False)  # a method without a curve
     assert set(read.read_curve(names, runs, tmp_path).run) == {"tanh_sgd"}

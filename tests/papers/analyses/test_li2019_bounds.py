@@ -4,26 +4,22 @@ import itertools
 import math
 from typing import Any
 
-import drawing
 import numpy as np
 import pandas as pd
 import pytest
 from loading import analysis
 from mpmath import mp, mpf, quad
-from omegaconf import OmegaConf
 from scipy.integrate import quad as integral
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 from scipy.stats import norm
 
 from dplangevin.papers.analyses.finite import finite_moment, transcripts
-from dplangevin.papers.analyses.li2019_bounds import CHANNELS, COLUMNS, power_sum, terms, two_steps
+from dplangevin.papers.analyses.li2019_bounds import CHANNELS, power_sum, terms, two_steps
 from dplangevin.papers.analyses.mixing import diffusion_time, relaxation_time
 from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sampled_moment, tail_bound
 from dplangevin.papers.claims import rows as rules
 from dplangevin.papers.claims import verdicts
-from dplangevin.papers.exhibits import bounds as exhibit
-from dplangevin.pipeline.config import content, load
 from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.events import Adjacency
 from dplangevin.privacy.gaussian_steps import steps_event
@@ -148,17 +144,6 @@ def test_conditions_lack_the_square_of_q(frame: pd.DataFrame) -> None:
     first, second = (rates[rates.term.eq(f"condition {i}")] for i in (1, 2))
     np.testing.assert_allclose(first.ratio, 1 / first.rate**2, rtol=1e-3)
     np.testing.assert_allclose(second.ratio, (256 * second.rate) ** 2, rtol=1e-3)
-
-
-def test_rows_share_their_columns_and_are_drawn(frame: pd.DataFrame) -> None:
-    assert [*frame.columns] == [*COLUMNS]
-    assert frame.value.notna().all()
-    cfg = OmegaConf.create(content("exhibit", "li2019_bounds", load(), drawing.CONF))
-    (ax,) = drawing.call(cfg, "draw", frame).axes
-    assert len(ax.get_yticks()) == len(cfg.draw.numbers.lines)
-    with pytest.raises(ValueError, match=r"no ratio for the statements \['none'\]"):
-        exhibit.cases(frame, lines=[{"label": "none", "where": {"case": "-"}}], smallest=0.1)
-    assert exhibit.li2019_page(frame, notes="n", title="t").count("\n| lemma") == 4
 
 
 def test_adaptive_rounds_by_enumeration() -> None:

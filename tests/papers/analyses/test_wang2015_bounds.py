@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 import torch
 from dp_accounting import GaussianDpEvent, SampledWithoutReplacementDpEvent, SelfComposedDpEvent
-from drawing import call, exhibit
 from scipy.optimize import linprog
 from scipy.special import expit, polygamma
 from scipy.stats import beta, norm
@@ -345,15 +344,3 @@ def test_equivalence() -> None:
     assert rules.together(frame, **asked)["verdict"] == "holds"
     assert rules.together(frame.assign(value=[0.001, 0.0, 0.5, 0.05]), **asked)["verdict"] == "open"
     assert rules.together(frame.assign(value=[0.001, 1.0, 0.5, 1.0]), **asked)["verdict"] == "fails"
-
-
-@pytest.mark.slow
-def test_exhibit_names_every_kind_and_draws(analysis: Bounds) -> None:
-    short = replace(
-        analysis, sizes=[10], points=301, wald_sizes=[100], chains=4, chain_length=50, steps=[0.16, 0.08]
-    )
-    frame = pd.concat([table(short, unit) for unit in short.units()], ignore_index=True)
-    cfg = exhibit("wang2015_bounds")
-    (ax,) = call(cfg, "draw", frame).axes
-    assert len(ax.get_yticks()) == len(cfg.draw.numbers.lines)
-    assert call(cfg, "table", frame).count("\n| ") >= len(frame)

@@ -10,6 +10,7 @@ import torch
 from sklearn.linear_model import Ridge
 
 from dplangevin.papers.analyses.wang2015_fig2 import Trajectories
+from dplangevin.papers.exhibits import samplers
 from dplangevin.problems.glm import Glm
 
 
@@ -59,6 +60,12 @@ def test_what_is_measured() -> None:
     far = pd.DataFrame(analysis.compare({}, apart, mean, covariance)).set_index(["kind", "axis"]).value
     assert far[("within", 1.0)] == pytest.approx(2, abs=0.03)  # a chain's own spread does not see the others
     assert far[("ratio", 1.0)] > 5
+
+
+def test_an_ellipse_is_where_the_normal_law_is_that_far() -> None:
+    mean, covariance = np.array([1.0, -2.0]), np.array([[2.0, 0.6], [0.6, 0.5]])
+    away = samplers.ellipse(mean, covariance, 2.0)[samplers.AT].to_numpy() - mean
+    assert np.einsum("ni,ij,nj->n", away, np.linalg.inv(covariance), away) == pytest.approx(4.0)
 
 
 def test_rows_of_a_run() -> None:

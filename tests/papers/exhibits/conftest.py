@@ -57,26 +57,6 @@ def runs() -> pd.DataFrame:
 
 
 SCORES = {"accuracy": 0.85, "log_loss": 0.32, "brier": 0.1, "ece": 0.01}
-POSTERIOR = {
-    "mean_distance": 1.0, "covariance_distance": 0.5, "predictive_gap": 0.01, "r_hat": 1.01, "ess": 200.0,
-}  # fmt: skip
-
-
-@pytest.fixture(scope="session")
-def family_runs() -> pd.DataFrame:
-    """The samplers of wang2015 beside the posterior: two chains of DP-SGFS diverge at the smallest budget."""
-    cases: list[Case] = []
-    for method in ("sgld", "dp_sgld", "dp_sghmc", "dp_sgnht", "dp_sgfs"):
-        one_temperature = method in ("dp_sghmc", "dp_sgnht")
-        variants = [""] if one_temperature else ["temperature=printed", "temperature=proper"]
-        budgets = [np.inf] if method == "sgld" else [0.1, 1.0, 10.0, 100.0]
-        for variant, e, (metric, best) in product(variants, budgets, {**SCORES, **POSTERIOR}.items()):
-            other = {"variant": variant, "metric": metric, "epsilon_proven": e / 20}
-            cases.append((method, "adult", e, best * (0.6 if metric == "accuracy" else 1 + 10 / e), other))
-    frame = made_up("wang2015_family", 5, cases, 1e-4)
-    diverged = frame.method.eq("dp_sgfs") & frame.epsilon.eq(0.1)
-    violated = frame.violated.mask(diverged, "2 of 10 chains diverged")
-    return frame.assign(violated=violated, value=frame.value.mask(diverged & frame.seed.lt(2)))
 
 
 @pytest.fixture(scope="session")

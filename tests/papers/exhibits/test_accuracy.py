@@ -101,11 +101,3 @@ def test_one_curve_for_each_value_of_a_setting(sensitivity_runs: pd.DataFrame) -
     assert legend_texts(figure) == ["DP-SGLD (wang2015), α-phase", "DP-SGLD (wang2015), constant step"]
     with pytest.raises(ValueError, match="no rows for"):
         accuracy.over_epsilon(runs, methods=["dp_sgld:linear"], **given)
-
-
-def test_gaps_are_the_first_method_minus_the_second_in_points(runs: pd.DataFrame) -> None:
-    pair = adult(runs).query("method in ('ops', 'outpert') and epsilon == 1").assign(variant="")
-    means = pair[pair.metric.eq("accuracy")].groupby("method").value.mean()
-    gap = accuracy.gaps(pair, first="ops", second="outpert").iloc[0]
-    assert gap.value == pytest.approx(100 * (means.ops - means.outpert))
-    assert gap.low < gap.value < gap.high

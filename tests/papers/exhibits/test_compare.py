@@ -63,15 +63,6 @@ def test_says_where_budgets_do_not_reach(table: pd.DataFrame, compare_runs: pd.D
     assert lost.reach.eq(compare.DIVERGED).all()
 
 
-def test_one_diverged_repeat_is_left_out(compare_runs: pd.DataFrame) -> None:
-    two = compare_runs[compare_runs.method.isin(["dpvi", "ops"]) & compare_runs.dataset.eq("adult")]
-    wild = two.assign(value=two.value.mask(two.seed.eq(3) & two.method.eq("dpvi")))
-    row = compare.at_epsilon(wild, epsilons=[1.0]).set_index("method").loc["dpvi"]
-    without = compare.at_epsilon(two[two.seed.ne(3)], epsilons=[1.0]).set_index("method").loc["dpvi"]
-    assert row.repeats == 9
-    assert (row.accuracy, row.difference) == pytest.approx((without.accuracy, without.difference))
-
-
 def test_a_failed_condition_counts_at_the_budgets_used(compare_runs: pd.DataFrame) -> None:
     ops = compare_runs[compare_runs.method.eq("ops") & compare_runs.dataset.eq("adult")]
     failed = ops.assign(violated=np.where(ops.epsilon.eq(5.0), "T too small", ""))

@@ -43,12 +43,6 @@ def test_the_first_number_of_a_claim_links_to_it(findings: Any, claims: pd.DataF
         in_readme(page, {"one": entry}, table.iloc[:0])
 
 
-@pytest.mark.parametrize("page", ["", f"{BEGIN}\n", f"{END}\n{BEGIN}\n", f"{BEGIN}\n{BEGIN}\n{END}\n"])
-def test_a_readme_without_a_place_for_findings_is_refused(page: str, claims: pd.DataFrame) -> None:
-    with pytest.raises(ValueError, match="needs one line"):
-        in_readme(page, {}, claims)
-
-
 def test_sentences_are_short(findings: Any) -> None:
     """At most about twenty words: a few may have more, none many more."""
     texts = [entry[part] for entry in findings.values() for part in (*TEXTS, "readme") if part in entry]
