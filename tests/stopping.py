@@ -7,8 +7,8 @@ from typing import Any
 from dplangevin.files import Checkpoint
 
 
-class Stop(Exception):
-    """In place of a signal."""
+class Stop(BaseException):
+    """In place of a signal: nothing catches it."""
 
 
 class Stopping(Checkpoint):

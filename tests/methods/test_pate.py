@@ -14,6 +14,7 @@ from dp_accounting import NonPrivateDpEvent
 from scenarios import linear, logistic, rows
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+from stopping import Stop
 from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
@@ -224,17 +225,13 @@ def test_votes_are_those_of_teachers_trained_alone_on_every_sixth_example(data: 
     assert len(votes.flatten(0, 1).unique(dim=0)) > 5  # not all alike
 
 
-class Killed(BaseException):
-    """Nothing catches it."""
-
-
 def killed_after(calls: int, function: Any) -> Any:
     """`function`, which a kill interrupts at one call."""
     left: Iterator[int] = iter(range(calls))
 
     def run(*args: Any, **settings: Any) -> Any:
         if next(left, None) is None:
-            raise Killed
+            raise Stop
         return function(*args, **settings)
 
     return run
@@ -250,7 +247,7 @@ def test_votes_are_kept_for_other_budgets_and_made_anew_for_another_seed(
     monkeypatch.setattr(NetworkProblem, "clipped_sum", killed_after(0, None))
     assert torch.equal(group().votes(data, 6, QUERIES, 5, Workspace(tmp_path, "another")), first)
     for count, seed in ((6, 6), (7, 5)):
-        with pytest.raises(Killed):
+        with pytest.raises(Stop):
             group().votes(data, count, QUERIES, seed, Workspace(tmp_path, "one"))
 
 
@@ -258,7 +255,7 @@ def test_votes_are_kept_for_other_budgets_and_made_anew_for_another_seed(
 def test_killed_teachers_end_in_the_same_bytes(
     data: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, calls: int, left: int
 ) -> None:
-    """Killed in a later of four stacks: none of its seven steps is done twice, only the votes of a stack."""
+    """Stop in a later of four stacks: none of its seven steps is done twice, only the votes of a stack."""
     monkeypatch.setattr(teachers, "Checkpoint", partial(Checkpoint, every=0.0))
     monkeypatch.setattr(teachers, "AT_ONCE", 7)
     owner: Any = NetworkProblem if where == "clipped_sum" else teachers.F
@@ -266,7 +263,7 @@ def test_killed_teachers_end_in_the_same_bytes(
     whole, killed = (tmp_path / name for name in ("whole", "killed"))
     group().votes(data, 6, QUERIES, 5, Workspace(whole, ""))
     monkeypatch.setattr(owner, where, killed_after(calls, real))
-    with pytest.raises(Killed):
+    with pytest.raises(Stop):
         group().votes(data, 6, QUERIES, 5, Workspace(killed, ""))
     monkeypatch.setattr(owner, where, killed_after(left, real))
     group().votes(data, 6, QUERIES, 5, Workspace(killed, ""))
@@ -303,7 +300,7 @@ def test_budgets_run_together_are_those_run_alone_and_a_killed_student_ends_in_t
     monkeypatch.setattr(methods, "Checkpoint", partial(Checkpoint, every=0.0))
     real = NetworkProblem.clipped_sum
     monkeypatch.setattr(NetworkProblem, "clipped_sum", killed_after(55, real))
-    with pytest.raises(Killed):
+    with pytest.raises(Stop):
         go(plans, "killed")
     left = killed_after(3 * 40 - 55, real)  # nothing is done twice
     monkeypatch.setattr(NetworkProblem, "clipped_sum", left)

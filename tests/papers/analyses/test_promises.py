@@ -1,25 +1,19 @@
-"""The table of privacy promises: mechanisms against closed forms, one row of each kind, and its configuration."""
+"""The table of privacy promises: mechanisms against closed forms, and one row of each kind."""
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from analyse import described
 from dp_accounting import DpEvent, GaussianDpEvent
-from hydra.utils import instantiate
 
 from dplangevin.papers.analyses import mechanisms, promises
-from dplangevin.pipeline import config
 from dplangevin.privacy.accountants.analytic_gaussian import AnalyticGaussian
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.privacy.events import PosteriorSampleDpEvent
-
-CONF = Path(__file__).parents[3] / "conf"
 
 
 def shifted(event: DpEvent, runs: int, rng: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -110,16 +104,3 @@ def test_smallest_batch_is_found(wanted: int) -> None:
     solve = promises.SmallestBatch(lambda batch: GaussianDpEvent(2.0 * batch / wanted), 1, 1000, True)
     assert solve(exact * (1 + 1e-9), 1e-5, "replace_one") == wanted
     assert solve(exact / 1e4, 1e-5, "replace_one") is None
-
-
-@pytest.mark.slow
-def test_configuration_names_every_promise_once_and_fits_its_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(CONF.parent)
-    table = instantiate(described(config.load(), "privacy_claims"), _convert_="all")
-    found = table.promises.values()
-    assert {promise.paper for promise in found} == {"li2019", "ryffel2022", "wang2015"}
-    assert all(promise.event or promise.note for promise in found)
-    (row,) = table.rows("ops", 1)
-    assert row["id"] == "ops"
-    assert set(row) == {"id", *GAUSSIAN.row(1)}
-    assert row["epsilon_replace_one"] == pytest.approx(0.5, rel=1e-4)  # 2 rho D, rho = 1/(4 ln(1 + e^10))

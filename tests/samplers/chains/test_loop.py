@@ -202,10 +202,6 @@ def test_noise_below_the_last_digit_of_theta_still_hides_the_sum() -> None:
 # Checkpoints
 
 
-class Killed(BaseException):
-    """Nothing catches it."""
-
-
 def quick(name: str, **overrides: Any) -> Any:
     return method(name, sampling={"batch": 20, "epochs": 1}, **overrides)
 
@@ -244,12 +240,12 @@ def test_killed_runs_end_in_the_same_bytes(
         save(self, make, force)
         calls.append(1)
         if len(calls) == stop:
-            raise Killed
+            raise Stop
 
     monkeypatch.setattr(Checkpoint, "save", counted)
     for at in {1, steps // 2 + 1, steps}:
         calls, stop = [], at
-        with pytest.raises(Killed):
+        with pytest.raises(Stop):
             go(str(at), random.generator(0, "test"))
         calls, stop = [], 0
         assert torch.equal(go(str(at), random.generator(9, "another")), whole)
