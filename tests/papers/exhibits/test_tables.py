@@ -58,6 +58,8 @@ def test_diverged_seeds_are_left_out_and_said_so(trained: pd.DataFrame) -> None:
     assert "|  | diverged |" in page
     assert page.count("| 1 seed |") == 1
     assert "nan" not in page
+    with pytest.raises(ValueError, match="a seed of run tanh_sgd occurs twice"):
+        tables.over_seeds(pd.concat([trained, trained[trained.run.eq("tanh_sgd")]]), keys=KEYS)
 
 
 def test_parts_of_a_page() -> None:
