@@ -19,14 +19,21 @@ from contextlib import suppress
 from pathlib import Path
 from shutil import copy2
 
-import summary
 from filelock import FileLock
+from stage import LOG
 
+from dplangevin.papers.claims import tally
 from dplangevin.pipeline import config, lock
 from dplangevin.pipeline.cache import RECOMPUTE
 from dplangevin.pipeline.config import ConfigError
 from dplangevin.text import meant
 
+EXHIBITS, CLAIMS = Path("results/exhibits"), Path("results/claims.csv")
+PAGES = {"claims": CLAIMS, "report": Path("results/report/README.md")}  # by stage
+NOTHING_RAN = """No stage ran, because nothing that results/ depends on has changed. In a fresh
+clone its files are the committed ones.
+One figure from raw data, compared with the committed numbers, in two minutes:
+  make exhibit ID=wang2015_fig1b FORCE=1"""
 LOCK = Path("dvc.lock")
 COPY = Path(".dvc/tmp/dvc.lock")  # dvc.lock as it was before the last run
 DEMO = "ryffel2022_counterexample"  # of which the first run of a clone computes a task again
@@ -59,10 +66,10 @@ def reproduce(args: argparse.Namespace) -> int:
     exhibits, targets = list(pipeline["exhibits"]), []
     if args.exhibit is not None:
         if args.exhibit not in exhibits:
-            name = (
-                f"no exhibit {args.exhibit!r}" if args.exhibit else "name one: make exhibit ID=wang2015_fig1c"
+            known = (
+                f"{meant(args.exhibit, exhibits)}; make exhibit ID=wang2015_fig1b, of {', '.join(exhibits)}"
             )
-            raise ConfigError(f"{name}{meant(args.exhibit, exhibits)}; there are {', '.join(exhibits)}")
+            raise ConfigError(f"no exhibit {args.exhibit!r}{known}")
         exhibits, targets = [args.exhibit], [f"render@{args.exhibit}"]
     first = not (COPY.exists() or args.force or targets or args.overrides)  # of a clone
     if first and DEMO in pipeline.get("analyses", ()):
@@ -75,17 +82,43 @@ def reproduce(args: argparse.Namespace) -> int:
     command = [sys.executable, "-m", "dvc", "repro", "--keep-going", *["--force"] * args.force, *targets]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
-        dvc = subprocess.Popen(
-            command, env={**env, summary.LOG: str(log)}, process_group=0
-        )  # no Ctrl-C reaches it
+        dvc = subprocess.Popen(command, env={**env, LOG: str(log)}, process_group=0)  # no Ctrl-C reaches it
         try:
             status = dvc.wait()
         except KeyboardInterrupt:
             end(dvc)
             raise
-        if status and not any((folder / ".git").exists() for folder in (Path.cwd(), *Path.cwd().parents)):
+        if status and not any((at / ".git").exists() for at in (Path.cwd(), *Path.cwd().parents)):
             print("To run DVC without git: dvc config --local core.no_scm true", file=sys.stderr)
-        return summary.report(log, status, exhibits)
+        return report(log, status, exhibits)
+
+
+def report(path: Path, status: int, exhibits: Sequence[str]) -> int:
+    """Print the summary of a run whose stages wrote `path` and whose DVC ended with `status`; return 0 or 1."""
+    entries = [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+    ended = {entry["stage"]: entry["status"] for entry in entries if "status" in entry}
+    failed = [stage for stage, code in ended.items() if code]
+    if status and not failed:
+        print(f"DVC failed with exit status {status}; its message is above.", file=sys.stderr)
+        return 1
+    made = [name for name in exhibits if ended.get(f"render@{name}") == 0]
+    lines, claims = [""], tally.read(CLAIMS)
+    if shown := made or (exhibits if len(exhibits) == 1 and not failed else []):
+        lines += [*tally.LEGEND, "", "Exhibits"]
+        for name in shown:
+            lines.append(f"  {name}: {EXHIBITS / name / f'{name}.png'}")
+            marks = tally.marks(claim for claim in claims if name in tally.shown_by(claim))
+            lines += [f"    {marks}"] * bool(marks)
+    lines += [f"{page}: made" for stage, page in PAGES.items() if ended.get(stage) == 0]
+    if failed:
+        why = {entry["stage"]: entry["why"].replace("\n", "\n    ") for entry in entries if "why" in entry}
+        lines += ["", "Failed", *(f"  {stage}: {why.get(stage, 'it was killed')}" for stage in failed)]
+        lines.append("What needs these stays as it was; DVC names it above.")
+    if moved := [f"  {entry['moved']}" for entry in entries if "moved" in entry]:
+        lines += ["", "Computed again and compared with the committed numbers", *moved]
+    last = "To see what differs from the committed results: git status results" if ended else NOTHING_RAN
+    print("\n".join([*lines, "", f"Exhibits: {len(made)} of {len(exhibits)} made now.", last]))
+    return int(status > 0)
 
 
 def end(dvc: subprocess.Popen[bytes]) -> None:

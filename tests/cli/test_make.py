@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import repro
 import size
-import summary
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ def printed(ended: dict[str, int], capsys: pytest.CaptureFixture[str], log: Path
         json.dumps({"stage": stage, "status": status, "why": "see above"}) for stage, status in ended.items()
     ]
     (log / "log").write_text("\n".join(lines))
-    summary.report(log / "log", 0, ["wang2015_fig1b", "wang2015_fig1c"])
+    repro.report(log / "log", 0, ["wang2015_fig1b", "wang2015_fig1c"])
     return capsys.readouterr().out.splitlines()
 
 
@@ -49,9 +49,8 @@ def test_the_summary_ends_with_what_is_committed_and_how_to_compute_a_figure(
     assert "Exhibits: 1 of 2 made now." in lines
     assert "No stage ran" not in " ".join(lines)
     assert lines[lines.index("Failed") + 1] == "  render@wang2015_fig1c: see above"
-    marks = lines[
-        lines.index("  wang2015_fig1b: results/exhibits/wang2015_fig1b/wang2015_fig1b.png") + 1
-    ].strip()
+    shown = lines.index("  wang2015_fig1b: results/exhibits/wang2015_fig1b/wang2015_fig1b.png")
+    marks = lines[shown + 1].strip()
     assert [text.split()[0] for text in marks.split(", ")] == ["paper", "reading", "ours"]
 
 

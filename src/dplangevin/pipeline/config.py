@@ -47,10 +47,7 @@ GROUPS = (  # folders of conf/ whose files are all composed
 SET = "DPL_SET"  # environment variable: the overrides behind params.yaml (make repro SET=...)
 SHOWN = 20  # faults named in a message before "and n more"
 READ = 6  # most results that an exhibit reads: stage render of dvc.yaml has as many dependencies on them
-HELP = (
-    "write KEY=VALUE, such as method.ops.radius=3, and close brackets and quotes; "
-    "the two ~KEY and +KEY=VALUE replace a mapping or a list"
-)
+HELP = "write KEY=VALUE, such as method.ops.radius=3; the two ~KEY and +KEY=VALUE replace a mapping or a list"
 # group -> key that its reader removes from an entry before it builds the object
 TAKEN = {"backbone": "made_by", "problem": "backbone", "analysis": "content"}
 
@@ -131,15 +128,14 @@ def stages_of_exhibits(conf: Path, cfg: DictConfig) -> dict[str, Any]:
 def stages_of_features(cfg: DictConfig) -> dict[str, Any]:
     """Return the names of features, data set and weights, by the name of the stage."""
     entries = cfg.get("features", {}).items()
-    names = {name: {"name": name, "dataset": of.dataset, "weights": of.backbone} for name, of in entries}
-    return {stage("features", name).partition("@")[2]: each for name, each in names.items()}
+    names = [{"name": name, "dataset": of.dataset, "weights": of.backbone} for name, of in entries]
+    return {stage("features", each["name"]).partition("@")[2]: each for each in names}
 
 
 def stages_of_analyses(cfg: DictConfig) -> dict[str, str]:
     """Return analysis -> the file with its settings."""
-    return {
-        name: f"{CONF}/{spec.get('content') or 'analysis'}/{name}.yaml" for name, spec in cfg.analysis.items()
-    }
+    folders = {name: spec.get("content") or "analysis" for name, spec in cfg.analysis.items()}
+    return {name: f"{CONF}/{folder}/{name}.yaml" for name, folder in folders.items()}
 
 
 # Composition
@@ -175,7 +171,7 @@ def register(folder: Path) -> None:
     try:
         ConfigStore.instance().store(name="all", node={"defaults": defaults, **groups})
     except OmegaConfBaseException as error:
-        raise ConfigError(f"cannot compose {folder.name}/: {_one_line(error)}") from error
+        raise ConfigError(f"cannot compose {folder.name}/: {_why(error)}") from error
 
 
 def _resolver(make: Callable[..., Any], *given: str, _root_: DictConfig) -> Any:
@@ -192,41 +188,25 @@ def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfi
         if why := inexact(override.partition("=")[2]):
             raise ConfigError(f"{override}: {why}")
     register(Path(conf))
-    cfg = _compose(overrides, Path(conf))
+    try:
+        with initialize_config_dir(str(Path(conf).resolve()), version_base=None):
+            cfg = hydra_compose(config_name="config", overrides=list(overrides))
+        OmegaConf.resolve(cfg)
+    except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
+        given, fix = (f" with {', '.join(overrides)}", f"; {HELP}") if overrides else ("", "")
+        raise ConfigError(f"cannot compose {config.parent.name}/{given}: {_why(error)}{fix}") from error
     if missing := sorted(OmegaConf.missing_keys(cfg)):
         raise ConfigError(f"no value (???) for {', '.join(missing)}: set it in {conf}/ or as an override")
     return cfg
 
 
-def _compose(overrides: Sequence[str], folder: Path) -> DictConfig:
-    try:
-        with initialize_config_dir(str(folder.resolve()), version_base=None):
-            cfg = hydra_compose(config_name="config", overrides=list(overrides))
-        OmegaConf.resolve(cfg)
-    except (HydraException, OmegaConfBaseException, ValueError, TypeError) as error:
-        raise ConfigError(_why(error, overrides, folder)) from error
-    return cfg
-
-
-def _why(error: Exception, overrides: Sequence[str], folder: Path) -> str:
-    """Return in one line why the overrides cannot be composed."""
-    reason = _one_line(error) + (f" ({_one_line(error.__cause__)})" if error.__cause__ else "")
-    if not overrides:
-        return f"cannot compose {folder.name}/: {reason}"
-    cfg = _compose([], folder)  # raises its own error if conf/ itself fails
-    for override in overrides:
-        key = override.lstrip("~").partition("=")[0]
-        parent, _, word = key.rpartition(".")
-        beside = OmegaConf.select(cfg, parent) if parent else cfg
-        if re.fullmatch(r"[\w.]+", key) and isinstance(beside, DictConfig) and word not in beside:
-            return f"{folder.name}/ has no {key}{meant(word, map(str, beside))}"
-    return f"cannot compose {folder.name}/ with {', '.join(overrides)}: {reason}; {HELP}"
-
-
-def _one_line(error: BaseException) -> str:
-    """Return the error message in one line, without Hydra's lists and links."""
+def _why(error: BaseException) -> str:
+    """Return the error message and its cause in one line, without Hydra's lists and links."""
     text = re.split(r"\nSee https?:|\nConfig search path:|, possible interpolation keys:", str(error))[0]
-    return " ".join(text.split())
+    cause, near = error.__cause__, ""
+    if isinstance(error, OmegaConfBaseException) and isinstance(error.parent_node, DictConfig):
+        near = meant(str(error.key), map(str, error.parent_node))
+    return " ".join(text.split()) + near + (f" ({_why(cause)})" if cause else "")
 
 
 # Values
@@ -282,12 +262,12 @@ def _wrong_run(cfg: DictConfig, experiment: str, run: plan.Run, dataset: str) ->
 
 def _refuse(faults: Sequence[str], what: str) -> None:
     if faults:
-        raise ConfigError("\n  ".join([f"{what}:", *_first(faults)]))
+        raise ConfigError(_listed(what, faults))
 
 
-def _first(lines: Sequence[str]) -> list[str]:
-    """Return the first lines, and how many there are more."""
-    return [*lines[:SHOWN], *[f"... and {len(lines) - SHOWN} more"] * (len(lines) > SHOWN)]
+def _listed(what: str, lines: Sequence[str]) -> str:
+    more = [f"... and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return "\n  ".join([f"{what}:", *lines[:SHOWN], *more])
 
 
 # params.yaml
@@ -314,29 +294,15 @@ def write(cfg: DictConfig, path: str | Path = PARAMS) -> None:
         part.write_text(OmegaConf.to_yaml(cfg), encoding="utf-8")
 
 
-def visible(path: str | Path = PARAMS) -> None:
-    """Set the modification time of a file one second back, so that git compares its content.
-
-    DVC writes the values of an experiment in the same second in which git has looked at the file. If the size
-    is also the same, git takes the file for unchanged, and `git restore` does not restore it.
-    """
-    status = os.stat(path)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 10**9))
-
-
 def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
     """Raise OutOfStep, naming the keys, if the file is not what `cfg` is written as."""
     if current(cfg, path):
         return
     old, new = ({key: repr(value) for key, value in flatten(each).items()} for each in (load(path), cfg))
-    pairs = [(key, old.get(key, "(absent)"), new.get(key, "(absent)")) for key in sorted({*old, *new})]
-    lines = [f"{key}: {x} -> {y}" for key, x, y in pairs if x != y] or [
-        "(the same values, written differently)"
-    ]
-    raise OutOfStep(
-        "\n  ".join([f"{path} is out of step with {CONF}/:", *_first(lines)])
-        + "\nCompose it anew with `python -m dplangevin.pipeline.config`, or run `make repro`, which does."
-    )
+    pairs = {key: (old.get(key, "(absent)"), new.get(key, "(absent)")) for key in sorted({*old, *new})}
+    fix = "Compose it anew with `python -m dplangevin.pipeline.config`, or run `make repro`, which does."
+    wrong = [f"{key}: {x} -> {y}" for key, (x, y) in pairs.items() if x != y]
+    raise OutOfStep(f"{_listed(f'{path} is out of step with {CONF}/', wrong)}\n{fix}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

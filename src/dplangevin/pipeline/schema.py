@@ -18,16 +18,6 @@ Settings = Mapping[str, Any]
 Entry = Annotated[Any, entry_of("with a _target_")]
 
 
-class Archive(Group):
-    """The tar file, wheel or sdist that contains the raw files; `size` is in bytes."""
-
-    name: str
-    size: Positive
-    folder: str
-    urls: Sequence[str]
-    sha256: Sha256
-
-
 class File(Group):
     """A raw file, see `data.fetch`; `size` is in bytes, `bundled` is the path of an xz file."""
 
@@ -38,22 +28,21 @@ class File(Group):
     bundled: str | None = None
 
 
-class RowSubset(Group):
-    """The rows of a data set that experiments use, see `data.splits.subset`.
+class Archive(File):
+    """The tar file, wheel or sdist that contains the raw files."""
 
-    - `held_out`: Share of the training rows that replaces the test rows. None: the test rows are used.
-    """
+    folder: str
+
+
+class RowSubset(Group):
+    """The rows of a data set, see `data.splits.subset`; `held_out` is the share of training rows to test on."""
 
     train_rows: Positive | None = None
     held_out: Share | None = None
 
 
 class Dataset(RowSubset):
-    """A data set of conf/dataset.
-
-    - `urls`: Folders on the web that each hold all files.
-    - `limit`: Number of training rows and of test rows to keep. None: all.
-    """
+    """A data set; `urls` are folders with all files, `limit` is the number of training and of test rows to keep."""
 
     files: Sequence[File]
     loader: Entry
@@ -94,10 +83,7 @@ class Features(RowSubset):
 
 
 class RunConfig(Group):
-    """An entry of `runs:` of an experiment, see `plan`.
-
-    - `tuned`: Whether its settings were chosen in the way that the experiment's `tuned` says.
-    """
+    """An entry of `runs:`, see `plan`; `tuned`: its settings were chosen as the experiment's `tuned` says."""
 
     method: str | None = None
     datasets: Sequence[str] | None = None
@@ -114,7 +100,6 @@ class RunConfig(Group):
 class Experiment(Group):
     """An experiment of conf/experiment, see `plan` and `sweep`.
 
-    - `seeds`: Number of repeats: of all data sets, or by data set.
     - `delta`: "1/n^2": the smaller of the configuration's delta and 1/n^2, with n training rows. None: the
       configuration's.
     - `calibrated`: What the values of `epsilons` are: the budgets of the methods, or the proven ε for
@@ -169,20 +154,6 @@ class Reference(Group):
     sampler: Entry
 
 
-class Pipeline(Group):
-    """What `dvc repro` makes: a file of conf/pipeline, with lists that `config.register` makes of the groups."""
-
-    datasets: Sequence[str]
-    weights: Sequence[str]
-    pretrain: Sequence[str]
-    features: Mapping[str, Any]
-    runs: Mapping[str, Any]
-    run_stages: Mapping[str, Any]
-    analyses: Mapping[str, str]
-    exhibits: Mapping[str, Sequence[str]]
-    papers: Sequence[str]
-
-
 class Config(Group):
     """The whole of `params.yaml`."""
 
@@ -193,7 +164,7 @@ class Config(Group):
     scale: str
     attack_runs: Mapping[str, Positive]
     reference: Reference
-    pipeline: Pipeline
+    pipeline: Mapping[str, Sequence[str] | Mapping[str, Any]]  # lists that `config.register` makes
     dataset: Mapping[str, Dataset]
     experiment: Mapping[str, Experiment]
     problem: Mapping[str, Entry]

@@ -46,10 +46,9 @@ class Group(BaseModel, strict=True, extra="forbid"):
 
 
 def check(value: Any, hint: Any = Any, key: str = "") -> list[str]:
-    """Return what is wrong with plain values: one line per fault, with key, value and domain.
+    """Return what is wrong with plain values, whose dotted name is `key`: a line for each, with key, value and domain.
 
-    It imports what a `_target_` names, so it is for values of conf/, which is code. `key` is the dotted name of the
-    value, for messages.
+    It imports what a `_target_` names, so it is for values of conf/, which is code.
     """
     faults = _mismatches(value, hint, key)
     _build(value, key, faults)
@@ -68,18 +67,15 @@ def annotations(target: Any) -> dict[str, Any]:
             absent[str(error.name)] = Any
 
 
-def _wrong_number(value: Any, key: str) -> list[str]:
-    """Return what is wrong with a value that is nan, or that is called epsilon or delta and outside its domain."""
+def _wrong_number(value: float, key: str) -> str:
+    """Return what is wrong with a number that is nan, or that is called epsilon or delta and outside its domain."""
     words = re.sub(r"\[\d+\]", "", key).split(".")
-    if not isinstance(value, int | float):
-        return []
     if math.isnan(value):
-        return [f"{key} = nan is no value"]
+        return "is no value"
     if (words[-1] == "epsilon" or "epsilons" in words) and not value > 0:
-        return [f"{key} = {value} must be a number above 0"]
-    if (words[-1] == "delta" or "deltas" in words) and not 0 <= value < 1:
-        return [f"{key} = {value} must be a number in [0, 1)"]
-    return []
+        return "must be a number above 0"
+    wrong = (words[-1] == "delta" or "deltas" in words) and not 0 <= value < 1
+    return "must be a number in [0, 1)" * wrong
 
 
 # Types
@@ -87,14 +83,14 @@ def _wrong_number(value: Any, key: str) -> list[str]:
 
 def _mismatches(value: Any, hint: Any, key: str, words: Iterable[str] = WORDS) -> list[str]:
     """Return what pydantic says of a plain value, one line for each key; `words` are the known keys."""
-    lines: dict[str, list[str]] = {}
+    lines: dict[str, dict[str, None]] = {}
     try:
         _adapter(hint).validate_json(json.dumps(value), strict=True)
     except ValidationError as error:
         for each in error.errors(include_url=False):
             start, reason = _described(each, value, key, words)
-            lines.setdefault(start, []).append(reason)
-    return [start + " or ".join(dict.fromkeys(reasons)) for start, reasons in lines.items()]
+            lines.setdefault(start, {})[reason] = None
+    return [start + " or ".join(reasons) for start, reasons in lines.items()]
 
 
 def _described(error: ErrorDetails, given: Any, key: str, words: Iterable[str]) -> tuple[str, str]:
@@ -155,7 +151,8 @@ def _build(value: Any, key: str, faults: list[str]) -> Any:
         items = [_build(each, f"{key}[{i}]", faults) for i, each in enumerate(value)]
         return OPEN if any(each is OPEN for each in items) else items
     if not isinstance(value, Mapping):
-        faults += _wrong_number(value, key)
+        if isinstance(value, int | float) and (why := _wrong_number(value, key)):
+            faults.append(f"{key} = {value} {why}")
         return value
     before = len(faults)
     plain = {word: each for word, each in value.items() if word not in HYDRA}
@@ -169,19 +166,18 @@ def _build(value: Any, key: str, faults: list[str]) -> Any:
         whole = whole and not (value.get("_partial_") or "_args_" in value)
         arguments = _arguments(target, whole)
     except Exception as why:  # a module from anywhere can raise anything
+        name, fix = f"{_below(key, '_target_')} = {_shown(value['_target_'])}", "in a folder on PYTHONPATH"
         faults.append(
-            f"{_below(key, '_target_')} = {_shown(value['_target_'])} cannot be imported and called ({why}): a module "
-            "outside the package must be in a folder on PYTHONPATH"
+            f"{name} cannot be imported and called ({why}): a module outside the package must be {fix}"
         )
         return OPEN
     faults += _mismatches(plain, arguments, key, {*inspect.signature(target).parameters, *WORDS})
-    if not whole or not closed or len(faults) > before:
-        return OPEN
-    try:
-        return target(**given)
-    except Exception as error:  # a class from anywhere can raise anything
-        faults.append(f"{key}: {error}")
-        return OPEN
+    if whole and closed and len(faults) == before:
+        try:
+            return target(**given)
+        except Exception as error:  # a class from anywhere can raise anything
+            faults.append(f"{key}: {error}")
+    return OPEN
 
 
 @cache
@@ -189,13 +185,10 @@ def _arguments(target: Any, whole: bool) -> type[BaseModel]:
     """Return a model of the arguments of a class or a function; if `whole`, none may be missing."""
     parameters, hints = inspect.signature(target).parameters.values(), annotations(target)
     more = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    fields: dict[str, Any] = {
-        f"p{i}": (
-            _plain(hints.get(each.name, Any)),
-            Field(... if whole and each.default is each.empty else None, alias=each.name),
-        )
-        for i, each in enumerate(parameters)
-    }
+    fields = dict[str, Any]()
+    for i, each in enumerate(parameters):
+        field = Field(... if whole and each.default is each.empty else None, alias=each.name)
+        fields[f"p{i}"] = _plain(hints.get(each.name, Any)), field
     config = ConfigDict(strict=True, extra="allow" if more else "forbid")
     return create_model(target.__name__, __config__=config, **fields)
 
