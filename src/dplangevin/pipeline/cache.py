@@ -104,9 +104,9 @@ class Store:
 
         None for "": a task without such a key is always computed.
         """
-        if not scores:
-            return None
-        tables = ([rows for rows in table.values() if rows.scores == scores] for table in self.listed)
+        tables = (
+            [rows for rows in table.values() if scores and rows.scores == scores] for table in self.listed
+        )
         found = [rows[0] for rows in tables if rows]
         return found if len(found) == len(self.paths) else None
 
@@ -125,8 +125,7 @@ class Store:
         """Return content and task list of each result file for these tasks, in order; all must be finished."""
         tasks = [self.find(key) for key in keys]
         if None in tasks:
-            key = keys[tasks.index(None)]
-            raise ValueError(f"task {key} of {', '.join(map(str, self.paths))} is not finished")
+            raise ValueError(f"task {keys[tasks.index(None)]} of {self.paths[0]} is not finished")
         found = []
         for table in zip(*filter(None, tasks), strict=True):
             names = dict.fromkeys(name for rows in table for name in next(csv.reader([rows.header])))
@@ -192,8 +191,6 @@ def listed(path: Path, folder: Path | None = None) -> dict[str, Rows]:
             print(f"{path} or {units.name} is damaged ({error!r}): computed again", file=sys.stderr)
         return {}
     if wrong := len(tasks) - len(intact):
-        print(
-            f"{path} has other rows than {units.name} lists for {wrong} of {len(tasks)} tasks: computed again",
-            file=sys.stderr,
-        )
+        of = f"{wrong} of {len(tasks)} tasks"
+        print(f"{path} has other rows than {units.name} lists for {of}: computed again", file=sys.stderr)
     return intact

@@ -53,13 +53,12 @@ def outcomes(
         client = Client(**place, timeout=FIRST, set_as_default=False, name="dplangevin")
     except (OSError, ValueError, TypeError) as error:  # a scheduler file that is none, tls:// without keys
         raise ValueError(f"{silent} ({error}); {KEPT}") from error
-    given, names = {name: os.environ.get(name) for name in CARRIED}, tuple(sorted(code))
-    expected = versions(names)
+    given = {name: os.environ.get(name, "") for name in CARRIED}
     try:
         with client:
             waits = "" if client.nthreads() else ", no worker yet: waiting for the first"
             print(f"{address}: dashboard {client.dashboard_link}{waits}", file=sys.stderr)
-            common = client.submit(tuple, (given, names, expected, call), pure=False)  # sent once
+            common = client.submit(tuple, (given, code, versions(code), call), pure=False)  # sent once
             calls = [client.submit(_called, common, *each, pure=False) for each in enumerate(arguments)]
             waiting = as_completed(calls, loop=client.loop)
             calls.clear()  # so that a result that has come is not computed again when its worker ends
@@ -77,20 +76,12 @@ def outcomes(
 def _called(common: tuple[Any, ...], index: int, argument: Any) -> Any:
     """Return the outcome of a call, made in a worker process; ValueError if its numbers would be other ones."""
     given, names, expected, call = common
-    for variable, value in given.items():
-        os.environ.pop(variable, None)
-        if value is not None:
-            os.environ[variable] = value
+    os.environ |= given
     worker = get_worker()
     here = versions(names, worker.state.nthreads)
-    wrong = [
-        f"{name} {here.get(name, 'is not on PYTHONPATH')}, not {value}"
-        for name, value in expected.items()
-        if here.get(name) != value
-    ]
-    if wrong:
-        raise ValueError(
-            f"worker {worker.address} is refused, since numbers would depend on it: {'; '.join(wrong)}"
-        )
+    for name, value in expected.items():
+        if (own := here.get(name, "is not on PYTHONPATH")) != value:
+            why = f"since numbers would depend on it: {name} {own}, not {value}"
+            raise ValueError(f"worker {worker.address} is refused, {why}")
     with pinned():
         return call(index, argument)

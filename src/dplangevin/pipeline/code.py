@@ -97,26 +97,23 @@ def _modules(name: str) -> list[tuple[str, Path]]:
 def _file(name: str) -> Path | None:
     """Return the source file of a module, found without importing anything; None if there is none."""
     words = name.split(".")
-    for folder in [SOURCES] if words[0] == PACKAGE else map(Path, sys.path):
-        place = folder.joinpath(*words)
-        for path in (place / "__init__.py", place.with_name(f"{words[-1]}.py")):
-            if path.is_file():
-                return path
-    return None
+    places = (
+        folder.joinpath(*words) for folder in ([SOURCES] if words[0] == PACKAGE else map(Path, sys.path))
+    )
+    paths = (path for at in places for path in (at / "__init__.py", at.with_name(f"{words[-1]}.py")))
+    return next(filter(Path.is_file, paths), None)
 
 
 def _installed(path: Path | None) -> bool:
     """Return whether a file belongs to Python or to an installed library other than this package."""
     if path is None or path.is_relative_to(SOURCES / PACKAGE):
         return False
-    return bool(LIBRARY_FOLDERS & {*path.parts, *path.resolve().parts}) or path.resolve().is_relative_to(
-        STDLIB
-    )
+    own = path.resolve()
+    return bool(LIBRARY_FOLDERS & {*path.parts, *own.parts}) or own.is_relative_to(STDLIB)
 
 
 @cache
 def _parsed(path: Path) -> ast.Module:
-    """Return the syntax tree of a file."""
     return ast.parse(path.read_bytes(), filename=str(path))
 
 

@@ -86,25 +86,22 @@ def described() -> str:
 
     from dplangevin.device import pick
 
-    blas = [
-        f"{pool['internal_api']} {pool['version']} {pool['architecture']}"
-        for pool in threadpool_info()
-        if pool["user_api"] == "blas" and "architecture" in pool
-    ]
-    device = [torch.cuda.get_device_name()] if pick().type == "cuda" else []
-    versions = [f"{name} {version(name)}" for name in ("torch", "numpy", "scipy", "dp-accounting", "arviz")]
-    memory = [f"DPL_MEMORY {given}"] if (given := os.environ.get("DPL_MEMORY")) else []  # the order of sums
-    capability = torch.backends.cpu.get_cpu_capability()
-    threads = f"threads {torch.get_num_threads()}"
-    return ", ".join([threads, processor(), capability, *device, *memory, *versions, *sorted(set(blas))])
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas" and "architecture" in pool]
+    blas = {f"{pool['internal_api']} {pool['version']} {pool['architecture']}" for pool in pools}
+    device = torch.cuda.get_device_name() if pick().type == "cuda" else ""
+    memory = f"DPL_MEMORY {given}" if (given := os.environ.get("DPL_MEMORY")) else ""  # the order of sums
+    versions = [f"{name} {version(name)}" for name in LIBRARIES if name != "pandas"]
+    machine = processor(), torch.backends.cpu.get_cpu_capability(), device, memory
+    return ", ".join(filter(None, [f"threads {torch.get_num_threads()}", *machine, *versions, *sorted(blas)]))
 
 
 def processor() -> str:
     """Return the name of the processor, on which the code that BLAS runs depends, beside its instructions."""
     info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    name = re.search(
+        r"^model name\s*:(.*)", info.read_text(encoding="utf-8") if info.exists() else "", re.MULTILINE
+    )
+    return name[1].strip() if name else platform.processor() or platform.machine()
 
 
 class Move(NamedTuple):
@@ -148,7 +145,7 @@ def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
     others = [(old, new) for old, new in both if old.content != new.content]
     sizes = pd.concat([pd.Series(dtype=float), *(_sizes(*pair) for pair in others)])
     top = sizes[sizes > 0].groupby(level=0).max().to_dict()
-    old, new = (" or ".join(sorted({rows[side].made for rows in others})) for side in (0, 1))
+    old, new = (" or ".join(sorted({pair[side].made for pair in others})) for side in (0, 1))
     return Move(len(both), len(both) - len(others), top, (old, new))
 
 

@@ -8,7 +8,7 @@ import pickle
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import starmap
 from typing import Any, NamedTuple
@@ -63,14 +63,13 @@ def computed(
     if not arguments:
         return
     call = partial(attempted, function)
+    found = _on_this_machine(call, arguments, gpu)
     if cluster := os.environ.get(CLUSTER):
         try:
             from dplangevin.pipeline.cluster import outcomes  # it needs Dask, which is optional
         except ImportError as error:
             raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]' ({error})") from error
-        found: Iterable[Done] = outcomes(cluster, call, arguments, code)
-    else:
-        found = _on_this_machine(call, arguments, gpu)
+        found = outcomes(cluster, call, arguments, code)
     for done in found:
         if store and done.error is None:
             here = {"made": f"{revision()}, {done.environment}", "begun": done.begun}
@@ -91,10 +90,9 @@ def _on_this_machine(call: Callable[[int, Any], Done], arguments: Sequence[Any],
     jobs = 1 if gpu and pick().type == "cuda" else min(workers(), len(arguments))
     # joblib warns when it replaces a process whose memory has grown
     warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
+    called = starmap(delayed(call), enumerate(arguments))
     try:
-        yield from Parallel(jobs, return_as="generator_unordered")(
-            starmap(delayed(call), enumerate(arguments))
-        )
+        yield from Parallel(jobs, return_as="generator_unordered")(called)
     except TerminatedWorkerError as error:
         raise ValueError(
             f"one of {jobs} processes was killed, as a system does that runs out of memory: what is finished is kept; "

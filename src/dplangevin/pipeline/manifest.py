@@ -15,7 +15,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,8 +66,7 @@ def ensure(cfg: DictConfig, kind: str, name: str, manifest: Mapping[str, Any] | 
 
 def _found(own: Path, manifest: Mapping[str, Any]) -> Path | None:
     """Return the file of a manifest, here or in the checkout that this is a copy of."""
-    home = origin()
-    for path in (own, *([home / own] if home else [])):
+    for path in (own, *(home / own for home in origin())):
         if _is_stated(path, manifest):
             return path
     if own.exists():
@@ -84,27 +83,15 @@ def _is_stated(path: Path, manifest: Mapping[str, Any]) -> bool:
 
 
 def file(cfg: DictConfig, kind: str, name: str) -> File:
-    """Return the sha256 of the manifest, and a function that makes the file."""
+    """Return the sha256 of the manifest, and a function that makes the file, here or where it is unpickled."""
     manifest = read(cfg, kind, name)
-    return File(manifest["file"]["sha256"], Prepared(cfg, kind, name, manifest))
+    return File(manifest["file"]["sha256"], partial(_prepared, cfg, kind, name, manifest))
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A callable that returns the file of a manifest, and makes it if it is missing.
-
-    Unpickled in another process, it makes the file in the working folder there.
-    """
-
-    cfg: DictConfig
-    kind: str
-    name: str
-    manifest: Mapping[str, Any] | None = None
-
-    def __call__(self) -> Path:
-        RAW.mkdir(parents=True, exist_ok=True)
-        with FileLock(RAW / ".lock"):  # several processes may share a folder
-            return ensure(self.cfg, self.kind, self.name, self.manifest)
+def _prepared(*given: Any) -> Path:
+    RAW.mkdir(parents=True, exist_ok=True)
+    with FileLock(RAW / ".lock"):  # several processes may share a folder
+        return ensure(*given)
 
 
 def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
@@ -171,13 +158,13 @@ def _write(kind: str, name: str, manifest: Mapping[str, Any]) -> None:
     on_disk.write(target.parent, {target.name: text.encode()})
 
 
-def make(cfg: DictConfig, kind: str, name: str, target: Path | None = None) -> None:
-    """Make a file, at `target` or else at its place (`path_of`), and first all its inputs."""
+def make(cfg: DictConfig, kind: str, name: str) -> None:
+    """Make a file, and first all its inputs."""
     makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
-    if name not in known(cfg, kind):
-        raise DataError(f"no {kind} {name!r}: there are {', '.join(known(cfg, kind))}")
+    if name not in (names := known(cfg, kind)):
+        raise DataError(f"no {kind} {name!r}: there are {', '.join(names)}")
     with pinned():
-        makers[kind](cfg, name, target or path_of(kind, name))
+        makers[kind](cfg, name, path_of(kind, name))
 
 
 def inputs(cfg: DictConfig, kind: str, name: str) -> str:
@@ -254,15 +241,14 @@ def manifest_path(kind: str, name: str) -> Path:
     return FOLDER / kind / f"{name}.json"
 
 
-def origin() -> Path | None:
-    """Return the checkout that DVC copied this folder from for an experiment; None if it is no copy."""
-    here = Path.cwd()
-    return next((at.parents[2] for at in here.parents if at.parts[-3:] == (".dvc", "tmp", "exps")), None)
+def origin() -> list[Path]:
+    """Return the checkout that DVC copied this folder from for an experiment, if it did."""
+    return [at.parents[2] for at in Path.cwd().parents if at.parts[-3:] == (".dvc", "tmp", "exps")][:1]
 
 
 def sources() -> list[str]:
     """Return where raw files are looked for first: the checkout that this is a copy of, and DATA_MIRROR."""
-    near = [] if (home := origin()) is None else [str(home / RAW), str(home / "data")]
+    near = [str(home / each) for home in origin() for each in (RAW, "data")]
     return [*near, *mirrors(os.environ.get("DATA_MIRROR", ""))]
 
 
@@ -341,13 +327,12 @@ def _contents(path: Path, kind: str) -> dict[str, Any]:
     }
 
 
-def _inputs_in(path: Path) -> str | None:
+def _inputs_in(path: Path) -> str:
     """Return the inputs that trained weights state; raise DataError if a byte of the file is another one."""
     fix = "git restore it, or delete it to train the weights again"
     with opened(path, "the weights", fix) as archive:
         arrays = dict(archive)  # compares the checksums
-        found: str | None = json.loads(arrays["meta"].tobytes()).get("inputs")
-        return found
+        return str(json.loads(arrays["meta"].tobytes()).get("inputs"))
 
 
 def _sums(files: Any) -> list[list[str]]:
