@@ -51,8 +51,8 @@ def shown(script: str, config: Mapping[str, Any]) -> str:
 
     `manifest` is left out: it reaches all code, and the stages that use it have hashes of their own.
     """
-    tree = ast.parse(Path(__file__).with_name(f"{script}.py").read_bytes())
-    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    text = Path(__file__).with_name(f"{script}.py").read_bytes()
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
     names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names} - {manifest.__name__}
     own = (name for name in names if name.startswith("dplangevin."))
     return key([code_hash(*own, *targets(config)), config])

@@ -52,10 +52,9 @@ def main(cfg: DictConfig, name: str) -> None:
 def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the data that an exhibit is drawn from, and the numbers behind it.
 
-    For an analysis, and for training curves (`weights`), both are the same table. The rows of an analysis are
-    followed by those of the analyses that `beside` names. Otherwise the first is the rows of the exhibit's
-    `runs` (default: all) in its folders, read as `part` says. The second is their summary, made by `numbers` of
-    the exhibit if it has one. `methods` come first, in this order.
+    For an analysis, with those that `beside` names, and for training curves (`weights`), both are the same table.
+    Otherwise the first is the rows of the exhibit's `runs` (default: all) in its folders, read as `part` says,
+    `methods` first. The second is their summary, or what `numbers` of the exhibit makes of them.
     """
     if exhibit["source"].endswith(".csv"):
         path = Path(exhibit["source"])
@@ -68,10 +67,9 @@ def read(exhibit: dict[str, Any], cfg: DictConfig) -> tuple[pd.DataFrame, pd.Dat
     runs = PARTS[exhibit.get("part", "runs")](results.folders(exhibit, cfg), exhibit.get("runs", ()))
     if "methods" in exhibit:
         runs = sort_by(runs, method=exhibit["methods"])
-    numbers = (
-        instantiate(exhibit["numbers"], _partial_=True, _convert_="all") if "numbers" in exhibit else summary
-    )
-    return runs, numbers(runs)
+    if "numbers" in exhibit:
+        return runs, instantiate(exhibit["numbers"], _partial_=True, _convert_="all")(runs)
+    return runs, summary(runs)
 
 
 if __name__ == "__main__":

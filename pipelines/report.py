@@ -39,10 +39,7 @@ def table(name: str, cfg: DictConfig) -> pd.DataFrame:
 
 
 def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
-    """Return the sizes of a prepared data set, from its manifest, as rows like those of a run.
-
-    The metrics are features, rows_train, rows (training and test), and draws, the number of splits.
-    """
+    """Return the sizes of a prepared data set, from its manifest, as rows like those of a run; draws are its splits."""
     stated = manifest.read(cfg, "dataset", dataset)
     counts = {"features": np.prod(stated["features"]), "rows_train": stated["rows"]["train"]}
     counts |= {"rows": sum(stated["rows"].values()), "draws": stated.get("draws", 1)}
@@ -51,10 +48,7 @@ def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
 
 
 def runs_of(names: Mapping[str, str | None], cfg: DictConfig) -> dict[str, pd.DataFrame]:
-    """Return name -> runs.
-
-    A name whose value is a text may be missing, or belong to another pipeline. It is then left out.
-    """
+    """Return name -> runs, without those whose value is a text if they are missing or of another pipeline."""
     frames = {}
     for name, missing in names.items():
         if missing is not None and name.partition("/")[0] not in cfg.experiment:

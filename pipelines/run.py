@@ -51,37 +51,35 @@ def main(cfg: DictConfig, name: str) -> None:
 
 def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
     """Return the prepared files that an experiment on a data set reads."""
-    spec = cfg.experiment[experiment]
-    kind = "dataset" if dataset in cfg.dataset else "features"
-    data = manifest.file(cfg, kind, dataset)
-    posterior = manifest.file(cfg, "reference", dataset) if spec.get("compared") else None
+    data = manifest.file(cfg, "dataset" if dataset in cfg.dataset else "features", dataset)
+    compared = cfg.experiment[experiment].get("compared")
+    posterior = manifest.file(cfg, "reference", dataset) if compared else None
     names = {cfg.problem[run.problem].get("backbone") for run in runs(cfg, experiment, dataset)} - {None}
     if len(names) > 1:
         raise ConfigError(
-            f"experiment {experiment} names problems on {' and '.join(sorted(names))}: one backbone an experiment"
+            f"experiment {experiment} has the backbones {', '.join(sorted(names))}: it can have one"
         )
     return Inputs(data, posterior, manifest.file(cfg, "weights", names.pop()) if names else None)
 
 
 def at_prices(rows: pd.DataFrame, prices: Sequence[float] = (0.1, 1.0, 10.0)) -> dict[str, Any]:
-    """Return the numbers that `dvc metrics` shows of a run: mean accuracy and proven ε at some budgets.
+    """Return what `dvc metrics` shows of a run: mean accuracy, and proven ε at the budgets nearest to `prices`.
 
-    For each value in `prices`, take the budget whose proven ε is nearest on a log scale. If no budget has a
-    price, return only the accuracy.
+    Nearest is on a log scale of the proven ε. If no budget has a price, return only the accuracy.
     """
-    accuracy = rows[rows.metric.eq("accuracy")]
-    means = accuracy.groupby("epsilon").agg(
-        accuracy=("value", "mean"), epsilon_proven=("epsilon_proven", "max")
+    by_budget = rows[rows.metric.eq("accuracy")].groupby("epsilon")
+    means = pd.DataFrame(
+        {"accuracy": by_budget.value.mean(), "epsilon_proven": by_budget.epsilon_proven.max()}
     )
     means = means[means.accuracy.notna()]
     priced = means[means.epsilon_proven.between(0, math.inf, inclusive="neither")]
     if priced.empty:
         return {"accuracy": round(float(means.accuracy.iloc[0]), 6)} if len(means) else {}
-    numbers = {}
-    for price in prices:
-        nearest = priced.loc[(np.log(priced.epsilon_proven) - math.log(price)).abs().idxmin()]
-        numbers[f"at_{price:g}"] = {name: round(float(nearest[name]), 6) for name in priced.columns}
-    return numbers
+    logs = np.log(priced.epsilon_proven)
+    nearest = {f"at_{price:g}": priced.loc[(logs - math.log(price)).abs().idxmin()] for price in prices}
+    return {
+        at: {name: round(value, 6) for name, value in row.to_dict().items()} for at, row in nearest.items()
+    }
 
 
 if __name__ == "__main__":

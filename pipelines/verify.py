@@ -3,7 +3,7 @@
 With `--quick`, minutes: of every run all prices are computed from their plans, without training, and the first steps
 of one long chain of each method; of every short analysis one task. Where data cannot be had, it says so and goes on.
 Else N tasks (default: one) of every method of a run are computed, with the tasks that are always computed with them,
-and every task of an analysis; with `--only` some of them alone.
+and every task of an analysis.
 
 The rows are compared with those in results/. The largest change is relative to the standard error over the seeds, or to
 the value where there are none. The exit status is 1 if it is more than `--within`; with `--quick`, than 1e-6 of a price
@@ -70,7 +70,7 @@ class PartialStore(Store):
 
 
 class Comparison(NamedTuple):
-    """The keys of all tasks with the current code, the changes of some by table, and where these were made by key.
+    """The keys of all tasks with the current code, where some were made again, and the changes of these by table.
 
     - `trained`: the keys of their trainings, "" where there is none.
     """
@@ -90,8 +90,8 @@ class Comparison(NamedTuple):
         return all(move.same == move.tasks for move in self.moves)
 
     def __str__(self) -> str:
-        came = ", the same bytes" if self.same else f", moved by at most {self.move:.3g}"
-        return f"{len(self.again)} of {len(self.keys)} tasks computed again{came if self.again else ''}"
+        came = "the same bytes" if self.same else f"moved by at most {self.move:.3g}"
+        return f"{len(self.again)} of {len(self.keys)} tasks computed again, {came}"
 
 
 def result(cfg: DictConfig, name: str) -> Result:
@@ -107,19 +107,17 @@ def result(cfg: DictConfig, name: str) -> Result:
     return Result(paths, [task.run.name for task in work.tasks], lambda store: sweep(*at, store), work)
 
 
-def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Comparison:
-    """Compute `count` tasks of each kind again, or of `only` some; raise ValueError for incomplete results."""
+def check(of: Result, folder: Path, count: int) -> Comparison:
+    """Compute `count` tasks of each kind again; raise ValueError for incomplete results."""
     before = [listed(path) for path in of.paths]
     keys = of.compute(PartialStore(of.paths, folder))
     if len({(*table,) for table in before}) > 1 or {len(keys), len(of.kinds)} != {len(before[0])}:
-        raise ValueError(
-            f"{of.paths[0]} does not have the {len(keys)} tasks of its plan, whole: run it again"
-        )
-    kinds = pd.Series(range(len(keys))).groupby(of.kinds)
-    some = {i for kind, own in kinds if not only or kind in only for i in spaced(own.tolist(), count)}
-    if not some and of.kinds:
-        raise ValueError(f"no {' or '.join(only)}: there are {', '.join(dict.fromkeys(of.kinds))}")
-    groups = of.work.groups(range(len(keys))) if of.work and not only else []
+        whole = f"the {len(keys)} tasks of its plan, whole"
+        raise ValueError(f"{of.paths[0]} does not have {whole}: run it again")
+    some = {
+        i for _, own in pd.Series(range(len(keys))).groupby(of.kinds) for i in spaced(own.tolist(), count)
+    }
+    groups = of.work.groups(range(len(keys))) if of.work else []
     indices = sorted(some.union(*(group for group in groups if some & {*group})))
     store = PartialStore(of.paths, folder, [keys[i] for i in indices])
     of.compute(store)
@@ -127,14 +125,13 @@ def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Com
     trained = [of.work.trained_key(i) if of.work else "" for i in range(len(keys))]
     moves = []
     for number, (path, table) in enumerate(zip(of.paths, before, strict=True)):
-        was, now, rows_before = {}, {}, list(table.values())
-        for i in indices:
+        was, now = dict(zip(keys, table.values(), strict=True)), {}
+        for key in after:
             # runs.csv has prices and settings, which `run.py` writes anew for a training that is kept
-            if not (path.stem == "runs" and trained[i]):
-                was[keys[i]], rows = rows_before[i], after[keys[i]][number]
-                names = rows_before[i].header
+            if not (path.stem == "runs" and trained[keys.index(key)]):
+                rows, names = after[key][number], was[key].header
                 fewer = set(rows.header.split(",")) <= set(names.split(","))
-                now[keys[i]] = rows.under(names) if fewer else rows
+                now[key] = rows.under(names) if fewer else rows
         moves.append(moved(was, now))
     return Comparison(keys, {key: rows[0].made for key, rows in after.items()}, moves, trained)
 
@@ -221,11 +218,10 @@ def is_close(cfg: DictConfig, name: str) -> bool:
 
 def is_within(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
     """Print how far tasks of an entry moved; return whether within `--within`, and then renew what is asked for."""
-    comparison = check(of := result(cfg, name), KEPT / name, args.units, args.only)
-    print(f"{name}: {comparison}", flush=True)
-    for path, move in zip(of.paths, comparison.moves, strict=True):
-        if move.same < move.tasks:
-            print(f"  {path}: {move}", flush=True)
+    comparison = check(of := result(cfg, name), KEPT / name, args.units)
+    moves = zip(of.paths, comparison.moves, strict=True)
+    lines = [f"  {path}: {move}" for path, move in moves if move.same < move.tasks]
+    print("\n".join([f"{name}: {comparison}", *lines]), flush=True)
     fine = comparison.move <= args.within
     if fine and args.renew and (count := renew(of, comparison)):
         print(f"  {count} tasks of earlier code have new keys", flush=True)
@@ -242,15 +238,12 @@ def main(cfg: DictConfig, *words: str) -> None:
     kind.add_argument("--quick", action="store_true", help="prices and short tasks alone")
     kind.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
     parser.add_argument("--units", type=int, default=1, metavar="N", help="how many tasks of each method (1)")
-    parser.add_argument("--only", nargs="+", default=(), metavar="RUN", help="of these runs")
-    parser.add_argument(
-        "--within", type=float, default=0.0, metavar="MOVE", help="of seeds' errors or shares"
-    )
+    parser.add_argument("--within", type=float, default=0.0, metavar="MOVE", help="of errors or shares")
     args = parser.parse_args(words)
     if unknown := sorted(set(args.names) - set(names)):
         raise config.ConfigError(f"no run or analysis {', '.join(unknown)}; there are {', '.join(names)}")
     if args.units < 1:
-        raise config.ConfigError(f"--units must be at least 1, not {args.units}")
+        parser.error(f"--units must be at least 1, not {args.units}")
     wrong = []
     for name in args.names or [name for name in names if not (args.quick and LONG.fullmatch(name))]:
         try:

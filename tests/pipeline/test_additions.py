@@ -15,7 +15,6 @@ import pytest
 from dplangevin.files import sha256
 from dplangevin.papers.exhibits import compare
 from dplangevin.pipeline import config
-from dplangevin.pipeline.plan import budgeted
 from dplangevin.reporting import read, words
 
 ROOT = Path(__file__).parents[2]
@@ -108,10 +107,6 @@ def test_a_table_of_numbers_goes_from_its_yaml_to_rows_of_results(project: Path)
     assert runs.assumptions.str.endswith("ranges read off the rows").all()
     units = json.loads((project / "results/runs/mine/wine/scores.units.json").read_bytes())
     assert all(", threads 1, " in unit["made"] for unit in units)
-    scores = pd.read_csv(project / "results/runs/mine/wine/scores.csv")
-    accuracy = scores[scores.run.eq("nonprivate") & scores.metric.eq("accuracy")]
-    assert accuracy.seed.tolist() == [0, 1]
-    assert accuracy.value.min() > 0.8
 
 
 @pytest.mark.slow
@@ -125,13 +120,5 @@ def test_a_method_from_outside_the_package_is_priced_and_shown(project: Path) ->
     assert shown[shown.method.eq("noisy_mean")].reach.tolist() == [compare.REACHED] * 2
     datasets = {"wine": "Wine"}
     assert "| noisy_mean |" in compare.page(frame, epsilons=[1.0], datasets=datasets, notes="")
-    (panel, *_) = compare.dot_plot(shown, compare.CLASSES).axes
-    assert "noisy_mean" in [label.get_text() for label in panel.get_yticklabels()]
     assert words.look("noisy_mean").colour in words.FALLBACK_COLOURS
     assert set(json.loads((project / "results/metrics/mine-wine.json").read_bytes())["noisy_mean"]) > {"at_1"}
-
-
-@pytest.mark.slow
-def test_a_method_that_is_not_on_the_path_says_so() -> None:
-    with pytest.raises(ValueError, match=r"^noisy_mean\.NoisyMean cannot be imported .* on PYTHONPATH$"):
-        budgeted({"_target_": "noisy_mean.NoisyMean"})

@@ -37,9 +37,8 @@ def made(tmp_path: Path) -> verify.Result:
 
 def edited(of: verify.Result) -> None:
     """Units as an edit of the code leaves them: under other keys."""
-    for path in of.paths:
-        text = beside(path).read_text()
-        beside(path).write_text(text.replace('"key": "', '"key": "0'))
+    for path in map(beside, of.paths):
+        path.write_text(path.read_text().replace('"key": "', '"key": "0'))
 
 
 @pytest.mark.slow
@@ -100,17 +99,10 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     done = status("ryffel2022_counterexample")
     said = capsys.readouterr().out.splitlines()[0]
     assert said.startswith("ryffel2022_counterexample: ")
-    if said.endswith("tasks computed again, the same bytes"):
-        assert done == 0
-    else:  # on another processor
-        assert done == 1
-        assert largest(said) < 1e-8
-    for wrong, message in {
-        ("li2019_bound",): "no run or analysis li2019_bound; there are",
-        ("--units", "0"): "--units must be at least 1, not 0",
-    }.items():
-        assert status(*wrong) == 1
-        assert message in capsys.readouterr().err
+    assert done == (not said.endswith("tasks computed again, the same bytes"))
+    assert largest(said) < 1e-8  # not 0 on another processor
+    assert status("li2019_bound") == 1
+    assert "no run or analysis li2019_bound; there are" in capsys.readouterr().err
 
 
 def test_prices_and_first_steps_are_checked_without_training(
@@ -124,9 +116,6 @@ def test_prices_and_first_steps_are_checked_without_training(
     store.write(sweep.sweep(*at, store))
     work = sweep.SweepTasks(*at, tmp_path / "again")
     assert verify.prices(work, runs)[:2] == (len(work.tasks), len(work.tasks))
-    assert [bool(rows.begun) for rows in listed(runs).values()] == [
-        task.run.name == "dp_sgld" for task in work.tasks
-    ]
     ended = []
     monkeypatch.setattr(Checkpoint, "stops", True)
     monkeypatch.setattr(sweep.SweepTasks, "tables", lambda *given: ended.append(given))
