@@ -3,7 +3,7 @@
 With `--quick`, minutes: of every run all prices are computed from their plans, without training, and the first steps
 of one long chain of each method; of every short analysis one task. Where data cannot be had, it says so and goes on.
 Else N tasks (default: one) of every method of a run are computed, with the tasks that are always computed with them,
-and every task of an analysis.
+and every task of an analysis; with `--only` some methods, or numbers of tasks, alone.
 
 The rows are compared with those in results/. The largest change is relative to the standard error over the seeds, or to
 the value where there are none. The exit status is 1 if it is more than `--within`; with `--quick`, than 1e-6 of a price
@@ -107,17 +107,20 @@ def result(cfg: DictConfig, name: str) -> Result:
     return Result(paths, [task.run.name for task in work.tasks], lambda store: sweep(*at, store), work)
 
 
-def check(of: Result, folder: Path, count: int) -> Comparison:
-    """Compute `count` tasks of each kind again; raise ValueError for incomplete results."""
+def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Comparison:
+    """Compute `count` tasks of each kind, or of `only` some, again; raise ValueError for incomplete results."""
     before = [listed(path) for path in of.paths]
     keys = of.compute(PartialStore(of.paths, folder))
     if len({(*table,) for table in before}) > 1 or {len(keys), len(of.kinds)} != {len(before[0])}:
         whole = f"the {len(keys)} tasks of its plan, whole"
         raise ValueError(f"{of.paths[0]} does not have {whole}: run it again")
-    some = {
-        i for _, own in pd.Series(range(len(keys))).groupby(of.kinds) for i in spaced(own.tolist(), count)
+    kinds = {
+        kind: own for kind, own in pd.Series(range(len(keys))).groupby(of.kinds) if not only or kind in only
     }
-    groups = of.work.groups(range(len(keys))) if of.work else []
+    if of.kinds and not kinds:
+        raise ValueError(f"no {' or '.join(only)}: there are {', '.join(dict.fromkeys(of.kinds))}")
+    some = {i for own in kinds.values() for i in spaced(own.tolist(), count)}
+    groups = of.work.groups(range(len(keys))) if of.work and not only else []
     indices = sorted(some.union(*(group for group in groups if some & {*group})))
     store = PartialStore(of.paths, folder, [keys[i] for i in indices])
     of.compute(store)
@@ -218,7 +221,7 @@ def is_close(cfg: DictConfig, name: str) -> bool:
 
 def is_within(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
     """Print how far tasks of an entry moved; return whether within `--within`, and then renew what is asked for."""
-    comparison = check(of := result(cfg, name), KEPT / name, args.units)
+    comparison = check(of := result(cfg, name), KEPT / name, args.units, args.only)
     moves = zip(of.paths, comparison.moves, strict=True)
     lines = [f"  {path}: {move}" for path, move in moves if move.same < move.tasks]
     print("\n".join([f"{name}: {comparison}", *lines]), flush=True)
@@ -238,6 +241,7 @@ def main(cfg: DictConfig, *words: str) -> None:
     kind.add_argument("--quick", action="store_true", help="prices and short tasks alone")
     kind.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
     parser.add_argument("--units", type=int, default=1, metavar="N", help="how many tasks of each method (1)")
+    parser.add_argument("--only", nargs="+", default=(), metavar="RUN", help="of these methods")
     parser.add_argument("--within", type=float, default=0.0, metavar="MOVE", help="of errors or shares")
     args = parser.parse_args(words)
     if unknown := sorted(set(args.names) - set(names)):
