@@ -15,7 +15,7 @@ from dplangevin.cli import app
 for words in (["--help"], ["price", "--help"]):
     assert CliRunner().invoke(app, words).exit_code == 0
 print(sorted({"torch", "numpy", "pandas", "scipy", "hydra", "dp_accounting"} & {*sys.modules}))
-import fingerprint, repro, stage, summary
+import fingerprint, repro, stage
 import dplangevin.pipeline.executor
 print(sorted({"torch", "scipy", "dp_accounting", "arviz"} & {*sys.modules}))
 """
