@@ -19,6 +19,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.dataclasses import dataclass
+from scipy.stats import beta, spearmanr
 
 from dplangevin.checks import require
 from dplangevin.privacy.events import Adjacency
@@ -30,6 +31,7 @@ from dplangevin.text import number
 RELATIONS: dict[Any, str] = {"add_remove": "adding or removing", "replace_one": "replacing"}
 ROUNDING = 1e-4  # relative; our prices of one event lie so far above those of other accountants
 BY_SIZE = "depends on the realised size"
+CHANCE = 1e-6  # that a schedule of noise is taken for noise that follows the sizes
 ASSUMPTIONS = (
     "the number of rows is public, and rate and divisor do not change with one row",
     "minibatches are drawn with secret randomness, and which rows they hold stays secret",
@@ -160,14 +162,18 @@ class Receipt:
         ]
 
     def _size_dependent(self) -> bool:
-        """Return whether divisor or noise are a function of the minibatch's size, and not constant."""
-        by_size: dict[int, list[Any]] = {}
-        for step in self.steps:
-            by_size.setdefault(sum(map(len, step.minibatches)), []).append((step.divisor, step.noise_std))
-        values = [set(each) for each in by_size.values()]
-        again = [len(set(each)) == 1 for each in by_size.values() if len(each) > 1]
-        follows = not again or sum(again) >= 0.9 * len(again)
-        return follows and len(set().union(*values)) >= max(2, len(values) / 2)
+        """Return whether, where sizes of minibatches vary, the divisor varies, too, or the noise follows the sizes.
+
+        Noise that changes with time alone is a schedule. By chance, one in a million correlates with the sizes.
+        """
+        sizes = [sum(map(len, step.minibatches)) for step in self.steps]
+        noise = [step.noise_std for step in self.steps]
+        if len(set(sizes)) == 1 or len({step.divisor for step in self.steps}) > 1:
+            return len(set(sizes)) > 1
+        if None in noise or len(set(noise)) == 1:
+            return False
+        a_function = len(set(zip(sizes, noise, strict=True))) == len(set(sizes))
+        return a_function or bool(spearmanr(sizes, noise).pvalue < CHANCE)
 
     def prices(self) -> dict[Adjacency, Price]:
         """Return the price for each neighbour relation, "add_remove" and "replace_one"; nan where none is known.
@@ -189,7 +195,6 @@ class Receipt:
             except ValueError as error:  # of an accountant that refuses such steps
                 of = Price(math.nan, str(error))
             more = ", rate at its 99.9 % bound" * (scheme == "poisson" and self.rate is None)
-            more += f", if they are {WORDS[scheme]}" if len(candidates) > 1 else ""
             found.append(Price(of.epsilon, of.argument + more))
         return max(found, key=lambda of: (math.isnan(of.epsilon), of.epsilon))
 
@@ -198,12 +203,11 @@ class Receipt:
 
         ValueError if it would tell the sizes of secret minibatches.
         """
-        said, schemes = self._summary(), [sampler.scheme for sampler in self.recognise()[0].samplers]
-        secret = "was computed from the sizes of secret minibatches"
-        unstated = schemes[:1] == ["poisson"] and self.rate is None
+        said, secret = self._summary(), "was computed from the sizes of secret minibatches"
+        unstated = said["sampling"] == WORDS["poisson"] and self.rate is None
         require(not unstated, f"the rate {secret}: give the stated rate= to publish")
-        secret_sizes = not schemes or schemes[0] in ("poisson", "random_allocation", "weighted")
-        sized = secret_sizes and self._size_dependent()
+        public_sizes = {WORDS[of] for of in ("full", "subset", "shuffled", "in_order", "with_replacement")}
+        sized = said["sampling"] not in public_sizes and self._size_dependent()
         require(not sized, f"divisor or noise {secret}: make them constant to publish")
         return {name: said[name] for name in said if name not in ("also_consistent_with", "ruled_out")}
 
@@ -350,7 +354,5 @@ def _value(value: Any) -> str:
 
 def _upper_rate(sizes: list[int], records: int) -> float:
     """Return an upper 99.9 % confidence bound on the rate of Poisson samples of these sizes (Clopper and Pearson)."""
-    from scipy.stats import beta
-
     drawn, possible = sum(sizes), records * len(sizes)
     return 1.0 if drawn == possible else float(beta.isf(1e-3, drawn + 1, possible - drawn))

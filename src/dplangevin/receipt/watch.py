@@ -89,7 +89,8 @@ class _Watch:
         if of.loss_reduction == "mean":
             divisor = of.expected_batch_size * (1 if self.pieces else of.accumulated_iterations)
         ranks = torch.distributed.get_world_size() if _distributed() else 1
-        return {"clip": clip, "noise_std": of.noise_multiplier * clip, "divisor": divisor * ranks}
+        noise = of.noise_multiplier * clip
+        return {**self.stated, "clip": clip, "noise_std": noise, "divisor": divisor * ranks}
 
 
 def _distributed() -> bool:
