@@ -5,6 +5,7 @@ import io
 import math
 import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, NoOpDpEvent, UnsupportedDpEvent
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from typer.testing import CliRunner, Result
@@ -20,17 +22,19 @@ from dplangevin import random
 from dplangevin.cli import app, comparison
 from dplangevin.cli.compare import _check_out
 from dplangevin.cli.options import config_of
-from dplangevin.cli.persons import split_by_person
+from dplangevin.cli.persons import OfPersons, split_by_person
 from dplangevin.data import schema as schemas
 from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split
 from dplangevin.files import temporary_path
+from dplangevin.methods import Plan, planned
 from dplangevin.methods.objpert import ObjPert
 from dplangevin.methods.pricing import whole
 from dplangevin.methods.registry import METHODS
 from dplangevin.pipeline import sweep as sweeps
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import LOGISTIC, Loss, huber, softmax
 from dplangevin.reporting import read
@@ -39,6 +43,7 @@ CHEAP = "nonprivate,objpert,outpert"
 ASKED = ("mine.csv", "--target", "label", "--ranges-from-data")
 MINE = """
 from dplangevin.methods.dp_sgd import DpSgd
+from dplangevin.methods import Plan, planned
 from dplangevin.methods.objpert import ObjPert
 
 
@@ -471,17 +476,60 @@ def test_a_person_is_in_the_training_rows_or_in_the_test_rows_with_few_rows() ->
             assert len({*own, *others}) == len(own) + len(others) > 100
 
 
+@dataclass(frozen=True)
+class Stated(ObjPert):
+    """A method that states another delta than it is asked for, or an event without a price of its own."""
+
+    event: Any = None
+    delta: float | None = None
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        of = super().plan(facts, budget)
+        delta = budget.delta if self.delta is None else self.delta
+        return of._replace(guarantee=of.guarantee._replace(event=self.event, delta=delta))
+
+
+def test_three_records_cost_what_the_event_says() -> None:
+    """A Gaussian mechanism with a third of the noise for one of three records, and every delta by the group lemma."""
+    facts, asked = Glm(torch.ones(1, 60, 2) / 2, torch.zeros(1, 60), LOGISTIC).facts, Budget(2.0, 1e-5)
+    same = [NoOpDpEvent(), NonPrivateDpEvent(), UnsupportedDpEvent()]
+    for event in (*same, GaussianDpEvent(4)):
+        (plan,) = planned(OfPersons(Stated(event=event), 3), facts, [asked])
+        of = plan.guarantee
+        assert (of.epsilon, of.delta) == pytest.approx((2.0, 1e-5), rel=1e-8)
+        assert of.event == event or event not in same
+        with pytest.raises(ValueError, match="more than the budget"):  # 1e-5 for one record is more for three
+            planned(OfPersons(Stated(event=event, delta=1e-5), 3), facts, [asked])
+    prices = [Tight().epsilon(each, 1e-5, "replace_one") for each in (of.event, GaussianDpEvent(4 / 3))]
+    assert math.isclose(*prices)
+
+
 def test_with_a_group_every_price_is_for_a_person(here: Path) -> None:
+    """And with PATE, which learns from the even test rows, all methods are scored on the odd ones."""
     table = rows(300).assign(person=[f"p{k}" for k in np.random.default_rng(1).integers(0, 120, 300)])
     table.to_csv("mine.csv", index=False)
     words = ["--group", "person", "--rows-per-person", "2", "--seed", "1"]
-    done = compare(*ASKED, *words, methods="nonprivate,outpert,dp_gd")
+    done = compare(*ASKED, *words, methods="nonprivate,outpert,dp_gd,pate")
     assert done.exit_code == 0, done.output
     assert "replace-one of a person's rows, δ" in done.stdout.replace("\n", " ")
-    assert "Each ε is for a person (person) with at most 2 rows" in " ".join(done.output.split())
+    told = " ".join(done.output.split())
+    assert (
+        "Each ε is for a person (person) with at most 2 rows; the column person and the order of the rows"
+        in told
+    )
     found = read.read_runs(["out"], root=here)
     private = found[np.isfinite(found.epsilon)]
     assert OmegaConf.load("out/schema.yaml").columns.person == "drop"
-    assert set(private.method) == {"outpert", "dp_gd"}
-    assert private.assumptions.str.contains("proven ε of 2 records").all()
-    priced_at(private, 1.0, 10.0)
+    proofs = {name: {*own.accountant_proven} for name, own in private.groupby("method")}
+    exact = {"analytic Gaussian"}
+    assert proofs == {"outpert": exact, "dp_gd": exact, "pate": {"group lemma, loose"}}
+    assert private.assumptions.str.contains("the column person and the order of the rows are public").all()
+    priced_at(private[private.method != "pate"], 1.0, 10.0)
+    scored = found[found.metric == "accuracy"]
+    odd = (
+        split_by_person(table.person.to_numpy(), 2, Split(train_share=0.8, repeats=3, seed=1), "mine")[
+            1
+        ].shape[1]
+        // 2
+    )
+    assert np.allclose(scored.value * odd, (scored.value * odd).round())

@@ -178,7 +178,7 @@ def compare(
         read.append("The rows to test on are those that are trained on.")
     if group is not None:
         many = f"at most {rows_per_person} rows" if rows_per_person > 1 else "one row"
-        read.append(f"Each ε is for a person ({group}) with {many}; whose a row is counts as public.")
+        read.append(f"Each ε is for a person ({group}) with {many}; {comparison.public[0]}.")
     for text in (predicted, *read):
         typer.echo(text, err=True)
     outcome = comparison.run(partial(typer.echo, err=True))

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dplangevin.cli import output
+from dplangevin.cli import output, persons
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, classes_of
 from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
 from dplangevin.papers.exhibits import compare
@@ -152,9 +152,11 @@ class Page:
         """What to do with the answer: publish, tune."""
         ranges = self.comparison.schema.ranges_from_data
         public = "First state ranges and categories in a schema. " if ranges else ""
+        most = self.comparison.rows_per_person
+        rows = f"at most {most} rows of each person, with the budget of one record (`OfPersons` of {persons.__name__}),"
         return [
             f"To publish: {public}Choose the method on public data, or by a rule fixed in advance. Then fit it once on "
-            "all rows, without a seed.",
+            f"{'all rows' if self.comparison.group is None else rows}, without a seed.",
             "To tune: give a method with your settings by --method, and choose on public rows. A choice by these "
             "scores costs privacy that no ε here counts; `dplangevin price --tuned` prices the best of several runs.",
         ]

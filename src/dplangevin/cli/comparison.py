@@ -9,6 +9,7 @@ the folder of results contains the secret that determines it, until these result
 
 import math
 import os
+import pickle
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -49,6 +50,7 @@ from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.problems import Facts
+from dplangevin.problems.glm import Glm
 from dplangevin.reporting import read
 from dplangevin.text import number
 
@@ -104,6 +106,11 @@ class Comparison:
     def secret(self) -> Path:
         """The file with the secret behind the noise, until all results of the run are written."""
         return self.results / "secret-seed"
+
+    @property
+    def public(self) -> list[str]:
+        """What `--group` assumes: it decides which rows are used, and on which side of a split."""
+        return [f"the column {self.group} and the order of the rows are public"] if self.group else []
 
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
@@ -168,8 +175,8 @@ class Comparison:
             if self.seed is None:
                 cfg.seed = self.secret_seed(cfg, file.sha256)
             keys = sweep(cfg, NAME, self.name, Inputs(file), store, record)
-        for name, reason in record.lost.items():
-            notes.setdefault(name, []).append(reason)
+        for name in filter(record.lost.__contains__, methods):
+            notes.setdefault(name, []).append(record.lost[name])
         _some(keys, notes)
         store.write(keys)
         if store.folder.exists():
@@ -225,12 +232,16 @@ class Comparison:
         A seed of null stands for the system's entropy.
         """
         together = max(1, TOGETHER // (self.seeds * records))
+        problems = {"linear": problem}
+        if self.scored == "odd":  # PATE learns from the even ones
+            problems = {"linear": {**problem, "_target_": f"{__name__}.on_odd_rows"}, "public": problem}
+        learns = {
+            name: "public" if isinstance(method, Pate) else "linear" for name, method in methods.items()
+        }
         experiment = {
-            "methods": [*methods],
-            "problem": "linear",
+            "runs": {name: {"method": name, "problem": learns[name]} for name in methods},
             "scalings": ["global"],
             "price_neighbours": NEIGHBOURS,
-            "scored": self.scored,
             "epsilons": {self.name: {name: [*promised[name]] for name in methods}},
             "budgets_per_unit": min(max(map(len, promised.values())), together),
         }
@@ -239,8 +250,8 @@ class Comparison:
                 "seed": self.seed,
                 "delta": self.delta,
                 "repeats": self.seeds,
-                "dataset": {self.name: {"assumptions": self.schema.assumptions}},
-                "problem": {"linear": problem},
+                "dataset": {self.name: {"assumptions": [*self.schema.assumptions, *self.public]}},
+                "problem": problems,
                 "method": {name: _config_of(method) for name, method in methods.items()},
                 "experiment": {NAME: experiment},
             }
@@ -259,6 +270,12 @@ def problem_of(data: Dataset) -> dict[str, Any]:
     if data.target is not None:
         loss = {"_target_": f"{losses}.huber", "threshold": 1.0, "label_bound": 1.0}
     return {"_target_": "dplangevin.problems.glm.Glm.from_dataset", "_partial_": True, "loss": loss}
+
+
+def on_odd_rows(data: Dataset, *given: Any, **settings: Any) -> Glm:
+    """Return the linear model of `problem_of` whose test rows are the odd ones of a data set."""
+    odd = {name: getattr(data, name)[:, 1::2] for name in ("x_test", "y_test")}
+    return Glm.from_dataset(replace(data, **odd), *given, **settings)
 
 
 def methods_named(words: Sequence[str], quick: bool = False) -> dict[str, Any]:
@@ -284,6 +301,7 @@ class Own:
     """`Own(method)` is the user's method itself, whose errors are one line with its class and the fix."""
 
     budgeted = True  # the comparison gives its budgets
+    priced_by_release = True  # no training is kept: it may use anything
 
     def __new__(cls, method: Any) -> Any:
         """Return the method, whose plan and release are watched."""
@@ -297,6 +315,8 @@ def _watched(call: Callable[..., Any], kind: type, part: str, *given: Any) -> An
     """Return what a user's method returns; raise ValueError if it fails, or if theta has a wrong shape."""
     try:
         made = call(*given)
+        if part == "plan":
+            pickle.dumps(made)  # another process may carry it out
         if part == "release":
             problem, plans, how = given
             shape = (*made.theta.shape,)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from dplangevin.checks import require
 from dplangevin.cli.options import config_of, flag, method_named, option
@@ -181,7 +181,7 @@ def of_a_person(options: Options, event: Any, adjacency: Any, rows: int) -> dict
     from dplangevin.receipt.prices import of_records, price
 
     if options.method is None:
-        steps = noisy_steps(*sampling_of(options), options.noise or 1.0)
+        steps = noisy_steps(*sampling_of(options), cast(float, options.noise))
         epsilon, argument = price(steps, options.delta, adjacency, rows)
     else:
         epsilon, argument = of_records(event, options.delta, adjacency, rows)

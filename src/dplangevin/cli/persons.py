@@ -1,22 +1,39 @@
 """`dplangevin compare --group`: at most K rows of a person are used, and every ε is for all of these together."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
+import attr
 import numpy as np
-from dp_accounting import GaussianDpEvent, NonPrivateDpEvent
+from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent, UnsupportedDpEvent
 
 from dplangevin.data.splits import Split, generator
 from dplangevin.methods import Execution, Plan, Release
-from dplangevin.methods.pricing import TIGHT, violated, whole
-from dplangevin.privacy import Adjacency, Budget, noise_for
+from dplangevin.methods.pricing import violated, whole
+from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants import tight
+from dplangevin.privacy.events import Adjacency
 from dplangevin.problems import Facts, Problem
 from dplangevin.receipt.prices import of_records
 
 NEIGHBOURS: Adjacency = "replace_one"  # every method has a guarantee for these neighbours
-LEAST, LARGEST = 1e-6, 1e9  # noise multipliers of the event that stands for K records
-FINE = 1e-9  # relative tolerance of its price, which is rounded up
+SAME = (NonPrivateDpEvent, NoOpDpEvent, UnsupportedDpEvent)  # events whose price is not one of records
+SPARE = 1e-9  # relative, of delta, for rounding
+
+
+@attr.frozen
+class RecordsDpEvent(DpEvent):
+    """`event`, where neighbours differ in `rows` records; the tight accountant prices it by `of_records`."""
+
+    event: DpEvent
+    rows: int
+
+
+@tight.alone.register
+def _(leaf: RecordsDpEvent, delta: float, adjacency: Adjacency) -> tight.Price:
+    return tight.Price(*of_records(leaf.event, delta, adjacency, leaf.rows))
 
 
 class _Theorem(NamedTuple):
@@ -27,13 +44,14 @@ class _Theorem(NamedTuple):
 class OfPersons:
     """`method` with budgets and prices for `rows` records together.
 
-    Its own theorem gets the budget (ε/K, δ (e^(ε/K) - 1)/(e^ε - 1)) of one record, so that it promises (ε, δ) by the
-    group lemma. The event of a plan is the Gaussian mechanism that costs at δ what K records cost by `of_records`.
+    By the group lemma (ε, δ) for one record is (Kε, δ (e^(Kε) - 1)/(e^ε - 1)) for K. The method's own theorem gets the
+    budget of one record that gives the budget of K.
     """
 
     method: Any
     rows: int
     budgeted: ClassVar[bool] = True
+    priced_by_release: ClassVar[bool] = True  # as an inner PATE: no training is kept under another price
 
     @property
     def accountant(self) -> Any:
@@ -41,26 +59,35 @@ class OfPersons:
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         one = budget.epsilon / self.rows
-        share = math.exp(one - budget.epsilon) * math.expm1(-one) / math.expm1(-budget.epsilon)
-        plan = self.method.plan(facts, Budget(one, share * budget.delta))
-        cost, by = of_records(whole(plan.guarantee.event), budget.delta, NEIGHBOURS, self.rows)
-        goal = Budget(cost * (1 + 10 * FINE), budget.delta)
-        noise = noise_for(TIGHT, GaussianDpEvent, goal, low=LEAST, high=LARGEST, rtol=FINE)
-        guarantee = plan.guarantee._replace(
-            epsilon=self.rows * plan.guarantee.epsilon,
-            delta=budget.delta,
-            event=GaussianDpEvent(noise) if cost < math.inf else NonPrivateDpEvent(),
-            assumptions=(
-                *plan.guarantee.assumptions,
-                f"proven ε of {self.rows} records: {by}",
-                f"how many rows each person has, up to {self.rows}, is public: it decides the number of rows",
-            ),
+        asked = Budget(one, budget.delta / self._grown(one) * (1 - SPARE))
+        plan = self.method.plan(facts, asked)
+        of, event = plan.guarantee, whole(plan.guarantee.event)
+        guarantee = of._replace(
+            epsilon=self.rows * of.epsilon,
+            delta=of.delta * self._grown(of.epsilon),
+            event=event if isinstance(event, SAME) else RecordsDpEvent(event, self.rows),
         )
         return plan._replace(guarantee=guarantee, paper=None, violated=(*violated(self.method, plan),))
 
-    def release(self, problem: Problem, plans: Any, how: Execution) -> Release:
-        release: Release = self.method.release(problem, plans, how)
-        return release
+    def _grown(self, epsilon: float) -> float:
+        """Return (e^(Kε) - 1)/(e^ε - 1)."""
+        if not 0 < epsilon < math.inf:
+            return float(self.rows)
+        return math.exp((self.rows - 1) * epsilon) * math.expm1(-self.rows * epsilon) / math.expm1(-epsilon)
+
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
+        """Return the method's release of its own plans, without what it says of the privacy of one record."""
+        release: Release = self.method.release(problem, [self._of_one(plan) for plan in plans], how)
+        seen = {name: each for name, each in release.not_private.items() if not name.startswith("epsilon")}
+        return replace(release, not_private=seen)
+
+    def _of_one(self, plan: Plan) -> Plan:
+        of = plan.guarantee
+        one = of.epsilon / self.rows
+        event = of.event.event if isinstance(of.event, RecordsDpEvent) else of.event
+        return plan._replace(
+            guarantee=of._replace(epsilon=one, delta=of.delta / self._grown(one), event=event)
+        )
 
 
 def split_by_person(persons: np.ndarray, most: int, split: Split, name: str) -> list[np.ndarray]:
