@@ -132,7 +132,8 @@ def sampler(where: str, setting: str, limit: float, chain: Any) -> Sampler:
     """Return the row of a sampler that targets exp(-U/limit); `where` has paper, equation and variant."""
     paper, equation, variant = where.split(", ")
     power = "" if limit == 1 else f"{1 / limit:.4g}"
-    return Sampler(paper, equation, variant, setting, f"exp(-{power}U)", limit, chain)
+    target = "none" if math.isnan(limit) else f"exp(-{power}U)"
+    return Sampler(paper, equation, variant, setting, target, limit, chain)
 
 
 @dataclass(frozen=True)
@@ -196,15 +197,18 @@ class Temperature:
         """Return, for two tasks, SGHMC or SGNHT with stochastic gradients N(grad U, covariance), a = A sqrt(eta).
 
         The covariance is B, as eq. 4.2 of wang2015 prints it, or 2 B/h with h = sqrt(eta), as in Chen et al. (2014). As
-        h goes to 0, SGHMC goes to 1 - B-hat/A with the first, and to 1 + (B - B-hat)/A with the second.
+        h goes to 0, SGHMC goes to 1 - B-hat/A with the first, and to 1 + (B - B-hat)/A with the second. "anisotropic":
+        d B in the narrow direction only, so the axes have no common temperature (nan).
         """
         a, b = self.friction, self.gradient_noise
 
-        def noisy(order: int, thermostat: bool, guess: float = 0.0) -> Any:
+        def noisy(order: int, thermostat: bool, along: bool = False, guess: float = 0.0) -> Any:
             """Return the chain with this gradient noise, `order` being the power of 1/h in the covariance."""
 
             def chain(theta: Tensor, precision: Tensor, eta: float) -> LinearChain:
-                noise = b * (2 / math.sqrt(eta)) ** order * np.eye(len(precision))
+                axis = np.linalg.eigh(precision.numpy())[1][:, -1:]
+                shape = len(axis) * axis @ axis.T if along else np.eye(len(axis))
+                noise = b * (2 / math.sqrt(eta)) ** order * shape
                 options: dict[str, Any] = {"guess": guess, "gradient_noise": noise, "thermostat": thermostat}
                 return hamiltonian(theta, precision, eta, friction=self.damping, **options)
 
@@ -214,12 +218,16 @@ class Temperature:
         guessed += [(1, guess, 1 + (b - guess) / a) for guess in (0.0, b)]
         covariance = f"covariance B = {b:g}", f"covariance 2B/h, B = {b:g}"
         sghmc, sgnht = "wang2015, eq. 4.4, printed", "wang2015, eq. 4.5, printed"
+        aligned = noisy(1, True, along=True)
         return {
             "sghmc_noise": [
                 sampler(sghmc, f"{covariance[order]}, B̂ = {guess:g}", limit, noisy(order, False, guess=guess))
                 for order, guess, limit in guessed
             ],
-            "sgnht_noise": [sampler(sgnht, covariance[order], 1.0, noisy(order, True)) for order in (0, 1)],
+            "sgnht_noise": [
+                *(sampler(sgnht, covariance[order], 1.0, noisy(order, True)) for order in (0, 1)),
+                sampler(sgnht, f"{covariance[1]}, anisotropic", math.nan, aligned),
+            ],
         }
 
     def units(self) -> list[str]:
@@ -234,6 +242,8 @@ class Temperature:
         rows = []
         samplers = noisy or [self.samplers()[unit]]
         for sampler, (names, covariance), eta in product(samplers, problems.items(), self.steps[name]):
+            if math.isnan(sampler.limit) and len(names) == 1:
+                continue  # noise cannot be anisotropic in one dimension
             columns = dict(zip(Sampler._fields[:-1], sampler[:-1], strict=True))
             variances, axes = np.linalg.eigh(covariance)
             theta = torch.zeros(self.chains, 1, len(names), dtype=torch.float64)

@@ -364,8 +364,8 @@ class Bounds:
 
         The Fisher information I is that of all records at the mode, and the stationary law is exact on a lattice.
 
-        - moments: largest difference of the distribution functions of the law and of the normal with the moments of the
-          posterior, against that of the posterior;
+        - mode, moments: largest difference of the distribution functions of the law and of N(mode, 1/I), or of the
+          normal with the moments of the posterior, against that of the posterior;
         - relaxation: the data passes -tau/(N ln r), where r is the autocorrelation of one step;
         - private: variance over that of a normal posterior, with sigma^2 of Algorithm 4, F = 1 and information 1/4 for
           each record; x: epsilon.
@@ -379,11 +379,14 @@ class Bounds:
             log = heads * log_expit(theta) + (records - heads) * log_expit(-theta)
             posterior = np.exp(log - logsumexp(log))
             case = f"{heads} of {records} heads, τ = {batch}"
-            mean, variance = moments(theta, posterior)
-            normal = np.exp(-((theta - mean) ** 2) / (2 * variance))
-            normal /= normal.sum()
-            away, known = (float(np.abs(np.cumsum(one - normal)).max()) for one in (law, posterior))
-            yield "sgfs, moments", case, records, away, known
+            for name, (mean, variance) in {
+                "mode": (mode, 1 / information),
+                "moments": moments(theta, posterior),
+            }.items():
+                normal = np.exp(-((theta - mean) ** 2) / (2 * variance))
+                normal /= normal.sum()
+                away, known = (float(np.abs(np.cumsum(one - normal)).max()) for one in (law, posterior))
+                yield f"sgfs, {name}", case, records, away, known
             mean, variance = moments(theta, law)
             lagged = float((law * (theta - mean)) @ move @ (theta - mean)) / variance
             yield "sgfs, relaxation", case, records, -batch / records / math.log(lagged), math.nan
