@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dplangevin.text import epsilon, number, short
@@ -102,6 +103,7 @@ VALUES = {
     ("bound", "range"): "the exact range of the loss",
     ("schedule", "phase"): "the steps of the α-phase",
     ("schedule", "constant"): "constant steps",
+    ("schedule", "fixed"): "constant steps",
     ("schedule", "harmonic"): "steps 1/(t + 1)",
     ("schedule", "decreasing"): "decreasing steps",
     ("block", "printed"): "the printed settings",
@@ -109,6 +111,8 @@ VALUES = {
     ("block", "published"): "the authors' settings",
     ("block", "code"): "as the authors ran it",
     ("block", "equal"): "at equal proven ε",
+    **{("problem", name): "the head alone" for name in ("head", "head_resnet18")},
+    **{("problem", name): "the last block" for name in ("block", "fourth_stage")},
     ("calibration", "tight"): "calibrated by the proven ε",
     ("calibration", "formula"): "calibrated by their formula with K = steps",
     ("calibration", "published"): "the authors' settings",
@@ -187,8 +191,10 @@ def _setting(key: str, value: str) -> str:
         return f"{column(key)} {value}"
 
 
-def named(row: Mapping[str, object], names: Iterable[str]) -> str:
-    """Return a row in words by some of its columns, such as "curve b, n 100"."""
+def named(
+    row: Mapping[str, object], names: Iterable[str], labels: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return a row in words by some of its columns, such as "curve b, n 100"; `labels` replaces names of columns."""
     parts = []
     for name in names:
         value = row[name]
@@ -196,7 +202,7 @@ def named(row: Mapping[str, object], names: Iterable[str]) -> str:
             text = "" if math.isnan(value) else short(float(value))
         else:
             text = features(value) if name == "setting" else CURVES.get(str(value), str(value))
-        label = "x" if name == "x" else column(name)
+        label = labels.get(name, "x" if name == "x" else column(name))
         parts += [f"{label} {text}".strip()] if text else []
     return ", ".join(parts)
 

@@ -81,7 +81,7 @@ def above(
     ]
     if not any(evidence):
         raise NoRows(f"no network was trained both with {dict(first)} and with {dict(second)}")
-    named = [_in_words(part, where) for part, where in zip(rows, sides, strict=True)]
+    named = _in_words(rows, sides)
     text = f"{words.column(metric)} of {named[0]} minus that of {named[1]}; {_asks(asked)}"
     return verdicts.two_networks(evidence[0], evidence[1], text, asked_range=asked)
 
@@ -137,8 +137,10 @@ def _weighted(  # noqa: PLR0914
         text += f", by {words.column(by)}: {', '.join(listed)}"
     else:
         sides = [
-            f"{_in_words(rows, where)} {scale * value.mean():.2f}{' %' if unit else ''}{_prices(rows)}"
-            for (_, rows, where), (_, value) in zip(terms, means, strict=True)
+            f"{side} {scale * value.mean():.2f}{' %' if unit else ''}{_prices(rows)}"
+            for side, rows, (_, value) in zip(
+                _in_words(every, [where for *_, where in terms]), every, means, strict=True
+            )
         ]
         text += f" ({'; '.join(sides)}){', the same in every seed' if tie else ''}"
     holds = asked.low < interval.mean <= asked.high
@@ -278,16 +280,27 @@ def _asks(asked: AskedRange) -> str:
     return f"the claim asks for {f'at least {points(asked.low)}' if asked.low else 'more than 0'}{most}"
 
 
-def _in_words(rows: pd.DataFrame, where: Where) -> str:
-    """Return in words what the rows picked by `where` are, such as "DP-SGLD (equal proven ε, ε 0.99)"."""
-    row, shown = rows.iloc[0], {*where, "block"} if "run" in where else where
-    settings = {
-        key: row[key] for key in ("block", "epsilon", "calibration", "schedule") if key in shown and row[key]
-    }
-    if "variant" in where:
-        named = statistics.variant_settings(row.variant)
-        settings |= {key.rpartition(".")[2]: value for key, value in named.items()}
-    return words.method(row.method) + (f" ({words.variant(settings)})" if settings else "")
+def _in_words(sides: Sequence[pd.DataFrame], wheres: Sequence[Where]) -> list[str]:
+    """Return in words what the rows of each side are, such as "DP-SGLD (at equal proven ε, ε 0.99)".
+
+    Sides of the same name also get their schedule, or what was trained, or the name of the run.
+    """
+
+    def named(rows: pd.DataFrame, where: Where, more: Sequence[str]) -> str:
+        row, shown = rows.iloc[0], {*where, *more} | ({"block"} if "run" in where else set())
+        keys = dict.fromkeys(("block", "epsilon", "calibration", "schedule", *more))
+        settings = {key: row[key] for key in keys if key in shown and row[key] not in ("", "nonprivate")}
+        if "variant" in where:
+            variant = statistics.variant_settings(row.variant)
+            settings |= {key.rpartition(".")[2]: value for key, value in variant.items()}
+        return words.method(row.method) + (f" ({words.variant(settings)})" if settings else "")
+
+    found: list[str] = []
+    for more in ((), ("schedule",), ("problem",), ("schedule", "problem", "run")):
+        found = [named(rows, where, more) for rows, where in zip(sides, wheres, strict=True)]
+        if len({*found}) == len(found):
+            break
+    return found
 
 
 def _prices(rows: pd.DataFrame) -> str:

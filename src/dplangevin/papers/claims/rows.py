@@ -30,8 +30,9 @@ from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import epsilon, short
 
 LIMITS = ["value", "low", "high"]
-# columns that name the case of an exact value
+# columns that name the case of an exact value, and their names where `words.COLUMNS` has others
 SETTINGS = ("batch", "schedule", "case", "condition", "step", "records", "steps")
+SYMBOLS = {"case": "", "condition": "β/λ", "step": "ηβ", "records": "n", "steps": "K"}
 
 
 def inside(
@@ -85,7 +86,7 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
     """Test that no exact value exceeds its bound (columns `exact` and `bound`); ours is the largest of exact/bound."""
     rows = rows_where(frame, where).reset_index(drop=True)
     ratios = rows.exact / rows.bound
-    at = words.named(dict(rows.iloc[int(ratios.argmax())]), SETTINGS)
+    at = words.named(dict(rows.iloc[int(ratios.argmax())]), SETTINGS, SYMBOLS)
     return within(ratios, AskedRange(high=1.0), f"{what}, largest at {at}", ours="max", strict=True)
 
 
@@ -243,10 +244,11 @@ def printed(
     if len(rows) != 1:
         raise ValueError(f"{len(rows)} rows have {dict(where)}: a printed number needs one")
     ours, rest = float(rows[column].iloc[0]), rows.iloc[:0] if others is None else rows_where(frame, others)
-    choices = {
-        words.named(dict(row), names) or "another choice": float(row[column]) for _, row in rest.iterrows()
-    }
-    choices = {name: value for name, value in choices.items() if not math.isnan(value)}
+    choices: dict[str, float] = {}
+    for _, row in rest.dropna(subset=[column]).iterrows():
+        name = words.named(dict(row), names) or "another choice"
+        same = sum(one.partition(" (no. ")[0] == name for one in choices)
+        choices[f"{name} (no. {same + 1})" if same else name] = float(row[column])
     what, asked = words.column(column) or "ours", AskedRange.near(published)
     found = within(ours, asked, what, strict=True, digits=digits, others=choices)
     return found | ({"measure": verdicts.RANGE} if choices and found["verdict"] == verdicts.FAILS else {})

@@ -65,6 +65,10 @@ def beats(
     found, _ = _compared(runs, dataset, (first, second), axis, experiment, asked, _above(asked.low), factor)
     if math.isnan(found["ours"]):
         return found
+    if found["verdict"] == verdicts.OPEN and (found["low"] > asked.low or found["high"] < asked.low):
+        found["reason"] += (
+            "; the average alone would decide, the budgets on the other side leave the claim open"
+        )
     return searched(
         found, there, dataset, (first, second), axis, (sensitivity, experiment), _above(asked.low)
     )
@@ -87,10 +91,9 @@ def _compared(
     reason = f"the accuracy of {names[0]} is {points(abs(interval.mean))} {'above' if interval.mean >= 0 else 'below'} "
     reason += f"that of {names[1]}{f' at {number(factor)} ε' if factor != 1 else ''} on average over {gap.shape[1]} "
     reason += f"{where} and {comparison.repeats} repeats; significantly above "
-    reason += f"{points(asked.low) if asked.low else 'it'} at {_budgets(comparison.above)} and below at "
-    reason += (
-        f"{_budgets(comparison.below)}{_violations(pair)}{_adjacencies(pair) if axis == 'promised' else ''}"
-    )
+    above, below = (_budgets(side, comparison.points) for side in (comparison.above, comparison.below))
+    reason += f"{points(asked.low) if asked.low else 'it'} at {above} and below at {below}{_violations(pair)}"
+    reason += _adjacencies(pair) if axis == "promised" else ""
     verdict = decide(direction == 1, direction == -1)
     return result(interval, verdict, reason, _measure(runs, dataset), asked), gap
 
@@ -362,9 +365,12 @@ def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
 # Parts of the reason of a comparison
 
 
-def _budgets(epsilons: Sequence[float]) -> str:
-    ends = dict.fromkeys(f"{end:.2g}" for end in (min(epsilons, default=0.0), max(epsilons, default=0.0)))
-    return f"{len(epsilons)} (ε {' to '.join(ends)})" if epsilons else "none"
+def _budgets(epsilons: Sequence[float], of: int) -> str:
+    if len(epsilons) in (0, of):
+        return "all" if epsilons else "none"
+    each = [f"{epsilon:.2g}" for epsilon in epsilons]
+    few = len(each) <= verdicts.FEW
+    return f"{len(each)} (ε {words.listed(each) if few else f'from {each[0]} to {each[-1]}'})"
 
 
 def _violations(pair: Iterable[pd.DataFrame]) -> str:

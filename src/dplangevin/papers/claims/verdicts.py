@@ -100,7 +100,7 @@ class AskedRange(NamedTuple):
         if math.isinf(self.low):
             return f"at most {self.high:g}"
         if math.isinf(self.high):
-            return f"at least {self.low:g}" if self.low else "more than 0"
+            return f"at least {self.low:g}"
         return f"{self.low:g}" if self.low == self.high else f"{self.low:g} to {self.high:g}"
 
 
@@ -236,7 +236,8 @@ def within(
     every = {choice: pd.Series(each, dtype=float) for choice, each in {"": values, **others}.items()}
     inside = {choice: asked.contains(each, digits, more) for choice, each in every.items()}
     held, n = int(inside[""].sum()), len(inside[""])
-    reason = f"{what}: {_in_words(every[''])}{f' in {n} cases' if n > 1 else ''}; the claim asks for {asked}"
+    wanted = f"more than {asked.low:g}" if more else str(asked)
+    reason = f"{what}: {_in_words(every[''])}{f' in {n} cases' if n > 1 else ''}; the claim asks for {wanted}"
     reason += f"; {held} of {n} hold" if n > 1 else ""
     agree = [choice for choice in others if inside[choice].all()]
     if len(others) <= FEW:
