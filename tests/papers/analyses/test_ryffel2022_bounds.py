@@ -253,6 +253,16 @@ def test_rules() -> None:
     assert rows.holds(frame, where=where, what="w")["verdict"] == verdicts.HOLDS
     worse = rows.holds(frame.assign(exact=[1.0, 2.1]), where=where, what="w")
     assert (worse["verdict"], worse["measure"], worse["ours"]) == (verdicts.FAILS, "exact", 1.05)
+    settings: Any = {
+        "batch": "1",
+        "case": "coins",
+        "condition": 3.0,
+        "step": 0.5,
+        "records": 10.0,
+        "steps": 7.0,
+    }
+    named = rows.holds(frame.assign(**settings), where=where, what="w")["reason"]
+    assert "largest at batch 1, coins, β/λ 3, ηβ 0.5, n 10, K 7:" in named
     with pytest.raises(verdicts.NoRows):
         rows.holds(frame, where={"kind": "other"}, what="w")
 

@@ -169,12 +169,15 @@ def test_large_steps_of_sgfs_against_chains_of_the_kernel(analysis: Bounds) -> N
     density = np.exp(log - log.max())
     density /= density.sum()
     mean = density @ grid
-    normal = norm(mean, math.sqrt(density @ (grid - mean) ** 2))
-    below = np.searchsorted(np.sort(steps.ravel()), grid) / steps.size
-    away, known = abs(below - normal.cdf(grid)).max(), abs(density.cumsum() - normal.cdf(grid)).max()
-    row = rows.loc["sgfs, moments"]
-    assert row.value == pytest.approx(away, abs=0.01)
-    assert row.bound == pytest.approx(known, abs=0.003)
+    for name, normal in {
+        "mode": norm(mode, 1 / math.sqrt(heads * (1 - heads / records))),
+        "moments": norm(mean, math.sqrt(density @ (grid - mean) ** 2)),
+    }.items():
+        below = np.searchsorted(np.sort(steps.ravel()), grid) / steps.size
+        away, known = abs(below - normal.cdf(grid)).max(), abs(density.cumsum() - normal.cdf(grid)).max()
+        row = rows.loc[f"sgfs, {name}"]
+        assert row.value == pytest.approx(away, abs=0.01)
+        assert row.bound == pytest.approx(known, abs=0.003)
 
 
 def test_variance_of_private_sgfs_by_iteration(analysis: Bounds) -> None:
@@ -249,6 +252,30 @@ def test_sghmc_with_noisy_gradients_by_hand_and_by_simulation(temperature: Tempe
             theta, v = theta + v, v - eta * gradient - a * v + noise
             squares += [np.mean(theta**2)] if t >= 150 else []
         assert np.mean(squares) == pytest.approx(exact, rel=0.02)
+
+
+@pytest.mark.slow
+def test_thermostat_with_noisy_gradients_in_one_direction_against_eq_43(temperature: Temperature) -> None:
+    """Eq. 4.3 in p and xi, on a posterior whose principal axes are the coordinates."""
+    eta, chains, rng = 0.0025, 2000, np.random.default_rng(0)
+    short = replace(temperature, chains=400, steps={**temperature.steps, "sgnht": [eta]})
+    rows = pd.DataFrame(short.rows("sgnht_noise", 0))
+    found = rows[rows.setting.str.endswith("anisotropic")].set_index("problem").value
+    assert len(found) == 2
+    h, variances = math.sqrt(eta), np.array([0.4, 1.6])
+    noise = np.sqrt([2 * 2 * 0.5 / h, 0.0])  # of mean 2 B/h, in the narrow direction
+    theta, p, xi, squares = np.zeros((chains, 2)), np.zeros((chains, 2)), np.ones((chains, 1)), []
+    for t in range(1500):
+        gradient = theta / variances + noise * rng.normal(size=(chains, 2))
+        pushed = p - h * xi * p - h * gradient + math.sqrt(2 * h) * rng.normal(size=(chains, 2))
+        theta, p = theta + h * p, pushed
+        xi = xi + h * ((p**2).mean(1, keepdims=True) - 1)
+        squares += [(theta**2).mean(0) / variances] if t >= 300 else []
+    narrow, wide = np.mean(squares, axis=0)
+    assert (found["2-d, narrow axis"], found["2-d, wide axis"]) == pytest.approx((narrow, wide), rel=0.05)
+    assert narrow > 1.15 > 0.85 > wide
+    isotropic = rows[rows.setting.eq("covariance 2B/h, B = 0.5")]
+    assert isotropic.value.to_numpy() == pytest.approx(1, abs=0.08)
 
 
 def test_lengths_of_normal_vectors() -> None:

@@ -80,6 +80,7 @@ def test_printed() -> None:
     rescued = printed(0.25, others={"curve": "b"}, names=["curve", "n"])
     assert rescued["verdict"] == verdicts.IN_PART
     assert "b, n 100: 0.25" in rescued["reason"]
+    assert printed(0.05, others={"curve": "b"}, names=["curve"])["verdict"] == verdicts.IN_PART  # both are b
     missed = printed(0.04, others={"curve": "b"}, names=["n"])
     assert missed["verdict"] == verdicts.FAILS
     assert "n 1: 0.05; n 100: 0.25" in missed["reason"]
@@ -156,6 +157,38 @@ def test_magnitude() -> None:
     assert ryffel2022.magnitude(frame, most=1e-5)["verdict"] == verdicts.FAILS
     with pytest.raises(verdicts.NoRows, match="no DP-Langevin run"):
         ryffel2022.magnitude(frame[frame.method.eq("sgd")], most=1.0)
+
+
+RATIO = {"smoothness": 2.0, "l2": 0.5, "records": 10, "parameters": 5, "classes": 2, "order": 4}
+OF_PROOF = 0.5 * 100 / ((1 - 2 * math.log(1e-5)) * 5) / 4**2  # eps n^2/(alpha d), over (beta/lambda)^2
+
+
+@pytest.mark.parametrize(
+    ("rule", "given", "verdict", "ours"),
+    [
+        ("step_of_command", {"step": 0.01, "smoothness": 50}, verdicts.HOLDS, 1.0),
+        ("step_of_command", {"step": 0.02, "smoothness": 50}, verdicts.OPEN, 2.0),
+        ("shares", {"counts": {"a": 1, "b": 3}, "published": {"a": 0.25, "b": 0.75}}, verdicts.HOLDS, 0.0),
+        ("shares", {"counts": {"a": 26, "b": 74}, "published": {"a": 0.25, "b": 0.75}}, verdicts.FAILS, 0.01),
+        ("total", {"counts": {"a": 2, "b": 3}, "published": 5}, verdicts.HOLDS, 5),
+        ("total", {"counts": {"a": 2, "b": 3}, "published": 6}, verdicts.FAILS, 5),
+        ("all_above", {"pairs": [[2, 1], [1.5, 1]]}, verdicts.HOLDS, 0.5),
+        ("all_above", {"pairs": [[2, 1], [1, 1]]}, verdicts.OPEN, 0),
+        ("all_above", {"pairs": [[1, 1], [2, 2]]}, verdicts.OPEN, 0),  # a tie is not below
+        ("all_above", {"pairs": [[1, 2], [2, 1]]}, verdicts.OPEN, -1),
+        ("all_above", {"pairs": [[1, 2], [0, 1]]}, verdicts.FAILS, -1),
+        ("condition", {"least": 20000}, verdicts.HOLDS, 20000),  # 20 over 0.001
+        ("condition", {"least": 20001}, verdicts.FAILS, 20000),
+        ("ratio", {**RATIO, "published": 0.026}, verdicts.HOLDS, OF_PROOF),
+        ("ratio", {**RATIO, "published": 0.31}, verdicts.IN_PART, 100 / (4 * 5) / 4**2),
+        ("ratio", {**RATIO, "published": 0.78}, verdicts.IN_PART, 100 / (4 * 2) / 4**2),
+        ("ratio", {**RATIO, "published": 0.065}, verdicts.IN_PART, OF_PROOF * 5 / 2),
+        ("ratio", {**RATIO, "published": 0.027}, verdicts.FAILS, OF_PROOF),
+    ],
+)
+def test_rules_on_printed_numbers(rule: str, given: dict[str, Any], verdict: str, ours: float) -> None:
+    found = getattr(ryffel2022, rule)(fake_results.heads(), **given)
+    assert (found["verdict"], found["ours"]) == (verdict, pytest.approx(ours))
 
 
 def test_hessian_is_that_of_autograd(rng: np.random.Generator) -> None:

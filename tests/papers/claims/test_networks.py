@@ -1,6 +1,7 @@
 """Every branch of every rule on trained networks, heads and fine-tuning."""
 
 import math
+import re
 from typing import Any
 
 import pandas as pd
@@ -196,6 +197,25 @@ def test_gap_is_a_weighted_sum() -> None:
     assert weighted(pair("cifar10_resnet20", 0.06), weights=weights)["ours"] == pytest.approx(0.01)
     assert weighted(pair("cifar10_resnet20", 0.06), weights=weights)["verdict"] == verdicts.IN_PART
     assert weighted(pair("cifar10_resnet20", 0.04), weights=weights)["verdict"] == verdicts.OPEN
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schedule": "decreasing"}, "decreasing steps"),
+        ({"problem": "block"}, "the last block"),
+        ({"step_size": 0.5}, "run b"),
+    ],
+)
+def test_two_sides_have_names_of_their_own(change: dict[str, Any], words: str) -> None:
+    rows = head_run("cifar10_resnet18", "dp_sgd_constant_tight", 0.6, problem="head")
+    frame = pd.concat([rows.assign(run="a"), rows.assign(run="b", **change)])
+    reason = rules.weighted_sum(frame, weights={"a": 1.0, "b": -1.0}, column="run", what="gap", **SIDES)[
+        "reason"
+    ]
+    one, other = re.findall(r"DP-SGD \((.*?)\) 60\.00 %", reason)
+    assert words in other
+    assert words not in one
 
 
 BUDGET: dict[str, Any] = {"where": {"method": "dp_sgld_ryffel2022"}, "claimed": 1.0, "delta": 1e-5}

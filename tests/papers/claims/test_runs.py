@@ -41,7 +41,12 @@ def test_ordering(means: list[float], verdict: str) -> None:
 def test_reason_counts_the_budgets_and_names_what_differs() -> None:
     means = [0.85, 0.9, 0.78]
     reason = beats(run_rows("ops", means), OBJPERT)["reason"]
-    assert "significantly above it at 2 (ε 0.1 to 1) and below at 1 (ε 10)" in reason
+    assert "significantly above it at 2 (ε 0.1 and 1) and below at 1 (ε 10); the average alone" in reason
+    assert "above it at none and below at all" in beats(run_rows("ops", [0.65, 0.7, 0.75]), OBJPERT)["reason"]
+    even = {e: 0.7 + 0.001 * np.arange(5) for e in np.geomspace(0.1, 10, 8)}
+    better = {e: values + 0.1 * (e < 9) for e, values in even.items()}
+    reason = beats(accuracy_rows("ops", better, bill=0.5), accuracy_rows("objpert", even, bill=0.5))["reason"]
+    assert "significantly above it at 7 (ε from 0.1 to 5.2) and below at none" in reason
     violated = beats(run_rows("ops", means, violated="T < 7"), OBJPERT)["reason"]
     assert "OPS violates a condition of its guarantee at 3 of its budgets" in violated
     wild = run_rows("ops", means, violated="2 of 5 chains diverged", adjacency="add_remove")

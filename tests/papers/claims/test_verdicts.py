@@ -124,11 +124,12 @@ def test_what_is_asked_is_a_range_and_its_words() -> None:
         (verdicts.AskedRange.within([0.9, None]), (0.9, math.inf), "at least 0.9"),
         (verdicts.AskedRange.near(0.97, 0.005), (0.965, 0.975), "0.965 to 0.975"),
         (verdicts.AskedRange.difference(0.01), (-0.01, math.inf), "at least -0.01"),
-        (ABOVE, (0, math.inf), "more than 0"),
+        (ABOVE, (0, math.inf), "at least 0"),
     ]
     for asked_range, expected, words in ranges:
         assert asked_range == pytest.approx(expected)
         assert str(asked_range) == words
+    assert "asks for more than 0" in verdicts.within(1.0, ABOVE, "x", more=True)["reason"]
     nothing = verdicts.not_testable("because")
     assert math.isnan(nothing["asked_low"])
     assert math.isnan(nothing["asked_high"])
