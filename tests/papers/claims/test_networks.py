@@ -126,7 +126,7 @@ def test_above_over_common_budgets() -> None:
 
 
 WHERE = {"method": "dp_sgd", "schedule": "constant", "calibration": "published"}
-SIDES = {"paper": "cifar10_resnet18", "stand_in": "cifar10_resnet20"}
+SIDES: dict[str, Any] = {"paper": "cifar10_resnet18", "stand_in": "cifar10_resnet20"}
 
 
 def cell(frame: pd.DataFrame) -> verdicts.Verdict:
