@@ -47,7 +47,10 @@ def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance() -
         value=lambda m, y: 0.5 * (slope(m, y) * (m - y[..., None, :])).sum(-2),
         slope=slope,
         curvature=lambda m, y: coupling[..., None].to(m.dtype).expand(2, 2, m.shape[-1]),
-        **{"lipschitz": math.inf, "smoothness": 2.3, "classes": 2, "rank": 2},  # the larger eigenvalue is 2.28
+        lipschitz=math.inf,
+        smoothness=2.3,  # the larger eigenvalue of C is 2.28
+        classes=2,
+        rank=2,
     )
     sampler, twice = Sampler(block=800, max_draws=800), Glm(problem.x, problem.y, loss)
     rng = torch.Generator().manual_seed(0)
