@@ -215,6 +215,16 @@ def test_three_classes_and_numbers_are_learned() -> None:
     np.testing.assert_allclose(answer.predict(X), target, atol=1e-3)
 
 
+def test_two_answers_of_one_call_do_not_give_the_fit_without_noise() -> None:
+    """On common noise two answers are two equations for it: (s b - t a)/(s - t) would be the ridge fit itself."""
+    problem = made()
+    low, high = learn("outpert", problem, [HALF, Budget(1.0, DELTA)], 0)
+    s, t = (float(answer.plan.settings["noise_std"]) for answer in (low, high))
+    (plain,) = learn("outpert", problem, Budget(math.inf, DELTA), 0)
+    solved = (s * high.theta - t * low.theta) / (s - t)
+    assert float((solved - plain.theta).norm()) > 0.1 * t
+
+
 def test_shuffled_epochs_have_no_price_for_added_records() -> None:
     """100 of 101 rows, noise 1, all others its opposite: the sum moves by 2, and epsilon is near 10, not 4."""
     shuffled = Sampling("shuffled", batch=100, epochs=1)

@@ -1,13 +1,16 @@
 """The attack on the price of an event: near the price of every private method, and never above it."""
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from composed import parameters
 from dp_accounting import ComposedDpEvent, DpEvent, NoOpDpEvent, SelfComposedDpEvent
 from hydra.utils import instantiate
+from loading import ROOT
 from quick import sample
 from scipy.special import logsumexp
 
@@ -62,6 +65,14 @@ def test_every_private_method_is_in_the_analysis_with_the_settings_of_its_class(
     assert set(asked.methods) == set(NAMES)
     other = {name for name in set(NAMES) & set(METHODS) if asked.methods[name] != METHODS[name]()}
     assert other == {"dp_sgld_ryffel2022"}  # full batches and a known start
+
+
+def test_no_committed_attack_is_above_its_proof() -> None:
+    rows = pd.read_csv(ROOT / "results/analyses/brackets.csv")
+    cases = [*product(analysis().methods, analysis().epsilons)]
+    assert [*zip(rows.method, rows.epsilon_asked, strict=True)] == cases
+    assert (rows.epsilon_attack <= rows.epsilon_proven).all()
+    assert (rows.epsilon_proven <= rows.epsilon_asked).all()
 
 
 @pytest.mark.parametrize(

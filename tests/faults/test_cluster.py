@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,12 +13,15 @@ from threading import Thread
 
 import logged
 import numpy as np
+import pandas as pd
 import pytest
 import toy
 from distributed import Client, LocalCluster
+from typer.testing import CliRunner
 from waiting import until
 from web import closed_port
 
+from dplangevin.cli import app
 from dplangevin.files import File
 from dplangevin.pipeline import cluster as remote
 from dplangevin.pipeline import config, executor, manifest, sweep
@@ -204,3 +208,28 @@ def test_a_process_that_is_killed_ends_the_run_with_words(monkeypatch: pytest.Mo
         ValueError, match=r"one of 2 processes was killed.*: what is finished is kept.*WORKERS=1"
     ):
         list(executor.computed(logged.killed, [1, 2, 3]))
+
+
+def test_compare_on_a_cluster_has_the_numbers_that_it_has_here_and_leaves_no_row_there(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPL_CLUSTER", "")  # so that it is taken back after --cluster
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.normal(size=60), "label": np.where(rng.random(60) < 0.5, "a", "b")})
+    table.to_csv("mine.csv", index=False)
+    words = "compare mine.csv --target label --ranges-from-data --methods objpert,sgld --epsilon 1 --repeats 2 --seed 0"
+    found = {}
+    with Client(address, set_as_default=False) as client:
+        (there := tmp_path / "workers").mkdir()
+        before = client.run(tempfile.gettempdir)
+        client.run(setattr, tempfile, "tempdir", str(there))
+        for name, more in (("here", []), ("remote", ["--cluster", address])):
+            done = CliRunner().invoke(app, [*words.split(), "--out", name, *more])
+            assert done.exit_code == 0, done.output
+            files = [path for path in Path(name).glob("*.*s*") if path.stem != "config"]
+            found[name] = {path.name: path.read_bytes() for path in files}
+        until(lambda: not [*there.iterdir()])
+        client.run(setattr, tempfile, "tempdir", next(iter(before.values())))
+    assert {"runs.csv", "scores.csv", "runs.units.json"} <= set(found["here"])
+    assert found["remote"] == found["here"]

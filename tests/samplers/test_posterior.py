@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.problems.glm import Glm
-from dplangevin.problems.losses import LOGISTIC, SQUARED
+from dplangevin.problems.losses import LOGISTIC, SQUARED, Loss
 from dplangevin.samplers import posterior as posteriors
 from dplangevin.samplers.posterior import R_HAT, Posterior, Sampler, Whitened
 
@@ -32,6 +32,31 @@ def test_a_gaussian_posterior_is_recovered_in_mean_and_covariance(radius: float)
     rho = torch.tensor([1.0, 0.25])
     posterior = sampler.sample(problem, rho, torch.zeros(2), radius, 8, torch.Generator().manual_seed(0))
     assert all(agrees(posterior, e, mean, covariance / float(rho[e])) for e in (0, 1))
+
+
+def test_two_coupled_margins_have_the_gaussian_posterior_of_their_covariance() -> None:
+    """phi = (m - y 1)^T C (m - y 1)/2 has the posterior N((mean, mean), C^-1 (x) covariance)."""
+    problem, mean, covariance = gaussian()
+    coupling = torch.tensor([[1.0, 0.6], [0.6, 2.0]])
+
+    def slope(m: Tensor, y: Tensor) -> Tensor:
+        return coupling.to(m.dtype) @ (m - y[..., None, :])
+
+    loss = Loss(
+        "coupled",
+        value=lambda m, y: 0.5 * (slope(m, y) * (m - y[..., None, :])).sum(-2),
+        slope=slope,
+        curvature=lambda m, y: coupling[..., None].to(m.dtype).expand(2, 2, m.shape[-1]),
+        lipschitz=math.inf,
+        smoothness=2.3,  # the larger eigenvalue of C is 2.28
+        classes=2,
+        rank=2,
+    )
+    sampler, twice = Sampler(block=800, max_draws=800), Glm(problem.x, problem.y, loss)
+    rng = torch.Generator().manual_seed(0)
+    posterior = sampler.sample(twice, torch.ones(1), torch.zeros(1), 50.0, 8, rng)
+    expected = torch.kron(torch.linalg.inv(coupling.double()).contiguous(), covariance)
+    assert agrees(posterior, 0, mean.repeat(2), expected)
 
 
 @pytest.mark.parametrize(

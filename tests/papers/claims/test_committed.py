@@ -1,5 +1,7 @@
 """The committed table against code and results, and what the claims table makes of conf/claim."""
 
+from collections import Counter
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,36 @@ def test_accuracies_are_the_printed_ones() -> None:
     cells = [c for c in cells if {"li2019_tab1", "li2019_tab1_svhn"} & {*c.get("runs", [])}]
     asked = [c["test"]["published"] for c in cells if c["test"]["_target_"].endswith("networks.accuracy")]
     assert sorted(asked) == pytest.approx(sorted(table1.value.astype(float)))
+
+
+def test_numbers_of_ryffel2022_are_published() -> None:
+    """Of Table 4, of the step sizes of Section 5.2, and of the comparison of Tables 1 and 2."""
+    printed = pd.read_csv(ROOT / "data/published/ryffel2022.csv")
+    value = printed.set_index(["where", "dataset", "quantity"]).value.astype(float)
+    names, seen = ("cifar10_resnet18", "cifar10_alexnet", "pneumonia_resnet18"), Counter[str]()
+    for claim in expand(committed(CONF / "ryffel2022.yaml")):
+        kind, test = claim["test"]["_target_"].rpartition(".")[2], claim["test"]
+        of = next((name for name in names if claim["id"].endswith(f"_{name}")), "")
+        wanted: dict[str, Any] = {}
+        if kind == "smoothness":
+            wanted = {"features": of, "published": value["Table 4", of, "smoothness"]}
+        elif kind == "printed":
+            wanted = {"published": value["Table 4", of, "smoothness_over_convexity"]}
+        elif kind in ("ratio", "step_of_command"):
+            wanted = {"smoothness": value["Table 4", of, "smoothness"]}
+        if kind == "ratio":
+            wanted["published"] = value["Table 4", of, "ratio"]
+            wanted["records"] = value["Appendix D", of, "records"]
+            wanted["parameters"] = test["classes"] * value["authors' code", of, "features"]
+        elif kind == "step_of_command":
+            wanted["step"] = value["authors' commands", of, "step_size"]
+        elif kind == "all_above":
+            rows = [*product(("Table 1", "Table 2"), names)]
+            methods = "accuracy_dp_langevin", "accuracy_dp_sgd"
+            wanted = {"pairs": [[value[(*row, method)] for method in methods] for row in rows]}
+        assert {name: test[name] for name in wanted} == wanted, claim["id"]
+        seen[kind] += bool(wanted)
+    assert +seen == {"smoothness": 3, "printed": 3, "ratio": 3, "step_of_command": 3, "all_above": 1}
 
 
 def test_committed_runs_have_the_scores_that_a_run_has_today() -> None:

@@ -81,6 +81,20 @@ def test_sgnht_has_its_limit_as_the_step_vanishes(name: str) -> None:
         assert row["value"] == pytest.approx(limit, abs=0.06)
 
 
+def test_sgnht_with_a_fixed_friction_and_step_stays_below_the_posteriors_temperature() -> None:
+    """In many dimensions the thermostat is a number alpha with (alpha - eta)(4 - 2 alpha + eta) = 4 a, which makes
+    E v^2 = eta; then E theta^2 = 1 - (alpha - eta)/2 on N(0, 1)."""
+    a, eta, rng = 0.3, 0.01, torch.Generator().manual_seed(0)
+    alpha = ((4 + 3 * eta) - math.sqrt((4 + 3 * eta) ** 2 - 8 * (4 * eta + eta**2 + 4 * a))) / 4
+    theta = torch.randn(40, 1, 400, generator=rng)
+    state, found = SgnhtState(theta, torch.zeros_like(theta), torch.full((40, 1, 1), a)), []
+    for _ in range(2500):
+        noise = math.sqrt(2 * a * eta) * torch.randn(theta.shape, generator=rng)
+        state = sgnht().step(state, state.theta, noise, torch.tensor([[eta]]))
+        found.append([float(state.thermostat.mean()), float(state.theta.square().mean())])
+    assert np.mean(found[500:], axis=0) == pytest.approx([alpha, 1 - (alpha - eta) / 2], rel=0.01)
+
+
 def test_one_step_of_sghmc_is_eq_44_and_of_sgnht_eq_45() -> None:
     theta, v, gradient, noise = torch.randn(4, 3, 2, 5, generator=torch.Generator().manual_seed(1))
     eta, alpha = torch.tensor([[0.1], [0.2]]), torch.full((3, 2, 1), 0.25)
