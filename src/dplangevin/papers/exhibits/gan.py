@@ -57,7 +57,7 @@ def pictures(
             for ax, (_, row) in zip(column, learners.iterrows(), strict=False):
                 pixels = images.get_group((problem, row.run, row.epsilon)).pixels
                 ax.imshow(np.hstack([image(text) for text in pixels]), cmap="gray")
-                scores = f"{100 * row.recognised:.0f} % recognised, {row.digits_covered:.1f} digits"
+                scores = f"{100 * row.recognised:.0f} % recognised, {row.digits_covered:.1f} of 10 digits"
                 first = f"{heading}\n" if ax is column[0] else ""
                 ax.set_title(
                     f"{first}{row.label}{BLOCKS[row.block].format(short(row.epsilon))}: {scores}",

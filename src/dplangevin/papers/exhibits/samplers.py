@@ -71,10 +71,9 @@ def ellipse(mean: np.ndarray, covariance: np.ndarray, size: float) -> pd.DataFra
 def _ratios(rows: pd.DataFrame) -> str:
     ratio, within = (rows[rows.kind.eq(kind)].sort_values("axis") for kind in ("ratio", "within"))
     intervals = ratio[["value", "low", "high"]].to_numpy(float)
-    of_all = ", ".join(f"{value:.2f} ± {(high - low) / 2:.2f}" for value, low, high in intervals)
+    of_all = " and ".join(f"{value:.2f} ± {(high - low) / 2:.2f}" for value, low, high in intervals)
     of_one = ", ".join(f"{value:.2f}" for value in within.value)
-    distance = rows[rows.kind.eq("distance")].value.iloc[0]
-    return f"sd / exact: {of_all}\nwithin one chain: {of_one}\ndistance of means: {distance:.2f} sd"
+    return f"width over the posterior's:\n{of_all}\n(one chain: {of_one})"
 
 
 # One posterior sample by HMC and by a sampler whose distance to the posterior is proven
