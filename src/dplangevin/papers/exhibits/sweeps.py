@@ -135,7 +135,8 @@ def figure(
     for i, mark in enumerate(curves):
         frame.loc[matches(frame, mark["where"]), "at"] += SHIFT * (i - (len(curves) - 1) / 2)
     text = f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {of_private(runs, 'delta')}."
-    text += f" Data: {', '.join(points.dataset.unique())}. At a proven ε: read off between the budgets of a point, linearly in ln ε."
+    text += f" Data: {', '.join(points.dataset.unique())}."
+    text += " At a proven ε: read off between the budgets of a point, linearly in ln ε."
     if outside := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "proven"}:
         text += f" No point has budgets on both sides of a proven ε of {numbers(outside)}."
     return lines(
@@ -147,19 +148,20 @@ def figure(
         size=(4.0 * len(columns) + 0.6, 4.3),
         columns=len(columns),
         grid={"sharey": True},
-        title=f"{title}, {columns[-1][2]}: mean {_label(metric)} is highest at {_highest(frame, columns[-1][2], x, curves)}",
+        title=f"{title}, {columns[-1][2]}: {_highest(frame, columns[-1][2], x, curves)}",
     )
 
 
 def _highest(frame: pd.DataFrame, column: str, x: str, curves: Sequence[Any]) -> str:
-    """Return the value of `x` at which each of the first four curves has its highest mean, with the curve's settings."""
-    found = [frame[matches(frame, {**mark["where"], "column": column})] for mark in curves[:4]]
-    best = [_text(rows[x].iloc[rows["mean"].argmax()]) for rows in found]
-    names = [mark["label"].partition(", ")[2] or mark["label"] for mark in curves]
-    more = ", ..." * (len(curves) > len(best))
-    return (
-        f"{_label(x)} {', '.join(f'{each} ({name})' for each, name in zip(best, names, strict=False))}{more}"
-    )
+    """Say at which `x` each curve has its highest mean in a column; of more than four curves, the first four."""
+    best = []
+    for mark in curves:
+        rows = frame[matches(frame, {**mark["where"], "column": column})].dropna(subset="mean")
+        if len(rows):
+            name = mark["label"].partition(", ")[2] or mark["label"]
+            best.append(f"{_text(rows[x].iloc[rows['mean'].argmax()])} ({name})")
+    more = ", ..." * (len(best) > 4)
+    return f"mean {_label(frame.metric.iloc[0])} is highest at {_label(x)} {', '.join(best[:4])}{more}"
 
 
 def _marks(frame: pd.DataFrame, x: str, differing: Sequence[str], line: str) -> list[dict[str, Any]]:
