@@ -205,7 +205,7 @@ def _blocks(source: str, entry: Entry) -> Iterator[bytes]:
     """Yield the bytes of a source; whatever fails there is a DataError."""
     try:
         with _opened(source, entry) as content:
-            while block := content.read1(BLOCK):  # what has arrived: a full block of a slow server takes hours
+            while block := content.read1(BLOCK):  # what has arrived; a slow server fills no block for hours
                 yield block
     except (OSError, EOFError, ValueError, lzma.LZMAError, HTTPError) as error:
         absent = "://" in source or isinstance(error, (FileNotFoundError, NotADirectoryError))
