@@ -8,6 +8,8 @@ INTERPRETER := $(or $(PYTHON),python3)
 TIMEOUT ?= 10
 VENV := .venv
 RUN := $(VENV)/bin/python
+# An index that does not answer costs half a minute, not the minute and a half of pip's defaults
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check --timeout 10 --retries 2
 unexport PYTHONWARNINGS  # libraries warn
 unexport PYTHONDONTWRITEBYTECODE  # each process would compile the package again
 export PYTHONPATH := src$(if $(PYTHONPATH),:$(PYTHONPATH))
@@ -34,8 +36,8 @@ $(VENV)/installed: requirements.lock pyproject.toml
 		{ echo "$(INTERPRETER) is no Python of 3.11 to 3.13 that can make a virtual environment: name one with PYTHON=" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $(INTERPRETER): some minutes. It downloads 0.5 GB and takes 2 GB of disk, with torch for CUDA 3 and 6 GB."
 	@"$(INTERPRETER)" -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) -r requirements.lock
+	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 repro: $(VENV)/installed  ## make every exhibit: run what changed, print a summary | FORCE=1: run everything | SET=pipeline=svhn: other settings | CLUSTER=tcp://HOST:8786: on Dask
@@ -50,7 +52,7 @@ site: $(VENV)/site-installed  ## make build/site/: docs, API and report in one, 
 	@echo "Open build/site/index.html in a browser; it needs no server and no network."
 
 $(VENV)/site-installed: requirements-site.lock $(VENV)/installed
-	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-site.lock
+	$(PIP) --no-deps -r requirements-site.lock
 	@touch $@
 
 verify: $(VENV)/installed  ## compute prices and short tasks again, compare: minutes | UNITS=1: one task of each method, an hour or two | NAME=compare-adult: of one result
@@ -79,11 +81,11 @@ lint: $(VENV)/installed  ## run ruff (lint, format), mypy, the import rule and t
 	@$(RUN) pipelines/size.py
 
 bench: $(VENV)/installed  ## time against scipy, JAX, Opacus and others | installs requirements-bench.lock
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-bench.lock
+	@$(PIP) --no-deps -r requirements-bench.lock
 	@$(RUN) benchmarks/bench.py
 
 audits: $(VENV)/installed  ## audit learners of other packages: an hour or two | NAME=pca: one; installs requirements-audits.lock
-	@$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/audits -r requirements-audits.lock
+	@$(PIP) --no-deps --upgrade --target build/audits -r requirements-audits.lock
 	@PYTHONPATH=build/audits:$(PYTHONPATH) OMP_NUM_THREADS=1 $(RUN) benchmarks/audits.py $(NAME)
 
 gpu: $(VENV)/installed  ## on a machine with a GPU: run the tests marked gpu, | compare committed rows, write times to benchmarks/gpu.md

@@ -40,6 +40,7 @@ from dplangevin.pipeline.environment import Move, largest, moved, pinned
 from dplangevin.pipeline.sweep import SweepTasks, sweep, tables
 
 CLOSE_PRICE, CLOSE_TASK = 1e-6, 1e-3  # the largest moves of `--quick`, relative to the value
+WITHIN = "the largest move that passes, in standard errors over the seeds or else as a share of the value (0)"
 LONG = re.compile("brackets|coverage|li2019_fig.|ops_distance|wang2015_fig2")
 ANALYSES, KEPT = Path("results/analyses"), Path("data/units/verify")
 
@@ -70,9 +71,12 @@ class PartialStore(Store):
 
 
 class Comparison(NamedTuple):
-    """The keys of all tasks with the current code, where some were made again, and the changes of these by table.
+    """What `check` finds.
 
-    - `trained`: the keys of their trainings, "" where there is none.
+    - `keys`: of all tasks, with the current code.
+    - `again`: of each task that was computed again, key -> computing environment.
+    - `moves`: how far these tasks moved, for each table.
+    - `trained`: for each of `keys`, the key of the task's training, "" where there is none.
     """
 
     keys: list[str]
@@ -242,7 +246,7 @@ def main(cfg: DictConfig, *words: str) -> None:
     kind.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
     parser.add_argument("--units", type=int, default=1, metavar="N", help="how many tasks of each method (1)")
     parser.add_argument("--only", nargs="+", default=(), metavar="RUN", help="of these methods")
-    parser.add_argument("--within", type=float, default=0.0, metavar="MOVE", help="of errors or shares")
+    parser.add_argument("--within", type=float, default=0.0, metavar="MOVE", help=WITHIN)
     args = parser.parse_args(words)
     if unknown := sorted(set(args.names) - set(names)):
         raise config.ConfigError(f"no run or analysis {', '.join(unknown)}; there are {', '.join(names)}")

@@ -259,8 +259,8 @@ def budget_for(
 
     Some methods calibrate their noise by loose theorems.  With this function they are compared at equal
     privacy.  The proven epsilon is at most target.epsilon.  It is within rtol of it, with two exceptions: the
-    method cannot spend more (rho stops at 1, and step sizes stop where they are stable), or even `prices.WIDER`
-    times the target is too little.
+    method cannot spend more (rho stops at 1, and step sizes stop where they are stable), or even a budget
+    of 1,000 times the target is too little.
 
     Parameters
     ----------

@@ -225,6 +225,17 @@ def test_the_attack_is_below_the_price_and_no_less_than_a_known_part_of_it(
     assert (added["adjacency"], added["epsilon"]) == ("add_remove", None)
     assert (added["reason"], replaced["runs"]) == ("the attack replaces a record", 0)
     assert 0.7 * epsilon(found, "tight", "replace_one") < replaced["epsilon"]
+    in_a_ball = (
+        "price --method dp_sgld_ryffel2022 --radius .5 --epsilon 4 --records 500 --steps 30 --batch 500"
+    )
+    found = document(f"{in_a_ball} --attack")
+    *_, bound = found["attacks"]
+    assert (
+        0.2 * epsilon(found, "tight", "replace_one")
+        < bound["epsilon"]
+        < epsilon(found, "tight", "replace_one")
+    )
+    assert (bound["runs"], bound["statistic"]) == (20_000, "how often the last iterate is beyond a threshold")
 
 
 @pytest.mark.parametrize(

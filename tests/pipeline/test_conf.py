@@ -28,6 +28,14 @@ def test_params_are_in_step_with_conf(cfg: DictConfig) -> None:
     config.check(cfg, ROOT / "params.yaml")
 
 
+def test_a_file_with_the_same_values_is_said_to_be_written_differently(
+    cfg: DictConfig, tmp_path: Path
+) -> None:
+    (tmp_path / "params.yaml").write_text(f"# by hand\n{OmegaConf.to_yaml(cfg)}")
+    with pytest.raises(config.ConfigError, match="values are the same, and the file is written differently"):
+        config.check(cfg, tmp_path / "params.yaml")
+
+
 @pytest.mark.slow
 def test_composition_is_the_one_of_dvc(tmp_path: Path) -> None:
     """In a process of its own, which has loaded the plugins of pipelines/ as DVC does."""

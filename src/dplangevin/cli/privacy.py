@@ -148,7 +148,8 @@ def attacked(event: Any, delta: float, adjacency: Adjacency) -> dict[str, Any]:
     """
     from dplangevin import random
     from dplangevin.attacks import worst
-    from dplangevin.attacks.dp_langevin import worst_epsilon
+    from dplangevin.attacks.audit import audit
+    from dplangevin.attacks.dp_langevin import last_iterate, worst_epsilon
     from dplangevin.privacy.events import LangevinDpEvent
     from dplangevin.privacy.survey import reason
 
@@ -161,11 +162,16 @@ def attacked(event: Any, delta: float, adjacency: Adjacency) -> dict[str, Any]:
             return {name: of.get(name, value) for name, value in found.items()}
         # the start and the gradients are those of the paper's theorem
         require(adjacency == "replace_one", "the attack replaces a record")
-        bound = worst_epsilon(event, delta) * (1 - worst.ROUNDED)
+        if event.radius < math.inf:  # projections: the law is not known
+            bound, runs = audit(*last_iterate(event, ATTACK_RUNS, rng), delta).epsilon, ATTACK_RUNS
+            statistic = "how often the last iterate is beyond a threshold"
+        else:
+            bound, runs = worst_epsilon(event, delta) * (1 - worst.ROUNDED), 0
+            statistic = worst.EXACT
     except ValueError as error:
         return found | {"reason": reason(error)}
-    exact = {"epsilon": bound, "runs": 0, "statistic": worst.EXACT}
-    return found | exact | {"pair": worst.KINDS[LangevinDpEvent].pair}
+    pair = worst.KINDS[LangevinDpEvent].pair
+    return found | {"epsilon": bound, "runs": runs, "statistic": statistic, "pair": pair}
 
 
 def printed(found: Mapping[str, Any], options: Options, goal: str = "", rows_per_person: int = 1) -> None:

@@ -37,7 +37,7 @@ from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_
 
 TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte
 PATIENCE, LEAST = 60, 50_000  # a download may take 60 s, plus 1 s for every 50,000 bytes
-BLOCK = 2**16  # bytes that are read together
+BLOCK = 2**16  # most bytes that are read together
 INDEX = "pypi:"  # begins a source NAME==VERSION, which pip downloads from the index that it is configured for
 Entry = Mapping[str, Any]  # name, sha256 and size (bytes) of a file, and its sources
 
@@ -170,10 +170,11 @@ def _unpack(members: Mapping[str, Entry], folder: Path, path: Path) -> None:
 def _copy_in_time(source: str, target: Path, entry: Entry) -> None:
     """Call `_copy` in a thread, because a server can also be slow to resolve its name, or before the body."""
     failed: list[Exception] = []
+    given_up = threading.Event()
 
     def run() -> None:
         try:
-            _copy(source, target, entry)
+            _copy(source, target, entry, given_up)
         except Exception as error:
             failed.append(error.with_traceback(None))  # its frames would hold the connection
 
@@ -181,16 +182,19 @@ def _copy_in_time(source: str, target: Path, entry: Entry) -> None:
     thread.start()
     thread.join(_patience(entry))
     if thread.is_alive():
+        given_up.set()
         raise _late(entry)
     for error in failed:
         raise error
 
 
-def _copy(source: str, target: Path, entry: Entry) -> None:
-    """Write the content of a source to `target`, up to its size; an OSError is a fault of this machine."""
+def _copy(source: str, target: Path, entry: Entry, given_up: threading.Event) -> None:
+    """Write a source to `target`, up to its size, until it is `given_up`; an OSError is a fault of this machine."""
     bar = tqdm(total=entry["size"], desc=entry["name"], unit="B", unit_scale=True, leave=False, disable=None)
     with open(target, "wb") as file, bar:
         for block in _blocks(source, entry):
+            if given_up.is_set():
+                return
             if file.tell() + len(block) > entry["size"]:
                 raise DataError(f"found more than {entry['size']} bytes")
             file.write(block)
@@ -201,7 +205,7 @@ def _blocks(source: str, entry: Entry) -> Iterator[bytes]:
     """Yield the bytes of a source; whatever fails there is a DataError."""
     try:
         with _opened(source, entry) as content:
-            while block := content.read(BLOCK):
+            while block := content.read1(BLOCK):  # what has arrived; a slow server fills no block for hours
                 yield block
     except (OSError, EOFError, ValueError, lzma.LZMAError, HTTPError) as error:
         absent = "://" in source or isinstance(error, (FileNotFoundError, NotADirectoryError))

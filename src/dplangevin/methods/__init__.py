@@ -105,6 +105,9 @@ class Execution(NamedTuple):
 class Method(Protocol):
     """A private learner.
 
+    `plan` keeps no state: equal facts and budgets give equal plans.  Plans are pickled,
+    because another process may carry them out.
+
     Attributes
     ----------
     accountant : The paper's own theorem, with which the method calibrates itself.

@@ -26,23 +26,27 @@ CHOSEN = PUBLIC_RECORDS, "steps, clip and momentum chosen without accounting"
 
 @dataclass(frozen=True)
 class DpGd(ChainMethod):
-    """Full-batch gradient descent with momentum, whose release is a mean of the last iterates.
+    """Full-batch gradient descent with momentum, whose release is the mean of the last T/2 iterates.
 
     For k = 1, ..., T::
 
-        v     <- MOMENTUM v + (sum_i clipped(g_i) + N(0, (sigma C)^2 I))/n
+        v     <- 0.9 v + (sum_i clipped(g_i) + N(0, (sigma C)^2 I))/n
         theta <- theta - eta v
 
     Every step sees all rows, so T steps are one Gaussian mechanism with ``mu = 2 sqrt(T)/sigma`` for replace_one,
     and half of it for add_remove (Dong et al. 2022).  Momentum and the mean are post-processing.
 
-    All numbers follow from public facts.  ``C = CLIP_SHARE L``, with L the problem's bound on one record's
-    gradient.  With beta the smoothness of one record's loss, and beta_m that of the mean loss, eta is the lesser of
+    All numbers follow from public facts.  ``C = L/2``, with L the problem's bound on one record's gradient: for the
+    logistic loss no gradient is longer at theta = 0.  With beta the smoothness of one record's loss, and beta_m that
+    of the mean loss, eta is the lesser of
 
-    * ``STEP (1 + MOMENTUM)/beta_m``, which is stable for STEP < 2, and
-    * ``(1 - MOMENTUM) MARGIN_NOISE n/(sqrt(T) sigma CLIP_SHARE beta)``: without curvature of the loss, the noise
-      moves a margin by a standard deviation of at most ``MARGIN_NOISE lipschitz/smoothness``, or ``4 MARGIN_NOISE``
-      for the logistic loss.
+    * ``1.9/beta_m``, half of the largest stable step with momentum 0.9, and
+    * ``0.1 n/(sqrt(T) sigma beta)``: without curvature of the loss, the noise moves a margin by a standard deviation
+      of at most ``lipschitz/(2 smoothness)``, which is 2 for the logistic loss.
+
+    The mean of the last T/2 iterates has less noise than the last one.  The momentum and the shares (of L, of the
+    stable step, of a margin and of T) were chosen on the development tables of docs/methods.md.  No experiment varies
+    them, so they are constants of the module.
 
     Source: bassily2014; dong2022, for the composition.
     Differs: the paper samples one record in each step, and its steps shrink as 1/sqrt(k).

@@ -302,6 +302,7 @@ def check(cfg: DictConfig, path: str | Path = PARAMS) -> None:
     pairs = {key: (old.get(key, "(absent)"), new.get(key, "(absent)")) for key in sorted({*old, *new})}
     fix = "Compose it anew with `python -m dplangevin.pipeline.config`, or run `make repro`, which does."
     wrong = [f"{key}: {x} -> {y}" for key, (x, y) in pairs.items() if x != y]
+    wrong = wrong or ["the values are the same, and the file is written differently"]
     raise OutOfStep(f"{_listed(f'{path} is out of step with {CONF}/', wrong)}\n{fix}")
 
 

@@ -60,7 +60,7 @@ def libraries() -> dict[str, str]:
     return {"Python": here, **{name: version(name).partition("+")[0] for name in LIBRARIES}}
 
 
-@cache
+@cache  # a process runs the code that it loaded, also where another commit is checked out meanwhile
 def revision() -> str:
     """Return the date (SOURCE_DATE_EPOCH if set) and the commit, as in "2026-11-28, commit 3c84ad8d9a56 with changes".
 

@@ -509,7 +509,7 @@ def digits(work: Any) -> Any:
 
 
 def of_plans(release: Release, start: int, end: int) -> Release:
-    """Return the part, without `guarantees`, of a release that belongs to the plans from `start` to before `end`."""
+    """Return the part of a release that belongs to the plans from `start` to before `end`."""
     return Release(
         release.theta[:, start:end],
         None if release.predicted is None else release.predicted[:, start:end],

@@ -237,8 +237,9 @@ class LangevinDpEvent(DpEvent):
         theta_(k+1) = Proj_C(theta_k - eta_k grad L_(B_k)(theta_k) + sqrt(2 eta_k) sigma N(0, I)),
         eta_k = step_size/(1 + decay step_size k).
 
-    L_B is the mean of the losses over B, a new uniform subset of `batch` of `records` records in each step. C is
-    convex. The paper's decreasing steps 1/(2 beta + lambda k/2) have step_size 1/(2 beta) and decay lambda/2.
+    L_B is the mean of the losses over B, a new uniform subset of `batch` of `records` records in each step. Every
+    record's loss is lambda-strongly convex and beta-smooth, not only their mean. C is convex. The paper's decreasing
+    steps 1/(2 beta + lambda k/2) have step_size 1/(2 beta) and decay lambda/2.
 
     Attributes
     ----------

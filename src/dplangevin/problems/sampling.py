@@ -34,6 +34,11 @@ class Sampling:
     scheme : "poisson", "subset", "random_allocation", "shuffled" or "full".
     batch : int in 1..n, tau; the expected size of a Poisson sample.  None: round(sqrt(n)).
     epochs : float > 0, passes over the rows.  None: sqrt(n), as in the experiments of wang2015.
+
+    Raises
+    ------
+    ValueError
+        If a value is outside its domain; the message names it.
     """
 
     scheme: Scheme

@@ -158,7 +158,7 @@ def rescaled(line: Row, panel: str, lipschitz: float) -> Row:
 
 
 def proof(panel: str, schedule: StepSchedule, setting: Setting, epsilon: float) -> Row:
-    """Return the bound of Theorem 3 (decreasing) or 4 (fixed) of li2019 with the constant of the printed proof."""
+    """Return the row of the step size of `theorem_step`; its note says for which epsilon the printed proof holds."""
     eta = theorem_step(schedule, setting, epsilon)
     reach = printed_reach(setting.delta, rate=setting.rate, steps=setting.steps, schedule=schedule)
     limits = f"Lemma 2 holds for {reach.smallest:.4g} < epsilon < {reach.largest:.4g}"
@@ -204,7 +204,10 @@ class Budgets:
         ]
 
     def _paper(self) -> list[Row]:
-        """Return the bounds and steps of the paper, with that of wang2015 as it prints it and without its 2.5."""
+        """Return the rows of the steps that the paper's formulas give and that it prints, for itself and for wang2015.
+
+        "wang2015, no 2.5" has ln(T/delta) in place of the ln(2.5 T/delta) that the paper prints.
+        """
         setting, example = self.setting, self.example
         wang = wang2015_step(setting, example)
         logs = [math.log(factor * setting.steps / setting.delta) for factor in (2.5, 1.0)]

@@ -105,6 +105,8 @@ class Ryffel2022(Theorem):
 class Bok2024:
     """Accountant of a LangevinDpEvent whose inner iterates stay hidden; never above that of all iterates.
 
+    Every record's loss must be lambda-strongly convex and beta-smooth, not only their mean; lambda may be 0.
+
     A step moves by at most s_k = eta_k 2L/batch when one record changes (add_remove: eta_k L/batch). Its noise has
     variance v_k = 2 eta_k sigma^2. Its map x - eta_k grad L_B(x) is c_k-Lipschitz, with c_k = ``max(|1 - eta_k
     lambda|, |1 - eta_k beta|)``. Projections do not expand. Let w_k = prod_(j > k) c_j.
