@@ -9,7 +9,7 @@ from stage import finish, stage
 
 from dplangevin.papers.analyses import run
 from dplangevin.pipeline.cache import Store
-from dplangevin.pipeline.config import content
+from dplangevin.pipeline.config import content, one_of
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import plain
 
@@ -27,7 +27,7 @@ def described(cfg: DictConfig, name: str) -> dict[str, Any]:
 
     With `content: <folder>`, further arguments come from conf/<folder>/<id>.yaml.
     """
-    spec = plain(cfg.analysis[name])
+    spec = plain(cfg.analysis[one_of(cfg.analysis, name, "analysis")])
     folder = spec.pop("content", None)
     return spec if folder is None else {**spec, **content(folder, name, cfg)}
 

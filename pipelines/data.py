@@ -11,11 +11,13 @@ from omegaconf import DictConfig
 from stage import stage
 
 from dplangevin.pipeline import manifest
+from dplangevin.pipeline.config import one_of
 
 
 @stage
 def main(cfg: DictConfig, kind: str, key: str) -> None:
     """State a manifest."""
+    one_of(manifest.known(cfg, one_of(manifest.PLACES, kind, "kind")), key, kind)
     manifest.state(cfg, kind, key)
 
 

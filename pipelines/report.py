@@ -10,11 +10,11 @@ from omegaconf import DictConfig
 from stage import stage
 
 from dplangevin import files
-from dplangevin.papers.claims.table import evaluate
+from dplangevin.papers.claims.evaluation import evaluate
 from dplangevin.papers.report.findings import in_readme
 from dplangevin.papers.report.pages import pages
 from dplangevin.pipeline import manifest
-from dplangevin.pipeline.config import content
+from dplangevin.pipeline.config import content, one_of
 from dplangevin.reporting import read
 from dplangevin.text import csv_bytes
 
@@ -76,7 +76,8 @@ def readme(cfg: DictConfig) -> None:
 @stage
 def main(cfg: DictConfig, what: str) -> None:
     """Write what the command line says."""
-    {"claims": claims, "page": page, "readme": readme}[what](cfg)
+    parts = {"claims": claims, "page": page, "readme": readme}
+    parts[one_of(parts, what, "part")](cfg)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ from dplangevin.papers.claims import tally
 from dplangevin.pipeline import config, lock
 from dplangevin.pipeline.cache import RECOMPUTE
 from dplangevin.pipeline.config import ConfigError
-from dplangevin.text import meant
 
 EXHIBITS, CLAIMS = Path("results/exhibits"), Path("results/claims.csv")
 PAGES = {"claims": CLAIMS, "report": Path("results/report/README.md")}  # by stage
@@ -65,12 +64,8 @@ def reproduce(args: argparse.Namespace) -> int:
     pipeline = config.values(config.PARAMS)["pipeline"]
     exhibits, targets = list(pipeline["exhibits"]), []
     if args.exhibit is not None:
-        if args.exhibit not in exhibits:
-            known = (
-                f"{meant(args.exhibit, exhibits)}; make exhibit ID=wang2015_fig1b, of {', '.join(exhibits)}"
-            )
-            raise ConfigError(f"no exhibit {args.exhibit!r}{known}")
-        exhibits, targets = [args.exhibit], [f"render@{args.exhibit}"]
+        exhibits = [config.one_of(exhibits, args.exhibit, "exhibit")]
+        targets = [f"render@{args.exhibit}"]
     first = not (COPY.exists() or args.force or targets or args.overrides)  # of a clone
     if first and DEMO in pipeline.get("analyses", ()):
         print("A task of the committed results is computed again:", flush=True)

@@ -20,7 +20,7 @@ from stage import finish, stage
 from dplangevin import files
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.cache import Store
-from dplangevin.pipeline.config import ConfigError
+from dplangevin.pipeline.config import ConfigError, one_of
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import runs
 from dplangevin.pipeline.sweep import Inputs, sweep, tables
@@ -34,7 +34,7 @@ UNITS = Path("data/units/runs")
 @stage
 def main(cfg: DictConfig, name: str) -> None:
     """Run an entry of conf/pipeline."""
-    run = cfg.pipeline.runs[name]
+    run = cfg.pipeline.runs[one_of(cfg.pipeline.runs, name, "run")]
     folder, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
     store = Store([RUNS / folder / f"{name}.csv" for name in tables(spec)], UNITS / folder)
     with pinned():

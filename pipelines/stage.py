@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,10 @@ def stage(main: Callable[..., object]) -> Callable[[], int]:
         name = os.environ.get("DVC_STAGE", "")
         log(status=1)  # unless it comes to another end
         try:
+            try:
+                signature(main).bind(None, *sys.argv[1:])
+            except TypeError as error:
+                raise ConfigError(f"{sys.argv[0]}: {error}") from error
             with lock.run(name or " ".join(sys.argv)), unchanged(name):
                 # DVC writes an experiment's values in the second in which git has looked at the file. An earlier
                 # time makes git compare the content, so that `git restore` restores a file of the same size.

@@ -248,8 +248,8 @@ def main(cfg: DictConfig, *words: str) -> None:
     parser.add_argument("--only", nargs="+", default=(), metavar="RUN", help="of these methods")
     parser.add_argument("--within", type=float, default=0.0, metavar="MOVE", help=WITHIN)
     args = parser.parse_args(words)
-    if unknown := sorted(set(args.names) - set(names)):
-        raise config.ConfigError(f"no run or analysis {', '.join(unknown)}; there are {', '.join(names)}")
+    for name in args.names:
+        config.one_of(names, name, "run or analysis")
     if args.units < 1:
         parser.error(f"--units must be at least 1, not {args.units}")
     wrong = []

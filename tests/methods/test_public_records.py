@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from dplangevin import facts as public_facts
 from dplangevin.cli import app
-from dplangevin.cli.mechanisms import Options, planned
+from dplangevin.cli.mechanism_options import Options, planned
 from dplangevin.methods.pricing import what_is_done
 from dplangevin.methods.registry import METHODS, named
 from dplangevin.privacy import Budget

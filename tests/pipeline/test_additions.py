@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from dplangevin.files import sha256
-from dplangevin.papers.exhibits import compare
+from dplangevin.papers.exhibits import side_by_side
 from dplangevin.pipeline import config
 from dplangevin.reporting import read, words
 
@@ -116,9 +116,9 @@ def test_a_method_from_outside_the_package_is_priced_and_shown(project: Path) ->
     assert mine.epsilon_proven.tolist() == pytest.approx([1.0, 1.0, 10.0, 10.0], rel=1e-6)
     assert set(mine.accountant_proven) == {"analytic Gaussian"}
     assert mine[mine.epsilon.eq(10)].value.min() > 0.8
-    shown = compare.at_epsilon(frame, epsilons=[1.0, 10.0])
-    assert shown[shown.method.eq("noisy_mean")].reach.tolist() == [compare.REACHED] * 2
+    shown = side_by_side.at_epsilon(frame, epsilons=[1.0, 10.0])
+    assert shown[shown.method.eq("noisy_mean")].reach.tolist() == [side_by_side.REACHED] * 2
     datasets = {"wine": "Wine"}
-    assert "| noisy_mean |" in compare.page(frame, epsilons=[1.0], datasets=datasets, notes="")
+    assert "| noisy_mean |" in side_by_side.page(frame, epsilons=[1.0], datasets=datasets, notes="")
     assert words.look("noisy_mean").colour in words.FALLBACK_COLOURS
     assert set(json.loads((project / "results/metrics/mine-wine.json").read_bytes())["noisy_mean"]) > {"at_1"}

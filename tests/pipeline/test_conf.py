@@ -99,7 +99,9 @@ def test_content_is_resolved_in_the_parameters_and_the_files_beside_it(
     (tmp_path / "exhibit/c.yaml").write_text("title: ${nowhere}\n")
     with pytest.raises(config.ConfigError, match=r"a\.yaml: .*nowhere"):
         config.content("exhibit", "a", cfg, tmp_path)
-    with pytest.raises(config.ConfigError, match=r"no exhibit 'wang2015_fig1'; did you mean wang2015_fig1"):
+    with pytest.raises(
+        config.ConfigError, match=r"no exhibit .* is named 'wang2015_fig1'; did you mean wang2015_fig1"
+    ):
         config.content("exhibit", "wang2015_fig1", cfg)
 
 

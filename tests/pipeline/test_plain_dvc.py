@@ -8,16 +8,21 @@ import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
+import analyse
 import pandas as pd
 import pytest
 import render
+import report
 import repro
+import run as run_stage
 from checkout import commit, fresh_clone, run, with_python
 from composed import parameters
 from omegaconf import OmegaConf
 from run import at_prices
 
+import data
 from dplangevin.pipeline import config, plan
 
 ROOT = Path(__file__).parents[2]
@@ -165,14 +170,25 @@ def test_the_interpreter_is_that_of_the_nearest_environment(small: Path) -> None
     assert done.stdout == "own\nran\n"
 
 
-def test_a_run_knows_the_exhibits(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        *((script, ["nope"]) for script in (run_stage, analyse, render, report)),
+        *((data, words) for words in (["nope", "adult"], ["dataset", "nope"])),
+    ],
+)
+def test_a_name_that_is_not_there_is_said_with_those_that_are(
+    script: Any, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(ROOT)
-    for given, said in {
-        "": "make exhibit ID=wang2015_fig1b, of",
-        "wang2015_fig1": "did you mean wang2015_fig1",
-    }.items():
-        with pytest.raises(config.ConfigError, match=f"{said}.* wang2015_fig1c"):
-            repro.reproduce(Namespace(exhibit=given))
+    said = r"^no .* is named 'nope'.*; there are \w+"
+    with pytest.raises(config.ConfigError, match=said):
+        inspect.unwrap(script.main)(parameters(), *words)
+    with pytest.raises(config.ConfigError, match=said):
+        repro.reproduce(Namespace(exhibit="nope"))
+    monkeypatch.setattr(sys, "argv", ["the script"])
+    assert script.main() == 1
+    assert capsys.readouterr().err.startswith("the script: missing a required argument: ")
 
 
 @pytest.mark.slow

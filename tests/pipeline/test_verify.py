@@ -102,7 +102,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
     assert done == (not said.endswith("tasks computed again, the same bytes"))
     assert largest(said) < 1e-8  # not 0 on another processor
     assert status("li2019_bound") == 1
-    assert "no run or analysis li2019_bound; there are" in capsys.readouterr().err
+    assert "no run or analysis is named 'li2019_bound'; did you mean li2019_bounds" in capsys.readouterr().err
 
 
 def test_prices_and_first_steps_are_checked_without_training(

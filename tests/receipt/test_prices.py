@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from minibatches import DELTA, gaussian
 
+from dplangevin.receipt.minibatches import Sampler
 from dplangevin.receipt.prices import NoisySteps, group, price
-from dplangevin.receipt.sampling import Sampler
 
 
 def steps(

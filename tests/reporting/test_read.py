@@ -7,7 +7,7 @@ import pytest
 from fake_results import INF, figure1, finals, write_runs
 
 from dplangevin import files
-from dplangevin.papers.exhibits.networks import learning_curve_summary
+from dplangevin.papers.exhibits.learning_curves import learning_curve_summary
 from dplangevin.reporting import read
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from dplangevin.cli import audit_learner, compare, privacy, receipt, results
+from dplangevin.cli import audit_learner, compare, price, receipt, results
 from dplangevin.files import with_fix
 
 DEBUG = "DPL_DEBUG"  # environment variable: show the traceback of an error
@@ -64,8 +64,8 @@ app = typer.Typer(
     epilog="An error is one line, with exit status 2. DPL_DEBUG=1 shows its traceback.",
 )
 EXAMPLES: dict[Callable[..., None], str] = {
-    privacy.price: "dplangevin price --sampling poisson --records 60000 --batch 128 --noise 1.1 --epochs 20",
-    privacy.calibrate: "dplangevin calibrate --records 60000 --batch 128 --epochs 20 --epsilon 1 --delta 1e-5",
+    price.price: "dplangevin price --sampling poisson --records 60000 --batch 128 --noise 1.1 --epochs 20",
+    price.calibrate: "dplangevin calibrate --records 60000 --batch 128 --epochs 20 --epsilon 1 --delta 1e-5",
     audit_learner.audit: "dplangevin audit mine:Learner --args epsilon=1.0 --claims 1.0,0",
     receipt.receipt: "dplangevin receipt log.jsonl --show paragraph",
     compare.compare: "dplangevin compare my.csv --schema schema.yaml --epsilon 0.1,1,10",

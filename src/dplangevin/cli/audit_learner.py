@@ -12,7 +12,7 @@ from dplangevin import files
 from dplangevin.checks import require
 from dplangevin.cli import output
 from dplangevin.cli.options import check_folder, imported, option, separated
-from dplangevin.cli.privacy import MEANING, Neighbours
+from dplangevin.cli.price import MEANING, Neighbours
 from dplangevin.reporting.words import NEIGHBOURS, at_least
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from dplangevin.cli import output, persons
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, classes_of
 from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
-from dplangevin.papers.exhibits import compare
+from dplangevin.papers.exhibits import side_by_side
 from dplangevin.papers.statistics import finite_interval, sort_by
 from dplangevin.reporting.style import image_bytes
 from dplangevin.reporting.words import look, relations
@@ -53,22 +53,22 @@ class Page:
     quick: bool = False  # a first look: three repeats
 
     @cached_property
-    def scores(self) -> compare.Scores:
-        return compare.scores_of(self.outcome.runs)
+    def scores(self) -> side_by_side.Scores:
+        return side_by_side.scores_of(self.outcome.runs)
 
     @cached_property
     def runs(self) -> pd.DataFrame:
         """The runs: private methods from the best to the worst, then the others."""
-        table = compare.at_epsilon(self.outcome.runs, epsilons=self.comparison.epsilons)
-        means = self.scores.sign * table[self.scores.main].where(table.reach.ne(compare.NOT_PRIVATE))
+        table = side_by_side.at_epsilon(self.outcome.runs, epsilons=self.comparison.epsilons)
+        means = self.scores.sign * table[self.scores.main].where(table.reach.ne(side_by_side.NOT_PRIVATE))
         order = means.groupby(table.method).mean().sort_values(ascending=False, na_position="last").index
         return sort_by(self.outcome.runs, method=[*order])
 
     @cached_property
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Axis -> table of `compare.at_epsilon`."""
+        """Axis -> table of `side_by_side.at_epsilon`."""
         asked = self.comparison.epsilons
-        return {axis: compare.at_epsilon(self.runs, epsilons=asked, axis=axis) for axis in AXES}
+        return {axis: side_by_side.at_epsilon(self.runs, epsilons=asked, axis=axis) for axis in AXES}
 
     @property
     def measure(self) -> str:
@@ -84,7 +84,7 @@ class Page:
         """Say which methods are best; a first look has no verdict."""
         if self.quick:
             return [f"{self.comparison.seeds} repeats are too few for a verdict. Drop --quick for one."]
-        return compare.sentences(self.runs, self.tables[axis], axis=axis, constant=self.outcome.constant)
+        return side_by_side.sentences(self.runs, self.tables[axis], axis=axis, constant=self.outcome.constant)
 
     def rows(self, axis: str) -> list[list[str]]:
         """Return label and scores of each method, and of the best constant answer."""
@@ -102,11 +102,11 @@ class Page:
         value, reach, mark = row[self.scores.main], row["reach"], ""
         if np.isnan(value):
             return str(reach)
-        if reach != compare.NOT_PRIVATE and row["violated"]:
+        if reach != side_by_side.NOT_PRIVATE and row["violated"]:
             mark = "†"
-        elif reach == compare.REACHED and not np.isnan(row["difference"]):
+        elif reach == side_by_side.REACHED and not np.isnan(row["difference"]):
             mark = "*" if row["best"] else "" if row["significant"] else "≈"
-        if reach in (compare.BELOW, compare.ABOVE):
+        if reach in (side_by_side.BELOW, side_by_side.ABOVE):
             return f"{self.scores.text(value)}{mark} → ε = {short(row['epsilon_end'])}"
         return self._mean(value, row["low"], row["high"], mark)
 
@@ -226,8 +226,8 @@ class Page:
         """Return a dot plot for each axis, the page that contains them, and the numbers behind it."""
         figures = {}
         for axis, table in self.tables.items():
-            title = f"{self.measure} at equal {compare.AXES[axis]}"
-            figure = compare.dot_plot(
+            title = f"{self.measure} at equal {side_by_side.AXES[axis]}"
+            figure = side_by_side.dot_plot(
                 table, self.scores, constant=self.outcome.constant, axis=axis, title=title
             )
             figures[axis] = image_bytes(figure, "png")

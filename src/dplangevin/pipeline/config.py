@@ -19,7 +19,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,12 +63,18 @@ def load(path: str | Path = PARAMS) -> DictConfig:
     return OmegaConf.create(values(path))
 
 
+def one_of(names: Iterable[Any], name: str, what: str) -> str:
+    """Return a name; raise ConfigError if it is not among the names of `what`."""
+    if name not in (known := [*map(str, names)]):
+        raise ConfigError(f"no {what} is named {name!r}{meant(name, known)}; there are {', '.join(known)}")
+    return name
+
+
 def content(kind: str, name: str, cfg: DictConfig, conf: str | Path = CONF) -> dict[str, Any]:
     """Return `conf/<kind>/<name>.yaml` as plain values; its interpolations refer to `cfg` or to files beside it."""
     folder = Path(conf) / kind
     there = {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-    if name not in there:
-        raise ConfigError(f"no {kind} {name!r}{meant(name, there)}; {folder}/ has {', '.join(there)}")
+    one_of(there, name, f"{kind} in {folder}/")
     files, todo = dict[str, Any](), {name}
     while todo:
         files |= {each: values(there[each]) for each in todo}

@@ -14,7 +14,7 @@ from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent, ShuffledEpochsDpEvent
 from dplangevin.privacy.gaussian_steps import composed_steps
-from dplangevin.receipt.sampling import Sampler
+from dplangevin.receipt.minibatches import Sampler
 
 GRID = 5e-3  # spacing of privacy losses for mixtures of Gaussians, whose dots dp-accounting connects
 NO_PRICE = {

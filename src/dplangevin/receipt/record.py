@@ -23,8 +23,8 @@ from scipy.stats import beta, spearmanr
 
 from dplangevin.checks import require
 from dplangevin.privacy.events import Adjacency
+from dplangevin.receipt.minibatches import WORDS, Recognition, Sampler, recognised
 from dplangevin.receipt.prices import NoisySteps, Price, price
-from dplangevin.receipt.sampling import WORDS, Recognition, Sampler, recognised
 from dplangevin.text import epsilon as shown
 from dplangevin.text import number
 

@@ -18,7 +18,7 @@ from dplangevin.papers.analyses.finite import finite_moment, transcripts
 from dplangevin.papers.analyses.li2019_bounds import CHANNELS, power_sum, terms, two_steps
 from dplangevin.papers.analyses.mixing import diffusion_time, relaxation_time
 from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sampled_moment, tail_bound
-from dplangevin.papers.claims import rows as rules
+from dplangevin.papers.claims import row_rules as rules
 from dplangevin.papers.claims import verdicts
 from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.events import Adjacency

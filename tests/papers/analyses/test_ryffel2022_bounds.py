@@ -16,7 +16,7 @@ from dplangevin.papers.analyses import langevin_dynamics as dynamics
 from dplangevin.papers.analyses import langevin_risk as risk
 from dplangevin.papers.analyses import ryffel2022_bounds as bounds
 from dplangevin.papers.analyses.cases import table
-from dplangevin.papers.claims import rows, verdicts
+from dplangevin.papers.claims import row_rules, verdicts
 from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.events import LangevinDpEvent
 
@@ -250,8 +250,8 @@ def test_rules() -> None:
         table(bounds.COLUMNS, [bounds.case("k", "q", e, 2.0) for e in (1.0, 2.0)], value="exact")
     )
     where = {"kind": "k"}
-    assert rows.holds(frame, where=where, what="w")["verdict"] == verdicts.HOLDS
-    worse = rows.holds(frame.assign(exact=[1.0, 2.1]), where=where, what="w")
+    assert row_rules.holds(frame, where=where, what="w")["verdict"] == verdicts.HOLDS
+    worse = row_rules.holds(frame.assign(exact=[1.0, 2.1]), where=where, what="w")
     assert (worse["verdict"], worse["measure"], worse["ours"]) == (verdicts.FAILS, "exact", 1.05)
     settings: Any = {
         "batch": "1",
@@ -261,10 +261,10 @@ def test_rules() -> None:
         "records": 10.0,
         "steps": 7.0,
     }
-    named = rows.holds(frame.assign(**settings), where=where, what="w")["reason"]
+    named = row_rules.holds(frame.assign(**settings), where=where, what="w")["reason"]
     assert "largest at batch 1, coins, β/λ 3, ηβ 0.5, n 10, K 7:" in named
     with pytest.raises(verdicts.NoRows):
-        rows.holds(frame, where={"kind": "other"}, what="w")
+        row_rules.holds(frame, where={"kind": "other"}, what="w")
 
     for proven, attack, verdict in (
         (0.9, 0.1, verdicts.HOLDS),
@@ -273,4 +273,4 @@ def test_rules() -> None:
     ):
         listed = pd.DataFrame({"setting": "s", "quantity": ["c", "p", "a"], "epsilon": [1.0, proven, attack]})
         names = {"claimed": "c", "proven": "p", "attack": "a", "keys": ["setting"]}
-        assert rows.bracketed(listed, where={}, **names)["verdict"] == verdict  # type: ignore[arg-type]
+        assert row_rules.bracketed(listed, where={}, **names)["verdict"] == verdict  # type: ignore[arg-type]

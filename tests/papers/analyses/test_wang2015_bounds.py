@@ -19,7 +19,7 @@ from scipy.stats import beta, norm
 from dplangevin.papers.analyses.finite import composed, metropolis, worst_within
 from dplangevin.papers.analyses.temperature import Temperature
 from dplangevin.papers.analyses.wang2015_bounds import Bounds, largest, length
-from dplangevin.papers.claims import rows as rules
+from dplangevin.papers.claims import row_rules as rules
 from dplangevin.privacy.accountants.wang2015 import Wang2015
 from dplangevin.samplers.kernels.stochastic import sgfs
 

@@ -13,8 +13,8 @@ from composed import parameters
 from omegaconf import OmegaConf
 
 from dplangevin.methods.evaluate import scores
-from dplangevin.papers.claims.table import COLUMNS as CLAIM_COLUMNS
-from dplangevin.papers.claims.table import expand
+from dplangevin.papers.claims.evaluation import COLUMNS as CLAIM_COLUMNS
+from dplangevin.papers.claims.evaluation import expand
 from dplangevin.reporting import read
 
 ROOT = Path(__file__).parents[3]

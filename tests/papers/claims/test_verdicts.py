@@ -10,7 +10,7 @@ import pytest
 from fake_results import accuracy_rows, final
 from scipy import stats
 
-from dplangevin.papers.claims import networks, runs, verdicts
+from dplangevin.papers.claims import network_rules, run_rules, verdicts
 from dplangevin.papers.claims.verdicts import FAILS, HOLDS, IN_PART, NOT_TESTABLE, OPEN
 from dplangevin.papers.statistics import Interval
 
@@ -201,7 +201,7 @@ def paired(gaps: list[float], swap: bool = False) -> verdicts.Verdict:
         [accuracy_rows("ops", above), accuracy_rows("objpert", {e: [0.7] * 5 for e in BUDGETS})]
     )
     first, second = ("objpert", "ops") if swap else ("ops", "objpert")
-    return runs.beats(frame, dataset="adult", first=first, second=second)
+    return run_rules.beats(frame, dataset="adult", first=first, second=second)
 
 
 def trained(gaps: list[float], swap: bool = False, rolled: bool = False) -> verdicts.Verdict:
@@ -220,7 +220,7 @@ def trained(gaps: list[float], swap: bool = False, rolled: bool = False) -> verd
         ):
             frame.loc[rows, "value"] = np.roll(frame.value[rows], shift)
     sides = [{"method": "dp_sgld_li2019"}, {"method": "dp_sgd"}][:: -1 if swap else 1]
-    return networks.above(frame, first=sides[0], second=sides[1], small="tanh", by="epsilon")
+    return network_rules.above(frame, first=sides[0], second=sides[1], small="tanh", by="epsilon")
 
 
 @pytest.mark.parametrize("sign", [1, -1])

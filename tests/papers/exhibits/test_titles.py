@@ -11,7 +11,7 @@ import pytest
 from drawing import CONF, exhibit
 from scipy.stats import t as student
 
-from dplangevin.papers.exhibits import privacy
+from dplangevin.papers.exhibits import three_epsilons
 
 RESULTS = CONF.parent / "results"
 
@@ -95,7 +95,7 @@ def test_cases_of_the_bounds() -> None:
 
 
 def test_promises_that_fail() -> None:
-    rows = privacy.judged(pd.read_csv(RESULTS / "analyses/privacy_claims.csv"))
+    rows = three_epsilons.judged(pd.read_csv(RESULTS / "analyses/privacy_claims.csv"))
     assert stated("privacy_claims")[0] == rows.priced[0]
     fail = rows[rows.verdict.eq("fails")].groupby("paper").id.agg(list)
     assert fail.map(len).to_dict() == {"li2019": 1, "ryffel2022": 6, "wang2015": 1}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dplangevin.papers.claims.table import COLUMNS
+from dplangevin.papers.claims.evaluation import COLUMNS
 from dplangevin.papers.claims.verdicts import CAUSES
 from dplangevin.reporting.read import read_claims
 

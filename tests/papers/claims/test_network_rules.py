@@ -9,7 +9,7 @@ import pytest
 from fake_results import final, head_run
 from scipy import stats
 
-from dplangevin.papers.claims import networks as rules
+from dplangevin.papers.claims import network_rules as rules
 from dplangevin.papers.claims import verdicts
 
 CELL = {"block": "equal", "method": "dp_sgd", "epsilon": 0.99}

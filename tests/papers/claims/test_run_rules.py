@@ -11,8 +11,7 @@ from fake_results import accuracy_rows, fact, run_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dplangevin.papers.claims import runs as run_rules
-from dplangevin.papers.claims import verdicts
+from dplangevin.papers.claims import run_rules, verdicts
 
 
 def beats(*frames: pd.DataFrame, **settings: Any) -> verdicts.Verdict:

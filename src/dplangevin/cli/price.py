@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dplangevin.checks import require
-from dplangevin.cli import mechanisms, output
-from dplangevin.cli.mechanisms import Mechanism, Options
+from dplangevin.cli import mechanism_options, output
+from dplangevin.cli.mechanism_options import Mechanism, Options
 from dplangevin.cli.options import option, with_options
 from dplangevin.files import atomic_path
 from dplangevin.reporting.words import NEIGHBOURS, at_least, at_most, relations
@@ -79,18 +79,20 @@ def price(
     from dplangevin.privacy.selection import check_runs
     from dplangevin.privacy.survey import reason
 
-    mechanisms.check(options)
+    mechanism_options.check(options)
     law, shape = LAWS[tuned or "poisson"]
     mean = 10.0 if runs is None else runs
     require(runs is None or tuned is not None, f"--runs {runs} belongs to --tuned: add --tuned poisson")
     check_runs(mean, shape)
-    mechanism = mechanisms.given(options)
+    mechanism = mechanism_options.given(options)
     event, delta = mechanism.event, options.delta
     found = document(mechanism, delta)
     if attack:
         found["attacks"] = [attacked(event, delta, each) for each in USUAL]
     if rows_per_person > 1:
-        found["person"] = [mechanisms.of_a_person(options, event, each, rows_per_person) for each in USUAL]
+        found["person"] = [
+            mechanism_options.of_a_person(options, event, each, rows_per_person) for each in USUAL
+        ]
     if tuned is not None:
         event = RepeatAndSelectDpEvent(event, mean, shape)
         found["tuned"] = {"runs": f"{law} with mean {mean:g}", **prices(event, delta, None)}
@@ -113,8 +115,8 @@ def calibrate(
     neighbours: Neighbours = "replace_one",
 ) -> None:
     """Find the least noise that keeps --epsilon; print its epsilon by every accountant."""
-    mechanisms.check(options)
-    mechanism = mechanisms.given(mechanisms.calibrated(options, accountant, neighbours))
+    mechanism_options.check(options)
+    mechanism = mechanism_options.given(mechanism_options.calibrated(options, accountant, neighbours))
     goal = (
         f"Least noise for which the accountant {accountant} proves epsilon {options.epsilon:g}, neighbours "
         f"{NEIGHBOURS[neighbours]}."

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from minibatches import RNG, Rows, allocated, epochs, poisson, replaced, subset
 
-from dplangevin.receipt.sampling import recognised
+from dplangevin.receipt.minibatches import recognised
 
 SAMPLERS: dict[str, Callable[[int, int, int], Rows]] = {
     "full": lambda n, b, steps: [RNG.permutation(n)] * steps,

@@ -24,8 +24,9 @@ from quick import sample
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from dplangevin.cli import app, privacy
-from dplangevin.cli.mechanisms import Options, method_of, sampling_of
+from dplangevin.cli import app
+from dplangevin.cli import price as command
+from dplangevin.cli.mechanism_options import Options, method_of, sampling_of
 from dplangevin.methods.registry import named
 
 STEPS = "--records 60000 --batch 128"
@@ -201,7 +202,7 @@ def test_an_attack_above_the_best_proof_is_chance_or_a_bug(monkeypatch: pytest.M
         runs = 100 if adjacency == "add_remove" else 0
         return {"adjacency": adjacency, "epsilon": 9.0, "runs": runs, "pair": "", "reason": ""}
 
-    monkeypatch.setattr(privacy, "attacked", attacked)
+    monkeypatch.setattr(command, "attacked", attacked)
     said = run(f"price {GAUSSIAN} --noise 2.83 --attack").stdout
     assert said.startswith("1 Gaussian step without sampling, noise multiplier 2.83;")
     assert re.search(r" >= 9 +attack: chance, 5 %, or a bug\n", said)
@@ -212,7 +213,7 @@ def test_an_attack_above_the_best_proof_is_chance_or_a_bug(monkeypatch: pytest.M
 def test_the_attack_is_below_the_price_and_no_less_than_a_known_part_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(privacy, "ATTACK_RUNS", 20_000)
+    monkeypatch.setattr(command, "ATTACK_RUNS", 20_000)
     found = document(f"price {GAUSSIAN} --noise 2 --attack")
     for bound in found["attacks"]:
         price = epsilon(found, "tight", bound["adjacency"])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dplangevin.papers.exhibits import compare
+from dplangevin.papers.exhibits import side_by_side
 from dplangevin.papers.statistics import curve, paired_p, read_off
 
 EPSILONS = [0.1, 1.0]
@@ -14,7 +14,7 @@ DATASETS = {"synthetic": "Two normals", "adult": "Adult"}
 
 @pytest.fixture(scope="module")
 def table(compare_runs: pd.DataFrame) -> pd.DataFrame:
-    return compare.at_epsilon(compare_runs, epsilons=EPSILONS)
+    return side_by_side.at_epsilon(compare_runs, epsilons=EPSILONS)
 
 
 def accuracy(runs: pd.DataFrame, method: str, epsilon: float) -> np.ndarray:
@@ -27,18 +27,18 @@ def accuracy(runs: pd.DataFrame, method: str, epsilon: float) -> np.ndarray:
 
 @pytest.mark.slow
 def test_reads_every_repeat_off_in_ln_epsilon(table: pd.DataFrame, compare_runs: pd.DataFrame) -> None:
-    assert list(table.columns) == compare.CLASSES.columns
+    assert list(table.columns) == side_by_side.CLASSES.columns
     here = table[table.dataset.eq("adult") & table.epsilon.eq(0.1)].set_index("method")
     ops, sgd = (accuracy(compare_runs, method, 0.1) for method in ("ops", "dp_sgd"))
     assert here.accuracy.ops == pytest.approx(ops.mean())
     best = here.index[here.best].tolist()
-    assert best == [here[here.reach.eq(compare.REACHED)].accuracy.idxmax()]
+    assert best == [here[here.reach.eq(side_by_side.REACHED)].accuracy.idxmax()]
     rival, other = (ops, sgd) if best == ["ops"] else (sgd, ops)
     name = "dp_sgd" if best == ["ops"] else "ops"
     assert here.difference[name] == pytest.approx((other - rival).mean())
     low, high = stats.t.interval(0.95, 9, loc=(other - rival).mean(), scale=stats.sem(other - rival))
     assert (here.difference_low[name], here.difference_high[name]) == pytest.approx((low, high))
-    pairs = here.reach.eq(compare.REACHED).sum() * (here.reach.eq(compare.REACHED).sum() - 1) / 2
+    pairs = here.reach.eq(side_by_side.REACHED).sum() * (here.reach.eq(side_by_side.REACHED).sum() - 1) / 2
     p = stats.ttest_rel(other, rival).pvalue
     assert p <= here.p_adjusted[name] <= min(1.0, pairs * p)
     assert here.significant.pate
@@ -49,52 +49,52 @@ def test_reads_every_repeat_off_in_ln_epsilon(table: pd.DataFrame, compare_runs:
 def test_says_where_budgets_begin_above_and_where_all_chains_diverged(compare_runs: pd.DataFrame) -> None:
     """Budgets that end below are in the committed leaderboard."""
     later = compare_runs[compare_runs.method.eq("ops") & compare_runs.epsilon.gt(0.3)]
-    above = compare.at_epsilon(later, epsilons=[0.1])
-    assert above.reach.eq(compare.ABOVE).all()
+    above = side_by_side.at_epsilon(later, epsilons=[0.1])
+    assert above.reach.eq(side_by_side.ABOVE).all()
     assert above.epsilon_end.to_numpy() == pytest.approx(0.5)
-    lost = compare.at_epsilon(later.assign(value=np.nan), epsilons=[1.0])
-    assert lost.reach.eq(compare.DIVERGED).all()
+    lost = side_by_side.at_epsilon(later.assign(value=np.nan), epsilons=[1.0])
+    assert lost.reach.eq(side_by_side.DIVERGED).all()
 
 
 def test_a_failed_condition_counts_at_the_budgets_used(compare_runs: pd.DataFrame) -> None:
     ops = compare_runs[compare_runs.method.eq("ops") & compare_runs.dataset.eq("adult")]
     failed = ops.assign(violated=np.where(ops.epsilon.eq(5.0), "T too small", ""))
-    table = compare.at_epsilon(failed, epsilons=[1.0, 3.0, 5.0, 10.0]).groupby("epsilon").violated.any()
+    table = side_by_side.at_epsilon(failed, epsilons=[1.0, 3.0, 5.0, 10.0]).groupby("epsilon").violated.any()
     assert table.to_dict() == {1.0: False, 3.0: True, 5.0: True, 10.0: True}
 
 
 @pytest.mark.slow
 def test_best_is_never_one_whose_guarantee_fails_or_whose_chains_diverged(compare_runs: pd.DataFrame) -> None:
     adult = compare_runs[compare_runs.dataset.eq("adult")]
-    first = compare.at_epsilon(adult, epsilons=[1.0]).set_index("method")
+    first = side_by_side.at_epsilon(adult, epsilons=[1.0]).set_index("method")
     winner = first.index[first.best][0]
     wins = adult.method.eq(winner)
     failed = adult.assign(violated=adult.violated.mask(wins, "T too small"))
     lost = adult.assign(value=adult.value.mask(wins & adult.seed.eq(3)))
     for runs in (failed, lost):
-        table = compare.at_epsilon(runs, epsilons=[1.0]).set_index("method")
-        second = first[first.reach.eq(compare.REACHED)].accuracy.drop(winner).idxmax()
+        table = side_by_side.at_epsilon(runs, epsilons=[1.0]).set_index("method")
+        second = first[first.reach.eq(side_by_side.REACHED)].accuracy.drop(winner).idxmax()
         assert table.index[table.best].tolist() == [second]
         assert table.difference[winner] == pytest.approx(
             table.accuracy[winner] - table.accuracy[second], abs=2e-3
         )
         assert table.difference[second] == 0
-    page = compare.page(failed, epsilons=[1.0], datasets={"adult": "Adult"}, notes="")
+    page = side_by_side.page(failed, epsilons=[1.0], datasets={"adult": "Adult"}, notes="")
     assert all("†" not in bold for bold in page.split("## Accuracy")[1].split("**")[1::2])
 
     nothing = adult.assign(violated="T too small")
-    table = compare.at_epsilon(nothing, epsilons=[1.0])
+    table = side_by_side.at_epsilon(nothing, epsilons=[1.0])
     assert not table.best.any()
     assert table[["difference", "p_adjusted"]].isna().all(axis=None)
-    accuracies = compare.page(nothing, epsilons=[1.0], datasets={"adult": "Adult"}, notes="")
+    accuracies = side_by_side.page(nothing, epsilons=[1.0], datasets={"adult": "Adult"}, notes="")
     assert not any(mark in accuracies.split("## Accuracy")[1] for mark in ("**", "≈"))
-    (ax,) = compare.dot_plot(table, compare.CLASSES).axes
+    (ax,) = side_by_side.dot_plot(table, side_by_side.CLASSES).axes
     assert "*" not in {line.get_marker() for line in ax.lines}
 
 
 def test_the_heat_table_writes_points_below_no_privacy(compare_runs: pd.DataFrame) -> None:
-    figure = compare.heat(compare_runs, epsilons=EPSILONS, datasets=DATASETS, text="")
-    table = compare.at_epsilon(compare_runs, epsilons=EPSILONS)
+    figure = side_by_side.heat(compare_runs, epsilons=EPSILONS, datasets=DATASETS, text="")
+    table = side_by_side.at_epsilon(compare_runs, epsilons=EPSILONS)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     for ax, epsilon in zip(figure.axes, EPSILONS, strict=True):
         here = table[table.dataset.eq("adult") & table.epsilon.eq(epsilon)].set_index("method")
@@ -109,20 +109,20 @@ def test_dots_and_pages_leave_out_what_is_not_reached_and_data_sets_without_runs
     compare_runs: pd.DataFrame,
 ) -> None:
     one = compare_runs[compare_runs.dataset.eq("adult")]
-    figure = compare.dot_plot(compare.at_epsilon(one, epsilons=EPSILONS), compare.CLASSES)
+    figure = side_by_side.dot_plot(side_by_side.at_epsilon(one, epsilons=EPSILONS), side_by_side.CLASSES)
     assert [ax.get_title() for ax in figure.axes] == ["adult, proven ε = 0.1", "adult, proven ε = 1"]
     for marks, counts in (("*", [1, 1]), ("*o", [15, 14])):  # all but DP-SGLD at 1
         lines = [[line for line in ax.lines if str(line.get_marker()) in marks] for ax in figure.axes]
         assert [sum(np.size(line.get_xdata()) for line in drawn) for drawn in lines] == counts
     names = {"abalone": "Abalone", "adult": "Adult"}
-    page = compare.page(one, epsilons=[1.0], datasets=names, notes="")
+    page = side_by_side.page(one, epsilons=[1.0], datasets=names, notes="")
     assert ("## Adult" in page, "## Abalone" in page) == (True, False)
 
 
 @pytest.mark.slow
 def test_the_best_of_many_must_beat_a_constant_answer_for_all_of_them(compare_runs: pd.DataFrame) -> None:
     runs = compare_runs[compare_runs.dataset.eq("adult")]
-    table = compare.at_epsilon(runs, epsilons=[1.0]).set_index("method")
+    table = side_by_side.at_epsilon(runs, epsilons=[1.0]).set_index("method")
     (best,) = table.index[table.best]
     mine = runs[runs.method.eq(best) & runs.metric.eq("accuracy")]
     values = read_off(curve(mine, "proven"), 1.0)
@@ -131,7 +131,7 @@ def test_the_best_of_many_must_beat_a_constant_answer_for_all_of_them(compare_ru
     assert 0.003 < paired_p(values, constant) < 0.04
     for count, beaten in ((1, True), (20, False)):
         several = pd.concat([mine.assign(method=f"{best}{i}") for i in range(count)])
-        table = compare.at_epsilon(several, epsilons=[1.0])
-        (sentence,) = compare.sentences(several, table, constant=constant)
+        table = side_by_side.at_epsilon(several, epsilons=[1.0])
+        (sentence,) = side_by_side.sentences(several, table, constant=constant)
         assert ("not shown to beat a constant answer" not in sentence) is beaten
         assert beaten or f"over {len(values)} repeats, p = " in sentence

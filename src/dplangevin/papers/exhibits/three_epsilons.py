@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from dplangevin.papers.claims import tally, verdicts
-from dplangevin.papers.claims.rows import guarantee
+from dplangevin.papers.claims.row_rules import guarantee
 
 SMALLEST = 1e-3  # ε below which an attack ε is not drawn
 

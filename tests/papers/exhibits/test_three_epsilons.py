@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from dplangevin.papers.exhibits import privacy
+from dplangevin.papers.exhibits import three_epsilons
 
 NAN = math.nan
 ROW = {
@@ -19,7 +19,7 @@ ROW = {
 def test_a_promise_has_a_verdict_and_a_bar_from_its_attack() -> None:
     """The words of other prices: `verdicts` and the committed page."""
     untested = {**ROW, "id": "b", "mechanism": NAN, "note": "no settings", "epsilon_attack": NAN}
-    table = privacy.judged(pd.DataFrame([ROW, untested]))
+    table = three_epsilons.judged(pd.DataFrame([ROW, untested]))
     assert table.word.tolist() == ["holds in part: add/remove only", "open: not testable"]
-    assert table.known.tolist() == [0.1, privacy.SMALLEST / 1.5]
+    assert table.known.tolist() == [0.1, three_epsilons.SMALLEST / 1.5]
     assert table.priced.tolist() == [1, 1]

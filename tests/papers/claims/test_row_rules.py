@@ -11,7 +11,7 @@ import pytest
 import torch
 from fake_results import head_run
 
-from dplangevin.papers.claims import rows, ryffel2022, verdicts
+from dplangevin.papers.claims import row_rules, ryffel2022, verdicts
 from dplangevin.reporting import words
 from dplangevin.text import number
 
@@ -48,7 +48,7 @@ def test_a_guarantee_is_judged_by_the_price_that_decides(
 ) -> None:
     """An exact price is a measurement, an upper bound is none."""
     other = {**ROW, "id": "b", "epsilon_replace_one": 0.1}
-    found = rows.guarantee(pd.DataFrame([{**ROW, **change}, other]), id="a")
+    found = row_rules.guarantee(pd.DataFrame([{**ROW, **change}, other]), id="a")
     assert (found["verdict"], found["measure"]) == (verdict, measure)
     assert [found[name] for name in ("ours", "low", "high")] == pytest.approx(numbers, nan_ok=True)
 
@@ -73,7 +73,7 @@ FRAME = pd.DataFrame(
 def test_printed() -> None:
     def printed(value: float, digits: int = 3, **others: Any) -> verdicts.Verdict:
         where = {"curve": "a", "n": 1}
-        return rows.printed(FRAME, where=where, column="eta", published=value, digits=digits, **others)
+        return row_rules.printed(FRAME, where=where, column="eta", published=value, digits=digits, **others)
 
     assert printed(0.103)["verdict"] == verdicts.HOLDS
     assert printed(0.1)["verdict"] == verdicts.FAILS
@@ -85,7 +85,7 @@ def test_printed() -> None:
     assert missed["verdict"] == verdicts.FAILS
     assert "n 1: 0.05; n 100: 0.25" in missed["reason"]
     with pytest.raises(ValueError, match="a printed number needs one"):
-        rows.printed(FRAME, where={"curve": "a"}, column="eta", published=1.0, digits=1)
+        row_rules.printed(FRAME, where={"curve": "a"}, column="eta", published=1.0, digits=1)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +98,11 @@ def test_printed() -> None:
 )
 def test_inside(bounds: list[float | None], verdict: str) -> None:
     asked: dict[str, Any] = {"where": {"curve": "a"}, "column": "eta", "bounds": bounds}
-    found = rows.inside(FRAME, **asked)
+    found = row_rules.inside(FRAME, **asked)
     assert found["verdict"] == verdict
     assert (found["low"], found["high"]) == (0.1029, 1.029)
     refuted = verdict if verdict == verdicts.HOLDS else verdicts.FAILS
-    assert rows.inside(FRAME, **asked, strict=True)["verdict"] == refuted
+    assert row_rules.inside(FRAME, **asked, strict=True)["verdict"] == refuted
 
 
 @pytest.mark.parametrize(
@@ -115,29 +115,29 @@ def test_inside(bounds: list[float | None], verdict: str) -> None:
 )
 def test_another_choice_or_a_limit(high: float, others: Any, smallest: str, verdict: str) -> None:
     asked: dict[str, Any] = {"column": "eta", "strict": True, "measure": "exact", "bounds": [None, high]}
-    found = rows.inside(FRAME, where={"curve": "a"}, others=others, smallest=smallest, **asked)
+    found = row_rules.inside(FRAME, where={"curve": "a"}, others=others, smallest=smallest, **asked)
     assert (found["verdict"], found["measure"]) == (verdict, "exact")
 
 
 def test_ratio_matches_rows() -> None:
     sides: dict[str, Any] = {"where": {"curve": "a"}, "over": {"curve": "b"}, "column": "eta", "keys": ["n"]}
-    found = rows.inside(FRAME, **sides, bounds=[2, 5])
+    found = row_rules.inside(FRAME, **sides, bounds=[2, 5])
     assert found["verdict"] == verdicts.HOLDS
     assert (found["low"], found["high"]) == (pytest.approx(2.058), pytest.approx(4.116))
     assert "largest at n 100" in found["reason"]
-    assert rows.inside(FRAME, **sides, bounds=[None, 3])["verdict"] == verdicts.OPEN
-    assert rows.inside(FRAME, **sides, bounds=[None, 3], strict=True)["verdict"] == verdicts.FAILS
+    assert row_rules.inside(FRAME, **sides, bounds=[None, 3])["verdict"] == verdicts.OPEN
+    assert row_rules.inside(FRAME, **sides, bounds=[None, 3], strict=True)["verdict"] == verdicts.FAILS
     apart = FRAME.assign(n=[1, 2, 3, 4])
-    assert rows.inside(apart, **sides, bounds=[0, 1])["verdict"] == verdicts.NOT_TESTABLE
+    assert row_rules.inside(apart, **sides, bounds=[0, 1])["verdict"] == verdicts.NOT_TESTABLE
 
 
 def test_growth_is_the_exponent() -> None:
     settings: dict[str, Any] = {"where": {}, "x": "n", "column": "eta", "by": ["curve"]}
-    found = rows.inside(FRAME, **settings, bounds=[0.3, 0.6])
+    found = row_rules.inside(FRAME, **settings, bounds=[0.3, 0.6])
     assert found["verdict"] == verdicts.HOLDS
     assert (found["low"], found["high"]) == (pytest.approx(math.log(5) / math.log(100)), pytest.approx(0.5))
     alone = FRAME[FRAME.n.eq(1)]
-    assert rows.inside(alone, **settings, bounds=[0, 1])["verdict"] == verdicts.NOT_TESTABLE
+    assert row_rules.inside(alone, **settings, bounds=[0, 1])["verdict"] == verdicts.NOT_TESTABLE
 
 
 def test_smoothness_needs_the_papers_network() -> None:
@@ -237,11 +237,11 @@ def power(exponent: float, error: float) -> pd.DataFrame:
     ],
 )
 def test_exponent(error: float, bounds: list[float | None], verdict: str) -> None:
-    found = rows.covered(power(-0.5, error), where={"kind": "a"}, x="x", bounds=bounds)
+    found = row_rules.covered(power(-0.5, error), where={"kind": "a"}, x="x", bounds=bounds)
     assert found["verdict"] == verdict
     assert found["low"] < found["ours"] < found["high"]
 
 
 def test_one_value_is_not_a_slope() -> None:
-    found = rows.covered(power(1, 0.1), where={"kind": "a"}, x="x", bounds=[0, 1], first=5000)
+    found = row_rules.covered(power(1, 0.1), where={"kind": "a"}, x="x", bounds=[0, 1], first=5000)
     assert found["verdict"] == verdicts.NOT_TESTABLE

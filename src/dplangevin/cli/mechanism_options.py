@@ -140,8 +140,8 @@ def noisy_steps(sampling: Any, records: int, noise: float) -> Any:
     """Return Gaussian steps with a noise multiplier."""
     import numpy as np
 
+    from dplangevin.receipt.minibatches import Sampler
     from dplangevin.receipt.prices import NoisySteps
-    from dplangevin.receipt.sampling import Sampler
 
     sampler, noises = (
         Sampler(sampling.scheme, sampling.per_epoch(records)),
