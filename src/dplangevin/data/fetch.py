@@ -178,7 +178,7 @@ def _copy_in_time(source: str, target: Path, entry: Entry) -> None:
         except Exception as error:
             failed.append(error.with_traceback(None))  # its frames would hold the connection
 
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=run, name=source, daemon=True)
     thread.start()
     thread.join(_patience(entry))
     if thread.is_alive():
