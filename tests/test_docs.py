@@ -186,8 +186,8 @@ def test_the_counts_of_claims() -> None:
     paper = claims()[claims().kind.eq("paper")]
     derived, facts = paper.cause.eq("derivation checked"), paper[paper.verdict.eq("fails")].fact
     said = (
-        f"Of {len(paper)} claims in the papers' own words, {paper.verdict.eq('holds').sum()} hold ({derived.sum()} "
-        f"only restate a formula's algebra) and {len(facts)} fail ({facts.nunique()} distinct facts)."
+        f"Of {len(paper)} claims in the papers' own words, {paper.verdict.eq('holds').sum()} hold; {derived.sum()} "
+        f"of these only restate a formula. {len(facts)} fail: {facts.nunique()} distinct facts."
     )
     assert said in " ".join(README.read_text().split())
 
