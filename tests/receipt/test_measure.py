@@ -44,8 +44,6 @@ def step(batch: Any, model: nn.Module, fault: str = "") -> dict[str, Tensor]:
     noise = NOISE * torch.randn_like(total)
     if fault == "noise on the mean":
         noise = DIVISOR * noise
-    if fault == "one noise for all columns":
-        noise = noise[:1].expand_as(noise)
     if fault == "uniform noise":
         noise = NOISE * 3**0.5 * (2 * torch.rand_like(total) - 1)
     if fault == "noise in half of the steps" and torch.rand(()) < 0.5:
@@ -56,8 +54,12 @@ def step(batch: Any, model: nn.Module, fault: str = "") -> dict[str, Tensor]:
     sizes = [p.numel() for p in parameters.values()]
     found = {}
     for (name, p), part, z in zip(parameters.items(), total.split(sizes), noise.split(sizes), strict=True):
-        noisy = fault != "bias without noise" or ".bias" not in name
-        found[name] = ((part + z * noisy) / divisor).view_as(p)
+        z = z.view_as(p)
+        if fault == "one noise for all columns":
+            z = z[..., :1].expand_as(p)
+        if fault == "bias without noise" and ".bias" in name:
+            z = 0 * z
+        found[name] = (part.view_as(p) + z) / divisor
     return found
 
 
