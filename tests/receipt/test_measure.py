@@ -1,7 +1,6 @@
 """`check_step` finds planted faults in a hand-written step, and passes a right one."""
 
 import copy
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,48 +27,40 @@ def network(batch_norm: bool = False) -> nn.Module:
     return nn.Sequential(nn.Linear(4, 6), middle, nn.Linear(6, 3))
 
 
-def row_gradients(model: nn.Module, x: Tensor, y: Tensor) -> list[list[Tensor]]:
-    loss = nn.functional.cross_entropy(model(x), y, reduction="none")
-    every = torch.autograd.grad(loss, list(model.parameters()), torch.eye(len(x)), is_grads_batched=True)
-    return [list(of) for of in zip(*every, strict=True)]
-
-
-def clipped(gradient: list[Tensor]) -> list[Tensor]:
-    norm = math.sqrt(sum(float((part**2).sum()) for part in gradient))
-    return [part * min(1.0, CLIP / max(norm, 1e-12)) for part in gradient]
-
-
-def summed(gradients: list[list[Tensor]]) -> list[Tensor]:
-    return [torch.stack(parts).sum(0) for parts in zip(*gradients, strict=True)]
-
-
 def step(batch: Any, model: nn.Module, fault: str = "") -> dict[str, Tensor]:
     """Return the noisy gradient of one step of DP-SGD by hand, with a fault."""
     x, y = batch
-    names = [name for name, _ in model.named_parameters()]
-    rows = row_gradients(model, x, y)
+    parameters = dict(model.named_parameters())
+    losses = nn.functional.cross_entropy(model(x), y, reduction="none")
+    every = torch.autograd.grad(losses, [*parameters.values()], torch.eye(len(x)), is_grads_batched=True)
+    rows = torch.cat([of.flatten(1) for of in every], 1)
     if fault == "only large losses enter the sum":
-        losses = nn.functional.cross_entropy(model(x), y, reduction="none")
-        rows = [row for row, loss in zip(rows, losses, strict=True) if loss >= losses.mean() - 1e-6]
+        rows = rows[losses >= losses.mean() - 1e-6]
     groups = {"clip after the sum": [rows], "accumulation that clips once": [rows[::2], rows[1::2]]}
-    sums = summed([clipped(summed(group)) for group in groups.get(fault, [[row] for row in rows])])
-    if fault == "a step on the raw gradient":
-        return {name: part / DIVISOR for name, part in zip(names, summed(rows), strict=True)}
+    sums = torch.stack([group.sum(0) for group in groups.get(fault, rows[:, None])])
+    total = (sums * (CLIP / sums.norm(dim=1, keepdim=True).clamp(min=1e-12)).clamp(max=1)).sum(0)
     if fault == "seed reused":
         torch.manual_seed(0)
-    noise = [NOISE * torch.randn_like(part) for part in sums]
+    noise = NOISE * torch.randn_like(total)
     if fault == "noise on the mean":
-        noise = [DIVISOR * part for part in noise]
-    if fault == "noise in half of the steps" and torch.rand(()) < 0.5:
-        noise = [0 * part for part in noise]
-    if fault == "one noise for all columns":
-        noise = [part[..., :1].expand_as(part) for part in noise]
+        noise = DIVISOR * noise
     if fault == "uniform noise":
-        noise = [NOISE * 3**0.5 * (2 * torch.rand_like(part) - 1) for part in sums]
-    if fault == "bias without noise":
-        noise = [part * (".bias" not in name) for part, name in zip(noise, names, strict=True)]
+        noise = NOISE * 3**0.5 * (2 * torch.rand_like(total) - 1)
+    if fault == "noise in half of the steps" and torch.rand(()) < 0.5:
+        noise = 0 * noise
+    if fault == "a step on the raw gradient":
+        total, noise = rows.sum(0), 0 * noise
     divisor = {"divisor of the data's size": 16 * DIVISOR, "realised divisor": len(x)}.get(fault, DIVISOR)
-    return {name: (part + z) / divisor for name, part, z in zip(names, sums, noise, strict=True)}
+    sizes = [p.numel() for p in parameters.values()]
+    found = {}
+    for (name, p), part, z in zip(parameters.items(), total.split(sizes), noise.split(sizes), strict=True):
+        z = z.view_as(p)
+        if fault == "one noise for all columns":
+            z = z[..., :1].expand_as(p)
+        if fault == "bias without noise" and ".bias" in name:
+            z = 0 * z
+        found[name] = (part.view_as(p) + z) / divisor
+    return found
 
 
 FAULTS = {

@@ -39,7 +39,7 @@ def test_a_person_in_poisson_samples_costs_between_one_row_and_the_group_lemma()
     assert price(always, DELTA, "add_remove", 3).epsilon == pytest.approx(
         gaussian(3 * math.sqrt(20) / 2), rel=1e-2
     )
-    assert price(of, DELTA, "replace_one", 3).argument == "group lemma, loose"
+    assert price(of, DELTA, "replace_one", 3).accountant == "group lemma, loose"
 
 
 def test_the_group_lemma_holds_for_a_gaussian() -> None:
@@ -69,7 +69,7 @@ def test_the_group_lemma_holds_for_a_gaussian() -> None:
 def test_no_price(of: NoisySteps, adjacency: str, why: str) -> None:
     found = price(of, DELTA, adjacency)  # type: ignore[arg-type]
     assert math.isnan(found.epsilon)
-    assert why in found.argument
+    assert why in found.accountant
 
 
 def test_steps_without_noise_have_no_privacy() -> None:

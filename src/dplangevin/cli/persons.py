@@ -33,7 +33,7 @@ class RecordsDpEvent(DpEvent):
 
 @tight.alone.register
 def _(leaf: RecordsDpEvent, delta: float, adjacency: Adjacency) -> tight.Price:
-    return tight.Price(*of_records(leaf.event, delta, adjacency, leaf.rows))
+    return of_records(leaf.event, delta, adjacency, leaf.rows)
 
 
 class _Theorem(NamedTuple):

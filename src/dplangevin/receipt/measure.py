@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from scipy.stats import chi2
@@ -78,35 +78,32 @@ def check_step(
     several = isinstance(batch, (tuple, list))
     rows = list(batch) if several else [batch]
     require(len(rows[0]) >= 4, f"the minibatch has {len(rows[0])} rows: give at least 4")
-    state = copy.deepcopy(model.state_dict()) if model is not None else {}
-    random_state = torch.get_rng_state()
+    network = nn.Module() if model is None else model
+    state = copy.deepcopy(network.state_dict())
 
     def run(parts: list[Tensor], with_seed: int = seed) -> Sums:
         torch.manual_seed(with_seed)
-        if model is not None:
-            model.load_state_dict(state)
-            model.zero_grad()
+        network.load_state_dict(state)
+        network.zero_grad()
         gradients = step(type(batch)(parts) if several else parts[0])
         if gradients is None:
-            require(model is not None, "step returned None: return the noisy gradients, or pass model=")
-            assert model is not None
-            gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+            gradients = {name: p.grad for name, p in network.named_parameters() if p.grad is not None}
+            require(bool(gradients), "step returned None: return the noisy gradients, or pass model=")
         return {name: divisor * g.detach().clone().double().ravel() for name, g in gradients.items()}
 
     try:
-        base = run(rows)
-        size = _far(base, {name: 0 * g for name, g in base.items()})
-        same = _far(base, run(rows)) <= 1e-6 * (1 + size)
-        require(same, "one seed gave two results: take all noise from torch's global generator")
-        fixed = _far(base, run(rows, seed + 1)) == 0
-        moved, removed, equal, copies = _moved(run, rows, base)
-        noise, total = _noise(run, rows, base, range(seed + 1, seed + 1 + repeats))
-        buffers = [] if model is None else [*model.named_buffers()]
-        changed = ", ".join(name for name, value in buffers if not torch.equal(value, state[name]))
+        with torch.random.fork_rng(devices=[]):
+            base = run(rows)
+            size = _far(base, {name: 0 * g for name, g in base.items()})
+            same = _far(base, run(rows)) <= 1e-6 * (1 + size)
+            require(same, "one seed gave two results: take all noise from torch's global generator")
+            fixed = _far(base, run(rows, seed + 1)) == 0
+            moved, removed, equal, copies = _moved(run, rows, base)
+            stds, faulty = _noise(run, rows, base, range(seed + 1, seed + 1 + repeats), noise_std, divisor)
+            buffers = network.named_buffers()
+            changed = ", ".join(name for name, value in buffers if not torch.equal(value, state[name]))
     finally:
-        if model is not None:
-            model.load_state_dict(state)
-        torch.set_rng_state(random_state)
+        network.load_state_dict(state)
     share = equal / (clip * copies)
     faults = {
         "the noise is the same under another seed: the step seeds its own generator, or has no noise": fixed,
@@ -117,10 +114,7 @@ def check_step(
         "the divisor is another": share < 1 / SLACK,
     }
     found = [text for text, applies in faults.items() if applies]
-    found += filter(None, (of.fault(name, noise_std, divisor) for name, of in noise.items()))
-    if not found and not _fits(total, math.sqrt(sum(of.sum_std**2 for of in noise.values())), repeats - 1):
-        found.append("the noise of one parameter is not independent of that of another")
-    return StepCheck(moved, removed, {name: of.std for name, of in noise.items()}, found)
+    return StepCheck(moved, removed, stds, found + faulty)
 
 
 def _far(a: Sums, b: Sums) -> float:
@@ -160,56 +154,49 @@ def _replaced(rows: list[Tensor], at: int) -> Iterator[list[Tensor]]:
         yield changed
 
 
-class _Noise(NamedTuple):
-    """The noise of one parameter: its standard deviation, that of its coordinates' sum, and its fourth moment.
-
-    A sum of independent coordinates has sqrt(coordinates) times the standard deviation of one. A Gaussian has a
-    standardised fourth moment of 3.
-    """
-
-    std: float
-    sum_std: float
-    fourth: float
-    size: int
-    repeats: int
-
-    def fault(self, name: str, stated: float, divisor: float) -> str:
-        """Return what differs from Gaussian noise with the stated standard deviation, or ""."""
-        joint, freedom = self.sum_std / math.sqrt(self.size), min(self.size, MOST) * (self.repeats - 1)
-        if self.std < 1e-6 * stated:
-            return f"{name} has no noise"
-        if not _fits(self.std, stated, freedom):
-            mean = _fits(self.std / divisor, stated, freedom)
-            where = f": it stands on the mean, or is {divisor:g} times" * mean
-            return f"{name} has noise of {self.std:.4g} on the sum, stated {stated:.4g}{where}"
-        if not _fits(joint, stated, self.repeats - 1):
-            times = f"{joint / self.std:.2g} times the standard deviation"
-            return f"the noise of {name} is not independent: its sum has {times}"
-        gaussian = abs(self.fourth - 3) <= 6 * math.sqrt(24 / freedom) + 6 / self.repeats
-        return (
-            ""
-            if gaussian
-            else f"the noise of {name} is not Gaussian: its fourth moment is {self.fourth:.2g}, not 3"
-        )
-
-
-def _noise(run: Run, rows: list[Tensor], base: Sums, seeds: range) -> tuple[dict[str, _Noise], float]:
-    """Return the noise of each parameter, and the standard deviation of the sum over all coordinates."""
-    drawn = {
-        name: torch.empty(len(seeds), min(len(g), MOST), dtype=torch.float64) for name, g in base.items()
-    }
-    sums = {name: torch.empty(len(seeds), dtype=torch.float64) for name in base}
-    for k, seed in enumerate(seeds):
+def _noise(
+    run: Run, rows: list[Tensor], base: Sums, seeds: range, stated: float, divisor: float
+) -> tuple[dict[str, float], list[str]]:
+    """Return the standard deviation of each parameter's noise, and what differs from Gaussian noise as stated."""
+    drawn: dict[str, list[Tensor]] = {name: [] for name in base}
+    sums: dict[str, list[Tensor]] = {name: [] for name in base}
+    for seed in seeds:
         for name, values in run(rows, seed).items():
-            drawn[name][k] = (values - base[name])[:MOST]
-            sums[name][k] = (values - base[name]).sum()
-    noise = {}
+            drawn[name].append((values - base[name])[:MOST].clone())
+            sums[name].append((values - base[name]).sum())
+    faults: list[str] = []
+    stds, joint = {}, {}
     for name, each in drawn.items():
-        centred, variance = each - each.mean(0), float(each.var(0).mean())
-        fourth = float((centred**4).mean() / (centred**2).mean() ** 2) if variance else 3.0
-        std, sum_std = math.sqrt(variance), float(sums[name].std())
-        noise[name] = _Noise(std, sum_std, fourth, len(base[name]), len(seeds))
-    return noise, float(torch.stack([*sums.values()]).sum(0).std())
+        noise = torch.stack(each)
+        stds[name], joint[name] = math.sqrt(float(noise.var(0).mean())), float(torch.stack(sums[name]).std())
+        one = joint[name] / math.sqrt(len(base[name]))
+        faults += filter(None, [_fault(name, noise, stds[name], one, stated, divisor)])
+    total = float(torch.stack([torch.stack(each) for each in sums.values()]).sum(0).std())
+    if not faults and not _fits(total, math.hypot(*joint.values()), len(seeds) - 1):
+        faults.append("the noise of one parameter is not independent of that of another")
+    return stds, faults
+
+
+def _fault(name: str, noise: Tensor, std: float, joint: float, stated: float, divisor: float) -> str:
+    """Return the first fault of a parameter's noise (repeats, coordinates), or "".
+
+    `joint` is the standard deviation of the coordinates' sum over sqrt(coordinates), which is that of one if they are
+    independent. A Gaussian has a standardised fourth moment of 3.
+    """
+    repeats, freedom = len(noise), noise.shape[1] * (len(noise) - 1)
+    if std < 1e-6 * stated:
+        return f"{name} has no noise"
+    if not _fits(std, stated, freedom):
+        where = f": it stands on the mean, or is {divisor:g} times" * _fits(std / divisor, stated, freedom)
+        return f"{name} has noise of {std:.4g} on the sum, stated {stated:.4g}{where}"
+    if not _fits(joint, stated, repeats - 1):
+        times = f"{joint / std:.2g} times the standard deviation"
+        return f"the noise of {name} is not independent: its sum has {times}"
+    centred = noise - noise.mean(0)
+    fourth = float((centred**4).mean() / (centred**2).mean() ** 2)
+    if abs(fourth - 3) > 6 * math.sqrt(24 / freedom) + 6 / repeats:
+        return f"the noise of {name} is not Gaussian: its fourth moment is {fourth:.2g}, not 3"
+    return ""
 
 
 def _fits(found: float, stated: float, freedom: int) -> bool:

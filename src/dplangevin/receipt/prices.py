@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from dplangevin.checks import count, require
 from dplangevin.privacy.accountants.protocol import leaves
-from dplangevin.privacy.accountants.tight import Tight
+from dplangevin.privacy.accountants.tight import Price, Tight
 from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent, ShuffledEpochsDpEvent
 from dplangevin.privacy.gaussian_steps import composed_steps
 from dplangevin.receipt.minibatches import Sampler
@@ -27,13 +27,6 @@ SAMPLES = "no price is known: a step adds up several independent draws"
 GROUPED = "no price is known: rows are clipped in groups, and a sampled row moves the others of its group"
 SIZES = "no price is known: the divisor or the noise depends on the realised size, which has no noise"
 MOVES = "no price is known: an added row moves other rows to other minibatches"
-
-
-class Price(NamedTuple):
-    """A proven epsilon with its argument, or nan with the reason why there is none."""
-
-    epsilon: float
-    argument: str
 
 
 class NoisySteps(NamedTuple):
@@ -73,7 +66,10 @@ class NoisySteps(NamedTuple):
 
 
 def price(steps: NoisySteps, delta: float, adjacency: Adjacency, rows: int = 1) -> Price:
-    """Return the proven epsilon of steps at delta for neighbours that differ in one person of at most `rows` rows."""
+    """Return the proven epsilon of steps at delta for neighbours that differ in one person of at most `rows` rows.
+
+    It is nan with the reason where none is known.
+    """
     count(1, rows=rows)
     scheme, added = steps.sampler.scheme, adjacency == "add_remove"
     fixed = scheme in ("full", "shuffled")  # given the orders, which minibatch has a row is fixed
@@ -93,8 +89,7 @@ def price(steps: NoisySteps, delta: float, adjacency: Adjacency, rows: int = 1) 
         return _mixture(steps, delta, rows)
     if rows > 1 and not fixed:
         return of_records(steps.event(), delta, adjacency, rows)
-    epsilon, by = Tight().price(steps.event(rows), delta, adjacency)
-    return Price(epsilon, by)
+    return Tight().price(steps.event(rows), delta, adjacency)
 
 
 def _mixture(steps: NoisySteps, delta: float, rows: int) -> Price:
@@ -122,7 +117,7 @@ def of_records(event: DpEvent, delta: float, adjacency: Adjacency, rows: int) ->
     parts = [*leaves(event)]
     if all(isinstance(leaf, GaussianDpEvent) for leaf, _ in parts):
         mu = math.sqrt(sum(times / leaf.noise_multiplier**2 for leaf, times in parts))
-        return Price(*Tight().price(GaussianDpEvent(1 / (rows * mu)), delta, adjacency))
+        return Tight().price(GaussianDpEvent(1 / (rows * mu)), delta, adjacency)
     return group(lambda d: Tight().epsilon(event, d, adjacency), delta, rows)
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 from collections import Counter
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -19,7 +20,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.dataclasses import dataclass
-from scipy.stats import beta, spearmanr
+from scipy.stats import binomtest, spearmanr
 
 from dplangevin.checks import require
 from dplangevin.privacy.events import Adjacency
@@ -31,6 +32,8 @@ from dplangevin.text import number
 RELATIONS: dict[Any, str] = {"add_remove": "adding or removing", "replace_one": "replacing"}
 ROUNDING = 1e-4  # relative; our prices of one event lie so far above those of other accountants
 BY_SIZE = "depends on the realised size"
+SECRET = "was computed from the sizes of secret minibatches"
+SETTINGS = ("clip", "noise_std", "divisor", "rows_per_clip")
 CHANCE = 1e-6  # that a schedule of noise is taken for noise that follows the sizes
 ASSUMPTIONS = (
     "the number of rows is public, and rate and divisor do not change with one row",
@@ -154,7 +157,8 @@ class Receipt:
             not unknown, f"clip or noise_std of {unknown} steps is unknown: give both to `watch` or `step`"
         )
         sizes, by_size = [*map(len, minibatches)], self._size_dependent()
-        rate, batch = self.rate or _upper_rate(sizes, self.records), max(sizes) if by_size else sizes[0]
+        drawn = binomtest(sum(sizes), self.records * len(sizes), alternative="less")
+        rate, batch = self.rate or drawn.proportion_ci(0.999).high, max(sizes) if by_size else sizes[0]
         grouped = any(step.rows_per_clip > 1 for step in self.steps)
         return [
             NoisySteps(sampler, self.records, np.array(noise), rate, batch, samples, by_size, grouped)
@@ -195,7 +199,7 @@ class Receipt:
             except ValueError as error:  # of an accountant that refuses such steps
                 of = Price(math.nan, str(error))
             more = ", rate at its 99.9 % bound" * (scheme == "poisson" and self.rate is None)
-            found.append(Price(of.epsilon, of.argument + more))
+            found.append(Price(of.epsilon, of.accountant + more))
         return max(found, key=lambda of: (math.isnan(of.epsilon), of.epsilon))
 
     def statement(self) -> dict[str, Any]:
@@ -203,41 +207,41 @@ class Receipt:
 
         ValueError if it would tell the sizes of secret minibatches.
         """
-        said, secret = self._summary(), "was computed from the sizes of secret minibatches"
-        unstated = said["sampling"] == WORDS["poisson"] and self.rate is None
-        require(not unstated, f"the rate {secret}: give the stated rate= to publish")
-        public_sizes = {WORDS[of] for of in ("full", "subset", "shuffled", "in_order", "with_replacement")}
-        sized = said["sampling"] not in public_sizes and self._size_dependent()
-        require(not sized, f"divisor or noise {secret}: make them constant to publish")
-        return {name: said[name] for name in said if name not in ("also_consistent_with", "ruled_out")}
+        return self._summary(published=True)
 
-    def _summary(self) -> dict[str, Any]:
+    def _summary(self, published: bool = False) -> dict[str, Any]:
         found, minibatches, _ = self.recognise()
         sampler, prices = found.samplers[0] if found.samplers else Sampler(""), self.prices()
-        size = {"rate": self.rate} if sampler.scheme == "poisson" else {"batch": len(minibatches[0])}
-        by_size, names = self._size_dependent(), ("clip", "noise_std", "divisor", "rows_per_clip")
-        mechanisms = Counter(
-            (step.clip, *([BY_SIZE] * 2 if by_size else (step.noise_std, step.divisor)), step.rows_per_clip)
-            for step in self.steps
-        )
-        changed = len({(s.clip, s.noise_std, s.divisor, s.rows_per_clip) for s in self.steps}) > 1
+        scheme, by_size = sampler.scheme, self._size_dependent()
+        size = {"rate": self.rate} if scheme == "poisson" else {"batch": len(minibatches[0])}
+        if published:
+            require(None not in size.values(), f"the rate {SECRET}: give the stated rate= to publish")
+            public = scheme in ("full", "subset", "shuffled", "in_order", "with_replacement")
+            require(public or not by_size, f"divisor or noise {SECRET}: make them constant to publish")
+        also = [WORDS[each.scheme] for each in found.samplers[1:]]
+        settings = [*map(attrgetter(*SETTINGS), self.steps)]
+        changed = len(set(settings)) > 1
+        if by_size:
+            settings = [(clip, BY_SIZE, BY_SIZE, rows) for clip, _, _, rows in settings]
         claim = {"epsilon": self.claim, "by": self.claimed_by, "verdict": self._verdict(prices)}
         return {
             "records": self.records,
             "delta": self.delta,
             "rows_per_person": self.rows_per_person,
-            "sampling": WORDS.get(sampler.scheme, "none that has a price"),
-            "also_consistent_with": [WORDS[each.scheme] for each in found.samplers[1:]],
-            "ruled_out": found.ruled_out,
-            **({} if sampler.scheme in ("random_allocation", "with_replacement", "weighted", "") else size),
+            "sampling": WORDS.get(scheme, "none that has a price"),
+            **({} if published else {"also_consistent_with": also, "ruled_out": found.ruled_out}),
+            **({} if scheme in ("random_allocation", "with_replacement", "weighted", "") else size),
             **({"steps_per_epoch": sampler.per_epoch} if sampler.per_epoch else {}),
             "steps": len(self.steps),
             "mechanism": [
-                {"steps": times, **dict(zip(names, values, strict=True))}
-                for values, times in mechanisms.items()
+                {"steps": times, **dict(zip(SETTINGS, values, strict=True))}
+                for values, times in Counter(settings).items()
             ],
             "prices": {
-                name: {"epsilon": of.epsilon if math.isfinite(of.epsilon) else None, "argument": of.argument}
+                name: {
+                    "epsilon": of.epsilon if math.isfinite(of.epsilon) else None,
+                    "argument": of.accountant,
+                }
                 for name, of in prices.items()
             },
             "claim": claim if self.claim else None,
@@ -350,9 +354,3 @@ def _in_one_line(error: ValidationError) -> str:
 
 def _value(value: Any) -> str:
     return "unknown" if value is None else value if isinstance(value, str) else f"{value:.6g}"
-
-
-def _upper_rate(sizes: list[int], records: int) -> float:
-    """Return an upper 99.9 % confidence bound on the rate of Poisson samples of these sizes (Clopper and Pearson)."""
-    drawn, possible = sum(sizes), records * len(sizes)
-    return 1.0 if drawn == possible else float(beta.isf(1e-3, drawn + 1, possible - drawn))

@@ -88,13 +88,13 @@ class _Watch:
         clip, divisor = float(of.max_grad_norm), 1.0
         if of.loss_reduction == "mean":
             divisor = of.expected_batch_size * (1 if self.pieces else of.accumulated_iterations)
-        ranks = torch.distributed.get_world_size() if _distributed() else 1
         noise = of.noise_multiplier * clip
-        return {**self.stated, "clip": clip, "noise_std": noise, "divisor": divisor * ranks}
+        return {**self.stated, "clip": clip, "noise_std": noise, "divisor": divisor * _ranks()}
 
 
-def _distributed() -> bool:
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
+def _ranks() -> int:
+    here = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if here else 1
 
 
 @contextmanager
@@ -174,7 +174,7 @@ def watch(
         undo.callback(lambda: vars(seen.inner).pop("zero_grad", None))
         yield receipt
         seen.before()
-    if _distributed():
+    if _ranks() > 1:
         _join(receipt)
     for accountant in _accountants(optimizer):
         if receipt.claim is None and receipt.steps:
@@ -221,7 +221,7 @@ def _watch_loaders(loader: DataLoader, seen: _Watch, undo: ExitStack) -> None:
 
 def _join(receipt: Receipt) -> None:
     """Join the minibatches of all ranks, which step together."""
-    gathered: list[Any] = [None] * torch.distributed.get_world_size()
+    gathered: list[Any] = [None] * _ranks()
     torch.distributed.all_gather_object(gathered, receipt.steps)
     steps = {len(each) for each in gathered}
     require(len(steps) == 1, f"the ranks took {sorted(steps)} steps: they must step together")
