@@ -16,18 +16,12 @@ from scipy.special import logsumexp
 
 from dplangevin import random
 from dplangevin.attacks import laws, worst
-from dplangevin.attacks.audit import known_ratio
-from dplangevin.attacks.laws import drawn, epsilon_of
 from dplangevin.library import facts
 from dplangevin.methods.registry import METHODS
 from dplangevin.papers.analyses.brackets import Brackets
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.privacy.events import (
-    ObjectivePerturbationDpEvent,
-    PosteriorSampleDpEvent,
-    RandomAllocationDpEvent,
-)
+from dplangevin.privacy.events import ObjectivePerturbationDpEvent, RandomAllocationDpEvent
 
 # of the analysis: every private method, and two of them with other minibatches
 NAMES = [
@@ -140,19 +134,3 @@ def test_the_law_of_a_fit_is_that_of_its_minimum(name: str) -> None:
 
 def _scale(event: Any) -> float:
     return event.noise_std if isinstance(event, ObjectivePerturbationDpEvent) else 1 / event.rate
-
-
-def test_the_linear_posteriors_have_the_bounded_range() -> None:
-    event = PosteriorSampleDpEvent(0.05, 10.0)
-    for law in laws.linear_posteriors(event):
-        ratio = law.first - law.second
-        assert ratio.max() - ratio.min() == pytest.approx(2 * event.range / 2, rel=1e-3)
-        assert ratio.max() <= event.range
-
-
-def test_draws_from_a_law_show_its_epsilon() -> None:
-    law = laws.linear_posteriors(PosteriorSampleDpEvent(0.05, 10.0))[20]
-    truth = epsilon_of(law, 1e-2)
-    first, second = drawn(law, RUNS, random.generator(0, "law"))
-    found = known_ratio(first, second, 1e-2, random.generator(1, "law"))
-    assert 0.95 * truth < found <= truth

@@ -209,22 +209,7 @@ def test_what_python_2_pickled_is_read(tmp_path: Path) -> None:
     assert y.tolist() == [7, 0]
 
 
-MOMENTS: dict[
-    str, tuple[list[float], list[float]]
-] = {  # of the training pixels, as published with many models
-    "mnist": ([0.1307], [0.3081]),
-    "cifar10": ([0.4914, 0.4822, 0.4465], [0.2470, 0.2435, 0.2616]),
-    "cifar100": ([0.5071, 0.4865, 0.4409], [0.2673, 0.2564, 0.2762]),
-    "pneumonia": ([], []),
-}
-COUNTS = {  # images of each class
-    "mnist": ([5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949],
-              [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]),
-    "cifar10": ([5000] * 10, [1000] * 10),
-    "cifar100": ([500] * 100, [100] * 100),
-    "pneumonia": ([1341, 2530, 1345], [234, 242, 148]),
-}  # fmt: skip
-PROCESSED = {
+PROCESSED = {  # sha256: of pixels with the moments, and classes with the counts, that are published
     "mnist": "0de39fcbe616856fd0ad8da142cde07c7f31a890de2bb02f1347bf99e975ce15",
     "cifar10": "b142e2e0b2b8f773086914fc41d6b3b88266cf2b2da9ddc0042dcdabeb4631a1",
     "cifar100": "2cbd327f99bfa02873ba2c1170f77247c634702ba9fd94a7539ddda3df8ed447",
@@ -235,18 +220,9 @@ PROCESSED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("key", PROCESSED)
 def test_the_real_files(tmp_path: Path, key: str) -> None:
-    """If a folder of DATA_MIRROR has them: classes, moments, processed bytes."""
+    """If a folder of DATA_MIRROR has them."""
     real(key, tmp_path / key)
     dataset = load(key, tmp_path / key)
-    data = dataset.arrays()
-    assert tuple(np.bincount(y).tolist() for y in (data.y_train, data.y_test)) == COUNTS[key]
-    for c, (mean, std) in enumerate(zip(*MOMENTS[key], strict=True)):
-        assert data.x_train[:, c].mean() / 255 == pytest.approx(mean, abs=1e-4)
-        assert data.x_train[:, c].std() / 255 == pytest.approx(std, abs=1e-4)
-    if key == "pneumonia":  # as conf/dataset/pneumonia.yaml says
-        distinct = {image.tobytes() for image in data.x_train}
-        assert len(data.x_train) - len(distinct) == 26
-        assert not distinct & {image.tobytes() for image in data.x_test}
     dataset.save(tmp_path / f"{key}.npz")
     assert sha256(tmp_path / f"{key}.npz") == PROCESSED[key]
 

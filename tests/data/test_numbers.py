@@ -9,7 +9,7 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from dplangevin.data import DataError, Dataset, generator
+from dplangevin.data import Dataset, generator
 from dplangevin.data.splits import split
 from dplangevin.pipeline import validate
 from dplangevin.problems.glm import Glm
@@ -66,10 +66,6 @@ def test_columns_labels_and_splits(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.x_train, rows[train], atol=1e-7)
     assert np.array_equal(data.y_test, labels[test])
     assert np.array_equal(data.x_train[:2], load(tmp_path, split={"repeats": 2}).x_train)
-    data.save(tmp_path / "wine.npz")
-    assert np.array_equal(
-        Dataset.load(tmp_path / "wine.npz").scaled("global").x_train, data.scaled("global").x_train
-    )
 
 
 def test_scaling_takes_public_constants_only(tmp_path: Path) -> None:
@@ -89,31 +85,7 @@ def test_more_than_two_classes_and_a_file_to_test_on(tmp_path: Path) -> None:
     assert data.y_train.tolist() == [[2, 0, 0, 2, 1]]
     np.testing.assert_allclose(data.x_test[0, 0], [0.4 / 32, 7 / 32, -4 / 32, 1], atol=1e-7)
     assert data.y_test.tolist() == [[0, 0, 2, 0, 0]]
-    data.save(tmp_path / "wine.npz")
-    assert np.array_equal(Dataset.load(tmp_path / "wine.npz").y_train, data.y_train)
     assert Glm.from_dataset(data.scaled("unit"), 1, softmax(data.classes)).d == 12
-
-
-@pytest.mark.parametrize(
-    ("line", "change", "message"),
-    [
-        ("0.1,3,1,Good", {}, r"line 3, column quality: 'Good' is not one of bad, good"),
-        ("0.1,3,1,bad", {"target": "qualty"}, r"wine\.csv: no column 'qualty' in the header: did you mean 'quality'"),
-        ("0.1,3,1,?", {}, r"wine\.csv, line 3, column quality: a missing label \('\?'\)"),
-        (
-            "0.1,3,-999,bad",
-            {"classes": None, "target": "ph", "columns": {"acid": RANGE}, "range": {"low": -30, "high": 1},
-             "missing": {"marks": ["-999"]}},
-            "line 3, column ph: a missing label",
-        ),
-    ],
-)  # fmt: skip
-def test_what_is_wrong_is_named_with_its_place(
-    tmp_path: Path, line: str, change: dict[str, Any], message: str
-) -> None:
-    write(tmp_path, [ROWS[0], line.split(","), *ROWS[1:]])
-    with pytest.raises(DataError, match=message):
-        load(tmp_path, change)
 
 
 @pytest.mark.parametrize(

@@ -49,25 +49,6 @@ def test_refusals_name_the_event_the_adjacency_and_delta(accountant):
         accountant.epsilon(NoOpDpEvent(), 1.5)
 
 
-@pytest.mark.parametrize(
-    ("mu", "delta", "expected"),
-    [  # bisection on Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu) in mpmath
-        (1.0, 1e-5, 4.37717809568),
-        (0.01, 1e-5, 0.0272194198146),
-        (40.0, 1e-5, 969.645591932),
-    ],
-)
-def test_gaussian_epsilon(mu, delta, expected):
-    assert epsilon_of(mu, delta) == pytest.approx(expected, rel=1e-10)
-    accountant = AnalyticGaussian()
-    assert accountant.epsilon(GaussianDpEvent(1 / mu), delta, "add_remove") == pytest.approx(
-        expected, rel=1e-9
-    )
-    assert accountant.epsilon(GaussianDpEvent(2 / mu), delta) == pytest.approx(expected, rel=1e-9)
-    four = SelfComposedDpEvent(GaussianDpEvent(4 / mu), 4)
-    assert accountant.epsilon(four, delta) == pytest.approx(expected, rel=1e-9)
-
-
 def test_gaussian_limits():
     assert epsilon_of(1.0, 0.0) == math.inf
     assert epsilon_of(1e-3, 0.1) == 0

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from dplangevin.privacy import (
@@ -37,13 +36,3 @@ from dplangevin.privacy import (
 def test_budgets_and_events_refuse_values_outside_their_domain(make, field):
     with pytest.raises(ValueError, match=field):
         make()
-
-
-def test_all_iterates_of_decreasing_steps_round_the_noise_down_by_at_most_2_percent() -> None:
-    event = LangevinDpEvent(1000, 50, 400, 0.5, 0.3, 1.5, 0.1, 1.0, decay=0.05)
-    exact = np.sqrt(2 / event.step_sizes()) * 0.3 * 50 / 1.5
-    parts = event.all_iterates().events
-    levels = np.repeat([p.event.event.noise_multiplier for p in parts], [p.count for p in parts])
-    assert len(parts) < 100
-    assert (levels <= exact).all()
-    assert (levels > exact / 1.0201).all()

@@ -1,10 +1,7 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
-import scipy.optimize
-import scipy.special
 import torch
 from scenarios import linear, logistic, multinomial
 
@@ -12,45 +9,14 @@ from dplangevin.problems.glm import Glm
 from dplangevin.samplers.minimise import follow, minimise, newton, one_of
 
 
-def logistic_loss(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    m = y * (x @ theta)
-    return np.logaddexp(0, -m).sum(), -(y / (1 + np.exp(m))) @ x
-
-
-def huber_loss(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    residual = x @ theta - y
-    return scipy.special.huber(0.5, residual).sum(), np.clip(residual, -0.5, 0.5) @ x
-
-
-def softmax_loss(theta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray]:
-    m, truth = x @ theta.reshape(3, -1).T, np.eye(3)[y.astype(int)]
-    normaliser = scipy.special.logsumexp(m, 1, keepdims=True)
-    return (normaliser.sum() - (m * truth).sum()), ((np.exp(m - normaliser) - truth).T @ x).ravel()
-
-
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize(
-    ("make", "loss", "least"),
-    [(logistic, logistic_loss, 0.5), (linear, huber_loss, 0.01), (multinomial, softmax_loss, 0.5)],
-)
-def test_perturbed_minima_agree_with_scipy(make: Any, loss: Any, least: float, shared: bool) -> None:
-    problem = make(shared=shared)
-    ridge = torch.tensor([least, 20.0])
+@pytest.mark.parametrize(("make", "least"), [(logistic, 0.5), (linear, 0.01), (multinomial, 0.5)])
+def test_perturbed_objectives_have_no_slope_at_their_minima(make: Any, least: float, shared: bool) -> None:
+    problem, ridge = make(shared=shared), torch.tensor([least, 20.0])
     push = 5 * torch.randn(3, 2, problem.d, generator=torch.Generator().manual_seed(2))
     found = minimise(problem, ridge, push, tolerance=1e-10)
-    for r in range(3):
-        x, y = (t[0 if shared else r].double().numpy() for t in (problem.x, problem.y))
-        for e in range(2):
-            b, lam = push[r, e].double().numpy(), float(ridge[e])
-
-            def objective(t: np.ndarray, x=x, y=y, b=b, lam=lam) -> tuple[float, np.ndarray]:
-                value, slope = loss(t, x, y)
-                return value + lam / 2 * t @ t + b @ t, slope + lam * t + b
-
-            other = scipy.optimize.minimize(
-                objective, np.zeros(problem.d), jac=True, method="BFGS", options={"gtol": 1e-9}
-            )
-            assert np.abs(found.theta[r, e].numpy() - other.x).max() < 1e-6
+    slope = problem.to(torch.float64).grad(found.theta) + ridge[:, None] * found.theta + push
+    assert float(slope.norm(dim=-1).max()) < 1e-9 * problem.n
     assert float(found.gradient_norm.max()) < 1e-10
 
 
