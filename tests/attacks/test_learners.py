@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import Ridge
 
-from dplangevin import Budget, LearnerAudit, audit
+from dplangevin import Budget, audit
 from dplangevin.attacks.learners import sandbox, script, search
 from dplangevin.attacks.learners.releases import Fitted, Release, Trained, flat, lowest_bit, release
 from dplangevin.attacks.learners.search import audited, runs_needed
@@ -104,19 +104,15 @@ def releases(name: str) -> Any:
     return drawn
 
 
-def audits(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> list[LearnerAudit]:
-    monkeypatch.setattr(search, "drawn_each", releases(name))
-    monkeypatch.setattr(search, "seen", lambda *_: [])
-    pairs = sandbox.pairs(BUILT, 1.0, "replace_one")[:2] + sandbox.long_pairs([0, 1], 1.0, "replace_one")
-    return [audited(Trained(shifted), pairs, RIGHT[name][1], 1000, rng=seed) for seed in range(many)]
-
-
 @pytest.mark.parametrize(
     ("name", "many"),
     [("laplace_sum", 40), *(pytest.param(name, 200, marks=MINUTES) for name in RIGHT)],
 )
 def test_a_right_learner_is_not_accused(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = audits(name, many, monkeypatch)
+    monkeypatch.setattr(search, "drawn_each", releases(name))
+    monkeypatch.setattr(search, "seen", lambda *_: [])
+    pairs = sandbox.pairs(BUILT, 1.0, "replace_one")[:2] + sandbox.long_pairs([0, 1], 1.0, "replace_one")
+    found = [audited(Trained(shifted), pairs, RIGHT[name][1], 1000, rng=seed) for seed in range(many)]
     assert sum(each.violated for each in found) <= many / 20
     assert sum(each.judged[0].epsilon > RIGHT[name][1].epsilon for each in found if each.judged) <= many / 20
 

@@ -118,19 +118,16 @@ def test_a_composition_of_posterior_samples_is_attacked_by_its_runs() -> None:
 def test_the_law_of_a_fit_is_that_of_its_minimum(name: str) -> None:
     """Against minima on a bend, of drawn perturbations."""
     event: Any = of(name)[0]
+    scale = event.noise_std if name == "objpert" else 1 / event.rate
     law = laws.perturbed_fits(event, "replace_one")[4]
-    t, rng = (event.lipschitz + laws.BENDS[4] * _scale(event)) / event.ridge, np.random.default_rng(0)
+    t, rng = (event.lipschitz + laws.BENDS[4] * scale) / event.ridge, np.random.default_rng(0)
     b = rng.normal(size=RUNS) if name == "objpert" else rng.laplace(size=RUNS)
     theta = np.linspace(law.points[0], law.points[-1], 200_001)
     slope = np.clip(event.smoothness * (theta - t), 0, event.lipschitz) - event.lipschitz
     at = -(event.ridge * theta + slope)  # decreases with theta
-    minima = np.interp(-b * _scale(event), -at, theta)
+    minima = np.interp(-b * scale, -at, theta)
     for share in (0.1, 0.5, 0.9):
         threshold = np.quantile(minima, share)
         assert np.exp(law.first[law.points <= threshold]).sum() == pytest.approx(share, abs=0.01)
     for mass in (law.first, law.second):
         assert logsumexp(mass) == pytest.approx(0, abs=1e-9)
-
-
-def _scale(event: Any) -> float:
-    return event.noise_std if isinstance(event, ObjectivePerturbationDpEvent) else 1 / event.rate

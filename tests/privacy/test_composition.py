@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from mpmath import mp
 from quick import sample
+from sampled_steps import without_replacement
 from scipy.stats import binom
 
 from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of, epsilon_of
 from dplangevin.privacy.accountants.composition import LossSum, Pmf, compose
+from dplangevin.privacy.accountants.tight import Tight
 
 DELTAS = (0.1, 1e-5, 1e-14)
 GRID = [  # every pair of two of the three
@@ -133,6 +135,16 @@ def test_each_error_is_charged_where_no_other_hides_it(monkeypatch: pytest.Monke
     monkeypatch.setattr(composition, "UNIT", 1e-6)
     assert price() > plain + 10 * step
     assert (composition._split(pair, loss, pair.place(loss))[1] > upward).all()
+
+
+def test_without_replacement_is_above_each_direction_and_below_both_added() -> None:
+    rate, noise, steps, delta = 0.02, 2.0, 400, 1e-6
+    price = Tight().price(without_replacement(noise, steps, batch=20, records=1000), delta)
+    assert price.accountant == "PLD, larger of both directions"
+    mu = 2 / noise
+    pairs = [profiles.GaussianMixtures(rate, *shifts) for shifts in ((mu, 0.0), (0.0, -mu))]
+    each = [compose([(pair, steps)], delta).epsilon for pair in pairs]
+    assert max(each) < price.epsilon < 1.3 * max(each)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1.0, -1e-9])
