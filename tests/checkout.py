@@ -27,6 +27,10 @@ def run(folder: Path, *command: str, **env: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, check=False)
 
 
+def dvc(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return run(folder, sys.executable, "-m", "dvc", *words, **env)
+
+
 def fresh_clone(folder: Path) -> Path:
     """What git has of this checkout, as it is now, committed in folder/clone: no data, no environment."""
     clone = folder / "clone"

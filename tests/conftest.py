@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before numpy and torch are imported
@@ -18,6 +19,7 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
+from checkout import fresh_clone
 
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("project", deadline=None, derandomize=True, max_examples=25)
@@ -34,6 +36,12 @@ def rng() -> np.random.Generator:
 def fine_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     """A grid of noisy sums too fine to see, for comparisons with sums that are not rounded."""
     monkeypatch.setattr("dplangevin.random.GRID", 2.0**-40)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone of this checkout, for all tests of a module."""
+    return fresh_clone(tmp_path_factory.mktemp("fresh"))
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,8 @@ from torch.utils._pytree import tree_iter, tree_map
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 NAME = "emulated"
-if (
-    not torch.cuda.is_available()
-):  # torch knows one accelerator: after this, gradients on a GPU raise an error
+if not torch.cuda.is_available():
+    # torch knows one accelerator: after this, gradients on a GPU raise an error
     _setup_privateuseone_for_python_backend(NAME)
 DEVICE = torch.device("cpu" if torch.cuda.is_available() else NAME, 0)
 aten = torch.ops.aten

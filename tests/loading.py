@@ -26,6 +26,14 @@ def from_file(path: Path) -> Any:
     return node
 
 
+def entries(*groups: str) -> dict[str, dict[str, Any]]:
+    """All files of these groups of conf/, by group and name."""
+    return {
+        of: {path.stem: from_file(path) for path in sorted((ROOT / "conf" / of).glob("*.yaml"))}
+        for of in groups
+    }
+
+
 def config(key: str, **change: Any) -> Any:
     """conf/dataset/KEY.yaml at the project's seed, with ten splits."""
     node = from_file(ROOT / f"conf/dataset/{key}.yaml")
@@ -49,6 +57,14 @@ def analysis(key: str, **change: Any) -> Any:
 def arrays(key: str, folder: Path, **change: Any) -> Arrays:
     """Of a data set that all repeats share."""
     return load(key, folder, **change).arrays()
+
+
+def pictures(n: int = 11, m: int = 4, shape: tuple[int, ...] = (3, 32, 32), classes: int = 3) -> Dataset:
+    """Random images with random labels."""
+    rng = np.random.default_rng(2)
+    x = [rng.integers(0, 256, (rows, *shape), dtype=np.uint8) for rows in (n, m)]
+    y = [rng.integers(0, classes, rows) for rows in (n, m)]
+    return Dataset.from_arrays(x[0], y[0], x[1], y[1], {"name": "small", "classes": classes})
 
 
 def entry(name: str, content: bytes, **more: Any) -> dict[str, Any]:

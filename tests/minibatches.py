@@ -1,10 +1,8 @@
 """Minibatches of every sampler, and the epsilon of a Gaussian mechanism, for the tests of receipts."""
 
-import math
-
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import norm
+
+from dplangevin.privacy.accountants.analytic_gaussian import epsilon_of
 
 DELTA = 1e-5
 RNG = np.random.default_rng(5)
@@ -38,6 +36,4 @@ def replaced(n: int, b: int, steps: int, weights: float = 1.0) -> Rows:
 
 
 def gaussian(mu: float, delta: float = DELTA) -> float:
-    """Return the epsilon of a Gaussian mechanism (Balle and Wang 2018)."""
-    gap = lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - delta  # noqa: E731
-    return float(brentq(gap, 0, 100))
+    return epsilon_of(mu, delta)

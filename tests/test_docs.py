@@ -18,13 +18,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from checkout import fresh_clone, run
+from checkout import ROOT, dvc, fresh_clone, run
 from quick import sample
 from typer.testing import CliRunner
 
 from dplangevin.cli import app
 
-ROOT = Path(__file__).parents[1]
 REPORT = ROOT / "results/report"
 README = ROOT / "README.md"
 TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
@@ -303,7 +302,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "noisy.py").write_text(learner)
     (folder / "results").symlink_to(ROOT / "results")
     assert run(folder, "git", "init", "--quiet").returncode == 0  # `experiments` asks git and DVC
-    assert run(folder, sys.executable, "-m", "dvc", "init", "--quiet").returncode == 0
+    assert dvc(folder, "init", "--quiet").returncode == 0
     (template,) = (each for each in TYPED if each.startswith("dplangevin schema"))
     command, _, name = template.partition(" > ")
     with pytest.MonkeyPatch.context() as patch:

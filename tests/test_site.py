@@ -11,15 +11,13 @@ from urllib.parse import unquote
 
 import pytest
 from browsing import serious, watched
-from checkout import fresh_clone, run
+from checkout import ROOT, fresh_clone, run
 from playwright.sync_api import Browser, expect
 from web import served
 
 import dplangevin
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[1]
 READ = (".html", ".csv", ".png", ".pdf", ".txt", ".lock", ".yaml", ".json", ".js", ".css", ".svg", ".npz")
 SERVED = [
     "README",

@@ -13,6 +13,12 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
         pass
 
+    def begin(self, **headers: str) -> None:
+        self.send_response(200)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+
 
 @contextmanager
 def served(folder: Path, handler: type[Quiet] = Quiet) -> Iterator[str]:

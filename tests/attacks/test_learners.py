@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import Ridge
 
-from dplangevin import Budget, LearnerAudit, audit
+from dplangevin import Budget, audit
 from dplangevin.attacks.learners import sandbox, script, search
 from dplangevin.attacks.learners.releases import Fitted, Release, Trained, flat, lowest_bit, release
 from dplangevin.attacks.learners.search import audited, runs_needed
@@ -30,14 +30,14 @@ BUILT = sandbox.built([0, 1], 1.0)
 PURE = Budget(1.0, 0.0)
 
 
-# learner -> other arguments of `audit`, what the event names, what a check sees
+# learner -> the bound on rows, what the event names, what a check sees
 FAULTS: dict[str, tuple[Any, ...]] = {
-    "NoiseWithoutClip": ({"row_bound": faulty_learners.CLIP}, "coef_"),
-    "ClassesOffLabels": ({}, "classes_.shape", "classes or shapes"),
-    "SameNoise": ({}, "a score of"),
-    "SeedFixed": ({}, "coef_", "no noise"),
-    "AverageOfFits": ({}, "coef_"),
-    "WarnsOfRows": ({}, "warns UserWarning: label 1 is absent", "warnings"),
+    "NoiseWithoutClip": (faulty_learners.CLIP, "coef_"),
+    "ClassesOffLabels": (1.0, "classes_.shape", "classes or shapes"),
+    "SameNoise": (1.0, "a score of"),
+    "SeedFixed": (1.0, "coef_", "no noise"),
+    "AverageOfFits": (1.0, "coef_"),
+    "WarnsOfRows": (1.0, "warns UserWarning: label 1 is absent", "warnings"),
 }  # fmt: skip
 
 
@@ -48,13 +48,20 @@ def made(name: str) -> Any:
 @pytest.mark.parametrize(
     "name", sample(FAULTS, lambda name: name in ("NoiseWithoutClip", "ClassesOffLabels"))
 )
-def test_a_known_fault_is_found(name: str) -> None:
-    more, told, *checks = FAULTS[name]
-    found = audit(made(name), PURE, runs=400, **more)
+def test_a_known_fault_is_found_and_a_program_shows_it(name: str, tmp_path: Path) -> None:
+    bound, told, *checks = FAULTS[name]
+    learner, pairs = sandboxed(made(name), None, "replace_one", bound, False, ())
+    found = audited(learner, pairs, PURE, runs=400)
     assert found.violated
     assert found.confirmed
     assert re.search(told, found.confirmed.text)
     assert {*checks} <= {each.check for each in found.observations}
+    for file, table in zip(script.FILES, found.confirmed.tables[1:], strict=True):
+        (tmp_path / file).write_text(script.csv(table))  # as `--out` does
+    text = script.program(found, learner)
+    assert "dplangevin" not in text
+    assert len(text.splitlines()) <= 14
+    shows(text, tmp_path)
 
 
 # Textbook mechanisms that keep what they claim for a replaced record, of rows of norm at most 1: releases (runs, k).
@@ -97,19 +104,15 @@ def releases(name: str) -> Any:
     return drawn
 
 
-def audits(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> list[LearnerAudit]:
-    monkeypatch.setattr(search, "drawn_each", releases(name))
-    monkeypatch.setattr(search, "seen", lambda *_: [])
-    pairs = sandbox.pairs(BUILT, 1.0, "replace_one")[:2] + sandbox.long_pairs([0, 1], 1.0, "replace_one")
-    return [audited(Trained(shifted), pairs, RIGHT[name][1], 1000, rng=seed) for seed in range(many)]
-
-
 @pytest.mark.parametrize(
     ("name", "many"),
     [("laplace_sum", 40), *(pytest.param(name, 200, marks=MINUTES) for name in RIGHT)],
 )
 def test_a_right_learner_is_not_accused(name: str, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = audits(name, many, monkeypatch)
+    monkeypatch.setattr(search, "drawn_each", releases(name))
+    monkeypatch.setattr(search, "seen", lambda *_: [])
+    pairs = sandbox.pairs(BUILT, 1.0, "replace_one")[:2] + sandbox.long_pairs([0, 1], 1.0, "replace_one")
+    found = [audited(Trained(shifted), pairs, RIGHT[name][1], 1000, rng=seed) for seed in range(many)]
     assert sum(each.violated for each in found) <= many / 20
     assert sum(each.judged[0].epsilon > RIGHT[name][1].epsilon for each in found if each.judged) <= many / 20
 
@@ -141,22 +144,6 @@ def test_pairs_are_neighbours_within_the_bound(table: sandbox.Table, adjacency: 
                 longest = max(np.linalg.norm(each.X, axis=1).max() for each in (first, second))
                 assert longest <= bound * (1 + 1e-9), name
                 assert {*first.y.tolist(), *second.y.tolist()} <= {*table.y.tolist()}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    ["ClassesOffLabels", "AverageOfFits", "SameNoise", "SeedFixed", "WarnsOfRows"],
-)
-def test_the_program_shows_the_violation(name: str, tmp_path: Path) -> None:
-    learner, pairs = sandboxed(made(name), None, "replace_one", 1.0, False, ())
-    found = audited(learner, pairs, PURE, runs=200)
-    for file, table in zip(script.FILES, (found.confirmed or found.judged[0]).tables[1:], strict=True):
-        (tmp_path / file).write_text(script.csv(table))  # as `--out` does
-    text = script.program(found, learner)
-    assert "dplangevin" not in text
-    assert len(text.splitlines()) <= 14
-    shows(text, tmp_path)
 
 
 def shows(text: str, folder: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import mpmath
 import numpy as np
 import pytest
 import torch
+from loading import pictures
 
 from dplangevin.data import DataError, Dataset, clip_rows, generator, pixels, row_norms
 from dplangevin.data.dataset import ARRAYS
@@ -26,12 +28,7 @@ def table(bound: float = 2.0, rows: int = 50, d: int = 7) -> Dataset:
     return Dataset(x, y, x[:1], y[:1], {"name": "small", "row_norm_bound": bound})
 
 
-def images(n: int = 12, m: int = 5, shape: tuple[int, ...] = (3, 6, 4)) -> Dataset:
-    """Ten classes."""
-    rng = np.random.default_rng(1)
-    x = [rng.integers(0, 256, (rows, *shape), dtype=np.uint8) for rows in (n, m)]
-    y = [rng.integers(0, 10, rows) for rows in (n, m)]
-    return Dataset.from_arrays(x[0], y[0], x[1], y[1], {"name": "small", "classes": 10})
+images = partial(pictures, 12, 5, (3, 6, 4), 10)
 
 
 def features() -> Dataset:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from loading import ROOT, config, entry, load, real
 
+from dplangevin import files
 from dplangevin.data import DataError, row_norms
 from dplangevin.data.fetch import INDEX, DataUnavailable, fetch
 from dplangevin.data.loaders import table
@@ -46,15 +47,10 @@ def get(folder: Path, content: bytes, *urls: str) -> None:
     fetch("toy", [entry("toy.csv", ROWS)], folder / "raw", [str(folder / "mirror")], archive)
 
 
-def in_mirror(folder: Path, content: bytes) -> None:
-    (folder / "mirror/toy").mkdir(parents=True)
-    (folder / "mirror/toy" / WHEEL).write_bytes(content)
-
-
 @pytest.mark.parametrize("name", ["toy/data/toy.csv", "toy/data/toy.csv.gz"])
 def test_a_member_of_a_wheel_is_unpacked(tmp_path: Path, name: str) -> None:
     content = wheel(**{name: gzip.compress(ROWS) if name.endswith(".gz") else ROWS})
-    in_mirror(tmp_path, content)
+    files.write(tmp_path / "mirror/toy", {WHEEL: content})
     get(tmp_path, content)
     assert [path.name for path in (tmp_path / "raw").iterdir()] == ["toy.csv"]
     assert (tmp_path / "raw/toy.csv").read_bytes() == ROWS

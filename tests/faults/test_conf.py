@@ -6,15 +6,13 @@ import itertools
 import math
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fingerprint
 import pytest
-from checkout import commit, fresh_clone, run
+from checkout import ROOT, commit, dvc, run
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from quick import sample
@@ -24,7 +22,6 @@ from dplangevin.cli import app
 from dplangevin.pipeline import config, validate
 from dplangevin.pipeline.code import targets
 
-ROOT = Path(__file__).parents[2]
 # What is written below a sound file, or in its place: the lines further down that are named, and what is said of them
 BROKEN = {
     "a stray brace": (b"x: {a: 1\ny: 2\n", (2, 3), "',' or '}'"),
@@ -205,15 +202,6 @@ def test_what_targets_take_has_annotations(cfg: DictConfig) -> None:
 
 
 @pytest.mark.trial("a wrong value")
-def test_an_override_is_refused_when_composed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `make repro SET=...` does first."""
-    params = (folder / "params.yaml").read_bytes()
-    assert config.main(["delta=1e-400"]) == 2
-    assert "delta=1e-400: 1e-400 is too small for a number: it would be 0" in capsys.readouterr().err
-    assert (folder / "params.yaml").read_bytes() == params
-
-
-@pytest.mark.trial("a wrong value")
 def test_values_of_content_are_checked_where_it_is_read(folder: Path, cfg: DictConfig) -> None:
     path = folder / "conf/exhibit/compare.yaml"
     path.write_text(path.read_text().replace("epsilons: [0.1, 1.0, 10.0]", "epsilons: [0.1, '1.0', -1]"))
@@ -227,20 +215,11 @@ def test_values_of_content_are_checked_where_it_is_read(folder: Path, cfg: DictC
 # DVC and make, in a clone
 
 
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fresh_clone(tmp_path_factory.mktemp("fresh"))
-
-
 @pytest.fixture
 def mended(clone: Path) -> Iterator[Path]:
     """The clone, which is as it was afterwards."""
     yield clone
     run(clone, "git", "restore", ".")
-
-
-def dvc(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, sys.executable, "-m", "dvc", *words)
 
 
 @pytest.mark.slow

@@ -45,11 +45,10 @@ def test_scores_are_those_of_scikit_learn(made: tuple[torch.Tensor, torch.Tensor
         assert float(found["log_loss"][s]) == pytest.approx(log_loss(label, probability, labels=range(K)))
         each = sum(brier_score_loss(label == k, probability[:, k], pos_label=True) for k in range(K))
         assert float(found["brier"][s]) == pytest.approx(each)
-        parts = by_bin(probability, label).values()
-        gaps = [abs(sum(right for _, right in part) - sum(c for c, _ in part)) for part in parts]
+        slow = by_bin(probability, label)
+        gaps = [abs(sum(right for _, right in part) - sum(c for c, _ in part)) for part in slow.values()]
         assert float(found["ece"][s]) == pytest.approx(sum(gaps) / M)
         points = {int(row["bin"]): row for row in reliability(p[s : s + 1], y)}
-        slow = by_bin(probability, label)
         assert {b: row["count"] for b, row in points.items()} == {b: len(part) for b, part in slow.items()}
         for b, part in slow.items():
             assert points[b]["confidence"] == pytest.approx(np.mean([c for c, _ in part]))

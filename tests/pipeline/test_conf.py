@@ -2,14 +2,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from checkout import run
+from checkout import ROOT, run
 from composed import composed
 from omegaconf import DictConfig, OmegaConf
 from quick import sample
 
 from dplangevin.pipeline import config
 
-ROOT = Path(__file__).parents[2]
 CONF = ROOT / "conf"
 SCALES = sorted(path.stem for path in (CONF / "scale").glob("*.yaml"))
 
@@ -118,6 +117,7 @@ def test_content_is_resolved_in_the_parameters_and_the_files_beside_it(
             ),
             ("method.ops.radius=${nowhere}", "Interpolation key 'nowhere' not"),
             ("method.ops.radius=???", "method.ops.radius: set it in conf/ or as an override"),
+            ("delta=1e-400", "delta=1e-400: 1e-400 is too small for a number: it would be 0"),
         ],
         lambda override, named: override in ("scal=smoke", "method.ops.radius=["),
     ),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from composed import parameters
-from loading import from_file
+from loading import ROOT, entries
 from omegaconf import DictConfig, OmegaConf
 from web import closed_port
 
@@ -17,17 +17,13 @@ from dplangevin.data import DataError, Dataset, save_arrays
 from dplangevin.files import sha256
 from dplangevin.pipeline import manifest
 
-ROOT = Path(__file__).parents[2]
 ABALONE = Path("data/processed/abalone.npz")
 
 
 @pytest.fixture
 def cfg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DictConfig:
     """All data sets and weights, in a folder with the bundle and without a network."""
-    groups = {
-        group: {path.stem: from_file(path) for path in sorted((ROOT / "conf" / group).glob("*.yaml"))}
-        for group in ("dataset", "weights", "backbone", "pretrain", "problem")
-    }
+    groups = entries("dataset", "weights", "backbone", "pretrain", "problem")
     made = OmegaConf.create({"seed": 1, "repeats": 2, "splits": 2, **groups})
     OmegaConf.resolve(made)
     made.dataset.synthetic.loader.update({"n_train": 30, "n_test": 40})
@@ -119,7 +115,10 @@ def tiny(cfg: DictConfig, name: str, shape: tuple[int, int, int] = (3, 32, 32)) 
     manifest.write(cfg, "dataset", name)
 
 
-def small(cfg: DictConfig) -> None:
+@pytest.mark.slow
+def test_features_are_made_with_all_that_they_are_made_of(
+    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Features of a tiny CIFAR-10 by a network with random weights."""
     for name in ("cifar10", "cifar100"):
         tiny(cfg, name)
@@ -129,13 +128,6 @@ def small(cfg: DictConfig) -> None:
     file = Path("mirror/weights/resnet20_cifar100.npz")
     save_arrays(file, drawn(Path()))
     cfg.weights.resnet20_cifar100.files[0].update(manifest.describe(file))
-
-
-@pytest.mark.slow
-def test_features_are_made_with_all_that_they_are_made_of(
-    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    small(cfg)
     monkeypatch.setenv("DPL_DEVICE", "cpu")
     with pytest.raises(DataError, match="dvc repro weights@resnet20_cifar100"):
         manifest.state(cfg, "features", "cifar10_resnet20")

@@ -4,7 +4,6 @@ import inspect
 import json
 import re
 import shutil
-import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -17,7 +16,7 @@ import render
 import report
 import repro
 import run as run_stage
-from checkout import commit, fresh_clone, run, with_python
+from checkout import ROOT, commit, dvc, fresh_clone, run, with_python
 from composed import parameters
 from omegaconf import OmegaConf
 from run import at_prices
@@ -25,17 +24,7 @@ from run import at_prices
 import data
 from dplangevin.pipeline import config, plan
 
-ROOT = Path(__file__).parents[2]
 PLACES = {"results", "benchmarks", "data"}
-
-
-def dvc(folder: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return run(folder, sys.executable, "-m", "dvc", *words, **env)
-
-
-@pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return fresh_clone(tmp_path_factory.mktemp("fresh"))
 
 
 @pytest.mark.slow

@@ -19,11 +19,6 @@ from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import Adjacency
 
 DELTA = 1e-5
-RELATION = {
-    "replace_one": NeighboringRelation.REPLACE_ONE,
-    "add_remove": NeighboringRelation.ADD_OR_REMOVE_ONE,
-}
-EITHER = pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 
 
 @pytest.mark.parametrize(("rate", "multiplier"), [(0.05, 1.0), (0.002, 0.7), (0.5, 0.5), (0.002, 20.0)])
@@ -62,13 +57,14 @@ def test_rdp_takes_our_multiplier() -> None:
         (1.0, 2.0, 1),
     ],
 )
-@EITHER
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_tight_is_just_below_pld_on_a_fine_grid(
     rate: float, multiplier: float, count: int, adjacency: Adjacency
 ) -> None:
     # dp_accounting's connect-the-dots at one step: above the truth by what its grid adds
     event = ComposedDpEvent([poisson(multiplier, count, rate), GaussianDpEvent(9.0)])
-    accountant = PLDAccountant(RELATION[adjacency], 1e-4)
+    either = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
+    accountant = PLDAccountant(either[adjacency == "replace_one"], 1e-4)
     accountant.compose(event)
     theirs, ours = accountant.get_epsilon(DELTA), Tight().price(event, DELTA, adjacency)
     assert ours.epsilon <= theirs * (1 + 1e-4)

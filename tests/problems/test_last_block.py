@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from loading import pictures
 from one_by_one import expected, gap
 from scenarios import backbone as made_up
 from scenarios import drawn
@@ -16,7 +17,6 @@ from torch import Tensor, nn
 from dplangevin.backbones import resnet18
 from dplangevin.backbones.resnet18 import ResNet18
 from dplangevin.backbones.resnet20 import ResNet20
-from dplangevin.data import Dataset
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.files import File
 from dplangevin.problems.architectures import Network
@@ -147,14 +147,8 @@ def test_the_branch_of_a_projection_stands_before_all_that_is_trained() -> None:
 # From images
 
 
-def images() -> Dataset:
-    rng = np.random.default_rng(0)
-    x, y = rng.integers(0, 256, (15, 3, 32, 32)).astype(np.uint8), rng.integers(0, 3, 15)
-    return Dataset.from_arrays(x[:10], y[:10], x[10:], y[10:], {"name": "colours", "classes": 3})
-
-
 def test_activations_are_those_of_the_trunk_and_kept(backbone: ResNet20, tmp_path: Path) -> None:
-    of, cpu = images(), torch.device("cpu")
+    of, cpu = pictures(10, 5), torch.device("cpu")
     found = activations(backbone, of, cpu, tmp_path, "few")
     pixels = torch.cat([torch.as_tensor(x[0]) for x in (of.x_train, of.x_test)])
     with torch.no_grad():
@@ -173,7 +167,7 @@ def test_problems_of_images_share_their_activations(
     np.savez(
         tmp_path / "weights.npz", **{name: value.numpy() for name, value in backbone.state_dict().items()}
     )
-    images().save(tmp_path / "data.npz")
+    pictures(10, 5).save(tmp_path / "data.npz")
     inputs = {name: File.at(tmp_path / f"{name}.npz") for name in ("data", "weights")}
     target, numbers = "dplangevin.backbones.resnet20.build", {"mean": [0.5] * 3, "std": [0.25] * 3}
     spec = {
@@ -186,7 +180,7 @@ def test_problems_of_images_share_their_activations(
 
     def make(part: Any, limit: int | None = None) -> NetworkProblem:
         more = {"backbone": spec, "inputs": inputs, "folder": tmp_path / "units"}
-        return of_images(images(), 2, part=part, limit=limit, **more)  # type: ignore[arg-type]
+        return of_images(pictures(10, 5), 2, part=part, limit=limit, **more)  # type: ignore[arg-type]
 
     block = make("block")
     assert (block.facts.n, block.facts.public, block.facts.classes) == (10, 5, 3)

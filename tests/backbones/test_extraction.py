@@ -1,13 +1,14 @@
 """Features of tiny images, and the stage that extracts them."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
+from loading import pictures
+from omegaconf import DictConfig
+from scenarios import backbone as made_up
 
 from dplangevin import random
 from dplangevin.backbones import Backbone, network
@@ -16,26 +17,12 @@ from dplangevin.backbones.features import Extraction
 from dplangevin.backbones.pretrain import initialise
 from dplangevin.data import Dataset
 
-ROOT = Path(__file__).parents[2]
 CPU = torch.device("cpu")
 
 
-def images(shape: tuple[int, int, int] = (3, 32, 32), n: int = 11, m: int = 4) -> Dataset:
-    rng = np.random.default_rng(2)
-    x = [rng.integers(0, 256, (rows, *shape), dtype=np.uint8) for rows in (n, m)]
-    y = [rng.integers(0, 3, rows) for rows in (n, m)]
-    return Dataset.from_arrays(x[0], y[0], x[1], y[1], {"name": "tiny", "classes": 3})
-
-
-@pytest.fixture(scope="module")
+@pytest.fixture
 def backbone() -> Backbone:
-    module = network(entry("backbone", "resnet20_cifar100"))
-    initialise(module, random.generator(1, "test"))
-    return module.eval()
-
-
-def entry(group: str, name: str) -> Any:
-    return OmegaConf.load(ROOT / "conf" / group / f"{name}.yaml")
+    return made_up()
 
 
 def extraction(resize: str = "none", batch: int = 4, public_images: int = 3) -> Extraction:
@@ -43,7 +30,7 @@ def extraction(resize: str = "none", batch: int = 4, public_images: int = 3) -> 
 
 
 def test_extraction_is_the_plain_network_on_every_image(backbone: Backbone) -> None:
-    data, public = images(), images(n=5)
+    data, public = pictures(), pictures(n=5)
     made = extraction().build(backbone, data, public, {"name": "tiny"}, CPU, random.generator(1, "draws"))
     with torch.no_grad():
         for name in ("train", "test"):
@@ -54,20 +41,18 @@ def test_extraction_is_the_plain_network_on_every_image(backbone: Backbone) -> N
         first = backbone.features(backbone.inputs(torch.from_numpy(public.x_train[0, :3]))).norm(dim=1)
     assert made.shape == (256,)
     assert made.meta["classes"] == 3
-    assert made.meta["public"]["set"] == "tiny"
+    assert made.meta["public"]["set"] == "small"
     assert made.meta["public"]["images"] == 3
     assert made.meta["public"]["norm_max"] == pytest.approx(float(first.max()), rel=1e-4)
     assert made.meta["public"]["norm_mean"] == pytest.approx(float(first.mean()), rel=1e-4)
     assert "augmentation" not in made.meta
 
 
-def test_training_images_are_cropped_and_mirrored_once() -> None:
-    cfg = entry("backbone", "alexnet_cifar100")
-    cfg.width = 4
-    backbone = network(cfg)
+def test_training_images_are_cropped_and_mirrored_once(entry: Callable[..., DictConfig]) -> None:
+    backbone = network(entry("alexnet_cifar100", {"width": 4}))
     initialise(backbone, random.generator(1, "test"))
     backbone.eval()
-    data, public = images(n=1100), images(n=5)
+    data, public = pictures(n=1100), pictures(n=5)
     shifting, seed = replace(extraction(batch=50), padding=4, flip=True), 5
 
     def build(made: Extraction) -> Dataset:
@@ -88,27 +73,23 @@ def test_training_images_are_cropped_and_mirrored_once() -> None:
 def test_the_same_bytes_on_any_number_of_cores_and_public_norms_from_the_public_set_only(
     backbone: Backbone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    many, data, rng = extraction(public_images=100), images(), random.generator(1, "draws")
-    made = [many.build(backbone, data, images(n=5), {}, CPU, rng) for _ in range(2)]
+    many, data, rng = extraction(public_images=100), pictures(), random.generator(1, "draws")
+    made = [many.build(backbone, data, pictures(n=5), {}, CPU, rng) for _ in range(2)]
     assert made[0].x_train.tobytes() == made[1].x_train.tobytes()
     monkeypatch.setattr("dplangevin.backbones.features.cpu_count", lambda: 3)
     assert made[0].x_train.tobytes() == many.features(backbone, data.x_train[0], CPU).tobytes()
     other = replace(data, x_train=255 - data.x_train, x_test=255 - data.x_test)
-    changed = many.build(backbone, other, images(n=5), {}, CPU, rng)
+    changed = many.build(backbone, other, pictures(n=5), {}, CPU, rng)
     assert changed.meta["public"] == made[0].meta["public"]
     assert changed.meta["public"]["images"] == 5
     assert not np.array_equal(changed.x_train, made[0].x_train)
 
 
 def test_grey_images_of_another_size(backbone: Backbone) -> None:
-    grey = images((1, 112, 112)).arrays()
-    with pytest.raises(ValueError, match="the backbone takes 32x32"):
-        extraction().features(backbone, grey.x_test, CPU)
+    grey = pictures(shape=(1, 112, 112)).arrays()
     found = extraction("antialias").features(backbone, grey.x_test, CPU)
     assert found.shape == (4, 256)
     coloured = np.repeat(grey.x_test, 3, axis=1)
     assert np.allclose(found, extraction("antialias").features(backbone, coloured, CPU), atol=1e-5)
-    with pytest.raises(ValueError, match="1 or 3, H, W"):
-        extraction().features(backbone, coloured[:, :2], CPU)
     with pytest.raises(ValueError, match="batch = 0"):
         extraction(batch=0)
