@@ -1,4 +1,4 @@
-"""The style that all figures share: settings, markers, layout and export. The looks are in `words`.
+"""The style that all figures share: settings, layout and export. The looks are in `words`.
 
 A hollow marker means that a condition of the theorem behind the guarantee fails, or that chains have diverged.
 """
@@ -12,13 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-
-from dplangevin.reporting.words import Look
 
 HOLLOW = "hollow: a condition of the guarantee fails, or chains diverged"
 GREY = "#888888"
@@ -46,12 +41,6 @@ RC: Any = {
 }
 
 
-def tint(colour: str, strength: float = 0.55) -> tuple[float, float, float]:
-    """Return `colour` mixed with white, opaque; `strength` in [0, 1] is its share in the mixture."""
-    red, green, blue = (1 - strength + strength * channel for channel in to_rgb(colour))
-    return red, green, blue
-
-
 def settings() -> Any:
     """Return the context in which every figure is made and saved."""
     return matplotlib.rc_context(RC)
@@ -65,31 +54,6 @@ def image_bytes(figure: Figure, kind: str) -> bytes:
         figure.savefig(buffer, format=kind, metadata=metadata)
     figure.set_layout_engine("none")
     return buffer.getvalue()
-
-
-# Legend entries
-
-
-def entry(of: Look, **other: Any) -> Line2D:
-    """Return the legend entry of a look; `other` replaces arguments of `Line2D`."""
-    return Line2D([], [], **{**of.shape, "label": of.label, **other})
-
-
-def hollow_entries(violated: pd.Series) -> list[Line2D]:
-    """Return a list with the legend entry for hollow markers, empty if all texts `violated` are empty."""
-    hollow = Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=HOLLOW)
-    return [hollow] if violated.ne("").any() else []
-
-
-# Points and lines
-
-
-def markers(ax: Axes, x: pd.Series, y: pd.Series, violated: pd.Series, of: Look) -> None:
-    """Draw markers without a line; they are hollow where the text `violated` is not empty."""
-    for hollow in sorted(set(violated.ne(""))):
-        at = violated.ne("").eq(hollow)
-        face = "white" if hollow else of.colour
-        ax.plot(x[at], y[at], **(of.shape | {"ls": ""}), mfc=face, zorder=4)
 
 
 def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap
+from matplotlib.colors import Colormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
@@ -110,7 +110,9 @@ def _finished(
     if absent := [label for label, handle in handles.items() if handle is None]:
         raise ValueError(f"no row for the marks {absent}: check `where` and `query` in conf/exhibit")
     entries = [handle for handle in handles.values() if handle]
-    return lay_out(figure, title, text, [*entries, *style.hollow_entries(_violated(frame))], side)
+    if _violated(frame).ne("").any():
+        entries.append(Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=style.HOLLOW))
+    return lay_out(figure, title, text, entries, side)
 
 
 def _violated(rows: pd.DataFrame) -> pd.Series:
@@ -134,7 +136,8 @@ def _explain(handles: dict[str, Line2D | None], mark: Mark, shown: bool) -> None
 def _entry(mark: Mark) -> Line2D:
     of = _look(mark)
     of = of._replace(marker="") if mark.get("level") else of
-    return style.entry(of, mfc="white" if mark.get("hollow") else of.colour, lw=mark.get("width", 1.3))
+    face = "white" if mark.get("hollow") else of.colour
+    return Line2D([], [], **of.shape, label=of.label, mfc=face, lw=mark.get("width", 1.3))
 
 
 def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
@@ -152,7 +155,8 @@ def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
     rows = rows[shown].sort_values(mark.get("order", x), kind="stable")
     ax.plot(rows[x], rows[y], color=of.colour, ls=of.line or "none", lw=mark.get("width", 1.3), zorder=3)
     if "low" in mark:
-        bar: dict[str, Any] = {"color": style.tint(of.colour), "lw": mark.get("bar", 2.0), "zorder": 2}
+        pale = tuple(1 - 0.55 * (1 - channel) for channel in to_rgb(of.colour))
+        bar: dict[str, Any] = {"color": pale, "lw": mark.get("bar", 2.0), "zorder": 2}
         ax.vlines(rows[x], rows[mark["low"]], rows[mark["high"]], **bar)
     _points(ax, rows[x], rows[y], rows[y], rows, mark)
     if mark.get("end") and of.line and len(rows):
@@ -170,9 +174,10 @@ def _text(ax: Axes, text: str, x: float, y: float, offset: Sequence[float], of: 
 def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.DataFrame, mark: Mark) -> None:
     """Draw markers, and write the values beside them if the mark says where."""
     of, hollow = _look(mark), mark.get("hollow")
-    style.markers(
-        ax, x, y, _violated(rows) if hollow is None else pd.Series("hollow" * hollow, rows.index), of
-    )
+    empty = _violated(rows).ne("") if hollow is None else pd.Series(bool(hollow), rows.index)
+    for at, face in ((~empty, of.colour), (empty, "white")):
+        if at.any():
+            ax.plot(x[at], y[at], **(of.shape | {"ls": ""}), mfc=face, zorder=4)
     for right, up, value in zip(x, y, values, strict=True) if "write" in mark else ():
         if np.isfinite([right, up]).all():
             _text(ax, FORMATS[mark.get("format", "short")](value), right, up, mark["write"], of)

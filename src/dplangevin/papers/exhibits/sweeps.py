@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from dplangevin.checks import require
 from dplangevin.papers.exhibits.accuracy import of_private
 from dplangevin.papers.exhibits.figures import lines
 from dplangevin.papers.statistics import (
@@ -42,21 +43,22 @@ def table(
 ) -> pd.DataFrame:
     """Return a row for every point of the sweep, at its budgets and at those `epsilons` that its proven ε reach."""
     rows = runs[runs.metric.eq(metric)]
-    if rows.empty:
-        known = sorted(set(runs.metric))
-        near = meant(metric, known)
-        raise ValueError(f"the sweep has no metric {metric!r}{near}: there are {', '.join(known)}")
+    known = sorted(set(runs.metric))
+    there = f"{meant(metric, known)}: there are {', '.join(known)}"
+    require(not rows.empty, f"the sweep has no metric {metric!r}{there}")
     rows_of_points, fields = [], dict[str, None]()
     for values, group in rows.groupby(POINT, sort=False):
         settings = variant_settings(str(values[-1]))
         fields |= dict.fromkeys(settings)
         point = {**dict(zip(POINT, values, strict=True)), **settings}
         rows_of_points += [{**point, **row} for row in [*_promised(group), *_proven(group, epsilons)]]
-    if not fields:
-        raise ValueError("nothing is varied: write `vary` in the experiment (docs/pipeline.md)")
+    require(bool(fields), "nothing is varied: write `vary` in the experiment (docs/pipeline.md)")
     out = pd.DataFrame(rows_of_points)
-    for name in fields:
-        out[name] = _typed(out[name])
+    for name in fields:  # numbers if all its values are, else texts; nan or "" where a run lacks it
+        try:
+            out[name] = out[name].astype(float)
+        except ValueError:
+            out[name] = out[name].fillna("")
     last = ["axis", *COLUMNS, "metric", "mean", "sd", "low", "high", "repeats", "diverged", "violated"]
     return out.assign(metric=metric)[[*POINT[:-1], *fields, *last]]
 
@@ -82,8 +84,7 @@ def _proven(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str
         usable = usable.sort_values("epsilon_proven")
         away = np.log(usable.epsilon_proven / epsilon)
         promised = math.exp(np.interp(0.0, away, np.log(usable.epsilon)))
-        around = [away[away <= 0].max() if (away <= 0).any() else away.min()]
-        around += [away[away >= 0].min() if (away >= 0).any() else away.max()]
+        around = [away[away <= 0].max(), away[away >= 0].min()]
         notes = "; ".join(filter(None, dict.fromkeys(usable.violated[away.isin(around)])))
         prices = {"epsilon_promised": promised, "epsilon_proven": epsilon, "epsilon_attack": math.nan}
         yield {"axis": "proven", **prices, **_interval(values), "violated": notes}
@@ -94,14 +95,6 @@ def _interval(values: pd.Series) -> dict[str, Any]:
     finite = values[np.isfinite(values)]
     counts = {"repeats": len(finite), "diverged": len(values) - len(finite)}
     return {**finite_interval(values)._asdict(), "sd": float(finite.std(ddof=1)), **counts}
-
-
-def _typed(values: pd.Series) -> pd.Series:
-    """Return a varied field as numbers if all its values are, else as text; nan or "" where a run lacks it."""
-    try:
-        return values.astype(float)
-    except ValueError:
-        return values.fillna("")
 
 
 def figure(
@@ -119,7 +112,8 @@ def figure(
     """
     points = table(runs, metric=metric, epsilons=epsilons)
     names = list(points.columns)
-    fields = {name: _distinct(points[name]) for name in names[len(POINT) - 1 : names.index("axis")]}
+    varied = points[names[len(POINT) - 1 : names.index("axis")]]
+    fields: dict[str, list[Any]] = {name: [*of[_has(of)].unique()] or [""] for name, of in varied.items()}
     if x and x not in fields:
         raise ValueError(f"x = {x!r} is not varied{meant(x, fields)}: there are {', '.join(fields)}")
     x = x or max(fields, key=lambda name: len(fields[name]))
@@ -211,11 +205,6 @@ def _at(points: pd.DataFrame, kind: str, epsilon: float) -> pd.DataFrame:
 def _has(values: pd.Series) -> pd.Series:
     """Return a mask of the rows whose run has the field."""
     return values.notna() & values.ne("")
-
-
-def _distinct(values: pd.Series) -> list[Any]:
-    """Return the distinct values of a field, or [""] if no run has it."""
-    return list(values[_has(values)].unique()) or [""]
 
 
 def _label(name: str) -> str:
