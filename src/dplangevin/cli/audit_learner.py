@@ -153,13 +153,11 @@ def _printed(found: LearnerAudit, pairs: int) -> None:
     if found.confirmed:
         judged.append((f"by new runs: {found.confirmed.pair.name}", found.confirmed))
     output.line()
-    output.table(
-        COLUMNS,
-        [
-            (name, at_least(each.epsilon), " ".join(f"{rate:.3f}" for rate in each.rates), each.text)
-            for name, each in judged
-        ],
-    )
+    rows = [
+        (name, at_least(each.epsilon), " ".join(f"{rate:.3f}" for rate in each.rates), each.text)
+        for name, each in judged
+    ]
+    output.table(COLUMNS, rows)
     output.section("Seen without statistics", *map(": ".join, found.observations))
     output.line()
     for pair, error in found.refused.items():

@@ -89,13 +89,11 @@ class Page:
     def rows(self, axis: str) -> list[list[str]]:
         """Return label and scores of each method, and of the best constant answer."""
         constant = self._mean(*finite_interval(self.outcome.constant))
-        return [
-            *(
-                [look(str(method)).label, *map(self._cell, block.to_dict("records"))]
-                for method, block in self.tables[axis].groupby("method", sort=False)
-            ),
-            [self.scores.answer.capitalize(), *[constant] * len(self.comparison.epsilons)],
+        rows = [
+            [look(str(method)).label, *map(self._cell, block.to_dict("records"))]
+            for method, block in self.tables[axis].groupby("method", sort=False)
         ]
+        return [*rows, [self.scores.answer.capitalize(), *[constant] * len(self.comparison.epsilons)]]
 
     def _cell(self, row: dict[Any, Any]) -> str:
         """Return the mean of a method at one ε, with its mark, see LEGEND, and half of its interval."""

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import attr
 import numpy as np
@@ -36,10 +37,6 @@ def _(leaf: RecordsDpEvent, delta: float, adjacency: Adjacency) -> tight.Price:
     return of_records(leaf.event, delta, adjacency, leaf.rows)
 
 
-class _Theorem(NamedTuple):
-    name: str
-
-
 @dataclass(frozen=True)
 class OfPersons:
     """`method` with budgets and prices for `rows` records together.
@@ -55,7 +52,7 @@ class OfPersons:
 
     @property
     def accountant(self) -> Any:
-        return _Theorem(f"{self.method.accountant.name}, {self.rows} records by the group lemma")
+        return SimpleNamespace(name=f"{self.method.accountant.name}, {self.rows} records by the group lemma")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
         one = budget.epsilon / self.rows

@@ -29,7 +29,6 @@ MEANING: dict[Adjacency, str] = {
     "add_remove": "one data set has a record more",
     "replace_one": "one record is replaced",
 }
-USUAL: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 BEST = "best proof"  # how the table calls the status "tight"
 ROUNDING = 1e-6  # an exact ε of a pair and the best proof may differ by this, relatively
 ATTACK_RUNS = 200_000  # on each of the two data sets
@@ -88,16 +87,16 @@ def price(
     event, delta = mechanism.event, options.delta
     found = document(mechanism, delta)
     if attack:
-        found["attacks"] = [attacked(event, delta, each) for each in USUAL]
+        found["attacks"] = [attacked(event, delta, each) for each in MEANING]
     if rows_per_person > 1:
         found["person"] = [
-            mechanism_options.of_a_person(options, event, each, rows_per_person) for each in USUAL
+            mechanism_options.of_a_person(options, event, each, rows_per_person) for each in MEANING
         ]
     if tuned is not None:
         event = RepeatAndSelectDpEvent(event, mean, shape)
         found["tuned"] = {"runs": f"{law} with mean {mean:g}", **prices(event, delta, None)}
     curves: dict[Adjacency, Curve] = {}
-    for each in USUAL if curve or curve_file is not None else ():
+    for each in MEANING if curve or curve_file is not None else ():
         try:
             curves[each], points = traced(event, each)
             found.setdefault("curve", {})[each] = points

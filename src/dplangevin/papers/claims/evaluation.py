@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -118,14 +118,18 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
     - `paper`: The content of one file of `conf/claim/`. Its `runs` map a name to the reason for "not testable" if the
       runs are missing; null for runs that must exist.
     """
-    everything, rows = pd.concat([pd.DataFrame(), *runs.values()], ignore_index=True), []
+    rows = []
     for claim in expand(paper, analyses):
         test = instantiate(claim["test"], _partial_=True, _convert_="all")
         try:
             if "analysis" in claim:
                 frame = analyses[claim["analysis"]]
             else:
-                frame = _named(claim["runs"], paper, runs) if "runs" in claim else everything
+                names = claim.get("runs", [*runs])
+                frames = [runs[name] for name in names if name in runs]
+                if names and not frames:
+                    raise NoRows(paper["runs"][names[0]] or f"no run of {', '.join(names)} was read")
+                frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
                 if "dataset" in claim["test"]:
                     frame = frame[frame.dataset.eq(claim["test"]["dataset"])]
             verdict = test(frame)
@@ -137,9 +141,3 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
         except ValueError as error:
             raise ValueError(f"{claim['id']}: {error}") from error
     return pd.DataFrame(rows, columns=COLUMNS)
-
-
-def _named(names: Sequence[str], paper: Entry, runs: Frames) -> pd.DataFrame:
-    if frames := [runs[name] for name in names if name in runs]:
-        return pd.concat(frames, ignore_index=True)
-    raise NoRows(paper["runs"][names[0]] or f"no run of {', '.join(names)} was read")

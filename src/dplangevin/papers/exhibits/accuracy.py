@@ -80,6 +80,10 @@ def over_epsilon(
         level = method in REFERENCES
         label = look(method).label if level or np.isfinite(table[x][table.method.eq(method)]).any() else ""
         marks.append({**mark, "label": label, "level": level})
+    xlabel = "promised ε"
+    if proven:
+        adjacency = relations(of_private(runs, "adjacency_proven"))
+        xlabel = f"proven ε ({adjacency}, δ = {of_private(runs, 'delta')})"
     text = caption(runs, table) + chosen(runs, methods) + not_drawn(private, x) + (note and f"\n{note}")
     one = len(panels) == 1
     figure = lines(
@@ -87,7 +91,7 @@ def over_epsilon(
         text=text,
         marks=marks,
         panels=[{"where": {"dataset": dataset}, "title": name} for dataset, name in panels.items()],
-        axes={"x": x, "y": "mean", "low": "low", "high": "high", "xlabel": epsilon_label(runs, proven)},
+        axes={"x": x, "y": "mean", "low": "low", "high": "high", "xlabel": xlabel},
         size=(7.8 if one else 10.5, 4.3),
         grid={"sharex": bool(panel_setting), "sharey": bool(panel_setting)},
         side=one,
@@ -230,14 +234,6 @@ def of_private(runs: pd.DataFrame, column: str) -> str:
     """Return the distinct values of `column` in the private rows, joined by " / "."""
     values = runs[np.isfinite(runs.epsilon)][column].unique()
     return " / ".join(number(v) if isinstance(v, float) else str(v) for v in values)
-
-
-def epsilon_label(runs: pd.DataFrame, proven: bool) -> str:
-    """Return the label of the epsilon axis, with adjacency and δ of the runs if it shows the proven ε."""
-    if not proven:
-        return "promised ε"
-    adjacency = relations(of_private(runs, "adjacency_proven"))
-    return f"proven ε ({adjacency}, δ = {of_private(runs, 'delta')})"
 
 
 def caption(runs: pd.DataFrame, table: pd.DataFrame) -> str:

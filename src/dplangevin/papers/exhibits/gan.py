@@ -58,11 +58,9 @@ def pictures(
                 pixels = images.get_group((problem, row.run, row.epsilon)).pixels
                 ax.imshow(np.hstack([image(text) for text in pixels]), cmap="gray")
                 scores = f"{100 * row.recognised:.0f} % recognised, {row.digits_covered:.1f} of 10 digits"
-                first = f"{heading}\n" if ax is column[0] else ""
+                name = f"{heading}\n" * (ax is column[0]) + row.label
                 ax.set_title(
-                    f"{first}{row.label}{BLOCKS[row.block].format(short(row.epsilon))}: {scores}",
-                    fontsize=8,
-                    pad=2,
+                    f"{name}{BLOCKS[row.block].format(short(row.epsilon))}: {scores}", fontsize=8, pad=2
                 )
         return style.lay_out(figure, title, text, [])
 

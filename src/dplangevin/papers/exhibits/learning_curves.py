@@ -11,9 +11,8 @@ import pandas as pd
 from dplangevin.text import short
 
 PROVEN = ["epsilon_add_remove", "epsilon_replace_one"]
-Curve = Mapping[
-    str, Any
-]  # {run, a name with perhaps {epsilon}, and perhaps `epsilon`, to which the nearest budget is taken}
+# {run, a name with perhaps {epsilon}, and perhaps `epsilon`, to which the nearest budget is taken}
+Curve = Mapping[str, Any]
 
 
 def _each(
@@ -26,14 +25,11 @@ def _each(
         if wanted and np.isfinite(budgets).all():
             rows = rows[rows.epsilon.eq(min(budgets, key=lambda budget: abs(np.log(budget / wanted))))]
         elif wanted or len(budgets) > 1:
-            raise ValueError(
-                f"run {curve['run']} has budgets {budgets.tolist()}: say in the exhibit which `epsilon`"
-            )
+            there = f"run {curve['run']} has budgets {budgets.tolist()}"
+            raise ValueError(f"{there}: say in the exhibit which `epsilon`")
         epsilon = float(rows.epsilon.iloc[0])
-        yield (
-            {name: curve[name].format(epsilon=short(epsilon)), "run": curve["run"], "epsilon": epsilon},
-            rows,
-        )
+        label = curve[name].format(epsilon=short(epsilon))
+        yield {name: label, "run": curve["run"], "epsilon": epsilon}, rows
 
 
 def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Curve]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -104,12 +104,17 @@ def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
         lines += ["", text["why"], "", f"[Figure](exhibits.md#{entry['exhibit']}). Claims: {behind}.", ""]
     lines += ["## Counts", "", *tables.table(["claims", *verdicts.WORDS, "all"], counts(table), left=1), ""]
     lines += ["Second words of the claims in the papers' words:", "", *causes(table), "", "## What fails", ""]
-    for fact, group in failed(table):
+    fails = table[table.verdict.eq(verdicts.FAILS) & table.kind.ne("extension")]
+    fails = fails.assign(statement_of=fails["where"].map(statement))
+    for _, group in fails.groupby("fact", sort=False):  # under the title of the first claim
         rows = group.drop_duplicates(["paper", "statement_of"]).to_dict("records")
         where = "; ".join(link(row, f"{PAPERS[row['paper']]}, {row['statement_of']}") for row in rows)
-        lines.append(f"* {plain(fact)}: {where}")
-    stated = [*RESULTS.glob("runs/*/*/runs.units.json"), *RESULTS.glob("analyses/*.units.json")]
-    return [*lines, "", "## How these results were made", "", provenance(stated)]
+        lines.append(f"* {plain(group.title.iloc[0])}: {where}")
+    lists = [*RESULTS.glob("runs/*/*/runs.units.json"), *RESULTS.glob("analyses/*.units.json")]
+    said = [entry.get("renewed", "") for path in lists for entry in json.loads(path.read_bytes())]
+    move = short(max(map(largest, said), default=0.0))
+    made = MADE.format(tasks=len(said), computed=said.count(""), move=move)
+    return [*lines, "", "## How these results were made", "", made]
 
 
 def counts(table: pd.DataFrame) -> Iterator[list[str]]:
@@ -131,20 +136,6 @@ def causes(table: pd.DataFrame) -> Iterator[str]:
         found = rows.cause[rows.verdict.eq(verdict)].value_counts()
         if known := [f"{cause} {found[cause]}" for cause in names if cause in found]:
             yield f"* {verdict}: {', '.join(known)}."
-
-
-def failed(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return each fact behind the claims that fail, under the title of its first claim, with its claims."""
-    rows = table[table.verdict.eq(verdicts.FAILS) & table.kind.ne("extension")]
-    rows = rows.assign(statement_of=rows["where"].map(statement))
-    return [(str(group.title.iloc[0]), group) for _, group in rows.groupby("fact", sort=False)]
-
-
-def provenance(lists: Iterable[Path]) -> str:
-    """Return how many tasks the present code computed, and by how much those of earlier code moved at most."""
-    said = [entry.get("renewed", "") for path in lists for entry in json.loads(path.read_bytes())]
-    move = short(max(map(largest, said), default=0.0))
-    return MADE.format(tasks=len(said), computed=said.count(""), move=move)
 
 
 # Claims
