@@ -1,10 +1,7 @@
 """Exhibits of the configuration, and what a figure says."""
 
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
-from hydra.utils import instantiate
 from matplotlib.figure import Figure
 from omegaconf import DictConfig, OmegaConf
 
@@ -16,12 +13,6 @@ def exhibit(name: str) -> DictConfig:
     cfg = OmegaConf.load(CONF / f"exhibit/{name}.yaml")
     assert isinstance(cfg, DictConfig)
     return cfg
-
-
-def call(cfg: DictConfig, part: str, frame: pd.DataFrame) -> Any:
-    """The exhibit's figure (part "draw"), page ("table") or frame of numbers ("numbers")."""
-    title = {} if part == "numbers" else {"title": cfg.title}
-    return instantiate(cfg[part], _partial_=True, _convert_="all", **title)(frame)
 
 
 def captions(figure: Figure) -> str:

@@ -118,7 +118,7 @@ def head_run(features: str, name: str, mean: float, **other: Any) -> pd.DataFram
     schedule = "decreasing" if "decreasing" in name else "constant"
     method, _, rest = name.partition(f"_{schedule}")
     calibration = rest.removeprefix("_")
-    block = "equal" if calibration in ("formula", "tight") else "published"
+    block = "equal" if calibration == "tight" else "published"
     row: dict[str, Any] = {
         "experiment": f"ryffel2022_{features.split('_')[0]}", "dataset": features, "problem": "softmax", "run": name,
         "method": METHODS.get(method, method), "block": block, "schedule": schedule, "calibration": calibration,
@@ -135,61 +135,20 @@ def head_run(features: str, name: str, mean: float, **other: Any) -> pd.DataFram
             row |= {"epsilon_last": 10.5, "epsilon_attack": 3.0, "noise_std": 0.0022}
         case "dp_langevin", _:
             row |= {"epsilon_formula_epochs": 0.05, "epsilon_formula_steps": 1.0, "noise_std": 0.1}
-            row |= {"epsilon_proven": 0.25 if calibration == "formula" else 1.0, "epsilon_attack": 0.1}
-            row |= {"epsilon_last": 0.2}
+            row |= {"epsilon_proven": 1.0, "epsilon_attack": 0.1, "epsilon_last": 0.2}
         case _, "published":
             row |= {"epsilon_proven": 1.9, "epsilon_add_remove": 1.0, "epsilon_attack": 0.4}
-            row |= {"noise_multiplier": 1.33}
         case _:
             row |= {"epsilon_proven": 1.0, "epsilon_add_remove": 0.6, "epsilon_attack": 0.2}
-            row |= {"noise_multiplier": 2.0}
     accuracy = mean + 0.001 * (np.arange(HEAD_SEEDS) - (HEAD_SEEDS - 1) / 2)
     return scored({"accuracy": accuracy, "log_loss": np.ones(HEAD_SEEDS)}, **{**row, **other})
 
 
-HEAD_MEANS = {
-    "none": 0.66, "dp_langevin_published": 0.65, "dp_sgd_published": 0.64, "dp_langevin_formula": 0.58,
-    "dp_langevin_tight": 0.62, "dp_sgd_tight": 0.63,
-}  # fmt: skip
-
-
-def heads(features: str = "cifar10_resnet20", shift: float = 0.0, **other: Any) -> pd.DataFrame:
-    """Every run of one experiment on features, both schedules; DP-Langevin above DP-SGD in the authors' settings and
-    below it at equal epsilon."""
-    frames = []
-    for schedule in ("constant", "decreasing"):
-        for kind, mean in HEAD_MEANS.items():
-            method, _, calibration = kind.rpartition("_") if kind != "none" else ("none", "", "")
-            name = "_".join(part for part in (method, schedule, calibration) if part)
-            frames.append(head_run(features, name, mean + shift, **other))
-    return pd.concat(frames, ignore_index=True)
-
-
-def code(*networks: str) -> pd.DataFrame:
-    """As the authors ran it: the printed accuracies of Tables 1 and 2, of the best epoch; DP-Langevin above DP-SGD."""
-    means = {
-        "resnet18": {"none": (0.707, 0.702), "dp_langevin": (0.703, 0.701), "dp_sgd": (0.680, 0.681)},
-        "alexnet": {"none": (0.577, 0.576), "dp_langevin": (0.575, 0.573), "dp_sgd": (0.564, 0.564)},
-    }
-    frames = []
-    for network in networks or means:
-        for method, pair in means[network].items():
-            for schedule, mean in zip(("constant", "decreasing"), pair, strict=True):
-                run = head_run(f"cifar10_{network}", f"{method}_{schedule}", mean - 0.004, block="code")
-                run = run.assign(experiment="ryffel2022_code", run=f"{network}_{method}_{schedule}")
-                run["calibration"] = "" if method == "none" else "published"
-                best = run[run.metric.eq("accuracy")]
-                frames += [run, best.assign(metric="accuracy_best_epoch", value=best.value + 0.004)]
-    return pd.concat(frames, ignore_index=True)
-
-
-def records() -> pd.DataFrame:
-    """The rows of DP-Langevin that are attacked among the records of the data set."""
-    frames = [
-        head_run("cifar10_resnet18", f"dp_langevin_{schedule}_published", 0.69, block="records")
-        for schedule in ("constant", "decreasing")
-    ]
-    return pd.concat(frames, ignore_index=True).assign(experiment="ryffel2022_records")
+def heads() -> pd.DataFrame:
+    """DP-Langevin in the authors' settings and in others, and without privacy."""
+    names = "none_constant", "dp_langevin_decreasing_published", "dp_langevin_constant_tight"
+    frames = [head_run("cifar10_resnet20", name, 0.65, l2=1.0) for name in names]
+    return pd.concat([*frames, head_run("cifar10_resnet20", "dp_langevin_constant_published", 0.65)])
 
 
 # Networks trained from scratch
@@ -202,8 +161,7 @@ BUDGETS = (0.22, 0.5, 0.99, 1.97, 8.0)
 
 def final(run: str, means: Sequence[float], epsilons: Sequence[float], **other: Any) -> pd.DataFrame:
     """`seeds` (3) seeds at each budget, .001 apart around its mean; `other` replaces columns and adds scores."""
-    network, rest = run.split("_", 1)
-    method = "_".join(part for part in rest.split("_") if part not in ("printed", "decreasing", "reference"))
+    network, method = run.split("_", 1)
     seeds = other.pop("seeds", 3)
     more = {name: other.pop(name) for name in [*other] if name not in RUN_COLUMNS}
     frames = []
@@ -225,33 +183,13 @@ def final(run: str, means: Sequence[float], epsilons: Sequence[float], **other: 
 
 
 def finals() -> pd.DataFrame:
-    """Every run of li2019_tab1: DP-SGLD below DP-SGD everywhere and above PATE at small ε."""
-    sgld = [0.9, 0.94, 0.955, 0.967, 0.978]
-    sgd = [0.92, 0.95, 0.962, 0.972, 0.983]
-    pate = [0.3, 0.7, 0.93, 0.968, 0.97]
+    """Runs of li2019_tab1 on two networks: without privacy, DP-SGD, and PATE, which has queries."""
     queries = {**dict.fromkeys(TRAINING_SETTINGS, NAN), "answered": 250.0, "epsilon_data_dependent": 0.4}
-    prices = {"epsilon_promised": 0.36, "epsilon_add_remove": 0.22, "epsilon_replace_one": 0.41}
-    printed: dict[str, Any] = {"block": "printed", **prices}
-    readings: dict[str, Any] = {"block": "readings", "epsilon_add_remove": 1e5, "epsilon_replace_one": 1e5}
-    public: dict[str, Any] = {"block": "nonprivate", **NONPRIVATE}
-    one: dict[str, Any] = {"seeds": 1}
     frames = [
-        final("tanh_sgd", [0.9895], [INF], **public),
-        final("tanh_sgld", [0.9885], [INF], **public),
-        final("tanh_dp_sgld_printed", [0.902], [0.99], **printed),
-        final("tanh_dp_sgld_decreasing", [0.88], [0.22], **printed),
-        final("tanh_dp_sgld", sgld, BUDGETS),
-        final("tanh_dp_sgd", sgd, BUDGETS),
-        final("tanh_pate", pate, BUDGETS, **queries),
-        final("tanh_dp_sgd_reference", [0.967, 0.979], [1.0, 2.93], block="reference"),
-        final("li2019_sgd", [0.9931], [INF], **public, **one),
-        final("li2019_sgld", [0.99], [INF], **public, **one),
-        final("li2019_dp_sgld_printed", [0.85], [0.99], **printed, **one),
-        final("li2019_dp_sgld", [0.95], [0.99], **one),
-        final("li2019_dp_sgd", [0.94, 0.97], [0.5, 8.0], **one),
-        final("li2019_pate", [0.955], [1.97], **queries, **one),
-        final("tanh_dp_sgld_minibatch", [0.98], [0.99], **readings),
-        final("li2019_dp_sgld_minibatch", [0.98], [0.99], **readings, **one),
+        final("tanh_sgd", [0.9895], [INF], block="nonprivate", **NONPRIVATE),
+        final("tanh_dp_sgd", [0.92, 0.95, 0.962, 0.972, 0.983], BUDGETS),
+        final("tanh_pate", [0.3, 0.7, 0.93, 0.968, 0.97], BUDGETS, **queries),
+        final("li2019_dp_sgd", [0.94, 0.97], [0.5, 8.0], seeds=1),
     ]
     return pd.concat(frames, ignore_index=True)
 
