@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 from drawing import legend_texts
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from scipy import stats
 
 from dplangevin.papers.exhibits import sweeps
@@ -39,18 +37,6 @@ def two_fields() -> pd.DataFrame:
     sizes = [f"dataset.train_rows={n}" for n in (300, 3000)]
     rows = points("ops", [f"radius={r};{size}" for size in sizes for r in (1.0, 5.0, 20.0)])
     return pd.DataFrame(rows + points("nonprivate", sizes, [math.inf]))
-
-
-def at(line: Line2D) -> tuple[list[float], list[float]]:
-    """x and y of a line."""
-    x, y = (np.asarray(values, dtype=float) for values in line.get_data())
-    return x.tolist(), y.tolist()
-
-
-def drawn(figure: Figure, panel: int) -> list[tuple[list[float], list[float]]]:
-    """x and y of the markers of a panel, line by line."""
-    lines = figure.axes[panel].lines
-    return [at(line) for line in lines if line.get_marker() not in ("", "None", ">")]
 
 
 def caption(figure: Figure) -> str:
@@ -105,7 +91,8 @@ def test_each_setting_of_the_other_fields_is_a_line() -> None:
     both += points("mine", ["dataset.train_rows=9", "dataset.train_rows=90"])
     frame = pd.DataFrame([*both, *points("objpert", ["ridge=1.0", "ridge=2.0"])])
     figure = sweeps.figure(frame)
-    assert [len(drawn(figure, panel)) for panel in range(2)] == [2, 2]
+    marked = [[line for line in ax.lines if line.get_marker() not in ("", "None")] for ax in figure.axes]
+    assert [len(lines) for lines in marked] == [2, 2]
     assert "objpert" not in caption(figure)
     assert figure.get_suptitle().startswith(", proven ε = 1: mean accuracy is highest at train rows 90 (")
     assert legend_texts(figure)[2:] == [

@@ -81,11 +81,16 @@ def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
     if "analysis" in entry:
         exhibit, source = entry["analysis"], {"analysis": entry["analysis"]}
         evidence = f"{ANALYSES}/{exhibit}.csv"
-    elif "runs" in entry:
-        exhibit, source = entry["runs"][0].partition("/")[0], {"runs": entry["runs"]}
-        evidence = "; ".join(f"{RUNS}/{run}" for run in entry["runs"])
     else:
-        evidence = entry.get("evidence") or _folders(paper, test)
+        folders = entry.get(
+            "runs", paper.get("runs", ())
+        )  # all runs of the paper, if the test has no data set
+        if "runs" in entry:
+            exhibit, source = folders[0].partition("/")[0], {"runs": folders}
+        elif "dataset" in test:
+            compared = test.get("experiment", paper["paper"]), test.get("sensitivity", "")
+            folders = [f"{name}/{test['dataset']}" for name in compared if name]
+        evidence = entry.get("evidence") or "; ".join(f"{RUNS}/{name}" for name in folders)
     exhibit = entry.get("exhibit") or exhibit
     if exhibit and test.get("sensitivity", exhibit) not in exhibit.split("; "):
         exhibit += f"; {test['sensitivity']}"
@@ -100,14 +105,6 @@ def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
         "evidence": evidence,
         "test": test,
     }
-
-
-def _folders(paper: Entry, test: Entry) -> str:
-    """Return the result folders that a test compares, joined by "; "; without a data set all runs of the paper."""
-    if "dataset" not in test:
-        return "; ".join(f"{RUNS}/{name}" for name in paper["runs"])
-    names = [test.get("experiment", paper["paper"]), test.get("sensitivity", "")]
-    return "; ".join(f"{RUNS}/{name}/{test['dataset']}" for name in names if name)
 
 
 def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})) -> pd.DataFrame:

@@ -95,7 +95,11 @@ def _compared(
     reason += f"{points(asked.low) if asked.low else 'it'} at {above} and below at {below}{_violations(pair)}"
     reason += _adjacencies(pair) if axis == "promised" else ""
     verdict = decide(direction == 1, direction == -1)
-    return result(interval, verdict, reason, _measure(runs, dataset), asked), gap
+    facts = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq("draws")]
+    one_split = len(facts) and facts.value.eq(1).all()  # those of Adult
+    return result(
+        interval, verdict, reason, verdicts.ONE_SPLIT if one_split else verdicts.INTERVAL, asked
+    ), gap
 
 
 def beats_all(
@@ -172,12 +176,6 @@ def equal_or_slightly_worse(
 
 def _agreeing(gap: pd.DataFrame, slight: float) -> int:
     return gap.shape[1] - len(compare(gap).above) - int((gap.mean() < -slight).sum())
-
-
-def _measure(runs: pd.DataFrame, dataset: str) -> str:
-    """Return what an interval over the repeats of a data set is; those of Adult share one split."""
-    facts = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq("draws")]
-    return verdicts.ONE_SPLIT if len(facts) and facts.value.eq(1).all() else verdicts.INTERVAL
 
 
 # Private methods and their non-private baseline
