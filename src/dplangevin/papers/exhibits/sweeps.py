@@ -113,7 +113,9 @@ def figure(
     points = table(runs, metric=metric, epsilons=epsilons)
     names = list(points.columns)
     varied = points[names[len(POINT) - 1 : names.index("axis")]]
-    fields: dict[str, list[Any]] = {name: [*of[_has(of)].unique()] or [""] for name, of in varied.items()}
+    fields: dict[str, list[Any]] = {
+        str(name): [*of[_has(of)].unique()] or [""] for name, of in varied.items()
+    }
     if x and x not in fields:
         raise ValueError(f"x = {x!r} is not varied{meant(x, fields)}: there are {', '.join(fields)}")
     x = x or max(fields, key=lambda name: len(fields[name]))
