@@ -154,10 +154,8 @@ def claims(paper: str, table: pd.DataFrame, said: Mapping[str, str], made: Seque
             titles = [f"[{plain(row.title)}](#{row.id})" for row in rows.itertuples() if row.verdict == word]
             lines += [f"* {tally.MARKS[word]} {word}: {'; '.join(titles)}."] if titles else []
         lines.append("")
-        for (where, quoted), own in rows.groupby(["where", "statement"], sort=False):
-            lines += [f"> {plain(quoted)} ({plain(where)})", ""]
-            for _, row in own.iterrows():
-                lines += claim(row, made)
+        for _, row in rows.iterrows():
+            lines += claim(row, made)
     return lines
 
 
@@ -182,7 +180,7 @@ def place(paper: str, name: str, rows: pd.DataFrame) -> tuple[int, ...]:
 
 
 def claim(row: pd.Series, made: Sequence[str]) -> list[str]:
-    """Return the entry of one claim: verdict, result, what was tested, why, and how to compute it again."""
+    """Return the entry of one claim: the paper's words, verdict, result, what was tested, why, and how to compute it again."""
     shown, evidence = (distinct([row[column]]) for column in ("exhibit", "evidence"))
     absent = "{} (not made here)".format
     figures = [f"[{name}](exhibits.md#{name})" if name in made else absent(name) for name in shown]
@@ -190,6 +188,7 @@ def claim(row: pd.Series, made: Sequence[str]) -> list[str]:
     again = ", ".join(f"`{command}`" for command in commands(shown, evidence, made))
     cause = f"{capital(row.cause)}. " if row.cause else ""
     parts = [
+        f"> {plain(row.statement)} ({plain(row['where'])})",
         f"**{tally.MARKS[row.verdict]} {row.verdict}** — {plain(row.title)}. {plain(sentence(row))}.",
         f"{cause}*Tested* ({row.kind}, {row.setting}): {plain(row.published)}.",
         f"*Why:* {plain(capital(tidy(row.reason)))}.",
