@@ -24,7 +24,8 @@ def claim(**other: Any) -> pd.Series:
 
 def test_a_row_has_its_words_links_and_commands() -> None:
     text = "\n".join(pages.claim(claim(statement="a | b"), made=["x"]))
-    assert text.startswith("### a_b\n\n> a \\| b (Figure 1)\n\n**✓ holds** — A beats B. We find −2.00 points of accuracy")
+    assert text.startswith("### a_b\n\n> a \\| b (Figure 1)\n\n**✓ holds** — A beats B.")
+    assert "A beats B. We find −2.00 points of accuracy" in text
     assert "*Why:* Why so." in text
     assert "[x](exhibits.md#x), z (not made here)" in text
     assert "`make exhibit ID=x FORCE=1`, `make exhibit ID=z FORCE=1 SET=pipeline=svhn`" in text

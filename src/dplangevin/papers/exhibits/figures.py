@@ -283,7 +283,7 @@ def heat(
     """
     down, most = -(-len(panels) // across), max(len(panel["columns"]) for panel in panels)
     with style.settings():
-        size = (2.3 + (0.56 if most > 12 else 0.72) * most * across, 1.8 + (0.4 + 0.23 * len(rows)) * down)
+        size = (2.3 + (0.72 if most < 5 else 0.56) * most * across, 1.8 + (0.4 + 0.23 * len(rows)) * down)
         figure = Figure(figsize=size, layout="constrained")
         axs = figure.subplots(down, across, squeeze=False, sharex=across == 1, sharey=True).flat
         for ax, panel in zip(axs, panels, strict=True):

@@ -180,7 +180,7 @@ def place(paper: str, name: str, rows: pd.DataFrame) -> tuple[int, ...]:
 
 
 def claim(row: pd.Series, made: Sequence[str]) -> list[str]:
-    """Return the entry of one claim: the paper's words, verdict, result, what was tested, why, and how to compute it again."""
+    """Return the entry of one claim: quotation, verdict, result, test, reason, and how to compute it again."""
     shown, evidence = (distinct([row[column]]) for column in ("exhibit", "evidence"))
     absent = "{} (not made here)".format
     figures = [f"[{name}](exhibits.md#{name})" if name in made else absent(name) for name in shown]
