@@ -492,6 +492,7 @@ class Stated(ObjPert):
 def test_three_records_cost_what_the_event_says() -> None:
     """A Gaussian mechanism with a third of the noise for one of three records, and every delta by the group lemma."""
     facts, asked = Glm(torch.ones(1, 60, 2) / 2, torch.zeros(1, 60), LOGISTIC).facts, Budget(2.0, 1e-5)
+    assert planned(OfPersons(ObjPert(), 10), facts, [Budget(1e3, 1e-5)])[0].guarantee.epsilon <= 1e3
     same = [NoOpDpEvent(), NonPrivateDpEvent(), UnsupportedDpEvent()]
     for event in (*same, GaussianDpEvent(4)):
         (plan,) = planned(OfPersons(Stated(event=event), 3), facts, [asked])
@@ -526,10 +527,8 @@ def test_with_a_group_every_price_is_for_a_person(here: Path) -> None:
     assert private.assumptions.str.contains("the column person and the order of the rows are public").all()
     priced_at(private[private.method != "pate"], 1.0, 10.0)
     scored = found[found.metric == "accuracy"]
-    odd = (
-        split_by_person(table.person.to_numpy(), 2, Split(train_share=0.8, repeats=3, seed=1), "mine")[
-            1
-        ].shape[1]
-        // 2
-    )
+    _, test = split_by_person(table.person.to_numpy(), 2, Split(train_share=0.8, repeats=3, seed=1), "mine")
+    odd = test.shape[1] // 2
+    for name, run in OmegaConf.load("out/config.yaml").experiment.compare.runs.items():
+        assert run.problem == ("public" if name == "pate" else "linear")
     assert np.allclose(scored.value * odd, (scored.value * odd).round())

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from dplangevin import Receipt
 from dplangevin.cli import app
-from dplangevin.receipt.prices import price
+from dplangevin.receipt.prices import NO_PRICE, price
 
 
 def receipt(rate: float | None = 0.1) -> Receipt:
@@ -33,6 +33,13 @@ def test_nothing_that_is_saved_depends_on_which_rows_were_drawn(tmp_path: Path) 
     assert said["claim"]["verdict"] == "covered for adding or removing one row"
     with pytest.raises(ValueError, match="give the stated rate"):
         receipt(rate=None).save(tmp_path / "c")
+
+
+def test_more_draws_than_rows_have_no_price_and_their_number_is_not_told() -> None:
+    of = Receipt(100, 1e-5)
+    for size in np.random.default_rng(0).poisson(150, 20):
+        of.step(np.random.default_rng(size).integers(0, 100, size), clip=1.0, noise_std=2.0, divisor=40)
+    assert {each["argument"] for each in of.statement()["prices"].values()} <= {*NO_PRICE.values()}
 
 
 def test_the_log_is_private_and_gives_the_receipt_back(tmp_path: Path) -> None:

@@ -235,9 +235,7 @@ class Comparison:
         problems = {"linear": problem}
         if self.scored == "odd":  # PATE learns from the even ones
             problems = {"linear": {**problem, "_target_": f"{__name__}.on_odd_rows"}, "public": problem}
-        learns = {
-            name: "public" if isinstance(method, Pate) else "linear" for name, method in methods.items()
-        }
+        learns = {name: "public" if name == "pate" else "linear" for name in methods}
         experiment = {
             "runs": {name: {"method": name, "problem": learns[name]} for name in methods},
             "scalings": ["global"],

@@ -22,6 +22,7 @@ from dplangevin.receipt.prices import of_records
 NEIGHBOURS: Adjacency = "replace_one"  # every method has a guarantee for these neighbours
 SAME = (NonPrivateDpEvent, NoOpDpEvent, UnsupportedDpEvent)  # events whose price is not one of records
 SPARE = 1e-9  # relative, of delta, for rounding
+LARGEST = 600.0  # of a finite epsilon that is asked for: e^epsilon is a number
 
 
 @attr.frozen
@@ -55,7 +56,7 @@ class OfPersons:
         return SimpleNamespace(name=f"{self.method.accountant.name}, {self.rows} records by the group lemma")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        one = budget.epsilon / self.rows
+        one = min(budget.epsilon, LARGEST if budget.epsilon < math.inf else math.inf) / self.rows
         asked = Budget(one, budget.delta / self._grown(one) * (1 - SPARE))
         plan = self.method.plan(facts, asked)
         of, event = plan.guarantee, whole(plan.guarantee.event)

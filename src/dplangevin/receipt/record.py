@@ -157,8 +157,10 @@ class Receipt:
             not unknown, f"clip or noise_std of {unknown} steps is unknown: give both to `watch` or `step`"
         )
         sizes, by_size = [*map(len, minibatches)], self._size_dependent()
-        drawn = binomtest(sum(sizes), self.records * len(sizes), alternative="less")
-        rate, batch = self.rate or drawn.proportion_ci(0.999).high, max(sizes) if by_size else sizes[0]
+        rate, batch = self.rate or 1.0, max(sizes) if by_size else sizes[0]
+        if self.rate is None and "poisson" in {each.scheme for each in found.samplers}:
+            drawn = binomtest(sum(sizes), self.records * len(sizes), alternative="less")
+            rate = drawn.proportion_ci(0.999).high
         grouped = any(step.rows_per_clip > 1 for step in self.steps)
         return [
             NoisySteps(sampler, self.records, np.array(noise), rate, batch, samples, by_size, grouped)
