@@ -15,7 +15,7 @@ import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-HOLLOW = "hollow: a condition of the guarantee fails, or chains diverged"
+HOLLOW = "hollow: a condition of the promise fails, or chains diverged"
 GREY = "#888888"
 CAPTION_LETTERS = 18  # of a caption in an inch
 BELOW = 0.45  # share of a figure's height, at most, for its legend and caption
