@@ -17,12 +17,11 @@ from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants import tight
 from dplangevin.privacy.events import Adjacency
 from dplangevin.problems import Facts, Problem
-from dplangevin.receipt.prices import of_records
+from dplangevin.receipt.prices import MOST, grown, of_records
 
 NEIGHBOURS: Adjacency = "replace_one"  # every method has a guarantee for these neighbours
 SAME = (NonPrivateDpEvent, NoOpDpEvent, UnsupportedDpEvent)  # events whose price is not one of records
 SPARE = 1e-9  # relative, of delta, for rounding
-LARGEST = 600.0  # of a finite epsilon that is asked for: e^epsilon is a number
 
 
 @attr.frozen
@@ -42,8 +41,7 @@ def _(leaf: RecordsDpEvent, delta: float, adjacency: Adjacency) -> tight.Price:
 class OfPersons:
     """`method` with budgets and prices for `rows` records together.
 
-    By the group lemma (ε, δ) for one record is (Kε, δ (e^(Kε) - 1)/(e^ε - 1)) for K. The method's own theorem gets the
-    budget of one record that gives the budget of K.
+    The method's own theorem gets the budget of one record that by the group lemma gives the budget of K.
     """
 
     method: Any
@@ -56,22 +54,16 @@ class OfPersons:
         return SimpleNamespace(name=f"{self.method.accountant.name}, {self.rows} records by the group lemma")
 
     def plan(self, facts: Facts, budget: Budget) -> Plan:
-        one = min(budget.epsilon, LARGEST if budget.epsilon < math.inf else math.inf) / self.rows
-        asked = Budget(one, budget.delta / self._grown(one) * (1 - SPARE))
+        one = (budget.epsilon if budget.epsilon == math.inf else min(budget.epsilon, MOST / 2)) / self.rows
+        asked = Budget(one, budget.delta / grown(one, self.rows) * (1 - SPARE))
         plan = self.method.plan(facts, asked)
         of, event = plan.guarantee, whole(plan.guarantee.event)
         guarantee = of._replace(
             epsilon=self.rows * of.epsilon,
-            delta=of.delta * self._grown(of.epsilon),
+            delta=of.delta * grown(of.epsilon, self.rows),
             event=event if isinstance(event, SAME) else RecordsDpEvent(event, self.rows),
         )
         return plan._replace(guarantee=guarantee, paper=None, violated=(*violated(self.method, plan),))
-
-    def _grown(self, epsilon: float) -> float:
-        """Return (e^(Kε) - 1)/(e^ε - 1)."""
-        if not 0 < epsilon < math.inf:
-            return float(self.rows)
-        return math.exp((self.rows - 1) * epsilon) * math.expm1(-self.rows * epsilon) / math.expm1(-epsilon)
 
     def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
         """Return the method's release of its own plans, without what it says of the privacy of one record."""
@@ -84,7 +76,7 @@ class OfPersons:
         one = of.epsilon / self.rows
         event = of.event.event if isinstance(of.event, RecordsDpEvent) else of.event
         return plan._replace(
-            guarantee=of._replace(epsilon=one, delta=of.delta / self._grown(one), event=event)
+            guarantee=of._replace(epsilon=one, delta=of.delta / grown(one, self.rows), event=event)
         )
 
 

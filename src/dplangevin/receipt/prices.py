@@ -16,6 +16,7 @@ from dplangevin.privacy.events import Adjacency, RandomAllocationDpEvent, Shuffl
 from dplangevin.privacy.gaussian_steps import composed_steps
 from dplangevin.receipt.minibatches import Sampler
 
+MOST = 700.0  # of k e, so that its exponential is a number
 GRID = 5e-3  # spacing of privacy losses for mixtures of Gaussians, whose dots dp-accounting connects
 NO_PRICE = {
     "with_replacement": "no price is known here for draws with replacement",
@@ -121,19 +122,26 @@ def of_records(event: DpEvent, delta: float, adjacency: Adjacency, rows: int) ->
     return group(lambda d: Tight().epsilon(event, d, adjacency), delta, rows)
 
 
+def grown(epsilon: float, rows: int) -> float:
+    """Return (exp(k e) - 1)/(exp(e) - 1), by which the group lemma multiplies delta for k records; inf if too large."""
+    if not 0 < epsilon < math.inf:
+        return float(rows)
+    return math.expm1(rows * epsilon) / math.expm1(epsilon) if rows * epsilon < MOST else math.inf
+
+
 def group(one: Callable[[float], float], delta: float, rows: int) -> Price:
     """Return the price of `rows` records by the group lemma, which is loose.
 
-    (e, d)-DP for one record is (k e, d (exp(k e) - 1)/(exp(e) - 1))-DP for k. `one` gives e at d.
+    (e, d)-DP for one record is (k e, d `grown`)-DP for k. `one` gives e at d.
     """
     require(delta > 0, "the group lemma needs delta > 0")
     spare = delta / rows
     for attempt in range(200):
         epsilon = one(spare)
-        if not rows * epsilon <= 700:  # a smaller spare makes it larger
+        if not rows * epsilon < MOST:  # a smaller spare makes it larger
             break
-        grown = math.expm1(rows * epsilon) / math.expm1(epsilon) if epsilon > 0 else rows
-        if spare * grown <= delta:
+        times = grown(epsilon, rows)
+        if spare * times <= delta:
             return Price(rows * epsilon, "group lemma, loose")
-        spare = delta / grown * 0.999 if attempt < 20 else spare / 2  # the first converges from above
+        spare = delta / times * 0.999 if attempt < 20 else spare / 2  # the first converges from above
     return Price(math.inf, "group lemma, loose")

@@ -144,20 +144,8 @@ def figure(
         size=(4.0 * len(columns) + 0.6, 4.3),
         columns=len(columns),
         grid={"sharey": True},
-        title=f"{title}, {columns[-1][2]}: {_highest(frame, columns[-1][2], x, curves)}",
+        title=f"{title}: {' and '.join(map(_label, [x, *differing]))}",
     )
-
-
-def _highest(frame: pd.DataFrame, column: str, x: str, curves: Sequence[Any]) -> str:
-    """Say at which `x` each curve has its highest mean in a column; of more than four curves, the first four."""
-    best = []
-    for mark in curves:
-        rows = frame[matches(frame, {**mark["where"], "column": column})].dropna(subset="mean")
-        if len(rows):
-            name = mark["label"].partition(", ")[2] or mark["label"]
-            best.append(f"{_text(rows[x].iloc[rows['mean'].argmax()])} ({name})")
-    more = ", ..." * (len(best) > 4)
-    return f"mean {_label(frame.metric.iloc[0])} is highest at {_label(x)} {', '.join(best[:4])}{more}"
 
 
 def _marks(frame: pd.DataFrame, x: str, differing: Sequence[str], line: str) -> list[dict[str, Any]]:
