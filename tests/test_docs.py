@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+import bench
 import numpy as np
 import pandas as pd
 import pytest
@@ -74,9 +75,8 @@ COMMANDS = list(dict.fromkeys(command for page in PAGES for command in commands(
 @cache
 def anchors(path: Path) -> set[str]:
     """What may follow # in a link to a page, as GitHub makes it of headings."""
-    headings = re.findall(
-        r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S), re.M
-    )
+    text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.M | re.S)
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
@@ -185,7 +185,7 @@ def test_the_counts_of_claims() -> None:
     derived, facts = paper.cause.eq("derivation checked"), paper[paper.verdict.eq("fails")].fact
     said = (
         f"Of {len(paper)} claims in the papers' own words, {paper.verdict.eq('holds').sum()} hold; {derived.sum()} "
-        f"of these only restate a formula. {len(facts)} fail: {facts.nunique()} distinct facts."
+        f"of these only restate a formula. {len(facts)} fail, on {facts.nunique()} distinct facts."
     )
     assert said in " ".join(README.read_text().split())
 
@@ -233,6 +233,8 @@ def test_tables_name_everything_there_is() -> None:
     assert table("docs/methods.md", "# Methods") == stems("conf/method")
     assert table("docs/privacy.md", "## Accountants") == stems("conf/accountant")
     assert table("docs/pipeline.md", "## Environment variables") == variables()
+    explained = re.findall(r"\(`(\w+)`\)\.\*\*", (ROOT / "benchmarks/README.md").read_text())
+    assert sorted(explained) == sorted(bench.BENCHMARKS)
 
 
 def test_make_knows_the_targets_and_what_they_would_do() -> None:

@@ -64,9 +64,7 @@ UNKNOWN = {
     "tied weights": (tied, "used twice"),
     "used twice": (twice, "used twice"),
     "parametrised": (lambda: nn.utils.parametrizations.weight_norm(nn.Conv2d(1, 2, 3)), "ParametrizedConv2d"),
-    "circular padding": (
-        lambda: nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular"), "other than zeros"
-    ),
+    "circular padding": (lambda: nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular"), "other than zeros"),
     "unequal padding": (lambda: nn.Conv2d(1, 2, 2, padding="same"), "unequally"),
 }  # fmt: skip
 

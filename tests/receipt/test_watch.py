@@ -136,9 +136,10 @@ def test_persons() -> None:
 
 
 def test_without_noise_stated_there_is_no_price() -> None:
-    assert "clip or noise_std of 30 steps is unknown" in str(
-        plain(DataLoader(ROWS, B, shuffle=True), noise_std=None)
-    )
+    loader = DataLoader(ROWS, B, shuffle=True)
+    assert "clip or noise_std of 30 steps is unknown" in str(plain(loader, noise_std=None))
+    with pytest.raises(ValueError, match="^noise_std: Input should be greater than"):
+        plain(loader, noise_std=-1.0)
 
 
 def private(of: nn.Module, pieces: int = 0, every: int = 1, **settings: Any) -> tuple[Receipt, float]:

@@ -143,10 +143,8 @@ def noisy_steps(sampling: Any, records: int, noise: float) -> Any:
     from dplangevin.receipt.minibatches import Sampler
     from dplangevin.receipt.prices import NoisySteps
 
-    sampler, noises = (
-        Sampler(sampling.scheme, sampling.per_epoch(records)),
-        np.full(sampling.steps(records), noise),
-    )
+    sampler = Sampler(sampling.scheme, sampling.per_epoch(records))
+    noises = np.full(sampling.steps(records), noise)
     return NoisySteps(sampler, records, noises, sampling.rate(records), sampling.size(records))
 
 

@@ -75,9 +75,8 @@ class OfPersons:
         of = plan.guarantee
         one = of.epsilon / self.rows
         event = of.event.event if isinstance(of.event, RecordsDpEvent) else of.event
-        return plan._replace(
-            guarantee=of._replace(epsilon=one, delta=of.delta / grown(one, self.rows), event=event)
-        )
+        own = of._replace(epsilon=one, delta=of.delta / grown(one, self.rows), event=event)
+        return plan._replace(guarantee=own)
 
 
 def split_by_person(persons: np.ndarray, most: int, split: Split, name: str) -> list[np.ndarray]:

@@ -17,9 +17,7 @@ from filelock import FileLock, Timeout
 from dplangevin.files import with_fix
 
 RUN = Path(".dvc/tmp/run.lock")
-LEADER = (
-    "DPL_LEADER"  # environment variable: the pid of the process that holds the lock, for those that it starts
-)
+LEADER = "DPL_LEADER"  # environment variable: the pid of the lock's holder, for those that it starts
 _PARENT = os.getppid() if "DVC_STAGE" in os.environ else None  # DVC, which starts a stage
 
 

@@ -4,9 +4,10 @@ import json
 import math
 import os
 from collections import Counter
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import (
@@ -19,7 +20,7 @@ from pydantic import (
     ValidationError,
     WithJsonSchema,
 )
-from pydantic.dataclasses import dataclass
+from pydantic.dataclasses import dataclass as checked_dataclass
 from scipy.stats import binomtest, spearmanr
 
 from dplangevin.checks import require
@@ -35,6 +36,7 @@ BY_SIZE = "depends on the realised size"
 SECRET = "was computed from the sizes of secret minibatches"
 SETTINGS = ("clip", "noise_std", "divisor", "rows_per_clip")
 CHANCE = 1e-6  # that a schedule of noise is taken for noise that follows the sizes
+CHANGED = "clip, noise and divisor changed on the way, whatever the rows were"
 ASSUMPTIONS = (
     "the number of rows is public, and rate and divisor do not change with one row",
     "minibatches are drawn with secret randomness, and which rows they hold stays secret",
@@ -62,7 +64,7 @@ Positive = Annotated[FiniteFloat, Field(gt=0)]
 AtLeast1 = Annotated[int, Field(ge=1)]
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid", arbitrary_types_allowed=True))
+@dataclass(frozen=True)
 class Step:
     """One step of the optimizer: the row numbers, from 0, of each minibatch that it used, and its mechanism.
 
@@ -75,9 +77,21 @@ class Step:
     noise_std: Annotated[FiniteFloat, Field(ge=0)] | None = None
     divisor: Positive | None = None
     rows_per_clip: AtLeast1 = 1
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    @classmethod
+    def checked(cls, minibatches: tuple[Any, ...], **mechanism: Any) -> "Step":
+        """Return the step that these values describe; ValueError names a wrong one."""
+        try:
+            return STEP.validate_python({"minibatches": minibatches, **mechanism})
+        except ValidationError as error:
+            raise ValueError(_in_one_line(error)) from None
 
 
-@dataclass(config=ConfigDict(extra="forbid"))
+STEP = TypeAdapter(Step)
+
+
+@checked_dataclass(config=ConfigDict(extra="forbid"))
 class Receipt:
     """What a training did, in memory; `save` writes what may be published, `save_log` the private log.
 
@@ -119,10 +133,7 @@ class Receipt:
         rows_per_clip : int >= 1, rows that are averaged before they are clipped (microbatches).
         """
         several = isinstance(minibatches, (list, tuple)) and any(np.ndim(each) for each in minibatches)
-        try:
-            step = Step(tuple(minibatches) if several else (minibatches,), **mechanism)
-        except ValidationError as error:
-            raise ValueError(_in_one_line(error)) from None
+        step = Step.checked(tuple(minibatches) if several else (minibatches,), **mechanism)
         for rows in step.minibatches:
             outside = rows[(rows < 0) | (rows >= self.records)]
             require(not len(outside), f"index {outside[:1]} is none of the {self.records} rows: count from 0")
@@ -225,6 +236,8 @@ class Receipt:
         changed = len(set(settings)) > 1
         if by_size:
             settings = [(clip, BY_SIZE, BY_SIZE, rows) for clip, _, _, rows in settings]
+        stages = Counter(settings).items()
+        costs = {name: of.epsilon if math.isfinite(of.epsilon) else None for name, of in prices.items()}
         claim = {"epsilon": self.claim, "by": self.claimed_by, "verdict": self._verdict(prices)}
         return {
             "records": self.records,
@@ -235,23 +248,11 @@ class Receipt:
             **({} if scheme in ("random_allocation", "with_replacement", "weighted", "") else size),
             **({"steps_per_epoch": sampler.per_epoch} if sampler.per_epoch else {}),
             "steps": len(self.steps),
-            "mechanism": [
-                {"steps": times, **dict(zip(SETTINGS, values, strict=True))}
-                for values, times in Counter(settings).items()
-            ],
-            "prices": {
-                name: {
-                    "epsilon": of.epsilon if math.isfinite(of.epsilon) else None,
-                    "argument": of.accountant,
-                }
-                for name, of in prices.items()
-            },
+            "mechanism": [{"steps": times, **dict(zip(SETTINGS, of, strict=True))} for of, times in stages],
+            "prices": {n: {"epsilon": costs[n], "argument": of.accountant} for n, of in prices.items()},
             "claim": claim if self.claim else None,
             "notes": list(self.notes),
-            "assumptions": [
-                *["clip, noise and divisor changed on the way, whatever the rows were"] * changed,
-                *ASSUMPTIONS,
-            ],
+            "assumptions": [*[CHANGED] * changed, *ASSUMPTIONS],
         }
 
     def _verdict(self, prices: dict[Adjacency, Price]) -> str:
@@ -278,7 +279,7 @@ class Receipt:
         private = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(private, "wb") as file:
             file.write(TypeAdapter(Receipt).dump_json(self) + b"\n")
-            file.writelines(TypeAdapter(Step).dump_json(step) + b"\n" for step in self.steps)
+            file.writelines(STEP.dump_json(step) + b"\n" for step in self.steps)
 
     @classmethod
     def read(cls, path: str | Path) -> "Receipt":

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -82,9 +83,7 @@ def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
         exhibit, source = entry["analysis"], {"analysis": entry["analysis"]}
         evidence = f"{ANALYSES}/{exhibit}.csv"
     else:
-        folders = entry.get(
-            "runs", paper.get("runs", ())
-        )  # all runs of the paper, if the test has no data set
+        folders = entry.get("runs", paper.get("runs", ()))  # of the paper, if the test has no data set
         if "runs" in entry:
             exhibit, source = folders[0].partition("/")[0], {"runs": folders}
         elif "dataset" in test:
@@ -116,6 +115,7 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
       runs are missing; null for runs that must exist.
     """
     rows = []
+    together = cache(lambda *found: pd.concat([runs[name] for name in found], ignore_index=True))
     for claim in expand(paper, analyses):
         test = instantiate(claim["test"], _partial_=True, _convert_="all")
         try:
@@ -123,10 +123,10 @@ def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})
                 frame = analyses[claim["analysis"]]
             else:
                 names = claim.get("runs", [*runs])
-                frames = [runs[name] for name in names if name in runs]
-                if names and not frames:
+                found = [name for name in names if name in runs]
+                if names and not found:
                     raise NoRows(paper["runs"][names[0]] or f"no run of {', '.join(names)} was read")
-                frame = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+                frame = together(*found) if found else pd.DataFrame()
                 if "dataset" in claim["test"]:
                     frame = frame[frame.dataset.eq(claim["test"]["dataset"])]
             verdict = test(frame)
