@@ -138,7 +138,7 @@ def test_persons() -> None:
 def test_without_noise_stated_there_is_no_price() -> None:
     loader = DataLoader(ROWS, B, shuffle=True)
     assert "clip or noise_std of 30 steps is unknown" in str(plain(loader, noise_std=None))
-    with pytest.raises(ValueError, match="^noise_std: Input should be greater than"):
+    with pytest.raises(ValueError, match=r"^noise_std: Input should be greater than"):
         plain(loader, noise_std=-1.0)
 
 
