@@ -144,13 +144,13 @@ def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Com
 
 
 def prices(work: SweepTasks, path: Path) -> Move:
-    """Compare the prices of all rows with those of their plans, without attacks, conditions and training."""
+    """Compare prices and settings of all rows with those of their plans, without attacks, conditions and training."""
     table, before, after, at = pd.read_csv(path, keep_default_na=False), {}, {}, 0
     for i, key in enumerate(work.keys):
         plans = work.planned(i)
-        now = pd.DataFrame(work.prices(i, plans)).drop(columns="violated")
+        now = pd.DataFrame(work.prices(i, plans)).assign(settings=work.tasks[i].settings)
         own, at = table.iloc[at : at + len(plans)], at + len(plans)
-        was = own[[name for name in now if name in own]]
+        was = own[[name for name in now if name in own and name != "violated"]]
         before[key], after[key] = (Rows.of(csv_bytes(each).decode()) for each in (was, now[[*was]]))
     return moved(before, after)
 

@@ -401,16 +401,16 @@ def test_an_edit_of_prices_trains_nothing_again(
     assert (after[0] != before[0], after[1] == before[1]) == (True, True)
 
 
+@pytest.mark.timeout(60)  # it trains every method
 def test_no_training_runs_code_that_prices(data: Path) -> None:
     """So a key of scores can leave that code out; the votes of teachers have no such key."""
     cfg, called = toy.project(), set[str]()
     problem = instantiate(cfg.problem.logistic)(Dataset.load(data).scaled("unit"), 1)
     for method in (instantiate(each) for name, each in cfg.method.items() if name != "pate"):
         plans = planned(method, problem.facts, [Budget(1.0 if method.budgeted else math.inf, 1e-5)])
-        how = Execution(1, random.generator(0, "training"))
         sys.setprofile(lambda frame, *_: called.add(str(frame.f_globals.get("__name__"))))
         try:
-            method.release(problem, plans, how)
+            method.release(problem, plans, Execution(1, random.generator(0, "training")))
         finally:
             sys.setprofile(None)
     assert "dplangevin.methods" in called

@@ -128,3 +128,5 @@ def test_prices_and_first_steps_are_checked_without_training(
     table.to_csv(runs, index=False)
     ((name, size),) = verify.prices(work, runs).largest.items()
     assert (name, size > 0.005) == ("epsilon_proven", True)
+    table.assign(settings="{}").to_csv(runs, index=False)
+    assert verify.prices(work, runs).largest["settings"] == float("inf")

@@ -30,7 +30,7 @@ class _Watch:
 
     def __init__(self, receipt: Receipt, model: nn.Module, optimizer: Any, stated: dict[str, Any]) -> None:
         self.receipt, self.optimizer, self.stated = receipt, optimizer, stated
-        Step.checked((), **stated)
+        Step.checked((), **stated)  # raises, if they cannot be
         self.inner = getattr(optimizer, "original_optimizer", optimizer)
         self.parameters = [p for group in self.inner.param_groups for p in group["params"]]
         self.buffers = [*model.buffers()]

@@ -94,10 +94,8 @@ def test_each_setting_of_the_other_fields_is_a_line() -> None:
     marked = [[line for line in ax.lines if line.get_marker() not in ("", "None")] for ax in figure.axes]
     assert [len(lines) for lines in marked] == [2, 2]
     assert "objpert" not in caption(figure)
-    assert legend_texts(figure)[2:] == [
-        "Objective perturbation, ridge = 1",
-        "Objective perturbation, ridge = 2",
-    ]
+    assert figure.get_suptitle().endswith(": train rows and ridge")
+    assert legend_texts(figure)[2:] == [f"Objective perturbation, ridge = {ridge}" for ridge in (1, 2)]
     with pytest.raises(ValueError, match=r"x = 'rige' is not varied; did you mean ridge\?"):
         sweeps.figure(frame, x="rige")
 
