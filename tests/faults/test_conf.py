@@ -1,7 +1,6 @@
 """Broken files and wrong values: in conf/, on the command lines of make, DVC and dplangevin, in a schema."""
 
 import copy
-import inspect
 import itertools
 import math
 import re
@@ -108,52 +107,52 @@ def test_a_damaged_params_yaml_is_named_by_a_stage_and_composed_anew(
 
 # Wrong values: key, value, what is said of it
 WRONG: list[tuple[str, Any, str]] = [
-    ("delta", "1e-5", "delta = '1e-5' must be a valid number (without quotes)"),
-    ("delta", math.nan, "delta = nan is no value"),
-    ("seed", -1, "seed = -1 must be greater than or equal to 0"),
-    ("repeats", [10], "repeats = [10] must be a valid integer"),
-    ("splits", 0, "splits = 0 must be greater than 0"),
-    ("attack_runs.single", 1e6, "attack_runs.single = 1000000.0 must be a valid integer"),
-    ("reference.sampler.chains", "4", "reference.sampler.chains = '4' must be a valid integer (without quotes)"),
-    ("pipeline.papers", None, "pipeline.papers = None must be a valid array"),
-    ("pipeline.datasets", "adult", "pipeline.datasets = 'adult' must be a valid array"),
-    ("method.ops.radius", -1.0, "method.ops: radius must be positive and finite, not -1.0"),
-    ("method.ops.sampler.chains", 0, "method.ops.sampler: chains"),
-    ("method.dp_sgd.adjacency", "add", "'add' must be 'replace_one' or 'add_remove'"),
-    ("method.dp_sgd.accountant", "tight", "method.dp_sgd.accountant = 'tight' must be an object (Accountant)"),
-    ("method.dp_sgd._target_", "nowhere.X", "method.dp_sgd._target_ = 'nowhere.X' cannot be imported"),
-    ("method.dp_sgd.clipp", 1.0, "method.dp_sgd.clipp: nothing reads it; did you mean clip?"),
-    ("method.opss", {"radius": 3.0}, "method.opss = {'radius': 3.0} must be an object (with a _target_)"),
-    ("accountant.li2019.max_order", 0.5, "accountant.li2019.max_order = 0.5 must be a valid integer"),
-    ("problem.cifar10.smoothness", "privat", "'privat' must be 'private' or 'public'"),
-    ("problem.block.backbone", 3, "problem.block.backbone = 3 must be a valid string"),
-    ("dataset.abalone.loader.train_share", "0.8", "dataset.abalone.loader.train_share = '0.8' must be a valid number"),
-    ("dataset.mnist.files[0].sha256", "440f", "sha256 = '440f' must match pattern '^[0-9a-f]{64}$'"),
-    ("weights.resnet20_cifar100.files", None, "weights.resnet20_cifar100.files = None must be a valid array"),
-    ("backbone.resnet20_cifar100.classes", "100", "backbone.resnet20_cifar100.classes = '100' must be a valid integer"),
-    ("pretrain.alexnet_cifar100.training.momentum", 1.0, "alexnet_cifar100.training: momentum must be in [0, 1)"),
-    ("features.cifar10_resnet20.batch", 0, "features.cifar10_resnet20.batch = 0 must be greater than 0"),
-    ("experiment.compare.epsilons.default.ops", [0.0], "epsilons.default.ops[0] = 0.0 must be a number above 0"),
-    ("experiment.sweep.epsilons", None, "experiment.sweep.epsilons = None has no budget: write {default"),
-    ("experiment.leaderboard.epsilons.default", [], "default = [] has no budget: write {default: [1.0]}, or [1.0]"),
-    ("experiment.li2019_tab1.runs.li2019_pate.epsilons", [], "runs.li2019_pate.epsilons = [] has no budget"),
-    ("experiment.compare.metric", True, "experiment.compare.metric: nothing reads it; did you mean metrics"),
-    ("analysis.li2019_mse.target.batch", 1000, "analysis.li2019_mse.target: "),
-    ("analysis.ryffel2022_privacy.settings.cifar10_resnet18.records", "5", "records = '5' must be a valid integer"),
+    ("delta", "1e-5", "delta = '1e-5': Input should be a valid number"),
+    ("delta", math.nan, "delta = nan: nan is no value"),
+    ("seed", -1, "seed = -1: Input should be greater than or equal to 0"),
+    ("repeats", [10], "repeats = [10]: Input should be a valid integer"),
+    ("splits", 0, "splits = 0: Input should be greater than 0"),
+    ("attack_runs.single", 1e6, "attack_runs.single = 1000000.0: Input should be a valid integer"),
+    ("reference.sampler.chains", "4", "reference.sampler.chains = '4': Input should be a valid integer"),
+    ("pipeline.papers", None, "pipeline.papers = None: Input should be a valid array"),
+    ("pipeline.datasets", "adult", "pipeline.datasets = 'adult': Input should be a valid array"),
+    ("method.ops.radius", -1.0, "radius must be positive and finite, not -1.0"),
+    ("method.ops.sampler.chains", 0, "method.ops.sampler = {"),
+    ("method.dp_sgd.adjacency", "add", "'add': Input should be 'replace_one' or 'add_remove'"),
+    ("method.dp_sgd.accountant", "tight", "method.dp_sgd.accountant = 'tight': Input should be an object"),
+    ("method.dp_sgd._target_", "nowhere.X", "No module named 'nowhere'"),
+    ("method.dp_sgd.clipp", 1.0, "method.dp_sgd.clipp = 1.0: Extra inputs are not permitted; did you mean clip"),
+    ("method.opss", {"radius": 3.0}, "method.opss = {'radius': 3.0}: Input should be an object, with a _target_"),
+    ("accountant.li2019.max_order", 0.5, "accountant.li2019.max_order = 0.5: Input should be a valid integer"),
+    ("problem.cifar10.smoothness", "privat", "'privat': Input should be 'private' or 'public'"),
+    ("problem.block.backbone", 3, "problem.block.backbone = 3: Input should be a valid string"),
+    ("dataset.abalone.loader.train_share", "0.8", "loader.train_share = '0.8': Input should be a valid number"),
+    ("dataset.mnist.files[0].sha256", "440f", "0.sha256 = '440f': String should match pattern '^[0-9a-f]{64}$'"),
+    ("weights.resnet20_cifar100.files", None, "weights.resnet20_cifar100.files = None: Input should be a valid array"),
+    ("backbone.resnet20_cifar100.classes", "100", "resnet20_cifar100.classes = '100': Input should be a valid integer"),
+    ("pretrain.alexnet_cifar100.training.momentum", 1.0, "momentum must be in [0, 1)"),
+    ("features.cifar10_resnet20.batch", 0, "features.cifar10_resnet20.batch = 0: Input should be greater than 0"),
+    ("experiment.compare.epsilons.default.ops", [0.0], "epsilons.default.ops.0 = 0.0: must be a number above 0"),
+    ("experiment.sweep.epsilons", None, "experiment.sweep.epsilons = None: Input should be an object"),
+    ("experiment.leaderboard.epsilons.default", [], "default = []: Value should have at least 1 item"),
+    ("experiment.li2019_tab1.runs.li2019_pate.epsilons", [], "li2019_pate.epsilons = []: Value should have at least 1"),
+    ("experiment.compare.metric", True, "experiment.compare.metric = True: Extra inputs are not permitted; did you"),
+    ("analysis.li2019_mse.target.batch", 1000, "analysis.li2019_mse.target = {"),
+    ("analysis.ryffel2022_privacy.settings.cifar10_resnet18.records", "5", "'5': Input should be a valid integer"),
 ]  # fmt: skip
 # The same of the runs of an experiment, which are checked when all values have the right type
 WRONG_RUNS: list[tuple[str, Any, str]] = [
-    ("experiment.compare.settings.ops.precision", "1", "run ops: method.ops.precision = '1' must be a valid number"),
-    ("experiment.wang2015_sensitivity.vary.ops.radius", [-2.0], "run ops: method.ops: radius must be positive"),
+    ("experiment.compare.settings.ops.precision", "1", "run ops: method.ops.precision = '1': Input should be a valid"),
+    ("experiment.wang2015_sensitivity.vary.ops.radius", [-2.0], "radius must be positive and finite, not -2.0"),
     ("experiment.compare.methods", ["opps"], "no method 'opps'"),
-    ("experiment.sweep.settings.opps", {}, "experiment.sweep.settings: nothing is called 'opps'; did you mean ops"),
+    ("experiment.sweep.settings.opps", {}, "experiment.sweep.settings: nothing is called 'opps'"),
     ("experiment.sweep.vary.opss", {"radius": [1.0]}, "no run 'opss'; did you mean ops"),
-    ("experiment.sweep.vary.ops.radiu", [1.0], "method.ops.radiu: nothing reads it; did you mean radius?"),
+    ("experiment.sweep.vary.ops.radiu", [1.0], "ops.radiu = 1.0: Extra inputs are not permitted; did you mean radius?"),
     ("experiment.sweep.vary.problem.logistics", {"loss": ["huber"]}, "no problem 'logistics'; did you mean logistic?"),
     ("experiment.sweep.vary.dataset.abalon", {"limit": [9]}, "no dataset 'abalon'; did you mean abalone?"),
-    ("experiment.sweep.vary.dataset.abalone.train_row", [9], "nothing reads it; did you mean train_rows"),
-    ("experiment.sweep.vary.dataset.abalone.held_out", [1.0], "held_out = 1.0 must be less than 1"),
-    ("experiment.compare.problem", "logistik", "no problem 'logistik'; did you mean logistic"),
+    ("experiment.sweep.vary.dataset.abalone.train_row", [9], "train_row = 9: Extra inputs are not permitted"),
+    ("experiment.sweep.vary.dataset.abalone.held_out", [1.0], "held_out = 1.0: Input should be less than 1"),
+    ("experiment.compare.problem", "logistik", "no problem is named 'logistik'; did you mean logistic"),
 ]  # fmt: skip
 
 
@@ -175,9 +174,8 @@ def rounds() -> Iterator[list[tuple[str, Any, str]]]:
 @pytest.mark.trial("a wrong value")
 @pytest.mark.parametrize("wrong", sample(rounds(), lambda wrong: wrong[0] == WRONG[0]))
 def test_wrong_values_are_refused_with_key_value_and_domain(
-    cfg: DictConfig, wrong: list[tuple[str, Any, str]], monkeypatch: pytest.MonkeyPatch
+    cfg: DictConfig, wrong: list[tuple[str, Any, str]]
 ) -> None:
-    monkeypatch.setattr(config, "SHOWN", 1000)
     changed = copy.deepcopy(cfg)
     for key, value, _ in wrong:
         OmegaConf.update(changed, key, value, force_add=True)
@@ -196,9 +194,8 @@ def test_what_targets_take_has_annotations(cfg: DictConfig) -> None:
     """Without which nothing would be checked."""
     conf: Any = OmegaConf.to_container(cfg)
     for name in targets(conf):
-        target = get_object(name)
-        taken = {word for word in inspect.signature(target).parameters if word not in ("self", "cls")}
-        assert taken <= set(validate.annotations(target)), name
+        taken = validate.signature(get_object(name)).parameters.values()
+        assert all(each.annotation is not each.empty for each in taken), name
 
 
 @pytest.mark.trial("a wrong value")
@@ -208,8 +205,8 @@ def test_values_of_content_are_checked_where_it_is_read(folder: Path, cfg: DictC
     with pytest.raises(config.ConfigError) as caught:
         config.content("exhibit", "compare", cfg, folder / "conf")
     assert f"{path} has values that cannot be used" in str(caught.value)
-    assert "draw.epsilons[1] = '1.0' must be a valid number (without quotes)" in str(caught.value)
-    assert "draw.epsilons[2] = -1 must be a number above 0" in str(caught.value)
+    assert "draw.epsilons.1 = '1.0': Input should be a valid number" in str(caught.value)
+    assert "draw.epsilons.2 = -1: must be a number above 0" in str(caught.value)
 
 
 # DVC and make, in a clone
@@ -245,7 +242,11 @@ def test_dvc_says_which_file_is_broken(mended: Path, words: tuple[str, ...]) -> 
     ("override", "words", "written"),
     [
         ("method.ops.raduis=3", "Key 'raduis' is not in struct", False),
-        ("+method.ops.raduis=3", "method.ops.raduis: nothing reads it; did you mean radius", True),
+        (
+            "+method.ops.raduis=3",
+            "method.ops.raduis = 3: Extra inputs are not permitted; did you mean radius",
+            True,
+        ),
         ("method.ops.radius=-1", "radius must be positive and finite, not -1", True),
     ],
 )
@@ -327,13 +328,3 @@ CALLED = "{_target_: os.system, command: touch pwned}"
 def test_a_schema_which_comes_with_data_calls_nothing(desk: Path, old: str, new: str) -> None:
     compared(SCHEMA.replace(old, new, 1).encode())
     assert not (desk / "pwned").exists()
-
-
-def test_a_place_of_configuration_beside_conf_is_refused(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    raw = folder / "data/raw/evil"
-    (raw / "method").mkdir(parents=True)
-    (raw / "method/ops.yaml").write_text("_target_: os.system\ncommand: touch pwned\n")
-    assert config.main([f"hydra.searchpath=[file://{raw}]"]) == 2
-    assert "conf/ is all that is composed" in capsys.readouterr().err

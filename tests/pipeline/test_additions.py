@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from checkout import ROOT, run
+from omegaconf import OmegaConf
 
 from dplangevin.files import sha256
 from dplangevin.papers.exhibits import side_by_side
@@ -76,7 +77,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (conf / "experiment/mine.yaml").write_text(EXPERIMENT)
     cfg = config.compose(["repeats=2", "splits=2"], conf)  # it finds the new files
     cfg.pipeline.update(analyses={}, exhibits={}, papers=[])  # since `code` hashes the code of each stage
-    config.write(cfg, folder / "params.yaml")
+    (folder / "params.yaml").write_text(OmegaConf.to_yaml(cfg))
     stage(folder, "fingerprint.py")
     stage(folder, "data.py", "dataset", "wine")
     stage(folder, "run.py", "mine-wine")

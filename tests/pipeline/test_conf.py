@@ -24,15 +24,7 @@ def cfg() -> DictConfig:
 
 
 def test_params_are_in_step_with_conf(cfg: DictConfig) -> None:
-    config.check(cfg, ROOT / "params.yaml")
-
-
-def test_a_file_with_the_same_values_is_said_to_be_written_differently(
-    cfg: DictConfig, tmp_path: Path
-) -> None:
-    (tmp_path / "params.yaml").write_text(f"# by hand\n{OmegaConf.to_yaml(cfg)}")
-    with pytest.raises(config.ConfigError, match="values are the same, and the file is written differently"):
-        config.check(cfg, tmp_path / "params.yaml")
+    assert OmegaConf.to_yaml(cfg) == (ROOT / "params.yaml").read_text()
 
 
 @pytest.mark.slow
@@ -56,8 +48,7 @@ def test_every_scale_composes_and_has_its_part_for_what_a_pipeline_adds(scale: s
     cfg = composed(f"scale={scale}", f"pipeline={pipeline}")
     assert cfg.scale == scale
     part = CONF / f"scale/pipeline/{scale}_{pipeline}.yaml"
-    wanted = config.flatten(OmegaConf.load(part)) if part.exists() else {}
-    assert wanted.items() <= {**config.flatten(cfg)}.items()
+    assert not part.exists() or OmegaConf.merge(cfg, OmegaConf.load(part)) == cfg
     assert {scale for scale, _ in PARTS} == set(SCALES)
     config.check_values(cfg)
     assert cfg.pipeline.run_stages.keys() == cfg.pipeline.runs.keys()  # or a figure lacks a result
@@ -92,9 +83,6 @@ def test_content_is_resolved_in_the_parameters_and_the_files_beside_it(
     (tmp_path / "exhibit/b.yaml").write_text("draw:\n  title: ${exhibit.c.title}\n")
     (tmp_path / "exhibit/c.yaml").write_text("title: t\n")
     assert config.content("exhibit", "a", cfg, tmp_path) == {"budget": 1e-5, "same": {"title": "t"}}
-    (tmp_path / "exhibit/on.yaml").write_text("marks: [{on: features, method: sgd}]\n")
-    with pytest.raises(config.ConfigError, match=r"on\.yaml, line 1: YAML reads the key on"):
-        config.content("exhibit", "on", cfg, tmp_path)
     (tmp_path / "exhibit/c.yaml").write_text("title: ${nowhere}\n")
     with pytest.raises(config.ConfigError, match=r"a\.yaml: .*nowhere"):
         config.content("exhibit", "a", cfg, tmp_path)
@@ -109,17 +97,11 @@ def test_content_is_resolved_in_the_parameters_and_the_files_beside_it(
     sample(
         [
             ("method.ops.radiu=3", "Key 'radiu' is not in struct full_key: method.ops.radiu"),
-            ("scal=smoke", "did you mean scale?"),
             ("scale=huge", "'scale/huge' Available options in 'scale': laptop paper smoke"),
-            (
-                "method.ops.radius=[",
-                "with method.ops.radius=[: no viable alternative at input '['; write KEY=",
-            ),
+            ("method.ops.radius=[", "with method.ops.radius=[: no viable alternative at input '['"),
             ("method.ops.radius=${nowhere}", "Interpolation key 'nowhere' not"),
-            ("method.ops.radius=???", "method.ops.radius: set it in conf/ or as an override"),
-            ("delta=1e-400", "delta=1e-400: 1e-400 is too small for a number: it would be 0"),
         ],
-        lambda override, named: override in ("scal=smoke", "method.ops.radius=["),
+        lambda override, named: override == "method.ops.radius=[",
     ),
 )
 def test_bad_overrides_name_the_fault_in_one_line(override: str, named: str) -> None:
@@ -130,7 +112,7 @@ def test_bad_overrides_name_the_fault_in_one_line(override: str, named: str) -> 
 
 
 @pytest.mark.slow
-def test_check_names_the_keys_and_the_fix(
+def test_check_says_how_to_compose_anew(
     cfg: DictConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "conf").symlink_to(CONF)
@@ -139,11 +121,9 @@ def test_check_names_the_keys_and_the_fix(
     changed = cfg.copy()
     OmegaConf.set_readonly(changed, False)
     changed.method.outpert.l2 = 3
-    config.write(changed)
+    Path("params.yaml").write_text(OmegaConf.to_yaml(changed))
     assert config.main(["--check"]) == 1
-    said = capsys.readouterr().err
-    assert "method.outpert.l2: 3 -> 0.01" in said
-    assert "python -m dplangevin.pipeline.config" in said
+    assert "python -m dplangevin.pipeline.config" in capsys.readouterr().err
     for name, value in (("DVC_EXP_NAME", "an-experiment"), ("DPL_SET", "method.outpert.l2=3")):
         with monkeypatch.context() as patch:
             patch.setenv(name, value)

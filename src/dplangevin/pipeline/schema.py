@@ -5,73 +5,57 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from dplangevin.pipeline.validate import Group, entry_of
+from dplangevin.pipeline.validate import Entry, Group
 
 Positive = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0, lt=float("inf"))]
-Share = Annotated[float, Field(gt=0, lt=1)]
-Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-Adjacency = Literal["add_remove", "replace_one"]
-Scaling = Literal["unit", "global", "raw"]
-Epsilons = Sequence[float]
-Settings = Mapping[str, Any]
-Entry = Annotated[Any, entry_of("with a _target_")]
+Texts = Sequence[str]
+Scalings = Sequence[Literal["unit", "global", "raw"]]
+Budgets = Annotated[
+    Sequence[float], Field(min_length=1)
+]  # `plan.budgets` takes none for a run without privacy
+BudgetsOf = Annotated[Mapping[str, Budgets], Field(min_length=1)]
 
 
-class File(Group):
-    """A raw file, see `data.fetch`; `size` is in bytes, `bundled` is the path of an xz file."""
-
+class _File(Group):  # see `data.fetch`
     name: str
-    sha256: Sha256
-    size: Positive
-    urls: Sequence[str] = ()
-    bundled: str | None = None
-
-
-class Archive(File):
-    """The tar file, wheel or sdist that contains the raw files."""
-
-    folder: str
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    size: Positive  # in bytes
+    urls: Texts = ()
+    bundled: str | None = None  # the path of an xz file
+    folder: str | None = None  # in an archive, which contains the raw files
 
 
 class RowSubset(Group):
     """The rows of a data set, see `data.splits.subset`; `held_out` is the share of training rows to test on."""
 
     train_rows: Positive | None = None
-    held_out: Share | None = None
+    held_out: Annotated[float, Field(gt=0, lt=1)] | None = None
 
 
-class Dataset(RowSubset):
-    """A data set; `urls` are folders with all files, `limit` is the number of training and of test rows to keep."""
-
-    files: Sequence[File]
+class _Dataset(RowSubset):
+    files: Sequence[_File]
     loader: Entry
-    urls: Sequence[str] = ()
-    archive: Archive | None = None
-    assumptions: Sequence[str] = ()
+    urls: Texts = ()  # folders with all files
+    archive: _File | None = None
+    assumptions: Texts = ()
     row_norm_bound: PositiveFloat | None = None
-    limit: Positive | None = None
+    limit: Positive | None = None  # the number of training and of test rows to keep
     validation: str = ""
     source: str = ""
 
 
-class Weights(Group):
-    """Published weights; `loader` reads files that `backbones.load` cannot."""
-
-    files: Sequence[File]
-    loader: Entry | None = None
+class _Weights(Group):
+    files: Sequence[_File]
+    loader: Entry | None = None  # of files that `backbones.load` cannot read
 
 
-class Pretrain(Group):
-    """A network that is trained here on a data set, see `backbones.pretrain`."""
-
+class _Pretrain(Group):
     dataset: str
     training: Entry
 
 
-class Features(RowSubset):
-    """Settings of a feature extraction, see `backbones.features.Extraction`."""
-
+class _Features(RowSubset):  # see `backbones.features.Extraction`
     dataset: str
     backbone: str
     public: str
@@ -82,73 +66,61 @@ class Features(RowSubset):
     flip: bool
 
 
-class RunConfig(Group):
-    """An entry of `runs:`, see `plan`; `tuned`: its settings were chosen as the experiment's `tuned` says."""
-
+class _RunConfig(Group):  # an entry of `runs`, see `plan`
     method: str | None = None
-    datasets: Sequence[str] | None = None
+    datasets: Texts | None = None
     problem: str | None = None
     block: str = ""
     seeds: Positive | None = None
-    epsilons: Epsilons | None = None
-    settings: Settings | None = None
-    assumptions: Sequence[str] = ()
+    epsilons: Budgets | None = None
+    settings: Mapping[str, Any] | None = None
+    assumptions: Texts = ()
     stream: str | None = None
-    tuned: bool = False
+    tuned: bool = False  # whether its settings were chosen as the experiment's `tuned` says
 
 
-class Experiment(Group):
-    """An experiment of conf/experiment, see `plan` and `sweep`.
-
-    - `delta`: "1/n^2": the smaller of the configuration's delta and 1/n^2, with n training rows. None: the
-      configuration's.
-    - `calibrated`: What the values of `epsilons` are: the budgets of the methods, or the proven ε for
-      `price_neighbours`, for which the budget of each method is found.
-    - `price_neighbours`: Neighbour relation of the proven ε. None: the one of each method's own guarantee.
-    - `paired`: Whether chains with Poisson and with subset sampling see the same rows and noise.
-    - `one_budget_per_task`: Whether each task is computed alone, as for networks.
-    - `compared`: Whether releases are compared with the exact posterior.
-    - `noise`: Precision in which the normal noise of chains is drawn, see `random.noise`.
-    - `tuned`: How the settings of the runs with `tuned: true` were chosen.
-    """
-
-    datasets: Sequence[str]
-    methods: Sequence[str] = ()
+class _Experiment(Group):  # see `plan` and `sweep`
+    datasets: Texts
+    methods: Texts = ()
     problem: str | None = None
-    scalings: Sequence[Scaling] | None = None
-    epsilons: Mapping[str, Epsilons | Mapping[str, Epsilons]] | None = None
+    scalings: Scalings | None = None
+    epsilons: Annotated[Mapping[str, Budgets | BudgetsOf], Field(min_length=1)] = {}
     budgets_per_unit: Positive | None = None
     vary: Mapping[str, Mapping[str, Any] | None] | None = None
-    settings: Mapping[str, Settings] | None = None
-    runs: Mapping[str, RunConfig] | None = None
+    settings: Mapping[str, Mapping[str, Any]] | None = None
+    runs: Mapping[str, _RunConfig] | None = None
     block: str = ""
     seeds: Positive | Mapping[str, Positive] | None = None
+    # "1/n^2": the smaller of the configuration's delta and 1/n^2, with n training rows. None: the configuration's
     delta: PositiveFloat | Literal["1/n^2"] | None = None
+    # What `epsilons` are: the budgets of the methods, or the proven ε for `price_neighbours`, for which these are found
     calibrated: Literal["promised", "proven"] = "promised"
-    price_neighbours: Adjacency | None = None
+    price_neighbours: Literal["add_remove", "replace_one"] | None = (
+        None  # None: those of each method's guarantee
+    )
     prices: Sequence[Literal["neighbours", "ryffel2022", "last_iterate"]] = ()
-    formula: Any = None
-    attack: Any = None
-    curve: Any = None
-    digit_classifier: Any = None
+    formula: Entry | None = None
+    attack: Entry | None = None
+    curve: Entry | None = None
+    digit_classifier: Entry | None = None
     stream: str | None = None
-    paired: bool = False
-    one_budget_per_task: bool = False
-    compared: bool = False
+    paired: bool = False  # whether chains with Poisson and with subset sampling see the same rows and noise
+    one_budget_per_task: bool = False  # whether each task is computed alone, as for networks
+    compared: bool = False  # whether releases are compared with the exact posterior
     metrics: bool = False
     best_epoch: bool = False
-    noise: Literal["float32", "float64"] = "float64"
-    assumptions: Sequence[str] = ()
-    tuned: str = ""
+    noise: Literal["float32", "float64"] = (
+        "float64"  # in which the noise of chains is drawn, see `random.noise`
+    )
+    assumptions: Texts = ()
+    tuned: str = ""  # how the settings of the runs with `tuned: true` were chosen
     part: str = ""
 
 
-class Reference(Group):
-    """Settings of the exact posteriors, see `reference`."""
-
-    datasets: Sequence[str]
+class _Reference(Group):  # settings of the exact posteriors, see `reference`
+    datasets: Texts
     problem: str
-    scalings: Sequence[Scaling]
+    scalings: Scalings
     precision: PositiveFloat
     predictive: Positive
     sampler: Entry
@@ -163,15 +135,15 @@ class Config(Group):
     splits: Positive
     scale: str
     attack_runs: Mapping[str, Positive]
-    reference: Reference
-    pipeline: Mapping[str, Sequence[str] | Mapping[str, Any]]  # lists that `config.register` makes
-    dataset: Mapping[str, Dataset]
-    experiment: Mapping[str, Experiment]
+    reference: _Reference
+    pipeline: Mapping[str, Texts | Mapping[str, Any]]  # `config.stages`
+    dataset: Mapping[str, _Dataset]
+    experiment: Mapping[str, _Experiment]
     problem: Mapping[str, Entry]
     accountant: Mapping[str, Entry]
     method: Mapping[str, Entry]
     analysis: Mapping[str, Entry]
-    weights: Mapping[str, Weights] = {}
+    weights: Mapping[str, _Weights] = {}
     backbone: Mapping[str, Entry] = {}
-    pretrain: Mapping[str, Pretrain] = {}
-    features: Mapping[str, Features] = {}
+    pretrain: Mapping[str, _Pretrain] = {}
+    features: Mapping[str, _Features] = {}
