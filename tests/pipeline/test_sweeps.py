@@ -185,6 +185,7 @@ def test_a_sweep_is_a_file_that_inherits_an_experiment(tmp_path: Path) -> None:
     OmegaConf.set_struct(cfg, False)
     cfg.experiment.sweep["varry"] = {"dpvi": {"clip": [1.0]}}
     with pytest.raises(
-        config.ConfigError, match=r"experiment\.sweep\.varry: nothing reads it; did you mean vary"
+        config.ConfigError,
+        match=r"experiment\.sweep\.varry: Extra inputs are not permitted; did you mean vary",
     ):
         config.check_values(cfg)

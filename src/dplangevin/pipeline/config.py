@@ -74,9 +74,6 @@ def stages(folder: Path, kind: str, *, _root_: DictConfig) -> Any:
         made: Any = dict(_exhibits(folder, cfg))
     elif kind == "runs":
         made = dict(run for name, spec in cfg.experiment.items() for run in _runs(cfg, name, spec))
-    elif kind == "run_stages":  # the runs whose data set is prepared
-        absent = {f"dataset/{name}" for name in cfg.dataset if name not in cfg.pipeline.datasets}
-        made = {name: run for name, run in plain(cfg.pipeline.runs).items() if run["needs"] not in absent}
     elif kind == "analyses":
         made = {
             name: f"{CONF}/{of.get('content', 'analysis')}/{name}.yaml" for name, of in cfg.analysis.items()
@@ -157,34 +154,31 @@ def check_values(cfg: DictConfig) -> None:
 
 def _wrong_runs(cfg: DictConfig) -> Iterator[str]:
     """Yield what is wrong with experiments: unknown names, and settings that a task will run with."""
-    data = {*cfg.dataset, *cfg.get("features", {})}
-    known = {"settings": {*cfg.method}, "epsilons": data | {"default"}, "seeds": data}
+    data = [*cfg.dataset, *cfg.get("features", {})]
+    known = {"settings": [*cfg.method], "epsilons": [*data, "default"], "seeds": data}
     for name, spec in cfg.experiment.items():
         runs = list[plan.Run]()
-        for word, names in known.items():
-            given = {*spec[word]} if OmegaConf.is_dict(spec.get(word)) else set()
-            yield from (
-                f"experiment.{name}.{word}: nothing is called {each!r}" for each in sorted(given - names)
-            )
-        for dataset in spec.datasets:
-            try:
-                runs += (of_data := plan.runs(cfg, name, one_of(data, dataset, "data set")))
-                for run in of_data:
+        try:
+            for word, names in known.items():
+                for each in spec[word] if OmegaConf.is_dict(spec.get(word)) else ():
+                    one_of(names, each, f"key of {word}")
+            for dataset in spec.datasets:
+                for run in plan.runs(cfg, name, one_of(data, dataset, "data set")):
                     one_of(cfg.problem, run.problem, "problem")
-                    faults = [
-                        each for task in plan.tasks_of(cfg, name, run, dataset) for each in _wrong_task(task)
-                    ]
-                    yield from (f"experiment.{name}, run {run.name}: {fault}" for fault in faults)
-            except (ValueError, OmegaConfBaseException) as error:
-                yield f"experiment.{name}: {' '.join(str(error).split())}"
-        yield from (f"experiment.{name}.{fault}" for fault in plan.unknown_names(spec, runs))
+                    runs.append(run)
+                    for task in plan.tasks_of(cfg, name, run, dataset):
+                        yield from _wrong_task(task, f"experiment.{name}, run {run.name}: ", dataset)
+            yield from (f"experiment.{name}.{fault}" for fault in plan.unknown_names(spec, runs))
+        except (ValueError, OmegaConfBaseException) as error:
+            yield f"experiment.{name}: {error}"
 
 
-def _wrong_task(task: plan.Task) -> list[str]:
-    faults = validate.check(task.config, key=f"method.{task.run.method}")
-    faults += validate.check(task.problem, key=f"problem.{task.run.problem}")
-    faults += validate.check(task.data_changes, schema.RowSubset, "dataset")
-    return faults + ["the backbone cannot be varied"] * ("backbone" in task.problem_changes)
+def _wrong_task(task: plan.Task, where: str, dataset: str) -> Iterator[str]:
+    yield from validate.check(task.config, key=f"{where}method.{task.run.method}")
+    yield from validate.check(task.problem, key=f"{where}problem.{task.run.problem}")
+    yield from validate.check(task.data_changes, schema.RowSubset, f"{where}dataset.{dataset}")
+    if "backbone" in task.problem_changes:
+        yield f"{where}the backbone cannot be varied: an experiment has one"
 
 
 def _refuse(faults: Sequence[str], where: str) -> None:

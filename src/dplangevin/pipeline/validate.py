@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from functools import cache
-from reprlib import repr
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
@@ -58,24 +57,22 @@ def _wrong_numbers(value: Any, *path: int | str) -> Iterator[tuple[tuple[int | s
         yield from _wrong_numbers(each, *path, name)
     if isinstance(value, int | float):
         last = [name for name in path if isinstance(name, str)][-1:]
-        if math.isnan(value):
-            yield path, "nan is no value"
-        elif (last == ["epsilon"] or "epsilons" in path) and not value > 0:
+        if (last == ["epsilon"] or "epsilons" in path) and not value > 0:
             yield path, "must be a number above 0"
         elif (last == ["delta"] or "deltas" in path) and not 0 <= value < 1:
             yield path, "must be a number in [0, 1)"
+        elif math.isnan(value):
+            yield path, "must be a number"
 
 
 def _at(path: Sequence[int | str], value: Any, key: str) -> str:
-    """Return the dotted name of a part of a value, and that part."""
-    names = [key] * bool(key)
+    """Return the dotted name of a part of a value, and that part unless it is a mapping."""
     for step in path:  # also names the member of a union, which is no key
         if step in (
             range(len(value)) if isinstance(value, list) else value if isinstance(value, Mapping) else ()
         ):
-            value = value[step]
-            names.append(str(step))
-    return f"{'.'.join(names)} = {repr(value)}"
+            key, value = f"{key}.{step}".lstrip("."), value[step]
+    return key if isinstance(value, Mapping) else f"{key} = {value!r}"
 
 
 def _validated(hint: Any, value: Any) -> Any:
