@@ -204,7 +204,7 @@ def method_of(options: Options) -> Any:
     import yaml
     from hydra.utils import instantiate
 
-    from dplangevin.data.yaml_file import OMEGACONF, inexact
+    from dplangevin.data.yaml_file import OMEGACONF
     from dplangevin.pipeline import plan, validate
 
     name, method = str(options.method), method_named(str(options.method))
@@ -218,7 +218,6 @@ def method_of(options: Options) -> Any:
         require(bool(setting and equals), f"--set {text} must be NAME=VALUE, such as --set precision=1")
         twice = f"{flags.get(setting)} and --set {text} set the same: give one of them"
         require(setting not in flags, twice)
-        require(not (why := inexact(value)), f"--set {text}: {why}")
         try:
             settings[setting] = yaml.load(value, Loader=OMEGACONF)
         except yaml.YAMLError as error:

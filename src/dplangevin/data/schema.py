@@ -216,8 +216,6 @@ def _range(entry: Any, what: str) -> dict[str, float]:
         low, high = map(PLAIN.number, texts)
     except (LookupError, TypeError, ValueError):
         raise ValueError(f"{what}: {entry!r} needs low and high, numbers") from None
-    for why in filter(None, map(yaml_file.inexact, texts)):
-        raise ValueError(f"{what}: {why}")
     require(low < high, f"{what}: low = {low:g} must be below high = {high:g}")
     return {"low": low, "high": high}
 
