@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
+import hydra
 from hydra.core.config_store import ConfigStore
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -75,9 +74,8 @@ def stages(folder: Path, kind: str, *, _root_: DictConfig) -> Any:
     elif kind == "runs":
         made = dict(run for name, spec in cfg.experiment.items() for run in _runs(cfg, name, spec))
     elif kind == "analyses":
-        made = {
-            name: f"{CONF}/{of.get('content', 'analysis')}/{name}.yaml" for name, of in cfg.analysis.items()
-        }
+        folders = {name: of.get("content", "analysis") for name, of in cfg.analysis.items()}
+        made = {name: f"{CONF}/{of}/{name}.yaml" for name, of in folders.items()}
     else:
         items = cfg.get("features", {}).items()
         names = [{"name": name, "dataset": of.dataset, "weights": of.backbone} for name, of in items]
@@ -135,8 +133,8 @@ def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfi
     """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved."""
     try:
         register(Path(conf))
-        with initialize_config_dir(str(Path(conf).resolve()), version_base=None):
-            cfg = hydra_compose(config_name="config", overrides=list(overrides))
+        with hydra.initialize_config_dir(str(Path(conf).resolve()), version_base=None):
+            cfg = hydra.compose(config_name="config", overrides=list(overrides))
         OmegaConf.resolve(cfg)
     except (HydraException, OmegaConfBaseException) as error:
         why = " ".join(f"{error} {error.__cause__ or ''}".split())
@@ -166,19 +164,17 @@ def _wrong_runs(cfg: DictConfig) -> Iterator[str]:
                 for run in plan.runs(cfg, name, one_of(data, dataset, "data set")):
                     one_of(cfg.problem, run.problem, "problem")
                     runs.append(run)
+                    where = f"experiment.{name}, run {run.name}:"
                     for task in plan.tasks_of(cfg, name, run, dataset):
-                        yield from _wrong_task(task, f"experiment.{name}, run {run.name}: ", dataset)
+                        yield from validate.check(task.config, key=f"{where} method.{run.method}")
+                        yield from validate.check(task.problem, key=f"{where} problem.{run.problem}")
+                        of_data = f"{where} dataset.{dataset}"
+                        yield from validate.check(task.data_changes, schema.RowSubset, of_data)
+                        if "backbone" in task.problem_changes:
+                            yield f"{where} the backbone cannot be varied: an experiment has one"
             yield from (f"experiment.{name}.{fault}" for fault in plan.unknown_names(spec, runs))
         except (ValueError, OmegaConfBaseException) as error:
             yield f"experiment.{name}: {error}"
-
-
-def _wrong_task(task: plan.Task, where: str, dataset: str) -> Iterator[str]:
-    yield from validate.check(task.config, key=f"{where}method.{task.run.method}")
-    yield from validate.check(task.problem, key=f"{where}problem.{task.run.problem}")
-    yield from validate.check(task.data_changes, schema.RowSubset, f"{where}dataset.{dataset}")
-    if "backbone" in task.problem_changes:
-        yield f"{where}the backbone cannot be varied: an experiment has one"
 
 
 def _refuse(faults: Sequence[str], where: str) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from dplangevin.pipeline.validate import Entry, Group
+from dplangevin.pipeline.validate import Entry
 
 Positive = Annotated[int, Field(gt=0)]
 PositiveFloat = Annotated[float, Field(gt=0, lt=float("inf"))]
@@ -17,7 +17,11 @@ Budgets = Annotated[
 BudgetsOf = Annotated[Mapping[str, Budgets], Field(min_length=1)]
 
 
-class _File(Group):  # see `data.fetch`
+class _Group(BaseModel, strict=True, extra="forbid"):
+    """A mapping that builds no object; the fields of a subclass are its words."""
+
+
+class _File(_Group):  # see `data.fetch`
     name: str
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     size: Positive  # in bytes
@@ -26,7 +30,7 @@ class _File(Group):  # see `data.fetch`
     folder: str | None = None  # in an archive, which contains the raw files
 
 
-class RowSubset(Group):
+class RowSubset(_Group):
     """The rows of a data set, see `data.splits.subset`; `held_out` is the share of training rows to test on."""
 
     train_rows: Positive | None = None
@@ -45,12 +49,12 @@ class _Dataset(RowSubset):
     source: str = ""
 
 
-class _Weights(Group):
+class _Weights(_Group):
     files: Sequence[_File]
     loader: Entry | None = None  # of files that `backbones.load` cannot read
 
 
-class _Pretrain(Group):
+class _Pretrain(_Group):
     dataset: str
     training: Entry
 
@@ -66,7 +70,7 @@ class _Features(RowSubset):  # see `backbones.features.Extraction`
     flip: bool
 
 
-class _RunConfig(Group):  # an entry of `runs`, see `plan`
+class _RunConfig(_Group):  # an entry of `runs`, see `plan`
     method: str | None = None
     datasets: Texts | None = None
     problem: str | None = None
@@ -79,7 +83,7 @@ class _RunConfig(Group):  # an entry of `runs`, see `plan`
     tuned: bool = False  # whether its settings were chosen as the experiment's `tuned` says
 
 
-class _Experiment(Group):  # see `plan` and `sweep`
+class _Experiment(_Group):  # see `plan` and `sweep`
     datasets: Texts
     methods: Texts = ()
     problem: str | None = None
@@ -117,7 +121,7 @@ class _Experiment(Group):  # see `plan` and `sweep`
     part: str = ""
 
 
-class _Reference(Group):  # settings of the exact posteriors, see `reference`
+class _Reference(_Group):  # settings of the exact posteriors, see `reference`
     datasets: Texts
     problem: str
     scalings: Scalings
@@ -126,7 +130,7 @@ class _Reference(Group):  # settings of the exact posteriors, see `reference`
     sampler: Entry
 
 
-class Config(Group):
+class Config(_Group):
     """The whole of `params.yaml`."""
 
     seed: Annotated[int, Field(ge=0)]

@@ -18,7 +18,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
-from pydantic import BaseModel, PlainValidator, TypeAdapter, ValidationError, with_config
+from pydantic import PlainValidator, TypeAdapter, ValidationError, with_config
 from pydantic_core import PydanticCustomError
 from typing_extensions import TypedDict
 
@@ -28,97 +28,12 @@ HYDRA = ("_target_", "_partial_", "_convert_")
 TAKEN = ("backbone", "content", "made_by")  # words that readers take out; they add arguments instead
 OPEN: Any = object()  # stands for an object that is not built here
 PLAIN = (bool, int, float, str, NoneType, ...)
-
-
-class Group(BaseModel, strict=True, extra="forbid"):
-    """A mapping that builds no object; the fields of a subclass are the words of the mapping."""
-
-
-def check(value: Any, hint: Any = Any, key: str = "") -> list[str]:
-    """Return what is wrong with plain values, whose dotted name is `key`: a line for each, with key and value.
-
-    It imports what a `_target_` names, so it is for values of conf/, which is code.
-    """
-    faults = [*_wrong_numbers(value)]
-    try:
-        _validated(_plain(hint), value)
-    except ValidationError as error:
-        words = {*re.findall(r'"(\w+)":', json.dumps(value))}
-        for each in error.errors(include_url=False):
-            last = str(each["loc"][-1]) if each["loc"] else ""
-            more = {"missing": f": {last}", "extra_forbidden": meant(last, words - {last})}
-            faults.append((each["loc"], each["msg"] + more.get(each["type"], "")))
-    return [*dict.fromkeys(f"{_at(path, value, key)}: {why}" for path, why in faults)]
-
-
-def _wrong_numbers(value: Any, *path: int | str) -> Iterator[tuple[tuple[int | str, ...], str]]:
-    """Yield path and fault of each number that is nan, or that is called epsilon or delta and outside its domain."""
-    for name, each in enumerate(value) if isinstance(value, list) else getattr(value, "items", list)():
-        yield from _wrong_numbers(each, *path, name)
-    if isinstance(value, int | float):
-        last = [name for name in path if isinstance(name, str)][-1:]
-        if (last == ["epsilon"] or "epsilons" in path) and not value > 0:
-            yield path, "must be a number above 0"
-        elif (last == ["delta"] or "deltas" in path) and not 0 <= value < 1:
-            yield path, "must be a number in [0, 1)"
-        elif math.isnan(value):
-            yield path, "must be a number"
-
-
-def _at(path: Sequence[int | str], value: Any, key: str) -> str:
-    """Return the dotted name of a part of a value, and that part unless it is a mapping."""
-    for step in path:  # also names the member of a union, which is no key
-        if step in (
-            range(len(value)) if isinstance(value, list) else value if isinstance(value, Mapping) else ()
-        ):
-            key, value = f"{key}.{step}".lstrip("."), value[step]
-    return key if isinstance(value, Mapping) else f"{key} = {value!r}"
+_adapter: Any = cache(TypeAdapter)
 
 
 def _validated(hint: Any, value: Any) -> Any:
     """Return a value with its objects built; by JSON, in which a list can be a tuple."""
     return _adapter(hint).validate_json(json.dumps(value), strict=True)
-
-
-@cache
-def _adapter(hint: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(hint)
-
-
-def _plain(hint: Any) -> Any:
-    """Return the annotation of the plain value, in which an object is an entry with a `_target_`."""
-    origin = get_origin(hint)
-    if (
-        hint in PLAIN
-        or origin in (Annotated, Literal)
-        or (isinstance(hint, type) and issubclass(hint, Group))
-    ):
-        return hint
-    if hint in (Any, object, inspect.Parameter.empty):
-        return Free
-    if origin in (None, Callable):
-        return Entry
-    return (Union if origin is UnionType else origin)[tuple(map(_plain, get_args(hint)))]
-
-
-def signature(target: Any, **absent: Any) -> inspect.Signature:
-    """Return a target's signature with its annotations; one that is imported only for type checkers becomes Any."""
-    try:
-        return inspect.signature(target, locals=absent, eval_str=True)
-    except NameError as error:
-        return signature(target, **absent, **{str(error.name): Any})
-
-
-@cache
-def _arguments(target: Any, whole: bool) -> Any:
-    """Return the type of a target's arguments; if `whole`, none may be missing."""
-    fields: dict[str, Any] = {}
-    for name, each in signature(target).parameters.items():
-        needed = Required if whole and each.default is each.empty else NotRequired
-        fields[name] = needed[_plain(each.annotation)]
-    fields |= dict.fromkeys(TAKEN, NotRequired[str | None])
-    more = any(each.kind is each.VAR_KEYWORD for each in signature(target).parameters.values())
-    return with_config(extra="allow" if more else "forbid")(TypedDict("arguments", fields))  # type: ignore[operator]
 
 
 def _free(value: Any) -> Any:
@@ -147,3 +62,74 @@ def _entry(value: Any) -> Any:
 
 Entry = Annotated[Any, PlainValidator(_entry)]
 Free = Annotated[Any, PlainValidator(_free)]
+
+
+@cache
+def _arguments(target: Any, whole: bool) -> Any:
+    """Return the type of a target's arguments; if `whole`, none may be missing."""
+    parameters, fields = signature(target).parameters.values(), dict[str, Any]()
+    for each in parameters:
+        needed = Required if whole and each.default is each.empty else NotRequired
+        fields[each.name] = needed[_plain(each.annotation)]
+    fields |= dict.fromkeys(TAKEN, NotRequired[str | None])
+    more = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    return with_config(extra="allow" if more else "forbid")(TypedDict("arguments", fields))  # type: ignore[operator]
+
+
+def signature(target: Any, **absent: Any) -> inspect.Signature:
+    """Return a target's signature with its annotations; one that is imported only for type checkers becomes Any."""
+    try:
+        return inspect.signature(target, locals=absent, eval_str=True)
+    except NameError as error:
+        return signature(target, **absent, **{str(error.name): Any})
+
+
+def _plain(hint: Any) -> Any:
+    """Return the annotation of the plain value, in which an object is an entry with a `_target_`."""
+    origin = get_origin(hint)
+    if hint in PLAIN or origin in (Annotated, Literal):
+        return hint
+    if hint in (Any, object, inspect.Parameter.empty):
+        return Free
+    if origin in (None, Callable):
+        return Entry
+    return (Union if origin is UnionType else origin)[tuple(map(_plain, get_args(hint)))]
+
+
+def check(value: Any, hint: Any = Free, key: str = "") -> list[str]:
+    """Return what is wrong with plain values, whose dotted name is `key`: a line for each, with key and value.
+
+    It imports what a `_target_` names, so it is for values of conf/, which is code.
+    """
+    faults = [*_wrong_numbers(value)]
+    try:
+        _validated(hint, value)
+    except ValidationError as error:
+        words = {*re.findall(r'"(\w+)":', json.dumps(value))}
+        for each in error.errors(include_url=False):
+            last = str(each["loc"][-1]) if each["loc"] else ""
+            more = {"missing": f": {last}", "extra_forbidden": meant(last, words - {last})}
+            faults.append((each["loc"], each["msg"] + more.get(each["type"], "")))
+    return [*dict.fromkeys(f"{_at(path, value, key)}: {why}" for path, why in faults)]
+
+
+def _wrong_numbers(value: Any, *path: int | str) -> Iterator[tuple[tuple[int | str, ...], str]]:
+    """Yield path and fault of each number that is nan, or that is called epsilon or delta and outside its domain."""
+    for name, each in enumerate(value) if isinstance(value, list) else getattr(value, "items", list)():
+        yield from _wrong_numbers(each, *path, name)
+    if isinstance(value, int | float):
+        last = [name for name in path if isinstance(name, str)][-1:]
+        if (last == ["epsilon"] or "epsilons" in path) and not value > 0:
+            yield path, "must be a number above 0"
+        elif (last == ["delta"] or "deltas" in path) and not 0 <= value < 1:
+            yield path, "must be a number in [0, 1)"
+        elif math.isnan(value):
+            yield path, "must be a number"
+
+
+def _at(path: Sequence[int | str], value: Any, key: str) -> str:
+    """Return the dotted name of a part of a value, and that part unless it is a mapping."""
+    for step in path:  # also names the member of a union, which is no key
+        if isinstance(step, int) if isinstance(value, list) else isinstance(value, Mapping) and step in value:
+            key, value = f"{key}.{step}".lstrip("."), value[step]
+    return key if isinstance(value, Mapping) else f"{key} = {value!r}"
