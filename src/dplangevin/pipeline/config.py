@@ -138,9 +138,8 @@ def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfi
         OmegaConf.resolve(cfg)
     except (HydraException, OmegaConfBaseException) as error:
         why = " ".join(f"{error} {error.__cause__ or ''}".split())
-        raise ConfigError(
-            f"cannot compose {conf}/ with {' '.join(overrides) or 'no override'}: {why}"
-        ) from error
+        given = f" with {' '.join(overrides)}" if overrides else ""
+        raise ConfigError(f"cannot compose {conf}/{given}: {why}") from error
     return cfg
 
 

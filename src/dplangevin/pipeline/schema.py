@@ -76,7 +76,7 @@ class _RunConfig(_Group):  # an entry of `runs`, see `plan`
     problem: str | None = None
     block: str = ""
     seeds: Positive | None = None
-    epsilons: Budgets | None = None
+    epsilons: Budgets = ()
     settings: Mapping[str, Any] | None = None
     assumptions: Texts = ()
     stream: str | None = None
@@ -95,13 +95,9 @@ class _Experiment(_Group):  # see `plan` and `sweep`
     runs: Mapping[str, _RunConfig] | None = None
     block: str = ""
     seeds: Positive | Mapping[str, Positive] | None = None
-    # "1/n^2": the smaller of the configuration's delta and 1/n^2, with n training rows. None: the configuration's
-    delta: PositiveFloat | Literal["1/n^2"] | None = None
-    # What `epsilons` are: the budgets of the methods, or the proven ε for `price_neighbours`, for which these are found
-    calibrated: Literal["promised", "proven"] = "promised"
-    price_neighbours: Literal["add_remove", "replace_one"] | None = (
-        None  # None: those of each method's guarantee
-    )
+    delta: PositiveFloat | Literal["1/n^2"] | None = None  # the smaller of 1/n^2 and conf/config.yaml's
+    calibrated: Literal["promised", "proven"] = "promised"  # what `epsilons` are
+    price_neighbours: Literal["add_remove", "replace_one"] | None = None  # None: each method's own
     prices: Sequence[Literal["neighbours", "ryffel2022", "last_iterate"]] = ()
     formula: Entry | None = None
     attack: Entry | None = None
