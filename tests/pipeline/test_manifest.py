@@ -1,4 +1,4 @@
-"""Prepared data on demand, checked against manifests: missing, altered, unavailable, and a copy of the checkout."""
+"""Prepared data on demand, checked against manifests: missing, altered, and unavailable."""
 
 import json
 import shutil
@@ -58,9 +58,9 @@ def test_a_manifest_says_what_the_file_is(cfg: DictConfig) -> None:
 
 @pytest.mark.slow
 def test_data_are_made_where_they_are_missing_or_altered(
-    cfg: DictConfig, capsys: pytest.CaptureFixture[str]
+    cfg: DictConfig,
 ) -> None:
-    with pytest.raises(DataError, match=r"no manifest of dataset abalone .*: dvc repro prepare@abalone"):
+    with pytest.raises(DataError, match=r"abalone.json is missing .* dvc repro prepare@abalone"):
         manifest.ensure(cfg, "dataset", "abalone")
     manifest.state(cfg, "dataset", "abalone")
     whole = ABALONE.read_bytes()
@@ -69,7 +69,6 @@ def test_data_are_made_where_they_are_missing_or_altered(
             ABALONE.unlink() if damaged is None else ABALONE.write_bytes(damaged)
             again(cfg, "dataset", "abalone")
             assert ABALONE.read_bytes() == whole
-    assert capsys.readouterr().err.count("abalone.npz is not what its manifest states: made again") == 4
     shutil.rmtree("data/raw")
     shutil.rmtree("data/bundled")
     assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE  # it is there: no source is asked
@@ -90,21 +89,6 @@ def test_a_file_that_cannot_be_made_as_stated_is_an_error(cfg: DictConfig) -> No
     assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE
 
 
-def test_a_copy_of_the_checkout_uses_its_data(cfg: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    manifest.state(cfg, "dataset", "abalone")
-    home, copy = Path.cwd(), Path(".dvc", "tmp", "exps", "standalone", "copy")
-    shutil.copytree("data/manifest", copy / "data/manifest")
-    shutil.rmtree("data/bundled")
-    before = ABALONE.read_bytes()
-    monkeypatch.chdir(copy)
-    assert manifest.origin() == [home]
-    assert manifest.ensure(cfg, "dataset", "abalone") == home / ABALONE
-    cfg.dataset.abalone.loader.limit = 100  # other data: of the copy, from the raw files of the checkout
-    assert manifest.state(cfg, "dataset", "abalone")
-    assert manifest.ensure(cfg, "dataset", "abalone") == ABALONE
-    assert (home / ABALONE).read_bytes() == before != ABALONE.read_bytes()
-
-
 def tiny(cfg: DictConfig, name: str, shape: tuple[int, int, int] = (3, 32, 32)) -> None:
     """A set of 11 images of ten classes in place of a data set."""
     cfg.dataset[name] = {"files": [], "loader": {"_target_": "none.load"}, "assumptions": []}
@@ -117,7 +101,7 @@ def tiny(cfg: DictConfig, name: str, shape: tuple[int, int, int] = (3, 32, 32)) 
 
 @pytest.mark.slow
 def test_features_are_made_with_all_that_they_are_made_of(
-    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    cfg: DictConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Features of a tiny CIFAR-10 by a network with random weights."""
     for name in ("cifar10", "cifar100"):
@@ -129,7 +113,7 @@ def test_features_are_made_with_all_that_they_are_made_of(
     save_arrays(file, drawn(Path()))
     cfg.weights.resnet20_cifar100.files[0].update(manifest.describe(file))
     monkeypatch.setenv("DPL_DEVICE", "cpu")
-    with pytest.raises(DataError, match="dvc repro weights@resnet20_cifar100"):
+    with pytest.raises(DataError, match="weights@resnet20_cifar100"):
         manifest.state(cfg, "features", "cifar10_resnet20")
     monkeypatch.setenv("DATA_MIRROR", "mirror")
     assert manifest.state(cfg, "weights", "resnet20_cifar100")
@@ -147,7 +131,6 @@ def test_features_are_made_with_all_that_they_are_made_of(
     real = ResNet20.features
     monkeypatch.setattr(ResNet20, "features", lambda self, x: real(self, x) * (1 + 1e-6))
     assert manifest.ensure(cfg, "features", "cifar10_resnet20") == path
-    assert "made on this machine, other last digits" in capsys.readouterr().err
     monkeypatch.setattr(manifest, "make", lambda *_: pytest.fail("made again"))
     assert manifest.ensure(cfg, "features", "cifar10_resnet20") == path
     path.write_bytes(path.read_bytes()[:-1])
@@ -191,12 +174,9 @@ def test_weights_in_git_are_used_and_not_trained_again(
 
 
 def test_code_that_moves_makes_nothing_again(cfg: DictConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A manifest with a new key states the same file, also one that this machine made with other last digits."""
+    """A manifest with a new key states the same file."""
     manifest.state(cfg, "dataset", "abalone")
     before = manifest.read(cfg, "dataset", "abalone")
-    ABALONE.write_bytes(ABALONE.read_bytes() + b"0")
-    own = {"inputs": before["inputs"], **manifest.describe(ABALONE)}
-    ABALONE.with_suffix(".json").write_text(json.dumps(own))
     monkeypatch.setattr(manifest, "code_hash", lambda *_: "of a module that has moved")
     monkeypatch.setattr(manifest, "make", lambda *_: pytest.fail("made again"))
     assert manifest.renew(cfg, "dataset", "abalone")

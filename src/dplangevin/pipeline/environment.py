@@ -1,9 +1,8 @@
 """The computing environment that numbers are made with: threads, libraries and processor.
 
-The last digits of a sum depend on all of these.  A chain amplifies a difference in last digits until first digits
-differ. Therefore every task is computed on one thread (`pinned`).  Libraries and processor cannot be fixed, so they
-are listed with every task (`described`).  If a task is computed again, a line says by how much its numbers moved
-(`moved`).
+The last digits of a sum depend on all of these, and a chain amplifies a difference. Therefore every task is computed on
+one thread.  Libraries and processor cannot be fixed, so they are listed with every task.  If a task is computed again,
+a line says by how much its numbers moved.
 """
 
 import math
@@ -37,21 +36,15 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # li
 
 @contextmanager
 def pinned() -> Iterator[None]:
-    """Compute on one thread of torch and BLAS, here and in each process that joblib starts."""
+    """Compute on one thread of BLAS, here and in each process that joblib starts, and of torch from here on."""
     from joblib import parallel_config
     from threadpoolctl import threadpool_limits
 
     os.environ |= dict.fromkeys(VARIABLES, "1")  # for libraries that are not loaded yet
-    torch = sys.modules.get("torch")
-    before = torch.get_num_threads() if torch else None
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
     with threadpool_limits(1), parallel_config("loky", inner_max_num_threads=1):
-        if torch:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if torch:
-                torch.set_num_threads(before)
+        yield
 
 
 def libraries() -> dict[str, str]:
@@ -98,26 +91,21 @@ def described() -> str:
 def processor() -> str:
     """Return the name of the processor, on which the code that BLAS runs depends, beside its instructions."""
     info = Path("/proc/cpuinfo")
-    name = re.search(
-        r"^model name\s*:(.*)", info.read_text(encoding="utf-8") if info.exists() else "", re.MULTILINE
-    )
+    name = re.search(r"(?m)^model name\s*:(.*)", info.read_text("utf-8") if info.exists() else "")
     return name[1].strip() if name else platform.processor() or platform.machine()
 
 
 class Move(NamedTuple):
-    """How far the numbers of tasks moved when they were computed again.
+    """How far the numbers of tasks moved when they were computed again; `same` have the same bytes.
 
-    - `same`: number of tasks with the same bytes.
-    - `largest`: for the other tasks, by column or metric: the largest |new - old|, relative to the standard error of
-      the mean over the seeds where there are several, else to |old| (at least SMALL); infinite if the columns, the
-      number of rows or a text differ.
-    - `environments`: the computing environments of these other tasks, before and now.
+    `largest`, by column or metric of the others: the largest |new - old|, relative to the standard error of the mean
+    over the seeds where there are several, else to |old| (at least SMALL); infinite if the columns, the number of rows
+    or a text differ.
     """
 
     tasks: int
     same: int
     largest: dict[str, float]
-    environments: tuple[str, str]
 
     @property
     def farthest(self) -> float:
@@ -127,10 +115,9 @@ class Move(NamedTuple):
         if self.same == self.tasks:
             return f"all {self.tasks} tasks have the same bytes as before"
         sizes = ", ".join(f"{name} {short(size)}" for name, size in sorted(self.largest.items()))
-        before, now = (each or "an environment that is not listed" for each in self.environments)
         return (
             f"{self.same} of {self.tasks} tasks have the same bytes as before; the others moved, relative to "
-            f"the seeds' standard error or else to the value, by at most: {sizes}. Before: {before}; now: {now}"
+            f"the seeds' standard error or else to the value, by at most: {sizes}"
         )
 
 
@@ -144,9 +131,7 @@ def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
     both = [(before[key], after[key]) for key in before if key in after]
     others = [(old, new) for old, new in both if old.content != new.content]
     sizes = pd.concat([pd.Series(dtype=float), *(_sizes(*pair) for pair in others)])
-    top = sizes[sizes > 0].groupby(level=0).max().to_dict()
-    old, new = (" or ".join(sorted({pair[side].made for pair in others})) for side in (0, 1))
-    return Move(len(both), len(both) - len(others), top, (old, new))
+    return Move(len(both), len(both) - len(others), sizes[sizes > 0].groupby(level=0).max().to_dict())
 
 
 def _sizes(old: Rows, new: Rows) -> pd.Series:

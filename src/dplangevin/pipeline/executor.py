@@ -1,7 +1,4 @@
-"""Execution of tasks: in this process, on the cores of this machine, or on a Dask cluster.
-
-The rows are the same wherever they are computed.
-"""
+"""Execution of tasks: in this process, on the cores of this machine, or on a Dask cluster, with the same rows."""
 
 import os
 import pickle
@@ -20,21 +17,17 @@ from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import described, revision
 from dplangevin.pipeline.lock import orphaned
 
-CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, or a scheduler file
+CLUSTER = "DPL_CLUSTER"  # environment variable: tcp://HOST:PORT or tls://HOST:PORT
 
 
 class Done(NamedTuple):
-    """The outcome of the call with the argument of this `number`.
-
-    - `environment`: as `pipeline.environment.described` gives it.
-    - `begun`: the norms that its `Checkpoint` noted after the first steps of a long computation, else "".
-    """
+    """The outcome of the call with the argument of this `number`; `begun` as in `cache.Rows`."""
 
     number: int
     value: Any
     error: Exception | None
     environment: str
-    seconds: float = 0.0
+    seconds: float
     begun: str = ""
 
 
@@ -90,9 +83,10 @@ def _on_this_machine(call: Callable[[int, Any], Done], arguments: Sequence[Any],
     jobs = 1 if gpu and pick().type == "cuda" else min(workers(), len(arguments))
     # joblib warns when it replaces a process whose memory has grown
     warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
-    called = starmap(delayed(call), enumerate(arguments))
     try:
-        yield from Parallel(jobs, return_as="generator_unordered")(called)
+        yield from Parallel(jobs, return_as="generator_unordered")(
+            starmap(delayed(call), enumerate(arguments))
+        )
     except TerminatedWorkerError as error:
         raise ValueError(
             f"one of {jobs} processes was killed, as a system does that runs out of memory: what is finished is kept; "
@@ -104,30 +98,25 @@ def workers() -> int:
     """Return the number of worker processes on this machine: DPL_WORKERS, or the number of cores."""
     from joblib import cpu_count
 
-    given = os.environ.get("DPL_WORKERS", "")
-    if given and not (given.isdecimal() and int(given) > 0):
+    given = os.environ.get("DPL_WORKERS") or str(cpu_count())
+    if not (given.isdecimal() and int(given) > 0):
         raise ValueError(f"DPL_WORKERS = {given!r} must be a positive integer; unset it to use every core")
-    return int(given) if given else cpu_count()
+    return int(given)
 
 
 def attempted(function: Callable[[Any], Any], index: int, argument: Any) -> Done:
-    """Call the function in this process; an Exception becomes the error of the outcome."""
+    """Call the function in this process; an Exception, with its traceback as a note, becomes the error."""
     began = time.perf_counter()
     Checkpoint.noted.clear()
     try:
         value = function(argument)
     except Exception as error:
-        return Done(index, None, _portable(error), "", time.perf_counter() - began)
+        note = traceback.format_exc()
+        try:
+            portable = pickle.loads(pickle.dumps(error))
+        except Exception:  # its class cannot be pickled
+            portable = RuntimeError(f"{type(error).__name__}: {error}")
+        portable.add_note(note)
+        return Done(index, None, portable, "", time.perf_counter() - began)
     norms = " ".join(f"{norm:.10g}" for noted in Checkpoint.noted.values() for norm in noted)
     return Done(index, value, None, described(), time.perf_counter() - began, norms)
-
-
-def _portable(error: Exception) -> Exception:
-    """Return the error in a form that can be sent to another process, with its traceback as a note."""
-    text = "".join(traceback.format_exception(error))
-    try:
-        portable: Exception = pickle.loads(pickle.dumps(error))
-    except Exception:  # its class cannot be pickled
-        portable = RuntimeError(f"{type(error).__name__}: {error}")
-    portable.add_note(text)
-    return portable
