@@ -22,7 +22,6 @@ from web import closed_port
 
 from dplangevin.cli import app
 from dplangevin.files import File
-from dplangevin.pipeline import cluster as remote
 from dplangevin.pipeline import config, executor, manifest, sweep
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.plan import plain
@@ -156,8 +155,8 @@ def test_workers_of_other_versions_are_refused(
     what: str, address: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DPL_CLUSTER", address)
-    real = remote.versions
-    monkeypatch.setattr(remote, "versions", lambda *given: {**real(*given), what: "another"})
+    real = executor.versions
+    monkeypatch.setattr(executor, "versions", lambda *given: {**real(*given), what: "another"})
     work = Sweep(data, tmp_path)
     with pytest.raises(ValueError, match=rf"worker tcp.* is refused.*: {what} .*, not another$"):
         work.run()
@@ -172,7 +171,7 @@ def test_a_worker_of_two_threads_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "FIRST", 1)
+    monkeypatch.setattr(executor, "FIRST", 1)
     monkeypatch.setenv("DPL_CLUSTER", f"tcp://127.0.0.1:{closed_port()}")
     with pytest.raises(ValueError, match=r"DPL_CLUSTER = tcp.* does not answer"):
         list(executor.computed(str, [1]))
@@ -194,14 +193,6 @@ def test_what_fails_stops_no_other_and_says_where(
     assert [bool(done.environment) for done in found] == [True, False, True]
     assert str(found[1].error) == "invalid hexadecimal floating-point string"
     assert "in attempted" in found[1].error.__notes__[0]  # type: ignore[union-attr]
-
-
-def test_a_process_that_is_killed_ends_the_run_with_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DPL_WORKERS", "2")
-    with pytest.raises(
-        ValueError, match=r"one of 2 processes was killed.*: what is finished is kept.*WORKERS=1"
-    ):
-        list(executor.computed(logged.killed, [1, 2, 3]))
 
 
 def test_compare_on_a_cluster_has_the_numbers_that_it_has_here_and_leaves_no_row_there(

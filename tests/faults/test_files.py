@@ -164,16 +164,16 @@ def stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @units
 def test_a_damaged_manifest_is_written_again(stated: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    path, before = manifest.manifest_path("dataset", "abalone"), manifest.read(stated, "dataset", "abalone")
+    path, before = Path("data/manifest/dataset/abalone.json"), manifest.read("dataset", "abalone")
     whole = path.read_bytes()
     for at in range(0, len(whole), 97):
         path.write_bytes(flipped(whole, at, at % 7))
         with suppress(DataError):
-            assert manifest.read(stated, "dataset", "abalone") == before  # white space
+            assert manifest.read("dataset", "abalone") == before  # white space
     for damaged in (b"", b"{}", b"[]", b"1", b"\xff", whole.replace(b'"train": 3341', b'"train": 3340')):
         path.write_bytes(damaged)
         with pytest.raises(
-            DataError, match=rf"{path} is missing or damaged .*: restore it from git, or dvc repro"
+            DataError, match=rf"{path} is missing or damaged .*: restore it from git, or write it anew"
         ):
             manifest.ensure(stated, "dataset", "abalone")
         assert manifest.state(stated, "dataset", "abalone")

@@ -1,7 +1,6 @@
 """The hash of the code that a task or a stage can reach, which is part of its key.
 
 This code is the syntax trees, without docstrings, of the named modules and of all modules that these import.
-So an edit of a comment changes no key, and an edit of a method changes the keys of all tasks that use it.
 """
 
 import ast
@@ -40,21 +39,14 @@ def targets(*configs: Any) -> list[str]:
 
 @cache
 def code_hash(*names: str, without: tuple[str, ...] = ()) -> str:
-    """Return the SHA-256 of the code that these modules, or the modules of these objects, can reach.
-
-    It leaves out `KEEPERS`, the packages `without`, and all modules that only these import.
-    """
+    """Return the SHA-256 of what these modules, or the modules of these objects, can reach, but `KEEPERS`."""
     files = sorted(reachable(names, without).items())
     trees = "".join(f"{name} {_tree_hash(path)}\n" for name, path in files if name not in KEEPERS)
     return hashlib.sha256(trees.encode()).hexdigest()
 
 
 def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, Path]:
-    """Return the source files, by module name, of the modules of `names` and of what these import; not of `without`.
-
-    A module from outside this package also has its own top-level package, and the files next to it, followed; the
-    imports of an installed library are not.
-    """
+    """Return the source files, by module name, of the modules of `names` and of what these import; not of `without`."""
     files: dict[str, Path] = {}
     todo = [module for name in names for module in _modules(name)]
     while todo:
@@ -62,36 +54,28 @@ def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, 
         if name in files or any(f"{name}.".startswith(f"{each}.") for each in without):
             continue
         files[name] = path
-        if name not in KEEPERS and not _installed(path):
+        if name not in KEEPERS:
             todo += [module for imported in _imports(name, path) for module in _modules(imported)]
     return files
 
 
 @cache
 def _modules(name: str) -> list[tuple[str, Path]]:
-    """Return name and file of the module of an object, and of the packages around it; of a library, only the module.
-
-    The top-level package of this project is left out, because it only names what users import.
-    """
+    """Return name and file of an object's module and of its packages, but this project's; none of a library."""
     words = name.split(".")
+    if words[0] in sys.stdlib_module_names:
+        return []
     prefixes = [".".join(words[: n + 1]) for n in range(words[0] == PACKAGE, len(words))]
-    modules = [(prefix, path) for prefix in prefixes if (path := _file(prefix))]
-    return modules[-1:] if modules and _installed(modules[-1][1]) else modules
+    return [(prefix, path) for prefix in prefixes if (path := _file(prefix))]
 
 
 def _file(name: str) -> Path | None:
-    """Return the source file of a module, found without importing anything; None if it is Python's or nowhere."""
-    top = name.partition(".")[0]
-    folders = [SOURCES] if top == PACKAGE else map(Path, () if top in sys.stdlib_module_names else sys.path)
+    """Return the source file of a module, found without importing anything; None if an installed library has it."""
+    own = name.partition(".")[0] == PACKAGE
     ends = [name.replace(".", "/") + end for end in ("/__init__.py", ".py")]
-    return next((path for at in folders for end in ends if (path := at / end).is_file()), None)
-
-
-def _installed(path: Path | None) -> bool:
-    """Return whether a file belongs to an installed library other than this package."""
-    if path is None or path.is_relative_to(SOURCES / PACKAGE):
-        return False
-    return bool({"site-packages", "dist-packages"} & {*path.parts})
+    paths = (at / end for at in ([SOURCES] if own else map(Path, sys.path)) for end in ends)
+    path = next(filter(Path.is_file, paths), None)
+    return None if path and not own and {"site-packages", "dist-packages"} & {*path.parts} else path
 
 
 _parsed = cache(ast.parse)
@@ -99,7 +83,6 @@ _parsed = cache(ast.parse)
 
 @cache
 def _imports(name: str, path: Path) -> list[str]:
-    """Return the names that a module imports from its top package, this package, or files next to it."""
     names: set[str] = set()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(_parsed(path.read_bytes())):
@@ -108,9 +91,7 @@ def _imports(name: str, path: Path) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
             names.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
-    followed = {name.partition(".")[0], PACKAGE}
-    followed |= {top for each in names if not _installed(_file(top := each.partition(".")[0]))}
-    return [each for each in names if each.partition(".")[0] in followed]
+    return sorted(names)
 
 
 @cache

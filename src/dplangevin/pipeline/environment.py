@@ -1,8 +1,7 @@
-"""The computing environment that numbers are made with: threads, libraries and processor.
+"""What numbers are made with: threads, libraries and processor, on which the last digits of a sum depend.
 
-The last digits of a sum depend on all of these, and a chain amplifies a difference. Therefore every task is computed on
-one thread.  Libraries and processor cannot be fixed, so they are listed with every task.  If a task is computed again,
-a line says by how much its numbers moved.
+Every task is computed on one thread.  The rest is listed with it.  If it is computed again, a line says how far its
+numbers moved.
 """
 
 import math
@@ -27,11 +26,8 @@ import pandas as pd
 from dplangevin.pipeline.cache import Rows
 from dplangevin.text import short
 
-# libraries whose versions must be the same wherever tasks of one run are computed
 LIBRARIES = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
-CHANGED = "status --porcelain --untracked-files=no conf params.yaml pipelines src"
 SMALL = 1e-12  # numbers below are compared as if they were this large
-VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # libraries read them when loaded
 
 
 @contextmanager
@@ -40,17 +36,12 @@ def pinned() -> Iterator[None]:
     from joblib import parallel_config
     from threadpoolctl import threadpool_limits
 
-    os.environ |= dict.fromkeys(VARIABLES, "1")  # for libraries that are not loaded yet
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"  # for libraries that are not loaded yet
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
     with threadpool_limits(1), parallel_config("loky", inner_max_num_threads=1):
         yield
-
-
-def libraries() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that determine numbers, without a build tag such as +cpu."""
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return {"Python": here, **{name: version(name).partition("+")[0] for name in LIBRARIES}}
 
 
 @cache  # a process runs the code that it loaded, also where another commit is checked out meanwhile
@@ -60,15 +51,16 @@ def revision() -> str:
     In another repository, or without git, there is only the date.
     """
     now = datetime.fromtimestamp(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
-    commands = "rev-parse --short=12 HEAD", CHANGED, "cat-file -e HEAD:src/dplangevin"
+    changed = "status --porcelain --untracked-files=no conf params.yaml pipelines src"
+    commands = "rev-parse --short=12 HEAD", changed, "cat-file -e HEAD:src/dplangevin"
     try:
         commit, changes, _ = (
-            subprocess.run(["git", *words.split()], capture_output=True, text=True, check=True)
+            subprocess.check_output(["git", *words.split()], text=True, stderr=subprocess.DEVNULL).strip()
             for words in commands
         )
     except (OSError, subprocess.CalledProcessError):
         return f"{now:%Y-%m-%d}"
-    return f"{now:%Y-%m-%d}, commit {commit.stdout.strip()}{' with changes' * bool(changes.stdout.strip())}"
+    return f"{now:%Y-%m-%d}, commit {commit}{' with changes' * bool(changes)}"
 
 
 def described() -> str:
@@ -98,9 +90,8 @@ def processor() -> str:
 class Move(NamedTuple):
     """How far the numbers of tasks moved when they were computed again; `same` have the same bytes.
 
-    `largest`, by column or metric of the others: the largest |new - old|, relative to the standard error of the mean
-    over the seeds where there are several, else to |old| (at least SMALL); infinite if the columns, the number of rows
-    or a text differ.
+    `largest`, by column or metric: the largest |new - old|, relative to the standard error of the mean over the seeds
+    where there are several, else to |old|; infinite if the columns, the number of rows or a text differ.
     """
 
     tasks: int

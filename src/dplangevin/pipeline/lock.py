@@ -1,7 +1,6 @@
-"""One run at a time in a checkout.
+"""One run at a time in a checkout: `make repro`, `dvc exp run`, or a stage of a plain `dvc repro`.
 
-`make repro` and `dvc exp run` hold the lock from before they write params.yaml until DVC has ended; a stage of a plain
-`dvc repro` holds it while it works. The file names the holder. A stage whose run was killed ends with its task.
+A stage whose run was killed ends with its task.
 """
 
 import os
@@ -20,7 +19,7 @@ _PARENT = os.getppid() if "DVC_STAGE" in os.environ else None  # DVC, which star
 
 
 class LockError(Exception):
-    """The lock cannot be taken; the message says why, and what to do."""
+    """The lock cannot be taken."""
 
 
 @contextmanager

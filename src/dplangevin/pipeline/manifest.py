@@ -1,22 +1,19 @@
-"""Prepared data, which are made on demand and checked against committed manifests.
+"""Prepared data, which are made on demand and checked against committed manifests, `data/manifest/<kind>/<key>.json`.
 
-A manifest `data/manifest/<kind>/<key>.json` is the output of a stage and lies in git.  It states the sha256 and size
-of a file, its rows, features, classes and public bounds, a hash of all its inputs, and a sha256 of the manifest
-itself.  No stage lists the file itself; code that needs it calls `ensure`.
-
-Data sets and published weights have the same bytes on every machine.  The last digits of features, references and
-weights that are trained here depend on the processor.  So a file that this machine made from the stated inputs is
-accepted, too.
+A manifest is the output of a stage.  It states the sha256 and size of a file, its rows, features, classes and public
+bounds, a hash of all its inputs, and a sha256 of the manifest itself.  Data sets and published weights have the same
+bytes on every machine.  The last digits of features, references and weights that are trained here depend on the
+processor, so a file that this machine made from the stated inputs is accepted, too.
 """
 
 import hashlib
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from filelock import FileLock
@@ -24,7 +21,7 @@ from hydra.utils import instantiate
 from omegaconf import DictConfig
 
 from dplangevin import files as on_disk
-from dplangevin.data import DataError, Dataset, save_arrays, stage
+from dplangevin.data import DataError, Dataset, save_arrays
 from dplangevin.data.fetch import fetch, mirrors
 from dplangevin.data.files import opened
 from dplangevin.files import File, describe, key
@@ -33,34 +30,30 @@ from dplangevin.pipeline.environment import described, pinned
 from dplangevin.pipeline.plan import SUBSET, plain
 
 FOLDER, RAW, BUNDLED = Path("data/manifest"), Path("data/raw"), Path("data/bundled")
-PLACES = {
-    "dataset": Path("data/processed"),
-    "weights": Path("data/weights"),
-    "features": Path("data/features"),
-    "reference": Path("data/reference"),
-}
+PLACES = {"dataset": Path("data/processed")}
+PLACES |= {kind: Path("data", kind) for kind in ("weights", "features", "reference")}
+FIX = "restore it from git, or write it anew: python pipelines/data.py"
 BOUNDS = ("row_norm_bound", "row_bound", "public")  # public bounds on lengths, in the file's header
 
 
 def file(cfg: DictConfig, kind: str, name: str) -> File:
     """Return the sha256 of the manifest, and a function that makes the file, here or where it is unpickled."""
-    manifest = read(cfg, kind, name)
+    manifest = read(kind, name)
     return File(manifest["file"]["sha256"], partial(ensure, cfg, kind, name, manifest))
 
 
 def ensure(cfg: DictConfig, kind: str, name: str, manifest: Mapping[str, Any] | None = None) -> Path:
     """Return the file of a manifest, by default of the one that is here; make it if it is missing or another one."""
-    manifest, path = manifest or read(cfg, kind, name), path_of(kind, name)
+    manifest, path = manifest or read(kind, name), path_of(kind, name)
     with FileLock(RAW / ".lock", is_singleton=True):  # several processes may share a folder
         if not _is_stated(path, manifest):
             make(cfg, kind, name)
-            if not _same_everywhere(cfg, kind, name) and not _is_stated(path, manifest):
+            if recipe_of(cfg, kind, name)[2]:  # last digits depend on the processor
                 on_disk.write_checksum(path, inputs=inputs(cfg, kind, name))
-    if not _is_stated(path, manifest):
-        raise DataError(
-            f"{path} is made with sha256 {on_disk.sha256(path)}, and its manifest states {manifest['file']['sha256']}. "
-            f"State it anew: dvc repro -f {_stage_of(cfg, kind, name)}"
-        )
+            if not _is_stated(path, manifest):
+                found = on_disk.sha256(path), manifest["file"]["sha256"]
+                text = "{} is made with sha256 {}, and its manifest states {}: {} {} {}"
+                raise DataError(text.format(path, *found, FIX, kind, name))
     return path
 
 
@@ -72,17 +65,16 @@ def _is_stated(path: Path, manifest: Mapping[str, Any]) -> bool:
     return same or (on_disk.sidecar(path) or {}).get("inputs") == manifest["inputs"]
 
 
-def read(cfg: DictConfig, kind: str, name: str) -> dict[str, Any]:
+def read(kind: str, name: str) -> dict[str, Any]:
     """Return a manifest."""
-    path = manifest_path(kind, name)
+    path = FOLDER / kind / f"{name}.json"
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
         own = content.pop("sha256")
         if with_sha256(content)["sha256"] != own:
             raise ValueError("it has another sha256 than it states")
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        fix = f"restore it from git, or dvc repro {_stage_of(cfg, kind, name)}"
-        raise DataError(f"{path} is missing or damaged ({error}): {fix}") from error
+        raise DataError(f"{path} is missing or damaged ({error}): {FIX} {kind} {name}") from error
     return content
 
 
@@ -96,7 +88,7 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
     """Make the file and write its manifest; return False if the manifest is there and no file differs from it."""
     path, manifest = path_of(kind, name), {}
     try:
-        manifest = read(cfg, kind, name)
+        manifest = read(kind, name)
     except DataError as error:
         print(f"{error}: written again", file=sys.stderr)
     same = manifest.get("inputs") == inputs(cfg, kind, name)
@@ -109,7 +101,7 @@ def state(cfg: DictConfig, kind: str, name: str) -> bool:
 
 def renew(cfg: DictConfig, kind: str, name: str) -> bool:
     """State in a manifest that the current code makes the same file, to the byte; return whether it changed."""
-    manifest, made_of = read(cfg, kind, name), inputs(cfg, kind, name)
+    manifest, made_of = read(kind, name), inputs(cfg, kind, name)
     _write(kind, name, {**manifest, "inputs": made_of})
     return bool(manifest["inputs"] != made_of)
 
@@ -118,7 +110,7 @@ def write(cfg: DictConfig, kind: str, name: str) -> None:
     """Write the manifest of the existing file."""
     path = path_of(kind, name)
     stated = {"file": {"path": path.as_posix(), **describe(path)}, "inputs": inputs(cfg, kind, name)}
-    made = {} if _same_everywhere(cfg, kind, name) else {"made": described()}
+    made = {"made": described()} if recipe_of(cfg, kind, name)[2] else {}
     path.with_suffix(".json").unlink(missing_ok=True)
     _write(kind, name, {**stated, **_contents(path, kind), **made})
 
@@ -131,8 +123,6 @@ def _write(kind: str, name: str, manifest: Mapping[str, Any]) -> None:
 def make(cfg: DictConfig, kind: str, name: str) -> None:
     """Make a file, and first all its inputs."""
     makers = {"dataset": _dataset, "weights": _weights, "features": _features, "reference": _reference}
-    if name not in (names := known(cfg, kind)):
-        raise DataError(f"no {kind} {name!r}: there are {', '.join(names)}")
     with pinned():
         makers[kind](cfg, name, path_of(kind, name))
 
@@ -140,41 +130,31 @@ def make(cfg: DictConfig, kind: str, name: str) -> None:
 def inputs(cfg: DictConfig, kind: str, name: str) -> str:
     """Return the hash of all inputs of a file."""
     settings, code, files = recipe_of(cfg, kind, name)
-    if kind == "weights" and len(settings) == 1:  # no loader
-        return key([kind, name, settings[0]])
-    hashed = [] if _trained(cfg, kind, name) else [code_hash(*code)]
-    return key([kind, name, [*settings, *hashed, *(read(cfg, *each)["file"]["sha256"] for each in files)]])
+    hashed = [code_hash(*code)] if code else []
+    return key([kind, name, [*settings, *hashed, *(read(*each)["file"]["sha256"] for each in files)]])
 
 
-class Recipe(NamedTuple):
-    """What determines a file: JSON-like settings, names of modules and objects, kind and name of other files."""
+def recipe_of(cfg: DictConfig, kind: str, name: str) -> tuple[list[Any], list[str], list[tuple[str, str]]]:
+    """Return what determines a file: settings, names of modules and objects, kind and name of other files.
 
-    settings: list[Any]
-    code: list[str]
-    sources: Sequence[tuple[str, str]] = ()
-
-
-def recipe_of(cfg: DictConfig, kind: str, name: str) -> Recipe:
-    """Return what determines a file; no code for weights trained here: an edit does not train them again."""
-    if _trained(cfg, kind, name):
+    An edit of code does not train weights again.
+    """
+    if kind == "weights" and name in cfg.get("pretrain", {}):
         entry = plain(cfg.pretrain[name])
-        return Recipe([entry, plain(cfg.backbone[name]), cfg.seed], [], [("dataset", entry["dataset"])])
+        return [entry, plain(cfg.backbone[name]), cfg.seed], [], [("dataset", entry["dataset"])]
     if kind in ("dataset", "weights"):
         entry = plain(cfg[kind][name])
-        loaders = [entry["loader"]] if entry.get("loader") else []
         sums = [[file["name"], file["sha256"]] for file in entry["files"]]
-        return Recipe([sums, *loaders], targets(loaders))
+        return ([sums, entry["loader"]], targets(entry), []) if "loader" in entry else (sums, [], [])
     if kind == "features":
         entry = {word: value for word, value in plain(cfg.features[name]).items() if word not in SUBSET}
         backbone, sets = plain(cfg.backbone[entry["backbone"]]), (entry["dataset"], entry["public"])
         files = [("weights", entry["backbone"]), *(("dataset", each) for each in sets)]
-        return Recipe(
-            [entry, backbone, cfg.seed], ["dplangevin.backbones.features", *targets(backbone)], files
-        )
+        return [entry, backbone, cfg.seed], ["dplangevin.backbones.features", *targets(backbone)], files
     spec = {word: value for word, value in plain(cfg.reference).items() if word != "datasets"}
     problem = plain(cfg.problem[spec["problem"]])
     code = ["dplangevin.pipeline.reference", *targets(spec, problem)]
-    return Recipe([spec, problem, cfg.seed, cfg.repeats], code, [("dataset", name)])
+    return [spec, problem, cfg.seed, cfg.repeats], code, [("dataset", name)]
 
 
 def known(cfg: DictConfig, kind: str) -> list[str]:
@@ -185,27 +165,9 @@ def known(cfg: DictConfig, kind: str) -> list[str]:
     return [str(name) for group in groups for name in cfg.get(group, {})]
 
 
-def _trained(cfg: DictConfig, kind: str, name: str) -> bool:
-    """Return whether these are weights that are trained here, and not published ones."""
-    return kind == "weights" and name not in cfg.get("weights", {})
-
-
-def _same_everywhere(cfg: DictConfig, kind: str, name: str) -> bool:
-    return kind in ("dataset", "weights") and not _trained(cfg, kind, name)
-
-
-def _stage_of(cfg: DictConfig, kind: str, name: str) -> str:
-    return f"pretrain@{name}" if _trained(cfg, kind, name) else stage(kind, name)
-
-
 def path_of(kind: str, name: str) -> Path:
     """Return the place of a file."""
     return PLACES[kind] / f"{name}.npz"
-
-
-def manifest_path(kind: str, name: str) -> Path:
-    """Return the place of a manifest."""
-    return FOLDER / kind / f"{name}.json"
 
 
 def _dataset(cfg: DictConfig, name: str, target: Path) -> None:
@@ -216,7 +178,7 @@ def _dataset(cfg: DictConfig, name: str, target: Path) -> None:
 
 
 def _weights(cfg: DictConfig, name: str, target: Path) -> None:
-    if not _trained(cfg, "weights", name):
+    if name in cfg.get("weights", {}):
         entry = cfg.weights[name]
         folder = RAW / "weights" if "loader" in entry else target.parent
         fetch("weights", entry.files, folder, mirrors(os.environ.get("DATA_MIRROR", "")))
@@ -225,8 +187,7 @@ def _weights(cfg: DictConfig, name: str, target: Path) -> None:
         return
     made_of, in_git = inputs(cfg, "weights", name), BUNDLED / f"{name}.npz"
     if in_git.exists():
-        fix = "git restore it, or delete it to train the weights again"
-        with opened(in_git, "the weights", fix) as archive:
+        with opened(in_git, "the weights", "git restore it, or delete it to train them again") as archive:
             arrays = dict(archive)  # compares the checksums
             kept = json.loads(arrays["meta"].tobytes()).get("inputs")
         if kept == made_of:
