@@ -112,7 +112,9 @@ def _unpack(path: Path, inside: str, members: Sequence[Entry], folder: Path) -> 
                 atomic_path(folder / entry["name"]) as part,
             ):
                 with open(part, "wb") as file:
-                    copyfileobj(gzip.GzipFile(fileobj=packed) if there[0].endswith(".gz") else packed, file)
+                    copyfileobj(
+                        packed if there[0].endswith(entry["name"]) else gzip.GzipFile(fileobj=packed), file
+                    )
                 if fault := _fault(part, entry):
                     raise DataError(f"of {there[0]} in it {fault}")
 

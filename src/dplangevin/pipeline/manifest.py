@@ -51,9 +51,8 @@ def ensure(cfg: DictConfig, kind: str, name: str, manifest: Mapping[str, Any] | 
             if recipe_of(cfg, kind, name)[2]:  # last digits depend on the processor
                 on_disk.write_checksum(path, inputs=inputs(cfg, kind, name))
             if not _is_stated(path, manifest):
-                found = on_disk.sha256(path), manifest["file"]["sha256"]
-                text = "{} is made with sha256 {}, and its manifest states {}: {} {} {}"
-                raise DataError(text.format(path, *found, FIX, kind, name))
+                text = f"{path} is made, and is not what its manifest states, {manifest['file']}"
+                raise DataError(f"{text}: {FIX} {kind} {name}")
     return path
 
 
@@ -80,20 +79,18 @@ def read(kind: str, name: str) -> dict[str, Any]:
 
 def with_sha256(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return a manifest together with the sha256 of its content."""
-    content = json.dumps(manifest, sort_keys=True).encode()
-    return {**manifest, "sha256": hashlib.sha256(content).hexdigest()}
+    return {**manifest, "sha256": hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()}
 
 
 def state(cfg: DictConfig, kind: str, name: str) -> bool:
     """Make the file and write its manifest; return False if the manifest is there and no file differs from it."""
-    path, manifest = path_of(kind, name), {}
+    path, made_of = path_of(kind, name), inputs(cfg, kind, name)
     try:
         manifest = read(kind, name)
+        if manifest["inputs"] == made_of and (not path.exists() or _is_stated(path, manifest)):
+            return False
     except DataError as error:
         print(f"{error}: written again", file=sys.stderr)
-    same = manifest.get("inputs") == inputs(cfg, kind, name)
-    if same and (not path.exists() or _is_stated(path, manifest)):
-        return False
     make(cfg, kind, name)
     write(cfg, kind, name)
     return True
