@@ -31,7 +31,9 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
     pipeline, hashes = conf["pipeline"], {}
     for kind in manifest.PLACES:
         recipes = {name: manifest.recipe_of(cfg, kind, name) for name in manifest.known(cfg, kind)}
-        hashes[kind] = {name: key([code_hash(*each.code), each.settings]) for name, each in recipes.items()}
+        hashes[kind] = {
+            name: key([code_hash(*code), settings]) for name, (settings, code, _) in recipes.items()
+        }
     runs = {}
     for name, run in pipeline["run_stages"].items():
         spec = {**conf["experiment"][run["experiment"]], "delta of conf": conf["delta"], "seed": conf["seed"]}

@@ -40,7 +40,7 @@ def table(name: str, cfg: DictConfig) -> pd.DataFrame:
 
 def facts(cfg: DictConfig, dataset: str) -> pd.DataFrame:
     """Return the sizes of a prepared data set, from its manifest, as rows like those of a run; draws are its splits."""
-    stated = manifest.read(cfg, "dataset", dataset)
+    stated = manifest.read("dataset", dataset)
     counts = {"features": np.prod(stated["features"]), "rows_train": stated["rows"]["train"]}
     counts |= {"rows": sum(stated["rows"].values()), "draws": stated.get("draws", 1)}
     fixed = {"experiment": "data", "dataset": dataset, "method": "data", "variant": "", "seed": 0}

@@ -1,7 +1,6 @@
 """A method that logs what it computes, and waits where it is told to."""
 
 import os
-import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,8 +36,3 @@ def described(file: File) -> tuple[str, str]:
     """What a file is, and where."""
     path = file.get()
     return sha256(path), str(path.absolute())
-
-
-def killed(_: object) -> None:
-    """Ends the process that it is called in, as a system out of memory does."""
-    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,7 +1,6 @@
 """Units on a Dask cluster, a scheduler and two workers as real processes: they have the bytes that they have here."""
 
 import gc
-import json
 import os
 import shutil
 import signal
@@ -23,7 +22,6 @@ from web import closed_port
 
 from dplangevin.cli import app
 from dplangevin.files import File
-from dplangevin.pipeline import cluster as remote
 from dplangevin.pipeline import config, executor, manifest, sweep
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.plan import plain
@@ -110,10 +108,9 @@ def here(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, byte
 def test_prepared_data_are_made_where_a_unit_is(
     address: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the manifest of who asks, in the worker's own folder, and checked.  A scheduler file names the cluster."""
+    """By the manifest of who asks, in the worker's own folder, and checked."""
     monkeypatch.chdir(ROOT)
-    (folder / "scheduler.json").write_text(json.dumps({"address": address}))
-    monkeypatch.setenv("DPL_CLUSTER", str(folder / "scheduler.json"))
+    monkeypatch.setenv("DPL_CLUSTER", address)
     file = manifest.file(config.load(), "dataset", "synthetic")
     (done,) = executor.computed(logged.described, [file])
     assert done.error is None
@@ -153,13 +150,13 @@ def test_units_have_their_bytes_though_a_worker_is_killed(
     assert os.getpid() not in {pid for _, pid in units}
 
 
-@pytest.mark.parametrize("what", ["torch", "logged.Logged", "DPL_RANDOM"])
+@pytest.mark.parametrize("what", ["torch", "code", "DPL_RANDOM"])
 def test_workers_of_other_versions_are_refused(
     what: str, address: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DPL_CLUSTER", address)
-    real = remote.versions
-    monkeypatch.setattr(remote, "versions", lambda *given: {**real(*given), what: "another"})
+    real = executor.versions
+    monkeypatch.setattr(executor, "versions", lambda *given: {**real(*given), what: "another"})
     work = Sweep(data, tmp_path)
     with pytest.raises(ValueError, match=rf"worker tcp.* is refused.*: {what} .*, not another$"):
         work.run()
@@ -173,15 +170,11 @@ def test_a_worker_of_two_threads_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
             list(executor.computed(str, [1]))
 
 
-def test_an_address_that_is_none_and_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "FIRST", 1)
-    for address, said in (
-        ("head:8786", "'head:8786' is neither an address, such as tcp://HOST:8786, nor a scheduler file"),
-        (f"tcp://127.0.0.1:{closed_port()}", "the scheduler at DPL_CLUSTER = tcp.* does not answer"),
-    ):
-        monkeypatch.setenv("DPL_CLUSTER", address)
-        with pytest.raises(ValueError, match=said):
-            list(executor.computed(str, [1]))
+def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "FIRST", 1)
+    monkeypatch.setenv("DPL_CLUSTER", f"tcp://127.0.0.1:{closed_port()}")
+    with pytest.raises(ValueError, match=r"DPL_CLUSTER = tcp.* does not answer"):
+        list(executor.computed(str, [1]))
     assert list(executor.computed(str, [])) == []  # nothing to do needs none
 
 
@@ -200,14 +193,6 @@ def test_what_fails_stops_no_other_and_says_where(
     assert [bool(done.environment) for done in found] == [True, False, True]
     assert str(found[1].error) == "invalid hexadecimal floating-point string"
     assert "in attempted" in found[1].error.__notes__[0]  # type: ignore[union-attr]
-
-
-def test_a_process_that_is_killed_ends_the_run_with_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DPL_WORKERS", "2")
-    with pytest.raises(
-        ValueError, match=r"one of 2 processes was killed.*: what is finished is kept.*WORKERS=1"
-    ):
-        list(executor.computed(logged.killed, [1, 2, 3]))
 
 
 def test_compare_on_a_cluster_has_the_numbers_that_it_has_here_and_leaves_no_row_there(

@@ -105,11 +105,11 @@ def test_a_damaged_task_is_computed_again(
     store.keep("u", frame(0.5))
     assert store.find("u") == [Rows("x,text", '0.5,"a, b"\n')]
     if content is None:
-        (tmp_path / "u.json").unlink()  # killed before it was finished
+        (tmp_path / "u.ops.json").unlink()  # killed before it was finished
     else:
-        (tmp_path / "u.csv").write_bytes(content)
+        (tmp_path / "u.ops.csv").write_bytes(content)
     assert store.find("u") is None
-    assert ("u.csv is damaged: computed again" in capsys.readouterr().err) == (content is not None)
+    assert ("u.ops.csv is damaged: computed again" in capsys.readouterr().err) == (content is not None)
 
 
 def test_recompute_takes_nothing_from_results(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,9 +130,7 @@ def test_tables_have_their_tasks_in_common_and_only_trainings_with_a_key_are_tak
 
 
 @damaged
-def test_no_kill_while_results_are_written_loses_a_task(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_kill_while_results_are_written_loses_a_task(tmp_path: Path) -> None:
     """A run is killed at each rename. The next run keeps what was finished."""
     rename, first, second = os.replace, ["one", "two"], ["new", "two", "one"]
 
@@ -143,7 +141,7 @@ def test_no_kill_while_results_are_written_loses_a_task(
                 store.keep(name, pd.DataFrame({"x": [name, name]}), pd.DataFrame({"y": [name]}))
         return store
 
-    for n in range(6):
+    for n in range(12):
         folder, done = tmp_path / f"{n}", list[Path]()
         kept(folder, first).write(first)
         store = kept(folder, second)
@@ -164,7 +162,6 @@ def test_no_kill_while_results_are_written_loses_a_task(
         assert (folder / "runs.csv").read_text() == "x\n" + "".join(2 * f"{name}\n" for name in second)
         assert [*listed(folder / "scores.csv")] == second
         assert not list((folder / "units").iterdir())
-    assert capsys.readouterr().err == ""
 
 
 # Code
@@ -227,8 +224,7 @@ def test_a_method_from_elsewhere_and_what_lies_next_to_it(
     found = {*reachable(["elsewhere.Method"])}
     assert {"elsewhere", "elsewhere_too", "dplangevin.methods.ops", "dplangevin.samplers.posterior"} <= found
     assert not {"math", "torch"} & found
-    assert set(reachable(["torch.nn.Sequential"])) == {"torch.nn"}
-    assert reachable(["no.such.Thing"]) == {}
+    assert reachable(["torch.nn.Sequential", "no.such.Thing"]) == {}
 
 
 RUN = """

@@ -62,7 +62,7 @@ def test_units_get_the_keys_of_the_code_and_say_why(made: verify.Result, tmp_pat
     again.write(keys)
     assert {rows.renewed for rows in listed(made.paths[0]).values()} == {"", wanted}
     assert verify.renew(made, found._replace(again={})) == 10  # those that were computed stay so
-    far, near = (verify.Move(1, 0, {"accuracy": size}, ("", "")) for size in (0.5, 0.25))
+    far, near = (verify.Move(1, 0, {"accuracy": size}) for size in (0.5, 0.25))
     for move in (far, near):  # the entry of the computation stays, and the largest move is never lost
         verify.renew(made, found._replace(moves=[move]))
         (renewed,) = {rows.renewed for rows in listed(made.paths[0]).values()} - {""}

@@ -125,7 +125,7 @@ def compare(
     ] = None,
     folds: Annotated[int | None, SCORES("Folds of a cross-validation instead.", min=2)] = None,
     out: Annotated[Path | None, OUTPUT("Folder of the results (default: compare-TABLE).")] = None,
-    cluster: Annotated[str | None, OUTPUT("A Dask scheduler: tcp://HOST:8786 or its file.")] = None,
+    cluster: Annotated[str | None, OUTPUT("A Dask scheduler: tcp://HOST:8786.")] = None,
 ) -> None:
     """Compare private learners on a table of your own, at equal promised and at equal proven epsilon.
 

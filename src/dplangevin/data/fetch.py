@@ -1,44 +1,33 @@
-"""Raw files: each comes from the first source that provides the right bytes.
+"""Raw files: each comes from the first source that has the right bytes; nothing reads it before its sha256 is checked.
 
-The sources of a file are tried in this order:
-
-1. every entry of the environment variable DATA_MIRROR;
-2. the copy bundled with the project (xz);
-3. the official URL, then public mirrors;
-4. the official archive that contains the file: a tar file, or a package that an index of Python packages holds.
-
-No more bytes than the size in the data set's config are taken, and nothing reads them before their sha256 is checked.
+The sources are, in this order: every entry of DATA_MIRROR; the copy in data/bundled (xz); the official URL and public
+mirrors; the official archive that contains the file, a tar file or a package of an index of Python packages.
 """
 
 import gzip
 import lzma
-import os
 import re
-import stat
 import subprocess
 import sys
 import tarfile
-import threading
+import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import requests
-from tqdm import tqdm
 from urllib3.exceptions import HTTPError
 
 from dplangevin.data.files import DataError
 from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_path
 
-TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte
 PATIENCE, LEAST = 60, 50_000  # a download may take 60 s, plus 1 s for every 50,000 bytes
-BLOCK = 2**16  # most bytes that are read together
 INDEX = "pypi:"  # begins a source NAME==VERSION, which pip downloads from the index that it is configured for
+FAILS = OSError, EOFError, ValueError, lzma.LZMAError, HTTPError, subprocess.SubprocessError
 Entry = Mapping[str, Any]  # name, sha256 and size (bytes) of a file, and its sources
 
 
@@ -47,13 +36,8 @@ class DataUnavailable(DataError):
 
 
 def mirrors(value: str) -> list[str]:
-    """Return the entries of DATA_MIRROR: folders or URL prefixes, separated by spaces or commas.
-
-    A value that is itself a folder is one entry, so that a single folder may have spaces in its name.
-    """
-    if value and Path(value).is_dir():
-        return [value]
-    return [entry for entry in re.split(r"[\s,]+", value) if entry]
+    """Return the folders or URL prefixes of DATA_MIRROR; a value that is a folder, even with spaces, is one."""
+    return [value] if value and Path(value).is_dir() else re.findall(r"[^\s,]+", value)
 
 
 def fetch(
@@ -63,212 +47,139 @@ def fetch(
     mirror: Sequence[str] = (),
     archive: Entry | None = None,
     urls: Sequence[str] = (),
-    stage: str | None = None,
 ) -> None:
     """Make `folder` hold every file of the data set `key`; a right file stays, a wrong one is only replaced by it.
 
-    A source with other bytes is named on stderr if another source serves the file. An error names, after all files
-    were tried, each missing file, its sources with their errors, and how to set DATA_MIRROR.
-
-    - `files`: `name`, `sha256`, `size`; optional: `bundled` (path of an xz file) and `urls`.
-    - `mirror`: See `mirrors`. An entry M may hold `M/<key>/<name>`; a member also at `M/<key>/<folder>/<name>` or
-      `M/<folder>/<name>`; an archive at `M/<key>/<archive>`.
-    - `archive`: `name`, `sha256`, `size`, `folder` and `urls`, one of which may be `pypi:NAME==VERSION`. Each file is
-      its member `<folder>/<name>` or, compressed, `<folder>/<name>.gz`.
-    - `urls`: Folders on the web that hold all files.
-    - `stage`: The stage that messages tell the user to run again. None: prepare@<key>.
+    An entry M of `mirror` may hold `M/<key>/<name>`; a member also at `M/<key>/<folder>/<name>` or `M/<folder>/<name>`.
+    Each file is a member `<folder>/<name>`, or `<folder>/<name>.gz`, of the archive. `urls` are folders of all files.
     """
-    folder, roots, places = Path(folder), [each.rstrip("/") for each in mirror], [key]
-    folder.mkdir(parents=True, exist_ok=True)
-    if archive:
-        places += [f"{key}/{archive['folder']}", archive["folder"]]
-        remove_leftovers(folder / archive["name"])
-    failures: dict[str, DataError] = {}
-    for entry in files:
-        name, target = entry["name"], folder / entry["name"]
+    folder, roots = Path(folder), [each.rstrip("/") for each in mirror]
+    places = [key, *([f"{key}/{archive['folder']}", archive["folder"]] if archive else [])]
+    tried: list[DataError] = []
+    for entry in _missing(files, folder):
+        name = entry["name"]
         sources = [f"{root}/{place}/{name}" for root in roots for place in places]
         sources += [entry["bundled"]] if entry.get("bundled") else []
         sources += [*entry.get("urls", ()), *(f"{url}/{name}" for url in urls)]
-        if _fault(target, entry) and (failure := _from_first(sources, target, entry, str(target))):
-            failures[name] = failure
-    holds = [f"{key}/{name}" for name in failures]
-    if archive and failures:
-        place = f"{key}/{archive['name']}"
-        holds.append(f"the archive {place}")
-        members = {f"{archive['folder']}/{each['name']}": each for each in files if each["name"] in failures}
-        what = f"{archive['name']}, which holds {', '.join(failures)},"
-        sources = [*(f"{root}/{place}" for root in roots), *archive["urls"]]
-        unpack = partial(_unpack, members, folder)
-        failure = _from_first(sources, folder / archive["name"], archive, what, unpack)
-        for entry in members.values():
-            if not _fault(folder / entry["name"], entry):
-                del failures[entry["name"]]
-        failures |= {archive["name"]: failure} if failure else {}
-    if failures:
-        absent = all(isinstance(failure, DataUnavailable) for failure in failures.values())
-        fix = (
-            "To use copies of your own, set DATA_MIRROR to folders or URL prefixes, separated by spaces or commas, "
-            f"that hold\n  {' or '.join(holds)}; then dvc repro {stage or f'prepare@{key}'}"
-        )
-        raise (DataUnavailable if absent else DataError)("\n".join([*map(str, failures.values()), fix]))
+        tried += _take(sources, folder / name, entry)
+    if archive and (members := _missing(files, folder)):
+        sources = [*(f"{root}/{key}/{archive['name']}" for root in roots), *archive["urls"]]
+        tried += _take(sources, folder / archive["name"], archive, members)
+    if missing := _missing(files, folder):
+        lines = [
+            f"{folder / each['name']} is not available: expected sha256 {each['sha256']} ({each['size']} bytes), "
+            f"{_fault(folder / each['name'], each)}"
+            for each in missing
+        ]
+        names = " or ".join(f"{key}/{each['name']}" for each in [*missing, *([archive] if archive else [])])
+        fix = f"To use copies of your own, set DATA_MIRROR to folders or URL prefixes that hold {names}; run it again"
+        absent = all(isinstance(each, DataUnavailable) for each in tried)
+        raise (DataUnavailable if absent else DataError)("\n  ".join([*lines, *map(str, tried), fix]))
 
 
-def _from_first(
-    sources: Sequence[str],
-    target: Path,
-    entry: Entry,
-    what: str,
-    unpack: Callable[[Path], None] | None = None,
-) -> DataError | None:
-    """Take a file from the first source that has it, or return an error: `what` is missing, and what was tried.
-
-    With `unpack` the file is an archive, which does not stay.
-    """
-    tried, wrong = [], []
+def _take(
+    sources: Sequence[str], target: Path, entry: Entry, members: Sequence[Entry] = ()
+) -> list[DataError]:
+    """Take a file, or members of an archive, which does not stay, from the first that has it; return what failed."""
+    remove_leftovers(target)
+    failed: list[DataError] = []
     for source in sources:
         try:
-            with (temporary_path if unpack else atomic_path)(target) as part:
-                _copy_in_time(source, part, entry)
-                if fault := _fault(part, entry):
-                    raise DataError(fault)
-                if unpack:
-                    unpack(part)
+            with (temporary_path if members else atomic_path)(target) as part:
+                _copy(source, part, entry)
+                if members:
+                    _unpack(part, entry["folder"], members, target.parent)
+            break
         except DataError as error:
-            tried.append(f"tried {source}: {error}")
-            wrong += [] if isinstance(error, DataUnavailable) else tried[-1:]
-        else:
-            for text in wrong:
-                print(f"{target} came from another source: {text}", file=sys.stderr)
-            return None
-    expected = f"expected sha256 {entry['sha256']} ({entry['size']} bytes), {_fault(target, entry)}"
-    head = f"{what} is not available: {expected}."
-    kind = DataError if wrong or target.is_file() else DataUnavailable
-    return kind("\n  ".join([head, *(tried or ["no source is known"])]))
+            failed.append(type(error)(f"tried {source}: {error}"))
+            if not isinstance(error, DataUnavailable):
+                print(f"{target}: {failed[-1]}", file=sys.stderr)
+    return failed
 
 
-def _unpack(members: Mapping[str, Entry], folder: Path, path: Path) -> None:
+def _unpack(path: Path, inside: str, members: Sequence[Entry], folder: Path) -> None:
     """Extract members from a tar or zip file; each is checked before it appears."""
     zipped = zipfile.is_zipfile(path)
     opened: Any = zipfile.ZipFile if zipped else tarfile.open
     with opened(path) as archive:
-        names = {*(archive.namelist() if zipped else archive.getnames())}
-        for name, entry in members.items():
-            there = next((each for each in (name, f"{name}.gz") if each in names), None)
-            if there is None:
-                raise DataError(f"it lacks {name}")
+        names = archive.namelist() if zipped else archive.getnames()
+        for entry in members:
+            there = [each for end in ("", ".gz") if (each := f"{inside}/{entry['name']}{end}") in names]
+            if not there:
+                raise DataError(f"it lacks {inside}/{entry['name']}")
             with (
-                (archive.open if zipped else archive.extractfile)(there) as packed,
-                packed if there == name else gzip.GzipFile(fileobj=packed) as source,
+                (archive.open if zipped else archive.extractfile)(there[0]) as packed,
                 atomic_path(folder / entry["name"]) as part,
             ):
                 with open(part, "wb") as file:
-                    copyfileobj(source, file)
+                    copyfileobj(
+                        packed if there[0].endswith(entry["name"]) else gzip.GzipFile(fileobj=packed), file
+                    )
                 if fault := _fault(part, entry):
-                    raise DataError(f"of {there} in it {fault}")
+                    raise DataError(f"of {there[0]} in it {fault}")
 
 
-def _copy_in_time(source: str, target: Path, entry: Entry) -> None:
-    """Call `_copy` in a thread, because a server can also be slow to resolve its name, or before the body."""
-    failed: list[Exception] = []
-    given_up = threading.Event()
-
-    def run() -> None:
-        try:
-            _copy(source, target, entry, given_up)
-        except Exception as error:
-            failed.append(error.with_traceback(None))  # its frames would hold the connection
-
-    thread = threading.Thread(target=run, name=source, daemon=True)
-    thread.start()
-    thread.join(_patience(entry))
-    if thread.is_alive():
-        given_up.set()
-        raise _late(entry)
-    for error in failed:
-        raise error
-
-
-def _copy(source: str, target: Path, entry: Entry, given_up: threading.Event) -> None:
-    """Write a source to `target`, up to its size, until it is `given_up`; an OSError is a fault of this machine."""
-    bar = tqdm(total=entry["size"], desc=entry["name"], unit="B", unit_scale=True, leave=False, disable=None)
-    with open(target, "wb") as file, bar:
-        for block in _blocks(source, entry):
-            if given_up.is_set():
-                return
+def _copy(source: str, target: Path, entry: Entry) -> None:
+    """Write a source to `target`, in bounded time and up to its size; an OSError is a fault of this machine."""
+    patience = PATIENCE + entry["size"] / LEAST
+    end = time.monotonic() + patience
+    with open(target, "wb") as file:
+        for block in _blocks(source, entry, patience):
+            if time.monotonic() > end:
+                raise DataUnavailable(f"TimeoutError: not done after {patience:.0f} s")
             if file.tell() + len(block) > entry["size"]:
                 raise DataError(f"found more than {entry['size']} bytes")
             file.write(block)
-            bar.update(len(block))
+    if fault := _fault(target, entry):
+        raise DataError(fault)
 
 
-def _blocks(source: str, entry: Entry) -> Iterator[bytes]:
-    """Yield the bytes of a source; whatever fails there is a DataError."""
+def _blocks(source: str, entry: Entry, patience: float) -> Iterator[bytes]:
+    """Yield the bytes of a source, the body of an HTTP response as it was sent."""
     try:
-        with _opened(source, entry) as content:
-            while block := content.read1(BLOCK):  # what has arrived; a slow server fills no block for hours
+        with ExitStack() as stack:
+            if source.startswith(INDEX):
+                here = Path(stack.enter_context(TemporaryDirectory()))
+                _download(source.removeprefix(INDEX), entry, here, patience)
+                content: Any = stack.enter_context(open(here / entry["name"], "rb"))
+            elif "://" in source:
+                plain = {"Accept-Encoding": "identity"}
+                response = requests.get(source, stream=True, timeout=(10, 60), headers=plain)
+                stack.enter_context(response).raise_for_status()
+                content = response.raw
+            elif Path(source).is_file():
+                packed = source == entry.get("bundled")
+                content = stack.enter_context((lzma.open if packed else open)(source, "rb"))
+            else:
+                raise FileNotFoundError("no file")
+            while block := content.read1(2**16):  # what has arrived; a slow server fills no block for hours
                 yield block
-    except (OSError, EOFError, ValueError, lzma.LZMAError, HTTPError) as error:
-        absent = "://" in source or isinstance(error, (FileNotFoundError, NotADirectoryError))
-        raise (DataUnavailable if absent else DataError)(f"{type(error).__name__}: {error}") from error
+    except FAILS as error:
+        raise DataUnavailable(f"{type(error).__name__}: {error}") from error
 
 
-@contextmanager
-def _opened(source: str, entry: Entry) -> Iterator[Any]:
-    """Yield a source as an open file; the body of an HTTP response is as it was sent."""
-    if source.startswith(INDEX):
-        with TemporaryDirectory() as here:
-            _download(source.removeprefix(INDEX), entry, Path(here))
-            with open(Path(here, entry["name"]), "rb") as content:
-                yield content
-    elif "://" in source:
-        plain = {"Accept-Encoding": "identity"}
-        with requests.get(source, stream=True, timeout=TIMEOUT, headers=plain) as response:
-            response.raise_for_status()
-            yield response.raw
-    elif not stat.S_ISREG(os.stat(source).st_mode):
-        raise DataUnavailable(f"{source} is no file")
-    else:
-        with lzma.open(source) if source == entry.get("bundled") else open(source, "rb") as content:
-            yield content
-
-
-def _download(package: str, entry: Entry, folder: Path) -> None:
-    """Let pip download a distribution from its index; raise DataUnavailable if that fails or takes too long.
-
-    pip takes only the file with the sha256 of the entry, and checks it before it runs the setup.py of an sdist. A
-    wheel may be for another platform.
-    """
+def _download(package: str, entry: Entry, folder: Path, patience: float) -> None:
+    """Let pip download a distribution; it checks the sha256 before it runs the setup.py of an sdist."""
     how = ["--no-binary=:all:", "--no-build-isolation"]
-    if entry["name"].endswith(".whl"):
+    if entry["name"].endswith(".whl"):  # it may be for another platform
         python, abi, system = entry["name"].removesuffix(".whl").split("-")[-3:]
         how = ["--only-binary=:all:", *(f"--platform={each}" for each in system.split("."))]
         how += [f"--python-version={python[2:]}", f"--implementation={python[:2]}", f"--abi={abi}"]
     asked = folder / "requirements.txt"
     asked.write_text(f"{package} --hash=sha256:{entry['sha256']}\n")
-    options = f"--quiet --no-input --no-deps --retries=1 --timeout={TIMEOUT[0]} --dest".split()
-    command = [sys.executable, "-m", "pip", "download", *how, *options, str(folder), "-r", str(asked)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_patience(entry))
-    except subprocess.TimeoutExpired:
-        raise _late(entry) from None
+    how += ["--quiet", "--no-input", "--no-deps", "--retries=1", f"--dest={folder}", f"--requirement={asked}"]
+    command = [sys.executable, "-m", "pip", "download", *how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience)
     if done.returncode:
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
-        message = errors[-1] if errors else f"pip ended with {done.returncode}"
-        raise (DataError if "DO NOT MATCH" in message else DataUnavailable)(message)
+        raise (DataError if "DO NOT MATCH" in done.stderr else DataUnavailable)(done.stderr.strip())
 
 
-def _patience(entry: Entry) -> float:
-    return PATIENCE + float(entry["size"]) / LEAST
-
-
-def _late(entry: Entry) -> DataUnavailable:
-    return DataUnavailable(f"TimeoutError: not done after {_patience(entry):.0f} s")
+def _missing(files: Sequence[Entry], folder: Path) -> list[Entry]:
+    return [each for each in files if _fault(folder / each["name"], each)]
 
 
 def _fault(path: Path, entry: Entry) -> str:
     """Return what is there instead of the right file; "" for that."""
-    if not path.is_file():
-        return "nothing there yet"
-    found = describe(path)
+    found = describe(path) if path.is_file() else {"sha256": "of nothing", "size": 0}
     right = found == {word: entry[word] for word in found}
     return "" if right else "found sha256 {sha256} ({size} bytes)".format(**found)

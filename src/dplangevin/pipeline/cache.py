@@ -1,10 +1,8 @@
 """The cache of finished tasks: results that are their own cache, and a folder of tasks that are in no result yet.
 
 The key of a task is a hash of its parameters, of the sha256 of its data, and of the code that it can reach.  Beside a
-result `ops.csv` lies the list `ops.units.json`.  It has one entry for each task, in order: its key, its number of
-rows, the sha256 of the header with these rows, and their origin.  Tasks of a result that is not yet written lie in
-`data/units`, with size and sha256 in a JSON file beside each.  A task with a wrong sha256 is computed again, and a line
-on stderr says so.
+result `ops.csv`, the list `ops.units.json` has for each task, in order, its key, its number of rows, the sha256 of the
+header with these rows, and their origin.  A task with a wrong sha256 is computed again.
 """
 
 from __future__ import annotations
@@ -30,13 +28,9 @@ RECOMPUTE = "DPL_RECOMPUTE"  # environment variable: use no rows of existing res
 class Rows(NamedTuple):
     """Rows of a CSV file, as they are written there; `header` without its line end, the lines of `text` with theirs.
 
-    - `made`: date, commit and computing environment of the rows; "" if unknown.
-    - `renewed`: if earlier code computed the rows: how pipelines/verify.py showed that today's code gives the same
-      ones.
-    - `begun`: norms after the first steps of a long computation, see `executor.Done`.
-    - `scores`: the key of what was trained, with the plan in numbers in place of the code that planned and priced it;
-      "" if its prices need the training.
-    - `notes`: JSON, for each budget what the training did not reach; "" for nothing.
+    `made` is date, commit and computing environment; `renewed` how today's code was shown to give them; `begun` norms
+    that the `Checkpoint` noted after the first steps of a long computation; `scores` the key of what was trained, with
+    the plan in numbers, or "" if prices need the training; `notes` JSON, for each budget what was not reached.
     """
 
     header: str
@@ -76,15 +70,12 @@ class Rows(NamedTuple):
 
 
 class Store:
-    """The stored tasks of a result, which is one CSV file or several tables that have the same tasks.
+    """The stored tasks of a result, in one or several CSV files; `folder`: of tasks in no result yet."""
 
-    - `folder`: folder of finished tasks that are not yet in a result.
-    """
-
-    def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int = 10) -> None:
+    def __init__(self, paths: Path | Sequence[Path], folder: Path, digits: int | None = 10) -> None:
         self.paths = [paths] if isinstance(paths, Path) else list(paths)
         self.folder, self.digits = folder, digits
-        self.before = [listed(path, folder) for path in self.paths]
+        self.before = [listed(path) for path in self.paths]
         fresh = os.environ.get(RECOMPUTE, "") in ("", "0")
         self.listed = self.before if fresh else [{} for _ in self.paths]
 
@@ -100,26 +91,24 @@ class Store:
         return stored
 
     def trained(self, scores: str) -> list[Rows] | None:
-        """Return the rows of a task in the results whose training has this key, one `Rows` for each table.
-
-        None for "": a task without such a key is always computed.
-        """
-        tables = (
-            [rows for rows in table.values() if scores and rows.scores == scores] for table in self.listed
-        )
-        found = [rows[0] for rows in tables if rows]
-        return found if len(found) == len(self.paths) else None
+        """Return the rows, one for each table, of a task in the results with this key of its training, not ""."""
+        for key, rows in self.listed[0].items():
+            if scores and rows.scores == scores and all(key in table for table in self.listed):
+                return [table[key] for table in self.listed]
+        return None
 
     def keep(self, key: str, *frames: pd.DataFrame, **origin: str) -> None:
         """Store the rows of a task, one frame for each table, with their `Rows.origin`."""
-        for path, frame in zip(self.paths, frames, strict=True):
+        self._put(key, [Rows.of(csv_bytes(frame, self.digits).decode(), **origin) for frame in frames])
+
+    def _put(self, key: str, tables: Sequence[Rows]) -> None:
+        for path, rows in zip(self.paths, tables, strict=True):
             place = self._place(key, path)
-            write(place.parent, {place.name: csv_bytes(frame, self.digits)})
-            write_checksum(place, **{name: text for name, text in origin.items() if text})
+            write(self.folder, {place.name: rows.content.encode()})
+            write_checksum(place, **rows.origin)
 
     def _place(self, key: str, path: Path) -> Path:
-        """Return where the rows of a task in a table lie while the result is not written."""
-        return self.folder / (f"{key}.csv" if len(self.paths) == 1 else f"{key}.{path.stem}.csv")
+        return self.folder / f"{key}.{path.stem}.csv"
 
     def tables(self, keys: Sequence[str]) -> list[tuple[str, str]]:
         """Return content and task list of each result file for these tasks, in order; all must be finished."""
@@ -137,14 +126,14 @@ class Store:
     def write(self, keys: Sequence[str]) -> None:
         """Write the result files of these finished tasks with their task lists; then empty the folder.
 
-        The process may be killed after it wrote a result and before it wrote the list.  So the list is first
-        written into the folder, where `listed` finds it.
+        The process may be killed between a file and its list.  So the folder first gets all tasks.
         """
-        for path, (text, listing) in zip(self.paths, self.tables(keys), strict=True):
-            content, units = text.encode(), listing.encode()
-            write(self.folder, {_pending(self.folder, path, content).name: units})
-            write(path.parent, {path.name: content, beside(path).name: units})
-        for path in self.folder.iterdir():
+        for key in keys:
+            if all(key in table for table in self.listed):
+                self._put(key, [table[key] for table in self.listed])
+        for path, (text, units) in zip(self.paths, self.tables(keys), strict=True):
+            write(path.parent, {path.name: text.encode(), beside(path).name: units.encode()})
+        for path in self.folder.iterdir() if self.folder.exists() else ():
             remove(path)
 
 
@@ -153,13 +142,8 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.stem}.units.json")
 
 
-def _pending(folder: Path, path: Path, content: bytes) -> Path:
-    """Return the place of the task list of a result file with this content while it is being written."""
-    return folder / f"{path.stem}.{hashlib.sha256(content).hexdigest()}.units.json"
-
-
 def listing(keys: Sequence[str], tasks: Sequence[Rows]) -> str:
-    """Return the task list as JSON, one task a line: key, number of rows, sha256, and `Rows.origin`."""
+    """Return the task list as JSON, one task a line."""
     entries = (
         {"key": key, "rows": rows.text.count("\n"), "sha256": rows.sha256, **rows.origin}
         for key, rows in zip(keys, tasks, strict=True)
@@ -167,30 +151,21 @@ def listing(keys: Sequence[str], tasks: Sequence[Rows]) -> str:
     return "[\n" + ",\n".join(map(json.dumps, entries)) + "\n]\n"
 
 
-def listed(path: Path, folder: Path | None = None) -> dict[str, Rows]:
-    """Return the rows, by key, of those tasks in a result file whose sha256 matches its task list.
-
-    A line on stderr says that some do not match.  If `Store.write` was killed, the list may still lie in `folder`.
-    """
-    units = beside(path)
+def listed(path: Path) -> dict[str, Rows]:
+    """Return the rows, by key, of the tasks in a result file whose sha256 matches its list."""
+    intact: dict[str, Rows] = {}
     try:
-        content = path.read_bytes()
-        if folder and (pending := _pending(folder, path, content)).exists():
-            units = pending
-        tasks = json.loads(units.read_bytes())
-        header, *lines = io.StringIO(content.decode(), newline="\n")
-        intact, start = {}, 0
+        header, *lines = io.StringIO(path.read_bytes().decode(), newline="\n")
+        tasks, start = json.loads(beside(path).read_bytes()), 0
         for task in tasks:
             end = start + int(task["rows"])
-            rows = Rows.of(header.rstrip("\n") + "\n" + "".join(lines[start:end]), **task)
+            rows = Rows.of(header + "".join(lines[start:end]), **task)
             if rows.sha256 == task["sha256"]:
                 intact[str(task["key"])] = rows
             start = end
+        if len(intact) < len(tasks):
+            raise ValueError("other rows than listed")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        if units.exists():
-            print(f"{path} or {units.name} is damaged ({error!r}): computed again", file=sys.stderr)
-        return {}
-    if wrong := len(tasks) - len(intact):
-        of = f"{wrong} of {len(tasks)} tasks"
-        print(f"{path} has other rows than {units.name} lists for {of}: computed again", file=sys.stderr)
+        if beside(path).exists():
+            print(f"{path} or {beside(path).name} is damaged ({error!r}): computed again", file=sys.stderr)
     return intact

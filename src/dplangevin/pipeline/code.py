@@ -1,13 +1,11 @@
 """The hash of the code that a task or a stage can reach, which is part of its key.
 
 This code is the syntax trees, without docstrings, of the named modules and of all modules that these import.
-So an edit of a comment changes no key, and an edit of a method changes the keys of all tasks that use it.
 """
 
 import ast
 import hashlib
 import sys
-import sysconfig
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import resolve_name
@@ -16,10 +14,8 @@ from typing import Any
 
 PACKAGE = __name__.partition(".")[0]
 SOURCES = Path(__file__).parents[2]
-STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
 DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef  # may have a docstring
 SILENT = "ctx", "kind", "type_comment"  # fields of nodes that change no meaning
-LIBRARY_FOLDERS = {"site-packages", "dist-packages"}  # names of folders of libraries, wherever they lie
 # modules that read and check settings, store and start tasks, and determine no number: settings are a part of each key
 KEEPERS = {
     __name__,
@@ -43,33 +39,14 @@ def targets(*configs: Any) -> list[str]:
 
 @cache
 def code_hash(*names: str, without: tuple[str, ...] = ()) -> str:
-    """Return the SHA-256 of the code that these modules, or the modules of these objects, can reach.
-
-    It leaves out the modules `KEEPERS`, which determine no number, the packages `without`, and all modules that only
-    these import.
-    """
-    files = reachable(names, without)
-    return _hash({name: path for name, path in files.items() if name not in KEEPERS})
-
-
-def package_hash() -> str:
-    """Return the SHA-256 of all modules of this package."""
-    return _hash({str(path.relative_to(SOURCES)): path for path in (SOURCES / PACKAGE).rglob("*.py")})
-
-
-def _hash(files: Mapping[str, Path]) -> str:
-    """Return the SHA-256 of module names with the syntax trees of their files."""
-    trees = "".join(f"{name} {_tree_hash(path)}\n" for name, path in sorted(files.items()))
+    """Return the SHA-256 of what these modules, or the modules of these objects, can reach, but `KEEPERS`."""
+    files = sorted(reachable(names, without).items())
+    trees = "".join(f"{name} {_tree_hash(path)}\n" for name, path in files if name not in KEEPERS)
     return hashlib.sha256(trees.encode()).hexdigest()
 
 
 def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, Path]:
-    """Return the source files, by module name, of the modules of `names` and of what these import; not of `without`.
-
-    Imports inside this package are followed, also those in functions.  In a module from outside this package, imports
-    are followed inside its own top-level package or folder.  Imports of an installed library's module are not
-    followed.
-    """
+    """Return the source files, by module name, of the modules of `names` and of what these import; not of `without`."""
     files: dict[str, Path] = {}
     todo = [module for name in names for module in _modules(name)]
     while todo:
@@ -77,66 +54,50 @@ def reachable(names: Iterable[str], without: tuple[str, ...] = ()) -> dict[str, 
         if name in files or any(f"{name}.".startswith(f"{each}.") for each in without):
             continue
         files[name] = path
-        if name not in KEEPERS and not _installed(path):
+        if name not in KEEPERS:
             todo += [module for imported in _imports(name, path) for module in _modules(imported)]
     return files
 
 
 @cache
 def _modules(name: str) -> list[tuple[str, Path]]:
-    """Return name and file of the module of an object, and of the packages around it; of a library, only the module.
-
-    The top-level package of this project is left out, because it only names what users import.
-    """
+    """Return name and file of an object's module and of its packages, but this project's; none of a library."""
     words = name.split(".")
+    if words[0] in sys.stdlib_module_names:
+        return []
     prefixes = [".".join(words[: n + 1]) for n in range(words[0] == PACKAGE, len(words))]
-    modules = [(prefix, path) for prefix in prefixes if (path := _file(prefix))]
-    return modules[-1:] if modules and _installed(modules[-1][1]) else modules
+    return [(prefix, path) for prefix in prefixes if (path := _file(prefix))]
 
 
 def _file(name: str) -> Path | None:
-    """Return the source file of a module, found without importing anything; None if there is none."""
-    words = name.split(".")
-    places = (
-        folder.joinpath(*words) for folder in ([SOURCES] if words[0] == PACKAGE else map(Path, sys.path))
-    )
-    paths = (path for at in places for path in (at / "__init__.py", at.with_name(f"{words[-1]}.py")))
-    return next(filter(Path.is_file, paths), None)
+    """Return the source file of a module, found without importing anything; None if an installed library has it."""
+    own = name.partition(".")[0] == PACKAGE
+    ends = [name.replace(".", "/") + end for end in ("/__init__.py", ".py")]
+    paths = (at / end for at in ([SOURCES] if own else map(Path, sys.path)) for end in ends)
+    path = next(filter(Path.is_file, paths), None)
+    return None if path and not own and {"site-packages", "dist-packages"} & {*path.parts} else path
 
 
-def _installed(path: Path | None) -> bool:
-    """Return whether a file belongs to Python or to an installed library other than this package."""
-    if path is None or path.is_relative_to(SOURCES / PACKAGE):
-        return False
-    own = path.resolve()
-    return bool(LIBRARY_FOLDERS & {*path.parts, *own.parts}) or own.is_relative_to(STDLIB)
-
-
-@cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_bytes(), filename=str(path))
+_parsed = cache(ast.parse)
 
 
 @cache
 def _imports(name: str, path: Path) -> list[str]:
-    """Return the names that a module imports from its top package, this package, or files next to it."""
     names: set[str] = set()
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(_parsed(path)):
+    for node in ast.walk(_parsed(path.read_bytes())):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = resolve_name("." * node.level + (node.module or ""), package)
             names.update([base, *(f"{base}.{alias.name}" for alias in node.names)])
-    followed = {name.partition(".")[0], PACKAGE}
-    followed |= {top for each in names if not _installed(_file(top := each.partition(".")[0]))}
-    return [each for each in names if each.partition(".")[0] in followed]
+    return sorted(names)
 
 
 @cache
 def _tree_hash(path: Path) -> str:
     """Return the SHA-256 of a file's syntax tree without docstrings, the same under every version of Python."""
-    return hashlib.sha256(repr(_content(_parsed(path))).encode()).hexdigest()
+    return hashlib.sha256(repr(_content(_parsed(path.read_bytes()))).encode()).hexdigest()
 
 
 def _content(node: Any) -> Any:

@@ -1,9 +1,7 @@
-"""The computing environment that numbers are made with: threads, libraries and processor.
+"""What numbers are made with: threads, libraries and processor, on which the last digits of a sum depend.
 
-The last digits of a sum depend on all of these.  A chain amplifies a difference in last digits until first digits
-differ. Therefore every task is computed on one thread (`pinned`).  Libraries and processor cannot be fixed, so they
-are listed with every task (`described`).  If a task is computed again, a line says by how much its numbers moved
-(`moved`).
+Every task is computed on one thread.  The rest is listed with it.  If it is computed again, a line says how far its
+numbers moved.
 """
 
 import math
@@ -28,36 +26,22 @@ import pandas as pd
 from dplangevin.pipeline.cache import Rows
 from dplangevin.text import short
 
-# libraries whose versions must be the same wherever tasks of one run are computed
 LIBRARIES = ("torch", "numpy", "scipy", "pandas", "dp-accounting", "arviz")
-CHANGED = "status --porcelain --untracked-files=no conf params.yaml pipelines src"
 SMALL = 1e-12  # numbers below are compared as if they were this large
-VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")  # libraries read them when loaded
 
 
 @contextmanager
 def pinned() -> Iterator[None]:
-    """Compute on one thread of torch and BLAS, here and in each process that joblib starts."""
+    """Compute on one thread of BLAS, here and in each process that joblib starts, and of torch from here on."""
     from joblib import parallel_config
     from threadpoolctl import threadpool_limits
 
-    os.environ |= dict.fromkeys(VARIABLES, "1")  # for libraries that are not loaded yet
-    torch = sys.modules.get("torch")
-    before = torch.get_num_threads() if torch else None
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"  # for libraries that are not loaded yet
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
     with threadpool_limits(1), parallel_config("loky", inner_max_num_threads=1):
-        if torch:
-            torch.set_num_threads(1)
-        try:
-            yield
-        finally:
-            if torch:
-                torch.set_num_threads(before)
-
-
-def libraries() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that determine numbers, without a build tag such as +cpu."""
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return {"Python": here, **{name: version(name).partition("+")[0] for name in LIBRARIES}}
+        yield
 
 
 @cache  # a process runs the code that it loaded, also where another commit is checked out meanwhile
@@ -67,15 +51,16 @@ def revision() -> str:
     In another repository, or without git, there is only the date.
     """
     now = datetime.fromtimestamp(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
-    commands = "rev-parse --short=12 HEAD", CHANGED, "cat-file -e HEAD:src/dplangevin"
+    changed = "status --porcelain --untracked-files=no conf params.yaml pipelines src"
+    commands = "rev-parse --short=12 HEAD", changed, "cat-file -e HEAD:src/dplangevin"
     try:
         commit, changes, _ = (
-            subprocess.run(["git", *words.split()], capture_output=True, text=True, check=True)
+            subprocess.check_output(["git", *words.split()], text=True, stderr=subprocess.DEVNULL).strip()
             for words in commands
         )
     except (OSError, subprocess.CalledProcessError):
         return f"{now:%Y-%m-%d}"
-    return f"{now:%Y-%m-%d}, commit {commit.stdout.strip()}{' with changes' * bool(changes.stdout.strip())}"
+    return f"{now:%Y-%m-%d}, commit {commit}{' with changes' * bool(changes)}"
 
 
 def described() -> str:
@@ -98,26 +83,20 @@ def described() -> str:
 def processor() -> str:
     """Return the name of the processor, on which the code that BLAS runs depends, beside its instructions."""
     info = Path("/proc/cpuinfo")
-    name = re.search(
-        r"^model name\s*:(.*)", info.read_text(encoding="utf-8") if info.exists() else "", re.MULTILINE
-    )
+    name = re.search(r"(?m)^model name\s*:(.*)", info.read_text("utf-8") if info.exists() else "")
     return name[1].strip() if name else platform.processor() or platform.machine()
 
 
 class Move(NamedTuple):
-    """How far the numbers of tasks moved when they were computed again.
+    """How far the numbers of tasks moved when they were computed again; `same` have the same bytes.
 
-    - `same`: number of tasks with the same bytes.
-    - `largest`: for the other tasks, by column or metric: the largest |new - old|, relative to the standard error of
-      the mean over the seeds where there are several, else to |old| (at least SMALL); infinite if the columns, the
-      number of rows or a text differ.
-    - `environments`: the computing environments of these other tasks, before and now.
+    `largest`, by column or metric: the largest |new - old|, relative to the standard error of the mean over the seeds
+    where there are several, else to |old|; infinite if the columns, the number of rows or a text differ.
     """
 
     tasks: int
     same: int
     largest: dict[str, float]
-    environments: tuple[str, str]
 
     @property
     def farthest(self) -> float:
@@ -127,10 +106,9 @@ class Move(NamedTuple):
         if self.same == self.tasks:
             return f"all {self.tasks} tasks have the same bytes as before"
         sizes = ", ".join(f"{name} {short(size)}" for name, size in sorted(self.largest.items()))
-        before, now = (each or "an environment that is not listed" for each in self.environments)
         return (
             f"{self.same} of {self.tasks} tasks have the same bytes as before; the others moved, relative to "
-            f"the seeds' standard error or else to the value, by at most: {sizes}. Before: {before}; now: {now}"
+            f"the seeds' standard error or else to the value, by at most: {sizes}"
         )
 
 
@@ -144,9 +122,7 @@ def moved(before: Mapping[str, Rows], after: Mapping[str, Rows]) -> Move:
     both = [(before[key], after[key]) for key in before if key in after]
     others = [(old, new) for old, new in both if old.content != new.content]
     sizes = pd.concat([pd.Series(dtype=float), *(_sizes(*pair) for pair in others)])
-    top = sizes[sizes > 0].groupby(level=0).max().to_dict()
-    old, new = (" or ".join(sorted({pair[side].made for pair in others})) for side in (0, 1))
-    return Move(len(both), len(both) - len(others), top, (old, new))
+    return Move(len(both), len(both) - len(others), sizes[sizes > 0].groupby(level=0).max().to_dict())
 
 
 def _sizes(old: Rows, new: Rows) -> pd.Series:

@@ -1,15 +1,14 @@
-"""Execution of tasks: in this process, on the cores of this machine, or on a Dask cluster.
-
-The rows are the same wherever they are computed.
-"""
+"""Execution of tasks: in this process, on the cores of this machine, or on a Dask cluster, with the same rows."""
 
 import os
 import pickle
+import sys
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from itertools import starmap
 from typing import Any, NamedTuple
 
@@ -17,24 +16,23 @@ import pandas as pd
 
 from dplangevin.files import Checkpoint
 from dplangevin.pipeline.cache import Store
-from dplangevin.pipeline.environment import described, revision
+from dplangevin.pipeline.code import code_hash
+from dplangevin.pipeline.environment import LIBRARIES, described, pinned, revision
 from dplangevin.pipeline.lock import orphaned
 
-CLUSTER = "DPL_CLUSTER"  # environment: tcp://HOST:PORT, tls://HOST:PORT, or a scheduler file
+CLUSTER = "DPL_CLUSTER"  # environment variable: tcp://HOST:PORT or tls://HOST:PORT
+CARRIED = "DPL_DEVICE", "DPL_MEMORY", "DPL_RANDOM"  # variables that affect numbers, for the workers
+FIRST = 30  # seconds to wait for the scheduler
 
 
 class Done(NamedTuple):
-    """The outcome of the call with the argument of this `number`.
-
-    - `environment`: as `pipeline.environment.described` gives it.
-    - `begun`: the norms that its `Checkpoint` noted after the first steps of a long computation, else "".
-    """
+    """The outcome of the call with the argument of this `number`; `begun` as in `cache.Rows`."""
 
     number: int
     value: Any
     error: Exception | None
     environment: str
-    seconds: float = 0.0
+    seconds: float
     begun: str = ""
 
 
@@ -54,8 +52,6 @@ def computed(
 ) -> Iterator[Done]:
     """Yield the outcome of a picklable function for every argument, in the order in which calls finish.
 
-    An Exception in one call does not stop the others.
-
     - `gpu`: whether a call can use a GPU.
     - `code`: names of modules or objects that the function calls. Workers must have the same ones.
     - `store`: keeps what a call returns before it is yielded, the `TaskTables` of the tasks with its entry of `keys`.
@@ -63,13 +59,8 @@ def computed(
     if not arguments:
         return
     call = partial(attempted, function)
-    found = _on_this_machine(call, arguments, gpu)
-    if cluster := os.environ.get(CLUSTER):
-        try:
-            from dplangevin.pipeline.cluster import outcomes  # it needs Dask, which is optional
-        except ImportError as error:
-            raise ValueError(f"{CLUSTER} needs Dask: pip install 'dplangevin[cluster]' ({error})") from error
-        found = outcomes(cluster, call, arguments, code)
+    address = os.environ.get(CLUSTER)
+    found = _on_cluster(address, call, arguments, code) if address else _here(call, arguments, gpu)
     for done in found:
         if store and done.error is None:
             here = {"made": f"{revision()}, {done.environment}", "begun": done.begun}
@@ -80,9 +71,8 @@ def computed(
         yield done
 
 
-def _on_this_machine(call: Callable[[int, Any], Done], arguments: Sequence[Any], gpu: bool) -> Iterator[Done]:
+def _here(call: Callable[[int, Any], Done], arguments: Sequence[Any], gpu: bool) -> Iterator[Done]:
     from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     from dplangevin.device import pick  # imported here, because it loads torch
 
@@ -90,44 +80,82 @@ def _on_this_machine(call: Callable[[int, Any], Done], arguments: Sequence[Any],
     jobs = 1 if gpu and pick().type == "cuda" else min(workers(), len(arguments))
     # joblib warns when it replaces a process whose memory has grown
     warnings.filterwarnings("ignore", "A worker stopped while some jobs were given", UserWarning)
-    called = starmap(delayed(call), enumerate(arguments))
+    yield from Parallel(jobs, return_as="generator_unordered")(starmap(delayed(call), enumerate(arguments)))
+
+
+def _on_cluster(
+    address: str, call: Callable[[int, Any], Done], arguments: Sequence[Any], code: Sequence[str]
+) -> Iterator[Done]:
+    """Yield the outcomes of calls in worker processes; Dask gives the tasks of a worker that is lost to others.
+
+    (joblib's backend for Dask waits for ever for a task that ends its workers.)
+    """
+    from distributed import Client, KilledWorker, as_completed  # optional
+    from distributed.client import ClosedClientError, FutureCancelledError
+
+    given = {name: os.environ.get(name, "") for name in CARRIED}
     try:
-        yield from Parallel(jobs, return_as="generator_unordered")(called)
-    except TerminatedWorkerError as error:
-        raise ValueError(
-            f"one of {jobs} processes was killed, as a system does that runs out of memory: what is finished is kept; "
-            f"run it again with fewer, such as DPL_WORKERS={max(jobs // 2, 1)}"
-        ) from error
+        with Client(address, timeout=FIRST, set_as_default=False, name="dplangevin") as client:
+            common = client.submit(tuple, (given, code, versions(code), call), pure=False)  # sent once
+            calls = [client.submit(_called, common, *each, pure=False) for each in enumerate(arguments)]
+            waiting = as_completed(calls, loop=client.loop)
+            calls.clear()  # so that a result that has come is not computed again when its worker ends
+            for future in waiting:
+                yield future.result()
+    except (OSError, TypeError, KilledWorker, ClosedClientError, FutureCancelledError) as error:
+        why = f"{CLUSTER} = {address} ended or does not answer ({error}); finished tasks are kept"
+        raise ValueError(why) from error
+
+
+def _called(common: tuple[Any, ...], index: int, argument: Any) -> Done:
+    """Return the outcome of a call, made in a worker; ValueError if its numbers would be other ones."""
+    from distributed import get_worker
+
+    given, code, expected, call = common
+    os.environ |= given
+    worker = get_worker()
+    for name, own in versions(code, worker.state.nthreads).items():
+        if own != expected[name]:
+            raise ValueError(f"worker {worker.address} is refused: {name} {own}, not {expected[name]}")
+    with pinned():
+        done: Done = call(index, argument)
+        return done
+
+
+def versions(code: Sequence[str], threads: int = 1) -> dict[str, str]:
+    """Return what must be the same for the driver and its workers."""
+    from dplangevin.device import drawing, pick
+
+    libraries = {
+        name: version(name).partition("+")[0] for name in LIBRARIES
+    }  # without a build tag such as +cpu
+    own = {"code": code_hash(*code)[:12], "DPL_RANDOM": drawing(pick()).type, "--nthreads": f"{threads}"}
+    return {"Python": sys.version[:4], **libraries, **own}
 
 
 def workers() -> int:
     """Return the number of worker processes on this machine: DPL_WORKERS, or the number of cores."""
     from joblib import cpu_count
 
-    given = os.environ.get("DPL_WORKERS", "")
-    if given and not (given.isdecimal() and int(given) > 0):
+    given = os.environ.get("DPL_WORKERS") or str(cpu_count())
+    if not (given.isdecimal() and int(given) > 0):
         raise ValueError(f"DPL_WORKERS = {given!r} must be a positive integer; unset it to use every core")
-    return int(given) if given else cpu_count()
+    return int(given)
 
 
 def attempted(function: Callable[[Any], Any], index: int, argument: Any) -> Done:
-    """Call the function in this process; an Exception becomes the error of the outcome."""
+    """Call the function in this process; an Exception, with its traceback as a note, becomes the error."""
     began = time.perf_counter()
     Checkpoint.noted.clear()
     try:
         value = function(argument)
     except Exception as error:
-        return Done(index, None, _portable(error), "", time.perf_counter() - began)
+        note = traceback.format_exc()
+        try:
+            portable = pickle.loads(pickle.dumps(error))
+        except Exception:  # its class cannot be pickled
+            portable = RuntimeError(f"{type(error).__name__}: {error}")
+        portable.add_note(note)
+        return Done(index, None, portable, "", time.perf_counter() - began)
     norms = " ".join(f"{norm:.10g}" for noted in Checkpoint.noted.values() for norm in noted)
     return Done(index, value, None, described(), time.perf_counter() - began, norms)
-
-
-def _portable(error: Exception) -> Exception:
-    """Return the error in a form that can be sent to another process, with its traceback as a note."""
-    text = "".join(traceback.format_exception(error))
-    try:
-        portable: Exception = pickle.loads(pickle.dumps(error))
-    except Exception:  # its class cannot be pickled
-        portable = RuntimeError(f"{type(error).__name__}: {error}")
-    portable.add_note(text)
-    return portable

@@ -1,12 +1,9 @@
-"""One run at a time in a checkout.
+"""One run at a time in a checkout: `make repro`, `dvc exp run`, or a stage of a plain `dvc repro`.
 
-`make repro` and `dvc exp run` hold the lock from before they write params.yaml until DVC has ended; a stage of a plain
-`dvc repro` holds it while it works. The file names the holder. A stage whose run was killed ends with its task.
+A stage whose run was killed ends with its task.
 """
 
 import os
-import platform
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,33 +19,31 @@ _PARENT = os.getppid() if "DVC_STAGE" in os.environ else None  # DVC, which star
 
 
 class LockError(Exception):
-    """The lock cannot be taken; the message says why, and what to do."""
+    """The lock cannot be taken."""
 
 
 @contextmanager
 def run(command: str) -> Iterator[None]:
     """Hold the checkout in the working folder, unless the run that this process is a part of does."""
+    if orphaned():
+        raise LockError("the run that this stage is a part of has ended")
     if LEADER in os.environ:
-        if orphaned():
-            raise LockError("the run that this stage is a part of has ended")
         yield
         return
-    lock, pid = FileLock(RUN), os.getpid()
-    who = f"{command} (pid {pid} on {platform.node()}, since {time.strftime('%Y-%m-%d %H:%M:%S')})"
     try:
         RUN.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-        RUN.write_text(f"{who}; wait for it, or end it: kill {pid}", encoding="utf-8")
+        lock = FileLock(RUN, timeout=0).acquire()
+        RUN.write_text(f"{command}; wait for it, or end it: kill {os.getpid()}", encoding="utf-8")
     except Timeout:
         raise LockError(f"another run is at work here: {RUN.read_text(encoding='utf-8')}") from None
     except OSError as error:
         raise LockError(str(with_fix(error, RUN))) from error
-    os.environ[LEADER] = str(pid)
+    os.environ[LEADER] = str(os.getpid())
     try:
-        yield
+        with lock:
+            yield
     finally:
         del os.environ[LEADER]
-        lock.release()
 
 
 def orphaned() -> bool:
