@@ -16,8 +16,7 @@ from dplangevin.pipeline.config import content, one_of
 from dplangevin.reporting import read
 from dplangevin.text import csv_bytes
 
-RESULTS = Path("results")
-README = Path("README.md")
+RESULTS, README = Path("results"), Path("README.md")
 
 
 def table(name: str, cfg: DictConfig) -> pd.DataFrame:
@@ -47,8 +46,8 @@ def main(cfg: DictConfig, what: str) -> None:
     """Write what the command line says."""
     one_of(("claims", "page", "readme"), what, "part")
     if what == "claims":
-        parts = [table(name, cfg) for name in cfg.pipeline.papers]
-        files.write(RESULTS, {"claims.csv": csv_bytes(pd.concat(parts))})
+        found = pd.concat([table(name, cfg) for name in cfg.pipeline.papers])
+        files.write(RESULTS, {"claims.csv": csv_bytes(found)})
     elif what == "page":
         files.write(RESULTS / "report", pages(cfg), only=True)
     else:

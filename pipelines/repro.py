@@ -1,7 +1,6 @@
 """Compose conf/, run `dvc repro --keep-going` and print a summary: this is `make repro`.
 
-A checkout has one run at a time. A run that is interrupted also ends DVC and its stages. The stage of a run that is
-killed ends when the next task is finished. Finished tasks are kept.
+A run that is interrupted also ends DVC and its stages. The stage of one that is killed ends with its next task.
 """
 
 import argparse
@@ -29,9 +28,8 @@ def main() -> int:
     parser.add_argument("overrides", nargs="*", help="Hydra overrides, e.g. pipeline=svhn")
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    name = f"make exhibit ID={args.exhibit}" if args.exhibit else "make repro"
     try:
-        with lock.run(name):
+        with lock.run(f"make exhibit ID={args.exhibit}" if args.exhibit else "make repro"):
             return config.main(args.overrides) or reproduce(args)
     except (config.ConfigError, lock.LockError) as error:
         print(error, file=sys.stderr)
@@ -43,15 +41,15 @@ def main() -> int:
 
 def reproduce(args: argparse.Namespace) -> int:
     """Run `dvc repro` and print the summary; return the exit status of DVC."""
-    exhibits, targets, started = [*map(str, config.load().pipeline.exhibits)], [], time.time()
+    command, started = [sys.executable, "-m", "dvc", "repro", "--keep-going"], time.time()
+    env = {**os.environ, "DPL_PYTHON": sys.executable, config.SET: shlex.join(args.overrides)}
+    exhibits = list(config.load().pipeline.exhibits)
     if args.exhibit is not None:
         exhibits = [config.one_of(exhibits, args.exhibit, "exhibit")]
-        targets = [f"render@{args.exhibit}"]
-    env = {**os.environ, "DPL_PYTHON": sys.executable, config.SET: shlex.join(args.overrides)}
+        command.append(f"render@{args.exhibit}")
     if args.force:
         env[RECOMPUTE] = "1"
-        targets.append("--force")
-    command = [sys.executable, "-m", "dvc", "repro", "--keep-going", *targets]
+        command.append("--force")
     dvc = subprocess.Popen(command, env=env, process_group=0)  # no Ctrl-C reaches it
     try:
         status = dvc.wait()
@@ -59,9 +57,9 @@ def reproduce(args: argparse.Namespace) -> int:
         os.killpg(dvc.pid, signal.SIGTERM)
         dvc.wait()
         raise
-    print("\n".join(summary(exhibits, started)))
-    if status:
-        print("Failed: DVC names the stages above, and each of them says why.", file=sys.stderr)
+    print(
+        *summary(exhibits, started), "DVC names above what failed." if status else "Nothing failed.", sep="\n"
+    )
     return status
 
 

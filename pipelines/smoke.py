@@ -21,10 +21,9 @@ def copy_tree(source: Path, target: Path, leave_out: tuple[str, ...] = ()) -> No
 
 
 if __name__ == "__main__":
-    # a second worker would take longer to start than to do its work
     env = {"DPL_WORKERS": "1", "OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": "src"}
-    with tempfile.TemporaryDirectory(prefix="smoke-") as folder:
-        copy_tree(Path.cwd(), Path(folder), RESULTS)
+    with tempfile.TemporaryDirectory() as folder:
+        copy_tree(Path(), Path(folder), RESULTS)
         Path(folder, ".dvc/config.local").write_text("[core]\n    no_scm = true\n")
         status = subprocess.call([sys.executable, "pipelines/repro.py", "scale=smoke"], cwd=folder, env=env)
     sys.exit(status)

@@ -111,14 +111,15 @@ def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Com
     after = {keys[i]: store.find(keys[i]) or [] for i in indices}
     trained = [of.work.trained_key(i) if of.work else "" for i in range(len(keys))]
     moves = []
-    for number, (path, table) in enumerate(zip(of.paths, before, strict=True)):
+    for number, table in enumerate(before):
         was, now = dict(zip(keys, table.values(), strict=True)), {}
         for i in indices:
-            # runs.csv has prices and settings, which `run.py` writes anew for a training that is kept
-            if not (path.stem == "runs" and trained[i]):
-                rows, names = after[keys[i]][number], was[keys[i]].header
-                fewer = set(rows.header.split(",")) <= set(names.split(","))
-                now[keys[i]] = rows.under(names) if fewer else rows
+            if (
+                trained[i] and number == 0
+            ):  # runs.csv: `run.py` writes prices anew for a training that is kept
+                continue
+            rows, names = after[keys[i]][number], was[keys[i]].header
+            now[keys[i]] = rows.under(names) if {*rows.header.split(",")} <= {*names.split(",")} else rows
         moves.append(moved(was, now))
     return Comparison(keys, {key: rows[0].made for key, rows in after.items()}, moves, trained)
 
@@ -137,16 +138,16 @@ def prices(work: SweepTasks, path: Path) -> Move:
 
 def first_steps(work: SweepTasks, path: Path) -> Move:
     """Compare the norms after the first steps of one long chain of each method with those noted of the whole run."""
-    rows_of = zip(work.tasks, listed(path).values(), strict=True)
-    noted = {task.run.name: (i, rows.begun) for i, (task, rows) in enumerate(rows_of) if rows.begun}
+    rows = [*listed(path).values()]
+    last = {task.run.name: i for i, task in enumerate(work.tasks) if rows[i].begun}
     before, after = {}, {}
-    for i, begun in noted.values():
+    for name, i in last.items():
         Checkpoint.noted.clear()
         with suppress(Noted):
             work.compute(work.job([i]))
         now = [f"{norm:.10g}" for norms in Checkpoint.noted.values() for norm in norms]
-        before[work.keys[i]] = Rows("norm", begun.replace(" ", "\n"))
-        after[work.keys[i]] = Rows("norm", "\n".join(now))
+        before[name] = Rows("norm", rows[i].begun.replace(" ", "\n"))
+        after[name] = Rows("norm", "\n".join(now))
     return moved(before, after)
 
 
@@ -155,12 +156,10 @@ def renew(of: Result, comparison: Comparison) -> int:
 
     `*.units.json` adds this to what it says of their computation, with the largest move of all renewals since.
     """
-    count = 0
     for path in of.paths:
         pieces, keys = [], []
         tasks = zip(listed(path).items(), comparison.keys, comparison.trained, strict=True)
         for (old, rows), key, trained in tasks:
-            rows = rows._replace(scores=trained)
             keys.append(old if trained else key)
             if comparison.same and key in comparison.again:
                 rows = rows._replace(made=comparison.again[key], renewed="")
@@ -168,44 +167,37 @@ def renew(of: Result, comparison: Comparison) -> int:
                 earlier = largest(rows.renewed)
                 more = f"; before, at most {earlier:.2g}" if earlier > comparison.move else ""
                 rows = rows._replace(renewed=f"code changed since; {comparison}{more}")
-                count += path == of.paths[0]
-            pieces.append(rows)
+            pieces.append(rows._replace(scores=trained))
         write(path.parent, {beside(path).name: listing(keys, pieces).encode()})
-    return count
+    return sum(bool(rows.renewed) for rows in pieces)
 
 
-def quick(cfg: DictConfig, name: str) -> bool:
-    """Print what a short check of an entry finds; return whether it moved no farther than it may."""
-    of = result(cfg, name)
+def quick(cfg: DictConfig, of: Result, folder: Path) -> dict[str, tuple[Move, float]]:
+    """Return what a short check of an entry finds, with the largest move that passes."""
     if of.work is None:
-        one_kind = of._replace(kinds=[name] * len(of.kinds))
-        found = {"one task": (check(one_kind, KEPT / name, 1).moves[0], CLOSE_TASK)}
-    else:
-        dataset = of.work.dataset
-        if dataset in cfg.features and not manifest.path_of("features", dataset).exists():
-            raise DataUnavailable("its features are not made here")
-        of.work.spec = OmegaConf.merge(of.work.spec, {"attack": None})
-        Checkpoint.stops = True
-        found = {"first steps": (first_steps(of.work, of.paths[0]), CLOSE_TASK)}
-        found["prices"] = prices(of.work, of.paths[0]), CLOSE_PRICE
-    print(
-        f"{name}: {'; '.join(f'{what}: {move}' for what, (move, _) in found.items() if move.tasks)}",
-        flush=True,
-    )
-    return all(move.farthest <= most for move, most in found.values())
+        one_kind = of._replace(kinds=["all"] * len(of.kinds))
+        return {"one task": (check(one_kind, folder, 1).moves[0], CLOSE_TASK)}
+    dataset = of.work.dataset
+    if dataset in cfg.features and not manifest.path_of("features", dataset).exists():
+        raise DataUnavailable("its features are not made here")
+    of.work.spec = OmegaConf.merge(of.work.spec, {"attack": None})
+    Checkpoint.stops = True
+    steps = first_steps(of.work, of.paths[0])
+    return {"first steps": (steps, CLOSE_TASK), "prices": (prices(of.work, of.paths[0]), CLOSE_PRICE)}
 
 
-def whole(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
-    """Print how far tasks of an entry moved; return whether within `--within`, and then renew what is asked for."""
-    comparison = check(of := result(cfg, name), KEPT / name, args.units, args.only)
-    print(f"{name}: {comparison}", flush=True)
-    for path, move in zip(of.paths, comparison.moves, strict=True):
-        if move.same < move.tasks:
-            print(f"  {path}: {move}", flush=True)
-    fine = comparison.move <= args.within
-    if fine and args.renew and (count := renew(of, comparison)):
-        print(f"  {count} tasks of earlier code have new keys", flush=True)
-    return fine
+def passes(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
+    """Print how far an entry moved; return whether no farther than it may, and then renew what is asked for."""
+    of = result(cfg, name)
+    if args.quick:
+        found = quick(cfg, of, KEPT / name)
+        print(f"{name}:", *(f"{what}: {move}" for what, (move, _) in found.items() if move.tasks), flush=True)
+        return all(move.farthest <= most for move, most in found.values())
+    comparison = check(of, KEPT / name, args.units, args.only)
+    print(f"{name}: {comparison}", *map("{}: {}".format, of.paths, comparison.moves), sep="\n  ", flush=True)
+    if args.renew and comparison.move <= args.within:
+        print(f"  {renew(of, comparison)} tasks of earlier code have the new keys", flush=True)
+    return comparison.move <= args.within
 
 
 @stage
@@ -224,7 +216,7 @@ def main(cfg: DictConfig, *words: str) -> None:
         try:
             config.one_of(names, name, "run or analysis")
             with pinned():
-                fine = quick(cfg, name) if args.quick else whole(cfg, name, args)
+                fine = passes(cfg, name, args)
             shutil.rmtree(KEPT / name, ignore_errors=True)
         except (ValueError, OSError, DataError) as error:
             print(f"{name}: not checked: {error}", flush=True)

@@ -149,7 +149,7 @@ def test_a_name_that_is_not_there_is_said_with_those_that_are(
     with pytest.raises(config.ConfigError, match=said):
         inspect.unwrap(script.main)(parameters(), *words)
     with pytest.raises(config.ConfigError, match=said):
-        repro.reproduce(Namespace(exhibit="nope"))
+        repro.reproduce(Namespace(exhibit="nope", overrides=[]))
 
 
 @pytest.mark.slow
