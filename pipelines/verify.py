@@ -194,7 +194,9 @@ def passes(cfg: DictConfig, name: str, args: argparse.Namespace) -> bool:
         print(f"{name}:", *(f"{what}: {move}" for what, (move, _) in found.items() if move.tasks), flush=True)
         return all(move.farthest <= most for move, most in found.values())
     comparison = check(of, KEPT / name, args.units, args.only)
-    print(f"{name}: {comparison}", *map("{}: {}".format, of.paths, comparison.moves), sep="\n  ", flush=True)
+    pairs = zip(of.paths, comparison.moves, strict=True)
+    lines = [f"{path}: {move}" for path, move in pairs if move.same < move.tasks]
+    print(f"{name}: {comparison}", *lines, sep="\n  ", flush=True)
     if args.renew and comparison.move <= args.within:
         print(f"  {renew(of, comparison)} tasks of earlier code have the new keys", flush=True)
     return comparison.move <= args.within
