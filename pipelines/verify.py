@@ -208,11 +208,12 @@ def main(cfg: DictConfig, *words: str) -> None:
     names = [str(name) for name in (*cfg.pipeline.runs, *cfg.pipeline.analyses)]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--quick", action="store_true", help="prices and short tasks alone")
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--quick", action="store_true", help="prices and short tasks alone")
     parser.add_argument("--units", type=int, default=1, help="how many tasks of each method")
     parser.add_argument("--only", nargs="+", default=(), help="these methods")
     parser.add_argument("--within", type=float, default=0.0, help="the largest move that passes")
-    parser.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
+    way.add_argument("--renew", action="store_true", help="give tasks the keys of the current code")
     args, wrong = parser.parse_args(words), []
     for name in args.names or [name for name in names if not (args.quick and LONG.fullmatch(name))]:
         try:
@@ -225,9 +226,8 @@ def main(cfg: DictConfig, *words: str) -> None:
             fine = args.quick and isinstance(error, DataUnavailable)
         wrong += [name] * (not fine)
     if args.renew and not (args.names or wrong):
-        count = sum(
-            manifest.renew(cfg, kind, name) for kind in manifest.PLACES for name in manifest.known(cfg, kind)
-        )
+        known = [(kind, name) for kind in manifest.PLACES for name in manifest.known(cfg, kind)]
+        count = sum(manifest.renew(cfg, *each) for each in known)
         print(f"{count} manifests have new keys; no file was made again", flush=True)
     if wrong:
         raise ValueError(f"not the same, or not checked: {', '.join(wrong)}")
