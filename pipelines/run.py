@@ -59,12 +59,11 @@ def main(cfg: DictConfig, name: str) -> None:
     """Run an entry of conf/pipeline."""
     run = cfg.pipeline.runs[one_of(cfg.pipeline.runs, name, "run")]
     folder, spec = Path(run.experiment, run.dataset), cfg.experiment[run.experiment]
-    store = Store(
-        [RUNS / folder / f"{table}.csv" for table in tables(spec)], Path("data/units/runs") / folder
-    )
+    paths = [RUNS / folder / f"{table}.csv" for table in tables(spec)]
+    store = Store(paths, Path("data/units/runs") / folder)
     with pinned():
-        files_read = inputs(cfg, run.experiment, run.dataset)
-        finish(store, sweep(cfg, run.experiment, run.dataset, files_read, store))
+        read_files = inputs(cfg, run.experiment, run.dataset)
+        finish(store, sweep(cfg, run.experiment, run.dataset, read_files, store))
     for path in (RUNS / folder).iterdir():
         if path.name.partition(".")[0] not in tables(spec):
             files.remove(path)

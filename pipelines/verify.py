@@ -113,11 +113,8 @@ def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Com
     moves = []
     for number, table in enumerate(before):
         was, now = dict(zip(keys, table.values(), strict=True)), {}
-        for i in indices:
-            if (
-                trained[i] and number == 0
-            ):  # runs.csv: `run.py` writes prices anew for a training that is kept
-                continue
+        # runs.csv, the first, has prices and settings, which `run.py` writes anew for a training that is kept
+        for i in [i for i in indices if number or not trained[i]]:
             rows, names = after[keys[i]][number], was[keys[i]].header
             now[keys[i]] = rows.under(names) if {*rows.header.split(",")} <= {*names.split(",")} else rows
         moves.append(moved(was, now))
