@@ -1,13 +1,11 @@
 """Stage code: a hash for each stage of what it reads beside data, written to data/manifest/code.json.
 
-The entry of a stage is a hash of the syntax trees that it can reach, of its settings in params.yaml, and of the
-content that it shows. DVC would look up each parameter of a stage with a walk through all of params.yaml, which takes
-a minute for all stages. So only stage config depends on parameters by name.
+DVC would look up each parameter of a stage with a walk through all of params.yaml, which takes a minute for all stages.
 """
 
 import ast
 import json
-import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,11 @@ from analyse import described
 from omegaconf import DictConfig, OmegaConf
 from stage import stage
 
-from dplangevin.files import atomic_path, key
+from dplangevin.files import key, write
 from dplangevin.pipeline import manifest
 from dplangevin.pipeline.code import code_hash, targets
-from dplangevin.pipeline.config import check_values, content
+from dplangevin.pipeline.config import ConfigError, check_values, content
 from dplangevin.pipeline.plan import tasks
-
-TARGET = Path("data/manifest/code.json")
 
 
 def fingerprints(cfg: DictConfig) -> dict[str, Any]:
@@ -34,10 +30,9 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
         hashes[kind] = {
             name: key([code_hash(*code), settings]) for name, (settings, code, _) in recipes.items()
         }
-    runs = {}
+    runs, unused = {}, dict.fromkeys(("epsilons", "runs", "settings", "vary"))  # the tasks have them
     for name, run in pipeline["run_stages"].items():
         spec = {**conf["experiment"][run["experiment"]], "delta of conf": conf["delta"], "seed": conf["seed"]}
-        unused = dict.fromkeys(("epsilons", "runs", "settings", "vary"))  # the tasks have them
         runs[name] = spec | unused | {"tasks": tasks(cfg, run["experiment"], run["dataset"])}
     analyses = {name: {"seed": conf["seed"], **described(cfg, name)} for name in pipeline["analyses"]}
     return hashes | {
@@ -49,13 +44,13 @@ def fingerprints(cfg: DictConfig) -> dict[str, Any]:
 
 
 def shown(script: str, config: Mapping[str, Any]) -> str:
-    """Return the hash of a config and of the code that a script of pipelines/ and the config's objects can reach.
-
-    `manifest` is left out: it reaches all code, and the stages that use it have hashes of their own.
-    """
-    text = Path(__file__).with_name(f"{script}.py").read_bytes()
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
-    names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names} - {manifest.__name__}
+    """Return the hash of a config and of the code that a script of pipelines/ and the config's objects can reach."""
+    tree = ast.parse(Path(__file__).with_name(f"{script}.py").read_bytes())
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+    names.discard(
+        manifest.__name__
+    )  # it reaches all code, and the stages that use it have hashes of their own
     own = (name for name in names if name.startswith("dplangevin."))
     return key([code_hash(*own, *targets(config)), config])
 
@@ -63,10 +58,9 @@ def shown(script: str, config: Mapping[str, Any]) -> str:
 @stage
 def main(cfg: DictConfig) -> None:
     """Check the parameters, then write the hashes; every other stage runs after this one."""
+    started = time.time()
     check_values(cfg)
-    with atomic_path(TARGET) as part:
-        part.write_text(json.dumps(fingerprints(cfg), indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    write(Path("data/manifest"), {"code.json": (json.dumps(fingerprints(cfg), indent=1) + "\n").encode()})
+    for path in (Path("params.yaml"), *Path("conf").rglob("[!.]*.yaml"), *Path("src").rglob("[!.]*.py")):
+        if path.stat().st_mtime > started:  # DVC enters in dvc.lock what it finds afterwards
+            raise ConfigError(f"{path} changed while this stage was at work: run it again")

@@ -1,6 +1,6 @@
 """What `make help`, the summary of `make repro` and the ceilings of `make lint` print."""
 
-import json
+import os
 import re
 import subprocess
 import sys
@@ -26,32 +26,20 @@ def test_help_fits_80_columns_and_lists_every_target() -> None:
     assert re.search(r'^DPL_CLUSTER="tcp://head:8786" .*pipelines/repro.py', dry.stdout, re.MULTILINE)
 
 
-def printed(ended: dict[str, int], capsys: pytest.CaptureFixture[str], log: Path) -> list[str]:
-    lines = [
-        json.dumps({"stage": stage, "status": status, "why": "see above"}) for stage, status in ended.items()
-    ]
-    (log / "log").write_text("\n".join(lines))
-    repro.report(log / "log", 0, ["wang2015_fig1b", "wang2015_fig1c"])
-    return capsys.readouterr().out.splitlines()
-
-
-def test_the_summary_ends_with_what_is_committed_and_how_to_compute_a_figure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_summary_lists_what_was_made_with_its_verdicts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(ROOT)
-    lines = printed({}, capsys, tmp_path)
-    assert lines[-1].strip() == "make exhibit ID=wang2015_fig1b FORCE=1"
-    text = " ".join(" ".join(lines).split())
-    assert "Exhibits: 0 of 2 made now. No stage ran, because nothing that results/" in text
-    assert max(map(len, lines)) <= 80
-    assert len(lines) < 12
-    lines = printed({"render@wang2015_fig1b": 0, "render@wang2015_fig1c": 1}, capsys, tmp_path)
-    assert "Exhibits: 1 of 2 made now." in lines
-    assert "No stage ran" not in " ".join(lines)
-    assert lines[lines.index("Failed") + 1] == "  render@wang2015_fig1c: see above"
-    shown = lines.index("  wang2015_fig1b: results/exhibits/wang2015_fig1b/wang2015_fig1b.png")
-    marks = lines[shown + 1].strip()
+    monkeypatch.setattr(repro, "EXHIBITS", tmp_path)
+    monkeypatch.setattr(repro, "CLAIMS", ROOT / "results/claims.csv")
+    for name, time in (("wang2015_fig1b", 20), ("wang2015_fig1c", 5)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.png").touch()
+        os.utime(tmp_path / name / f"{name}.png", (time, time))
+    lines = repro.summary(["wang2015_fig1b", "wang2015_fig1c", "none"], 10)
+    assert lines[-1].startswith("Exhibits: 1 of 3 made now.")
+    (marks,) = (line.partition("wang2015_fig1b.png: ")[2] for line in lines if ".png" in line)
     assert [text.split()[0] for text in marks.split(", ")] == ["paper", "reading", "ours"]
+    assert any("wang2015_fig1c.png" in line for line in repro.summary(["wang2015_fig1c"], 10))
 
 
 def test_lint_counts_what_is_in_git_and_fails_above_a_ceiling(
@@ -67,7 +55,6 @@ def test_lint_counts_what_is_in_git_and_fails_above_a_ceiling(
     (tmp_path / "pyproject.toml").write_text(f"[tool.dplangevin.ceilings]\n{lines}")
     subprocess.run("git init --quiet && git add .", shell=True, cwd=tmp_path, check=True)
     assert size.main(tmp_path) == 0
-    assert "lines: src 2, pipelines 1, tests 1, conf 1," in capsys.readouterr().out
     (tmp_path / "pipelines/b.sh").write_text("one\ntwo\n")
     assert size.main(tmp_path) == 1
     assert "src and pipelines, lines: 4 of 3 ABOVE ITS CEILING" in capsys.readouterr().out

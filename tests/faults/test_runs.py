@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import fingerprint
 import pandas as pd
 import psutil
 import pytest
-import repro
 import threadpoolctl
 import torch
 import yaml
@@ -22,13 +22,11 @@ from checkout import ROOT, environment, run, with_python
 from joblib import Parallel, delayed
 from omegaconf import OmegaConf
 from smoke import copy_tree
-from stage import stage
 from waiting import until
 
 from dplangevin.pipeline import cache, lock
 from dplangevin.pipeline import environment as machine
 from dplangevin.pipeline.cache import Store
-from dplangevin.pipeline.config import ConfigError
 
 # an analysis of two units, which say that they are at work, and wait
 WAITS = """
@@ -214,40 +212,22 @@ def test_a_second_run_is_refused_and_changes_nothing(
 
 
 @EDITED
-@pytest.mark.slow
-def test_parameters_that_change_under_a_stage_are_not_entered(checkout: Checkout) -> None:
-    """DVC enters in dvc.lock what params.yaml says when a stage has ended."""
-    assert checkout.run(*CONFIG).returncode == 0
-    first = checkout.start(*DVC, "analysis@first")
-    checkout.workers()
-    path = checkout.folder / "params.yaml"
-    path.write_text(path.read_text().replace("value: 1.0", "value: 3.0"))
-    checkout.go()
-    _, error = first.communicate()
-    assert first.returncode != 0
-    assert "params.yaml changed while this stage was at work" in error
-    assert checkout.locked() is None
-    assert checkout.run(*DVC, "analysis@first").returncode == 0
-    assert (checkout.values(), checkout.locked()) == ({3.0}, 3.0)
-
-
-@EDITED
-@pytest.mark.parametrize(
-    ("name", "path"), [("code", "src/dplangevin/a.py"), ("render@a", "conf/exhibit/a.yaml")]
-)
-def test_a_stage_fails_if_a_source_changes_under_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, path: str
+@pytest.mark.parametrize("path", ["params.yaml", "src/a.py", "conf/exhibit/a.yaml"])
+def test_the_hashes_are_not_entered_if_a_source_changes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DVC_STAGE", name)
-    shutil.copy(ROOT / "dvc.yaml", tmp_path)
-    file = tmp_path / path
-    file.parent.mkdir(parents=True)
-    for other in (file, tmp_path / "params.yaml"):
-        other.write_text("a: 1\n")
-    assert stage(lambda *_: None)() == 0
-    assert stage(lambda *_: file.write_text("a: 2\n"))() == 1
-    assert f"{name}: {path} changed while this stage was at work" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["fingerprint.py"])
+    monkeypatch.setattr(fingerprint, "check_values", lambda _: None)
+    monkeypatch.setattr(fingerprint, "fingerprints", lambda _: {})
+    for name in ("params.yaml", path):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a: 1\n")
+        os.utime(tmp_path / name, (1, 1))
+    assert fingerprint.main() == 0
+    monkeypatch.setattr(fingerprint, "fingerprints", lambda _: os.utime(tmp_path / path, (2e9, 2e9)))
+    assert fingerprint.main() == 1
+    assert f"{path} changed while this stage was at work" in capsys.readouterr().err
 
 
 # Killed
@@ -316,32 +296,6 @@ def test_a_part_of_a_run_needs_no_lock_and_one_of_a_run_that_has_ended_is_refuse
         pass
 
 
-@KILLED
-def test_files_that_dvc_did_not_finish_are_mended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """DVC writes dvc.lock, and its list of files in use, in place."""
-    monkeypatch.chdir(tmp_path)
-    repro.HELD.parent.mkdir(parents=True)
-    for text in ("", '{"read"', '{"read": {}}'):
-        repro.HELD.write_text(text)
-        repro.mend()
-        assert capsys.readouterr().err.count("\n") == (not text.endswith("}"))
-        assert repro.HELD.exists() == text.endswith("}")
-    whole = "schema: '2.0'\nstages:\n  one:\n    cmd: a\n    outs:\n    - path: b\n      md5: c\n"
-    path = tmp_path / "dvc.lock"
-    for text in ("", whole[:20], whole[:-40] + "\n  - : ["):
-        path.write_text(text)
-        with pytest.raises(ConfigError, match=r"dvc.lock is cut short.*git restore .* dvc.lock"):
-            repro.mend()
-    path.write_text(whole)
-    repro.mend()
-    path.write_text(whole[:20])
-    repro.mend()
-    assert path.read_text() == whole
-    assert "taken back" in capsys.readouterr().err
-
-
 # Odd places
 
 
@@ -359,7 +313,6 @@ def test_warnings_as_errors_private_files_and_no_git(checkout: Checkout) -> None
     checkout.edit(4.0)
     refused = checkout.make("repro")
     assert refused.returncode != 0
-    assert "dvc config --local core.no_scm true" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert "up to date" not in refused.stdout
     checkout.run(sys.executable, "-m", "dvc", "config", "--local", "core.no_scm", "true")
