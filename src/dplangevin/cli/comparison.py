@@ -8,21 +8,20 @@ the folder of results contains the secret that determines it, until these result
 """
 
 import math
-import os
-import pickle
 import re
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple
 
+import attr
 import numpy as np
 import pandas as pd
-from dp_accounting import UnsupportedDpEvent
+from dp_accounting import DpEvent, NonPrivateDpEvent, NoOpDpEvent, UnsupportedDpEvent
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 
@@ -30,27 +29,28 @@ from dplangevin import files
 from dplangevin.checks import require
 from dplangevin.cli.options import config_of, is_own, method_named
 from dplangevin.cli.output import counted
-from dplangevin.cli.persons import NEIGHBOURS, OfPersons, split_by_person
 from dplangevin.data import DataError, Dataset, schema
 from dplangevin.data.csv_table import Table
 from dplangevin.data.loaders import table
 from dplangevin.data.schema import Schema
-from dplangevin.data.splits import Split
+from dplangevin.data.splits import Split, generator
 from dplangevin.files import File, atomic_path, key
 from dplangevin.library import budget_for
-from dplangevin.methods import Method, planned
+from dplangevin.methods import Execution, Method, Plan, Release, planned
 from dplangevin.methods.pate import Pate
+from dplangevin.methods.pricing import violated, whole
 from dplangevin.methods.registry import METHODS
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import pinned
-from dplangevin.pipeline.executor import workers
 from dplangevin.pipeline.plan import plain
 from dplangevin.pipeline.sweep import Inputs, Progress, first_line, sweep
 from dplangevin.privacy import Budget
+from dplangevin.privacy.accountants import tight
 from dplangevin.privacy.accountants.moments_accountant import Moments
-from dplangevin.privacy.accountants.tight import Tight
-from dplangevin.problems import Facts
+from dplangevin.privacy.events import Adjacency
+from dplangevin.problems import Facts, Problem
 from dplangevin.problems.glm import Glm
+from dplangevin.receipt.prices import MOST, grown, of_records
 from dplangevin.reporting import read
 from dplangevin.text import number
 
@@ -62,7 +62,9 @@ LEAST = 20  # fewest training rows
 TOGETHER = 2**22  # rows times repeats times budgets of one fit, at most: bounds its memory
 CLOSE = 2e-3  # relative tolerance of the proven ε
 SLOW = {"dp_sgld_ryffel2022", "ops", "ops_gdp", "hybrid", "hybrid_sgld"}  # minutes for samples or for a price
-SLOW_FITS = 10  # fits that take as long as one of these methods
+NEIGHBOURS: Adjacency = "replace_one"  # every method has a guarantee for these neighbours
+SAME = (NonPrivateDpEvent, NoOpDpEvent, UnsupportedDpEvent)  # events whose price is not one of records
+SPARE = 1e-9  # relative, of delta, for rounding
 
 
 class Outcome(NamedTuple):
@@ -73,7 +75,6 @@ class Outcome(NamedTuple):
     meta: Mapping[str, Any]  # facts about the data
     rows: tuple[int, int]  # to train and to test on
     constant: pd.Series  # score of the best constant answer, by repeat
-    methods: Mapping[str, Any]  # with the settings for this number of rows
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,12 @@ class Comparison:
         """What `--group` assumes: it decides which rows are used, and on which side of a split."""
         return [f"the column {self.group} and the order of the rows are public"] if self.group else []
 
+    @property
+    def for_persons(self) -> list[str]:
+        """Say for whom every ε is, with `--group`."""
+        many = f"at most {self.rows_per_person} of a person's rows ({self.group}) are used"
+        return [f"Each ε is for a person: {many}; {public}." for public in self.public]
+
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
         split = Split(**self.splits)
@@ -124,29 +131,17 @@ class Comparison:
             train, test = split_by_person(self.persons(), self.rows_per_person, split, self.name)
             data = Dataset(x[train], y[train], x[test], y[test], data.meta)
         if data.n < LEAST:
-            raise DataError(
-                f"{self.name} has {data.n} rows to train on, the others are tested on: need at least {LEAST}"
-            )
-        if self.scored == "odd" and data.x_test.shape[1] < 2:
-            raise DataError(
-                f"{self.name} has 1 row to test on, and pate needs 2: give fewer --folds or more test rows, or leave "
-                "pate out by --methods"
-            )
-        if data.y_train.min() == data.y_train.max():
-            raise DataError(
-                f"column {self.schema.target}: all rows to train on have one value: nothing to learn"
-            )
+            raise DataError(f"{self.name} has {data.n} rows to train on: need at least {LEAST}")
         return data
 
     def persons(self) -> np.ndarray:
         """Return whose each labelled row is; raise DataError where that is missing."""
         group = str(self.group)
         rows = table._labelled(Table.read(self.table, form=self.schema.form), self.schema)
-        for text in rows.columns[group]:
-            if text in {*self.schema.marks, ""}:
-                raise DataError(
-                    f"{rows.at(group, text)}: {text!r} is missing: --group needs a person in every row"
-                )
+        for text in {*self.schema.marks, ""}.intersection(rows.columns[group]):
+            raise DataError(
+                f"{rows.at(group, text)}: {text!r} is missing: --group needs a person in every row"
+            )
         return np.array(rows.columns[group])
 
     def run(self, say: Callable[[str], Any] = print) -> Outcome:
@@ -158,32 +153,30 @@ class Comparison:
         methods, promised, notes = self.planned(facts)
         cfg = self.config(problem, methods, promised, facts.n)
         columns = schema.to_yaml(self.schema.given(), self.table.name)
-        texts = {"config.yaml": OmegaConf.to_yaml(cfg).encode(), "schema.yaml": columns.encode()}
-        files.write(self.results, texts)
+        files.write(
+            self.results, {"config.yaml": OmegaConf.to_yaml(cfg).encode(), "schema.yaml": columns.encode()}
+        )
         store = Store([self.results / f"{name}.csv" for name in ("runs", "scores")], self.results / "units")
-        record = Progress(lambda task: len(task.epsilons) * (SLOW_FITS if task.run.method in SLOW else 1))
+        record = Progress(lambda task: len(task.epsilons))
         with TemporaryDirectory() as spare, pinned():
             prepared = Path(spare) / f"{self.name}.npz"
             data.save(prepared)
             del data
             fits = counted(self.seeds * sum(map(len, promised.values())), "fit")
-            say(
-                f"{fits} of {counted(len(methods), 'method')} on {counted(workers(), 'core')}. "
-                "Ctrl-C keeps what is finished, and the same command goes on from there."
-            )
+            say(f"{fits} of {counted(len(methods), 'method')}. Ctrl-C keeps what is finished.")
             file = File.at(prepared)
             if self.seed is None:
                 cfg.seed = self.secret_seed(cfg, file.sha256)
             keys = sweep(cfg, NAME, self.name, Inputs(file), store, record)
-        for name in filter(record.lost.__contains__, methods):
-            notes.setdefault(name, []).append(record.lost[name])
+        for name, why in record.lost.items():
+            notes.setdefault(name, []).append(why)
         _some(keys, notes)
         store.write(keys)
         if store.folder.exists():
             store.folder.rmdir()
         folder = self.results.resolve()
         runs = read.read_runs([folder.name], root=folder.parent)
-        return Outcome(runs, notes, meta, rows, constant, methods)
+        return Outcome(runs, notes, meta, rows, constant)
 
     def planned(self, facts: Facts) -> tuple[dict[str, Any], dict[str, list[float]], dict[str, list[str]]]:
         """Return, by name, the methods to run, the promised ε of each, and why others are impossible."""
@@ -281,54 +274,15 @@ def methods_named(words: Sequence[str], quick: bool = False) -> dict[str, Any]:
 
     Without a name of the package: all its private methods (`quick`: those that are not slow), and the one without.
     """
-    own, names = [*filter(is_own, words)], [word for word in words if not is_own(word)]
-    if not names:
-        names = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
-        names = [name for name in names if not (quick and name in SLOW)]
+    everything = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
+    names = [word for word in words if not is_own(word)]
+    names = names or [name for name in everything if not (quick and name in SLOW)]
     methods = {name: method_named(name) for name in names}
-    for target in own:
-        method = method_named(target)
+    for method in map(method_named, filter(is_own, words)):
         name = type(method).__name__
-        known = name in methods or name in METHODS
-        require(not known, f"{target}: there is a method {name} already, call yours differently")
-        methods[name] = Own(method)
+        require(name not in {*methods, *METHODS}, f"there is a method {name} already, call yours differently")
+        methods[name] = method
     return methods
-
-
-class Own:
-    """`Own(method)` is the user's method itself, whose errors are one line with its class and the fix."""
-
-    budgeted = True  # the comparison gives its budgets
-    priced_by_release = True  # no training is kept: it may use anything
-
-    def __new__(cls, method: Any) -> Any:
-        """Return the method, whose plan and release are watched."""
-        with suppress(AttributeError):  # of a class with slots
-            for part in ("plan", "release"):
-                object.__setattr__(method, part, partial(_watched, getattr(method, part), type(method), part))
-        return method
-
-
-def _watched(call: Callable[..., Any], kind: type, part: str, *given: Any) -> Any:
-    """Return what a user's method returns; raise ValueError if it fails, or if theta has a wrong shape."""
-    try:
-        made = call(*given)
-        if part == "plan":
-            pickle.dumps(made)  # another process may carry it out
-        if part == "release":
-            problem, plans, how = given
-            shape = (*made.theta.shape,)
-            d = problem.facts.d if made.predicted is None else shape[-1]
-            wanted = f"({how.seeds}, {len(plans)}, kept, {d}), see dplangevin.Method"
-            right = shape[:2] + shape[3:] == (how.seeds, len(plans), d)
-            require(right, f"theta has the shape {shape}, and must be {wanted}")
-    except Exception as error:
-        if isinstance(error, ValueError) or os.environ.get("DPL_DEBUG"):
-            raise
-        fix = "dplangevin.Method says what to take and return; DPL_DEBUG=1 shows the line that fails"
-        name = f"{kind.__module__}.{kind.__name__}.{part}"
-        raise ValueError(f"{name}: {type(error).__name__}: {error}: {fix}") from error
-    return made
 
 
 def _ours(method: Any) -> bool:
@@ -342,14 +296,7 @@ def _config_of(method: Any) -> dict[str, Any]:
     config: dict[str, Any] = config_of(method)
     if _ours(method):
         return config
-    return {"_target_": f"{__name__}.Own", "method": {"_target_": config["_target_"]}}
-
-
-def classes_of(value: Any) -> set[type]:
-    """Return the classes that the repr of a method names."""
-    own = set() if type(value).__module__ == "builtins" else {type(value)}
-    parts = fields(value) if is_dataclass(value) else ()
-    return own.union(*(classes_of(getattr(value, part.name)) for part in parts))
+    return {"_target_": config["_target_"]}
 
 
 def fitted(method: Any, facts: Facts) -> Any:
@@ -374,7 +321,7 @@ def fitted(method: Any, facts: Facts) -> Any:
     if "sampling" in known:
         changes["sampling"] = replace(method.sampling, epochs=min(PASSES, max(1, round(math.sqrt(facts.n)))))
     if "adjacency" in known and isinstance(method.accountant, Moments):
-        changes |= {"accountant": Tight(), "adjacency": NEIGHBOURS}
+        changes |= {"accountant": tight.Tight(), "adjacency": NEIGHBOURS}
     changes |= {name: fitted(known[name], facts) for name in ("first", "second", "method") if name in known}
     return replace(method, **changes)
 
@@ -396,6 +343,82 @@ def budgets(
             promised.add(float(f"{equal.epsilon:.6g}") if equal.epsilon != epsilon else epsilon)
         except Exception as error:  # a method from anywhere can raise anything
             why.append(f"ε = {number(epsilon)}: {first_line(error)}")
-    if not promised and len({reason.partition(": ")[2] for reason in why}) == 1:
-        why = [why[0].partition(": ")[2]]  # the same reason at every budget: report it once
     return sorted(promised), why
+
+
+# Persons: at most K rows of each are used, and every ε is for all of these together
+
+
+@attr.frozen
+class RecordsDpEvent(DpEvent):
+    """`event`, where neighbours differ in `rows` records; the tight accountant prices it by `of_records`."""
+
+    event: DpEvent
+    rows: int
+
+
+@tight.alone.register
+def _(leaf: RecordsDpEvent, delta: float, adjacency: Adjacency) -> tight.Price:
+    return of_records(leaf.event, delta, adjacency, leaf.rows)
+
+
+@dataclass(frozen=True)
+class OfPersons:
+    """`method` with budgets and prices for `rows` records together.
+
+    The method's own theorem gets the budget of one record that by the group lemma gives the budget of K.
+    """
+
+    method: Any
+    rows: int
+    budgeted: ClassVar[bool] = True
+    priced_by_release: ClassVar[bool] = True  # as an inner PATE: no training is kept under another price
+
+    @property
+    def accountant(self) -> Any:
+        return SimpleNamespace(name=f"{self.method.accountant.name}, {self.rows} records by the group lemma")
+
+    def plan(self, facts: Facts, budget: Budget) -> Plan:
+        one = (budget.epsilon if budget.epsilon == math.inf else min(budget.epsilon, MOST / 2)) / self.rows
+        asked = Budget(one, budget.delta / grown(one, self.rows) * (1 - SPARE))
+        plan = self.method.plan(facts, asked)
+        of, event = plan.guarantee, whole(plan.guarantee.event)
+        guarantee = of._replace(
+            epsilon=self.rows * of.epsilon,
+            delta=of.delta * grown(of.epsilon, self.rows),
+            event=event if isinstance(event, SAME) else RecordsDpEvent(event, self.rows),
+        )
+        return plan._replace(guarantee=guarantee, paper=None, violated=(*violated(self.method, plan),))
+
+    def release(self, problem: Problem, plans: Sequence[Plan], how: Execution) -> Release:
+        """Return the method's release of its own plans, without what it says of the privacy of one record."""
+        release: Release = self.method.release(problem, [self._of_one(plan) for plan in plans], how)
+        seen = {name: each for name, each in release.not_private.items() if not name.startswith("epsilon")}
+        return replace(release, not_private=seen)
+
+    def _of_one(self, plan: Plan) -> Plan:
+        of = plan.guarantee
+        one = of.epsilon / self.rows
+        event = of.event.event if isinstance(of.event, RecordsDpEvent) else of.event
+        own = of._replace(epsilon=one, delta=of.delta / grown(one, self.rows), event=event)
+        return plan._replace(guarantee=own)
+
+
+def split_by_person(persons: np.ndarray, most: int, split: Split, name: str) -> list[np.ndarray]:
+    """Return training rows (R, n) and test rows (R, m), with at most `most` rows of a person, who is in one of them.
+
+    `persons` (N,) says whose a row is. Rows are drawn without a look at their values. All repeats have as many rows as
+    the smallest.
+    """
+    order = generator(split.seed, f"{name}/persons").permutation(len(persons))
+    names, whose = np.unique(persons[order], return_inverse=True)
+    by_person = np.argsort(whose, kind="stable")
+    rank = np.empty(len(order), int)
+    rank[by_person] = np.arange(len(order)) - np.searchsorted(whose[by_person], whose[by_person])
+    kept, whose = order[rank < most], whose[rank < most]
+    parts = []
+    for drawn in split.rows(len(names), name):
+        rows = [kept[np.isin(whose, own)] for own in drawn]
+        least = min(map(len, rows))
+        parts.append(np.stack([each[:least] for each in rows]))
+    return parts
