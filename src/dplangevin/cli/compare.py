@@ -10,7 +10,8 @@ import typer
 from dplangevin.checks import require
 from dplangevin.cli.options import check_folder, option, separated
 
-TABLE = typer.Argument(help="A table with a header and one record in each row.", show_default=False)
+FILE: Any = {"exists": True, "dir_okay": False, "show_default": False}
+TABLE = typer.Argument(help="A table with a header and one record in each row.", **FILE)
 TRAIN_SHARE, REPEATS, QUICK_REPEATS = 0.8, 10, 3
 SPLITS = 0  # default seed of splits: public, so that pages can be compared
 LARGE = 2e8  # bytes of all splits as text; if there are more, all repeats share one split
@@ -20,16 +21,11 @@ def schema(
     table: Annotated[Path, TABLE],
     target: Annotated[str, option("The column to predict: classes, or a number (regression).")],
     ranges_from_data: Annotated[
-        bool,
-        option("Read ranges and categories off the rows, which no guarantee covers.", "--ranges-from-data"),
+        bool, option("Read ranges and categories off the rows: not private.", "--ranges-from-data")
     ] = False,
-    task: Annotated[
-        Literal["classification", "regression"] | None, option("By default as the labels are.")
-    ] = None,
+    task: Annotated[Literal["classification", "regression"] | None, option("Default: as labels are.")] = None,
     categories: Annotated[list[str] | None, option("A column of codes; may be repeated.")] = None,
-    drop_unlabelled: Annotated[
-        bool, option("Leave out rows without a label; every result says so.", "--drop-unlabelled")
-    ] = False,
+    drop_unlabelled: Annotated[bool, option("Drop rows without a label.", "--drop-unlabelled")] = False,
     na: Annotated[list[str] | None, option("Stands for a missing value, too; may be repeated.")] = None,
     delimiter: Annotated[str, option("Separator of values, or tab (default: found).")] = "",
     encoding: Annotated[str, option("utf-8, cp1252, utf-16, ...")] = "utf-8",
@@ -43,7 +39,7 @@ def schema(
 
     form = columns.Format("\t" if delimiter == "tab" else delimiter, encoding, decimal, thousands)
     marks = [*dict.fromkeys([*columns.MARKS, *(each.strip() for each in na or ())])]
-    reading = columns.read(table_file(table), form, marks, more_marks=True)
+    reading = columns.read(table, form, marks, more_marks=True)
     unlabelled: Any = "drop" if drop_unlabelled else "error"
     given, dropped = templates.template(
         reading, target, ranges_from_data, task, categories or (), unlabelled=unlabelled
@@ -60,24 +56,15 @@ def compare(
     schema: Annotated[Path, option("What is public of the columns, see `dplangevin schema`.")],
     epsilon: Annotated[str, option("Privacy budgets, separated by commas.")] = "0.1,1,10",
     delta: Annotated[float, option("A number in (0, 1), best below 1/rows.")] = 1e-5,
-    group: Annotated[
-        str | None, option("The column that says whose a row is: every ε is for a person.")
-    ] = None,
-    rows_per_person: Annotated[
-        int, option("With --group: rows of a person that are used, at most.", min=1)
-    ] = 1,
-    seed: Annotated[
-        int | None, option("Makes a run repeatable: who knows it can recompute the noise.", min=0)
-    ] = None,
+    group: Annotated[str | None, option("Column: whose is a row? Every ε is for a person.")] = None,
+    rows_per_person: Annotated[int, option("With --group: rows of a person that are used.", min=1)] = 1,
+    seed: Annotated[int | None, option("Repeatable: who knows it can compute the noise.", min=0)] = None,
     methods: Annotated[
-        list[str] | None,
-        option("Names, with commas (default: all), or module.Class of your own.", "--method", "--methods"),
+        list[str] | None, option("Names, with commas, or module.Class of your own.", "--method", "--methods")
     ] = None,
     quick: Annotated[bool, option("A first look: only quick methods, 3 repeats.", "--quick")] = False,
-    test: Annotated[Path | None, option("Another table to test on.")] = None,
-    repeats: Annotated[
-        int | None, option("Random splits, four fifths to train on (default: 10).", min=2)
-    ] = None,
+    test: Annotated[Path | None, option("Another table to test on.", **FILE)] = None,
+    repeats: Annotated[int | None, option("Random splits, 4/5 to train on (default: 10).", min=2)] = None,
     out: Annotated[Path | None, option("Folder of the results (default: compare-TABLE).")] = None,
 ) -> None:
     """Compare private learners on a table of your own, at equal promised and at equal proven epsilon.
@@ -101,6 +88,8 @@ def compare(
         require(rows_per_person == 1, f"--rows-per-person {rows_per_person}: add --group COLUMN")
     require(None in (group, test), f"--test {test}: with --group the split is by person, leave it out")
     require(0 < delta < 1, f"--delta {delta:g}: must be in (0, 1)")
+    epsilons = sorted({float(each) for each in epsilon.split(",")})
+    require(all(0 < each < math.inf for each in epsilons), f"--epsilon {epsilon}: need positive numbers")
     stated, reading = read_schema(schema, table, group)
     results = out or Path(f"compare-{table.stem}")
     _check_out(results, schema)
@@ -112,22 +101,15 @@ def compare(
         "seed": seed or SPLITS,
     }
     if test is not None:
-        splits = {"test_file": str(table_file(test).resolve())}
+        splits = {"test_file": str(test.resolve())}
+    chosen = methods_named([name for text in methods or () for name in separated(text)], quick)
     comparison = Comparison(
-        table=table,
-        schema=stated,
-        splits=splits,
-        methods=methods_named([name for text in methods or () for name in separated(text)], quick),
-        epsilons=_budgets(epsilon),
-        delta=delta,
-        seeds=repeats,
-        seed=seed,
-        results=results,
-        group=group,
-        rows_per_person=rows_per_person,
+        table, stated, splits, chosen, epsilons, delta, repeats, seed, results, group, rows_per_person
     )
     read = [templates.predicted(reading, stated.target, stated.given())]
-    read += [*templates.summary(reading, stated, {}), *comparison.for_persons]
+    read += templates.summary(reading, stated, {})
+    if group is not None:
+        read.append(f"Each ε is for {rows_per_person} of a person's rows ({group}); {comparison.public[0]}.")
     for text in read:
         typer.echo(text, err=True)
     outcome = comparison.run(partial(typer.echo, err=True))
@@ -137,40 +119,18 @@ def compare(
     comparison.secret.unlink(missing_ok=True)  # last: if printing fails, the same command computes nothing
 
 
-def table_file(path: Path) -> Path:
-    """Return the path of a table after checking that it is a regular file."""
-    require(path.is_file(), f"there is no regular file {path}, which would be read more than once")
-    return path
-
-
-def _budgets(text: str) -> list[float]:
-    """Return the budgets of --epsilon, ascending."""
-    try:
-        epsilons = sorted({float(each) for each in text.split(",")})
-    except ValueError:
-        epsilons = []
-    usable = epsilons and all(0 < epsilon < math.inf for epsilon in epsilons)
-    require(bool(usable), f"--epsilon {text}: need positive numbers separated by commas, such as 0.1,1,10")
-    return epsilons
-
-
 def read_schema(path: Path, table: Path, group: str | None) -> tuple[Any, Any]:
     """Return the schema and the columns of the table; nothing is learned from the column `group`."""
-    from dplangevin.data import DataError, columns
+    from dplangevin.data import columns
     from dplangevin.data import schema as schemas
 
     given = schemas.read(path)
-    form, marks = schemas.form_of(given, str(path))
-    reading = columns.read(table_file(table), form, marks)
     if group is not None and isinstance(given.get("columns"), dict):
         given["columns"] |= {group: "drop"}
     stated = schemas.Schema.of(given, str(path))
+    reading = columns.read(table, stated.form, stated.marks)
     for name in (stated.target, *stated.columns):
         reading.column(name)
-    if others := [name for name in reading.columns if name not in (stated.target, *stated.columns)]:
-        raise DataError(
-            f"{path} says nothing of column {', '.join(map(repr, others))} of {table}: add it, or name it with `drop`"
-        )
     return stated, reading
 
 

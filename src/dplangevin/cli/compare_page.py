@@ -14,7 +14,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dplangevin.cli import output
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome
-from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
 from dplangevin.papers.exhibits import side_by_side
 from dplangevin.papers.statistics import finite_interval, sort_by
 from dplangevin.reporting.style import image_bytes
@@ -27,26 +26,14 @@ LEGEND = (
     "(paired t-tests, Holm over all pairs, 5 %); †: a condition of the method's theorem fails or chains diverged, "
     "never best; →: the method cannot spend this ε, the value is at the ε given."
 )
-SEEDED = (
-    "The noise follows from seed {} and can be recomputed by anyone who reads this page: do not publish these fits as "
-    "private releases."
-)
+SEEDED = "The noise follows from seed {}: whoever reads this can compute it, so these fits are no private releases."
 SECRET = (
-    "The noise came from the system's entropy, and its seed is not kept: the fits cannot be recomputed from a seed. "
-    "Each private fit alone costs the ε that is stated for it; several fits together cost more, and those of one "
-    "method at several ε may have the same noise. The generator is one for research, not a cryptographically secure one."
+    "The noise came from the system's entropy, and its seed is not kept. Each fit alone costs its ε; several cost "
+    "more, and those of one method at several ε may have the same noise. The generator is not cryptographically secure."
 )
-SCORES = "The scores themselves are not private releases: they are computed from the test rows without noise."
-NEXT = (
-    "To publish: choose the method on public data, or by a rule fixed in advance, and fit it once without a seed. A "
-    "choice by these scores costs privacy that no ε here counts."
-)
-TEMPLATES = Environment(
-    loader=PackageLoader("dplangevin.cli", "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
+SCORES = (
+    "The scores are not private releases: they are computed from the test rows without noise. To publish, choose the "
+    "method without them, on public data, and fit it once without a seed."
 )
 
 
@@ -118,32 +105,23 @@ class Page:
     @property
     def remarks(self) -> list[str]:
         """What no guarantee covers, what is no private release, and why a method has no result."""
-        weak, schema = weak_delta(self.comparison.delta, self.outcome.rows[0]), self.comparison.schema
-        kinds = f"{KINDS_FROM_DATA}. Check them in the schema, and write kinds_from_data: false there"
-        texts = {
-            f"{FROM_DATA}. Replace them by public knowledge in the schema": schema.ranges_from_data,
-            kinds: schema.kinds_from_data,
-            LEFT_OUT: schema.unlabelled == "drop",
-            f"{weak}. Give a smaller --delta": weak,
-        }
-        warnings = [f"Warning: {text}." for text, applies in texts.items() if applies]
+        weak = weak_delta(self.comparison.delta, self.outcome.rows[0])
+        warnings = [f"Warning: {text}." for text in (*self.comparison.schema.assumptions, weak) if text]
         notes = [f"{look(name).label}: {'; '.join(why)}" for name, why in self.outcome.notes.items()]
         seed = self.comparison.seed
-        return [SECRET if seed is None else SEEDED.format(seed), SCORES, NEXT, *warnings, *notes]
+        return [SECRET if seed is None else SEEDED.format(seed), SCORES, *warnings, *notes]
 
     @property
-    def assumptions(self) -> tuple[list[str], dict[str, list[str]]]:
-        """What all guarantees rest on; by label, what those of one method rest on beyond that, and what fails of it."""
-        rows = self.runs.drop_duplicates(["method", "epsilon"])
-        rows = rows[np.isfinite(rows.epsilon)]
-        texts = rows.assumptions
-        common = [each for each in distinct(texts) if texts.str.contains(each, regex=False).all()]
-        own = dict[str, list[str]]()
-        for method, block in rows.groupby("method", sort=False):
-            more = [each for each in distinct(block.assumptions) if each not in common]
-            more += [f"it fails: {each}" for each in distinct(block.violated)]
-            own |= {look(str(method)).label: more} if more else {}
-        return common, own
+    def assumptions(self) -> dict[str, list[str]]:
+        """By label, what the guarantees of a private method rest on, and what fails of it."""
+        private = self.runs[np.isfinite(self.runs.epsilon)]
+        return {
+            look(str(method)).label: [
+                *distinct(rows.assumptions.unique()),
+                *(f"it fails: {each}" for each in distinct(rows.violated.unique())),
+            ]
+            for method, rows in private.groupby("method", sort=False)
+        }
 
     def files(self) -> dict[str, bytes]:
         """Return a dot plot for each axis, the page that contains them, and the numbers behind it."""
@@ -154,7 +132,9 @@ class Page:
             )
             figures[axis] = image_bytes(figure, "png")
         images = {axis: base64.b64encode(content).decode() for axis, content in figures.items()}
-        html = TEMPLATES.get_template("compare.html").render(
+        loader = PackageLoader("dplangevin.cli", "templates")
+        template = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
+        html = template.get_template("compare.html").render(
             page=self, images=images, number=number, legend=LEGEND, prior=PRIOR
         )
         numbers = pd.concat([table.assign(axis=axis) for axis, table in self.tables.items()])
@@ -167,10 +147,10 @@ class Page:
     def show(self) -> None:
         """Print the verdict, the table at equal proven ε, and what they rest on."""
         for sentence in self.sentences("proven"):
-            output.line(sentence, "bold")
+            output.line(sentence, bold=True)
         output.title(self.heading("proven"))
-        epsilons = [output.Column(f"ε = {number(e)}", number=True) for e in self.comparison.epsilons]
-        output.table([output.Column("method"), *epsilons], self.rows("proven"))
+        epsilons = [f"ε = {number(epsilon)}" for epsilon in self.comparison.epsilons]
+        output.table(["method", *epsilons], self.rows("proven"))
         clipped = [f"{count} of {name}" for name, count in self.outcome.meta.get("clipped", {}).items()]
         said = [f"Values outside their range, clipped: {', '.join(clipped)}."] if clipped else []
         for text in ("", LEGEND, *self.remarks, *said):

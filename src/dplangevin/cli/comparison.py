@@ -1,10 +1,8 @@
 """Comparison of all methods on a table of the user: the experiment, its budgets and its results.
 
-A comparison is an ordinary experiment, `Comparison.config`. For each ε of the user, every private method runs at two
-promised ε: at ε itself, and at the one whose proven ε is ε, by the tight accountant for the same neighbours.
-
-Without a seed, the noise comes from the system's entropy. An interrupted run continues with the same noise:
-the folder of results contains the secret that determines it, until these results are complete.
+For each ε of the user, every private method runs at two promised ε: at ε itself, and at the one whose proven ε is ε,
+by the tight accountant for the same neighbours. Without a seed, an interrupted run continues with the same noise: the
+folder of results contains the secret that determines it, until these results are complete.
 """
 
 import math
@@ -68,7 +66,7 @@ SPARE = 1e-9  # relative, of delta, for rounding
 
 
 class Outcome(NamedTuple):
-    """Results of a comparison; a mapping has the methods as keys."""
+    """Results of a comparison."""
 
     runs: pd.DataFrame  # columns of `read.read_runs`
     notes: dict[str, list[str]]  # why the method, or one of its budgets, has no result
@@ -113,12 +111,6 @@ class Comparison:
         """What `--group` assumes: it decides which rows are used, and on which side of a split."""
         return [f"the column {self.group} and the order of the rows are public"] if self.group else []
 
-    @property
-    def for_persons(self) -> list[str]:
-        """Say for whom every ε is, with `--group`."""
-        many = f"at most {self.rows_per_person} of a person's rows ({self.group}) are used"
-        return [f"Each ε is for a person: {many}; {public}." for public in self.public]
-
     def data(self) -> Dataset:
         """Return the prepared rows; raise DataError if nothing can be learned from them."""
         split = Split(**self.splits)
@@ -139,9 +131,7 @@ class Comparison:
         group = str(self.group)
         rows = table._labelled(Table.read(self.table, form=self.schema.form), self.schema)
         for text in {*self.schema.marks, ""}.intersection(rows.columns[group]):
-            raise DataError(
-                f"{rows.at(group, text)}: {text!r} is missing: --group needs a person in every row"
-            )
+            raise DataError(f"{rows.at(group, text)}: --group needs a person in every row, not {text!r}")
         return np.array(rows.columns[group])
 
     def run(self, say: Callable[[str], Any] = print) -> Outcome:
@@ -152,10 +142,8 @@ class Comparison:
         facts = instantiate(problem)(data.scaled("global"), self.seeds).facts
         methods, promised, notes = self.planned(facts)
         cfg = self.config(problem, methods, promised, facts.n)
-        columns = schema.to_yaml(self.schema.given(), self.table.name)
-        files.write(
-            self.results, {"config.yaml": OmegaConf.to_yaml(cfg).encode(), "schema.yaml": columns.encode()}
-        )
+        columns = schema.to_yaml(self.schema.given(), self.table.name).encode()
+        files.write(self.results, {"config.yaml": OmegaConf.to_yaml(cfg).encode(), "schema.yaml": columns})
         store = Store([self.results / f"{name}.csv" for name in ("runs", "scores")], self.results / "units")
         record = Progress(lambda task: len(task.epsilons))
         with TemporaryDirectory() as spare, pinned():
@@ -195,16 +183,11 @@ class Comparison:
 
     def constant(self, data: Dataset) -> pd.Series:
         """Return the score of the best constant answer, by repeat, on the rows of `scored`."""
-        which = slice(1, None, 2) if self.scored == "odd" else slice(None)
-        few = replace(data, x_test=data.x_test[:, which], y_test=data.y_test[:, which])
-        (values,) = few.constant().values()
+        (values,) = (_odd(data) if self.scored == "odd" else data).constant().values()
         return pd.Series(np.broadcast_to(values, self.seeds).copy())
 
     def secret_seed(self, cfg: DictConfig, data: str) -> int:
-        """Return a seed of 128 bits that depends on the secret of this run, all settings and all rows.
-
-        So the same noise is never added for other rows or settings.
-        """
+        """Return a seed of 128 bits by secret, settings and rows: the same noise is never added for other rows."""
         secret = self.secret.read_bytes() if self.secret.exists() else b""
         if not re.fullmatch(rb"[0-9a-f]{64}", secret):
             secret = secrets.token_hex(32).encode()
@@ -214,16 +197,9 @@ class Comparison:
         return int(f"1{key([secret.decode(), plain(cfg), data])}", 16)  # with the 1, >= `random.LARGE`
 
     def config(
-        self,
-        problem: Mapping[str, Any],
-        methods: Mapping[str, Any],
-        promised: Mapping[str, Sequence[float]],
-        records: int,
+        self, problem: Any, methods: Mapping[str, Any], promised: Mapping[str, Sequence[float]], records: int
     ) -> DictConfig:
-        """Return the experiment for the sweep, as `params.yaml` would contain it, with no text of the table.
-
-        A seed of null stands for the system's entropy.
-        """
+        """Return the experiment for the sweep, with no text of the table; seed null stands for entropy."""
         together = max(1, TOGETHER // (self.seeds * records))
         problems = {"linear": problem}
         if self.scored == "odd":  # PATE learns from the even ones
@@ -243,7 +219,7 @@ class Comparison:
                 "repeats": self.seeds,
                 "dataset": {self.name: {"assumptions": [*self.schema.assumptions, *self.public]}},
                 "problem": problems,
-                "method": {name: _config_of(method) for name, method in methods.items()},
+                "method": {name: config_of(method) for name, method in methods.items()},
                 "experiment": {NAME: experiment},
             }
         )
@@ -263,17 +239,17 @@ def problem_of(data: Dataset) -> dict[str, Any]:
     return {"_target_": "dplangevin.problems.glm.Glm.from_dataset", "_partial_": True, "loss": loss}
 
 
+def _odd(data: Dataset) -> Dataset:
+    return replace(data, x_test=data.x_test[:, 1::2], y_test=data.y_test[:, 1::2])
+
+
 def on_odd_rows(data: Dataset, *given: Any, **settings: Any) -> Glm:
     """Return the linear model of `problem_of` whose test rows are the odd ones of a data set."""
-    odd = {name: getattr(data, name)[:, 1::2] for name in ("x_test", "y_test")}
-    return Glm.from_dataset(replace(data, **odd), *given, **settings)
+    return Glm.from_dataset(_odd(data), *given, **settings)
 
 
 def methods_named(words: Sequence[str], quick: bool = False) -> dict[str, Any]:
-    """Return the methods to compare by name; words are names of the package, or classes such as mine.MyMethod.
-
-    Without a name of the package: all its private methods (`quick`: those that are not slow), and the one without.
-    """
+    """Return methods by name, also classes such as mine.MyMethod; by default all private ones and the one without."""
     everything = [name for name, make in METHODS.items() if name == "nonprivate" or make().budgeted]
     names = [word for word in words if not is_own(word)]
     names = names or [name for name in everything if not (quick and name in SLOW)]
@@ -285,36 +261,21 @@ def methods_named(words: Sequence[str], quick: bool = False) -> dict[str, Any]:
     return methods
 
 
-def _ours(method: Any) -> bool:
-    return type(method).__module__.startswith("dplangevin.")
-
-
-def _config_of(method: Any) -> dict[str, Any]:
-    """Return the config that builds a method; one of the user's is built by its class alone."""
-    if isinstance(method, OfPersons):
-        return config_of(method) | {"method": _config_of(method.method)}
-    config: dict[str, Any] = config_of(method)
-    if _ours(method):
-        return config
-    return {"_target_": config["_target_"]}
-
-
 def fitted(method: Any, facts: Facts) -> Any:
     """Return the method with the settings that make it comparable to the others; one of the user's is not changed.
 
     All private methods get the same prior, the same number of passes over the rows in minibatches, and prices
     by the tight accountant for the same neighbours. PATE gets teachers and votes that fit the number of rows.
     """
-    if not _ours(method):
+    if not type(method).__module__.startswith("dplangevin."):
         return method
     if isinstance(method, Pate):
         teachers = max(2, min(method.teachers, facts.n // TEACHER_ROWS))
         scales: dict[str, Any] = {"threshold": 0.6 * teachers, "answer_std": 0.16 * teachers}
         vote = replace(method.vote, **scales, asked=2.5, fewest=10)
         student: Any = method.student
-        return replace(
-            method, teachers=teachers, vote=vote, student=replace(student, ridge=PRIOR), scored="odd"
-        )
+        student = replace(student, ridge=PRIOR)
+        return replace(method, teachers=teachers, vote=vote, student=student, scored="odd")
     known = {part.name: getattr(method, part.name) for part in fields(method)}
     prior = ("precision", "ridge") if method.budgeted else ()
     changes: dict[str, Any] = {name: PRIOR for name in prior if name in known}
@@ -407,8 +368,7 @@ class OfPersons:
 def split_by_person(persons: np.ndarray, most: int, split: Split, name: str) -> list[np.ndarray]:
     """Return training rows (R, n) and test rows (R, m), with at most `most` rows of a person, who is in one of them.
 
-    `persons` (N,) says whose a row is. Rows are drawn without a look at their values. All repeats have as many rows as
-    the smallest.
+    `persons` (N,) says whose a row is. All repeats have as many rows as the smallest.
     """
     order = generator(split.seed, f"{name}/persons").permutation(len(persons))
     names, whose = np.unique(persons[order], return_inverse=True)

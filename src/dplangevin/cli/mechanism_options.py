@@ -15,14 +15,9 @@ from dplangevin.cli.options import config_of, flag, method_named, option
 from dplangevin.cli.output import counted
 from dplangevin.text import meant
 
-# option -> the setting of a method that it sets
-SETTINGS = {
-    "sampling": "sampling.scheme",
-    "batch": "sampling.batch",
-    "epochs": "sampling.epochs",
-    "noise": "noise_multiplier",
-}
+OF_STEPS = ("sampling", "batch", "epochs", "steps", "noise")  # options; a method has settings for that
 OF_EVENTS = ("rho", "ridge", "answers", "queries")  # numbers of an event that no plan states
+LEAST = 1e-100  # noise that is less cannot be priced
 MOST_STEPS = 10**8  # prices were checked up to this number, see docs/privacy.md
 
 
@@ -30,10 +25,7 @@ MOST_STEPS = 10**8  # prices were checked up to this number, see docs/privacy.md
 class Options:
     """The options that `price` and `calibrate` share."""
 
-    method: Annotated[
-        str | None,
-        option("A method, such as dp_sgld, or module.Class of your own; without it, Gaussian steps."),
-    ] = None
+    method: Annotated[str | None, option("Name, or module.Class of your own; else Gaussian steps.")] = None
     delta: Annotated[float, option("A number in (0, 1), best below 1/records.")] = 1e-5
     epsilon: Annotated[float | None, option("What its theorem promises; for calibrate the budget.")] = None
     records: Annotated[int | None, option("Number of records (public).", min=1)] = None
@@ -41,45 +33,35 @@ class Options:
     public_rows: Annotated[int, option("Unlabelled rows that PATE may ask about.", min=0)] = 0
     sampling: Annotated[
         Literal["poisson", "subset", "random_allocation", "shuffled", "full"] | None,
-        option("How a step draws its rows; a method has its own way."),
+        option("How a step draws its rows."),
     ] = None
     batch: Annotated[int | None, option("Rows in a step; for Poisson samples their mean.", min=1)] = None
     epochs: Annotated[float | None, option("Number of passes over the rows.")] = None
-    steps: Annotated[
-        int | None, option("Instead of --epochs, without a method; alone, steps without sampling.", min=1)
-    ] = None
+    steps: Annotated[int | None, option("Instead of --epochs; alone, without sampling.", min=1)] = None
     noise: Annotated[float | None, option("Standard deviation over the bound on one record.")] = None
     set: Annotated[list[str] | None, option("A setting of the method: radius=10, vote.threshold=150.")] = None
     json: Annotated[bool, option("One JSON document; infinity is the text inf.", "--json")] = False
 
 
 class Mechanism(NamedTuple):
-    """A mechanism to price.
-
-    - `steps`: the Gaussian steps, for which persons have a price of their own.
-    - `paper`: event that Theorem 3.1 of ryffel2022 prices, if it differs.
-    - `promised`: ε of the method's own theorem, and the theorem's name.
-    - `violated`: conditions of the guarantee that fail.
-    """
+    """A mechanism to price."""
 
     title: str
     event: Any
     settings: Mapping[str, float | str]
     assumptions: Sequence[str]
-    steps: Any = None
-    paper: Any = None
-    promised: Mapping[str, float | str] | None = None
-    violated: Sequence[str] = ()
+    steps: Any = None  # the Gaussian steps, for which persons have a price of their own
+    paper: Any = None  # event that Theorem 3.1 of ryffel2022 prices, if it differs
+    promised: Mapping[str, float | str] | None = None  # ε of the method's own theorem, and the theorem's name
+    violated: Sequence[str] = ()  # conditions of the guarantee that fail
 
 
 def given(options: Options) -> Mechanism:
     """Return the mechanism that the options describe; raise ValueError for numbers that none can have."""
-    least = 1e-100 if options.method is None else 1e-4  # less noise than that cannot be priced
     require(0 < options.delta < 1, f"--delta {options.delta} must be between 0 and 1, such as 1e-5")
-    for name, smallest in {"epsilon": 0.0, "noise": least}.items():
-        value = getattr(options, name)
-        fault = f"{flag(name)} {value} must be positive and finite, at least {smallest:g}: such as 1"
-        require(value is None or (0 < value < math.inf and value >= smallest), fault)
+    for name in ("epsilon", "noise"):
+        value = 1.0 if getattr(options, name) is None else getattr(options, name)
+        require(LEAST <= value < math.inf, f"{flag(name)} {value} must be positive and finite, such as 1")
     return gaussian(options) if options.method is None else planned(options)
 
 
@@ -154,9 +136,10 @@ def method_of(options: Options) -> Any:
 
     name, method = str(options.method), method_named(str(options.method))
     require(method.budgeted, f"--method {name} has no privacy to price: take a private one, such as dp_sgd")
-    require(options.steps is None, f"--steps {options.steps}: a method takes --epochs")
-    settings = {key: getattr(options, each) for each, key in SETTINGS.items()}
-    settings = {key: value for key, value in settings.items() if value is not None}
+    for each in (each for each in OF_STEPS if getattr(options, each) is not None):
+        fix = "--set says it, for example --set sampling.epochs=20 or --set noise_multiplier=1.1"
+        raise ValueError(f"{flag(each)} is for Gaussian steps; of a method {fix}")
+    settings: dict[str, Any] = {}
     for text in options.set or ():
         setting, equals, value = text.partition("=")
         fault = inexact(value) if setting and equals else "must be NAME=VALUE, such as precision=1"
@@ -179,26 +162,22 @@ def method_of(options: Options) -> Any:
     return instantiate(config, _convert_="all")
 
 
-def facts_of(options: Options) -> Any:
-    """Return the public facts of a linear model on rows of norm at most 1."""
-    from dplangevin.problems.glm import linear_facts
-    from dplangevin.problems.losses import classifier
-
-    needed(options, records=32561)
-    records: Any = options.records
-    facts = linear_facts(classifier(options.classes), records, 1, 1.0, options.public_rows)
-    return facts._replace(tested=False)
-
-
 def planned(options: Options) -> Mechanism:
-    """Return what the method plans for --epsilon; if the options give the noise, nothing is promised."""
+    """Return what the method plans for --epsilon, for a linear model."""
     from dplangevin.methods import chain_columns
     from dplangevin.methods.pricing import violated, what_is_done
     from dplangevin.privacy import Budget
     from dplangevin.privacy.events import PUBLIC_RECORDS
     from dplangevin.privacy.survey import records_public
+    from dplangevin.problems.glm import linear_facts
+    from dplangevin.problems.losses import classifier
 
-    facts, method = facts_of(options), method_of(options)
+    needed(options, records=32561)
+    records: Any = options.records
+    facts = linear_facts(classifier(options.classes), records, 1, 1.0, options.public_rows)._replace(
+        tested=False
+    )
+    method = method_of(options)
     unasked = "--public-rows missing: how many unlabelled rows may be asked about, for example 10000"
     require(not hasattr(method, "vote") or options.public_rows > 0, unasked)
     budget = Budget(options.epsilon or 1.0, options.delta)
@@ -221,32 +200,16 @@ def planned(options: Options) -> Mechanism:
 
 
 def calibrated(options: Options, key: str, adjacency: Any) -> Options:
-    """Return the options with the least noise whose ε by this accountant is at most --epsilon.
-
-    With a method, its theorem is given the largest ε that satisfies this, to a relative 1e-4.
-    """
+    """Return the options with the least noise whose ε by this accountant is at most --epsilon."""
     from dplangevin.privacy import Budget, noise_for
-    from dplangevin.privacy.survey import ACCOUNTANTS, event_for
+    from dplangevin.privacy.survey import ACCOUNTANTS
 
+    require(options.method is None, f"--method {options.method}: use `dplangevin.budget_for` in Python")
     require(options.noise is None, "calibrate finds the noise: leave out --noise, or use price")
     needed(options, epsilon=1)
     there = f"{meant(key, ACCOUNTANTS)}; there are {', '.join(ACCOUNTANTS)}"
     require(key in ACCOUNTANTS, f"accountant {key!r} is unknown{there}")
+    one = gaussian_steps(replace(options, noise=1.0))
+    event = lambda noise: one._replace(multipliers=noise * one.multipliers).event()  # noqa: E731
     goal = Budget(options.epsilon or 1.0, options.delta)
-    if options.method is None:
-        one = gaussian_steps(replace(options, noise=1.0))
-        event = lambda noise: one._replace(multipliers=noise * one.multipliers).event()  # noqa: E731
-        return replace(options, noise=noise_for(ACCOUNTANTS[key], event, goal, adjacency=adjacency))
-
-    from dplangevin.methods.pricing import equal_budget
-
-    promised = equal_budget(
-        method_of(options),
-        facts_of(options),
-        goal,
-        adjacency,
-        rtol=1e-4,
-        accountant=ACCOUNTANTS[key],
-        event=lambda plan: event_for(key, plan.guarantee.event, plan.paper),
-    )
-    return replace(options, epsilon=promised.epsilon)
+    return replace(options, noise=noise_for(ACCOUNTANTS[key], event, goal, adjacency=adjacency))

@@ -33,17 +33,12 @@ Neighbours = Annotated[
 @with_options(Options)
 def price(
     options: Options,
-    attack: Annotated[
-        bool, option("Also attack a worst-case pair that its hypotheses allow: a lower bound.", "--attack")
-    ] = False,
+    attack: Annotated[bool, option("Also attack the worst pair: a lower bound.", "--attack")] = False,
     tuned: Annotated[
-        Literal["negative-binomial", "poisson"] | None,
-        option("Also price the best of a random number of runs with this law."),
+        Literal["negative-binomial", "poisson"] | None, option("Also price the best of runs with this law.")
     ] = None,
     runs: Annotated[float, option("With --tuned: the mean number of runs.")] = 10.0,
-    rows_per_person: Annotated[
-        int, option("Also price a person with up to so many records, all of them together.", min=1)
-    ] = 1,
+    rows_per_person: Annotated[int, option("Also price a person with so many records.", min=1)] = 1,
 ) -> None:
     """Print the epsilon of a mechanism by every accountant that can price it."""
     from dplangevin.privacy.accountants.tight import Tight
@@ -165,9 +160,7 @@ def table(priced: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]
             text = f">= {at_least(cost)}"
         cells.setdefault((name, BEST if status == "tight" else status), {})[row["adjacency"]] = text
     there = [each for each in MEANING if any(each in of for of in cells.values())]
-    columns = [output.Column(NEIGHBOURS[each], number=True, style="bold") for each in there]
     output.title(f"Neighbours: {', '.join(f'{NEIGHBOURS[each]} ({MEANING[each]})' for each in there)}")
-    output.table(
-        [output.Column("accountant"), *columns, output.Column("status", whole=True)],
-        [[name, *(of.get(each, "") for each in there), status] for (name, status), of in cells.items()],
-    )
+    lines = [[name, *(of.get(each, "") for each in there), status] for (name, status), of in cells.items()]
+    titles = ["accountant", *(NEIGHBOURS[each] for each in there), "status"]
+    output.table(titles, lines, left=(0, len(there) + 1))

@@ -89,11 +89,6 @@ def survey(
     return rows
 
 
-def event_for(key: str, event: DpEvent, paper: DpEvent | None = None) -> DpEvent:
-    """Return the event that ACCOUNTANTS[key] prices: the last iterate alone if it has a theorem for that."""
-    return next(priced for name, _, priced in _asked(event, paper) if name == key)
-
-
 def _asked(event: DpEvent, paper: DpEvent | None) -> Iterator[tuple[str, Scope, DpEvent]]:
     for key in ACCOUNTANTS:
         if key == "ryffel2022" and paper is not None:
