@@ -199,18 +199,20 @@ def test_compare_on_a_cluster_has_the_numbers_that_it_has_here_and_leaves_no_row
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPL_CLUSTER", "")  # so that it is taken back after --cluster
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"x": rng.normal(size=60), "label": np.where(rng.random(60) < 0.5, "a", "b")})
     table.to_csv("mine.csv", index=False)
-    words = "compare mine.csv --target label --ranges-from-data --methods objpert,sgld --epsilon 1 --repeats 2 --seed 0"
+    written = CliRunner().invoke(app, ["schema", "mine.csv", "--target", "label", "--ranges-from-data"])
+    Path("schema.yaml").write_text(written.stdout)
+    words = "compare mine.csv --schema schema.yaml --methods objpert,sgld --epsilon 1 --repeats 2 --seed 0"
     found = {}
     with Client(address, set_as_default=False) as client:
         (there := tmp_path / "workers").mkdir()
         before = client.run(tempfile.gettempdir)
         client.run(setattr, tempfile, "tempdir", str(there))
-        for name, more in (("here", []), ("remote", ["--cluster", address])):
-            done = CliRunner().invoke(app, [*words.split(), "--out", name, *more])
+        for name, scheduler in (("here", ""), ("remote", address)):
+            monkeypatch.setenv("DPL_CLUSTER", scheduler)
+            done = CliRunner().invoke(app, [*words.split(), "--out", name])
             assert done.exit_code == 0, done.output
             files = [path for path in Path(name).glob("*.*s*") if path.stem != "config"]
             found[name] = {path.name: path.read_bytes() for path in files}

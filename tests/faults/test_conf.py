@@ -287,7 +287,7 @@ columns:
 def compared(schema: bytes) -> str:
     """What `dplangevin compare` says of a schema that it refuses."""
     Path("schema.yaml").write_bytes(schema)
-    words = ["compare", "my.csv", "--target", "label", "--schema", "schema.yaml", "--methods", "objpert"]
+    words = ["compare", "my.csv", "--schema", "schema.yaml", "--methods", "objpert"]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2, done.output
     assert "Traceback" not in done.output

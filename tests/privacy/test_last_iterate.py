@@ -204,4 +204,4 @@ def test_a_clip_makes_the_theorem_a_claim() -> None:
         )
         assert isinstance(plan.paper, LangevinDpEvent)
         found = survey(plan.guarantee.event, 1e-5, plan.paper, plan.violated)
-        assert [row.status for row in found.prices if row.key == "ryffel2022"] == [status]
+        assert [row.status for row in found if row.key == "ryffel2022"] == [status]

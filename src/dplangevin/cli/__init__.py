@@ -6,9 +6,8 @@ Commands import what they need when they run, so that `dplangevin --help` is qui
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
-from importlib.metadata import version
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -63,33 +62,11 @@ app = typer.Typer(
     help="Price, calibrate, attack and compare private learners; show what three papers claim, and our verdicts.",
     epilog="An error is one line, with exit status 2. DPL_DEBUG=1 shows its traceback.",
 )
-EXAMPLES: dict[Callable[..., None], str] = {
-    price.price: "dplangevin price --sampling poisson --records 60000 --batch 128 --noise 1.1 --epochs 20",
-    price.calibrate: "dplangevin calibrate --records 60000 --batch 128 --epochs 20 --epsilon 1 --delta 1e-5",
-    audit_learner.audit: "dplangevin audit mine:Learner --args epsilon=1.0 --claims 1.0,0",
-    receipt.receipt: "dplangevin receipt log.jsonl --show paragraph",
-    compare.compare: "dplangevin compare my.csv --schema schema.yaml --epsilon 0.1,1,10",
-    compare.schema: "dplangevin schema my.csv --target label > schema.yaml",
-    results.claims: "dplangevin claims wang2015_lemma5",
-    results.exhibits: "dplangevin exhibits",
-}
-for command, example in EXAMPLES.items():
-    app.command(epilog=f"Example: {example}")(command)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"dplangevin {version('dplangevin')}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Take the options of the program itself."""
+for command in (
+    *(price.price, price.calibrate, audit_learner.audit, receipt.receipt, compare.compare, compare.schema),
+    *(results.claims, results.exhibits),
+):
+    app.command()(command)
 
 
 def main() -> None:

@@ -30,10 +30,7 @@ def option(text: str, *names: str, **more: Any) -> Any:
 
 
 def with_options(options: type) -> Callable[[Command], Command]:
-    """Return a decorator that gives a command an option for each field of a dataclass.
-
-    The decorated command receives an instance of the dataclass as its first argument.
-    """
+    """Return a decorator that gives a command an option for each field of a dataclass, its first argument."""
     shared = inspect.signature(options, eval_str=True).parameters
 
     def decorate(command: Command) -> Command:
@@ -60,8 +57,7 @@ def check_folder(out: Path, others: Iterable[str], what: str) -> None:
     """Raise ValueError for an --out that is a file, or that has files of others, which results may replace."""
     require(out.is_dir() or not out.exists(), f"--out {out} is a file: name a folder, which may be a new one")
     for name in sorted(others):
-        fix = "name another folder, or a new one"
-        raise ValueError(f"--out {out} has a file that is of no {what}, {name}: {fix}")
+        raise ValueError(f"--out {out} has a file that is of no {what}, {name}: name another folder")
 
 
 def imported(text: str) -> Any:
@@ -71,14 +67,12 @@ def imported(text: str) -> Any:
     try:
         return pkgutil.resolve_name(text if ":" in text else ":".join(text.rsplit(".", 1)))
     except Exception as error:  # a module of a user can raise anything
-        raise ValueError(
-            f"cannot import {text!r} ({type(error).__name__}: {error}): need module:Class, with the module in this "
-            "folder or on PYTHONPATH; DPL_DEBUG=1 shows the line that fails"
-        ) from error
+        fix = "need module:Class, with the module in this folder or on PYTHONPATH"
+        raise ValueError(f"cannot import {text!r} ({type(error).__name__}: {error}): {fix}") from error
 
 
 def is_own(method: str) -> bool:
-    """Return whether the name of a method stands for a class of the user, module.Class or module:Class."""
+    """Return whether the name of a method stands for a class of the user."""
     return "." in method or ":" in method
 
 
@@ -89,15 +83,14 @@ def method_named(name: str) -> Any:
     if not is_own(name):
         return named(name)
     kind = imported(name)
-    require(isinstance(kind, type), f"{name} is an object of {type(kind).__name__}: name its class")
-    for part in ("plan", "release", "budgeted"):
-        text = f"{name} is no method: it has no {part}, see dplangevin.methods.Method"
-        require(hasattr(kind, part), text)
     try:
-        return kind()
+        method = kind()
     except Exception as error:  # a class of a user can raise anything
         fix = "it must make a method without arguments, so give each of its settings a default"
         raise ValueError(f"{name}() fails, {type(error).__name__}: {error}: {fix}") from error
+    has = all(hasattr(method, part) for part in ("plan", "release", "budgeted"))
+    require(has, f"{name} is no method: it needs plan, release and budgeted, see dplangevin.Method")
+    return method
 
 
 def config_of(value: Any) -> Any:

@@ -1,76 +1,43 @@
-"""Output of the commands: tables and paragraphs of at most 80 columns in a pipe, and JSON."""
+"""Output of the commands: tables, paragraphs of at most 80 columns in a pipe, and JSON."""
 
 import json
+import shutil
+import sys
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+import typer
 
 PIPE = 80  # columns of output that does not go to a terminal
-GAP = 2  # spaces between two columns of a table
-LEAST = 12  # columns of a terminal that a foldable column keeps
 NO_JSON = {"NaN": None, "Infinity": "inf", "-Infinity": "-inf"}
 
 
-class Column(NamedTuple):
-    """Format of a column."""
-
-    title: str
-    number: bool = False  # right-aligned, and never folded
-    whole: bool = False  # never folded
-    style: str = ""  # of rich, used on a terminal
-
-
-def width() -> int:
-    """Return how many columns the output may have."""
-    console = Console()
-    return console.width if console.is_terminal else PIPE
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]], left: Collection[int] = (0,)) -> None:
+    """Print rows of text under titles; the columns `left` are left-aligned, others right-aligned."""
+    lines = [[" ".join(cell.split()) for cell in row] for row in (titles, *rows)]
+    sizes = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for row in lines:
+        cells = [
+            f"{cell:<{size}}" if k in left else f"{cell:>{size}}"
+            for k, (cell, size) in enumerate(zip(row, sizes, strict=True))
+        ]
+        print("  ".join(cells).rstrip())
 
 
-def table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of text under titles; fold long texts so that the table fits the width."""
-    cells = [[" ".join(cell.split()) for cell in row] for row in rows]
-    shown, least = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0)), GAP * (len(columns) - 1)
-    for column, *texts in zip(columns, *cells, strict=True):
-        size, whole = max(map(len, [column.title, *texts])), column.whole or column.number
-        narrow = size if whole else min(size, LEAST)
-        least += narrow
-        shown.add_column(
-            column.title,
-            justify="right" if column.number else "left",
-            style=column.style,
-            no_wrap=whole,
-            overflow="fold",
-            min_width=narrow,
-        )
-    for row in cells:
-        shown.add_row(*map(Text, row))
-    with (console := Console(width=max(width(), least))).capture() as captured:  # no number is cut
-        console.print(shown)
-    for printed in captured.get().splitlines():
-        print(printed.rstrip())
-
-
-def line(text: str = "", style: str = "", indent: int = 0) -> None:
+def line(text: str = "", bold: bool = False, indent: int = 0) -> None:
     """Print a paragraph that is wrapped at the width; `indent` shifts all lines except the first."""
-    wrapped = textwrap.wrap(
-        text,
-        max(width(), indent + LEAST),
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    for part in wrapped or [""]:
-        Console().print(Text(part, style=style), highlight=False, soft_wrap=True)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE
+    shift = " " * indent
+    whole = {"break_long_words": False, "break_on_hyphens": False}
+    for part in textwrap.wrap(text, width, subsequent_indent=shift, **whole) or [""]:  # type: ignore[arg-type]
+        typer.secho(part, bold=bold)
 
 
 def title(text: str) -> None:
     """Print a blank line and a heading."""
     line()
-    line(text, "bold")
+    line(text, bold=True)
 
 
 def section(text: str, *lines: str) -> None:

@@ -1,8 +1,7 @@
-"""Comparison of all accountants on one mechanism: for which neighbours, and by what argument.
+"""Comparison of all accountants on one mechanism: for which neighbours, and with what status.
 
 >>> from dp_accounting import GaussianDpEvent
->>> found = survey(GaussianDpEvent(4.0), 1e-5)
->>> [f"{row.name}: {row.epsilon:.2f}" for row in found.prices if row.key in ("tight", "rdp")][:2]
+>>> [f"{row.name}: {row.epsilon:.2f}" for row in survey(GaussianDpEvent(4.0), 1e-5) if row.key in ("tight", "rdp")][:2]
 ['tight (analytic Gaussian): 0.93', 'RDP: 1.01']
 """
 
@@ -20,68 +19,32 @@ from dplangevin.privacy.accountants.papernot2018 import Papernot2018
 from dplangevin.privacy.accountants.protocol import Accountant, leaves
 from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.accountants.wang2015 import Wang2015
-from dplangevin.privacy.events import Adjacency, LangevinDpEvent, check_delta
+from dplangevin.privacy.events import Adjacency, LangevinDpEvent
 
 NEIGHBOURS: tuple[Adjacency, ...] = ("add_remove", "replace_one")
 N_PUBLIC = "n is taken as public: the steps, the rates, the noise or the prior depend on it (add/remove)"
 Status = Literal["tight", "proven", "claim"]
 Scope = Literal["last iterate", "all iterates"]
-
-
-class Entry(NamedTuple):
-    """An accountant, its theorem in words, and what it prices of a `LangevinDpEvent`; `status` as in `Row`."""
-
-    accountant: Accountant
-    argument: str
-    status: Status = "proven"
-    scopes: tuple[Scope, ...] = ("all iterates",)
-
-
-ACCOUNTANTS: Mapping[str, Entry] = {
-    "tight": Entry(
-        Tight(),
-        "closed forms and privacy loss distributions, every rounding error charged to delta",
-        "tight",
-        get_args(Scope),
-    ),
-    "analytic_gaussian": Entry(
-        AnalyticGaussian(), "the exact curve of Gaussian noise (Balle and Wang 2018); no sampling"
-    ),
-    "rdp": Entry(
-        Rdp(),
-        "Renyi divergences of a step add up; one conversion to epsilon (Mironov 2017)",
-    ),
-    "li2019": Entry(
-        Moments(), "moments accountant with orders 1 to 32, which cannot report less than ln(1/delta)/32"
-    ),
-    "li2019_2048": Entry(Moments(max_order=2048), "moments accountant with orders 1 to 2,048"),
-    "li2019_printed": Entry(
-        Moments(max_order=2048, bound="printed"),
-        "Remark 1's closed form of the moments, which Lemma 2 proves for small rates, much noise and low orders",
-    ),
-    "wang2015": Entry(
-        Wang2015(), "Theorems 1, 4 and 5: advanced composition of subsets, 4 rho B of a posterior sample"
-    ),
-    "wang2015_range": Entry(
-        Wang2015("range"), "the same, with 2 rho times the range of a record's loss for a posterior sample"
-    ),
-    "ryffel2022": Entry(
-        Ryffel2022(),
-        "Theorem 3.1: hidden iterates, full batches, strongly convex and smooth losses, a random start",
-        scopes=("last iterate",),
-    ),
-    "bok2024": Entry(
-        Bok2024(),
-        "shifted interpolation: hidden iterates; every record's loss convex and smooth",
-        scopes=("last iterate",),
-    ),
-    "kifer2012": Entry(
-        Kifer2012(), "Theorem 2 of objective perturbation with Gaussian noise, exact minimiser"
-    ),
-    "chaudhuri2011": Entry(
-        Chaudhuri2011(), "Theorem 9 of objective perturbation, pure epsilon, exact minimiser"
-    ),
-    "papernot2018": Entry(Papernot2018(), "Renyi divergences of noisy votes, whatever the votes"),
+ACCOUNTANTS: Mapping[str, Accountant] = {
+    "tight": Tight(),
+    "analytic_gaussian": AnalyticGaussian(),
+    "rdp": Rdp(),
+    "li2019": Moments(),
+    "li2019_2048": Moments(max_order=2048),
+    "li2019_printed": Moments(max_order=2048, bound="printed"),
+    "wang2015": Wang2015(),
+    "wang2015_range": Wang2015("range"),
+    "ryffel2022": Ryffel2022(),
+    "bok2024": Bok2024(),
+    "kifer2012": Kifer2012(),
+    "chaudhuri2011": Chaudhuri2011(),
+    "papernot2018": Papernot2018(),
+}
+# of a `LangevinDpEvent`; all other accountants price all iterates
+SCOPES: Mapping[str, tuple[Scope, ...]] = {
+    "tight": get_args(Scope),
+    "ryffel2022": ("last iterate",),
+    "bok2024": ("last iterate",),
 }
 
 
@@ -99,78 +62,56 @@ class Row(NamedTuple):
     status: Status
     scope: Scope
     violated: tuple[str, ...]
-    argument: str
-
-
-class Refusal(NamedTuple):
-    """The reason why an accountant reports no epsilon; adjacency "" stands for all."""
-
-    name: str
-    adjacency: str
-    reason: str
-
-
-class Survey(NamedTuple):
-    """For each neighbour relation, the smallest proven epsilon first, then the others; and the refusals."""
-
-    prices: list[Row]
-    refusals: list[Refusal]
 
 
 def survey(
     event: DpEvent, delta: float, paper: LangevinDpEvent | None = None, violated: Sequence[str] = ()
-) -> Survey:
-    """Price the event by all of ACCOUNTANTS; a `LangevinDpEvent` also with all its iterates visible.
+) -> list[Row]:
+    """Price the event by all of ACCOUNTANTS that can; a `LangevinDpEvent` also with all its iterates visible.
 
-    Two variants of one accountant with the same epsilon give one row.
+    For each neighbour relation, the smallest proven epsilon comes first. Two variants of one accountant with the same
+    epsilon give one row.
 
     - `paper`: The event that ryffel2022's Theorem 3.1 prices, if it differs from `event`.
     - `violated`: Conditions of that theorem that the run fails and `paper` does not show, for example a clip. They
       make that row a claim.
     """
-    check_delta(delta)
     rows: list[Row] = []
-    refused: dict[str, dict[Adjacency, str]] = {}
     for adjacency in NEIGHBOURS:
         found: dict[tuple[type, float, Scope], Row] = {}
         for key, scope, priced in _asked(event, paper):
-            try:
+            with suppress(ValueError):  # the accountant has no theorem for this event
                 row = _row(key, scope, priced, delta, adjacency, violated if priced is paper else ())
-                found.setdefault((type(ACCOUNTANTS[key].accountant), row.epsilon, scope), row)
-            except ValueError as error:
-                refused.setdefault(key, {})[adjacency] = str(error)
+                found.setdefault((type(ACCOUNTANTS[key]), row.epsilon, scope), row)
         rows += sorted(found.values(), key=lambda row: (row.status != "tight", row.epsilon))
-    return Survey(rows, _refusals(refused))
-
-
-def event_for(key: str, event: DpEvent, paper: DpEvent | None = None) -> DpEvent:
-    """Return the event that ACCOUNTANTS[key] prices: the last iterate alone if it has a theorem for that."""
-    return next(priced for name, _, priced in _asked(event, paper) if name == key)
+    if not rows:
+        Tight().epsilon(event, delta, "replace_one")  # raises the error that says why
+    return rows
 
 
 def _asked(event: DpEvent, paper: DpEvent | None) -> Iterator[tuple[str, Scope, DpEvent]]:
-    for key, entry in ACCOUNTANTS.items():
+    for key in ACCOUNTANTS:
         if key == "ryffel2022" and paper is not None:
             yield key, "last iterate", paper
         elif not isinstance(event, LangevinDpEvent):
             yield key, "all iterates", event
         else:
-            for scope in entry.scopes:
+            for scope in SCOPES.get(key, ("all iterates",)):
                 yield key, scope, event if scope == "last iterate" else event.all_iterates()
 
 
 def _row(
     key: str, scope: Scope, event: DpEvent, delta: float, adjacency: Adjacency, violated: Sequence[str]
 ) -> Row:
-    """Return the accountant's epsilon as a row."""
-    accountant, argument, status, _ = ACCOUNTANTS[key]
+    accountant = ACCOUNTANTS[key]
+    status: Status = "tight" if key == "tight" else "proven"
     name, failed = accountant.name, tuple(dict.fromkeys((*_failed(accountant, event, delta), *violated)))
     if isinstance(accountant, Tight):
         epsilon, by = accountant.price(event, delta, adjacency)
         name = f"{name} ({by})"
     else:
         epsilon = accountant.epsilon(event, delta, adjacency)
-    return Row(key, name, adjacency, epsilon, "claim" if failed else status, scope, failed, argument)
+    return Row(key, name, adjacency, epsilon, "claim" if failed else status, scope, failed)
 
 
 def _failed(accountant: Accountant, event: DpEvent, delta: float) -> Iterator[str]:
@@ -181,18 +122,6 @@ def _failed(accountant: Accountant, event: DpEvent, delta: float) -> Iterator[st
     for leaf, _ in leaves(event) if isinstance(accountant, Ryffel2022) else ():
         if isinstance(leaf, LangevinDpEvent) and leaf.batch < leaf.records:
             yield f"proved for full batches: batch {leaf.batch} of {leaf.records}"
-
-
-def _refusals(refused: Mapping[str, Mapping[Adjacency, str]]) -> list[Refusal]:
-    """Return one refusal for each reason and relation; variants of an accountant with the same reason share it."""
-    found: dict[tuple[object, str, str], Refusal] = {}
-    for key, given in refused.items():
-        accountant, errors = ACCOUNTANTS[key].accountant, {str(of): text for of, text in given.items()}
-        if len(errors) == len(NEIGHBOURS):  # then the event itself is refused; choose the error that says so
-            errors = {"": max(errors.values(), key=lambda text: "cannot price adjacency" not in text)}
-        for of, text in errors.items():
-            found.setdefault((type(accountant), reason(text), of), Refusal(accountant.name, of, reason(text)))
-    return list(found.values())
 
 
 def reason(error: ValueError | str) -> str:
