@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from minibatches import RNG, Rows, allocated, epochs, poisson, replaced, subset
 
@@ -16,8 +17,7 @@ SAMPLERS: dict[str, Callable[[int, int, int], Rows]] = {
     "shuffled, drop_last": lambda n, b, steps: epochs(n, b, steps, drop=True),
     "in_order": lambda n, b, steps: epochs(n, b, steps, shuffle=False),
     "random_allocation": allocated,
-    "with_replacement": replaced,
-    "weighted": lambda n, b, steps: replaced(n, b, steps, 6.0),
+    "": replaced,
 }
 
 
@@ -43,12 +43,18 @@ def test_rows_may_be_left_out_of_each_epoch() -> None:
     assert (sampler.scheme, sampler.per_epoch) == ("shuffled", 5)
 
 
-def test_epochs_that_end_early_are_epochs() -> None:
+def test_epochs_that_end_early_are_no_independent_draws() -> None:
     """Neighbouring minibatches of any sampler would share few rows, but these draw every row about three times."""
     drawn = [draw for _ in range(3) for draw in epochs(5000, 5, 999)]
     found = recognised(drawn, 5000)
-    assert [(each.scheme, each.per_epoch) for each in found.samplers] == [("shuffled", 999)]
+    assert not found.samplers
     assert "too evenly" in found.ruled_out["subset"]
+
+
+def test_unequal_weights_fit_no_sampler() -> None:
+    share = np.repeat([6.0, 1.0], [120, 480]) / 1200
+    drawn = [RNG.choice(600, 50, replace=False, p=share) for _ in range(48)]
+    assert "more often" in recognised(drawn, 600).ruled_out["subset"]
 
 
 def test_the_mean_size_tests_a_stated_rate() -> None:

@@ -67,7 +67,7 @@ EXAMPLES: dict[Callable[..., None], str] = {
     price.price: "dplangevin price --sampling poisson --records 60000 --batch 128 --noise 1.1 --epochs 20",
     price.calibrate: "dplangevin calibrate --records 60000 --batch 128 --epochs 20 --epsilon 1 --delta 1e-5",
     audit_learner.audit: "dplangevin audit mine:Learner --args epsilon=1.0 --claims 1.0,0",
-    receipt.receipt: "dplangevin receipt log.jsonl --show paragraph",
+    receipt.receipt: "dplangevin receipt log.jsonl",
     compare.compare: "dplangevin compare my.csv --schema schema.yaml --epsilon 0.1,1,10",
     compare.schema: "dplangevin schema my.csv --target label > schema.yaml",
     results.claims: "dplangevin claims wang2015_lemma5",
