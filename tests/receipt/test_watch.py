@@ -156,14 +156,14 @@ def private(of: nn.Module, pieces: int = 0, every: int = 1, **settings: Any) -> 
         **settings,
     )
     smaller = BatchMemoryManager(data_loader=loader, max_physical_batch_size=pieces or B, optimizer=optimizer)
-    with smaller if pieces else nullcontext(loader) as batches:
-        with watch(of, optimizer, batches, delta=DELTA) as receipt:
-            for _ in range(4):
-                for number, (x, y) in enumerate(batches, 1):
-                    nn.functional.cross_entropy(of(x), y).backward()
-                    if number % every == 0:
-                        optimizer.step()
-                        optimizer.zero_grad()
+    whole = nullcontext(loader)
+    with smaller if pieces else whole as batches, watch(of, optimizer, batches, delta=DELTA) as receipt:
+        for _ in range(4):
+            for number, (x, y) in enumerate(batches, 1):
+                nn.functional.cross_entropy(of(x), y).backward()
+                if number % every == 0:
+                    optimizer.step()
+                    optimizer.zero_grad()
     receipt.claim = engine.get_epsilon(DELTA)
     return receipt
 
