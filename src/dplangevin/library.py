@@ -24,9 +24,10 @@ from dplangevin.checks import count, require
 from dplangevin.device import CPU, drawing
 from dplangevin.methods import Method, Plan, placed, planned, released
 from dplangevin.methods.evaluate import predictive
-from dplangevin.methods.pricing import equal_budget, priced, violated, visible
+from dplangevin.methods.pricing import TIGHT, equal_budget, priced, violated, visible
 from dplangevin.methods.registry import named
 from dplangevin.privacy import Adjacency, Budget, Guarantee
+from dplangevin.privacy.accountants.protocol import Accountant
 from dplangevin.privacy.events import PUBLIC_RECORDS
 from dplangevin.problems import Facts
 from dplangevin.problems.glm import Glm, linear_facts
@@ -203,6 +204,7 @@ def budget_for(
     adjacency: Adjacency = "replace_one",
     *,
     rtol: float = 1e-3,
+    accountant: Accountant = TIGHT,
     event: Callable[[Plan], DpEvent] = visible,
 ) -> Budget:
     """Return the budget to give to a method so that its proven epsilon under `adjacency` is `target`.
@@ -214,6 +216,7 @@ def budget_for(
     ----------
     method, problem, target, adjacency : as in `price`.
     rtol : float, relative tolerance.
+    accountant : Accountant, by default that of epsilon_proven in `price`.
     event : function plan -> the event that is priced; by default all iterates are visible.
         `plan.guarantee.event` prices the release of the last iterate alone.
 
@@ -223,7 +226,9 @@ def budget_for(
     >>> round(asked.epsilon, 2), round(price("objpert", facts(1000, 5), asked)["epsilon_proven"], 2)
     (1.33, 1.0)
     """
-    return equal_budget(named(method), _facts(problem), target, adjacency, rtol=rtol, event=event)
+    return equal_budget(
+        named(method), _facts(problem), target, adjacency, rtol=rtol, accountant=accountant, event=event
+    )
 
 
 def attack(
@@ -380,5 +385,8 @@ def _generator(rng: int | torch.Generator | None, label: str, device: torch.devi
     if isinstance(rng, torch.Generator):
         return rng
     seed = isinstance(rng, Integral) and not isinstance(rng, bool) and rng >= 0
-    require(seed, f"rng = {rng!r} must be None, a whole number of at least 0 or a torch.Generator")
+    require(
+        seed,
+        f"rng = {rng!r} must be None, a whole number of at least 0 or a torch.Generator: give one of them",
+    )
     return random.generator(int(rng), label, drawing(device))
