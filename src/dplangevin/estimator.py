@@ -1,6 +1,5 @@
 """A private classifier for scikit-learn, on top of `library`."""
 
-import math
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
@@ -10,19 +9,15 @@ import numpy as np
 import torch
 from dp_accounting import DpEvent
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dplangevin import random
 from dplangevin.library import Answer, learn
 from dplangevin.methods import Method
-from dplangevin.methods.registry import named
 from dplangevin.privacy import Adjacency, Budget
-from dplangevin.problems.glm import Glm, linear_facts
-from dplangevin.problems.losses import softmax
-
-TRIED = 1000  # records in the facts that test whether a method takes three classes
+from dplangevin.problems.glm import Glm
 
 
 class Privacy(NamedTuple):
@@ -56,16 +51,13 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     ----------
     method : str or Method
         A name in `dplangevin.METHODS`, or any object with the interface `dplangevin.Method`.
-    epsilon : float in (0, inf]; inf means no privacy.
-    delta : float in [0, 1).
+    epsilon, delta : float, as in `Budget`.
     row_bound : float
         B in [1e-18, 1e18], public. Longer rows are cut to it, ``x -> x min(1, B/||x||)``. Scale X by public constants
         first: no guarantee covers a scaler that is fitted on the rows.
     bias : bool, whether to add a constant feature within the bound.
     classes : list of labels, optional
         All possible labels, public. None: the labels in y; the guarantee then says so.
-    public : array or data frame (m, features), optional
-        Rows that need no privacy, for "pate", with the columns of X in their order.
     random_state : int in [0, 2^32), RandomState or None
         None takes the system's entropy, which is for a fit that will be published. A seed gives the same fit again, and
         other noise to other rows, labels or settings. It is as secret as the rows.
@@ -90,7 +82,6 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         *,
         bias: bool = True,
         classes: Sequence[Any] | None = None,
-        public: Any = None,
         random_state: int | np.random.RandomState | None = None,
         device: str | torch.device | None = None,
     ) -> None:
@@ -100,19 +91,8 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         self.row_bound = row_bound
         self.bias = bias
         self.classes = classes
-        self.public = public
         self.random_state = random_state
         self.device = device
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return scikit-learn's tags; multi_class is False if the method has no plan for three classes."""
-        tags = super().__sklearn_tags__()
-        known = linear_facts(softmax(3), TRIED, 2, 1.0, public=TRIED)
-        try:
-            named(self.method).plan(known, Budget(math.inf, 1e-5))
-        except Exception:  # a method of another package can raise anything
-            tags.classifier_tags.multi_class = False
-        return tags
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from private rows X (n, features) and labels y (n,)."""
@@ -126,18 +106,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
             y,
             row_bound=self.row_bound,
             classes=None if self.classes is None else np.unique(self.classes).tolist(),
-            public=None if self.public is None else validate_data(self, self.public, reset=False),
             bias=self.bias,
             clip_rows=True,
         )
-        try:
-            (answer,) = learn(
-                self.method, problem, budget, self._generator(problem, seed), device=self.device
-            )
-        except ValueError as error:
-            if problem.facts.classes == 2 or self.__sklearn_tags__().classifier_tags.multi_class:
-                raise
-            raise ValueError(f"Only binary classification is supported. {error}") from error
+        (answer,) = learn(self.method, problem, budget, self._generator(problem, seed), device=self.device)
         self.classes_ = np.asarray(problem.names)
         self.answer_: Answer = answer
         of = answer.guarantee
@@ -148,20 +120,14 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without the diagnostics that are not private."""
         state: dict[str, Any] = super().__getstate__()
         return {name: value for name, value in state.items() if name != "not_private_"}
 
     def _generator(self, problem: Glm, seed: int | None) -> torch.Generator | None:
-        """Return the generator of a fit; None without a seed.
-
-        The stream depends on the seed, the rows and the settings.  So another fit has other noise, and the
-        noise of two fits cannot cancel.
-        """
+        """Return the generator of a fit, whose seed, rows and settings it depends on: no two fits' noise cancels."""
         if seed is None:
             return None
-        parts = (problem.x, problem.y, problem.x_test)
-        rows = [None if part is None else part.contiguous().numpy() for part in parts]
+        rows = [part.contiguous().numpy() for part in (problem.x, problem.y)]
         numbers = [float(number) for number in (self.epsilon, self.delta, self.row_bound)]
         inputs = joblib.hash([rows, numbers, [*map(str, problem.names)], self.method])
         return random.generator(seed, f"fit {inputs}")

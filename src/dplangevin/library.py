@@ -51,9 +51,7 @@ class Answer:
     plan : Plan, what was done, with the guarantee and the settings.
     violated : list of str, what the guarantee needs and the plan does not have.
         Under add_remove one text stands for conditions on the number of records, whether they hold or not.
-    method : Method
-    budget : Budget
-    facts : Facts, of the problem.
+    method, budget, facts : what was asked of which problem.
     model : Glm, the problem without its rows.
     not_private : dict, diagnostics from the rows without noise (r_hat, ess, "not_reached"): do not publish them.
         They are in no text and in no pickle of an answer.
@@ -127,12 +125,6 @@ def learn(
     rng : None, int >= 0 or generator. None takes the system's entropy, which is for answers that will be published.
         A seed is for experiments: it names one of 2^32 streams, and two calls with one seed draw the same noise.
     device : "auto", "cpu", "cuda" or a torch.device, where the method runs. None takes DPL_DEVICE.
-
-    Raises
-    ------
-    ValueError
-        For a budget that is out of reach, a plan that would cost more than its budget, and a problem that the
-        method is not defined for.
     """
     method, wanted = named(method), [budgets] if isinstance(budgets, Budget) else list(budgets)
     if not problem.shared:
@@ -185,12 +177,6 @@ def price(
     problem : Glm or Facts; only the facts are used, see `facts`.
     budget : Budget
     adjacency : neighbour relation of epsilon_proven; by default that of the guarantee.
-
-    Examples
-    --------
-    >>> row = price("dp_sgd", facts(1000, 5), Budget(1.0, 1e-5))
-    >>> round(row["epsilon_promised"], 3), round(row["epsilon_proven"], 2), row["steps"]
-    (1.0, 0.73, 312)
     """
     method, known = named(method), _facts(problem)
     (plan,) = planned(method, known, [budget])
@@ -219,12 +205,6 @@ def budget_for(
     accountant : Accountant, by default that of epsilon_proven in `price`.
     event : function plan -> the event that is priced; by default all iterates are visible.
         `plan.guarantee.event` prices the release of the last iterate alone.
-
-    Examples
-    --------
-    >>> asked = budget_for("objpert", facts(1000, 5), Budget(1.0, 1e-5))
-    >>> round(asked.epsilon, 2), round(price("objpert", facts(1000, 5), asked)["epsilon_proven"], 2)
-    (1.33, 1.0)
     """
     return equal_budget(
         named(method), _facts(problem), target, adjacency, rtol=rtol, accountant=accountant, event=event
@@ -289,8 +269,7 @@ def audit(
     ignore : names of attributes and methods that the learner does not release.
     skip : words in the names of pairs that the claim is not for, such as "absent class".
     floats : bool, whether the lowest bits of released numbers count.
-    runs : int >= 8, fits on each table of a pair for one bound.
-    confidence : float in (0, 1).
+    runs, confidence : int >= 8, fits on each table of a pair for one bound; float in (0, 1).
     rng : int >= 0, seed of the seeds of all fits.
     jobs : int or None, processes of joblib; None for this process, or for `joblib.parallel_config`.
 
@@ -358,11 +337,6 @@ def facts(
     row_bound : float, bound on the norm of the rows.
     loss : Loss; None for logistic regression, or for softmax if there are more than two classes.
     public : int, number of unlabelled public rows, for PATE.
-
-    Examples
-    --------
-    >>> facts(1000, 5, classes=3).d
-    15
     """
     used = loss or classifier(classes)
     return linear_facts(used, records, features, row_bound, public)._replace(tested=False)

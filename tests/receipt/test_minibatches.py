@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from minibatches import RNG, Rows, allocated, epochs, poisson, replaced, subset
+from minibatches import RNG, Rows, epochs, poisson, replaced, subset
 
 from dplangevin.receipt.minibatches import recognised
 
@@ -16,7 +16,6 @@ SAMPLERS: dict[str, Callable[[int, int, int], Rows]] = {
     "shuffled": epochs,
     "shuffled, drop_last": lambda n, b, steps: epochs(n, b, steps, drop=True),
     "in_order": lambda n, b, steps: epochs(n, b, steps, shuffle=False),
-    "random_allocation": allocated,
     "": replaced,
 }
 
@@ -31,7 +30,7 @@ def test_a_sampler_is_recognised_alone(name: str, n: int, b: int, steps: int) ->
     assert first == {name.partition(",")[0]: 20}
 
 
-@pytest.mark.parametrize("name", ["poisson", "subset", "shuffled", "random_allocation"])
+@pytest.mark.parametrize("name", ["poisson", "subset", "shuffled"])
 @pytest.mark.parametrize(("n", "b", "steps"), [(40, 5, 8), (60, 6, 100), (5000, 10, 30), (300, 100, 3)])
 def test_a_right_sampler_is_not_rejected(name: str, n: int, b: int, steps: int) -> None:
     found = [recognised(SAMPLERS[name](n, b, steps), n).samplers for _ in range(100)]

@@ -109,39 +109,34 @@ class Receipt:
         self.notes[text] = self.notes.get(text, 0) + 1
 
     def recognise(self) -> Recognition:
-        """Return the samplers that fit.
-
-        Minibatches of one step are one if they come from epochs, in which no row returns; else no sampler fits.
-        """
-        require(bool(self.steps), "no step was recorded: did the optimizer step inside `watch`?")
-        joined = [np.concatenate(step.minibatches) for step in self.steps]
-        found = recognised(joined, self.records, self.rate)
-        epochs = {each.scheme for each in found.samplers} & {"in_order", "shuffled", "random_allocation"}
-        if epochs or all(len(step.minibatches) == 1 for step in self.steps):
-            return found
-        return Recognition((), found.ruled_out)
+        """Return the samplers that fit; if a step has several minibatches, these must be of one epoch."""
+        found = recognised(self._joined(), self.records, self.rate)
+        epochs = {each.scheme for each in found.samplers} & {"in_order", "shuffled"}
+        several = any(len(step.minibatches) > 1 for step in self.steps)
+        return Recognition((), found.ruled_out) if several and not epochs else found
 
     def candidates(self) -> list[NoisySteps]:
         """Return the noisy steps under each sampler that fits; ValueError if too little is known to price them."""
         require(not self.notes, f"no price covers this: {'; '.join(self.notes)}")
         noise = [s.noise_std / s.clip for s in self.steps if s.clip is not None and s.noise_std is not None]
         unknown = len(self.steps) - len(noise)
-        require(
-            not unknown, f"clip or noise_std of {unknown} steps is unknown: give both to `watch` or `step`"
-        )
-        batch, by_size = sum(map(len, self.steps[0].minibatches)), self._size_dependent()
+        require(not unknown, f"clip or noise_std of {unknown} steps is unknown: state both")
+        batch, by_size = len(self._joined()[0]), self._size_dependent()
         return [
             NoisySteps(sampler, self.records, np.array(noise), self.rate or math.nan, batch, by_size)
             for sampler in self.recognise().samplers or (Sampler(""),)
         ]
+
+    def _joined(self) -> list[np.ndarray]:
+        require(bool(self.steps), "no step was recorded: did the optimizer step inside `watch`?")
+        return [np.concatenate(step.minibatches) for step in self.steps]
 
     def _size_dependent(self) -> bool:
         """Return whether, where sizes of minibatches vary, the divisor varies, too, or the noise follows the sizes.
 
         Noise that changes with time alone is a schedule. By chance, one in a million correlates with the sizes.
         """
-        sizes = [sum(map(len, step.minibatches)) for step in self.steps]
-        noise = [step.noise_std for step in self.steps]
+        sizes, noise = [*map(len, self._joined())], [step.noise_std for step in self.steps]
         if len(set(sizes)) == 1 or len({step.divisor for step in self.steps}) > 1:
             return len(set(sizes)) > 1
         if None in noise or len(set(noise)) == 1:
@@ -164,17 +159,14 @@ class Receipt:
         return max(each, key=lambda of: (math.isnan(of.epsilon), of.epsilon))
 
     def statement(self) -> dict[str, Any]:
-        """Return what may be published: sampling, counts that it makes public, clip, noise, steps and prices.
-
-        ValueError if it would tell the sizes of secret minibatches.
-        """
+        """Return what may be published; ValueError if it would tell the sizes of secret minibatches."""
         sampler, prices = (*self.recognise().samplers, Sampler(""))[0], self.prices()
         epochs = sampler.scheme in ("shuffled", "in_order")
         secret = self._size_dependent() and not epochs
         require(
             not secret, "divisor or noise tells sizes of secret minibatches: make them constant to publish"
         )
-        of_fixed_size = epochs or sampler.scheme in ("full", "subset")
+        batch = len(self._joined()[0]) if epochs or sampler.scheme in ("full", "subset") else None
         settings = Counter(tuple(getattr(step, name) for name in SETTINGS) for step in self.steps)
         costs = {name: of.epsilon if math.isfinite(of.epsilon) else None for name, of in prices.items()}
         return {
@@ -183,7 +175,7 @@ class Receipt:
             "rows_per_person": self.rows_per_person,
             "sampling": WORDS.get(sampler.scheme, "none that has a price"),
             "rate": self.rate,
-            "batch": sum(map(len, self.steps[0].minibatches)) if of_fixed_size else None,
+            "batch": batch,
             "steps_per_epoch": sampler.per_epoch or None,
             "steps": len(self.steps),
             "mechanism": [{"steps": n, **dict(zip(SETTINGS, of, strict=True))} for of, n in settings.items()],
@@ -209,27 +201,24 @@ class Receipt:
         """Write all steps with their row numbers as JSON lines. The file is as private as the rows."""
         private = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(private, "w", encoding="utf-8") as file:
-            each: Any
-            for each in (self, *self.steps):
-                print(json.dumps(asdict(each), default=np.ndarray.tolist), file=file)
+            for each in map(asdict, (self, *self.steps)):  # type: ignore[arg-type]
+                print(json.dumps(each, default=np.ndarray.tolist), file=file)
 
     @classmethod
     def read(cls, path: str | Path) -> "Receipt":
-        """Return the receipt of a log that `save_log` or another program wrote; ValueError names a wrong line."""
+        """Return the receipt of a log that `save_log` or another program wrote."""
         receipt: Receipt | None = None
         with open(path, encoding="utf-8") as file:
             for at, text in enumerate(file, 1):
                 try:
-                    if receipt is None:
-                        receipt = cls(**json.loads(text))
-                    else:
-                        receipt.step(**json.loads(text))
-                except ValidationError as error:
-                    wrong = error.errors()[0]
-                    where = f"{path}, line {at}: {'.'.join(map(str, wrong['loc']))}"
-                    raise ValueError(f"{where}: {wrong['msg']}") from None
+                    said = json.loads(text)
+                    if receipt:
+                        receipt.step(**said)
+                    receipt = receipt or cls(**said)
                 except (ValueError, TypeError) as error:
-                    raise ValueError(f"{path}, line {at}: {error}") from None
+                    wrong = error.errors()[0] if isinstance(error, ValidationError) else None
+                    why = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" if wrong else error
+                    raise ValueError(f"{path}, line {at}: {why}") from None
         if receipt is None:
             raise ValueError(f"{path} is empty: its first line states the number of records")
         return receipt
@@ -255,7 +244,6 @@ class Receipt:
 
 
 def _span(values: Sequence[float | None]) -> str:
-    known = sorted({value for value in values if value is not None})
-    if None in values:
-        return "unknown"
-    return " to ".join(f"{value:.6g}" for value in sorted({known[0], known[-1]}))
+    known = [value for value in values if value is not None]
+    ends = sorted({min(known), max(known)}) if len(known) == len(values) else []
+    return " to ".join(f"{value:.6g}" for value in ends) or "unknown"
