@@ -62,9 +62,7 @@ __all__ = [  # noqa: RUF022
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -24,7 +24,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import psutil
 
-PACKAGE = __name__.partition(".")[0]
 HASH = 32  # characters of a key
 LARGE = 100_000  # bytes
 
@@ -172,7 +171,7 @@ class ExistingFile:
 
 def _copied(name: str, content: bytes) -> ExistingFile:
     """Return a file with this content; its temporary folder is deleted together with the returned object."""
-    folder = tempfile.TemporaryDirectory(prefix=f"{PACKAGE}-")
+    folder = tempfile.TemporaryDirectory(prefix="dplangevin-")
     copy = ExistingFile(Path(folder.name, name))
     copy.path.write_bytes(content)
     weakref.finalize(copy, folder.cleanup)

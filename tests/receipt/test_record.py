@@ -95,7 +95,7 @@ def test_what_follows_the_sizes_is_neither_priced_nor_saved(of: str, stages: int
 
 def test_notes_leave_no_price_and_stay_in_the_log(tmp_path: Path) -> None:
     of = receipt()
-    of.note("parameters changed outside optimizer.step")
+    of.notes.append("parameters changed outside optimizer.step")
     of.save_log(tmp_path / "log")
     again = Receipt.read(tmp_path / "log")
     assert "no price covers this: parameters changed" in str(again)

@@ -73,7 +73,7 @@ class Receipt:
     claim : float or None, the epsilon that the program or its framework states.
     rows_per_person : int
         At most so many rows belong to one person; prices are for a person, not for a row.
-    notes : dict, what no price covers, with how often it happened; there is no price then.
+    notes : list of what happened and no price covers; there is no price then.
     """
 
     records: AtLeast1
@@ -81,7 +81,7 @@ class Receipt:
     rate: Annotated[float, Field(gt=0, le=1)] | None = None
     claim: Positive | None = None
     rows_per_person: AtLeast1 = 1
-    notes: dict[str, int] = Field(default_factory=dict)
+    notes: list[str] = Field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.steps: list[Step] = []
@@ -104,10 +104,6 @@ class Receipt:
             require(not len(outside), f"index {outside[:1]} is none of the {self.records} rows: count from 0")
         self.steps.append(step)
 
-    def note(self, text: str) -> None:
-        """Count something that happened on the way and that no price covers."""
-        self.notes[text] = self.notes.get(text, 0) + 1
-
     def recognise(self) -> Recognition:
         """Return the samplers that fit; if a step has several minibatches, these must be of one epoch."""
         found = recognised(self._joined(), self.records, self.rate)
@@ -117,7 +113,7 @@ class Receipt:
 
     def candidates(self) -> list[NoisySteps]:
         """Return the noisy steps under each sampler that fits; ValueError if too little is known to price them."""
-        require(not self.notes, f"no price covers this: {'; '.join(self.notes)}")
+        require(not self.notes, f"no price covers this: {'; '.join(sorted({*self.notes}))}")
         noise = [s.noise_std / s.clip for s in self.steps if s.clip is not None and s.noise_std is not None]
         unknown = len(self.steps) - len(noise)
         require(not unknown, f"clip or noise_std of {unknown} steps is unknown: state both")
@@ -181,7 +177,7 @@ class Receipt:
             "mechanism": [{"steps": n, **dict(zip(SETTINGS, of, strict=True))} for of, n in settings.items()],
             "prices": {n: {"epsilon": costs[n], "argument": of.accountant} for n, of in prices.items()},
             "claim": {"epsilon": self.claim, "verdict": self._verdict(prices)} if self.claim else None,
-            "notes": list(self.notes),
+            "notes": sorted({*self.notes}),
             "assumptions": [*[CHANGED] * (len(settings) > 1), *ASSUMPTIONS],
         }
 
@@ -239,7 +235,7 @@ class Receipt:
             lines.append(f"  {RELATIONS[name]} {self._unit()}: {cost}")
         if self.claim:
             lines.append(f"the stated epsilon = {shown(self.claim)} is {self._verdict(prices)}.")
-        lines += [f"On the way: {text} ({times:,} times)" for text, times in self.notes.items()]
+        lines += [f"On the way: {text} ({times:,} times)" for text, times in Counter(self.notes).items()]
         return "\n".join(lines)
 
 

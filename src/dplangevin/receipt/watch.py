@@ -31,12 +31,12 @@ class _Watch:
 
     def before(self, *_: Any) -> None:
         if self.versions != [tensor._version for tensor in self.tensors]:
-            self.receipt.note("parameters or buffers changed outside optimizer.step")
+            self.receipt.notes.append("parameters or buffers changed outside optimizer.step")
 
     def after(self, stated: dict[str, Any]) -> None:
         """Record a step that the optimizer took."""
         if not self.drawn:
-            self.receipt.note("a step used no new minibatch of the loader that is watched")
+            self.receipt.notes.append("a step used no new minibatch of the loader that is watched")
         of, rows = self.optimizer, self.drawn or [np.empty(0, int)]
         if hasattr(of, "noise_multiplier"):  # Opacus
             clip, times = float(of.max_grad_norm), 1 if self.pieces else of.accumulated_iterations
@@ -92,13 +92,12 @@ def watch(
     batch_norm = nn.modules.batchnorm._BatchNorm
     mixed = any(isinstance(part, batch_norm) and part.training for part in model.modules())
     ranks = torch.distributed.is_available() and torch.distributed.is_initialized()
-    for text, applies in {
+    notes = {
         "batch norm mixes the rows of a minibatch": mixed,
         "the clip adapts to the rows": "AdaClip" in type(optimizer).__name__,
         "several processes step together": ranks and torch.distributed.get_world_size() > 1,
-    }.items():
-        if applies:
-            receipt.note(text)
+    }
+    receipt.notes += [text for text, applies in notes.items() if applies]
     inner = getattr(optimizer, "original_optimizer", optimizer)
     hooks = (
         inner.register_step_pre_hook(seen.before),
