@@ -2,10 +2,6 @@
 
 The library consists of `learn`, `price`, `budget_for`, `attack` and `audit` (see `dplangevin.library`), the methods,
 and `PrivateClassifier` for scikit-learn.  A name is imported only when it is used.
-
->>> from dplangevin import Budget, Glm, PrivateClassifier, learn
->>> Budget(1.0, 1e-5)
-Budget(epsilon=1.0, delta=1e-05)
 """
 
 import ast

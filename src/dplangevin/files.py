@@ -143,10 +143,7 @@ def made_file(path: Path, make: Callable[[Path], object]) -> Path:
 
 
 class File(NamedTuple):
-    """A file that `get` makes if it is missing, here or on another machine.
-
-    `sha256` is its SHA-256, or a hash of all inputs that it is made from.
-    """
+    """A file that `get` makes if it is missing; `sha256` may be a hash of all inputs that it is made from."""
 
     sha256: str
     get: Callable[[], Path]

@@ -49,12 +49,10 @@ class Answer:
     ----------
     theta : Tensor (samples, d), one row if a single fit is released. With K margins, class after class.
     plan : Plan, what was done, with the guarantee and the settings.
-    violated : list of str, what the guarantee needs and the plan does not have.
-        Under add_remove one text stands for conditions on the number of records, whether they hold or not.
+    violated : list of str, what the guarantee needs and the plan lacks; conditions on a hidden n in one text.
     method, budget, facts : what was asked of which problem.
     model : Glm, the problem without its rows.
-    not_private : dict, diagnostics from the rows without noise (r_hat, ess, "not_reached"): do not publish them.
-        They are in no text and in no pickle of an answer.
+    not_private : dict, diagnostics from the rows without noise, in no text and no pickle: do not publish them.
     """
 
     theta: Tensor

@@ -106,10 +106,7 @@ def _far(a: Sums, b: Sums) -> float:
 
 
 def _moved(run: Run, rows: list[Tensor], base: Sums) -> tuple[float, float, float, int]:
-    """Return how far replacing and removing a row moved the sum, and so many copies of one large row.
-
-    A row is replaced by a large one, by its opposite, and by each of them with another's label.
-    """
+    """Return how far replacing and removing a row moved the sum, and so many copies of one large row."""
     moved = removed = equal = 0.0
     copies = len(rows[0]) - len(rows[0]) // 2
     for at in range(4):
@@ -158,11 +155,7 @@ def _std(noise: Tensor) -> float:
 
 
 def _fault(name: str, noise: Tensor, stated: float) -> str:
-    """Return the first fault of noise (repeats, coordinates), or "".
-
-    The standard deviation of a sum of independent coordinates is that of one times sqrt(coordinates). A Gaussian has a
-    standardised fourth moment of 3.
-    """
+    """Return the first fault of noise (repeats, coordinates), or ""; a Gaussian's fourth moment is 3."""
     (repeats, size), std = noise.shape, _std(noise)
     freedom = size * (repeats - 1)
     if std < 1e-6 * stated:

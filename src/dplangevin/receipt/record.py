@@ -51,8 +51,7 @@ AtLeast1 = Annotated[int, Field(ge=1)]
 class Step:
     """One step of the optimizer: the row numbers, from 0, of each minibatch that it used, and its mechanism.
 
-    `clip` bounds one row's gradient, `noise_std` is the noise's standard deviation on the sum, and the sum is divided
-    by `divisor`. None is unknown.
+    `clip` bounds one row's gradient, `noise_std` is of the noise on the sum, `divisor` divides it. None is unknown.
     """
 
     minibatches: tuple[Annotated[Any, BeforeValidator(_row_numbers)], ...]
@@ -71,8 +70,7 @@ class Receipt:
     delta : float in (0, 1).
     rate : float or None, the stated sampling rate of Poisson samples, which have no price without it.
     claim : float or None, the epsilon that the program or its framework states.
-    rows_per_person : int
-        At most so many rows belong to one person; prices are for a person, not for a row.
+    rows_per_person : int, at most so many rows belong to one person; prices are for a person.
     notes : list of what happened and no price covers; there is no price then.
     """
 
@@ -93,8 +91,7 @@ class Receipt:
         ----------
         minibatches : row numbers from 0 of the minibatch, or a list of arrays for several minibatches in one step.
         clip : float > 0, bound on the norm of one row's gradient.
-        noise_std : float >= 0
-            Standard deviation of the noise on the sum of gradients. Noise on the mean: times the divisor.
+        noise_std : float >= 0, of the noise on the sum of gradients. Noise on the mean: times the divisor.
         divisor : float > 0, what the noisy sum is divided by.
         """
         several = isinstance(minibatches, (list, tuple)) and any(np.ndim(each) for each in minibatches)
@@ -141,10 +138,7 @@ class Receipt:
         return a_function or bool(spearmanr(sizes, noise).pvalue < CHANCE)
 
     def prices(self) -> dict[Adjacency, Price]:
-        """Return the price for each neighbour relation, "add_remove" and "replace_one"; nan where none is known.
-
-        If several samplers fit, it is the largest price of them, and none if one of them has none.
-        """
+        """Return the largest price of the samplers that fit, for each neighbour relation; nan if one has none."""
         return {adjacency: self._price(adjacency) for adjacency in RELATIONS}
 
     def _price(self, adjacency: Adjacency) -> Price:
