@@ -25,6 +25,11 @@ def epochs(n: int, b: int, steps: int, drop: bool = False, shuffle: bool = True)
     return found[:steps]
 
 
+def allocated(n: int, b: int, steps: int) -> Rows:
+    drawn = (RNG.integers(0, n // b, n) for _ in range(steps // (n // b) + 1))
+    return [np.flatnonzero(step == at) for step in drawn for at in range(n // b)][:steps]
+
+
 def replaced(n: int, b: int, steps: int, weights: float = 1.0) -> Rows:
     share = np.where(np.arange(n) < n // 5, weights, 1.0)
     return [RNG.choice(n, b, p=share / share.sum()) for _ in range(steps)]

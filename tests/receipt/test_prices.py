@@ -30,6 +30,18 @@ def test_closed_forms(of: NoisySteps, adjacency: str, rows: int, mu: float) -> N
     assert price(of, DELTA, adjacency, rows).epsilon == pytest.approx(gaussian(mu), rel=1e-6)  # type: ignore[arg-type]
 
 
+def test_a_person_in_poisson_samples_costs_between_one_row_and_the_group_lemma() -> None:
+    of = steps("poisson", noise=2.0)
+    one, three = (price(of, DELTA, "add_remove", rows).epsilon for rows in (1, 3))
+    lemma = group(lambda delta: price(of, delta, "add_remove").epsilon, DELTA, 3).epsilon
+    assert one * 1.5 < three < lemma
+    always = of._replace(rate=1.0)  # three rows in every minibatch: one Gaussian sum of sensitivity 3
+    assert price(always, DELTA, "add_remove", 3).epsilon == pytest.approx(
+        gaussian(3 * math.sqrt(20) / 2), rel=1e-2
+    )
+    assert price(of, DELTA, "replace_one", 3).accountant == "group lemma, loose"
+
+
 def test_the_group_lemma_holds_for_a_gaussian() -> None:
     mu = 0.4
     found = group(lambda delta: gaussian(mu, delta), DELTA, 4)
@@ -42,10 +54,15 @@ def test_the_group_lemma_holds_for_a_gaussian() -> None:
         (steps("shuffled", 5), "add_remove", "moves other rows"),
         (steps("subset"), "add_remove", "moves other rows"),
         (steps("in_order", 8), "replace_one", "order may depend"),
+        (steps("with_replacement"), "replace_one", "with replacement"),
+        (steps("weighted"), "replace_one", "weights"),
         (steps(""), "replace_one", "no sampler"),
         (steps("poisson", size_dependent=True), "add_remove", "realised size"),
-        (steps("poisson", size_dependent=True), "replace_one", "realised size"),
-        (steps("poisson")._replace(rate=math.nan), "add_remove", "stated rate"),
+        (steps("poisson", grouped=True), "add_remove", "groups"),
+        (steps("subset", samples=2), "replace_one", "independent draws"),
+        (steps("full", samples=2), "add_remove", "independent draws"),
+        (steps("shuffled", 5, samples=2), "replace_one", "independent draws"),
+        (steps("poisson", grouped=True), "replace_one", "groups"),
         (steps("random_allocation", 5, size_dependent=True), "replace_one", "realised size"),
     ],
 )

@@ -6,20 +6,27 @@ A right sampler is ruled out in less than one run of a thousand, by simulation: 
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binom, chi2, gamma, norm
 
+AGAIN = "a row returns before its epoch ends"
+UNEVEN = "some rows are drawn more often than others"
+SHARED = "neighbouring minibatches share too {} rows for independent draws"
+SKIPPED = 10  # steps that an epoch may leave out
 ERROR = 1e-5  # of each test, by approximations of tails
 WORDS = {  # the least amplification first
     "full": "all rows in every step",
     "in_order": "the same minibatches in every epoch",
     "shuffled": "shuffled epochs",
+    "random_allocation": "epochs in which every row draws its step (random allocation)",
     "subset": "uniform subsets of a fixed size",
     "poisson": "Poisson samples",
+    "with_replacement": "uniform draws with replacement",
+    "weighted": "draws with unequal weights",
 }
 
 
@@ -40,74 +47,101 @@ class Recognition(NamedTuple):
 def recognised(minibatches: Sequence[np.ndarray], records: int, rate: float | None = None) -> Recognition:
     """Return the samplers that each step's row numbers fit; `rate` is that stated of Poisson samples."""
     sizes = np.array([len(rows) for rows in minibatches])
-    if _returns(minibatches):
-        return Recognition((), dict.fromkeys(WORDS, "a minibatch has a row twice"))
+    counts = np.bincount(np.concatenate(minibatches), minlength=records)
+    distinct = not _returns(minibatches, 1)
+    uneven, even = _evenness(sizes, counts, distinct)
+    if not distinct and uneven:
+        return Recognition((Sampler("weighted"),), {"with_replacement": uneven})
+    if not distinct:
+        return Recognition((Sampler("with_replacement"),), {"poisson": "a minibatch has a row twice"})
     if (sizes == records).all():
         return Recognition((Sampler("full"),), {})
-    odd = _evenness(sizes, np.bincount(np.concatenate(minibatches), minlength=records))
-    odd = odd or _overlap(minibatches, sizes, records)
-    length, ruled_out = _epochs(minibatches, sizes, records)
-    ruled_out["subset"] = "sizes differ" * bool((sizes != sizes[0]).any()) or odd
-    ruled_out["poisson"] = _not_binomial(sizes, records, rate) or odd
-    fits = [scheme for scheme in WORDS if ruled_out.get(scheme) == ""]
-    samplers = (Sampler(each, length if each in ("in_order", "shuffled") else 0) for each in fits)
-    return Recognition(tuple(samplers), {scheme: why for scheme, why in ruled_out.items() if why})
+    tried = [*_epochs(minibatches, sizes, records)]
+    tried += _independent(minibatches, sizes, records, rate, uneven or even)
+    fits = [sampler for sampler, why in tried if not why] or [Sampler("weighted")] * bool(uneven)
+    fits.sort(key=lambda sampler: [*WORDS].index(sampler.scheme))
+    return Recognition(tuple(fits), {sampler.scheme: why for sampler, why in tried if why})
 
 
-def _epochs(minibatches: Sequence[np.ndarray], sizes: np.ndarray, records: int) -> tuple[int, dict[str, str]]:
-    """Return the steps of an epoch, and for each sampler by epochs the reason why it does not fit, or ""."""
+def _epochs(
+    minibatches: Sequence[np.ndarray], sizes: np.ndarray, records: int
+) -> Iterator[tuple[Sampler, str]]:
+    """Yield the samplers by epochs, each with the reason why it does not fit, or ""."""
     fixed = max(int(sizes[0]), 1)
     whole, left = divmod(records, fixed)
     last = left > 0 and len(sizes) > whole and sizes[whole] == left
     epoch = [fixed] * whole + [left] * int(last)
-    length = len(epoch)
-    blocks = [minibatches[start : start + length] for start in range(0, len(minibatches), length)]
-    apart = "sizes differ within an epoch" * bool((sizes != np.resize(epoch, len(sizes))).any())
-    apart = apart or "a row returns before its epoch ends" * _returns([*map(np.concatenate, blocks)])
-    first, *others = [[np.sort(rows) for rows in block] for block in blocks]
-    same = [all(map(np.array_equal, first, block)) for block in others]
-    kept = all(same) and (bool(same) or bool((np.diff(np.concatenate(first)) == 1).all()))
-    return length, {
-        "in_order": apart or "epochs differ" * (not kept),
-        "shuffled": apart or "minibatches never change" * kept,
-    }
+    if (sizes == np.resize(epoch, len(sizes))).all():
+        fewest = max(len(epoch) // 2, len(epoch) - SKIPPED)  # if steps are left out of each epoch
+        length = next(
+            (each for each in range(len(epoch), fewest, -1) if not _returns(minibatches, each)), len(epoch)
+        )
+        apart = _returns(minibatches, length)
+        blocks = _blocks(minibatches, length)
+        orders = [np.concatenate([*map(np.sort, block)]) for block in blocks if len(block) == length]
+        same = len(orders) > 1 and all((order == orders[0]).all() for order in orders[1:])
+        ordered = len(blocks[0]) > 1 and all((np.diff(np.concatenate(block)) == 1).all() for block in blocks)
+        yield Sampler("in_order", length), apart or "epochs differ" * (not (same or ordered))
+        yield Sampler("shuffled", length), apart or "minibatches never change" * (same or ordered)
+        if binom.pmf(records // length, records, 1 / length) ** (len(sizes) - 1) < ERROR:
+            yield Sampler("random_allocation"), "sizes are equal"
+            return
+    else:
+        for scheme in ("in_order", "shuffled"):
+            yield Sampler(scheme), "sizes differ within an epoch"
+    cover = min(int(np.searchsorted(sizes.cumsum(), records)) + 1, len(sizes))  # steps of the first epoch
+    empty = next((at for at, size in enumerate(sizes[cover:]) if size), 0)  # and others that may end it
+    lengths = range(cover, cover + empty + 1)
+    length = next((each for each in lengths if not _returns(minibatches, each)), 0)
+    yield Sampler("random_allocation", length), "" if length else AGAIN
 
 
-def _returns(parts: Sequence[np.ndarray]) -> bool:
-    return any(len(np.unique(rows)) < len(rows) for rows in parts)
+def _blocks(minibatches: Sequence[np.ndarray], length: int) -> list[Sequence[np.ndarray]]:
+    return [minibatches[start : start + length] for start in range(0, len(minibatches), length)]
 
 
-def _not_binomial(sizes: np.ndarray, records: int, rate: float | None) -> str:
-    """Return why sizes are not those of Poisson samples, or ""."""
+def _returns(minibatches: Sequence[np.ndarray], length: int) -> str:
+    """Return `AGAIN` if one of the blocks of `length` steps has a row twice, else ""."""
+    rows = (np.concatenate(block) for block in _blocks(minibatches, length))
+    return "" if all(len(np.unique(each)) == len(each) for each in rows) else AGAIN
+
+
+def _independent(
+    minibatches: Sequence[np.ndarray], sizes: np.ndarray, records: int, rate: float | None, uneven: str
+) -> Iterator[tuple[Sampler, str]]:
+    """Yield subsets and Poisson samples, each with the reason why it does not fit, or ""."""
+    drawn = uneven or _overlap(minibatches, sizes, records)
+    yield Sampler("subset"), "sizes differ" * bool((sizes != sizes[0]).any()) or drawn
     mean = sizes.mean() if rate is None else rate * records
-    q, number = mean / records, len(sizes) - (rate is None)
-    if number == 0 or not 0 < q < 1:
-        return ""
-    often = Counter(sizes.tolist()).most_common(1)[0][1]
-    likely = binom.pmf(np.arange(records + 1), records, q)
-    spread = float(((sizes - mean) ** 2).sum() / (mean * (1 - q)))
-    variance = number * (2 + max(1 - 6 * q * (1 - q), 0) / (mean * (1 - q)))
-    gap = norm.isf(ERROR / 2) * np.sqrt(len(sizes) * mean * (1 - q)) + 4
-    if abs(sizes.sum() - len(sizes) * mean) > gap:
-        return "the mean size is not that of the stated rate"
-    equal = binom.sf(often - 1, len(sizes), likely).sum() < ERROR
-    if equal or not chi2.ppf(ERROR, number) <= spread <= _upper(number, variance):
-        return f"sizes vary otherwise, {often} of {len(sizes)} are equal"
-    return ""
+    q, number, why = min(max(mean / records, 1e-300), 1.0), len(sizes) - (rate is None), ""
+    if number > 0 and q < 1:
+        likely = binom.pmf(np.arange(records + 1), records, q)
+        often = Counter(sizes.tolist()).most_common(1)[0][1]
+        spread = float(((sizes - mean) ** 2).sum() / (mean * (1 - q)))
+        variance = number * (2 + max(1 - 6 * q * (1 - q), 0) / (mean * (1 - q)))
+        gap = norm.isf(ERROR / 2) * np.sqrt(len(sizes) * mean * (1 - q)) + 4
+        faults = {
+            f"{often} of {len(sizes)} sizes are equal": binom.sf(often - 1, len(sizes), likely).sum() < ERROR,
+            "the mean size is not that of the stated rate": abs(sizes.sum() - len(sizes) * mean) > gap,
+            "sizes vary too little": spread < chi2.ppf(ERROR, number),
+            "sizes vary too much": spread > _upper(number, variance),
+        }
+        why = next((text for text, applies in faults.items() if applies), "")
+    yield Sampler("poisson"), why or drawn
 
 
-def _evenness(sizes: np.ndarray, counts: np.ndarray) -> str:
-    """Return why rows were drawn too unevenly or too evenly for independent draws; "" if they were not."""
-    records, q = len(counts), sizes / len(counts)
-    variance = float((q * (1 - q)).sum())
+def _evenness(sizes: np.ndarray, counts: np.ndarray, distinct: bool) -> tuple[str, str]:
+    """Return why rows were drawn too unevenly, and why too evenly, for independent draws; "" if they were not."""
+    records, total = len(counts), int(sizes.sum())
+    q = sizes / records
+    variance = float((q * (1 - q)).sum() if distinct else (q * (1 - 1 / records)).sum())
     if variance == 0:
-        return ""
-    spread = float(((counts - q.sum()) ** 2).sum() / variance)
-    kurtosis = float((q * (1 - q) * (1 - 6 * q * (1 - q))).sum()) / variance**2
+        return "", ""
+    spread = float(((counts - total / records) ** 2).sum() / variance)
+    kurtosis = float((q * (1 - q) * (1 - 6 * q * (1 - q))).sum()) / variance**2 if distinct else 1 / variance
     most = records * max(2 + kurtosis, 2)
-    if spread > _upper(records, most):
-        return "some rows are drawn more often than others"
-    return "rows are drawn too evenly" * (records > 99 and spread < records - 6 * math.sqrt(most))
+    even = records > 99 and spread < records - 6 * math.sqrt(most)
+    return UNEVEN * (spread > _upper(records, most)), "rows are drawn too evenly" * even
 
 
 def _upper(mean: float, variance: float) -> float:
@@ -123,5 +157,6 @@ def _overlap(minibatches: Sequence[np.ndarray], sizes: np.ndarray, records: int)
     expected = float(each.sum())
     variance = float((each * (1 - first / records) * (records - second) / max(records - 1, 1)).sum())
     gap = float(norm.isf(ERROR / 2)) * np.sqrt(variance)
-    few, many = shared < expected - max(gap, 9), shared > expected + gap + 4
-    return f"neighbouring minibatches share too {'few' if few else 'many'} rows" * bool(few or many)
+    if shared < expected - max(gap, 9):
+        return SHARED.format("few")
+    return SHARED.format("many") * bool(shared > expected + gap + 4)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent
+from dp_accounting.pld.privacy_loss_distribution import from_mixture_gaussian_mechanism
+from scipy.stats import binom
 
 from dplangevin.checks import count, require
 from dplangevin.privacy.accountants.protocol import leaves
@@ -15,11 +17,15 @@ from dplangevin.privacy.gaussian_steps import composed_steps
 from dplangevin.receipt.minibatches import Sampler
 
 MOST = 700.0  # of k e, so that its exponential is a number
+GRID = 5e-3  # spacing of privacy losses for mixtures of Gaussians, whose dots dp-accounting connects
 NO_PRICE = {
+    "with_replacement": "no price is known here for draws with replacement",
+    "weighted": "no price is known: the weights may depend on the rows",
     "in_order": "no price is known: the order may depend on the rows (shuffle it)",
     "": "the minibatches fit no sampler that has a price",
 }
-RATE = "no price without the stated rate of Poisson samples: give rate="
+SAMPLES = "no price is known: a step adds up several independent draws"
+GROUPED = "no price is known: rows are clipped in groups, and a sampled row moves the others of its group"
 SIZES = "no price is known: the divisor or the noise depends on the realised size, which has no noise"
 MOVES = "no price is known: an added row moves other rows to other minibatches"
 
@@ -29,7 +35,9 @@ class NoisySteps(NamedTuple):
 
     - `multipliers`: (steps,), noise standard deviation over the clip, of each step.
     - `rate`: of Poisson samples; `batch`: of subsets.
+    - `samples`: independent samples whose clipped gradients one step adds up.
     - `size_dependent`: whether divisor or noise depend on the realised size of a minibatch, which is not noised.
+    - `grouped`: whether rows are averaged before they are clipped; one row then turns the clipped mean of others.
     """
 
     sampler: Sampler
@@ -37,7 +45,9 @@ class NoisySteps(NamedTuple):
     multipliers: np.ndarray
     rate: float
     batch: int
+    samples: int = 1
     size_dependent: bool = False
+    grouped: bool = False
 
     def event(self, rows: int = 1) -> DpEvent:
         """Return the event of steps in which a person has `rows` rows, all of them in one minibatch at worst.
@@ -51,7 +61,7 @@ class NoisySteps(NamedTuple):
         if scheme in ("shuffled", "random_allocation"):
             kind = ShuffledEpochsDpEvent if scheme == "shuffled" else RandomAllocationDpEvent
             return kind.of(self.sampler.per_epoch, noise)
-        if scheme == "subset":
+        if scheme == "subset" or self.size_dependent:
             return composed_steps(self.records, self.batch, noise)
         return composed_steps(1, self.rate, noise, poisson=True)  # type: ignore[arg-type]  # a rate, not a size
 
@@ -64,19 +74,43 @@ def price(steps: NoisySteps, delta: float, adjacency: Adjacency, rows: int = 1) 
     count(1, rows=rows)
     scheme, added = steps.sampler.scheme, adjacency == "add_remove"
     fixed = scheme in ("full", "shuffled")  # given the orders, which minibatch has a row is fixed
+    poisson_added = scheme == "poisson" and added
     if noiseless := int((steps.multipliers <= 0).sum()):
         return Price(math.inf, f"{noiseless:,} steps have no noise")
     faults = {
         NO_PRICE.get(scheme, ""): scheme in NO_PRICE,
-        RATE: scheme == "poisson" and math.isnan(steps.rate),
         MOVES: added and scheme in ("shuffled", "subset"),
-        SIZES: steps.size_dependent and (added or not fixed),
+        SIZES: steps.size_dependent and (added or not (fixed or scheme == "poisson")),
+        GROUPED: steps.grouped and (added or not fixed or rows > 1),
+        SAMPLES: steps.samples > 1 and not poisson_added,
     }
     for why in (why for why, applies in faults.items() if applies):
         return Price(math.nan, why)
-    if rows == 1 or fixed:
-        return Tight().price(steps.event(rows), delta, adjacency)
-    return of_records(steps.event(), delta, adjacency, rows)
+    if poisson_added and (steps.samples > 1 or rows > 1):
+        return _mixture(steps, delta, rows)
+    if rows > 1 and not fixed:
+        return of_records(steps.event(), delta, adjacency, rows)
+    return Tight().price(steps.event(rows), delta, adjacency)
+
+
+def _mixture(steps: NoisySteps, delta: float, rows: int) -> Price:
+    """Return the price of Poisson samples whose noise hides a binomial number of clipped gradients (add/remove).
+
+    A person of `rows` rows, in a step of several independent samples, moves the sum by J clip at most, with J ~
+    Binomial(rows samples, rate). Ganesh (2024), "Tight group-level DP guarantees for DP-SGD with sampling via mixture
+    of Gaussians mechanisms".
+    """
+    most = rows * steps.samples
+    shares = binom.pmf(np.arange(most + 1), most, steps.rate)
+    shares, moved = (shares / shares.sum()).tolist(), np.arange(most + 1.0).tolist()
+    levels, numbers = np.unique(steps.multipliers, return_counts=True)
+    spent = None
+    for noise, number in zip(levels.tolist(), numbers.tolist(), strict=True):
+        step = from_mixture_gaussian_mechanism(noise, moved, shares, value_discretization_interval=GRID)
+        part = step.self_compose(number)
+        spent = part if spent is None else spent.compose(part)
+    assert spent is not None
+    return Price(float(spent.get_epsilon_for_delta(delta)), "PLD of a mixture of Gaussians (dp-accounting)")
 
 
 def of_records(event: DpEvent, delta: float, adjacency: Adjacency, rows: int) -> Price:

@@ -4,15 +4,24 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
-from pydantic.dataclasses import dataclass
-from scipy.stats import spearmanr
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
+from pydantic.dataclasses import dataclass as checked_dataclass
+from scipy.stats import binomtest, spearmanr
 
 from dplangevin.checks import require
 from dplangevin.privacy.events import Adjacency
@@ -21,9 +30,11 @@ from dplangevin.receipt.prices import NoisySteps, Price, price
 from dplangevin.text import epsilon as shown
 from dplangevin.text import number
 
-RELATIONS: dict[Adjacency, str] = {"add_remove": "adding or removing", "replace_one": "replacing"}
+RELATIONS: dict[Any, str] = {"add_remove": "adding or removing", "replace_one": "replacing"}
 ROUNDING = 1e-4  # relative; our prices of one event lie so far above those of other accountants
-SETTINGS = ("clip", "noise_std", "divisor")
+BY_SIZE = "depends on the realised size"
+SECRET = "was computed from the sizes of secret minibatches"
+SETTINGS = ("clip", "noise_std", "divisor", "rows_per_clip")
 CHANCE = 1e-6  # that a schedule of noise is taken for noise that follows the sizes
 CHANGED = "clip, noise and divisor changed on the way, whatever the rows were"
 ASSUMPTIONS = (
@@ -43,24 +54,44 @@ def _row_numbers(given: Any) -> np.ndarray:
     return rows.astype(np.int64).ravel()
 
 
+Minibatch = Annotated[
+    np.ndarray,
+    BeforeValidator(_row_numbers),
+    PlainSerializer(np.ndarray.tolist),
+    WithJsonSchema({"type": "array", "items": {"type": "integer"}}),
+]
 Positive = Annotated[FiniteFloat, Field(gt=0)]
 AtLeast1 = Annotated[int, Field(ge=1)]
 
 
-@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True)
 class Step:
     """One step of the optimizer: the row numbers, from 0, of each minibatch that it used, and its mechanism.
 
-    `clip` bounds one row's gradient, `noise_std` is of the noise on the sum, `divisor` divides it. None is unknown.
+    `clip` bounds one row's gradient, `noise_std` is the noise's standard deviation on the sum, and the sum is divided
+    by `divisor`. None is unknown. `rows_per_clip` rows are averaged before they are clipped (microbatches).
     """
 
-    minibatches: tuple[Annotated[Any, BeforeValidator(_row_numbers)], ...]
+    minibatches: tuple[Minibatch, ...]
     clip: Positive | None = None
     noise_std: Annotated[FiniteFloat, Field(ge=0)] | None = None
     divisor: Positive | None = None
+    rows_per_clip: AtLeast1 = 1
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    @classmethod
+    def checked(cls, minibatches: tuple[Any, ...], **mechanism: Any) -> "Step":
+        """Return the step that these values describe; ValueError names a wrong one."""
+        try:
+            return STEP.validate_python({"minibatches": minibatches, **mechanism})
+        except ValidationError as error:
+            raise ValueError(_in_one_line(error)) from None
 
 
-@dataclass(config=ConfigDict(extra="forbid"))
+STEP = TypeAdapter(Step)
+
+
+@checked_dataclass(config=ConfigDict(extra="forbid"))
 class Receipt:
     """What a training did, in memory; `save` writes what may be published, `save_log` the private log.
 
@@ -68,18 +99,23 @@ class Receipt:
     ----------
     records : int, number of rows of the training data.
     delta : float in (0, 1).
-    rate : float or None, the stated sampling rate of Poisson samples, which have no price without it.
+    rate : float or None, the stated sampling rate of Poisson samples.
     claim : float or None, the epsilon that the program or its framework states.
-    rows_per_person : int, at most so many rows belong to one person; prices are for a person.
-    notes : list of what happened and no price covers; there is no price then.
+    claimed_by : str, who states it.
+    rows_per_person : int
+        At most so many rows belong to one person; prices are for a person, not for a row.
+    notes : dict, what no price covers, with how often it happened; there is no price then.
+    private : True, because a log says which rows were drawn.
     """
 
     records: AtLeast1
     delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
     rate: Annotated[float, Field(gt=0, le=1)] | None = None
     claim: Positive | None = None
+    claimed_by: str = "the program"
     rows_per_person: AtLeast1 = 1
-    notes: list[str] = Field(default_factory=list)
+    notes: dict[str, int] = Field(default_factory=dict)
+    private: Literal[True] = True
 
     def __post_init__(self) -> None:
         self.steps: list[Step] = []
@@ -91,45 +127,64 @@ class Receipt:
         ----------
         minibatches : row numbers from 0 of the minibatch, or a list of arrays for several minibatches in one step.
         clip : float > 0, bound on the norm of one row's gradient.
-        noise_std : float >= 0, of the noise on the sum of gradients. Noise on the mean: times the divisor.
+        noise_std : float >= 0
+            Standard deviation of the noise on the sum of gradients. Noise on the mean: times the divisor.
         divisor : float > 0, what the noisy sum is divided by.
+        rows_per_clip : int >= 1, rows that are averaged before they are clipped (microbatches).
         """
         several = isinstance(minibatches, (list, tuple)) and any(np.ndim(each) for each in minibatches)
-        step = Step(tuple(minibatches) if several else (minibatches,), **mechanism)
+        step = Step.checked(tuple(minibatches) if several else (minibatches,), **mechanism)
         for rows in step.minibatches:
             outside = rows[(rows < 0) | (rows >= self.records)]
             require(not len(outside), f"index {outside[:1]} is none of the {self.records} rows: count from 0")
         self.steps.append(step)
 
-    def recognise(self) -> Recognition:
-        """Return the samplers that fit; if a step has several minibatches, these must be of one epoch."""
-        found = recognised(self._joined(), self.records, self.rate)
-        epochs = {each.scheme for each in found.samplers} & {"in_order", "shuffled"}
-        several = any(len(step.minibatches) > 1 for step in self.steps)
-        return Recognition((), found.ruled_out) if several and not epochs else found
+    def note(self, text: str) -> None:
+        """Count something that happened on the way and that no price covers."""
+        self.notes[text] = self.notes.get(text, 0) + 1
+
+    def recognise(self) -> tuple[Recognition, list[np.ndarray], int]:
+        """Return the samplers that fit, the minibatches that show it, and how many of these a step adds up.
+
+        Minibatches of one step are one if they come from epochs, in which no row returns; else independent samples.
+        """
+        require(bool(self.steps), "no step was recorded: did the optimizer step inside `watch`?")
+        joined = [np.concatenate(step.minibatches) for step in self.steps]
+        found, most = recognised(joined, self.records, self.rate), max(len(s.minibatches) for s in self.steps)
+        epochs = {each.scheme for each in found.samplers} & {"in_order", "shuffled", "random_allocation"}
+        if most == 1 or epochs:
+            return found, joined, 1
+        apart = [rows for step in self.steps for rows in step.minibatches]
+        return recognised(apart, self.records, self.rate), apart, most
 
     def candidates(self) -> list[NoisySteps]:
         """Return the noisy steps under each sampler that fits; ValueError if too little is known to price them."""
-        require(not self.notes, f"no price covers this: {'; '.join(sorted({*self.notes}))}")
-        noise = [s.noise_std / s.clip for s in self.steps if s.clip is not None and s.noise_std is not None]
+        found, minibatches, samples = self.recognise()
+        for text in self.notes:
+            raise ValueError(f"no price covers this: {text}")
+        noise = [s.noise_std / s.clip for s in self.steps if None not in (s.clip, s.noise_std)]  # type: ignore[operator]
         unknown = len(self.steps) - len(noise)
-        require(not unknown, f"clip or noise_std of {unknown} steps is unknown: state both")
-        batch, by_size = len(self._joined()[0]), self._size_dependent()
+        require(
+            not unknown, f"clip or noise_std of {unknown} steps is unknown: give both to `watch` or `step`"
+        )
+        sizes, by_size = [*map(len, minibatches)], self._size_dependent()
+        rate, batch = self.rate or 1.0, max(sizes) if by_size else sizes[0]
+        if self.rate is None and "poisson" in {each.scheme for each in found.samplers}:
+            drawn = binomtest(sum(sizes), self.records * len(sizes), alternative="less")
+            rate = drawn.proportion_ci(0.999).high
+        grouped = any(step.rows_per_clip > 1 for step in self.steps)
         return [
-            NoisySteps(sampler, self.records, np.array(noise), self.rate or math.nan, batch, by_size)
-            for sampler in self.recognise().samplers or (Sampler(""),)
+            NoisySteps(sampler, self.records, np.array(noise), rate, batch, samples, by_size, grouped)
+            for sampler in found.samplers or (Sampler(""),)
         ]
-
-    def _joined(self) -> list[np.ndarray]:
-        require(bool(self.steps), "no step was recorded: did the optimizer step inside `watch`?")
-        return [np.concatenate(step.minibatches) for step in self.steps]
 
     def _size_dependent(self) -> bool:
         """Return whether, where sizes of minibatches vary, the divisor varies, too, or the noise follows the sizes.
 
         Noise that changes with time alone is a schedule. By chance, one in a million correlates with the sizes.
         """
-        sizes, noise = [*map(len, self._joined())], [step.noise_std for step in self.steps]
+        sizes = [sum(map(len, step.minibatches)) for step in self.steps]
+        noise = [step.noise_std for step in self.steps]
         if len(set(sizes)) == 1 or len({step.divisor for step in self.steps}) > 1:
             return len(set(sizes)) > 1
         if None in noise or len(set(noise)) == 1:
@@ -138,47 +193,79 @@ class Receipt:
         return a_function or bool(spearmanr(sizes, noise).pvalue < CHANCE)
 
     def prices(self) -> dict[Adjacency, Price]:
-        """Return the largest price of the samplers that fit, for each neighbour relation; nan if one has none."""
-        return {adjacency: self._price(adjacency) for adjacency in RELATIONS}
+        """Return the price for each neighbour relation, "add_remove" and "replace_one"; nan where none is known.
 
-    def _price(self, adjacency: Adjacency) -> Price:
+        If several samplers fit, it is the largest price of them, and none if one of them has none.
+        """
         try:
-            each = [price(of, self.delta, adjacency, self.rows_per_person) for of in self.candidates()]
-        except ValueError as error:  # also of an accountant that refuses such steps
-            return Price(math.nan, str(error))
-        return max(each, key=lambda of: (math.isnan(of.epsilon), of.epsilon))
+            candidates = self.candidates()
+        except ValueError as error:
+            return dict.fromkeys(RELATIONS, Price(math.nan, str(error)))
+        return {adjacency: self._price(candidates, adjacency) for adjacency in RELATIONS}
+
+    def _price(self, candidates: list[NoisySteps], adjacency: Adjacency) -> Price:
+        found = []
+        for steps in candidates:
+            scheme = steps.sampler.scheme
+            try:
+                of = price(steps, self.delta, adjacency, self.rows_per_person)
+            except ValueError as error:  # of an accountant that refuses such steps
+                of = Price(math.nan, str(error))
+            more = ", rate at its 99.9 % bound" * (scheme == "poisson" and self.rate is None)
+            found.append(Price(of.epsilon, of.accountant + more))
+        return max(found, key=lambda of: (math.isnan(of.epsilon), of.epsilon))
 
     def statement(self) -> dict[str, Any]:
-        """Return what may be published; ValueError if it would tell the sizes of secret minibatches."""
-        sampler, prices = (*self.recognise().samplers, Sampler(""))[0], self.prices()
-        epochs = sampler.scheme in ("shuffled", "in_order")
-        secret = self._size_dependent() and not epochs
-        require(
-            not secret, "divisor or noise tells sizes of secret minibatches: make them constant to publish"
-        )
-        batch = len(self._joined()[0]) if epochs or sampler.scheme in ("full", "subset") else None
-        settings = Counter(tuple(getattr(step, name) for name in SETTINGS) for step in self.steps)
+        """Return what may be published: scheme, counts that it makes public, clip, noise, steps and prices.
+
+        ValueError if it would tell the sizes of secret minibatches.
+        """
+        return self._summary(published=True)
+
+    def _summary(self, published: bool = False) -> dict[str, Any]:
+        found, minibatches, _ = self.recognise()
+        sampler, prices = found.samplers[0] if found.samplers else Sampler(""), self.prices()
+        scheme, by_size = sampler.scheme, self._size_dependent()
+        size = {"rate": self.rate} if scheme == "poisson" else {"batch": len(minibatches[0])}
+        if published:
+            require(None not in size.values(), f"the rate {SECRET}: give the stated rate= to publish")
+            public = scheme in ("full", "subset", "shuffled", "in_order", "with_replacement")
+            require(public or not by_size, f"divisor or noise {SECRET}: make them constant to publish")
+        also = [WORDS[each.scheme] for each in found.samplers[1:]]
+        settings = [*map(attrgetter(*SETTINGS), self.steps)]
+        changed = len(set(settings)) > 1
+        if by_size:
+            settings = [(clip, BY_SIZE, BY_SIZE, rows) for clip, _, _, rows in settings]
+        stages = Counter(settings).items()
         costs = {name: of.epsilon if math.isfinite(of.epsilon) else None for name, of in prices.items()}
+        claim = {"epsilon": self.claim, "by": self.claimed_by, "verdict": self._verdict(prices)}
         return {
             "records": self.records,
             "delta": self.delta,
             "rows_per_person": self.rows_per_person,
-            "sampling": WORDS.get(sampler.scheme, "none that has a price"),
-            "rate": self.rate,
-            "batch": batch,
-            "steps_per_epoch": sampler.per_epoch or None,
+            "sampling": WORDS.get(scheme, "none that has a price"),
+            **({} if published else {"also_consistent_with": also, "ruled_out": found.ruled_out}),
+            **({} if scheme in ("random_allocation", "with_replacement", "weighted", "") else size),
+            **({"steps_per_epoch": sampler.per_epoch} if sampler.per_epoch else {}),
             "steps": len(self.steps),
-            "mechanism": [{"steps": n, **dict(zip(SETTINGS, of, strict=True))} for of, n in settings.items()],
+            "mechanism": [{"steps": times, **dict(zip(SETTINGS, of, strict=True))} for of, times in stages],
             "prices": {n: {"epsilon": costs[n], "argument": of.accountant} for n, of in prices.items()},
-            "claim": {"epsilon": self.claim, "verdict": self._verdict(prices)} if self.claim else None,
-            "notes": sorted({*self.notes}),
-            "assumptions": [*[CHANGED] * (len(settings) > 1), *ASSUMPTIONS],
+            "claim": claim if self.claim else None,
+            "notes": list(self.notes),
+            "assumptions": [*[CHANGED] * changed, *ASSUMPTIONS],
         }
 
     def _verdict(self, prices: dict[Adjacency, Price]) -> str:
-        claim = (self.claim or math.nan) * (1 + ROUNDING)
-        covered = [RELATIONS[name] for name, of in prices.items() if of.epsilon <= claim]
-        return f"covered for {' and for '.join(covered)} {self._unit()}" if covered else "not covered"
+        """Return in a sentence how the claim compares with the price of what ran."""
+        costs: dict[str, float] = {n: of.epsilon for n, of in prices.items() if not math.isnan(of.epsilon)}
+        claim, unit = (self.claim or math.nan) * (1 + ROUNDING), self._unit()
+        for name, more in (("add_remove", ""), ("replace_one", ", not for adding or removing")):
+            if costs.get(name, math.inf) <= claim:
+                return f"covered for {RELATIONS[name]} {unit}{more}"
+        if not costs:
+            return "not covered: no price is known for what ran"
+        cost, name = min((cost, name) for name, cost in costs.items())
+        return f"not covered: what ran is proven for epsilon = {shown(cost)}, {RELATIONS[name]} {unit}"
 
     def _unit(self) -> str:
         return "one row" if self.rows_per_person == 1 else f"a person's {self.rows_per_person} rows"
@@ -190,50 +277,83 @@ class Receipt:
     def save_log(self, path: str | Path) -> None:
         """Write all steps with their row numbers as JSON lines. The file is as private as the rows."""
         private = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(private, "w", encoding="utf-8") as file:
-            for each in map(asdict, (self, *self.steps)):  # type: ignore[arg-type]
-                print(json.dumps(each, default=np.ndarray.tolist), file=file)
+        with os.fdopen(private, "wb") as file:
+            file.write(TypeAdapter(Receipt).dump_json(self) + b"\n")
+            file.writelines(STEP.dump_json(step) + b"\n" for step in self.steps)
 
     @classmethod
     def read(cls, path: str | Path) -> "Receipt":
-        """Return the receipt of a log that `save_log` or another program wrote."""
+        """Return the receipt of a log that `save_log` or another program wrote; ValueError names a wrong line."""
         receipt: Receipt | None = None
         with open(path, encoding="utf-8") as file:
             for at, text in enumerate(file, 1):
                 try:
-                    said = json.loads(text)
-                    if receipt:
-                        receipt.step(**said)
-                    receipt = receipt or cls(**said)
+                    if receipt is None:
+                        receipt = TypeAdapter(cls).validate_json(text)
+                    else:
+                        receipt.step(**json.loads(text))
                 except (ValueError, TypeError) as error:
-                    wrong = error.errors()[0] if isinstance(error, ValidationError) else None
-                    why = f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" if wrong else error
+                    why = _in_one_line(error) if isinstance(error, ValidationError) else error
                     raise ValueError(f"{path}, line {at}: {why}") from None
         if receipt is None:
             raise ValueError(f"{path} is empty: its first line states the number of records")
         return receipt
 
+    def registry(self) -> dict[str, Any]:
+        """Return a record for a registry of deployments, in the words of OpenDP's."""
+        said, person = self.statement(), self.rows_per_person > 1
+        return {
+            "unit_of_privacy": f"a person with at most {self.rows_per_person} rows" if person else "a row",
+            "privacy_loss": [
+                {"relation": name, "delta": self.delta, **of} for name, of in said["prices"].items()
+            ],
+            "mechanism": "sums of clipped gradients with Gaussian noise; every step is released",
+            "composition": "all steps of one training; no other release is counted",
+            "tuning": "not counted",
+            "not_protected": ["the number of rows", "hyperparameters", "whatever else used the rows"],
+            **{name: said[name] for name in ("sampling", "steps", "notes", "assumptions")},
+        }
+
+    def paragraph(self) -> str:
+        """Return one paragraph for a paper, with every assumption."""
+        said = self.statement()
+        costs = [
+            f"epsilon = {shown(of['epsilon'])} for {RELATIONS[name]} {self._unit()} ({of['argument']})"
+            for name, of in said["prices"].items()
+            if of["epsilon"] is not None
+        ]
+        cost = " and ".join(costs) or "no known finite price"
+        return (
+            f"The training took {said['steps']:,} noisy steps on {self.records:,} rows. Its minibatches are consistent "
+            f"with {said['sampling']}. At delta = {number(self.delta)} it has {cost}. "
+            f"This assumes: {'; '.join(said['assumptions'])}."
+        )
+
     def __str__(self) -> str:
         """Return the receipt as people read it."""
-        found, prices = self.recognise(), self.prices()
-        fits = [WORDS[each.scheme] for each in found.samplers] or ["no sampler that has a price"]
-        lines = [f"{len(self.steps):,} steps on {self.records:,} rows, consistent with {fits[0]}."]
-        lines += [f"  also consistent with {each}" for each in fits[1:]]
-        named = (scheme for scheme in ("poisson", "subset", "shuffled") if scheme in found.ruled_out)
-        lines += [f"  ruled out: {WORDS[scheme]} ({found.ruled_out[scheme]})" for scheme in named]
-        values = (f"{name} {_span([getattr(step, name) for step in self.steps])}" for name in SETTINGS)
-        lines += [f"every step with {', '.join(values)}", f"Cost at delta = {number(self.delta)}:"]
-        for name, of in prices.items():
-            known = f"epsilon <= {shown(of.epsilon)} ({of.accountant})"
-            cost = known if math.isfinite(of.epsilon) else of.accountant
+        said = self._summary()
+        lines = [f"{said['steps']:,} steps on {self.records:,} rows, consistent with {said['sampling']}."]
+        lines += [f"  also consistent with {each}" for each in said["also_consistent_with"]]
+        named = (scheme for scheme in ("poisson", "subset", "shuffled") if scheme in said["ruled_out"])
+        lines += [f"  ruled out: {WORDS[scheme]} ({said['ruled_out'][scheme]})" for scheme in named]
+        for stage in said["mechanism"]:
+            texts = (f"{name} {_value(stage[name])}" for name in ("clip", "noise_std", "divisor"))
+            lines.append(f"{stage['steps']:,} steps with {', '.join(texts)}")
+        lines.append(f"Cost at delta = {number(self.delta)}:")
+        for name, of in said["prices"].items():
+            cost, argument = of["epsilon"], of["argument"]
+            cost = argument if cost is None else f"epsilon <= {shown(cost)} ({argument})"
             lines.append(f"  {RELATIONS[name]} {self._unit()}: {cost}")
-        if self.claim:
-            lines.append(f"the stated epsilon = {shown(self.claim)} is {self._verdict(prices)}.")
-        lines += [f"On the way: {text} ({times:,} times)" for text, times in Counter(self.notes).items()]
+        if claim := said["claim"]:
+            lines.append(f"{claim['by']} states epsilon = {shown(claim['epsilon'])}: {claim['verdict']}.")
+        lines += [f"On the way: {text} ({number:,} times)" for text, number in self.notes.items()]
         return "\n".join(lines)
 
 
-def _span(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    ends = sorted({min(known), max(known)}) if len(known) == len(values) else []
-    return " to ".join(f"{value:.6g}" for value in ends) or "unknown"
+def _in_one_line(error: ValidationError) -> str:
+    wrong = error.errors()[0]
+    return f"{'.'.join(map(str, wrong['loc'])) or 'the line'}: {wrong['msg']}"
+
+
+def _value(value: Any) -> str:
+    return "unknown" if value is None else value if isinstance(value, str) else f"{value:.6g}"
