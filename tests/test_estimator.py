@@ -20,21 +20,17 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dplangevin import (
     Budget,
-    DpSgd,
-    Dpvi,
     Glm,
     ObjPert,
     OutPert,
-    Pate,
     PrivateClassifier,
     learn,
 )
 from dplangevin.methods.ops import Ops
-from dplangevin.methods.pate import Confident
 from dplangevin.samplers.posterior import Sampler
 
 
-@parametrize_with_checks([PrivateClassifier(), PrivateClassifier(Dpvi(samples=20), epsilon=10.0)])
+@parametrize_with_checks([PrivateClassifier()])
 def test_scikit_learn(estimator: Any, check: Any) -> None:
     before = np.random.get_state()  # noqa: NPY002
     try:
@@ -154,16 +150,11 @@ def test_no_warning_counts_the_labels() -> None:
 def test_fits_of_one_seed_have_noise_of_their_own_unless_they_are_the_same() -> None:
     """What scikit-learn clones, one for each class or fold, has the seed of all: their noise must not cancel."""
 
-    def fitted(
-        X: Any, y: Any, method: Any = "outpert", epsilon: float = 1.0, public: Any = None
-    ) -> np.ndarray:
-        given: Any = {"row_bound": 0.5, "classes": ["a", "b", "c"], "random_state": 0, "public": public}
+    def fitted(X: Any, y: Any, method: Any = "outpert", epsilon: float = 1.0) -> np.ndarray:
+        given: Any = {"row_bound": 0.5, "classes": ["a", "b", "c"], "random_state": 0}
         model = PrivateClassifier(method, epsilon, **given).fit(X, y)
         return np.asarray(model.answer_.theta.flatten()[:3])
 
-    public = np.tile(X, (20, 1))
-    other = public.copy()
-    other[1000] += 1
     same = [
         fitted(X, y),
         fitted(np.asfortranarray(X), y, epsilon=1),
@@ -177,8 +168,6 @@ def test_fits_of_one_seed_have_noise_of_their_own_unless_they_are_the_same() -> 
         fitted(X, y[::-1]) - fitted(X, y[::-1], epsilon=math.inf),
         fitted(X[1:], y[1:]) - fitted(X[1:], y[1:], epsilon=math.inf),
         fitted(X, y, steep) - fitted(X, y, steep, epsilon=math.inf),
-        fitted(X, y, public=public) - fitted(X, y, epsilon=math.inf),
-        fitted(X, y, public=other) - fitted(X, y, epsilon=math.inf),
     ]
     for one, another in itertools.combinations(noise, 2):
         assert np.abs(one - another).max() > 1e-1 * np.abs(one).max()
@@ -191,9 +180,7 @@ def test_fits_of_one_seed_have_noise_of_their_own_unless_they_are_the_same() -> 
     "seed", [0.5, 1.0, "3", -1, 2**32, 2**70, np.bool_(True), np.array(3), [3], np.random.default_rng(0)]
 )
 def test_random_states_are_those_of_scikit_learn(seed: Any) -> None:
-    with pytest.raises(
-        ValueError, match=r"random_state = .* must be None, a whole number in \[0, 2\^32 - 1\] or a numpy"
-    ):
+    with pytest.raises(ValueError, match=r"cannot be used to seed|Seed must be between 0 and 2\*\*32"):
         PrivateClassifier("objpert", random_state=seed).fit(X, y)
 
 
@@ -223,91 +210,10 @@ def test_numbers_and_random_states_are_taken() -> None:
         ({"epsilon": "1"}, "epsilon = '1' must be a number, not str: give it as a float"),
         ({"delta": True}, "delta = True must be a number, not bool"),
         ({"delta": -1e-5}, r"delta = -1e-05 must be in \[0, 1\)"),
-        ({"classes": "abc"}, r"classes = 'abc' must be a list of all labels .*: give \[first, second, ...\]"),
-        ({"classes": ["a", 1]}, r"classes = \['a', 1\] cannot be sorted: give labels of one type"),
+        ({"classes": ["a", 1]}, r"y has label 'b', which is not among classes \['1', 'a'\]"),
     ],
 )
 def test_odd_values_are_named_with_the_fix(change: dict[str, Any], message: str) -> None:
     model = PrivateClassifier(**{"method": "objpert", **change})
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
-
-
-# Public rows
-
-
-SMALL = Pate(20, vote=Confident(queries=50, fewest=10, asked=2.0, threshold=12.0, answer_std=4.0))
-
-
-def with_public(X: Any, y: Any, public: Any) -> PrivateClassifier:
-    return PrivateClassifier(SMALL, 8.0, row_bound=0.5, public=public, random_state=0).fit(X, y)
-
-
-def test_public_frames_have_the_columns_of_x() -> None:
-    """By the words in which scikit-learn compares the rows that are predicted."""
-    names = [f"f{j}" for j in range(13)]
-    frame = DataFrame(X, columns=names)
-    whole = with_public(frame, y, frame)
-    assert np.allclose(whole.predict_proba(frame), with_public(X, y, X).predict_proba(X), rtol=1e-6)
-    turned = frame[names[::-1]]
-    with pytest.raises(
-        ValueError, match=r"feature names should match .*\nFeature names must be in the same order"
-    ) as seen:
-        whole.predict(turned)
-    with pytest.raises(ValueError, match=r"^public: The feature names should match") as found:
-        with_public(frame, y, turned)
-    assert str(found.value) == f"public: {seen.value}"
-    with pytest.raises(ValueError, match=r"(?s)public: .*unseen at fit time:\n- other\n.*now missing:\n- f0"):
-        with_public(frame, y, frame.rename(columns={"f0": "other"}))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda X: X[:, :12], "public: X has 12 features, but PrivateClassifier is expecting 13 features"),
-        (lambda X: X[0], "public: Expected 2D array, got 1D array"),
-        (lambda X: X * np.nan, "public: Input X contains NaN"),
-    ],
-)
-def test_public_rows_that_do_not_fit_are_named(change: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        with_public(X, y, change(X))
-
-
-# Nested parameters
-
-
-def test_the_fields_of_a_method_are_parameters() -> None:
-    model = PrivateClassifier("dp_sgd")
-    assert {name for name in model.get_params(deep=False) if "__" in name} == set()
-    given = model.get_params()
-    assert given["method"] == "dp_sgd"
-    assert given["method__step"] == DpSgd().step
-    assert given["method__sampling"] == DpSgd().sampling
-    assert given["method__sampling__epochs"] == 10
-    assert model.set_params(method__sampling__epochs=3, method__l2=0.1) is model
-    assert model.method == DpSgd(l2=0.1, sampling=replace(DpSgd().sampling, epochs=3))
-    model.set_params(method="hybrid", method__second__friction=0.2)  # first the method, then its fields
-    assert model.get_params()["method__second__friction"] == 0.2
-    assert model.get_params()["method__first__sampler__max_draws"] == Ops().sampler.max_draws  # type: ignore[union-attr]
-    sampling = replace(DpSgd().sampling, epochs=7)
-    model.set_params(method=DpSgd(), method__sampling__batch=5, method__sampling=sampling)
-    assert model.method == DpSgd(sampling=replace(sampling, batch=5))
-
-
-@pytest.mark.parametrize(
-    ("method", "change", "message"),
-    [
-        ("objpert", {"method__rigde": 1.0}, r"Invalid parameter 'rigde' for method ObjPert\(.*: \['accountant', "),
-        ("objpert", {"method__ridge__x": 1.0}, r"Invalid parameter 'x' for method__ridge 0\.01\. Valid .*: \[\]"),
-        ("objpert", {"methd": 1.0}, r"Invalid parameter 'methd' for estimator .*Valid parameters are: \['bias'"),
-        ("objprt", {"method__ridge": 1.0}, "method 'objprt' is unknown; did you mean objpert"),
-    ],
-)  # fmt: skip
-def test_settings_that_there_are_not_are_refused(method: str, change: dict[str, Any], message: str) -> None:
-    model = PrivateClassifier(method)
-    before = repr(model)
-    with pytest.raises(ValueError, match=message):
-        model.set_params(**change)
-    assert repr(model) == before
-    assert set(PrivateClassifier("objprt").get_params()) == set(PrivateClassifier().get_params(deep=False))

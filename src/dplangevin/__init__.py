@@ -2,13 +2,11 @@
 
 The library consists of `learn`, `price`, `budget_for`, `attack` and `audit` (see `dplangevin.library`), the methods,
 and `PrivateClassifier` for scikit-learn.  A name is imported only when it is used.
-
->>> from dplangevin import Budget, Glm, PrivateClassifier, learn
->>> Budget(1.0, 1e-5)
-Budget(epsilon=1.0, delta=1e-05)
 """
 
+import ast
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -41,37 +39,13 @@ if TYPE_CHECKING:
     from dplangevin.receipt.record import Receipt
     from dplangevin.receipt.watch import watch
 
-_NAMES = {  # module -> its names here, as above
-    "attacks.audit": "Audit",
-    "attacks.learners.search": "LearnerAudit",
-    "data.encoding": "encode",
-    "estimator": "Privacy PrivateClassifier",
-    "library": "Answer attack audit budget_for facts learn price",
-    "methods": "Method",
-    "methods.dp_gd": "DpGd",
-    "methods.dp_sgd": "DpSgd Sgd",
-    "methods.dp_sgfs": "DpSgfs",
-    "methods.dp_sghmc": "DpSghmc DpSghmcLi2019 DpSgnht Sghmc",
-    "methods.dp_sgld": "DpSgldWang2015",
-    "methods.dp_sgld_li2019": "DpSgldLi2019 Sgld",
-    "methods.dp_sgld_ryffel2022": "DpSgldRyffel2022",
-    "methods.dpvi": "Dpvi",
-    "methods.hybrid": "Hybrid",
-    "methods.objpert": "ObjPert ObjPertPure",
-    "methods.ops": "Ops",
-    "methods.outpert": "OutPert Ridge",
-    "methods.pate": "Pate",
-    "methods.registry": "METHODS",
-    "privacy": "Budget Guarantee",
-    "privacy.accountants.tight": "Tight",
-    "problems": "Facts",
-    "problems.glm": "Glm",
-    "problems.sampling": "Sampling",
-    "receipt.measure": "StepCheck check_step",
-    "receipt.record": "Receipt",
-    "receipt.watch": "watch",
+# name -> its module, by the imports above, which only type checkers carry out
+_HOMES = {
+    alias.name: str(node.module)
+    for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8")))
+    if isinstance(node, ast.ImportFrom) and str(node.module).startswith(__name__)
+    for alias in node.names
 }
-_HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
 __all__ = [  # noqa: RUF022
     "Answer", "Audit", "Budget", "DpGd", "DpSgd", "DpSgfs", "DpSghmc", "DpSghmcLi2019", "DpSgldLi2019",
     "DpSgldRyffel2022", "DpSgldWang2015", "DpSgnht", "Dpvi", "Facts", "Glm", "Guarantee", "Hybrid",
@@ -84,9 +58,7 @@ __all__ = [  # noqa: RUF022
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
+    return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

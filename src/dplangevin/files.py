@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import psutil
 
-PACKAGE = __name__.partition(".")[0]
 HASH = 32  # characters of a key
 LARGE = 100_000  # bytes
 
@@ -33,32 +32,26 @@ LARGE = 100_000  # bytes
 def temporary_path(path: str | Path) -> Iterator[Path]:
     """Yield a path beside `path` that no other process or thread uses; at the end, delete a file left there."""
     path = Path(path)
+    part = path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{_prefix(path)}{os.getpid()}-{secrets.token_hex(4)}.part")
-        try:
-            yield part
-        finally:
-            part.unlink(missing_ok=True)
+        yield part
     except OSError as error:
-        if (advised := with_fix(error, path)) is error:
-            raise
-        raise advised from error
+        raise with_fix(error, path) from None
+    finally:
+        with suppress(OSError):
+            part.unlink()
 
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a `temporary_path`; on success, let it replace `path`.
-
-    If it is large, temporary files of `path` that killed processes left are then deleted; for each of many small files
-    a look into their folder would take too long.
-    """
+    """Yield a `temporary_path`; on success, let it replace `path`."""
     path = Path(path)
     with temporary_path(path) as part:
         yield part
         large = part.stat().st_size > LARGE
         os.replace(part, path)
-    if large:
+    if large:  # for each of many small files a look into their folder would take too long
         remove_leftovers(path)
 
 
@@ -72,26 +65,22 @@ def remove_leftovers(path: Path) -> None:
 
 
 def _prefix(path: Path) -> str:
-    """Return the start of the names of the temporary files that this machine makes for `path`."""
-    return f".{path.name}.{platform.node()}-"
+    return f".{path.name}.{platform.node()}-"  # of the temporary files that this machine makes for `path`
 
 
 FIXES = {  # error number -> what the user can do
     errno.ENOSPC: "free some space there and run again",
     errno.EDQUOT: "free some of your quota there and run again",
     errno.EFBIG: "allow larger files (ulimit -f) and run again",
-    errno.EROFS: "mount it for writing, or work in another folder",
-    errno.EACCES: "give this user the right to (ls -l, chmod, chown) and run again",
-    errno.EPERM: "give this user the right to (ls -l, chmod, chown) and run again",
 }
 
 
 def with_fix(error: OSError, path: str | Path | None = None) -> OSError:
     """Return the error with advice from `FIXES` in its message, naming `path` if it names no file itself."""
-    if error.errno not in FIXES or FIXES[error.errno] in (error.strerror or ""):
+    fix, named = FIXES.get(error.errno or 0), error.filename or path
+    if fix is None or fix in str(error):
         return error
-    named = error.filename or path
-    return OSError(error.errno, f"{error.strerror}: {FIXES[error.errno]}", named and str(named))
+    return OSError(error.errno, f"{error.strerror}: {fix}", named and str(named))
 
 
 def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> None:
@@ -99,10 +88,9 @@ def write(folder: Path, contents: Mapping[str, bytes], only: bool = False) -> No
     for name, content in contents.items():
         with atomic_path(folder / name) as part:
             part.write_bytes(content)
-    if only:
-        for path in folder.iterdir():
-            if path.name not in contents:
-                remove(path)
+    for path in folder.iterdir() if only else ():
+        if path.name not in contents:
+            remove(path)
 
 
 def remove(path: Path) -> None:
@@ -111,15 +99,6 @@ def remove(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)  # another process may still write into it
     else:
         path.unlink(missing_ok=True)
-
-
-def between(page: str, begin: str, end: str, lines: Iterable[str]) -> str:
-    """Return a page with these lines between its lines `begin` and `end`."""
-    before, _, rest = page.partition(f"{begin}\n")
-    _, _, after = rest.partition(f"{end}\n")
-    if page.count(f"{begin}\n") != 1 or rest.count(f"{end}\n") != 1:
-        raise ValueError(f"the page needs one line {begin!r}, and one line {end!r} below it")
-    return "\n".join([before + begin, *lines, end, after])
 
 
 def key(inputs: Any) -> str:
@@ -164,11 +143,7 @@ def made_file(path: Path, make: Callable[[Path], object]) -> Path:
 
 
 class File(NamedTuple):
-    """A file that may have to be made first.
-
-    - `sha256`: its SHA-256, or a hash of all inputs that the file is made from.
-    - `get`: makes the file if it is missing, and returns its path; it can be pickled and called on another machine.
-    """
+    """A file that `get` makes if it is missing; `sha256` may be a hash of all inputs that it is made from."""
 
     sha256: str
     get: Callable[[], Path]
@@ -193,7 +168,7 @@ class ExistingFile:
 
 def _copied(name: str, content: bytes) -> ExistingFile:
     """Return a file with this content; its temporary folder is deleted together with the returned object."""
-    folder = tempfile.TemporaryDirectory(prefix=f"{PACKAGE}-")
+    folder = tempfile.TemporaryDirectory(prefix="dplangevin-")
     copy = ExistingFile(Path(folder.name, name))
     copy.path.write_bytes(content)
     weakref.finalize(copy, folder.cleanup)
@@ -207,14 +182,11 @@ class Noted(Exception):
 class Checkpoint:
     """A file with the latest state of one computation, written whole or not at all.
 
-    A state is a dict of tensors, numbers, texts and lists of those.  It must contain everything that later
-    steps depend on, such as the generator's state.  Then a resumed run ends in the same bytes.  The first
-    line of the file is the sha256 and the size of the rest.  A state with another `key`, a hash of all inputs of the
-    computation, is never loaded.
+    A state is a dict of tensors, numbers, texts and lists of those, with everything that later steps depend on. A state
+    with another `key`, a hash of all inputs of the computation, is never loaded.
 
-    After `STEPS` calls of `save`, or the last one, the norm of each tensor of a chain's state is noted. So the first
-    steps of a long computation can be done again and compared. Class attribute `noted` has the norms of this process,
-    by key; `stops` makes the computation end there, with `Noted`.
+    After `STEPS` calls of `save`, or the last one, the norm of each tensor of a chain's state is noted in `noted`, by
+    key, so that the first steps can be done again and compared; `stops` makes the computation end there.
     """
 
     STEPS: ClassVar[int] = 16
@@ -227,7 +199,7 @@ class Checkpoint:
 
     def load(self) -> dict[str, Any] | None:
         """Return the latest state; None if there is none, if its key differs, or if it is damaged (stderr says so)."""
-        import torch  # imported here, because it is slow and not every stage has checkpoints
+        import torch  # slow, and not every stage has checkpoints
 
         try:
             first, _, content = self.path.read_bytes().partition(b"\n")

@@ -1,18 +1,4 @@
-"""Private learning on your own data, in ten lines.
-
->>> import numpy as np
->>> from dplangevin import Budget, Dpvi, Glm, learn, price
->>> rng = np.random.default_rng(0)
->>> X = rng.uniform(-1, 1, (1000, 2)) / 2**0.5
->>> y = np.where(X @ [4, -2] + rng.logistic(size=1000) > 0, "ill", "well")
->>> problem = Glm.from_arrays(X, y, row_bound=1.0, classes=["well", "ill"], bias=True)
->>> low, high = learn(Dpvi(), problem, [Budget(0.5, 1e-5), Budget(8.0, 1e-5)], rng=0)
->>> low.theta.shape, low.predict(X[:5]).shape, round(low.guarantee.epsilon, 3)
-(torch.Size([50, 3]), torch.Size([5, 2]), 0.5)
->>> cost = price(Dpvi(), problem, Budget(8.0, 1e-5))  # not of the answer: it depends on the number of records
->>> print(high.guarantee.adjacency, round(cost["epsilon_proven"], 1), high.violated)
-add_remove 6.0 []
-"""
+"""Private learning on your own data; docs/library.md begins with an example."""
 
 import math
 import warnings
@@ -54,27 +40,19 @@ OF_RECORDS = "the theorem has conditions on the number of records: `price` says 
 
 @dataclass(frozen=True)
 class Answer:
-    """The release of a method for one budget.
+    """The release of a method for one budget, without the rows that the method learned from.
 
-    It does not contain the rows that the method learned from.  So it can be kept and pickled.  Under add_remove,
-    plan and facts omit the number of records, and the promise is the budget.  theta, its number of rows and the errors
-    of a plan depend on that number, which the guarantee takes as public.
+    Under add_remove, plan and facts omit the number of records, and the promise is the budget. theta, its rows' number
+    and the errors of a plan depend on that number, which the guarantee takes as public.
 
     Attributes
     ----------
-    theta : Tensor (samples, d), one row if a single fit is released.  With K margins, d is ``K features``,
-        class after class.
-    plan : Plan, what was done, with the guarantee and the settings (noise_multiplier, l2 ...).
-    violated : list of str, what the guarantee needs and the plan does not have; [] if it has all.  It depends
-        only on public facts and theta.  Under add_remove one text stands for the conditions of a printed theorem,
-        whether they hold or not, because they depend on the number of records.
-    method : Method
-    budget : Budget
-    facts : Facts, of the problem.
+    theta : Tensor (samples, d), one row if a single fit is released. With K margins, class after class.
+    plan : Plan, what was done, with the guarantee and the settings.
+    violated : list of str, what the guarantee needs and the plan lacks; conditions on a hidden n in one text.
+    method, budget, facts : what was asked of which problem.
     model : Glm, the problem without its rows.
-    not_private : dict, diagnostics that were computed from the rows without noise: r_hat, ess, and
-        "not_reached", which names what the sampler did not reach.  Look at them, but do not publish them.
-        They are in no text and in no pickle of an answer.
+    not_private : dict, diagnostics from the rows without noise, in no text and no pickle: do not publish them.
     """
 
     theta: Tensor
@@ -91,10 +69,7 @@ class Answer:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The promise of the method's own theorem; its assumptions include the problem's notes.
-
-        Under add_remove the noise depends on the number of records, so it assumes that this number is public.
-        """
+        """The promise of the method's own theorem, with the problem's notes as assumptions."""
         given = self.plan.guarantee
         known = [PUBLIC_RECORDS] if given.adjacency == "add_remove" else []
         texts = dict.fromkeys([*given.assumptions, *known, *filter(None, self.model.notes)])
@@ -103,13 +78,7 @@ class Answer:
     def price(self, adjacency: Adjacency | None = None) -> dict[str, Any]:
         """Return the privacy cost of the release, with the columns of the function `price`.
 
-        Under add_remove it is the promise alone.  Every other column depends on the number of records: give this
-        number to the function `price`.
-
-        Raises
-        ------
-        ValueError
-            Under add_remove, for another adjacency.
+        Under add_remove it is the promise alone, because all else depends on the number of records.
         """
         promise = self.guarantee
         if promise.adjacency == "add_remove" and adjacency not in (None, "add_remove"):
@@ -129,12 +98,7 @@ class Answer:
         }
 
     def predict(self, X: Any) -> Tensor:
-        """Predict rows X ``(m, features)``, on average over the samples.
-
-        Returns
-        -------
-        Tensor (m, K), probabilities in the order of `model.names`; for regression (m,), predicted numbers.
-        """
+        """Return probabilities (m, K) of rows X (m, features), averaged over the samples, or (m,) predicted numbers."""
         problem, theta = self.model.with_test_rows(X), self.theta[None, None]
         if not problem.loss.classifies:
             return problem.predict_margins(theta.mean(2))[0, 0, :, 0]
@@ -155,26 +119,10 @@ def learn(
     ----------
     method : Method, or its name for the default settings.
     problem : Glm, one data set, as `Glm.from_arrays` makes it.
-    budgets : Budget or sequence of Budget.  Each holds for one answer by itself.  If you publish several
-        answers, you pay for all of them together.
-    rng : None, int >= 0 or generator.  None takes the system's entropy, which is for answers that will be
-        published.  A seed gives the same answers again, which is for experiments: below 2^64 it names one of
-        2^32 streams, and all of them can be tried.  All of these generators are for research (Mersenne
-        Twister).  Two calls with one seed draw the same noise, so two answers with different settings can
-        reveal it.
-    device : "auto", "cpu", "cuda", "cuda:1" or a torch.device, where the rows are while the method runs.  None
-        takes DPL_DEVICE.  Answers are on the CPU.
-
-    Warns
-    -----
-    UserWarning
-        For a delta of 1/n or more, if neighbours have equally many records.
-
-    Raises
-    ------
-    ValueError
-        For a budget that is out of reach, a plan that would cost more than its budget, and a problem that the
-        method is not defined for.
+    budgets : Budget or sequence of Budget, each for one answer by itself.
+    rng : None, int >= 0 or generator. None takes the system's entropy, which is for answers that will be published.
+        A seed is for experiments: it names one of 2^32 streams, and two calls with one seed draw the same noise.
+    device : "auto", "cpu", "cuda" or a torch.device, where the method runs. None takes DPL_DEVICE.
     """
     method, wanted = named(method), [budgets] if isinstance(budgets, Budget) else list(budgets)
     if not problem.shared:
@@ -218,14 +166,8 @@ def price(
 ) -> dict[str, Any]:
     """Return the privacy cost of a method for a budget, without data.
 
-    The columns are those of a row of the sweep (`methods.pricing.priced`).  Among them are:
-
-    * the promise: epsilon_promised, accountant_promised, adjacency;
-    * the proven epsilon: epsilon_proven, accountant_proven, adjacency_proven;
-    * the proven epsilon for each kind of neighbours: epsilon_add_remove, epsilon_replace_one (nan if there is
-      none);
-    * epsilon_last, if only the last iterate is released;
-    * released, sampling, noise_multiplier, batch, steps, violated.
+    The columns are those of a row of the sweep (`methods.pricing.priced`), such as epsilon_promised, epsilon_proven,
+    epsilon_add_remove, epsilon_replace_one (nan if there is none), epsilon_last and violated.
 
     Parameters
     ----------
@@ -233,12 +175,6 @@ def price(
     problem : Glm or Facts; only the facts are used, see `facts`.
     budget : Budget
     adjacency : neighbour relation of epsilon_proven; by default that of the guarantee.
-
-    Examples
-    --------
-    >>> row = price("dp_sgd", facts(1000, 5), Budget(1.0, 1e-5))
-    >>> round(row["epsilon_promised"], 3), round(row["epsilon_proven"], 2), row["steps"]
-    (1.0, 0.73, 312)
     """
     method, known = named(method), _facts(problem)
     (plan,) = planned(method, known, [budget])
@@ -257,32 +193,16 @@ def budget_for(
 ) -> Budget:
     """Return the budget to give to a method so that its proven epsilon under `adjacency` is `target`.
 
-    Some methods calibrate their noise by loose theorems.  With this function they are compared at equal
-    privacy.  The proven epsilon is at most target.epsilon.  It is within rtol of it, with two exceptions: the
-    method cannot spend more (rho stops at 1, and step sizes stop where they are stable), or even a budget
-    of 1,000 times the target is too little.
+    So methods that calibrate by loose theorems are compared at equal privacy. The proven epsilon is at most
+    target.epsilon, and within rtol of it unless the method cannot spend more.
 
     Parameters
     ----------
-    method : Method, or its name for the default settings.
-    problem : Glm or Facts; only the facts are used.
-    target : Budget
-    adjacency : neighbour relation of the proven epsilon.
+    method, problem, target, adjacency : as in `price`.
     rtol : float, relative tolerance.
     accountant : Accountant, by default that of epsilon_proven in `price`.
     event : function plan -> the event that is priced; by default all iterates are visible.
         `plan.guarantee.event` prices the release of the last iterate alone.
-
-    Raises
-    ------
-    ValueError
-        If even the budget target.epsilon/16 costs more than the target, or cannot be planned.
-
-    Examples
-    --------
-    >>> asked = budget_for("objpert", facts(1000, 5), Budget(1.0, 1e-5))
-    >>> round(asked.epsilon, 2), round(price("objpert", facts(1000, 5), asked)["epsilon_proven"], 2)
-    (1.33, 1.0)
     """
     return equal_budget(
         named(method), _facts(problem), target, adjacency, rtol=rtol, accountant=accountant, event=event
@@ -297,26 +217,17 @@ def attack(
     runs: int = 2000,
     confidence: float = 0.95,
 ) -> Audit:
-    """Compute the attack epsilon (lower bound) of a release at budget.delta.
+    """Compute the attack epsilon (lower bound) of a release at budget.delta, by the attack of `attacks.release`.
 
-    The attack is that of `attacks.release`.  The method runs `runs` times on each of two data sets that the
-    problem's facts admit.  The two differ by one replaced record, and neither contains the problem's rows.  A
-    bound above epsilon_replace_one of `price` would refute that proven epsilon.  A bound below it shows
-    nothing.
+    The method runs `runs` times on each of two data sets that the problem's facts admit, without its rows. They differ
+    by one replaced record. A bound above epsilon_replace_one of `price` would refute it; one below shows nothing.
 
     Parameters
     ----------
-    method : Method, or its name for the default settings.
-    problem : Glm or Facts; only the facts are used.
-    budget : Budget
+    method, problem, budget : as in `price`.
     rng : as in `learn`.
     runs : int >= 8
     confidence : float in (0, 1).
-
-    Raises
-    ------
-    ValueError
-        As in `learn`, and for runs < 8.
     """
     count(8, runs=runs)
     method, known = named(method), _facts(problem)
@@ -341,14 +252,13 @@ def audit(
     rng: int = 0,
     jobs: int | None = None,
 ) -> LearnerAudit:
-    """Search for neighbouring tables on which a private learner breaks its claim.
+    """Search for neighbouring tables on which a private learner of any package breaks its claim.
 
-    The learner is any object with `fit(X, y)`, of any package.  It is copied and fitted many times.  A number
-    below the claim proves nothing.
+    A number below the claim proves nothing.
 
     Parameters
     ----------
-    estimator : object with `fit`, or function ``(table, seed) -> parameters``, where table has X and y.
+    estimator : object with `fit(X, y)`, or function ``(table, seed) -> parameters``, where table has X and y.
     claims : Budget, the finite (epsilon, delta) that the learner claims for one fit.
     data : (X, y), rows and labels that the neighbours share; None for built tables of 6 and of 60 rows.
     neighbours : "replace_one" or "add_remove", the neighbour relation of the claim.
@@ -357,16 +267,9 @@ def audit(
     ignore : names of attributes and methods that the learner does not release.
     skip : words in the names of pairs that the claim is not for, such as "absent class".
     floats : bool, whether the lowest bits of released numbers count.
-    runs : int >= 8, fits on each table of a pair for one bound.
-    confidence : float in (0, 1).
+    runs, confidence : int >= 8, fits on each table of a pair for one bound; float in (0, 1).
     rng : int >= 0, seed of the seeds of all fits.
     jobs : int or None, processes of joblib; None for this process, or for `joblib.parallel_config`.
-
-    Raises
-    ------
-    ValueError
-        For arguments out of their domains, rows longer than the bound, and a learner that fails on every
-        table.
 
     Examples
     --------
@@ -428,17 +331,10 @@ def facts(
 
     Parameters
     ----------
-    records : int, number of rows.
-    features : int, including a bias.
-    classes : int
+    records, features, classes : int; a bias is a feature, too.
     row_bound : float, bound on the norm of the rows.
     loss : Loss; None for logistic regression, or for softmax if there are more than two classes.
     public : int, number of unlabelled public rows, for PATE.
-
-    Examples
-    --------
-    >>> facts(1000, 5, classes=3).d
-    15
     """
     used = loss or classifier(classes)
     return linear_facts(used, records, features, row_bound, public)._replace(tested=False)

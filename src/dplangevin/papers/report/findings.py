@@ -14,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 
-from dplangevin.files import between
 from dplangevin.papers.claims.verdicts import BRACKETS
 from dplangevin.reporting.words import at_least, at_most
 from dplangevin.text import short
@@ -84,4 +83,6 @@ def in_readme(page: str, findings: Mapping[str, Mapping[str, Any]], claims: pd.D
     wrapper = TextWrapper(WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False)
     shown = [entry["readme"] for entry in findings.values() if "readme" in entry]
     texts = [f"{place}. {filled(text, claims, linked=True)}" for place, text in enumerate(shown, 1)]
-    return between(page, BEGIN, END, map(wrapper.fill, texts))
+    before, rest = page.split(f"{BEGIN}\n")  # ValueError, unless there is one line of each
+    _, after = rest.split(f"{END}\n")
+    return "\n".join([before + BEGIN, *map(wrapper.fill, texts), END, after])
