@@ -67,8 +67,8 @@ def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:
     return 1
 
 
-def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:
-    """Return the figure with title, legend (below, or at the `side`) and caption, which wrap at its width.
+def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D]) -> Figure:
+    """Return the figure with title, legend and caption, which wrap at its width.
 
     A line break in the caption starts a new line only after a full stop. A figure that legend and caption would fill
     by more than `BELOW` becomes taller.
@@ -77,16 +77,13 @@ def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], si
     width = int(CAPTION_LETTERS * figure.get_figwidth())
     text = "\n".join(textwrap.fill(line, width) for line in re.split(r"(?<=\.)\n", text))
     caption = 0.10 + 0.14 * (text.count("\n") + 1)  # inches
-    legend = 0.0 if side else 0.14 + 0.17 * -(-len(handles) // columns)
+    legend = 0.14 + 0.17 * -(-len(handles) // columns)
     height = max(figure.get_figheight(), (caption + legend) / BELOW)
     figure.set_figheight(height)
     room = caption / height
     figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", **CAPTION)
     figure.suptitle(title, fontsize=11, wrap=True)
-    if side:
-        figure.legend(handles=handles, loc="outside right center")
-    else:
-        figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, room), ncols=columns)
-        room += legend / height
+    figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, room), ncols=columns)
+    room += legend / height
     figure.set_layout_engine("constrained", rect=(0, room, 1, 1 - room))
     return figure

@@ -1,6 +1,6 @@
-"""Kinds of figure from any tidy frame: `lines` and `dots`, which `conf/exhibit` fills, and `heat`.
+"""Kinds of figure from any tidy frame, which `conf/exhibit` fills: `lines` and `dots`.
 
-The first two draw marks. A mark is a mapping of
+They draw marks. A mark is a mapping of
 
 - `where`: column -> value or list of values of the rows that it shows (default: all), or `query` for `DataFrame.query`;
 - `label`: its entry in the legend (none without a label); `optional`: true if it may have no rows;
@@ -25,15 +25,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from pandas.api.types import is_numeric_dtype
 
 from dplangevin.papers.exhibits.tables import FORMATS, chosen, fill, prepared
-from dplangevin.papers.statistics import matches
 from dplangevin.reporting import style
 from dplangevin.reporting.style import lay_out
 from dplangevin.reporting.words import PRICES, Look, look
@@ -57,7 +55,6 @@ def lines(
     columns: int = 3,
     grid: Mapping[str, Any] | None = None,
     proven: bool = False,
-    side: bool = False,
     title: str = "",
     **made: Any,
 ) -> Figure:
@@ -66,7 +63,7 @@ def lines(
     - `text`: Caption, filled from the columns of the frame, before and after `tables.prepared`.
     - `axes`: What all panels share. A panel may have its own `marks`, `dashes` and `guides`.
     - `guides`: {power, at: [x, y], label, line}, the curve y = at_y (x/at_x)^power; {x, label, line}, a vertical line.
-    - `columns`: Most panels in a row. `grid`: Arguments of `Figure.subplots`. `side`: Puts the legend at the right.
+    - `columns`: Most panels in a row. `grid`: Arguments of `Figure.subplots`.
     - `made`: Arguments of `tables.prepared`.
     - `proven`: If True, x is the proven ε where it is else the promised ε.
     """
@@ -95,16 +92,11 @@ def lines(
             if dash.get("label"):
                 marker = "" if dash.get("line") else "o"
                 handles[dash["label"]] = _entry({"colour": "#555555", "marker": marker, **dash})
-        return _finished(figure, title, fill(text, {**given, **frame}), handles, frame, side)
+        return _finished(figure, title, fill(text, {**given, **frame}), handles, frame)
 
 
 def _finished(
-    figure: Figure,
-    title: str,
-    text: str,
-    handles: Mapping[str, Line2D | None],
-    frame: pd.DataFrame,
-    side: bool = False,
+    figure: Figure, title: str, text: str, handles: Mapping[str, Line2D | None], frame: pd.DataFrame
 ) -> Figure:
     """Return the figure with its legend; a label without a handle is that of a mark without rows."""
     if absent := [label for label, handle in handles.items() if handle is None]:
@@ -112,7 +104,7 @@ def _finished(
     entries = [handle for handle in handles.values() if handle]
     if _violated(frame).ne("").any():
         entries.append(Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=style.HOLLOW))
-    return lay_out(figure, title, text, entries, side)
+    return lay_out(figure, title, text, entries)
 
 
 def _violated(rows: pd.DataFrame) -> pd.Series:
@@ -263,45 +255,3 @@ def dots(
         for _, row in heads.iterrows():
             grid[-1].text(1.01, row.row, fill(right, row), **beside)
         return _finished(figure, title, fill(text, {**given, **frame}), handles, frame)
-
-
-def heat(
-    frame: pd.DataFrame,
-    *,
-    rows: Sequence[str],
-    panels: Sequence[Mapping[str, Any]],
-    across: int,
-    colours: Colormap,
-    limits: tuple[float, float],
-    text: str,
-    title: str = "",
-) -> Figure:
-    """Draw tables whose cells have a colour, `shade` within `limits`, and a text; cells without a shade are empty.
-
-    - `frame`: Columns row, column, shade, text and bold, perhaps boxed; a line for each cell.
-    - `rows`: Labels from top to bottom. Each panel has `where`, `columns` (labels) and a title; `across` are in a row.
-    """
-    down, most = -(-len(panels) // across), max(len(panel["columns"]) for panel in panels)
-    with style.settings():
-        size = (2.3 + (0.72 if most < 5 else 0.56) * most * across, 1.8 + (0.4 + 0.23 * len(rows)) * down)
-        figure = Figure(figsize=size, layout="constrained")
-        axs = figure.subplots(down, across, squeeze=False, sharex=across == 1, sharey=True).flat
-        for ax, panel in zip(axs, panels, strict=True):
-            columns = [*panel["columns"]]
-            cells = frame[matches(frame, {**panel["where"], "column": columns})]
-            shades = cells.pivot(index="row", columns="column", values="shade").astype(float)
-            shades = shades.reindex([*rows], columns=columns)
-            image = ax.imshow(shades, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
-            cell: Any
-            for cell in cells.itertuples():
-                x, y = columns.index(cell.column), rows.index(cell.row)
-                dark = np.dot(image.to_rgba(cell.shade)[:3], [0.3, 0.6, 0.1]) < 0.5
-                colour, weight = "white" if dark else "black", "bold" if cell.bold else "normal"
-                ax.text(x, y, cell.text, ha="center", va="center", fontsize=7, weight=weight, color=colour)
-                if getattr(cell, "boxed", False):
-                    ax.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, ec="#D55E00", lw=1.5))
-            ax.set_xticks(range(len(columns)), columns, rotation=90 if len(columns) > 12 else 0, fontsize=7.5)
-            ax.set(title=panel["title"], yticks=range(len(rows)), yticklabels=rows)
-            ax.tick_params(length=0)
-            ax.grid(visible=False)
-        return lay_out(figure, title, text, [])

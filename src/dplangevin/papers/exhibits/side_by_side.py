@@ -11,26 +11,17 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from dplangevin.papers.exhibits import figures, tables
-from dplangevin.papers.exhibits.accuracy import of_private
-from dplangevin.papers.exhibits.tables import Cell, cell
-from dplangevin.papers.statistics import (
-    MAJORITY,
-    NEAR,
-    curve,
-    holm,
-    paired_p,
-    read_off,
-    sort_by,
-    t_interval,
-)
-from dplangevin.reporting.words import Look, look, relations
-from dplangevin.text import fixed, number, short
+from dplangevin.papers.statistics import MAJORITY, NEAR, curve, holm, paired_p, read_off, t_interval
+from dplangevin.reporting import style
+from dplangevin.reporting.words import Look, look
+from dplangevin.text import number, short
 
 
 class Scores(NamedTuple):
@@ -188,54 +179,28 @@ def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
         row["significant"] = row["p_adjusted"] <= FAMILY_WISE
 
 
-def page(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], notes: str, title: str = ""
-) -> str:
-    """Return a Markdown page: accuracy of all methods; with at most SIDE_BY_SIDE data sets also all scores."""
-    table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
-    private = runs[np.isfinite(runs.epsilon)]
-    deltas = " to ".join(map(short, sorted({private.delta.min(), private.delta.max()})))
-    adjacency = relations(of_private(runs, "adjacency_proven"))
-    notes = notes.format(adjacency=adjacency, delta=deltas, repeats=private.seed.nunique())
-    by: dict[str, Cell] = {"data": lambda row: datasets[row.dataset], "ε": cell("epsilon", number)}
-    rows = sort_by(table[table.dataset.isin(datasets)], dataset=[*datasets], epsilon=[])
-    blocks = [notes, "## Accuracy", tables.crossed(rows, by, cell("method", tables.method_label), _accuracy)]
-    for _, block in rows.groupby(["dataset", "epsilon"], sort=False) if len(datasets) <= SIDE_BY_SIDE else ():
-        first = block.iloc[0]
-        blocks += [f"## {datasets[first.dataset]}, proven ε = {number(first.epsilon)}", _block(block)]
-    return tables.markdown(title, blocks)
-
-
-def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
-    """Return those of `datasets` that the runs have."""
-    return {dataset: name for dataset, name in datasets.items() if runs.dataset.eq(dataset).any()}
-
-
-def _block(block: pd.DataFrame) -> list[str]:
-    """Return the table of all scores on one data set at one epsilon."""
-    order = block.reach.map({REACHED: 0, BELOW: 1, ABOVE: 1, NOT_PRIVATE: 2})
-    block = block.assign(order=order).sort_values(["order", "accuracy"], ascending=[True, False])
-
-    def difference(row: Any) -> str:
-        compared = not (row.best or np.isnan(row.difference))
-        return f"{row.difference:+.4f} {_limits(row, 'difference_')}" if compared else ""
-
-    columns: dict[str, Cell] = {
-        "method": cell("method", tables.method_label),
-        "accuracy (95 %)": lambda row: f"{_accuracy(row)} {_limits(row)}",
-        "difference to the best (95 %)": difference,
-        "p (Holm)": lambda row: "" if row.best else fixed(row.p_adjusted, ".2g"),
-        "log score": lambda row: fixed(row.log_score, ".4f"),
-        "Brier": lambda row: fixed(row.brier, ".4f"),
-        "ECE": lambda row: fixed(row.ece, ".4f"),
-    }
-    return tables.rows_table(block, columns, left=1)
+def marked(runs: pd.DataFrame, *, epsilons: Sequence[float]) -> pd.DataFrame:
+    """Return `at_epsilon` with texts for a page: shown, limits and gap; `at` is data set and epsilon."""
+    table = at_epsilon(runs, epsilons=epsilons)
+    compared = ~table.best.astype(bool) & table.difference.notna()
+    gaps = [
+        f"{row.difference:+.4f} {_limits(row.difference_low, row.difference_high)}"
+        for row in table.itertuples()
+    ]
+    return table.assign(
+        at=table.dataset + " " + table.epsilon.map(number),
+        shown=[_accuracy(row) for row in table.itertuples()],
+        limits=[_limits(row.low, row.high) for row in table.itertuples()],
+        gap=np.where(compared, gaps, ""),
+        p_adjusted=table.p_adjusted.mask(table.best.astype(bool)),
+        loss=-table.accuracy,
+    )
 
 
 def _accuracy(row: Any) -> str:
     """Return the accuracy of a row as text, marked as the notes of the page explain."""
     if np.isnan(row.accuracy):
-        return row.reach
+        return str(row.reach)
     text = f"{row.accuracy:.4f}" + ("†" if row.violated else "")
     if row.reach in (BELOW, ABOVE):
         return f"{row.reach.split()[0]} at {short(row.epsilon_end)}: {text}"
@@ -244,8 +209,7 @@ def _accuracy(row: Any) -> str:
     return f"**{text}**" if row.best else text + ("" if row.significant else " ≈")
 
 
-def _limits(row: Any, prefix: str = "") -> str:
-    low, high = getattr(row, f"{prefix}low"), getattr(row, f"{prefix}high")
+def _limits(low: float, high: float) -> str:
     return "" if np.isnan(low) else f"({low:.4f} to {high:.4f})"
 
 
@@ -256,35 +220,47 @@ def heat(
 
     Methods on more data sets come first, then those that are nearer on average. The runs have the method `FREE`.
     """
-    table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
+    table = at_epsilon(runs, epsilons=epsilons)
     free = table[table.method.eq(FREE)].groupby("dataset").accuracy.first()
-    names = {dataset: f"{name}\n" + f"{free[dataset]:.3f}".lstrip("0") for dataset, name in datasets.items()}
-    cells = table[table.reach.eq(REACHED) & table.dataset.isin(datasets)]
-    points = 100 * (cells.dataset.map(free) - cells.accuracy)
-    level = ~(cells.best | cells.significant | cells.difference.isna()).astype(bool)
-    texts = points.round(1).add(0.0).map("{:.1f}".format).str.replace("-", "−")
-    cells = cells.assign(
-        row=[look(method).label for method in cells.method],
-        column=cells.dataset.map(names),
-        points=points,
-        shade=np.log1p(points.clip(lower=0)),
-        text=texts + np.where(cells.violated, "†", "") + np.where(level, "≈", ""),
-        bold=cells.best,
-        boxed=cells.best,
-    )
-    means = cells.groupby("row").agg(tables=("dataset", "nunique"), points=("points", "mean"))
+    names = {
+        of: f"{name}\n{free[of]:.3f}".replace("\n0", "\n") for of, name in datasets.items() if of in free
+    }
+    cells = table[table.reach.eq(REACHED) & table.dataset.isin(names)]
+    cells = cells.assign(points=100 * (cells.dataset.map(free) - cells.accuracy))
+    means = cells.groupby("method").agg(tables=("dataset", "nunique"), points=("points", "mean"))
     rows = [*means.sort_values(["tables", "points"], ascending=[False, True]).index]
-    blocks = {each: f"proven ε = {number(each)}" for each in epsilons}
-    return figures.heat(
-        cells,
-        rows=rows,
-        panels=[{"where": {"epsilon": e}, "columns": names.values(), "title": t} for e, t in blocks.items()],
-        across=1 if len(datasets) > SIDE_BY_SIDE else len(epsilons),
-        colours=matplotlib.colormaps["Blues"],
-        limits=(0, math.log1p(50)),
-        text=text,
-        title=title,
-    )
+    across = 1 if len(names) > SIDE_BY_SIDE else len(epsilons)
+    down = -(-len(epsilons) // across)
+    with style.settings():
+        width = 2.3 + (0.72 if len(names) < 5 else 0.56) * len(names) * across
+        figure = Figure(figsize=(width, 1.8 + (0.4 + 0.23 * len(rows)) * down), layout="constrained")
+        axs = figure.subplots(down, across, squeeze=False, sharex=across == 1, sharey=True).flat
+        for ax, epsilon in zip(axs, epsilons, strict=True):
+            _cells(ax, cells[cells.epsilon.eq(epsilon)], rows, [*names])
+            turn = 90 if len(names) > 12 else 0
+            ax.set_xticks(range(len(names)), names.values(), rotation=turn, fontsize=7.5)
+            ax.set_yticks(range(len(rows)), [look(method).label for method in rows])
+            ax.set_title(f"proven ε = {number(epsilon)}")
+            ax.tick_params(length=0)
+            ax.grid(visible=False)
+        return style.lay_out(figure, title, text, [])
+
+
+def _cells(ax: Axes, cells: pd.DataFrame, rows: Sequence[str], columns: Sequence[str]) -> None:
+    """Draw the points of methods on data sets; the best of a column has a box."""
+    losses = cells.pivot(index="method", columns="dataset", values="points").reindex(rows, columns=columns)
+    shades = np.log1p(losses.clip(lower=0))
+    image = ax.imshow(shades, cmap="Blues", vmin=0, vmax=math.log1p(50), aspect="auto")
+    cell: Any
+    for cell in cells.itertuples():
+        x, y = columns.index(cell.dataset), rows.index(cell.method)
+        text = f"{round(cell.points, 1) + 0.0:.1f}".replace("-", "−") + "†" * bool(cell.violated)
+        text += "≈" * (not (cell.best or cell.significant or np.isnan(cell.difference)))
+        dark = np.dot(image.to_rgba(shades.iloc[y, x])[:3], [0.3, 0.6, 0.1]) < 0.5
+        colour, weight = "white" if dark else "black", "bold" if cell.best else "normal"
+        ax.text(x, y, text, ha="center", va="center", fontsize=7, weight=weight, color=colour)
+        if cell.best:
+            ax.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, ec="#D55E00", lw=1.5))
 
 
 def dot_plot(

@@ -26,8 +26,8 @@ def method_label(name: str) -> str:
     return f"{look(method).label}, {rest}" if rest else look(method).label
 
 
-def _span(values: pd.Series) -> str:
-    return " to ".join(map(number, sorted({values.min(), values.max()})))
+def _span(values: pd.Series, text: Callable[[float], str] = number) -> str:
+    return " to ".join(map(text, sorted({values.min(), values.max()})))
 
 
 FORMATS: dict[str, Callable[[Any], str]] = {
@@ -51,11 +51,12 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "mark": lambda violated: "†" if "".join(violated) else "",
     # of a whole column
     "span": _span,
+    "shorts": lambda values: _span(values, short),
     "percents": lambda shares: f"{short(100 * shares.min())} to {short(100 * shares.max())} %",
     "numbers": numbers,
     "listed": lambda texts: "; ".join(distinct(texts)),
 }
-WHOLE = ("span", "percents", "numbers", "listed", "mark")
+WHOLE = ("span", "shorts", "percents", "numbers", "listed", "mark")
 
 
 class _Text(string.Formatter):
@@ -107,11 +108,6 @@ def crossed(rows: pd.DataFrame, by: Mapping[str, Cell], across: Cell, text: Cell
         line.setdefault(across(row), text(row))
     cells = [[*key, *(line.get(name, "") for name in names)] for key, line in lines.items()]
     return table([*by, *names], cells, left=1)
-
-
-def cell(column: str, text: Callable[[Any], str] = str) -> Cell:
-    """Return the cell that shows a column as `text` writes it."""
-    return lambda row: text(row[column])
 
 
 def markdown(title: str, blocks: Iterable[str | Sequence[str]]) -> str:
