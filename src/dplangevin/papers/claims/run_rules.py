@@ -1,4 +1,4 @@
-"""Rules for claims on runs of convex problems: orderings, baselines, mixed chains, numbers of data and theorems.
+"""Rules for claims on runs of convex problems: orderings, baselines and mixed chains.
 
 Methods are compared by their paired difference within each repeat (one value of the column `seed`).
 
@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import brentq
 
 from dplangevin.papers import statistics
 from dplangevin.papers.claims import verdicts
@@ -33,7 +32,6 @@ from dplangevin.papers.claims.verdicts import (
 )
 from dplangevin.papers.statistics import Interval, compare, difference, select
 from dplangevin.reporting import words
-from dplangevin.reporting.words import at_most
 from dplangevin.text import number, points, short
 
 DIVERGED = "chains diverged"  # a text in the column `violated`
@@ -309,55 +307,6 @@ def better_where_mixed(
     ratio.index = pd.Index([f"ε {number(budget)}:" for budget in ratio.index])
     what = f"{words.column(metric)} of {words.method(first)} over that of {words.method(second)}, without an interval"
     return within(ratio, asked, what, verdicts.RANGE, "min", more=True)
-
-
-# Numbers about theorems and data
-
-
-def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verdict:
-    """Test that the theorem's ε exceeds the proven ε at the same delta and neighbours, at every budget."""
-    rows, asked = select(runs, dataset, method, "wang2015").drop_duplicates("epsilon"), AskedRange(low=1.0)
-    rows = rows[
-        np.isfinite(rows.epsilon_promised) & rows.epsilon_proven.between(0, math.inf, inclusive="neither")
-    ]
-    if rows.empty:
-        return not_testable(f"{words.method(method)} has no finite proven ε", asked)
-    what = f"the theorem's ε over the proven ε of {words.method(method)}"
-    return within(rows.epsilon_promised / rows.epsilon_proven, asked, what, verdicts.RANGE, more=True)
-
-
-def theorem4_constant(
-    runs: pd.DataFrame, *, dataset: str, method: str, bounds: tuple[float, float]
-) -> Verdict:
-    """Test that `128 ln(2.5 N T/(tau delta)) ln(2/delta)` of Theorem 4 of wang2015 lies in `bounds` at T = tau.
-
-    N and delta are those of the runs. The claim holds in part if another delta in (0, 1) has such a product.
-    """
-    n = _fact(runs, dataset, "rows_train")
-    delta = float(select(runs, dataset, method, "wang2015").delta.iloc[0])
-
-    def product(at: float) -> float:
-        return 128 * math.log(2.5 * n / at) * math.log(2 / at)
-
-    ours, asked, others = product(delta), AskedRange.within(bounds), {}
-    if product(1 - ROUNDING) < asked.high < ours:
-        smallest = at_most(float(brentq(lambda at: product(at) - asked.high, delta, 1 - ROUNDING)))
-        others = {f"from δ = {smallest} on": product(float(smallest))}
-    what = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) at T = τ, N = {n:.0f} and δ = {number(delta)}"
-    return within(ours, asked, what, others=others)
-
-
-def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
-    """Test that a count of the prepared data, "features", "rows_train" or "rows", equals the published one."""
-    what = f"{words.column(metric)} of the {words.features(dataset)} data as prepared here"
-    return within(_fact(runs, dataset, metric), AskedRange.near(published), what)
-
-
-def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
-    rows = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq(metric)]
-    if rows.empty:
-        raise ValueError(f"no fact {metric!r} about data set {dataset!r}: list it under data in conf/claim")
-    return float(rows.value.iloc[0])
 
 
 # Parts of the reason of a comparison
