@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 from dplangevin.text import epsilon, number, short
 
-PAPERS = {"wang2015": "Wang et al. 2015", "li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022"}
-
 
 class Look(NamedTuple):
     """Label, colour, matplotlib marker, line style and marker size in points; "" draws no marker or line.
@@ -45,9 +43,6 @@ LOOKS: dict[str, Look] = {
     "outpert": Look("Output perturbation", "#009E73", "^", "-", words="output perturbation"),
     "hybrid": Look("Hybrid + DP-SGNHT", "#CC79A7", "D", "--", 4.0, words="the hybrid with DP-SGNHT"),
     "dp_sgld": Look("DP-SGLD (wang2015)", "#E69F00", "v", "-", 6.0),
-    "dp_sgld:phase": Look("DP-SGLD (wang2015), α-phase", "#E69F00", "v", "-", 6.0),
-    "dp_sgld:constant": Look("DP-SGLD (wang2015), constant step", "#0072B2", "o", "--"),
-    "dp_sgld:harmonic": Look("DP-SGLD (wang2015), step 1/(t + 1)", "#009E73", "s", "-."),
     "dp_sgnht": Look("DP-SGNHT", "#56B4E9", "P", "--", 4.5),
     "objpert_pure": Look("Objective perturbation, pure", "#8C510A", "X", "-.", words="pure objective perturbation"),
     "objpert_tight": Look("Objective perturbation (Redberg)", "#D55E00", "d", "--",
