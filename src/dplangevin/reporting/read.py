@@ -1,7 +1,6 @@
 """The only reader of result files, such as results/runs/EXPERIMENT/DATASET/runs.csv. It returns tidy frames.
 
-Empty text stays "". Numbers that do not apply are nan. A missing file raises FileNotFoundError, which names the file
-and the stage that makes it. Columns other than those of `plan.TABLES` raise ValueError.
+Empty text stays "". Numbers that do not apply are nan. A missing file raises FileNotFoundError with its stage.
 """
 
 from __future__ import annotations

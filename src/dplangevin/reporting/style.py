@@ -1,7 +1,4 @@
-"""The style that all figures share: settings, layout and export. The looks are in `words`.
-
-A hollow marker means that a condition of the theorem behind the guarantee fails, or that chains have diverged.
-"""
+"""The style that all figures share: settings, layout and export. The looks are in `words`."""
 
 from __future__ import annotations
 
@@ -68,11 +65,7 @@ def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:
 
 
 def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D]) -> Figure:
-    """Return the figure with title, legend and caption, which wrap at its width.
-
-    A line break in the caption starts a new line only after a full stop. A figure that legend and caption would fill
-    by more than `BELOW` becomes taller.
-    """
+    """Return the figure with title, legend and caption; it becomes taller if these would fill more than `BELOW`."""
     columns = _legend_columns(figure, handles)
     width = int(CAPTION_LETTERS * figure.get_figwidth())
     text = "\n".join(textwrap.fill(line, width) for line in re.split(r"(?<=\.)\n", text))

@@ -12,10 +12,7 @@ from dplangevin.text import epsilon, number, short
 
 
 class Look(NamedTuple):
-    """Label, colour, matplotlib marker, line style and marker size in points; "" draws no marker or line.
-
-    - `words`: The name in a sentence; "" for the label.
-    """
+    """Label, colour, marker, line style, marker size in points and name in a sentence; "" draws no marker or line."""
 
     label: str
     colour: str

@@ -1,9 +1,7 @@
 """Rules for claims on trained networks, on softmax regressions on features, and on fine-tuning.
 
-For networks trained from scratch, the column `problem` names the network: the paper's, or the small one `small`.
-`verdicts.two_networks` combines the evidence of both. For a softmax regression the column `dataset` names features,
-such as "cifar10_resnet18", for fine-tuning images ("cifar10"). Rows on images count as rows of the features `stand_in`,
-because these runs train that network.
+For networks trained from scratch, the column `problem` names the paper's network or the small one, `small`. Else the
+column `dataset` names features, or images, whose rows count as rows of the features `stand_in`.
 """
 
 from __future__ import annotations
@@ -36,10 +34,8 @@ def accuracy(
 ) -> Verdict:  # fmt: skip
     """Test that our mean accuracy over seeds lies within `margin` of a printed one, or with `reach` above that.
 
-    The opposite is shown if the whole 95 % t-interval lies outside.
-
-    - `where`: Rows of one setting of each network.
-    - `others`: Other settings to try, by their name. A setting whose guarantee fails does not make the claim hold.
+    The opposite is shown if the whole 95 % t-interval lies outside. `others` are further settings, by their name; one
+    whose guarantee fails does not make the claim hold.
     """
     asked = AskedRange.near(published, margin)
     asked = AskedRange(low=asked.low) if reach else asked
@@ -64,13 +60,9 @@ def above(
     frame: pd.DataFrame, *, first: Where, second: Where, small: str = "", margin: float = 0.0, by: str = "",
     metric: str = "accuracy",
 ) -> Verdict:  # fmt: skip
-    """Test that a metric of `first` minus that of `second` is above -margin.
+    """Test that a metric of `first` minus that of `second` is above -margin, by `verdicts.ordering`.
 
-    It is shown if the 95 % interval of the mean difference (Welch 1947) lies above -margin, and at no value of `by` the
-    difference is significantly below (Holm 1979). The opposite is shown by the mirror image of both.
-
-    - `by`: A column. The difference is averaged over its common values within each seed.
-    - `metric`: "accuracy", or one of `digit_classifier.DigitClassifier`, such as "digits_covered".
+    The interval is Welch's (1947). With `by` the difference is averaged over that column's common values in each seed.
     """
     asked, sides = AskedRange.difference(margin), (first, second)
     rows = [_runs_where(frame, where, metric) for where in sides]
@@ -102,9 +94,7 @@ def _weighted(  # noqa: PLR0914
 ) -> NetworkEvidence | None:
     """Return the evidence of one network on a weighted sum of means over seeds, or None if its terms share nothing.
 
-    With `by` the sum is averaged over the common values of this column. On features `name`, runs may share the noise of
-    a seed: the interval is Student's over the sums of single seeds. It is by Welch-Satterthwaite for other networks and
-    where terms have different seeds.
+    On features `name`, where runs may share the noise of a seed, the interval is Student's over the sums of seeds.
     """
     every = [rows for _, rows, _ in terms]
     if any(rows.empty for rows in every):
@@ -166,10 +156,7 @@ def accuracy_on_features(
 ) -> Verdict:  # fmt: skip
     """Test that our mean accuracy on the features `paper` lies within `margin` of a printed test accuracy.
 
-    The claim fails if the whole 95 % t-interval lies further away. It is not testable without such features; the reason
-    then gives the accuracy on the features `stand_in` of another network.
-
-    - `metric`: "accuracy" of the last iterate, or "accuracy_best_epoch" of the epoch that is best on the test set.
+    It is not testable without such features; the reason then has the accuracy on the features `stand_in`.
     """
     asked = AskedRange.near(published, margin)
     if ours := _near(_on_features(frame, paper, stand_in, where, metric), asked, paper):
@@ -189,14 +176,10 @@ def weighted_sum(
     column: str = "method", schedule: str = "", calibration: str = "", margin: float = 0.0, most: float = math.inf,
     metric: str = "accuracy",
 ) -> Verdict:  # fmt: skip
-    """Test that a weighted sum of mean accuracies is above -margin and at most `most`.
+    """Test that a weighted sum of mean accuracies is above -margin and at most `most`, by its 95 % interval.
 
-    The 95 % interval of the sum decides. It is Student's over the sums of single seeds, because runs may share the
-    noise of a seed. Where terms have different seeds it is by Welch-Satterthwaite.
-
-    - `weights`: Value of the column `column` -> its weight.
-    - `paper`, `stand_in`, `metric`: As in `accuracy_on_features`; the features `stand_in` always use "accuracy".
-    - `schedule`, `calibration`: Of all terms; the method "sgd" has no calibration. "": not asked for.
+    `weights`: value of the column `column` -> its weight. `schedule`, `calibration`: of all terms, but "sgd" has no
+    calibration. The features `stand_in` always use the metric "accuracy".
     """
     terms = []
     for name, weight in weights.items():
@@ -227,12 +210,8 @@ def budget(
 ) -> Verdict:
     """Test a table row that is printed as (claimed, delta)-private, by `verdicts.promise`.
 
-    An ε that rounds to the claim meets it. Our rows may use a larger delta, that of the authors' command. At the
-    printed delta they then cost more than the proven ε says. Only the attack counts in that case.
-
-    - `start`: How the chain starts, if not as in the theorem.
-    - returns: low: the attack ε, on a pair of records that the problem admits. high: the smallest proven ε for replaced
-      records; if the claim holds for add/remove neighbours only, low is nan and high is for these.
+    An ε that rounds to the claim meets it. Where our rows have a larger delta, only the attack counts: at the printed
+    delta they cost more. `start`: how the chain starts, if not as in the theorem.
     """
     rows = _runs_where(frame, where)
     columns = {
@@ -281,10 +260,7 @@ def _asks(asked: AskedRange) -> str:
 
 
 def _in_words(sides: Sequence[pd.DataFrame], wheres: Sequence[Where]) -> list[str]:
-    """Return in words what the rows of each side are, such as "DP-SGLD (at equal proven ε, ε 0.99)".
-
-    Sides of the same name also get their schedule, or what was trained, or the name of the run.
-    """
+    """Return in words what the rows of each side are; sides of the same name get their schedule, problem or run."""
 
     def named(rows: pd.DataFrame, where: Where, more: Sequence[str]) -> str:
         row, shown = rows.iloc[0], {*where, *more} | ({"block"} if "run" in where else set())

@@ -1,8 +1,6 @@
 """Rules for claims on the rows of an analysis: values in a range, exponents, intervals and promised ε.
 
-A rule takes rows and a question, and returns a `Verdict`. `where` picks rows (column -> value, or a list of values).
-The claim asks for values within `bounds` (None: an open end). `what` names the tested quantity in the reason. Where a
-rule uses several rows, ours is their median; low and high are their extremes, not a confidence interval.
+`where` picks rows. The claim asks for values within `bounds` (None: an open end). `what` names the quantity.
 """
 
 from __future__ import annotations
@@ -138,8 +136,7 @@ def covered(
 ) -> Verdict:  # fmt: skip
     """Test by `verdicts.covered` the 95 % interval of each row, or with `x` of the exponent of all in x >= `first`.
 
-    With `over`, rows are divided by those rows, matched on `keys`: the lower end by the upper end and the reverse (at
-    least 90 %).
+    With `over`, rows are divided by those rows, matched on `keys`: the lower end by the upper end and the reverse.
     """
     rows, asked = rows_where(frame, where).dropna(subset=LIMITS), AskedRange.within(bounds)
     if x:
@@ -164,10 +161,7 @@ def covered(
 def nearer_to_one(
     frame: pd.DataFrame, *, first: Where, second: Where, keys: Sequence[str], what: str
 ) -> Verdict:
-    """Test that in each group `keys` the values of `first` are nearer to 1 than those of `second`, with 95 % intervals.
-
-    ours: the largest distance of `first` from 1 over that of `second`, in the group where this ratio is largest.
-    """
+    """Test that in each group `keys` the values of `first` are nearer to 1 than those of `second` (95 % intervals)."""
     nearer, further = (rows_where(frame, where).dropna(subset=LIMITS) for where in (first, second))
     groups, ratios = dict(list(further.groupby(list(keys)))), []
     for name, rows in nearer.groupby(list(keys)):
@@ -209,10 +203,7 @@ def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:
 
 
 def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
-    """Test a printed (ε, δ) of the analysis `privacy_claims` by its exact ε, or else by attack ε and proven ε.
-
-    The pair of data sets that costs most counts where no attack was run.
-    """
+    """Test a printed (ε, δ) of `privacy_claims` by its exact ε, or else by attack ε (or a pair's) and proven ε."""
     row = rows_where(frame, {"id": id}).iloc[0]
     claimed, replaced, exact = row.epsilon_claimed, row.epsilon_replace_one, bool(row.tight)
     if pd.isna(row.mechanism):
@@ -242,11 +233,9 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
 def bracketed(
     frame: pd.DataFrame, *, where: Where, claimed: str, proven: str, attack: str, keys: Sequence[str]
 ) -> Verdict:
-    """Test a promised ε between an attack ε and a proven ε.
+    """Test a promised ε between an attack ε and a proven ε (values of the column `quantity`) in all settings `keys`.
 
-    It holds if in all settings `keys` it is at least the proven ε, and fails if an attack exceeds it in one.
-    `claimed`, `proven` and `attack` (95 % confidence) are values of the column `quantity`. ours, high: the largest
-    proven/claimed; low: the largest attack/claimed.
+    It holds if it is at least the proven ε in all of them, and fails if an attack exceeds it in one.
     """
     rows = rows_where(frame, where)
     wide = rows.pivot_table(index=list(keys), columns="quantity", values="epsilon", aggfunc="first")

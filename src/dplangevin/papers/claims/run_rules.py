@@ -1,11 +1,8 @@
 """Rules for claims on runs of convex problems: orderings, baselines and mixed chains.
 
-Methods are compared by their paired difference within each repeat (one value of the column `seed`).
-
-- `axis`: "promised": methods are compared at the ε that they were asked for. "proven": at equal proven ε, where each
-  curve is interpolated linearly in ln ε.
-- `sensitivity`: An experiment that runs the methods with other settings, in which the claim is tried, too.
-- `printed`: Settings with the value that the paper prints. Other values of these are not tried.
+Methods are compared by their paired difference within each repeat (`seed`): at the promised ε, or on the axis "proven"
+at equal proven ε. `sensitivity` is an experiment with other settings, in which the claim is tried, too, but for
+settings that differ from what the paper prints (`printed`).
 """
 
 from __future__ import annotations
@@ -54,8 +51,7 @@ def beats(
 ) -> Verdict:  # fmt: skip
     """Test that the first method is more accurate than the second, on average over the budgets (`verdicts.ordering`).
 
-    - `margin`: Accuracy by which the first method may be lower. Above 0 it asks for "as well as".
-    - `factor`: The accuracy of the second method is taken at factor * ε.
+    A `margin` above 0 asks for "as well as". The accuracy of the second method is taken at factor * ε.
     """
     asked, there = AskedRange.difference(margin), _as_printed(runs, printed)
     if np.isinf(select(runs, dataset, second, experiment).epsilon).all():
@@ -104,11 +100,9 @@ def beats_all(
     runs: pd.DataFrame, *, dataset: str, others: list[str], first: str = "", last: str = "", axis: str = "promised",
     experiment: str = "wang2015", sensitivity: str = "", printed: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:  # fmt: skip
-    """Test that the method `first` beats each of `others`, or that each of `others` beats `last` (see `beats`).
+    """Test that `first` beats each of `others`, or that each of `others` beats `last` (see `beats`).
 
-    The claim holds if all these orders are shown, and fails if the opposite of one is. One of `others` does not count
-    if its guarantee fails at a budget or its chains have diverged. With other settings, one must beat all. ours: the
-    smallest mean difference, against the strongest of the others that count, or of the second worst method.
+    One of `others` does not count if its guarantee fails at a budget or its chains have diverged.
     """
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=first or name, second=last or name, **where) for name in others}
@@ -155,8 +149,7 @@ def equal_or_slightly_worse(
 ) -> Verdict:
     """Test that the first method is "often" equal to or at most `slight` (an accuracy) worse than the second.
 
-    A budget agrees if the first method is not significantly better there, and its mean at most `slight` lower. The
-    claim holds if at least half of the budgets agree and the 95 % interval of the mean difference lies within [-slight,
+    It holds if at least half of the budgets agree and the 95 % interval of the mean difference lies within [-slight,
     slight]. It fails if fewer agree, and the interval lies above 0 or below -slight.
     """
     asked, methods = AskedRange.near(0.0, slight), (first, second)
@@ -185,11 +178,8 @@ def reaches_baseline(
 ) -> Verdict:  # fmt: skip
     """Test that from budget `by` on, a private method is as accurate as its non-private baseline.
 
-    It is as accurate at a budget if the 95 % interval of the paired difference lies within [-margin, margin]. The claim
-    fails if the interval lies entirely outside at some budget >= by. Other settings are compared with a baseline in the
-    same row scaling that has `learned`.
-
-    - returns: ours: the smallest budget from which on the method is as accurate (nan: none). low: the next smaller.
+    It is so at a budget if the 95 % interval of the paired difference lies within [-margin, margin]. The claim fails if
+    it lies outside at some budget >= by. Of other settings only those count whose baseline has `learned`.
     """
     pair = [select(runs, dataset, method, experiment) for method in (first, baseline)]
     gap = difference(pair[0], pair[1], "promised")
@@ -224,11 +214,7 @@ def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
 def _equivalence_threshold(
     gap: pd.DataFrame, margin: float, by: float, level: float
 ) -> tuple[float, float, bool]:
-    """Return the first budget of equivalence, the next smaller one, and whether an interval at >= `by` lies outside.
-
-    Equivalence holds from a budget on if there and at all larger ones the interval lies within +-margin. The first
-    result is inf for no such budget, and the second is nan.
-    """
+    """Return the first budget of equivalence, the next smaller one, and whether an interval at >= `by` lies outside."""
     asked, start, low, outside = AskedRange.near(0.0, margin), math.inf, math.nan, False
     for column in sorted(gap.columns, reverse=True):
         epsilon = float(np.exp(column).round(9))
@@ -246,12 +232,8 @@ def price_of_standard_step(
 ) -> Verdict:  # fmt: skip
     """Test that from budget `by` on, a method takes the step size that it would take without privacy.
 
-    The method then costs the same ε at all these budgets, more than 1 % below what was asked. The claim holds if this
-    ε is at most `by`, and holds in part if it is so in another setting. Nothing here is random.
-
-    - `baseline`: The method without privacy. Another setting counts only if it has `learned` in the same variant.
-    - returns: ours: the ε of the standard step, by the accountant that calibrates; nan if every budget is spent in
-      full. low, high: the extremes among the other settings. If one decides, ours is the smallest of these.
+    The method then costs the same ε at all these budgets, more than 1 % below what was asked. Of other settings only
+    those count whose `baseline` has `learned`.
     """
     ours, asked = _price(select(runs, dataset, method, experiment)), AskedRange(high=by)
     there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
@@ -282,14 +264,7 @@ def _price(rows: pd.DataFrame) -> float:
 def better_where_mixed(
     runs: pd.DataFrame, *, dataset: str, first: str, second: str, metric: str, experiment: str, variant: str = "",
 ) -> Verdict:  # fmt: skip
-    """Test that where both methods have mixed, a positive metric of `first` is larger than that of `second`.
-
-    Methods have mixed at an asked budget if the largest R-hat over repeats is below MIXED. The claim holds if the
-    ratio is above 1 at all such budgets, and fails if it is at none.
-
-    - `variant`: The settings to use, for a method that was run with several.
-    - returns: ours, low: the smallest ratio of the means over repeats; high: the largest.
-    """
+    """Test that at all budgets where both methods have mixed (R-hat below MIXED), a metric of `first` is larger."""
     names, asked = (first, second), AskedRange(low=1.0)
 
     def of(wanted: str, how: str) -> pd.DataFrame:
@@ -349,13 +324,8 @@ def searched(
 ) -> Verdict:  # fmt: skip
     """Return the outcome of a rule after a search for other settings that show the claim: then it holds in part.
 
-    A single rival is tried in each of its settings by itself; the example has the most accurate rival, then the widest
-    margin. Of several rivals, one setting must beat all settings in its row scaling. One opponent that shows the
-    opposite decides. The confidence level is corrected for the number of comparisons (Bonferroni).
-
-    - `experiments`: The sensitivity run ("": there is none), and the run that supplies a method which it lacks.
-    - `numbers`: The numbers of a claim that is shown so; by default the difference in the example.
-    - returns: `default` has what the default settings show, which counts for a question of ours.
+    A single rival is tried in each of its settings; the example has the most accurate rival, then the widest margin. Of
+    several rivals, one setting must beat all settings in its row scaling. The level is corrected (Bonferroni).
     """
     single_rival = len(methods) == 2
     if not experiments[0]:
@@ -397,11 +367,7 @@ def searched(
 def _trials(
     methods: Sequence[str], mine: Settings, *rivals: Settings
 ) -> Iterator[tuple[pd.DataFrame, list[pd.DataFrame], str]]:
-    """Yield each setting of the first method with its opponents and the name of the trial.
-
-    The opponents are each comparable setting of one rival by itself, or all settings of several rivals in the row
-    scaling, if each has one.
-    """
+    """Yield each setting of the first method with its opponents and the name of the trial."""
     for (variant, scaling, _), rows in mine.items():
         name = f"{words.method(methods[0])} ({words.variant(statistics.variant_settings(variant), scaling)})"
         if len(rivals) > 1:
@@ -424,11 +390,7 @@ def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
 
 
 def _settings(runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[str, str]) -> Settings:
-    """Return the rows of each setting of a method, in the first of `experiments` that has it.
-
-    The repeats are those of the first experiment. Budgets at which a guarantee fails or chains have diverged are left
-    out: they must not make a setting the best.
-    """
+    """Return the sound rows of each setting of a method, in the first of `experiments` that has it."""
     on = runs.dataset.eq(dataset)
     repeats = runs.seed[on & runs.experiment.eq(experiments[0])].unique()
     rows = runs[on & runs.method.eq(method) & runs.metric.eq("accuracy") & runs.seed.isin(repeats)]

@@ -1,11 +1,7 @@
 """Rules for claims of ryffel2022 on constants, and the ratio that says how the number of steps grows with n.
 
-Theorem 4.2 (decreasing steps) takes K = max((beta/lambda) q, (lambda/beta) q^2), where q = eps n^2/(alpha d) and d is
-the number of parameters. K is of order n^2 while the ratio q/(beta/lambda)^2 is below 1, and of order n^4 above. The
-printed ratios come out with the choices of the authors' code: eps = 1 is epsilon itself, where the theorem has the
-Renyi divergence; d is the number of classes, although a linear head has d = classes x features; alpha is the integer
-order at which the paper's formula is smallest, for K in epochs, at the epoch with the best test accuracy. The code's
-beta is the mean over minibatches of lambda_max(X^T X)/(2 m), without the + lambda of the lemma.
+Theorem 4.2 takes K = max((beta/lambda) q, (lambda/beta) q^2), where q = eps n^2/(alpha d) and d is the number of
+parameters. The printed ratios q/(beta/lambda)^2 come out with eps = 1, d the number of classes, and the best alpha.
 """
 
 from __future__ import annotations
@@ -28,11 +24,7 @@ DELTA = 1e-5  # delta of the (epsilon, delta) version of Theorem 4.2
 def growth_ratios(
     frame: pd.DataFrame, *, paper: Sequence[Mapping[str, Any]], features: Mapping[str, Mapping[str, str]]
 ) -> pd.DataFrame:
-    """Return the growth ratios of the paper's networks and of our features, one row for each.
-
-    Our numbers are those of DP-Langevin (ryffel2022) in the authors' settings with constant steps; of block "code",
-    where there is one. `features`: features -> their task and network.
-    """
+    """Return the growth ratios of the paper's networks and of ours (DP-Langevin, constant steps), one row for each."""
     rows = [{"source": "paper", **entry} for entry in paper]
     settings = {"method": "dp_sgld_ryffel2022", "calibration": "published", "schedule": "constant"}
     for name, group in frame[matches(frame, settings)].groupby("dataset", sort=False):
@@ -71,12 +63,8 @@ def lemma(
 ) -> Verdict:
     """Test the constants of the lemma of Section 5.1 against the exact Hessian of the regularised softmax loss.
 
-    The Hessian is computed on `problems` random data sets for each number of classes, at three W for each. The claim
-    holds in part if it does with (lambda/2) |W|^2, whose Hessian is that of the proof, in place of lambda |W|^2.
-
-    - `precision`: lambda, > 0.
-    - `end`: "top": the largest eigenvalue over beta = (1/2) lambda_max(X^T X/n) + lambda is at most 1. "bottom": the
-      smallest eigenvalue over lambda is at least 1.
+    The Hessian is computed on `problems` random data sets for each number of classes, at three W. The other choice is
+    the regulariser of the proof, (lambda/2) |W|^2. `precision` is lambda; `end` says which eigenvalue, top or bottom.
     """
     import torch  # imported here, so that whoever only reads verdicts does not wait for it
 

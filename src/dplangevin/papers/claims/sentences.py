@@ -18,11 +18,7 @@ COUNTABLE = (
 
 
 def sentence(row: pd.Series) -> str:
-    """Return our number with its certainty and what the claim asks for, as one sentence.
-
-    Without a number of ours it is the first clause of the reason. A second sentence says where our number is
-    that of another choice than the default.
-    """
+    """Return our number, its certainty and what the claim asks for; without a number, the reason's first clause."""
     if pd.isna(row.ours) and row.measure not in verdicts.BRACKETS:
         return f"{capital(tidy(row.reason).split('; ')[0])}."
     asks = _asks(row)

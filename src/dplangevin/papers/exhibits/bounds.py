@@ -1,9 +1,4 @@
-"""Comparisons of the papers' formulas with exact computations in small cases.
-
-A ratio is a measured value over the value that the paper allows. A bound holds in the cases computed if no
-ratio is above 1. All functions are pure functions of the rows of `papers.analyses`
-(`wang2015_bounds`, `li2019_bounds` and `ryffel2022_bounds`).
-"""
+"""Comparisons of the papers' formulas with exact computations; a ratio is a measured value over the allowed one."""
 
 from __future__ import annotations
 

@@ -13,10 +13,7 @@ from dplangevin.papers.statistics import sort_by, summary, variant_settings
 
 
 def temperature_rows(frame: pd.DataFrame, *, labels: Mapping[str, str]) -> pd.DataFrame:
-    """Return the rows of the samplers in `labels`, in this order, with the columns `label` and `smallest` (step).
-
-    In a label {setting}, {first} and {last} are the setting, the largest and the smallest step.
-    """
+    """Return the rows of the samplers in `labels`, in this order, with the columns `label` and `smallest` (step)."""
     if absent := sorted({*labels} - set(frame.sampler)):
         raise ValueError(f"no temperature rows for {absent}: known are {sorted(set(frame.sampler))}")
     rows = sort_by(frame[frame.sampler.isin([*labels])], sampler=[*labels])
@@ -36,9 +33,8 @@ AT = ["theta_1", "theta_2"]
 def trajectories(frame: pd.DataFrame, *, size: float) -> pd.DataFrame:
     """Return the points of each chain's path, and of ellipses, in order of the column `step`.
 
-    Kinds: path from its start, its second half, the ellipses exact 1 to exact 3 of the posterior, and at `size`
-    standard deviations those of all chains (own), and of the variant "<name>_proper" (noise N(0, 2η)) if there is one.
-    The column `ratios` compares the chains with the posterior.
+    Kinds: path, its second half, exact 1 to exact 3 of the posterior, and at `size` standard deviations those of all
+    chains (own), and of the variant "<name>_proper" if there is one. `ratios` compares the chains with the posterior.
     """
     exact, found = _moments(frame[frame.variant.eq("exact")]), []
     for _, rows in frame[frame.sampler.notna()].groupby(["variant", "epsilon"]):
@@ -109,10 +105,7 @@ def posterior_summary(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def posterior_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary with a column for each metric; R-hat and ESS at their worst, because these are diagnostics.
-
-    The column diverged is nan if no chain has.
-    """
+    """Return the summary with a column for each metric; R-hat and ESS, which are diagnostics, at their worst."""
     rows, keys = posterior_summary(runs), ["method", "epsilon", "temperature", "variant"]
     wide = rows.pivot(index=keys, columns="metric", values="mean")
     worst = runs.assign(

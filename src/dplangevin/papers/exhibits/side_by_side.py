@@ -1,8 +1,4 @@
-"""Methods side by side at equal epsilon: the numbers, a page of tables, two figures and sentences.
-
-Epsilon is the proven ε (axis "proven") or the promised ε (axis "promised"). The exhibits `compare` and
-`leaderboard` draw `heat`, the command `compare` draws `dot_plot`.
-"""
+"""Methods side by side at equal proven or promised epsilon: the numbers, two figures and sentences."""
 
 from __future__ import annotations
 
@@ -25,12 +21,9 @@ from dplangevin.text import number, short
 
 
 class Scores(NamedTuple):
-    """The metrics by which methods are compared.
+    """The metrics by which methods are compared: column of the table -> metric; the first ranks the methods.
 
-    - `metrics`: Column of the table -> metric of the runs. The first is the main score, by which methods are ranked.
-    - `sign`: +1 if a larger main score is better, -1 if a smaller one is better.
-    - `label`: Label of the axis of the main score.
-    - `constant`, `answer`: Metric and name of the best constant answer.
+    `sign` is +1 if a larger main score is better, else -1. `constant`, `answer`: of the best constant answer.
     """
 
     metrics: Mapping[str, str]
@@ -101,16 +94,12 @@ def scores_of(runs: pd.DataFrame) -> Scores:
 def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "proven") -> pd.DataFrame:
     """Compare methods at given values of epsilon, with one row for each data set, epsilon and method.
 
-    Every repeat is interpolated linearly in ln epsilon between neighbouring budgets of the method. Repeats of
-    diverged chains (nan) are left out. Methods are compared if their budgets reach the epsilon. The best of them must
-    have a guarantee that holds and chains that did not diverge. Without such a method none is the best.
+    Every repeat is interpolated linearly in ln epsilon between neighbouring budgets of the method. Methods are compared
+    if their budgets reach the epsilon. The best of them must have a guarantee that holds and no diverged chain.
 
-    - `runs`: Rows of an experiment, with one variant and one scaling for each method.
-    - `epsilons`: Each > 0; proven ε or promised ε, as `axis` (a key of AXES) says.
-    - returns: Columns `Scores.columns`. low, high: 95 % interval of the main score. reach: one of REACHED, BELOW,
-      ABOVE, NOT_PRIVATE, DIVERGED and UNPRICED; for BELOW and ABOVE the scores are those at `epsilon_end`, the
-      method's nearest epsilon. difference: paired, to the main score of the best, with a 95 % Student interval.
-      p_adjusted: p-value of the paired t-test, by Holm's method over all pairs of methods of the data set and epsilon.
+    - returns: Columns `Scores.columns`. low, high: 95 % interval of the main score. reach: one of REACHED to UNPRICED;
+      else the scores are those at `epsilon_end`. difference: paired, to the best, with a 95 % Student interval.
+      p_adjusted: of the paired t-test, by Holm's method over all pairs of methods of the data set and epsilon.
     """
     scores, rows = scores_of(runs), []
     for dataset, here in runs.groupby("dataset", sort=False):
@@ -216,10 +205,7 @@ def _limits(low: float, high: float) -> str:
 def heat(
     runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], text: str, title: str = ""
 ) -> Figure:
-    """Draw how far methods are below the fit without privacy: a block for each epsilon, a column for each data set.
-
-    Methods on more data sets come first, then those that are nearer on average. The runs have the method `FREE`.
-    """
+    """Draw how far methods are below the fit without privacy: a block for each epsilon, a column for each data set."""
     table = at_epsilon(runs, epsilons=epsilons)
     free = table[table.method.eq(FREE)].groupby("dataset").accuracy.first()
     names = {
@@ -271,11 +257,7 @@ def dot_plot(
     axis: str = "proven",
     title: str = "",
 ) -> Figure:
-    """Draw the main score of every method that reaches an epsilon, with its 95 % interval and a panel for each epsilon.
-
-    - `table`: What `at_epsilon` returns for one data set and `axis`.
-    - `constant`: Scores of the best constant answer by repeat. Their mean has a row of its own.
-    """
+    """Draw the main score of every method that reaches an epsilon: a panel for each in `table` (`at_epsilon`)."""
     worse = table.significant & (scores.sign * table.difference < 0)
     kind = np.select([table.reach.eq(NOT_PRIVATE), table.best, worse], ["free", "best", "worse"], "equal")
     rows = table.assign(kind=kind, value=table[scores.main], name=table.method.map(tables.method_label))
@@ -306,11 +288,7 @@ def dot_plot(
 def sentences(
     runs: pd.DataFrame, table: pd.DataFrame, *, constant: pd.Series, axis: str = "proven"
 ) -> list[str]:
-    """Return for each epsilon which method is best, whether it beats a constant answer, and how many are level.
-
-    - `table`: What `at_epsilon` returns for `runs` (on one data set) and `axis`.
-    - `constant`: Scores of the best constant answer by repeat.
-    """
+    """Return for each epsilon which method is best, whether it beats a constant answer, and how many are level."""
     scores, texts = scores_of(runs), []
     points = runs[runs.metric.eq(scores.metrics[scores.main])]
     curves = {name: curve(group, axis) for name, group in points.groupby("method")}
@@ -335,10 +313,7 @@ def sentences(
 
 
 def _verdict(best: pd.Series, values: Mapping[str, pd.Series], constant: pd.Series, scores: Scores) -> str:
-    """Say whether the best method beats a constant answer, and if that is not shown, why.
-
-    By Holm's method over all methods, because the same data chose the best of them.
-    """
+    """Say whether the best method beats a constant answer, by Holm's method over all methods, and if not, why."""
     name, score, mine = look(best.method).label, scores.text(best[scores.main]), values[best.method]
     p = dict(zip(values, holm([paired_p(each, constant) for each in values.values()]), strict=True))
     ahead, p_best = scores.sign * (mine - constant).mean() > 0, p[best.method]

@@ -1,8 +1,6 @@
 """A sweep: one metric against the fields that an experiment varies (`vary:`), at fixed promised or proven ε.
 
-The table has two kinds of rows. Rows on the axis "promised" are points as they were run, with their prices. Rows on the
-axis "proven" are values at a given proven ε: each seed is interpolated linearly in ln ε between the budgets of the
-point. The figure shows only numbers of that table. Means are over seeds, with a 95 % Student interval.
+Rows on the axis "promised" are points as they were run. Rows on the axis "proven" are interpolated linearly in ln ε.
 """
 
 from __future__ import annotations

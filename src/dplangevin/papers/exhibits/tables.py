@@ -60,10 +60,7 @@ WHOLE = ("span", "shorts", "percents", "numbers", "listed", "mark")
 
 
 class _Text(string.Formatter):
-    """`str.format` that also knows FORMATS, as in {epsilon:number}; a nan is an empty text.
-
-    Of a column it writes the first value that is not nan, or with a format of WHOLE all values.
-    """
+    """`str.format` that knows FORMATS; a nan is empty, and of a column it writes the first value, or all (WHOLE)."""
 
     complete = True  # no field was empty
 
@@ -119,15 +116,9 @@ def markdown(title: str, blocks: Iterable[str | Sequence[str]]) -> str:
 def page(frame: pd.DataFrame, *, parts: Sequence[Part], title: str = "") -> str:
     """Return a Markdown page of `parts`. Each takes its rows from the frame, and is left out if there are none.
 
-    Keys of a part: arguments of `prepared`; `where` or `query`, which rows; and one of
-
-    - `text`: a paragraph, filled from the columns;
-    - `columns`: a table with a line for each row: heading -> text. `left`: so many columns are aligned to the left.
-      `optional`: headings of columns that are left out if all cells are empty;
-    - `crossed`: a table of this text, with a line for each value of `by` (heading -> text) and a column for each of
-      `across`;
-    - `each`: a line for each row, or for each group of the column `by`;
-    - `headings`: value of the column `by` -> heading, below which `parts` show the rows that have the value.
+    A part has arguments of `prepared`, `where` or `query`, and one of `text` (a paragraph), `columns` (a table with a
+    line for each row: heading -> text; `left`, `optional`), `crossed` (a table of this text, `by` and `across`), `each`
+    (a line for each row, or group of the column `by`) and `headings` (value of `by` -> heading of its `parts`).
     """
     return markdown(title, _blocks(frame, parts))
 
@@ -174,11 +165,10 @@ def prepared(
     names: Mapping[str, Mapping[Any, str]] | None = None,
     sort: Mapping[str, Sequence[Any]] | None = None,
 ) -> pd.DataFrame:
-    """Return the rows that `numbers` makes, with new columns by the formulas of `assign` (`DataFrame.eval`).
+    """Return the rows that `numbers` makes, with columns by the formulas of `assign` (`DataFrame.eval`).
 
-    - `join`: Column -> its values -> further columns of their rows.
-    - `names`: Column -> its values -> what stands for them.
-    - `sort`: Column -> order of its values; an empty one sorts by the values themselves.
+    `join`: column -> its values -> further columns. `names`: column -> its values -> what stands for them. `sort`:
+    column -> order of its values; an empty one sorts by the values themselves.
     """
     frame = numbers(frame) if numbers else frame
     formulas: dict[str, Any] = {name: frame.eval(formula) for name, formula in (assign or {}).items()}
@@ -219,13 +209,8 @@ def over_seeds(
 ) -> pd.DataFrame:
     """Return one row for each setting (its `keys`) of `read.read_seeds`, with published numbers beside ours.
 
-    A row has the statistics of `statistics.seed_summaries`, `scores` (column -> aggregate), means of `intervals` with
-    their limits, and else what the first seed has.
-
-    - `columns`: Those of the table, where there are some of that name (default: all).
-    - `labels`: Run -> label, in place of that of the method.
-    - `published`: {where, column: printed number or source}; `where`, the first key, is as in `matches`.
-    - `assign`, `sort`: As for `prepared`.
+    A row has `scores` (column -> aggregate), means of `intervals` with their limits, and else what the first seed has.
+    `labels`: run -> label. `published`: {where, column: printed number}. `columns`: those of the table.
     """
     frame = with_problem_variants(frame)
     rows = []

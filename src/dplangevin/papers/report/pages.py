@@ -1,7 +1,6 @@
 """The report as Markdown: findings and counts, the claims of each paper, and the gallery of exhibits.
 
-The bytes of the pages follow from the results and the texts of `conf/report` alone. A claim has the heading of its id,
-so that ``wang2015.md#wang2015_theorem4`` is its address, on a forge and on the site.
+A claim has the heading of its id, so that ``wang2015.md#wang2015_theorem4`` is its address.
 """
 
 from __future__ import annotations
