@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -66,9 +65,6 @@ LOOKS: dict[str, Look] = {
     "pate:network": Look("Confident-GNMax (PATE)", "#661100", "s", "-.", 5.0),
     "sgd:features": Look("No privacy", "#000000", "o", "-"),  # also in figures of fine-tuning
 }  # fmt: skip
-# For methods that are not in LOOKS, such as those of another package. LOOKS uses none of these.
-FALLBACK_COLOURS = ("#AA4499", "#44AA99", "#999933", "#CC6677", "#6699CC", "#994455", "#997700")
-FALLBACK_MARKERS = ("H", "8", (4, 1, 45), (3, 1, 0), (8, 1, 0))
 # The marks of an ε in figures. The triangle of a bound points to where the true ε is.
 PRICES = {
     "promised": Look("promised ε", "#000000", "|", "", 13.0),
@@ -133,11 +129,10 @@ COLUMNS = {
 
 
 def look(method: str, on: str = "") -> Look:
-    """Return the entry "method:on" of LOOKS, or else "method"; for a name that it lacks, a look made from the name."""
+    """Return the entry "method:on" of LOOKS, or else "method"; one look for names that it lacks."""
     if known := LOOKS.get(f"{method}:{on}", LOOKS.get(method)):
         return known
-    marker, colour = divmod(zlib.crc32(method.encode()), len(FALLBACK_COLOURS))
-    return Look(method, FALLBACK_COLOURS[colour], FALLBACK_MARKERS[marker % len(FALLBACK_MARKERS)])
+    return Look(method, "#AA4499", "H")
 
 
 def method(name: str) -> str:

@@ -25,9 +25,6 @@ ADD_REMOVE = "all iterates, add/remove"
 PRINTED_AS_CLAIMED = 1.005  # An ε up to this many times the claim prints as the claim, such as 1.00.
 
 
-# Networks trained from scratch
-
-
 def accuracy(
     frame: pd.DataFrame, *, where: Where, published: float, margin: float, small: str = "",
     others: Mapping[str, Where] | None = None, reach: bool = False,
@@ -140,14 +137,7 @@ def _weighted(  # noqa: PLR0914
 def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of the paper's network and those of the small one; either may be empty."""
     rest = rows[~rows.problem.eq(small)]
-    if rest.problem.nunique() > 1:
-        raise ValueError(
-            f"several networks {sorted(rest.problem.unique())} beside {small!r}: name one in `where`"
-        )
     return rest, rows[rows.problem.eq(small)]
-
-
-# Softmax regressions on features, and fine-tuning
 
 
 def accuracy_on_features(
@@ -244,9 +234,6 @@ def budget(
         claimed, said | {"start:": start}, replaced=min(own), added=known.get(ADD_REMOVE, math.nan), attack=attack,
         tool=tool, comparable=not larger, room=PRINTED_AS_CLAIMED,
     )  # fmt: skip
-
-
-# Helpers of both parts
 
 
 def _runs_where(frame: pd.DataFrame, where: Where, metric: str = "accuracy") -> pd.DataFrame:

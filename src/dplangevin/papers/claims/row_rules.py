@@ -199,9 +199,6 @@ def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:
     return verdicts.not_testable(reason)
 
 
-# Promised ε and printed numbers
-
-
 def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
     """Test a printed (ε, δ) of `privacy_claims` by its exact ε, or else by attack ε (or a pair's) and proven ε."""
     row = rows_where(frame, {"id": id}).iloc[0]

@@ -42,9 +42,6 @@ Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
 Settings = dict[tuple[str, str, str], pd.DataFrame]  # by variant, scaling and adjacency
 
 
-# Orderings of methods
-
-
 def beats(
     runs: pd.DataFrame, *, dataset: str, first: str, second: str, axis: str = "promised", experiment: str = "wang2015",
     margin: float = 0.0, factor: float = 1.0, sensitivity: str = "", printed: Mapping[str, str] = MappingProxyType({}),
@@ -169,9 +166,6 @@ def _agreeing(gap: pd.DataFrame, slight: float) -> int:
     return gap.shape[1] - len(compare(gap).above) - int((gap.mean() < -slight).sum())
 
 
-# Private methods and their non-private baseline
-
-
 def reaches_baseline(
     runs: pd.DataFrame, *, dataset: str, first: str, baseline: str, margin: float, by: float, experiment: str,
     sensitivity: str = "",
@@ -258,9 +252,6 @@ def _price(rows: pd.DataFrame) -> float:
     return float(capped.epsilon_promised.max()) if len(capped) else math.nan
 
 
-# Chains that have mixed
-
-
 def better_where_mixed(
     runs: pd.DataFrame, *, dataset: str, first: str, second: str, metric: str, experiment: str, variant: str = "",
 ) -> Verdict:  # fmt: skip
@@ -282,9 +273,6 @@ def better_where_mixed(
     ratio.index = pd.Index([f"ε {number(budget)}:" for budget in ratio.index])
     what = f"{words.column(metric)} of {words.method(first)} over that of {words.method(second)}, without an interval"
     return within(ratio, asked, what, verdicts.RANGE, "min", more=True)
-
-
-# Parts of the reason of a comparison
 
 
 def _budgets(epsilons: Sequence[float], of: int) -> str:
@@ -313,9 +301,6 @@ def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
         return ""
     named = [f"{words.NEIGHBOURS.get(kind, kind)} for {words.method(name)}" for name, kind in kinds.items()]
     return f"; budgets are for different neighbours, {words.listed(named)}"
-
-
-# The settings of a sensitivity run
 
 
 def searched(

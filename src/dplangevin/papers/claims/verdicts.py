@@ -219,8 +219,8 @@ def within(
 ) -> Verdict:  # fmt: skip
     """Return the verdict that all values lie in a range; it fails if none does, or with `strict` if one does not.
 
-    It holds in part if it holds for one of `others`, the values under each other choice. `more`: the lower end is not in
-    the range. `digits`: values must print as the asked one. The limits are extremes, no confidence interval.
+    It holds in part if it holds for one of `others`, values under other choices. `more`: the lower end is not in the
+    range. `digits`: values must print as the asked one. The limits are extremes, no confidence interval.
     """
     every = {choice: pd.Series(each, dtype=float) for choice, each in {"": values, **others}.items()}
     inside = {choice: asked.contains(each, digits, more) for choice, each in every.items()}

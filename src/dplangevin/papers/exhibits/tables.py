@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from dplangevin.papers.statistics import finite_interval, matches, seed_summaries, sort_by
+from dplangevin.papers.statistics import finite_interval, matches, sort_by
 from dplangevin.reporting.words import NEIGHBOURS, at_least, at_most, look
 from dplangevin.text import distinct, epsilon, number, numbers, percent, setting, short
 
@@ -185,9 +186,6 @@ def chosen(frame: pd.DataFrame, of: Mapping[str, Any]) -> pd.DataFrame:
     return rows.query(of["query"]) if "query" in of else rows
 
 
-# Trained networks
-
-
 def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with the variant of a problem added to its name, such as "gan labels=public"."""
     variant = frame.variant.str.removeprefix("problem.")
@@ -214,14 +212,16 @@ def over_seeds(
     """
     frame = with_problem_variants(frame)
     rows = []
-    for row, group in seed_summaries(frame.query(query) if query else frame, keys):
+    for values, group in (frame.query(query) if query else frame).groupby([*keys], sort=False, dropna=False):
+        finite, interval = group[np.isfinite(group.accuracy)], finite_interval(group.accuracy)
+        row: dict[str, Any] = dict(zip(keys, values, strict=True))
+        row |= {"accuracy": interval.mean, "sd": finite.accuracy.std(ddof=1), "low": interval.low}
+        row |= {"high": interval.high, "seeds": len(finite), "log_loss": finite.log_loss.mean()}
         row |= {name: group[name].agg(how) for name, how in (scores or {}).items() if name in group}
         for name in (name for name in intervals if name in group):
             score = finite_interval(group[name])
             row |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
         rows.append({**group.iloc[0], **row})
-    if not rows:
-        raise ValueError(f"no run where {query}: the blocks are {sorted(set(frame.block))}")
     table = pd.DataFrame(rows)
     table["label"] = [
         (labels or {}).get(run, look(of, "network").label) for run, of in table[["run", "method"]].values

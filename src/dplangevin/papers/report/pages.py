@@ -54,9 +54,6 @@ def link(claim: Any, text: str) -> str:
     return f"[{plain(text)}]({claim['paper']}.md#{claim['id']})"
 
 
-# Findings and counts
-
-
 def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
     """Return the first page: findings, counts, what fails, and how the results were made."""
     by_id = table.set_index("id", drop=False)
@@ -111,9 +108,6 @@ def causes(table: pd.DataFrame) -> Iterator[str]:
         found = rows.cause[rows.verdict.eq(verdict)].value_counts()
         if known := [f"{cause} {found[cause]}" for cause in names if cause in found]:
             yield f"* {verdict}: {', '.join(known)}."
-
-
-# Claims
 
 
 def claims(
@@ -181,9 +175,6 @@ def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[st
         return [f"make exhibit ID={name} FORCE=1{setting}" for name, setting in more.items()]
     stems = [PurePosixPath(path).stem for path in evidence if path.startswith("data/manifest/dataset/")]
     return [*(f"dvc repro -f prepare@{stem}" for stem in stems), "dvc repro -f claims"]
-
-
-# Exhibits
 
 
 def exhibits(cfg: DictConfig, table: pd.DataFrame, made: Sequence[str]) -> list[str]:
