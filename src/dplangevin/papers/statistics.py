@@ -46,8 +46,6 @@ class Comparison(NamedTuple):
     interval: Interval  # of the mean difference over points
     above: list[float]  # ε at which the difference alone is significantly above the threshold, by Holm
     below: list[float]
-    points: int  # number of points
-    repeats: int  # number of repeats
 
 
 def t_interval(values: np.ndarray | pd.Series, level: float = LEVEL) -> Interval:
@@ -124,13 +122,8 @@ def power_law(rows: pd.DataFrame, x: str) -> Interval:
 
 
 def select(
-    runs: pd.DataFrame,
-    dataset: str,
-    method: str,
-    experiment: str,
-    metric: str = "accuracy",
-    variant: str = "",
-) -> pd.DataFrame:
+    runs: pd.DataFrame, dataset: str, method: str, experiment: str, metric: str = "accuracy", variant: str = "",
+) -> pd.DataFrame:  # fmt: skip
     """Return the rows of one metric of one method on one data set; all variants, if none is the given one."""
     where = {"metric": metric, "dataset": dataset, "method": method, "experiment": experiment}
     rows = runs[matches(runs, where)]
@@ -229,8 +222,7 @@ def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> 
     ]
     above = [epsilon for epsilon, mean in sure if mean > threshold]
     below = [epsilon for epsilon, mean in sure if mean < threshold]
-    mean = t_interval(gap.mean(axis=1), level)
-    return Comparison(mean, above, below, gap.shape[1], gap.shape[0])
+    return Comparison(t_interval(gap.mean(axis=1), level), above, below)
 
 
 def matches(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:

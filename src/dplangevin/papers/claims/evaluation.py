@@ -30,26 +30,19 @@ def expand(paper: Entry, analyses: Frames = MappingProxyType({})) -> Iterator[di
     """Yield the claims of one paper, the content of one file of `conf/claim/`.
 
     - `rows: {name: {...}}` gives one claim for each name, which ends its id. Its keys, and those of its `test`, replace
-      those of the entry. `over: {dataset: exhibit}` is short for such rows. `{case}` in a title is the data set.
-    - `proven: true` adds to each claim a second one at equal proven ε, as an extension.
+      those of the entry. `{case}` in a title is the data set.
     - `analysis: id` tests on the rows of that analysis, `runs: [name, ...]` on those runs; else on all of the paper.
     - `analysis` with `each: {id: {...}}` gives one claim for every row of the analysis that names this paper. The row
       supplies id, where, statement and published. The keys under its id replace those of the entry; null: no claim.
     """
     for name, entry in _entries(paper, analyses):
-        claim = {"id": f"{paper['paper']}_{name}", **_claim(paper, entry)}
-        yield claim
-        if entry.get("proven"):
-            test = {**claim["test"], "axis": "proven"}
-            own = {"id": f"{claim['id']}_proven", "title": f"{claim['title']}, equal proven ε"}
-            yield {**claim, **own, "kind": "extension", "test": test}
+        yield {"id": f"{paper['paper']}_{name}", **_claim(paper, entry)}
 
 
 def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and entry of each claim, with one entry for each of `over`, `rows` and `each`."""
+    """Yield name and entry of each claim, with one entry for each of `rows` and `each`."""
     for name, entry in paper["claims"].items():
-        over = entry.get("over", {}).items()
-        rows = entry.get("rows") or {of: {"exhibit": shows, "test": {"dataset": of}} for of, shows in over}
+        rows = entry.get("rows", {})
         if "each" in entry:
             frame = analyses.get(entry["analysis"], pd.DataFrame({"paper": []}))
             for row in frame[frame.paper.eq(paper["paper"])].to_dict("records"):

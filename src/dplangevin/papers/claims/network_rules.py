@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,30 +28,36 @@ PRINTED_AS_CLAIMED = 1.005  # An ε up to this many times the claim prints as th
 
 def accuracy(
     frame: pd.DataFrame, *, where: Where, published: float, margin: float, small: str = "",
-    others: Mapping[str, Where] | None = None, reach: bool = False,
+    others: Mapping[str, Where] = MappingProxyType({}), reach: bool = False, paper: str = "", stand_in: str = "",
+    metric: str = "accuracy",
 ) -> Verdict:  # fmt: skip
     """Test that our mean accuracy over seeds lies within `margin` of a printed one, or with `reach` above that.
 
     The opposite is shown if the whole 95 % t-interval lies outside. `others` are further settings, by their name; one
-    whose guarantee fails does not make the claim hold.
+    whose guarantee fails does not make the claim hold. It is not testable without the features `paper`, if these are
+    named; the reason then has the accuracy on the features `stand_in`.
     """
     asked = AskedRange.near(published, margin)
     asked = AskedRange(low=asked.low) if reach else asked
-    paper, stand_in = (_near(part, asked) for part in _by_network(_runs_where(frame, where), small))
     accepted = f"from {percent(asked.low)} % up" if reach else f"within {points(margin)}"
-    text, tried = f"published {percent(published)} %; we accept values {accepted}", ""
-    held = None
-    for name, other in (others or {}).items():
-        try:
-            parts = _by_network(_runs_where(frame, other), small)
-        except NoRows:
-            continue
-        for part in parts:
+    text, tried, held = f"published {percent(published)} %; we accept values {accepted}", "", None
+    if paper:
+        if ours := _near(_on_features(frame, paper, stand_in, where, metric), asked, paper):
+            return verdicts.two_networks(ours, None, text, asked_range=asked)
+        other = _near(_on_features(frame, stand_in, stand_in, where), asked, stand_in)
+        reason = f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
+        reason += f"{percent(published)} %{f' ({other.text})' if other else ''}"
+        return verdicts.not_testable(reason, asked)
+    mine, alike = (_near(part, asked) for part in _by_network(_runs_where(frame, where), small))
+    for name, setting in others.items():
+        for part in _by_network(
+            frame[frame.metric.eq("accuracy") & statistics.matches(frame, setting)], small
+        ):
             if evidence := _near(part, asked):
                 tried += f"; {name}, {evidence.text}"
                 if evidence.holds and bool(statistics.trusted(part).all()):
                     held = held or evidence.interval
-    return verdicts.two_networks(paper, stand_in, text, tried, held, asked_range=asked)
+    return verdicts.two_networks(mine, alike, text, tried, held, asked_range=asked)
 
 
 def above(
@@ -112,7 +119,7 @@ def _weighted(  # noqa: PLR0914
         if by and p <= 1 - statistics.LEVEL
     ]
     above, below = ([value for value, gap in sure if (gap > asked.low) == side] for side in (True, False))
-    comparison = Comparison(interval, above, below, len(at), len(means[0][1]))
+    comparison = Comparison(interval, above, below)
     direction = verdicts.DIRECTIONS[verdicts.ordering(comparison, *asked)]
     tie = not by and interval.low == interval.high == asked.low  # equal in every seed: not above
     unit = every[0].metric.str.startswith("accuracy").all()
@@ -136,29 +143,7 @@ def _weighted(  # noqa: PLR0914
 
 def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of the paper's network and those of the small one; either may be empty."""
-    rest = rows[~rows.problem.eq(small)]
-    return rest, rows[rows.problem.eq(small)]
-
-
-def accuracy_on_features(
-    frame: pd.DataFrame, *, where: Where, published: float, margin: float, paper: str, stand_in: str,
-    metric: str = "accuracy",
-) -> Verdict:  # fmt: skip
-    """Test that our mean accuracy on the features `paper` lies within `margin` of a printed test accuracy.
-
-    It is not testable without such features; the reason then has the accuracy on the features `stand_in`.
-    """
-    asked = AskedRange.near(published, margin)
-    if ours := _near(_on_features(frame, paper, stand_in, where, metric), asked, paper):
-        text = f"published {percent(published)} %; we accept values within {points(margin)}"
-        return verdicts.two_networks(ours, None, text, asked_range=asked)
-    other = _near(_on_features(frame, stand_in, stand_in, where), asked, stand_in)
-    reason = (
-        f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
-    )
-    return verdicts.not_testable(
-        f"{reason}{percent(published)} %{f' ({other.text})' if other else ''}", asked
-    )
+    return rows[~rows.problem.eq(small)], rows[rows.problem.eq(small)]
 
 
 def weighted_sum(

@@ -111,13 +111,9 @@ class NetworkEvidence(NamedTuple):
 
 
 def result(
-    numbers: Interval | float,
-    verdict: str,
-    reason: str,
-    measure: str = INTERVAL,
-    asked_range: AskedRange | None = None,
-    cause: str = "",
-) -> Verdict:
+    numbers: Interval | float, verdict: str, reason: str, measure: str = INTERVAL,
+    asked_range: AskedRange | None = None, cause: str = "",
+) -> Verdict:  # fmt: skip
     """Return a verdict with our number (nan: none), its limits, and the range that the claim asks for, if it is one."""
     interval = numbers if isinstance(numbers, Interval) else single(numbers)
     if measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high):
@@ -334,14 +330,9 @@ def equal_as_printed(ours: float, published: float, digits: int) -> bool:
 
 
 def two_networks(
-    paper: NetworkEvidence | None,
-    small: NetworkEvidence | None,
-    text: str,
-    others: str = "",
-    elsewhere: Interval | None = None,
-    *,
-    asked_range: AskedRange,
-) -> Verdict:
+    paper: NetworkEvidence | None, small: NetworkEvidence | None, text: str, others: str = "",
+    elsewhere: Interval | None = None, *, asked_range: AskedRange,
+) -> Verdict:  # fmt: skip
     """Return a verdict from the evidence of the paper's network and of a small one, of which one was trained at least.
 
     The paper's network decides. The claim holds in part if the small one shows it and the mean of the paper's network,

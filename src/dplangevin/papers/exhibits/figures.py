@@ -43,21 +43,11 @@ GUIDE = {"color": style.GREY, "lw": 1.1, "zorder": 1}
 
 
 def lines(
-    frame: pd.DataFrame,
-    *,
-    text: str,
-    marks: Sequence[Mark] = (),
-    panels: Sequence[Mapping[str, Any]] = ({},),
-    axes: Mapping[str, Any] | None = None,
-    dashes: Sequence[Mark] = ({},),
-    guides: Sequence[Mapping[str, Any]] = (),
-    size: tuple[float, float] = (8.4, 4.9),
-    columns: int = 3,
-    grid: Mapping[str, Any] | None = None,
-    proven: bool = False,
-    title: str = "",
-    **made: Any,
-) -> Figure:
+    frame: pd.DataFrame, *, text: str, marks: Sequence[Mark] = (), panels: Sequence[Mapping[str, Any]] = ({},),
+    axes: Mapping[str, Any] | None = None, dashes: Sequence[Mark] = ({},), guides: Sequence[Mapping[str, Any]] = (),
+    size: tuple[float, float] = (8.4, 4.9), columns: int = 3, grid: Mapping[str, Any] | None = None,
+    proven: bool = False, title: str = "", **made: Any,
+) -> Figure:  # fmt: skip
     """Draw y against x: in each panel a line for each pair of `marks` and `dashes`, which replace keys of the mark.
 
     - `text`: Caption, filled from the columns of the frame, before and after `tables.prepared`.
@@ -201,20 +191,10 @@ def _plain_numbers(ax: Axes) -> None:
 
 
 def dots(
-    frame: pd.DataFrame,
-    *,
-    label: str,
-    text: str,
-    panels: Sequence[Mapping[str, Any]] = ({},),
-    axes: Mapping[str, Any] | None = None,
-    by: Sequence[str] = (),
-    right: str = "",
-    sharex: bool = False,
-    width: float = 9.5,
-    pitch: float = 0.25,
-    title: str = "",
-    **made: Any,
-) -> Figure:
+    frame: pd.DataFrame, *, label: str, text: str, panels: Sequence[Mapping[str, Any]] = ({},),
+    axes: Mapping[str, Any] | None = None, by: Sequence[str] = (), right: str = "", sharex: bool = False,
+    width: float = 9.5, pitch: float = 0.25, title: str = "", **made: Any,
+) -> Figure:  # fmt: skip
     """Draw rows of dots from top to bottom, one for each row of the frame, or for each group of its columns `by`.
 
     - `label`, `right`: Texts at both sides of a row, filled from the first of its rows in the frame.

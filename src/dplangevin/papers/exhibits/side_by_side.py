@@ -250,13 +250,8 @@ def _cells(ax: Axes, cells: pd.DataFrame, rows: Sequence[str], columns: Sequence
 
 
 def dot_plot(
-    table: pd.DataFrame,
-    scores: Scores,
-    *,
-    constant: pd.Series | None = None,
-    axis: str = "proven",
-    title: str = "",
-) -> Figure:
+    table: pd.DataFrame, scores: Scores, *, constant: pd.Series | None = None, axis: str = "proven", title: str = "",
+) -> Figure:  # fmt: skip
     """Draw the main score of every method that reaches an epsilon: a panel for each in `table` (`at_epsilon`)."""
     worse = table.significant & (scores.sign * table.difference < 0)
     kind = np.select([table.reach.eq(NOT_PRIVATE), table.best, worse], ["free", "best", "worse"], "equal")

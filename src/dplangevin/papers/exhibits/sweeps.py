@@ -94,13 +94,9 @@ def _interval(values: pd.Series) -> dict[str, Any]:
 
 
 def figure(
-    runs: pd.DataFrame,
-    *,
-    metric: str = "accuracy",
-    epsilons: Sequence[float] = (1.0,),
-    x: str | None = None,
+    runs: pd.DataFrame, *, metric: str = "accuracy", epsilons: Sequence[float] = (1.0,), x: str | None = None,
     title: str = "",
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Draw the metric against a varied field `x`, by default that with the most values, with a panel for each fixed ε.
 
     Each run has a line for each setting of its other fields, across the panel if it lacks the field `x`.

@@ -158,14 +158,10 @@ PREPARED = ("numbers", "assign", "join", "names", "sort")
 
 
 def prepared(
-    frame: pd.DataFrame,
-    *,
-    numbers: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
-    assign: Mapping[str, Any] | None = None,
-    join: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
-    names: Mapping[str, Mapping[Any, str]] | None = None,
-    sort: Mapping[str, Sequence[Any]] | None = None,
-) -> pd.DataFrame:
+    frame: pd.DataFrame, *, numbers: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
+    assign: Mapping[str, Any] | None = None, join: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    names: Mapping[str, Mapping[Any, str]] | None = None, sort: Mapping[str, Sequence[Any]] | None = None,
+) -> pd.DataFrame:  # fmt: skip
     """Return the rows that `numbers` makes, with columns by the formulas of `assign` (`DataFrame.eval`).
 
     `join`: column -> its values -> further columns. `names`: column -> its values -> what stands for them. `sort`:
@@ -193,18 +189,11 @@ def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_seeds(
-    frame: pd.DataFrame,
-    *,
-    keys: Sequence[str],
-    columns: Sequence[str] = (),
-    query: str = "",
-    scores: Mapping[str, str] | None = None,
-    intervals: Sequence[str] = (),
-    labels: Mapping[str, str] | None = None,
-    published: Sequence[Mapping[str, Any]] = (),
-    assign: Mapping[str, Any] | None = None,
+    frame: pd.DataFrame, *, keys: Sequence[str], columns: Sequence[str] = (), query: str = "",
+    scores: Mapping[str, str] | None = None, intervals: Sequence[str] = (), labels: Mapping[str, str] | None = None,
+    published: Sequence[Mapping[str, Any]] = (), assign: Mapping[str, Any] | None = None,
     sort: Mapping[str, Sequence[Any]] | None = None,
-) -> pd.DataFrame:
+) -> pd.DataFrame:  # fmt: skip
     """Return one row for each setting (its `keys`) of `read.read_seeds`, with published numbers beside ours.
 
     A row has `scores` (column -> aggregate), means of `intervals` with their limits, and else what the first seed has.
