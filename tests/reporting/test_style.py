@@ -25,17 +25,6 @@ def test_looks_differ_in_colour_and_marker() -> None:
         assert len({look.colour for look in looks}) == len({look.marker for look in looks}) == len(panel)
 
 
-def test_method_from_outside_has_a_look_of_its_own() -> None:
-    known = words.LOOKS.values()
-    looks = [words.look(f"their_method_{i}") for i in range(200)]
-    assert looks[0].label == "their_method_0"
-    assert looks[0] == words.look("their_method_0")
-    assert not {look.colour for look in looks} & {look.colour for look in known}
-    assert not {look.marker for look in looks} & {look.marker for look in known}
-    every = len(words.FALLBACK_COLOURS) * len(words.FALLBACK_MARKERS)
-    assert len({(look.colour, look.marker) for look in looks}) > 0.9 * every
-
-
 @pytest.mark.parametrize("kind", ["png", "pdf"])
 def test_same_input_gives_the_same_bytes(kind: str) -> None:
     drawn = [

@@ -137,6 +137,8 @@ def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
 
     A non-private method has a single column, inf: its accuracy holds at every budget.
     """
+    if axis not in AXES:
+        raise ValueError(f"axis {axis!r} is unknown: use one of {AXES}")
     kinds = rows[["variant", "scaling"]].drop_duplicates()
     if len(kinds) > 1:
         raise ValueError(f"one curve needs one variant and scaling, found {kinds.to_dict('records')}")
@@ -164,7 +166,6 @@ def read_off(table: pd.DataFrame, epsilon: float) -> pd.Series:
 
 
 def _interpolate(table: pd.DataFrame, points: np.ndarray) -> pd.DataFrame:
-    """Return the values of a curve at several ln epsilon, interpolated linearly."""
     if np.isinf(table.columns).all():
         values = np.repeat(table.to_numpy(), len(points), axis=1)
     else:

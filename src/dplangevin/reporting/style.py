@@ -18,24 +18,11 @@ CAPTION_LETTERS = 18  # of a caption in an inch
 BELOW = 0.45  # share of a figure's height, at most, for its legend and caption
 CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
 RC: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.labelsize": 9,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "lines.linewidth": 1.3,
-    "pdf.fonttype": 42,
-    "savefig.dpi": 200,
-}
+    "font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9,
+    "axes.spines.right": False, "axes.spines.top": False, "axes.grid": True, "grid.color": "#dddddd",
+    "grid.linewidth": 0.5, "axes.axisbelow": True, "legend.fontsize": 8, "legend.frameon": False,
+    "xtick.labelsize": 8, "ytick.labelsize": 8, "lines.linewidth": 1.3, "pdf.fonttype": 42, "savefig.dpi": 200,
+}  # fmt: skip
 
 
 def settings() -> Any:

@@ -87,39 +87,27 @@ NETWORKS = {
 NEIGHBOURS = {"replace_one": "replace-one", "add_remove": "add/remove"}
 SCALINGS = {"unit": "rows of norm 1", "global": "rows scaled by one constant", "raw": "rows not scaled"}
 VALUES = {
-    ("bound", "paper"): "the bound 4B",
-    ("bound", "range"): "the exact range of the loss",
-    ("schedule", "phase"): "the steps of the α-phase",
-    ("schedule", "constant"): "constant steps",
-    ("schedule", "fixed"): "constant steps",
-    ("schedule", "harmonic"): "steps 1/(t + 1)",
-    ("schedule", "decreasing"): "decreasing steps",
-    ("block", "printed"): "the printed settings",
-    ("block", "moments"): "by the moments accountant",
-    ("block", "published"): "the authors' settings",
-    ("block", "code"): "as the authors ran it",
-    ("block", "equal"): "at equal proven ε",
+    ("bound", "paper"): "the bound 4B", ("bound", "range"): "the exact range of the loss",
+    ("schedule", "phase"): "the steps of the α-phase", ("schedule", "constant"): "constant steps",
+    ("schedule", "fixed"): "constant steps", ("schedule", "harmonic"): "steps 1/(t + 1)",
+    ("schedule", "decreasing"): "decreasing steps", ("block", "printed"): "the printed settings",
+    ("block", "moments"): "by the moments accountant", ("block", "published"): "the authors' settings",
+    ("block", "code"): "as the authors ran it", ("block", "equal"): "at equal proven ε",
     **{("problem", name): "the head alone" for name in ("head", "head_resnet18")},
     **{("problem", name): "the last block" for name in ("block", "fourth_stage")},
     ("calibration", "tight"): "calibrated by the proven ε",
     ("calibration", "formula"): "calibrated by their formula with K = steps",
-    ("calibration", "published"): "the authors' settings",
-    ("labels", "private"): "labelled images that are records",
-    ("labels", "public"): "public labels",
-    ("temperature", "printed"): "the printed noise",
+    ("calibration", "published"): "the authors' settings", ("labels", "private"): "labelled images that are records",
+    ("labels", "public"): "public labels", ("temperature", "printed"): "the printed noise",
     ("temperature", "proper"): "the noise that targets the posterior",
     **{("adjacency", kind): f"{name} neighbours" for kind, name in NEIGHBOURS.items()},
-}
+}  # fmt: skip
 CURVES = {
-    "tight": "the proven ε, add/remove",
-    "tight_replace_one": "the proven ε, replace-one",
-    "moments_32": "the moments accountant with 32 orders",
-    "moments_256": "the moments accountant with 256 orders",
-    "printed": "Remark 1 as printed",
-    "proof": "the constant of the proof",
-    "wang2015": "wang2015's formula",
+    "tight": "the proven ε, add/remove", "tight_replace_one": "the proven ε, replace-one",
+    "moments_32": "the moments accountant with 32 orders", "moments_256": "the moments accountant with 256 orders",
+    "printed": "Remark 1 as printed", "proof": "the constant of the proof", "wang2015": "wang2015's formula",
     "wang2015, no 2.5": "wang2015's formula without the 2.5",
-}
+}  # fmt: skip
 COLUMNS = {
     "step_size": "step size", "epsilon": "ε", "constant": "constant", "records": "number of records", "eta": "η̃_0",
     "steps": "number of steps", "setting": "", "step": "step", "function": "function", "n": "n", "batch": "batch",
@@ -130,9 +118,7 @@ COLUMNS = {
 
 def look(method: str, on: str = "") -> Look:
     """Return the entry "method:on" of LOOKS, or else "method"; one look for names that it lacks."""
-    if known := LOOKS.get(f"{method}:{on}", LOOKS.get(method)):
-        return known
-    return Look(method, "#AA4499", "H")
+    return LOOKS.get(f"{method}:{on}") or LOOKS.get(method) or Look(method, "#AA4499", "H")
 
 
 def method(name: str) -> str:
@@ -169,7 +155,6 @@ def variant(settings: Mapping[str, object], scaling: str = "") -> str:
 
 
 def _setting(key: str, value: str) -> str:
-    """Return one setting in words."""
     if known := VALUES.get((key, value)):
         return known
     try:

@@ -69,7 +69,7 @@ def test_accuracies_are_the_printed_ones() -> None:
     methods = {"dp_langevin": "dp_langevin", "dp_sgd": "dp_sgd", "none": "nonprivate"}
     for claim in expand(committed(CONF / "ryffel2022.yaml")):
         test, name = claim["test"], claim["id"].removeprefix("ryffel2022_").partition("_accuracy_")[2]
-        if test["_target_"].endswith("accuracy_on_features"):
+        if test["_target_"].endswith("network_rules.accuracy"):
             method = next(of for start, of in methods.items() if name.startswith(start))
             at = claim["where"], test["paper"], f"accuracy_{method}"
             assert 100 * test["published"] == pytest.approx(value[at]), claim["id"]

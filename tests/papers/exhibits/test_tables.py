@@ -46,8 +46,6 @@ def test_summary_over_seeds(trained: pd.DataFrame) -> None:
     assert one.accuracy == pytest.approx(0.97)
     assert math.isnan(one.sd)
     assert math.isnan(one.low)
-    with pytest.raises(ValueError, match="tanh_sgd occurs twice"):
-        tables.over_seeds(pd.concat([trained, trained[trained.run.eq("tanh_sgd")]]), keys=KEYS)
 
 
 @pytest.mark.parametrize(("name", "dataset"), [("li2019_tab1", "mnist"), ("li2019_tab1_svhn", "svhn")])

@@ -40,7 +40,6 @@ def expand(paper: Entry, analyses: Frames = MappingProxyType({})) -> Iterator[di
 
 
 def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and entry of each claim, with one entry for each of `rows` and `each`."""
     for name, entry in paper["claims"].items():
         rows = entry.get("rows", {})
         if "each" in entry:

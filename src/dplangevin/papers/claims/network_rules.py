@@ -83,7 +83,6 @@ def above(
 
 
 def _near(rows: pd.DataFrame, asked: AskedRange, name: str = "") -> NetworkEvidence | None:
-    """Return the evidence of one network on a printed accuracy, or None without rows."""
     if rows.empty:
         return None
     interval = t_interval(_by_seed(rows))
@@ -222,7 +221,6 @@ def budget(
 
 
 def _runs_where(frame: pd.DataFrame, where: Where, metric: str = "accuracy") -> pd.DataFrame:
-    """Return the rows of one metric that match `where`; raise NoRows if none does."""
     return verdicts.rows_where(frame[frame.metric.eq(metric)], where)
 
 
@@ -252,7 +250,6 @@ def _in_words(sides: Sequence[pd.DataFrame], wheres: Sequence[Where]) -> list[st
 
 
 def _prices(rows: pd.DataFrame) -> str:
-    """Return the proven ε of one setting as text, with a note if a condition of its guarantee fails."""
     replaced = "epsilon_replace_one" if rows.epsilon_replace_one.notna().any() else "epsilon_proven"
     columns = {"epsilon_add_remove": "add/remove", replaced: "replace-one"}
     largest = {name: float(rows[column].max()) for column, name in columns.items()}
@@ -264,7 +261,6 @@ def _prices(rows: pd.DataFrame) -> str:
 
 
 def _by_seed(rows: pd.DataFrame) -> pd.Series:
-    """Return the values by seed of one setting without diverged chains; raise NoRows if all have diverged."""
     if rows.seed.duplicated().any():
         settings = rows[["run", "epsilon"]].drop_duplicates().to_dict("records")
         raise ValueError(f"a claim on one setting meets several, {settings}: narrow its `where`")
@@ -276,7 +272,6 @@ def _by_seed(rows: pd.DataFrame) -> pd.Series:
 
 
 def _limits(interval: Interval, *seeds: int, scale: int = 100) -> str:
-    """Return the scaled interval and the number of seeds as text, or a note that there is no interval."""
     if math.isnan(interval.low):
         return "(one seed: no interval)" if max(seeds) == 1 else "(one seed on one side: no interval)"
     return f"[{scale * interval.low:.2f}, {scale * interval.high:.2f}] over {numbers(seeds)} seeds"

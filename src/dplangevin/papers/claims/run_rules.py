@@ -69,7 +69,6 @@ def _compared(
     runs: pd.DataFrame, dataset: str, methods: Sequence[str], axis: str, experiment: str, asked: AskedRange,
     shown: Shown, factor: float = 1.0,
 ) -> tuple[Verdict, pd.DataFrame]:  # fmt: skip
-    """Return what the paired difference of two methods shows, and that difference (empty without common budgets)."""
     pair = [select(runs, dataset, method, experiment) for method in methods]
     names = [words.method(method) for method in methods]
     try:
@@ -132,7 +131,6 @@ def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _above(threshold: float) -> Shown:
-    """Return a function that gives interval and direction of `verdicts.ordering` at a confidence level."""
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         comparison = compare(gap, threshold, level)

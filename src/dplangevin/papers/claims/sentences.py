@@ -29,7 +29,6 @@ def sentence(row: pd.Series) -> str:
 
 
 def _measured(row: pd.Series) -> str:
-    """Return our number and its certainty in words."""
     spread = _span(row, *(end for end in (row.low, row.high) if pd.notna(end)))
     if row.measure in verdicts.BRACKETS:
         return _bounds(row)
@@ -61,7 +60,6 @@ def _bounds(row: pd.Series) -> str:
 
 
 def _asks(row: pd.Series) -> str:
-    """Return what the claim asks of our number in words, or "" if that is no range."""
     low, high = row.asked_low, row.asked_high
     if pd.isna(low) or _reference(row):
         return ""
@@ -108,7 +106,6 @@ def _span(row: pd.Series, *values: float) -> str:
 
 
 def _amount(row: pd.Series, value: float) -> str:
-    """Return a number as text: accuracies in percent or points, thousands with a comma."""
     if row.unit == "accuracy" and math.isfinite(value):
         text = f"{100 * value:+.2f} points" if _difference(row) else f"{100 * value:.2f} %"
         return text.replace("-", "−")

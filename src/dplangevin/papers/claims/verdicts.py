@@ -166,7 +166,6 @@ def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "",
 
 
 def _weakness(measure: str, limit: str, kind: str, setting: str) -> str:
-    """Return why the opposite of a claim does not refute it, or ""."""
     if measure not in CONCLUSIVE:
         return "a range is no interval" if measure else "one value has no interval"
     if limit:
@@ -243,7 +242,6 @@ def within(
 
 
 def _in_words(values: pd.Series) -> str:
-    """Return a few named values with their names, or else the smallest and the largest value."""
     if len(values) <= FEW and not pd.api.types.is_numeric_dtype(values.index):
         return ", ".join(f"{name} {_digits(value)}" for name, value in values.items())
     return " to ".join(dict.fromkeys(map(_digits, (values.min(), values.max()))))

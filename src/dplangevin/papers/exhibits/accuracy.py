@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 
 from dplangevin.papers.statistics import t_interval, trusted
-from dplangevin.text import number
 
 
 def gaps(runs: pd.DataFrame, *, first: str, second: str, best: bool = False) -> pd.DataFrame:
@@ -25,9 +23,3 @@ def gaps(runs: pd.DataFrame, *, first: str, second: str, best: bool = False) -> 
             own = {**dict(zip(keys, of, strict=True)), "variant": variant, "repeats": len(gap)}
             rows.append({**own, **t_interval(gap).columns()})
     return pd.DataFrame(rows)
-
-
-def of_private(runs: pd.DataFrame, column: str) -> str:
-    """Return the distinct values of `column` in the private rows, joined by " / "."""
-    values = runs[np.isfinite(runs.epsilon)][column].unique()
-    return " / ".join(number(v) if isinstance(v, float) else str(v) for v in values)

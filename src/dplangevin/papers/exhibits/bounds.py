@@ -15,7 +15,6 @@ Lines = Sequence[Mapping[str, Any]]  # {label, where}; `where` selects rows, see
 
 
 def _statements(frame: pd.DataFrame, lines: Lines) -> pd.DataFrame:
-    """Return the rows behind each statement, with its label in the column statement."""
     rows = {line["label"]: frame[matches(frame, line["where"])] for line in lines}
     return pd.concat([of.assign(statement=label) for label, of in rows.items()])
 

@@ -123,7 +123,6 @@ def _entry(mark: Mark) -> Line2D:
 
 
 def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
-    """Draw one mark, with bars from `low` to `high`; return whether there is anything to draw."""
     x: str = mark["x"]
     y: str = mark["y"]
     of = _look(mark)
@@ -147,14 +146,12 @@ def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
 
 
 def _text(ax: Axes, text: str, x: float, y: float, offset: Sequence[float], of: Look) -> None:
-    """Write a text beside a point in the colour of its mark."""
     at: dict[str, Any] = {"textcoords": "offset points", "color": of.colour, "fontsize": 8}
     at |= {"ha": "right" if offset[0] < 0 else "left", "bbox": {"fc": "w", "ec": "none", "pad": 0.4}}
     ax.annotate(text, (x, y), (offset[0], offset[1]), va="center", zorder=5, **at)
 
 
 def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.DataFrame, mark: Mark) -> None:
-    """Draw markers, and write the values beside them if the mark says where."""
     of, hollow = _look(mark), mark.get("hollow")
     empty = _violated(rows).ne("") if hollow is None else pd.Series(bool(hollow), rows.index)
     for at, face in ((~empty, of.colour), (empty, "white")):

@@ -45,7 +45,6 @@ def trajectories(frame: pd.DataFrame, *, size: float) -> pd.DataFrame:
 
 
 def _moments(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean ``(2,)`` and covariance ``(2, 2)`` of one variant at one epsilon."""
     lines = rows[rows.kind.eq("covariance")].sort_values("axis")
     return rows.loc[rows.kind.eq("mean"), AT].to_numpy(float)[0], lines[AT].to_numpy(float)
 

@@ -119,7 +119,6 @@ def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "pr
 def _one(
     group: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, scores: Scores
 ) -> dict[str, Any]:
-    """Return the row of one method, with its main score by repeat and whether it may be the best (trusted)."""
     ends = np.exp(curves[scores.main].columns.to_numpy(float))
     row: dict[str, Any] = {"reach": REACHED, "epsilon_end": np.nan, "best": False, "significant": False}
     free, used = np.isinf(ends).all(), epsilon
@@ -187,7 +186,6 @@ def marked(runs: pd.DataFrame, *, epsilons: Sequence[float]) -> pd.DataFrame:
 
 
 def _accuracy(row: Any) -> str:
-    """Return the accuracy of a row as text, marked as the notes of the page explain."""
     if np.isnan(row.accuracy):
         return str(row.reach)
     text = f"{row.accuracy:.4f}" + ("†" if row.violated else "")
@@ -233,7 +231,6 @@ def heat(
 
 
 def _cells(ax: Axes, cells: pd.DataFrame, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Draw the points of methods on data sets; the best of a column has a box."""
     losses = cells.pivot(index="method", columns="dataset", values="points").reindex(rows, columns=columns)
     shades = np.log1p(losses.clip(lower=0))
     image = ax.imshow(shades, cmap="Blues", vmin=0, vmax=math.log1p(50), aspect="auto")

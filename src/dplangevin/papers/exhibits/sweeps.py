@@ -15,7 +15,6 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dplangevin.checks import require
-from dplangevin.papers.exhibits.accuracy import of_private
 from dplangevin.papers.exhibits.figures import lines
 from dplangevin.papers.statistics import (
     NoCommonRange,
@@ -87,7 +86,6 @@ def _proven(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str
 
 
 def _interval(values: pd.Series) -> dict[str, Any]:
-    """Return mean, 95 % interval, sd and counts of the finite values."""
     finite = values[np.isfinite(values)]
     counts = {"repeats": len(finite), "diverged": len(values) - len(finite)}
     return {**finite_interval(values)._asdict(), "sd": float(finite.std(ddof=1)), **counts}
@@ -114,7 +112,8 @@ def figure(
     frame = pd.concat([rows.assign(column=name) for name, rows in columns])
     frame["at"] = frame[x].map({value: float(i) for i, value in enumerate(values)})
     differing = [name for name in ["dataset", "scaling", *fields] if name != x and points[name].nunique() > 1]
-    text = f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {of_private(runs, 'delta')}."
+    deltas = " / ".join(map(number, runs.delta[np.isfinite(runs.epsilon)].unique()))
+    text = f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {deltas}."
     text += f" Data: {', '.join(points.dataset.unique())}."
     text += " At a proven ε: read off between the budgets of a point, linearly in ln ε."
     if outside := set(epsilons) - {*points.epsilon_proven[points.axis.eq("proven")]}:
