@@ -7,7 +7,7 @@ a Student interval over repeats. Networks are compared by Welch (1947), or withi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,6 +46,8 @@ class Comparison(NamedTuple):
     interval: Interval  # of the mean difference over points
     above: list[float]  # ε at which the difference alone is significantly above the threshold, by Holm
     below: list[float]
+    points: int  # number of points
+    repeats: int  # number of repeats
 
 
 def t_interval(values: np.ndarray | pd.Series, level: float = LEVEL) -> Interval:
@@ -114,21 +116,33 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 def power_law(rows: pd.DataFrame, x: str) -> Interval:
     """Return the exponent p of `value ~ x^p` with its 95 % interval, by weighted least squares on the logarithms."""
-    z = float(ndtri((1 + LEVEL) / 2))
-    weight = 2 * z * rows.value / (rows.high - rows.low)  # over the standard errors of the logarithms
-    (slope, _), covariance = np.polyfit(np.log(rows[x]), np.log(rows.value), 1, w=weight, cov="unscaled")
-    half = z * math.sqrt(covariance[0, 0])
-    return Interval(float(slope), float(slope - half), float(slope + half))
+    z = ndtri((1 + LEVEL) / 2)
+    error = (rows.high - rows.low) / (2 * z * rows.value)
+    weight = 1 / error.to_numpy(float) ** 2
+    at, logs = np.log(rows[x].to_numpy(float)), np.log(rows.value.to_numpy(float))
+    centred = at - weight @ at / weight.sum()
+    square = float(weight @ centred**2)
+    slope = float(weight @ (centred * logs)) / square
+    half = float(z) / math.sqrt(square)
+    return Interval(slope, slope - half, slope + half)
 
 
 def select(
     runs: pd.DataFrame, dataset: str, method: str, experiment: str, metric: str = "accuracy", variant: str = "",
 ) -> pd.DataFrame:  # fmt: skip
     """Return the rows of one metric of one method on one data set; all variants, if none is the given one."""
-    where = {"metric": metric, "dataset": dataset, "method": method, "experiment": experiment}
-    rows = runs[matches(runs, where)]
-    if rows.empty:
-        raise ValueError(f"no row has {where}: name the run under `runs:` of the paper in conf/claim")
+    keep = (
+        runs.metric.eq(metric)
+        & runs.dataset.eq(dataset)
+        & runs.method.eq(method)
+        & runs.experiment.eq(experiment)
+    )
+    if not keep.any():
+        raise ValueError(
+            f"no {metric} of {method!r} on {dataset!r} in {experiment!r}: name it under `runs:` of the paper in "
+            "conf/claim"
+        )
+    rows = runs[keep]
     return rows[rows.variant.eq(variant)] if variant and rows.variant.eq(variant).any() else rows
 
 
@@ -166,6 +180,7 @@ def read_off(table: pd.DataFrame, epsilon: float) -> pd.Series:
 
 
 def _interpolate(table: pd.DataFrame, points: np.ndarray) -> pd.DataFrame:
+    """Return the values of a curve at several ln epsilon, interpolated linearly."""
     if np.isinf(table.columns).all():
         values = np.repeat(table.to_numpy(), len(points), axis=1)
     else:
@@ -223,7 +238,8 @@ def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> 
     ]
     above = [epsilon for epsilon, mean in sure if mean > threshold]
     below = [epsilon for epsilon, mean in sure if mean < threshold]
-    return Comparison(t_interval(gap.mean(axis=1), level), above, below)
+    mean = t_interval(gap.mean(axis=1), level)
+    return Comparison(mean, above, below, gap.shape[1], gap.shape[0])
 
 
 def matches(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:
@@ -236,7 +252,10 @@ def matches(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:
 
 def variant_settings(variant: str) -> dict[str, str]:
     """Return the settings in a variant string: "bound=range;radius=10.0" gives {"bound": "range", "radius": "10.0"}."""
-    return dict(piece.split("=", 1) for piece in variant.split(";") if piece)
+    pairs = [piece.partition("=") for piece in variant.split(";") if piece]
+    if any(not sep for _, sep, _ in pairs):
+        raise ValueError(f"variant {variant!r} is not key=value joined by ';'")
+    return {key: value for key, _, value in pairs}
 
 
 def trusted(rows: pd.DataFrame, value: str = "value") -> pd.Series:
@@ -255,18 +274,37 @@ def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
     selected = selected[~again]
     twice = selected.duplicated([*keys, "seed"])
     if twice.any():
-        raise ValueError(f"a run is listed twice: {selected[twice].iloc[0][[*keys, 'seed']].to_dict()}")
+        raise ValueError(
+            f"a run is listed twice: {selected[twice].iloc[0][[*keys, 'seed']].to_dict()} occurs more than once"
+        )
     rows, priced = [], ("epsilon_promised", "epsilon_proven", "violated")
     for _, group in selected.groupby(keys, sort=False):
         finite = group.value[np.isfinite(group.value)]
         first = group.iloc[0]
         row: dict[str, Any] = {name: first[name] for name in (*keys, *priced)}
+        row |= {"ln_epsilon": _ln(row["epsilon"]), "ln_epsilon_proven": _ln(row["epsilon_proven"])}
         row |= {**finite_interval(group.value)._asdict(), "sd": float(finite.std(ddof=1))}
         rows.append({**row, "repeats": len(finite), "diverged": len(group) - len(finite)})
     table = pd.DataFrame(rows, columns=SUMMARY_COLUMNS)
-    with np.errstate(divide="ignore"):
-        table["ln_epsilon"], table["ln_epsilon_proven"] = np.log(table.epsilon), np.log(table.epsilon_proven)
     return table.sort_values(keys, kind="stable", ignore_index=True)
+
+
+def _ln(epsilon: float) -> float:
+    """Return the natural logarithm; 0 gives -inf, inf gives inf and nan gives nan, without a warning."""
+    return math.nan if math.isnan(epsilon) else math.log(epsilon) if epsilon > 0 else -math.inf
+
+
+def seed_summaries(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Yield a summary over seeds that have not diverged of every setting, defined by `keys`, and its rows."""
+    for values, group in frame.groupby([*keys], sort=False, dropna=False):
+        if group.seed.duplicated().any():
+            raise ValueError(f"a seed of run {group.run.iloc[0]} occurs twice: check its result file")
+        finite = group[np.isfinite(group.accuracy)]
+        interval = finite_interval(group.accuracy)
+        row: dict[str, Any] = dict(zip(keys, values, strict=True))
+        row |= {"accuracy": interval.mean, "sd": finite.accuracy.std(ddof=1)}
+        row |= {"low": interval.low, "high": interval.high, "seeds": len(finite)}
+        yield {**row, "log_loss": finite.log_loss.mean(), "violated": group.violated.iloc[0]}, group
 
 
 def sort_by(table: pd.DataFrame, **orders: Sequence[Any]) -> pd.DataFrame:

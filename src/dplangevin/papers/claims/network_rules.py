@@ -118,7 +118,7 @@ def _weighted(  # noqa: PLR0914
         if by and p <= 1 - statistics.LEVEL
     ]
     above, below = ([value for value, gap in sure if (gap > asked.low) == side] for side in (True, False))
-    comparison = Comparison(interval, above, below)
+    comparison = Comparison(interval, above, below, len(at), len(means[0][1]))
     direction = verdicts.DIRECTIONS[verdicts.ordering(comparison, *asked)]
     tie = not by and interval.low == interval.high == asked.low  # equal in every seed: not above
     unit = every[0].metric.str.startswith("accuracy").all()

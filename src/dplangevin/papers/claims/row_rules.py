@@ -59,7 +59,8 @@ def inside(
         return rows[rows[smallest].eq(rows[smallest].min())] if smallest else rows
 
     rows, asked, name = limit(where), AskedRange.within(bounds), what or words.column(column) or "values"
-    values, lacking = rows.eval(column), f"no row of {dict(where)} has {query}"
+    values: Any = rows.eval(column)
+    lacking = f"no row of {dict(where)} has {query}"
     if over is not None:
         pairs = rows.merge(rows_where(frame, over), on=list(keys), suffixes=("_top", "_bottom"))
         values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
@@ -117,7 +118,8 @@ def computed(
     """
 
     def value(formula: str) -> float:
-        return float(pd.eval(formula, local_dict=dict(given)))
+        number: Any = pd.eval(formula, local_dict=dict(given))
+        return float(number)
 
     several = [] if isinstance(formulas, str) else [*map(value, formulas.values())]
     values = value(formulas) if isinstance(formulas, str) else pd.Series(several)

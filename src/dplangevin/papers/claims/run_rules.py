@@ -80,8 +80,8 @@ def _compared(
     where = "budgets" if axis == "promised" else f"points of equal proven ε from {low:.3g} to {high:.3g}"
     reason = f"the accuracy of {names[0]} is {points(abs(interval.mean))} {'above' if interval.mean >= 0 else 'below'} "
     reason += f"that of {names[1]}{f' at {number(factor)} ε' if factor != 1 else ''} on average over {gap.shape[1]} "
-    reason += f"{where} and {len(gap.dropna())} repeats; significantly above "
-    above, below = (_budgets(side, gap.shape[1]) for side in (comparison.above, comparison.below))
+    reason += f"{where} and {comparison.repeats} repeats; significantly above "
+    above, below = (_budgets(side, comparison.points) for side in (comparison.above, comparison.below))
     reason += f"{points(asked.low) if asked.low else 'it'} at {above} and below at {below}{_violations(pair)}"
     reason += _adjacencies(pair) if axis == "promised" else ""
     verdict = decide(direction == 1, direction == -1)

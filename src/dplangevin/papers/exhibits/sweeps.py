@@ -165,7 +165,7 @@ def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[
             yield f"proven ε = {number(epsilon)}", points[here | free]
 
 
-def _has(values: pd.Series) -> pd.Series:
+def _has(values: Any) -> Any:
     """Return a mask of the rows whose run has the field."""
     return values.notna() & values.ne("")
 

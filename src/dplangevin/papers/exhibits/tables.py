@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from dplangevin.papers.statistics import finite_interval, matches, sort_by
+from dplangevin.papers.statistics import finite_interval, matches, seed_summaries, sort_by
 from dplangevin.reporting.words import NEIGHBOURS, at_least, at_most, look
 from dplangevin.text import distinct, epsilon, number, numbers, percent, setting, short
 
@@ -201,11 +200,7 @@ def over_seeds(
     """
     frame = with_problem_variants(frame)
     rows = []
-    for values, group in (frame.query(query) if query else frame).groupby([*keys], sort=False, dropna=False):
-        finite, interval = group[np.isfinite(group.accuracy)], finite_interval(group.accuracy)
-        row: dict[str, Any] = dict(zip(keys, values, strict=True))
-        row |= {"accuracy": interval.mean, "sd": finite.accuracy.std(ddof=1), "low": interval.low}
-        row |= {"high": interval.high, "seeds": len(finite), "log_loss": finite.log_loss.mean()}
+    for row, group in seed_summaries(frame.query(query) if query else frame, keys):
         row |= {name: group[name].agg(how) for name, how in (scores or {}).items() if name in group}
         for name in (name for name in intervals if name in group):
             score = finite_interval(group[name])
