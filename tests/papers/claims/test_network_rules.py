@@ -2,6 +2,7 @@
 
 import math
 import re
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -54,7 +55,7 @@ def test_accuracy_in_other_settings() -> None:
     frame = pd.concat([both(0.94, 0.95), both(None, 0.969, method="dp_sgld")], ignore_index=True)
     where = {"block": "equal", "epsilon": 0.99}
 
-    def verdict_of(others: Any = None, rows: pd.DataFrame = frame) -> verdicts.Verdict:
+    def verdict_of(others: Any = MappingProxyType({}), rows: pd.DataFrame = frame) -> verdicts.Verdict:
         here = {**where, "method": "dp_sgd"}
         return rules.accuracy(rows, where=here, published=0.97, margin=0.005, small="tanh", others=others)
 

@@ -172,5 +172,3 @@ def test_table4_orders_are_those_of_the_formula_at_an_epoch(
     slope *= -math.expm1(-convexity / 2 * value.step_size * epoch)
     log = -math.log(value.delta_used)
     assert min(range(2, 200), key=lambda order: slope * order + log / (order - 1)) == entry["order"]
-    best = ryffel2022.best_order(slope + 2 * math.sqrt(slope * log), value.delta_used)
-    assert best == pytest.approx(1 + math.sqrt(log / slope))

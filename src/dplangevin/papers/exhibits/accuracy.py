@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pandas as pd
 
 from dplangevin.papers.statistics import t_interval, trusted
@@ -14,7 +16,7 @@ def gaps(runs: pd.DataFrame, *, first: str, second: str, best: bool = False) -> 
     """
     keys, rows = ["dataset", "scaling", "adjacency", "epsilon"], []
     for of, group in runs[runs.metric.eq("accuracy") & trusted(runs)].groupby(keys):
-        wide = group.pivot(index="seed", columns=["method", "variant"], values="value")
+        wide: Any = group.pivot(index="seed", columns=["method", "variant"], values="value")
         if not {first, second} <= {*group.method}:
             continue
         for variant in wide[first]:

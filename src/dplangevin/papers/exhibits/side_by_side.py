@@ -196,7 +196,7 @@ def _accuracy(row: Any) -> str:
     return f"**{text}**" if row.best else text + ("" if row.significant else " ≈")
 
 
-def _limits(low: float, high: float) -> str:
+def _limits(low: Any, high: Any) -> str:
     return "" if np.isnan(low) else f"({low:.4f} to {high:.4f})"
 
 
@@ -230,9 +230,9 @@ def heat(
         return style.lay_out(figure, title, text, [])
 
 
-def _cells(ax: Axes, cells: pd.DataFrame, rows: Sequence[str], columns: Sequence[str]) -> None:
+def _cells(ax: Axes, cells: pd.DataFrame, rows: list[str], columns: list[str]) -> None:
     losses = cells.pivot(index="method", columns="dataset", values="points").reindex(rows, columns=columns)
-    shades = np.log1p(losses.clip(lower=0))
+    shades: Any = np.log1p(losses.clip(lower=0))
     image = ax.imshow(shades, cmap="Blues", vmin=0, vmax=math.log1p(50), aspect="auto")
     cell: Any
     for cell in cells.itertuples():
