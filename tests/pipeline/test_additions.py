@@ -108,6 +108,5 @@ def test_a_table_and_a_method_from_outside_the_package_end_in_rows_that_are_pric
     assert mine.epsilon_proven.tolist() == pytest.approx([1.0, 1.0, 10.0, 10.0], rel=1e-6)
     assert set(mine.accountant_proven) == {"analytic Gaussian"}
     assert mine[mine.epsilon.eq(10)].value.min() > 0.8
-    datasets = {"wine": "Wine"}
-    assert "| noisy_mean |" in side_by_side.page(frame, epsilons=[1.0], datasets=datasets, notes="")
+    assert "noisy_mean" in set(side_by_side.marked(frame, epsilons=[1.0]).method)
     assert set(json.loads((project / "results/metrics/mine-wine.json").read_bytes())["noisy_mean"]) > {"at_1"}

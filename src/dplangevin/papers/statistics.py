@@ -1,10 +1,7 @@
 """Every statistic behind the exhibits and the claims.
 
-On convex problems the methods of one experiment share splits and test points within a repeat (column `seed`). Their
-accuracies are compared by the paired difference d[r, b] at repeat r and budget b, which is averaged over budgets and
-has a Student interval over repeats. On the axis "promised" a budget is the ε that was asked of the mechanism. On the
-axis "proven" it is the proven ε, where each repeat is interpolated linearly in ln ε. Seeds of networks that are trained
-from scratch are independent, and compared by Welch (1947). Runs on features are compared within each seed (Student).
+On convex problems methods are compared by the paired difference at each repeat and budget, averaged over budgets, with
+a Student interval over repeats. Networks are compared by Welch (1947), or within each seed where runs share its noise.
 """
 
 from __future__ import annotations
@@ -51,9 +48,6 @@ class Comparison(NamedTuple):
     below: list[float]
     points: int  # number of points
     repeats: int  # number of repeats
-
-
-# Intervals and tests
 
 
 def t_interval(values: np.ndarray | pd.Series, level: float = LEVEL) -> Interval:
@@ -121,11 +115,7 @@ def holm(p: Sequence[float]) -> np.ndarray:
 
 
 def power_law(rows: pd.DataFrame, x: str) -> Interval:
-    """Return the exponent p of `value ~ x^p` with its 95 % interval, from rows of value, low and high.
-
-    The fit is by least squares on the logarithms, weighted by their standard errors `(high - low)/(2 z value)` (delta
-    method).
-    """
+    """Return the exponent p of `value ~ x^p` with its 95 % interval, by weighted least squares on the logarithms."""
     z = ndtri((1 + LEVEL) / 2)
     error = (rows.high - rows.low) / (2 * z * rows.value)
     weight = 1 / error.to_numpy(float) ** 2
@@ -137,17 +127,9 @@ def power_law(rows: pd.DataFrame, x: str) -> Interval:
     return Interval(slope, slope - half, slope + half)
 
 
-# Paired comparisons over budgets
-
-
 def select(
-    runs: pd.DataFrame,
-    dataset: str,
-    method: str,
-    experiment: str,
-    metric: str = "accuracy",
-    variant: str = "",
-) -> pd.DataFrame:
+    runs: pd.DataFrame, dataset: str, method: str, experiment: str, metric: str = "accuracy", variant: str = "",
+) -> pd.DataFrame:  # fmt: skip
     """Return the rows of one metric of one method on one data set; all variants, if none is the given one."""
     keep = (
         runs.metric.eq(metric)
@@ -167,8 +149,7 @@ def select(
 def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
     """Return the accuracy by repeat (rows) and ln epsilon (columns, ascending) on one of AXES.
 
-    Points with epsilon 0 or infinite are left out. A non-private method has only infinite budgets. Its single column
-    is labelled inf, and its accuracy holds at every budget.
+    A non-private method has a single column, inf: its accuracy holds at every budget.
     """
     if axis not in AXES:
         raise ValueError(f"axis {axis!r} is unknown: use one of {AXES}")
@@ -210,9 +191,8 @@ def _interpolate(table: pd.DataFrame, points: np.ndarray) -> pd.DataFrame:
 def difference(first: pd.DataFrame, second: pd.DataFrame, axis: str, factor: float = 1.0) -> pd.DataFrame:
     """Return the paired difference first - second, by repeat (rows) and ln epsilon of `first` (columns).
 
-    On the promised axis with factor 1, only shared budgets count. In all other cases the curves are interpolated
-    linearly in ln epsilon in the range that they share, at the points of the first (promised) or of both (proven). The
-    accuracy of the second method is taken at factor * epsilon.
+    On the promised axis with factor 1, only shared budgets count; else curves are interpolated in the range that they
+    share. The accuracy of the second method is taken at factor * epsilon.
     """
     one, two = curve(first, axis), curve(second, axis)
     if not one.index.equals(two.index):
@@ -262,9 +242,6 @@ def compare(gap: pd.DataFrame, threshold: float = 0.0, level: float = LEVEL) -> 
     return Comparison(mean, above, below, gap.shape[1], gap.shape[0])
 
 
-# Summaries
-
-
 def matches(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:
     """Return a mask of the rows in which every column of `where` has its value, or a value of its list."""
     here = pd.Series(True, index=frame.index)
@@ -288,10 +265,7 @@ def trusted(rows: pd.DataFrame, value: str = "value") -> pd.Series:
 
 
 def summary(runs: pd.DataFrame, metric: str = "accuracy") -> pd.DataFrame:
-    """Return the mean, standard deviation and 95 % Student interval of a metric over repeats that have not diverged.
-
-    With accuracy, the share of the majority class (metric `majority_accuracy`) becomes rows of the method `majority`.
-    """
+    """Return mean, sd and 95 % Student interval of a metric over repeats; the majority class becomes a method."""
     selected = runs[runs.metric.isin([metric, MAJORITY] if metric == "accuracy" else [metric])].copy()
     selected.loc[selected.metric.eq(MAJORITY), "method"] = "majority"
     keys = ["dataset", "method", "variant", "scaling", "epsilon"]

@@ -1,13 +1,12 @@
 """The only reader of result files, such as results/runs/EXPERIMENT/DATASET/runs.csv. It returns tidy frames.
 
-Empty text stays "". Numbers that do not apply are nan. A missing file raises FileNotFoundError, which names the file
-and the stage that makes it. Columns other than those of `plan.TABLES` raise ValueError.
+Empty text stays "". Numbers that do not apply are nan. A missing file raises FileNotFoundError with its stage.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ def of_experiment(name: str, cfg: DictConfig) -> list[str]:
 
 def read_runs(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
     """Return runs (default: all) in folders "experiment/dataset", with a row for each seed and metric."""
-    return _each(names, lambda name: _long(root, name, runs))
+    return pd.concat([_long(root, name, runs) for name in names], ignore_index=True)
 
 
 def read_seeds(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
@@ -59,39 +58,35 @@ def read_seeds(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS
 
 def read_curve(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
     """Return the learning curves in the folders, with the method of each run (column `method`)."""
-
-    def curve(name: str) -> pd.DataFrame:
+    frames = []
+    for name in names:
         methods = _read(root, name, "runs", runs)[["run", "epsilon", "method"]]
-        return methods.merge(_read(root, name, "curve"), validate="one_to_many")
-
-    return _each(names, curve)
+        frames.append(methods.merge(_read(root, name, "curve"), validate="one_to_many"))
+    return pd.concat(frames, ignore_index=True)
 
 
 def read_reliability(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
     """Return confidence bins with log loss and ECE of each predictor, the average or a single posterior sample."""
-
-    def bins(name: str) -> pd.DataFrame:
+    frames = []
+    for name in names:
         seeds = by_seed(_long(root, name, runs))
-        keys = seeds[["run", "epsilon", "seed"]]
-        scores = [
-            keys.assign(predictor=predictor, log_loss=seeds[f"log_loss{end}"], ece=seeds[f"ece{end}"])
-            for predictor, end in (("average", ""), ("single", "_single"))
-        ]
-        return pd.concat(scores).merge(_read(root, name, "reliability"), validate="one_to_many")
-
-    return _each(names, bins)
+        for predictor, end in (("average", ""), ("single", "_single")):
+            scores = seeds[["run", "epsilon", "seed"]].assign(
+                predictor=predictor, log_loss=seeds[f"log_loss{end}"], ece=seeds[f"ece{end}"]
+            )
+            frames.append(scores.merge(_read(root, name, "reliability"), validate="one_to_many"))
+    return pd.concat(frames, ignore_index=True)
 
 
 def read_samples(names: Iterable[str], runs: Sequence[str] = (), root: Path = RUNS) -> pd.DataFrame:
     """Return the generated images with problem, block, method and scores of their run, which are means over seeds."""
-
-    def samples(name: str) -> pd.DataFrame:
-        seeds = by_seed(_long(root, name, runs))
+    frames = []
+    for name in names:
         keys = [*KEYS, "problem", "block", "method"]
-        scores = seeds.groupby(keys, sort=False)[["recognised", "digits_covered", "digit_entropy"]].mean()
-        return scores.reset_index().merge(_read(root, name, "samples", runs), on=KEYS, validate="one_to_many")
-
-    return _each(names, samples)
+        seeds = by_seed(_long(root, name, runs)).groupby(keys, sort=False)
+        scores = seeds[["recognised", "digits_covered", "digit_entropy"]].mean().reset_index()
+        frames.append(scores.merge(_read(root, name, "samples", runs), on=KEYS, validate="one_to_many"))
+    return pd.concat(frames, ignore_index=True)
 
 
 def by_seed(frame: pd.DataFrame) -> pd.DataFrame:
@@ -101,12 +96,7 @@ def by_seed(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.drop(columns=["metric", "value"]).drop_duplicates(keys).merge(values, on=keys)
 
 
-def _each(names: Iterable[str], read: Callable[[str], pd.DataFrame]) -> pd.DataFrame:
-    return pd.concat([read(name) for name in names], ignore_index=True)
-
-
 def _long(root: Path, name: str, runs: Sequence[str]) -> pd.DataFrame:
-    """Return the runs of one folder, with a row for each seed and metric."""
     settings, scores = _read(root, name, "runs", runs), _read(root, name, "scores")
     rows = settings.merge(scores, on=KEYS, validate="one_to_many")
     if not runs and len(rows) < len(scores):

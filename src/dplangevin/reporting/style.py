@@ -1,7 +1,4 @@
-"""The style that all figures share: settings, layout and export. The looks are in `words`.
-
-A hollow marker means that a condition of the theorem behind the guarantee fails, or that chains have diverged.
-"""
+"""The style that all figures share: settings, layout and export. The looks are in `words`."""
 
 from __future__ import annotations
 
@@ -21,24 +18,11 @@ CAPTION_LETTERS = 18  # of a caption in an inch
 BELOW = 0.45  # share of a figure's height, at most, for its legend and caption
 CAPTION: dict[str, Any] = {"fontsize": 7.5, "color": "#444444"}
 RC: Any = {
-    "font.family": "DejaVu Sans",
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.labelsize": 9,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.5,
-    "axes.axisbelow": True,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "lines.linewidth": 1.3,
-    "pdf.fonttype": 42,
-    "savefig.dpi": 200,
-}
+    "font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 10, "axes.labelsize": 9,
+    "axes.spines.right": False, "axes.spines.top": False, "axes.grid": True, "grid.color": "#dddddd",
+    "grid.linewidth": 0.5, "axes.axisbelow": True, "legend.fontsize": 8, "legend.frameon": False,
+    "xtick.labelsize": 8, "ytick.labelsize": 8, "lines.linewidth": 1.3, "pdf.fonttype": 42, "savefig.dpi": 200,
+}  # fmt: skip
 
 
 def settings() -> Any:
@@ -67,26 +51,19 @@ def _legend_columns(figure: Figure, handles: Sequence[Line2D]) -> int:
     return 1
 
 
-def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D], side: bool = False) -> Figure:
-    """Return the figure with title, legend (below, or at the `side`) and caption, which wrap at its width.
-
-    A line break in the caption starts a new line only after a full stop. A figure that legend and caption would fill
-    by more than `BELOW` becomes taller.
-    """
+def lay_out(figure: Figure, title: str, text: str, handles: Sequence[Line2D]) -> Figure:
+    """Return the figure with title, legend and caption; it becomes taller if these would fill more than `BELOW`."""
     columns = _legend_columns(figure, handles)
     width = int(CAPTION_LETTERS * figure.get_figwidth())
     text = "\n".join(textwrap.fill(line, width) for line in re.split(r"(?<=\.)\n", text))
     caption = 0.10 + 0.14 * (text.count("\n") + 1)  # inches
-    legend = 0.0 if side else 0.14 + 0.17 * -(-len(handles) // columns)
+    legend = 0.14 + 0.17 * -(-len(handles) // columns)
     height = max(figure.get_figheight(), (caption + legend) / BELOW)
     figure.set_figheight(height)
     room = caption / height
     figure.text(0.01, 0.05 / height, text, va="bottom", ha="left", **CAPTION)
     figure.suptitle(title, fontsize=11, wrap=True)
-    if side:
-        figure.legend(handles=handles, loc="outside right center")
-    else:
-        figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, room), ncols=columns)
-        room += legend / height
+    figure.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, room), ncols=columns)
+    room += legend / height
     figure.set_layout_engine("constrained", rect=(0, room, 1, 1 - room))
     return figure

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dplangevin.text import epsilon, number, short
 
-PAPERS = {"wang2015": "Wang et al. 2015", "li2019": "Li et al. 2019", "ryffel2022": "Ryffel et al. 2022"}
-
 
 class Look(NamedTuple):
-    """Label, colour, matplotlib marker, line style and marker size in points; "" draws no marker or line.
-
-    - `words`: The name in a sentence; "" for the label.
-    """
+    """Label, colour, marker, line style, marker size in points and name in a sentence; "" draws no marker or line."""
 
     label: str
     colour: str
@@ -45,9 +39,6 @@ LOOKS: dict[str, Look] = {
     "outpert": Look("Output perturbation", "#009E73", "^", "-", words="output perturbation"),
     "hybrid": Look("Hybrid + DP-SGNHT", "#CC79A7", "D", "--", 4.0, words="the hybrid with DP-SGNHT"),
     "dp_sgld": Look("DP-SGLD (wang2015)", "#E69F00", "v", "-", 6.0),
-    "dp_sgld:phase": Look("DP-SGLD (wang2015), α-phase", "#E69F00", "v", "-", 6.0),
-    "dp_sgld:constant": Look("DP-SGLD (wang2015), constant step", "#0072B2", "o", "--"),
-    "dp_sgld:harmonic": Look("DP-SGLD (wang2015), step 1/(t + 1)", "#009E73", "s", "-."),
     "dp_sgnht": Look("DP-SGNHT", "#56B4E9", "P", "--", 4.5),
     "objpert_pure": Look("Objective perturbation, pure", "#8C510A", "X", "-.", words="pure objective perturbation"),
     "objpert_tight": Look("Objective perturbation (Redberg)", "#D55E00", "d", "--",
@@ -74,9 +65,6 @@ LOOKS: dict[str, Look] = {
     "pate:network": Look("Confident-GNMax (PATE)", "#661100", "s", "-.", 5.0),
     "sgd:features": Look("No privacy", "#000000", "o", "-"),  # also in figures of fine-tuning
 }  # fmt: skip
-# For methods that are not in LOOKS, such as those of another package. LOOKS uses none of these.
-FALLBACK_COLOURS = ("#AA4499", "#44AA99", "#999933", "#CC6677", "#6699CC", "#994455", "#997700")
-FALLBACK_MARKERS = ("H", "8", (4, 1, 45), (3, 1, 0), (8, 1, 0))
 # The marks of an ε in figures. The triangle of a bound points to where the true ε is.
 PRICES = {
     "promised": Look("promised ε", "#000000", "|", "", 13.0),
@@ -99,39 +87,27 @@ NETWORKS = {
 NEIGHBOURS = {"replace_one": "replace-one", "add_remove": "add/remove"}
 SCALINGS = {"unit": "rows of norm 1", "global": "rows scaled by one constant", "raw": "rows not scaled"}
 VALUES = {
-    ("bound", "paper"): "the bound 4B",
-    ("bound", "range"): "the exact range of the loss",
-    ("schedule", "phase"): "the steps of the α-phase",
-    ("schedule", "constant"): "constant steps",
-    ("schedule", "fixed"): "constant steps",
-    ("schedule", "harmonic"): "steps 1/(t + 1)",
-    ("schedule", "decreasing"): "decreasing steps",
-    ("block", "printed"): "the printed settings",
-    ("block", "moments"): "by the moments accountant",
-    ("block", "published"): "the authors' settings",
-    ("block", "code"): "as the authors ran it",
-    ("block", "equal"): "at equal proven ε",
+    ("bound", "paper"): "the bound 4B", ("bound", "range"): "the exact range of the loss",
+    ("schedule", "phase"): "the steps of the α-phase", ("schedule", "constant"): "constant steps",
+    ("schedule", "fixed"): "constant steps", ("schedule", "harmonic"): "steps 1/(t + 1)",
+    ("schedule", "decreasing"): "decreasing steps", ("block", "printed"): "the printed settings",
+    ("block", "moments"): "by the moments accountant", ("block", "published"): "the authors' settings",
+    ("block", "code"): "as the authors ran it", ("block", "equal"): "at equal proven ε",
     **{("problem", name): "the head alone" for name in ("head", "head_resnet18")},
     **{("problem", name): "the last block" for name in ("block", "fourth_stage")},
     ("calibration", "tight"): "calibrated by the proven ε",
     ("calibration", "formula"): "calibrated by their formula with K = steps",
-    ("calibration", "published"): "the authors' settings",
-    ("labels", "private"): "labelled images that are records",
-    ("labels", "public"): "public labels",
-    ("temperature", "printed"): "the printed noise",
+    ("calibration", "published"): "the authors' settings", ("labels", "private"): "labelled images that are records",
+    ("labels", "public"): "public labels", ("temperature", "printed"): "the printed noise",
     ("temperature", "proper"): "the noise that targets the posterior",
     **{("adjacency", kind): f"{name} neighbours" for kind, name in NEIGHBOURS.items()},
-}
+}  # fmt: skip
 CURVES = {
-    "tight": "the proven ε, add/remove",
-    "tight_replace_one": "the proven ε, replace-one",
-    "moments_32": "the moments accountant with 32 orders",
-    "moments_256": "the moments accountant with 256 orders",
-    "printed": "Remark 1 as printed",
-    "proof": "the constant of the proof",
-    "wang2015": "wang2015's formula",
+    "tight": "the proven ε, add/remove", "tight_replace_one": "the proven ε, replace-one",
+    "moments_32": "the moments accountant with 32 orders", "moments_256": "the moments accountant with 256 orders",
+    "printed": "Remark 1 as printed", "proof": "the constant of the proof", "wang2015": "wang2015's formula",
     "wang2015, no 2.5": "wang2015's formula without the 2.5",
-}
+}  # fmt: skip
 COLUMNS = {
     "step_size": "step size", "epsilon": "ε", "constant": "constant", "records": "number of records", "eta": "η̃_0",
     "steps": "number of steps", "setting": "", "step": "step", "function": "function", "n": "n", "batch": "batch",
@@ -141,11 +117,8 @@ COLUMNS = {
 
 
 def look(method: str, on: str = "") -> Look:
-    """Return the entry "method:on" of LOOKS, or else "method"; for a name that it lacks, a look made from the name."""
-    if known := LOOKS.get(f"{method}:{on}", LOOKS.get(method)):
-        return known
-    marker, colour = divmod(zlib.crc32(method.encode()), len(FALLBACK_COLOURS))
-    return Look(method, FALLBACK_COLOURS[colour], FALLBACK_MARKERS[marker % len(FALLBACK_MARKERS)])
+    """Return the entry "method:on" of LOOKS, or else "method"; one look for names that it lacks."""
+    return LOOKS.get(f"{method}:{on}") or LOOKS.get(method) or Look(method, "#AA4499", "H")
 
 
 def method(name: str) -> str:
@@ -182,7 +155,6 @@ def variant(settings: Mapping[str, object], scaling: str = "") -> str:
 
 
 def _setting(key: str, value: str) -> str:
-    """Return one setting in words."""
     if known := VALUES.get((key, value)):
         return known
     try:

@@ -18,8 +18,6 @@ from dplangevin.papers.analyses.finite import finite_moment, transcripts
 from dplangevin.papers.analyses.li2019_bounds import CHANNELS, power_sum, terms, two_steps
 from dplangevin.papers.analyses.mixing import diffusion_time, relaxation_time
 from dplangevin.papers.analyses.moments import moments_price, sampled_delta, sampled_moment, tail_bound
-from dplangevin.papers.claims import row_rules as rules
-from dplangevin.papers.claims import verdicts
 from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.events import Adjacency
 from dplangevin.privacy.gaussian_steps import steps_event
@@ -205,10 +203,3 @@ def test_a_constant_that_depends_on_the_rest_leaves_no_step(frame: pd.DataFrame)
         assert (row.value, row.bound) == pytest.approx((above, below))
         assert above > below
     assert rows.ratio.min() * 0.9 < 1
-
-
-def test_best_at() -> None:
-    line = pd.DataFrame({"x": [0.1, 0.3, 0.5], "y": [1.0, 3.0, 2.0]})
-    for published, verdict in ((0.3, verdicts.HOLDS), (0.1, verdicts.FAILS)):
-        found = rules.best_at(line, where={}, x="x", column="y", published=published, within=0.01, what="y")
-        assert (found["verdict"], found["ours"]) == (verdict, 0.3)

@@ -2,13 +2,13 @@
 
 import math
 import re
+from functools import partial
 from typing import Any
 
 import fake_results
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from fake_results import head_run
 
 from dplangevin.papers.claims import row_rules, ryffel2022, verdicts
@@ -149,56 +149,39 @@ def test_smoothness_needs_the_papers_network() -> None:
     assert ryffel2022.smoothness(pd.concat([ours, theirs]), **asked)["verdict"] == verdicts.HOLDS
 
 
-def test_magnitude() -> None:
-    """Ratios of 2.5e-2 with d = classes and 3.9e-4 with d = classes x features."""
+def test_ratios_on_features() -> None:
+    """Ratios of 2.5e-2 with d = classes and 3.9e-4 with d = classes x features, at β/λ = 20/0.001."""
     frame = fake_results.heads()
-    assert ryffel2022.magnitude(frame, most=0.1)["verdict"] == verdicts.HOLDS
-    assert ryffel2022.magnitude(frame, most=1e-3)["verdict"] == verdicts.IN_PART
-    assert ryffel2022.magnitude(frame, most=1e-5)["verdict"] == verdicts.FAILS
+    numbers: Any = partial(ryffel2022.growth_ratios, paper=[], features={})
+    given: dict[str, Any] = {
+        "numbers": numbers,
+        "names": "task",
+        "column": "ratio_classes",
+        "others": "ratio_theorem",
+    }
+    for most, verdict in ((0.1, verdicts.HOLDS), (1e-3, verdicts.IN_PART), (1e-5, verdicts.FAILS)):
+        assert row_rules.inside(frame, bounds=[None, most], **given)["verdict"] == verdict
     with pytest.raises(verdicts.NoRows, match="no DP-Langevin run"):
-        ryffel2022.magnitude(frame[frame.method.eq("sgd")], most=1.0)
-
-
-RATIO = {"smoothness": 2.0, "l2": 0.5, "records": 10, "parameters": 5, "classes": 2, "order": 4}
-OF_PROOF = 0.5 * 100 / ((1 - 2 * math.log(1e-5)) * 5) / 4**2  # eps n^2/(alpha d), over (beta/lambda)^2
+        row_rules.inside(frame[frame.method.eq("sgd")], bounds=[None, 1.0], **given)
+    found = row_rules.inside(frame, bounds=[20001, None], numbers=numbers, column="condition")
+    assert (found["verdict"], found["ours"]) == (verdicts.FAILS, pytest.approx(20000))
 
 
 @pytest.mark.parametrize(
-    ("rule", "given", "verdict", "ours"),
+    ("given", "verdict", "ours"),
     [
-        ("step_of_command", {"step": 0.01, "smoothness": 50}, verdicts.HOLDS, 1.0),
-        ("step_of_command", {"step": 0.02, "smoothness": 50}, verdicts.OPEN, 2.0),
-        ("shares", {"counts": {"a": 1, "b": 3}, "published": {"a": 0.25, "b": 0.75}}, verdicts.HOLDS, 0.0),
-        ("shares", {"counts": {"a": 26, "b": 74}, "published": {"a": 0.25, "b": 0.75}}, verdicts.FAILS, 0.01),
-        ("total", {"counts": {"a": 2, "b": 3}, "published": 5}, verdicts.HOLDS, 5),
-        ("total", {"counts": {"a": 2, "b": 3}, "published": 6}, verdicts.FAILS, 5),
-        ("all_above", {"pairs": [[2, 1], [1.5, 1]]}, verdicts.HOLDS, 0.5),
-        ("all_above", {"pairs": [[2, 1], [1, 1]]}, verdicts.OPEN, 0),
-        ("all_above", {"pairs": [[1, 1], [2, 2]]}, verdicts.OPEN, 0),  # a tie is not below
-        ("all_above", {"pairs": [[1, 2], [2, 1]]}, verdicts.OPEN, -1),
-        ("all_above", {"pairs": [[1, 2], [0, 1]]}, verdicts.FAILS, -1),
-        ("condition", {"least": 20000}, verdicts.HOLDS, 20000),  # 20 over 0.001
-        ("condition", {"least": 20001}, verdicts.FAILS, 20000),
-        ("ratio", {**RATIO, "published": 0.026}, verdicts.HOLDS, OF_PROOF),
-        ("ratio", {**RATIO, "published": 0.31}, verdicts.IN_PART, 100 / (4 * 5) / 4**2),
-        ("ratio", {**RATIO, "published": 0.78}, verdicts.IN_PART, 100 / (4 * 2) / 4**2),
-        ("ratio", {**RATIO, "published": 0.065}, verdicts.IN_PART, OF_PROOF * 5 / 2),
-        ("ratio", {**RATIO, "published": 0.027}, verdicts.FAILS, OF_PROOF),
+        ({"formulas": "2 * b * 0.01", "published": 1, "refutes": False}, verdicts.HOLDS, 1.0),
+        ({"formulas": "2 * b * 0.02", "published": 1, "refutes": False}, verdicts.OPEN, 2.0),
+        ({"formulas": "abs(1 / 4 - 0.26)", "bounds": [None, 0.001]}, verdicts.FAILS, 0.01),
+        ({"formulas": {1: "2 - 1", 2: "1.5 - 1"}, "bounds": [0, None], "more": True}, verdicts.HOLDS, 0.5),
+        ({"formulas": {1: "2 - 1", 2: "1 - 1"}, "bounds": [0, None], "more": True}, verdicts.OPEN, 0),
+        ({"formulas": {1: "1 - 2", 2: "0 - 1"}, "bounds": [0, None], "more": True}, verdicts.FAILS, -1),
+        ({"formulas": "b", "published": 2.5, "others": {"half": "b / 20"}}, verdicts.IN_PART, 2.5),
     ],
 )
-def test_rules_on_printed_numbers(rule: str, given: dict[str, Any], verdict: str, ours: float) -> None:
-    found = getattr(ryffel2022, rule)(fake_results.heads(), **given)
+def test_computed(given: dict[str, Any], verdict: str, ours: float) -> None:
+    found = row_rules.computed(pd.DataFrame(), what="", given={"b": 50}, **given)
     assert (found["verdict"], found["ours"]) == (verdict, pytest.approx(ours))
-
-
-def test_hessian_is_that_of_autograd(rng: np.random.Generator) -> None:
-    w, x, y = rng.normal(size=(3, 2)), rng.normal(size=(5, 2)), torch.tensor([0, 1, 2, 1, 0])
-
-    def loss(flat: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.cross_entropy(torch.as_tensor(x) @ flat.reshape(3, 2).T, y)
-
-    exact = torch.autograd.functional.hessian(loss, torch.as_tensor(w).flatten()).numpy()
-    assert ryffel2022.hessian(w, x) == pytest.approx(exact, abs=1e-12)
 
 
 def test_lemma() -> None:

@@ -79,6 +79,9 @@ def test_a_result_is_one_sentence_with_its_certainty(row: pd.Series, said: str) 
     assert sentence(row) == said
 
 
+PLACES = {"Abstract": [0], "Theorem 3": [3, 3], "Table": [5, 2]}
+
+
 def test_claims_are_listed_by_statement_in_the_order_of_the_paper() -> None:
     wheres = [
         "Table 4",
@@ -89,7 +92,7 @@ def test_claims_are_listed_by_statement_in_the_order_of_the_paper() -> None:
         "Section 3.3, on Theorem 3.1",
     ]
     rows = [claim(id=f"r_{i}", paper="ryffel2022", where=where) for i, where in enumerate(wheres)]
-    page = pages.claims("ryffel2022", pd.DataFrame(rows), {"Theorem 3.1": "It holds."}, [])
+    page = pages.claims({"title": "", "places": PLACES}, pd.DataFrame(rows), {"Theorem 3.1": "It holds."}, [])
     ordered = [line[3:] for line in page if line.startswith("## ")]
     assert ordered == ["Abstract", "Theorem 3.1", "Section 5.1, Lemma", "Table 4", "Appendix D"]
     start = page.index("## Theorem 3.1")

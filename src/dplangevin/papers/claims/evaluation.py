@@ -1,7 +1,4 @@
-"""The claims table: each claim of `conf/claim/` is tested against the results and becomes one row.
-
-`expand` turns the entries of a paper's file into claims. `evaluate` tests them.
-"""
+"""The claims table: `expand` turns entries of `conf/claim/` into claims, `evaluate` tests them."""
 
 from __future__ import annotations
 
@@ -32,36 +29,19 @@ Frames = Mapping[str, pd.DataFrame]
 def expand(paper: Entry, analyses: Frames = MappingProxyType({})) -> Iterator[dict[str, Any]]:
     """Yield the claims of one paper, the content of one file of `conf/claim/`.
 
-    The keys of an entry decide how many claims it becomes and which rows its test reads:
-
-    - In `title`, `{case}` stands for the entry's `case`, by default the name of the data set.
-    - `rows: {name: {...}}` gives one claim for each name. Its id ends in that name. The row's keys, and the
-      keys of its `test`, replace those of the entry.
-    - `over: {dataset: exhibit}` is short for such rows, one for each data set.
-    - `proven: true` adds to each claim a second one at equal proven ε. Its id ends in "_proven", and its
-      kind is "extension", because the paper does not ask this question.
-    - `analysis: id` tests the claim on the rows of that analysis.
-    - `analysis` with `each: {id: {...}}` gives one claim for every row of the analysis that names this paper.
-      The row supplies id, where, statement and published. The keys under its id replace those of the entry.
-      An id that maps to null gives no claim.
-    - `runs: [name, ...]` tests the claim on those runs. Its default exhibit is the experiment of the first
-      run.
-    - An entry with neither `analysis` nor `runs` is tested on all runs of the paper.
+    - `rows: {name: {...}}` gives one claim for each name, which ends its id. Its keys, and those of its `test`, replace
+      those of the entry. `{case}` in a title is the data set.
+    - `analysis: id` tests on the rows of that analysis, `runs: [name, ...]` on those runs; else on all of the paper.
+    - `analysis` with `each: {id: {...}}` gives one claim for every row of the analysis that names this paper. The row
+      supplies id, where, statement and published. The keys under its id replace those of the entry; null: no claim.
     """
     for name, entry in _entries(paper, analyses):
-        claim = {"id": f"{paper['paper']}_{name}", **_claim(paper, entry)}
-        yield claim
-        if entry.get("proven"):
-            test = {**claim["test"], "axis": "proven"}
-            own = {"id": f"{claim['id']}_proven", "title": f"{claim['title']}, equal proven ε"}
-            yield {**claim, **own, "kind": "extension", "test": test}
+        yield {"id": f"{paper['paper']}_{name}", **_claim(paper, entry)}
 
 
 def _entries(paper: Entry, analyses: Frames) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield name and entry of each claim, with one entry for each of `over`, `rows` and `each`."""
     for name, entry in paper["claims"].items():
-        over = entry.get("over", {}).items()
-        rows = entry.get("rows") or {of: {"exhibit": shows, "test": {"dataset": of}} for of, shows in over}
+        rows = entry.get("rows", {})
         if "each" in entry:
             frame = analyses.get(entry["analysis"], pd.DataFrame({"paper": []}))
             for row in frame[frame.paper.eq(paper["paper"])].to_dict("records"):
@@ -109,10 +89,7 @@ def _claim(paper: Entry, entry: Entry) -> dict[str, Any]:
 def evaluate(paper: Entry, runs: Frames, analyses: Frames = MappingProxyType({})) -> pd.DataFrame:
     """Return the claims table of one paper (columns COLUMNS), with one row for each claim.
 
-    A claim is not testable where the runs or the analysis lack its subject, for example at a smaller scale.
-
-    - `paper`: The content of one file of `conf/claim/`. Its `runs` map a name to the reason for "not testable" if the
-      runs are missing; null for runs that must exist.
+    The `runs` of the paper map a name to the reason for "not testable" without these runs; null: they must exist.
     """
     rows = []
     together = cache(lambda *found: pd.concat([runs[name] for name in found], ignore_index=True))

@@ -1,15 +1,14 @@
 """Rules for claims on trained networks, on softmax regressions on features, and on fine-tuning.
 
-For networks trained from scratch, the column `problem` names the network: the paper's, or the small one `small`.
-`verdicts.two_networks` combines the evidence of both. For a softmax regression the column `dataset` names features,
-such as "cifar10_resnet18", for fine-tuning images ("cifar10"). Rows on images count as rows of the features `stand_in`,
-because these runs train that network.
+For networks trained from scratch, the column `problem` names the paper's network or the small one, `small`. Else the
+column `dataset` names features, or images, whose rows count as rows of the features `stand_in`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -27,50 +26,47 @@ ADD_REMOVE = "all iterates, add/remove"
 PRINTED_AS_CLAIMED = 1.005  # An ε up to this many times the claim prints as the claim, such as 1.00.
 
 
-# Networks trained from scratch
-
-
 def accuracy(
     frame: pd.DataFrame, *, where: Where, published: float, margin: float, small: str = "",
-    others: Mapping[str, Where] | None = None, reach: bool = False,
+    others: Mapping[str, Where] = MappingProxyType({}), reach: bool = False, paper: str = "", stand_in: str = "",
+    metric: str = "accuracy",
 ) -> Verdict:  # fmt: skip
     """Test that our mean accuracy over seeds lies within `margin` of a printed one, or with `reach` above that.
 
-    The opposite is shown if the whole 95 % t-interval lies outside.
-
-    - `where`: Rows of one setting of each network.
-    - `others`: Other settings to try, by their name. A setting whose guarantee fails does not make the claim hold.
+    The opposite is shown if the whole 95 % t-interval lies outside. `others` are further settings, by their name; one
+    whose guarantee fails does not make the claim hold. It is not testable without the features `paper`, if these are
+    named; the reason then has the accuracy on the features `stand_in`.
     """
     asked = AskedRange.near(published, margin)
     asked = AskedRange(low=asked.low) if reach else asked
-    paper, stand_in = (_near(part, asked) for part in _by_network(_runs_where(frame, where), small))
     accepted = f"from {percent(asked.low)} % up" if reach else f"within {points(margin)}"
-    text, tried = f"published {percent(published)} %; we accept values {accepted}", ""
-    held = None
-    for name, other in (others or {}).items():
-        try:
-            parts = _by_network(_runs_where(frame, other), small)
-        except NoRows:
-            continue
-        for part in parts:
+    text, tried, held = f"published {percent(published)} %; we accept values {accepted}", "", None
+    if paper:
+        if ours := _near(_on_features(frame, paper, stand_in, where, metric), asked, paper):
+            return verdicts.two_networks(ours, None, text, asked_range=asked)
+        other = _near(_on_features(frame, stand_in, stand_in, where), asked, stand_in)
+        reason = f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
+        reason += f"{percent(published)} %{f' ({other.text})' if other else ''}"
+        return verdicts.not_testable(reason, asked)
+    mine, alike = (_near(part, asked) for part in _by_network(_runs_where(frame, where), small))
+    for name, setting in others.items():
+        for part in _by_network(
+            frame[frame.metric.eq("accuracy") & statistics.matches(frame, setting)], small
+        ):
             if evidence := _near(part, asked):
                 tried += f"; {name}, {evidence.text}"
                 if evidence.holds and bool(statistics.trusted(part).all()):
                     held = held or evidence.interval
-    return verdicts.two_networks(paper, stand_in, text, tried, held, asked_range=asked)
+    return verdicts.two_networks(mine, alike, text, tried, held, asked_range=asked)
 
 
 def above(
     frame: pd.DataFrame, *, first: Where, second: Where, small: str = "", margin: float = 0.0, by: str = "",
     metric: str = "accuracy",
 ) -> Verdict:  # fmt: skip
-    """Test that a metric of `first` minus that of `second` is above -margin.
+    """Test that a metric of `first` minus that of `second` is above -margin, by `verdicts.ordering`.
 
-    It is shown if the 95 % interval of the mean difference (Welch 1947) lies above -margin, and at no value of `by` the
-    difference is significantly below (Holm 1979). The opposite is shown by the mirror image of both.
-
-    - `by`: A column. The difference is averaged over its common values within each seed.
-    - `metric`: "accuracy", or one of `digit_classifier.DigitClassifier`, such as "digits_covered".
+    The interval is Welch's (1947). With `by` the difference is averaged over that column's common values in each seed.
     """
     asked, sides = AskedRange.difference(margin), (first, second)
     rows = [_runs_where(frame, where, metric) for where in sides]
@@ -87,7 +83,6 @@ def above(
 
 
 def _near(rows: pd.DataFrame, asked: AskedRange, name: str = "") -> NetworkEvidence | None:
-    """Return the evidence of one network on a printed accuracy, or None without rows."""
     if rows.empty:
         return None
     interval = t_interval(_by_seed(rows))
@@ -102,9 +97,7 @@ def _weighted(  # noqa: PLR0914
 ) -> NetworkEvidence | None:
     """Return the evidence of one network on a weighted sum of means over seeds, or None if its terms share nothing.
 
-    With `by` the sum is averaged over the common values of this column. On features `name`, runs may share the noise of
-    a seed: the interval is Student's over the sums of single seeds. It is by Welch-Satterthwaite for other networks and
-    where terms have different seeds.
+    On features `name`, where runs may share the noise of a seed, the interval is Student's over the sums of seeds.
     """
     every = [rows for _, rows, _ in terms]
     if any(rows.empty for rows in every):
@@ -149,39 +142,7 @@ def _weighted(  # noqa: PLR0914
 
 def _by_network(rows: pd.DataFrame, small: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows of the paper's network and those of the small one; either may be empty."""
-    rest = rows[~rows.problem.eq(small)]
-    if rest.problem.nunique() > 1:
-        raise ValueError(
-            f"several networks {sorted(rest.problem.unique())} beside {small!r}: name one in `where`"
-        )
-    return rest, rows[rows.problem.eq(small)]
-
-
-# Softmax regressions on features, and fine-tuning
-
-
-def accuracy_on_features(
-    frame: pd.DataFrame, *, where: Where, published: float, margin: float, paper: str, stand_in: str,
-    metric: str = "accuracy",
-) -> Verdict:  # fmt: skip
-    """Test that our mean accuracy on the features `paper` lies within `margin` of a printed test accuracy.
-
-    The claim fails if the whole 95 % t-interval lies further away. It is not testable without such features; the reason
-    then gives the accuracy on the features `stand_in` of another network.
-
-    - `metric`: "accuracy" of the last iterate, or "accuracy_best_epoch" of the epoch that is best on the test set.
-    """
-    asked = AskedRange.near(published, margin)
-    if ours := _near(_on_features(frame, paper, stand_in, where, metric), asked, paper):
-        text = f"published {percent(published)} %; we accept values within {points(margin)}"
-        return verdicts.two_networks(ours, None, text, asked_range=asked)
-    other = _near(_on_features(frame, stand_in, stand_in, where), asked, stand_in)
-    reason = (
-        f"there are no {words.features(paper)}, and accuracies of other networks neither confirm nor refute "
-    )
-    return verdicts.not_testable(
-        f"{reason}{percent(published)} %{f' ({other.text})' if other else ''}", asked
-    )
+    return rows[~rows.problem.eq(small)], rows[rows.problem.eq(small)]
 
 
 def weighted_sum(
@@ -189,14 +150,10 @@ def weighted_sum(
     column: str = "method", schedule: str = "", calibration: str = "", margin: float = 0.0, most: float = math.inf,
     metric: str = "accuracy",
 ) -> Verdict:  # fmt: skip
-    """Test that a weighted sum of mean accuracies is above -margin and at most `most`.
+    """Test that a weighted sum of mean accuracies is above -margin and at most `most`, by its 95 % interval.
 
-    The 95 % interval of the sum decides. It is Student's over the sums of single seeds, because runs may share the
-    noise of a seed. Where terms have different seeds it is by Welch-Satterthwaite.
-
-    - `weights`: Value of the column `column` -> its weight.
-    - `paper`, `stand_in`, `metric`: As in `accuracy_on_features`; the features `stand_in` always use "accuracy".
-    - `schedule`, `calibration`: Of all terms; the method "sgd" has no calibration. "": not asked for.
+    `weights`: value of the column `column` -> its weight. `schedule`, `calibration`: of all terms, but "sgd" has no
+    calibration. The features `stand_in` always use the metric "accuracy".
     """
     terms = []
     for name, weight in weights.items():
@@ -227,12 +184,8 @@ def budget(
 ) -> Verdict:
     """Test a table row that is printed as (claimed, delta)-private, by `verdicts.promise`.
 
-    An ε that rounds to the claim meets it. Our rows may use a larger delta, that of the authors' command. At the
-    printed delta they then cost more than the proven ε says. Only the attack counts in that case.
-
-    - `start`: How the chain starts, if not as in the theorem.
-    - returns: low: the attack ε, on a pair of records that the problem admits. high: the smallest proven ε for replaced
-      records; if the claim holds for add/remove neighbours only, low is nan and high is for these.
+    An ε that rounds to the claim meets it. Where our rows have a larger delta, only the attack counts: at the printed
+    delta they cost more. `start`: how the chain starts, if not as in the theorem.
     """
     rows = _runs_where(frame, where)
     columns = {
@@ -267,11 +220,7 @@ def budget(
     )  # fmt: skip
 
 
-# Helpers of both parts
-
-
 def _runs_where(frame: pd.DataFrame, where: Where, metric: str = "accuracy") -> pd.DataFrame:
-    """Return the rows of one metric that match `where`; raise NoRows if none does."""
     return verdicts.rows_where(frame[frame.metric.eq(metric)], where)
 
 
@@ -281,10 +230,7 @@ def _asks(asked: AskedRange) -> str:
 
 
 def _in_words(sides: Sequence[pd.DataFrame], wheres: Sequence[Where]) -> list[str]:
-    """Return in words what the rows of each side are, such as "DP-SGLD (at equal proven ε, ε 0.99)".
-
-    Sides of the same name also get their schedule, or what was trained, or the name of the run.
-    """
+    """Return in words what the rows of each side are; sides of the same name get their schedule, problem or run."""
 
     def named(rows: pd.DataFrame, where: Where, more: Sequence[str]) -> str:
         row, shown = rows.iloc[0], {*where, *more} | ({"block"} if "run" in where else set())
@@ -304,7 +250,6 @@ def _in_words(sides: Sequence[pd.DataFrame], wheres: Sequence[Where]) -> list[st
 
 
 def _prices(rows: pd.DataFrame) -> str:
-    """Return the proven ε of one setting as text, with a note if a condition of its guarantee fails."""
     replaced = "epsilon_replace_one" if rows.epsilon_replace_one.notna().any() else "epsilon_proven"
     columns = {"epsilon_add_remove": "add/remove", replaced: "replace-one"}
     largest = {name: float(rows[column].max()) for column, name in columns.items()}
@@ -316,7 +261,6 @@ def _prices(rows: pd.DataFrame) -> str:
 
 
 def _by_seed(rows: pd.DataFrame) -> pd.Series:
-    """Return the values by seed of one setting without diverged chains; raise NoRows if all have diverged."""
     if rows.seed.duplicated().any():
         settings = rows[["run", "epsilon"]].drop_duplicates().to_dict("records")
         raise ValueError(f"a claim on one setting meets several, {settings}: narrow its `where`")
@@ -328,7 +272,6 @@ def _by_seed(rows: pd.DataFrame) -> pd.Series:
 
 
 def _limits(interval: Interval, *seeds: int, scale: int = 100) -> str:
-    """Return the scaled interval and the number of seeds as text, or a note that there is no interval."""
     if math.isnan(interval.low):
         return "(one seed: no interval)" if max(seeds) == 1 else "(one seed on one side: no interval)"
     return f"[{scale * interval.low:.2f}, {scale * interval.high:.2f}] over {numbers(seeds)} seeds"

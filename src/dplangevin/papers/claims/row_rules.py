@@ -1,14 +1,14 @@
 """Rules for claims on the rows of an analysis: values in a range, exponents, intervals and promised ε.
 
-A rule takes rows and a question, and returns a `Verdict`. `where` picks rows (column -> value, or a list of values).
-The claim asks for values within `bounds` (None: an open end). `what` names the tested quantity in the reason. Where a
-rule uses several rows, ours is their median; low and high are their extremes, not a confidence interval.
+`where` picks rows. The claim asks for values within `bounds` (None: an open end). `what` names the quantity.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,25 +36,31 @@ SYMBOLS = {"case": "", "condition": "β/λ", "step": "ηβ", "records": "n", "st
 
 
 def inside(
-    frame: pd.DataFrame, *, where: Where, column: str, bounds: Bounds, what: str = "", strict: bool = False,
-    measure: str = verdicts.RANGE, smallest: str = "", over: Where | None = None, keys: Sequence[str] = (), x: str = "",
-    by: Sequence[str] = (), others: Where | None = None, choice: str = "another choice",
+    frame: pd.DataFrame, *, column: str, bounds: Bounds, where: Where = MappingProxyType({}), what: str = "",
+    strict: bool = False, more: bool = False, measure: str = verdicts.RANGE, ours: str = "median", smallest: str = "",
+    over: Where | None = None, keys: Sequence[str] = (), x: str = "", by: Sequence[str] = (),
+    others: Where | str | None = None, choice: str = "another choice", query: str = "", names: str = "",
+    numbers: Callable[[pd.DataFrame], pd.DataFrame] | None = None, dataset: str = "",
 ) -> Verdict:  # fmt: skip
     """Test by `verdicts.within` all values of a column; with `over` their ratios, with `x` their exponents.
 
-    - `measure`: What the values are, one of `verdicts.MEASURES`.
+    - `column`: A column, or a formula of columns. `numbers`: Makes the rows of the frame. `query`: Narrows `where`.
+    - `measure`: What the values are, one of `verdicts.MEASURES`. `names`: The column that names them in the reason.
     - `smallest`: A column. Only rows at its smallest value count, which stands for a limit, such as a step size.
     - `over`: Rows that the rows `where` are divided by, matched on `keys`.
     - `x`: A positive variable. An exponent is the slope on log scales between neighbouring x in each group `by`.
-    - `others`: Rows that hold the values under another `choice`.
+    - `others`: Rows, or the column, that hold the values under another `choice`.
     """
+    frame = numbers(frame) if numbers else frame
 
     def limit(where: Where) -> pd.DataFrame:
         rows = rows_where(frame, where)
+        rows = rows.query(query) if query else rows
         return rows[rows[smallest].eq(rows[smallest].min())] if smallest else rows
 
     rows, asked, name = limit(where), AskedRange.within(bounds), what or words.column(column) or "values"
-    values, lacking = rows[column], ""
+    values: Any = rows.eval(column)
+    lacking = f"no row of {dict(where)} has {query}"
     if over is not None:
         pairs = rows.merge(rows_where(frame, over), on=list(keys), suffixes=("_top", "_bottom"))
         values = pairs[f"{column}_top"] / pairs[f"{column}_bottom"]
@@ -69,8 +75,17 @@ def inside(
     if values.empty:
         return verdicts.not_testable(lacking, asked)
     name += f" at {words.column(smallest)} {rows[smallest].min():g}" if smallest else ""
-    elsewhere = {} if others is None else {choice: limit(others)[column]}
-    return within(values.reset_index(drop=True), asked, name, measure, strict=strict, others=elsewhere)
+    elsewhere = {}
+    if others is not None:
+        elsewhere = {choice: rows[others] if isinstance(others, str) else limit(others)[column]}
+    if names:
+        index = rows[names].map(words.features)
+        values, elsewhere = (
+            values.set_axis(index),
+            {of: each.set_axis(index) for of, each in elsewhere.items()},
+        )
+    how: dict[str, Any] = {"strict": strict, "more": more, "others": elsewhere}
+    return within(values if names else values.reset_index(drop=True), asked, name, measure, ours, **how)
 
 
 def log_slopes(frame: pd.DataFrame, x: str, y: str, by: Sequence[str]) -> list[float]:
@@ -90,16 +105,31 @@ def holds(frame: pd.DataFrame, *, where: Where, what: str) -> Verdict:
     return within(ratios, AskedRange(high=1.0), f"{what}, largest at {at}", ours="max", strict=True)
 
 
-def best_at(
-    frame: pd.DataFrame, *, where: Where, x: str, column: str, published: float, within: float, what: str
-) -> Verdict:
-    """Test that the largest of the exact values lies within a distance of the printed x."""
-    rows, asked = rows_where(frame, where).sort_values(x), AskedRange.near(published, within)
-    if len(rows) < 3:
-        return verdicts.not_testable(f"fewer than three values of {x} to compare", asked)
-    each = ", ".join(f"{y:.3g} at {short(at)}" for at, y in zip(rows[x], rows[column], strict=True))
-    best = float(rows[x].iloc[int(rows[column].argmax())])
-    return verdicts.within(best, asked, f"where {what} is largest ({each})", strict=True)
+def computed(
+    frame: pd.DataFrame, *, formulas: str | Mapping[str, str], what: str, bounds: Bounds = (None, None),
+    published: float = math.nan, given: Where = MappingProxyType({}), others: Mapping[str, str] = MappingProxyType({}),
+    digits: int = 0, strict: bool = False, more: bool = False, measure: str = verdicts.EXACT, ours: str = "min",
+    refutes: bool = True, dataset: str = "",
+) -> Verdict:  # fmt: skip
+    """Test the value of a formula (`pandas.eval`), or those of named ones, by `verdicts.within`.
+
+    - `given`: Name in the formulas -> number. `others`: Other choice -> its formula.
+    - `refutes`: False if the numbers may not be those of the claim, so that other values leave it open.
+    """
+
+    def value(formula: str) -> float:
+        number: Any = pd.eval(formula, local_dict=dict(given))
+        return float(number)
+
+    several = [] if isinstance(formulas, str) else [*map(value, formulas.values())]
+    values = value(formulas) if isinstance(formulas, str) else pd.Series(several)
+    asked = AskedRange.within(bounds) if math.isnan(published) else AskedRange.near(published)
+    each = {name: value(formula) for name, formula in others.items()}
+    how: dict[str, Any] = {"strict": strict, "more": more, "digits": digits, "others": each}
+    found = within(values, asked, what, measure, ours, **how)
+    if found["verdict"] == verdicts.FAILS and not refutes:
+        return found | {"verdict": verdicts.OPEN, "cause": verdicts.ABSENT}
+    return found
 
 
 def covered(
@@ -108,8 +138,7 @@ def covered(
 ) -> Verdict:  # fmt: skip
     """Test by `verdicts.covered` the 95 % interval of each row, or with `x` of the exponent of all in x >= `first`.
 
-    With `over`, rows are divided by those rows, matched on `keys`: the lower end by the upper end and the reverse (at
-    least 90 %).
+    With `over`, rows are divided by those rows, matched on `keys`: the lower end by the upper end and the reverse.
     """
     rows, asked = rows_where(frame, where).dropna(subset=LIMITS), AskedRange.within(bounds)
     if x:
@@ -134,10 +163,7 @@ def covered(
 def nearer_to_one(
     frame: pd.DataFrame, *, first: Where, second: Where, keys: Sequence[str], what: str
 ) -> Verdict:
-    """Test that in each group `keys` the values of `first` are nearer to 1 than those of `second`, with 95 % intervals.
-
-    ours: the largest distance of `first` from 1 over that of `second`, in the group where this ratio is largest.
-    """
+    """Test that in each group `keys` the values of `first` are nearer to 1 than those of `second` (95 % intervals)."""
     nearer, further = (rows_where(frame, where).dropna(subset=LIMITS) for where in (first, second))
     groups, ratios = dict(list(further.groupby(list(keys)))), []
     for name, rows in nearer.groupby(list(keys)):
@@ -175,14 +201,8 @@ def without_test(frame: pd.DataFrame, *, reason: str) -> Verdict:
     return verdicts.not_testable(reason)
 
 
-# Promised ε and printed numbers
-
-
 def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
-    """Test a printed (ε, δ) of the analysis `privacy_claims` by its exact ε, or else by attack ε and proven ε.
-
-    The pair of data sets that costs most counts where no attack was run.
-    """
+    """Test a printed (ε, δ) of `privacy_claims` by its exact ε, or else by attack ε (or a pair's) and proven ε."""
     row = rows_where(frame, {"id": id}).iloc[0]
     claimed, replaced, exact = row.epsilon_claimed, row.epsilon_replace_one, bool(row.tight)
     if pd.isna(row.mechanism):
@@ -212,11 +232,9 @@ def guarantee(frame: pd.DataFrame, *, id: str) -> Verdict:
 def bracketed(
     frame: pd.DataFrame, *, where: Where, claimed: str, proven: str, attack: str, keys: Sequence[str]
 ) -> Verdict:
-    """Test a promised ε between an attack ε and a proven ε.
+    """Test a promised ε between an attack ε and a proven ε (values of the column `quantity`) in all settings `keys`.
 
-    It holds if in all settings `keys` it is at least the proven ε, and fails if an attack exceeds it in one.
-    `claimed`, `proven` and `attack` (95 % confidence) are values of the column `quantity`. ours, high: the largest
-    proven/claimed; low: the largest attack/claimed.
+    It holds if it is at least the proven ε in all of them, and fails if an attack exceeds it in one.
     """
     rows = rows_where(frame, where)
     wide = rows.pivot_table(index=list(keys), columns="quantity", values="epsilon", aggfunc="first")
@@ -232,15 +250,16 @@ def bracketed(
 
 
 def printed(
-    frame: pd.DataFrame, *, where: Where, column: str, published: float, digits: int, others: Where | None = None,
-    names: Sequence[str] = (),
+    frame: pd.DataFrame, *, where: Where, column: str, published: float, digits: int = 0, margin: float = 0.0,
+    query: str = "", what: str = "", others: Where | None = None, names: Sequence[str] = (), dataset: str = "",
 ) -> Verdict:  # fmt: skip
-    """Test a printed number by recomputing it in one row: it holds if both agree to the printed significant digits.
+    """Test a printed number by recomputing it in one row: both agree to `digits` significant digits, or to `margin`.
 
     It holds in part if a row of `others` agrees, which hold it under other choices. The reason names a row by its
     columns `names`.
     """
     rows = rows_where(frame, where)
+    rows = rows.query(query) if query else rows
     if len(rows) != 1:
         raise ValueError(f"{len(rows)} rows have {dict(where)}: a printed number needs one")
     ours, rest = float(rows[column].iloc[0]), rows.iloc[:0] if others is None else rows_where(frame, others)
@@ -249,6 +268,6 @@ def printed(
         name = words.named(dict(row), names) or "another choice"
         same = sum(one.partition(" (no. ")[0] == name for one in choices)
         choices[f"{name} (no. {same + 1})" if same else name] = float(row[column])
-    what, asked = words.column(column) or "ours", AskedRange.near(published)
-    found = within(ours, asked, what, strict=True, digits=digits, others=choices)
+    name, asked = what or words.column(column) or "ours", AskedRange.near(published, margin)
+    found = within(ours, asked, name, strict=True, digits=digits, others=choices)
     return found | ({"measure": verdicts.RANGE} if choices and found["verdict"] == verdicts.FAILS else {})

@@ -1,11 +1,8 @@
-"""Rules for claims on runs of convex problems: orderings, baselines, mixed chains, numbers of data and theorems.
+"""Rules for claims on runs of convex problems: orderings, baselines and mixed chains.
 
-Methods are compared by their paired difference within each repeat (one value of the column `seed`).
-
-- `axis`: "promised": methods are compared at the ε that they were asked for. "proven": at equal proven ε, where each
-  curve is interpolated linearly in ln ε.
-- `sensitivity`: An experiment that runs the methods with other settings, in which the claim is tried, too.
-- `printed`: Settings with the value that the paper prints. Other values of these are not tried.
+Methods are compared by their paired difference within each repeat (`seed`): at the promised ε, or on the axis "proven"
+at equal proven ε. `sensitivity` is an experiment with other settings, in which the claim is tried, too, but for
+settings that differ from what the paper prints (`printed`).
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import brentq
 
 from dplangevin.papers import statistics
 from dplangevin.papers.claims import verdicts
@@ -33,7 +29,6 @@ from dplangevin.papers.claims.verdicts import (
 )
 from dplangevin.papers.statistics import Interval, compare, difference, select
 from dplangevin.reporting import words
-from dplangevin.reporting.words import at_most
 from dplangevin.text import number, points, short
 
 DIVERGED = "chains diverged"  # a text in the column `violated`
@@ -47,17 +42,13 @@ Shown = Callable[[pd.DataFrame, float], tuple[Interval, int]]
 Settings = dict[tuple[str, str, str], pd.DataFrame]  # by variant, scaling and adjacency
 
 
-# Orderings of methods
-
-
 def beats(
     runs: pd.DataFrame, *, dataset: str, first: str, second: str, axis: str = "promised", experiment: str = "wang2015",
     margin: float = 0.0, factor: float = 1.0, sensitivity: str = "", printed: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:  # fmt: skip
     """Test that the first method is more accurate than the second, on average over the budgets (`verdicts.ordering`).
 
-    - `margin`: Accuracy by which the first method may be lower. Above 0 it asks for "as well as".
-    - `factor`: The accuracy of the second method is taken at factor * ε.
+    A `margin` above 0 asks for "as well as". The accuracy of the second method is taken at factor * ε.
     """
     asked, there = AskedRange.difference(margin), _as_printed(runs, printed)
     if np.isinf(select(runs, dataset, second, experiment).epsilon).all():
@@ -78,7 +69,6 @@ def _compared(
     runs: pd.DataFrame, dataset: str, methods: Sequence[str], axis: str, experiment: str, asked: AskedRange,
     shown: Shown, factor: float = 1.0,
 ) -> tuple[Verdict, pd.DataFrame]:  # fmt: skip
-    """Return what the paired difference of two methods shows, and that difference (empty without common budgets)."""
     pair = [select(runs, dataset, method, experiment) for method in methods]
     names = [words.method(method) for method in methods]
     try:
@@ -106,11 +96,9 @@ def beats_all(
     runs: pd.DataFrame, *, dataset: str, others: list[str], first: str = "", last: str = "", axis: str = "promised",
     experiment: str = "wang2015", sensitivity: str = "", printed: Mapping[str, str] = MappingProxyType({}),
 ) -> Verdict:  # fmt: skip
-    """Test that the method `first` beats each of `others`, or that each of `others` beats `last` (see `beats`).
+    """Test that `first` beats each of `others`, or that each of `others` beats `last` (see `beats`).
 
-    The claim holds if all these orders are shown, and fails if the opposite of one is. One of `others` does not count
-    if its guarantee fails at a budget or its chains have diverged. With other settings, one must beat all. ours: the
-    smallest mean difference, against the strongest of the others that count, or of the second worst method.
+    One of `others` does not count if its guarantee fails at a budget or its chains have diverged.
     """
     where: dict[str, Any] = {"dataset": dataset, "axis": axis, "experiment": experiment}
     each = {name: beats(runs, first=first or name, second=last or name, **where) for name in others}
@@ -143,7 +131,6 @@ def _as_printed(runs: pd.DataFrame, printed: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _above(threshold: float) -> Shown:
-    """Return a function that gives interval and direction of `verdicts.ordering` at a confidence level."""
 
     def shown(gap: pd.DataFrame, level: float) -> tuple[Interval, int]:
         comparison = compare(gap, threshold, level)
@@ -157,8 +144,7 @@ def equal_or_slightly_worse(
 ) -> Verdict:
     """Test that the first method is "often" equal to or at most `slight` (an accuracy) worse than the second.
 
-    A budget agrees if the first method is not significantly better there, and its mean at most `slight` lower. The
-    claim holds if at least half of the budgets agree and the 95 % interval of the mean difference lies within [-slight,
+    It holds if at least half of the budgets agree and the 95 % interval of the mean difference lies within [-slight,
     slight]. It fails if fewer agree, and the interval lies above 0 or below -slight.
     """
     asked, methods = AskedRange.near(0.0, slight), (first, second)
@@ -178,20 +164,14 @@ def _agreeing(gap: pd.DataFrame, slight: float) -> int:
     return gap.shape[1] - len(compare(gap).above) - int((gap.mean() < -slight).sum())
 
 
-# Private methods and their non-private baseline
-
-
 def reaches_baseline(
     runs: pd.DataFrame, *, dataset: str, first: str, baseline: str, margin: float, by: float, experiment: str,
     sensitivity: str = "",
 ) -> Verdict:  # fmt: skip
     """Test that from budget `by` on, a private method is as accurate as its non-private baseline.
 
-    It is as accurate at a budget if the 95 % interval of the paired difference lies within [-margin, margin]. The claim
-    fails if the interval lies entirely outside at some budget >= by. Other settings are compared with a baseline in the
-    same row scaling that has `learned`.
-
-    - returns: ours: the smallest budget from which on the method is as accurate (nan: none). low: the next smaller.
+    It is so at a budget if the 95 % interval of the paired difference lies within [-margin, margin]. The claim fails if
+    it lies outside at some budget >= by. Of other settings only those count whose baseline has `learned`.
     """
     pair = [select(runs, dataset, method, experiment) for method in (first, baseline)]
     gap = difference(pair[0], pair[1], "promised")
@@ -226,11 +206,7 @@ def learned(runs: pd.DataFrame, dataset: str) -> pd.Series:
 def _equivalence_threshold(
     gap: pd.DataFrame, margin: float, by: float, level: float
 ) -> tuple[float, float, bool]:
-    """Return the first budget of equivalence, the next smaller one, and whether an interval at >= `by` lies outside.
-
-    Equivalence holds from a budget on if there and at all larger ones the interval lies within +-margin. The first
-    result is inf for no such budget, and the second is nan.
-    """
+    """Return the first budget of equivalence, the next smaller one, and whether an interval at >= `by` lies outside."""
     asked, start, low, outside = AskedRange.near(0.0, margin), math.inf, math.nan, False
     for column in sorted(gap.columns, reverse=True):
         epsilon = float(np.exp(column).round(9))
@@ -248,12 +224,8 @@ def price_of_standard_step(
 ) -> Verdict:  # fmt: skip
     """Test that from budget `by` on, a method takes the step size that it would take without privacy.
 
-    The method then costs the same ε at all these budgets, more than 1 % below what was asked. The claim holds if this
-    ε is at most `by`, and holds in part if it is so in another setting. Nothing here is random.
-
-    - `baseline`: The method without privacy. Another setting counts only if it has `learned` in the same variant.
-    - returns: ours: the ε of the standard step, by the accountant that calibrates; nan if every budget is spent in
-      full. low, high: the extremes among the other settings. If one decides, ours is the smallest of these.
+    The method then costs the same ε at all these budgets, more than 1 % below what was asked. Of other settings only
+    those count whose `baseline` has `learned`.
     """
     ours, asked = _price(select(runs, dataset, method, experiment)), AskedRange(high=by)
     there = runs[runs.experiment.eq(sensitivity) & runs.method.eq(baseline) & learned(runs, dataset)]
@@ -278,20 +250,10 @@ def _price(rows: pd.DataFrame) -> float:
     return float(capped.epsilon_promised.max()) if len(capped) else math.nan
 
 
-# Chains that have mixed
-
-
 def better_where_mixed(
     runs: pd.DataFrame, *, dataset: str, first: str, second: str, metric: str, experiment: str, variant: str = "",
 ) -> Verdict:  # fmt: skip
-    """Test that where both methods have mixed, a positive metric of `first` is larger than that of `second`.
-
-    Methods have mixed at an asked budget if the largest R-hat over repeats is below MIXED. The claim holds if the
-    ratio is above 1 at all such budgets, and fails if it is at none.
-
-    - `variant`: The settings to use, for a method that was run with several.
-    - returns: ours, low: the smallest ratio of the means over repeats; high: the largest.
-    """
+    """Test that at all budgets where both methods have mixed (R-hat below MIXED), a metric of `first` is larger."""
     names, asked = (first, second), AskedRange(low=1.0)
 
     def of(wanted: str, how: str) -> pd.DataFrame:
@@ -309,58 +271,6 @@ def better_where_mixed(
     ratio.index = pd.Index([f"ε {number(budget)}:" for budget in ratio.index])
     what = f"{words.column(metric)} of {words.method(first)} over that of {words.method(second)}, without an interval"
     return within(ratio, asked, what, verdicts.RANGE, "min", more=True)
-
-
-# Numbers about theorems and data
-
-
-def theorem_costs_more(runs: pd.DataFrame, *, dataset: str, method: str) -> Verdict:
-    """Test that the theorem's ε exceeds the proven ε at the same delta and neighbours, at every budget."""
-    rows, asked = select(runs, dataset, method, "wang2015").drop_duplicates("epsilon"), AskedRange(low=1.0)
-    rows = rows[
-        np.isfinite(rows.epsilon_promised) & rows.epsilon_proven.between(0, math.inf, inclusive="neither")
-    ]
-    if rows.empty:
-        return not_testable(f"{words.method(method)} has no finite proven ε", asked)
-    what = f"the theorem's ε over the proven ε of {words.method(method)}"
-    return within(rows.epsilon_promised / rows.epsilon_proven, asked, what, verdicts.RANGE, more=True)
-
-
-def theorem4_constant(
-    runs: pd.DataFrame, *, dataset: str, method: str, bounds: tuple[float, float]
-) -> Verdict:
-    """Test that `128 ln(2.5 N T/(tau delta)) ln(2/delta)` of Theorem 4 of wang2015 lies in `bounds` at T = tau.
-
-    N and delta are those of the runs. The claim holds in part if another delta in (0, 1) has such a product.
-    """
-    n = _fact(runs, dataset, "rows_train")
-    delta = float(select(runs, dataset, method, "wang2015").delta.iloc[0])
-
-    def product(at: float) -> float:
-        return 128 * math.log(2.5 * n / at) * math.log(2 / at)
-
-    ours, asked, others = product(delta), AskedRange.within(bounds), {}
-    if product(1 - ROUNDING) < asked.high < ours:
-        smallest = at_most(float(brentq(lambda at: product(at) - asked.high, delta, 1 - ROUNDING)))
-        others = {f"from δ = {smallest} on": product(float(smallest))}
-    what = f"128 ln(2.5 N T/(τ δ)) ln(2/δ) at T = τ, N = {n:.0f} and δ = {number(delta)}"
-    return within(ours, asked, what, others=others)
-
-
-def count(runs: pd.DataFrame, *, dataset: str, metric: str, published: int) -> Verdict:
-    """Test that a count of the prepared data, "features", "rows_train" or "rows", equals the published one."""
-    what = f"{words.column(metric)} of the {words.features(dataset)} data as prepared here"
-    return within(_fact(runs, dataset, metric), AskedRange.near(published), what)
-
-
-def _fact(runs: pd.DataFrame, dataset: str, metric: str) -> float:
-    rows = runs[runs.experiment.eq("data") & runs.dataset.eq(dataset) & runs.metric.eq(metric)]
-    if rows.empty:
-        raise ValueError(f"no fact {metric!r} about data set {dataset!r}: list it under data in conf/claim")
-    return float(rows.value.iloc[0])
-
-
-# Parts of the reason of a comparison
 
 
 def _budgets(epsilons: Sequence[float], of: int) -> str:
@@ -391,22 +301,14 @@ def _adjacencies(pair: Iterable[pd.DataFrame]) -> str:
     return f"; budgets are for different neighbours, {words.listed(named)}"
 
 
-# The settings of a sensitivity run
-
-
 def searched(
     found: Verdict, runs: pd.DataFrame, dataset: str, methods: Sequence[str], axis: str, experiments: tuple[str, str],
     shown: Shown, numbers: Interval | None = None,
 ) -> Verdict:  # fmt: skip
     """Return the outcome of a rule after a search for other settings that show the claim: then it holds in part.
 
-    A single rival is tried in each of its settings by itself; the example has the most accurate rival, then the widest
-    margin. Of several rivals, one setting must beat all settings in its row scaling. One opponent that shows the
-    opposite decides. The confidence level is corrected for the number of comparisons (Bonferroni).
-
-    - `experiments`: The sensitivity run ("": there is none), and the run that supplies a method which it lacks.
-    - `numbers`: The numbers of a claim that is shown so; by default the difference in the example.
-    - returns: `default` has what the default settings show, which counts for a question of ours.
+    A single rival is tried in each of its settings; the example has the most accurate rival, then the widest margin. Of
+    several rivals, one setting must beat all settings in its row scaling. The level is corrected (Bonferroni).
     """
     single_rival = len(methods) == 2
     if not experiments[0]:
@@ -448,11 +350,7 @@ def searched(
 def _trials(
     methods: Sequence[str], mine: Settings, *rivals: Settings
 ) -> Iterator[tuple[pd.DataFrame, list[pd.DataFrame], str]]:
-    """Yield each setting of the first method with its opponents and the name of the trial.
-
-    The opponents are each comparable setting of one rival by itself, or all settings of several rivals in the row
-    scaling, if each has one.
-    """
+    """Yield each setting of the first method with its opponents and the name of the trial."""
     for (variant, scaling, _), rows in mine.items():
         name = f"{words.method(methods[0])} ({words.variant(statistics.variant_settings(variant), scaling)})"
         if len(rivals) > 1:
@@ -475,11 +373,7 @@ def _comparable(first: pd.DataFrame, second: pd.DataFrame) -> bool:
 
 
 def _settings(runs: pd.DataFrame, dataset: str, method: str, experiments: tuple[str, str]) -> Settings:
-    """Return the rows of each setting of a method, in the first of `experiments` that has it.
-
-    The repeats are those of the first experiment. Budgets at which a guarantee fails or chains have diverged are left
-    out: they must not make a setting the best.
-    """
+    """Return the sound rows of each setting of a method, in the first of `experiments` that has it."""
     on = runs.dataset.eq(dataset)
     repeats = runs.seed[on & runs.experiment.eq(experiments[0])].unique()
     rows = runs[on & runs.method.eq(method) & runs.metric.eq("accuracy") & runs.seed.isin(repeats)]

@@ -18,11 +18,7 @@ COUNTABLE = (
 
 
 def sentence(row: pd.Series) -> str:
-    """Return our number with its certainty and what the claim asks for, as one sentence.
-
-    Without a number of ours it is the first clause of the reason. A second sentence says where our number is
-    that of another choice than the default.
-    """
+    """Return our number, its certainty and what the claim asks for; without a number, the reason's first clause."""
     if pd.isna(row.ours) and row.measure not in verdicts.BRACKETS:
         return f"{capital(tidy(row.reason).split('; ')[0])}."
     asks = _asks(row)
@@ -33,7 +29,6 @@ def sentence(row: pd.Series) -> str:
 
 
 def _measured(row: pd.Series) -> str:
-    """Return our number and its certainty in words."""
     spread = _span(row, *(end for end in (row.low, row.high) if pd.notna(end)))
     if row.measure in verdicts.BRACKETS:
         return _bounds(row)
@@ -65,7 +60,6 @@ def _bounds(row: pd.Series) -> str:
 
 
 def _asks(row: pd.Series) -> str:
-    """Return what the claim asks of our number in words, or "" if that is no range."""
     low, high = row.asked_low, row.asked_high
     if pd.isna(low) or _reference(row):
         return ""
@@ -112,7 +106,6 @@ def _span(row: pd.Series, *values: float) -> str:
 
 
 def _amount(row: pd.Series, value: float) -> str:
-    """Return a number as text: accuracies in percent or points, thousands with a comma."""
     if row.unit == "accuracy" and math.isfinite(value):
         text = f"{100 * value:+.2f} points" if _difference(row) else f"{100 * value:.2f} %"
         return text.replace("-", "−")

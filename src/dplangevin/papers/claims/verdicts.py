@@ -1,10 +1,7 @@
-"""The verdicts on claims, and the mechanical rules by which they follow from evidence.
+"""The verdicts on claims, and the mechanical rules by which they follow from evidence (docs/verdicts.md).
 
-A verdict is one of four words, with a second word for its cause (CAUSES; docs/verdicts.md says what each means). If the
-two methods of an ordering are swapped, "holds" and "fails" are swapped too.
-
-A rule (the `test` of a claim) says what the evidence shows. `claim_verdict` turns that into the verdict of the
-claim. A `Verdict` is a dict with the keys of `result`.
+A rule (the `test` of a claim) says what the evidence shows, as a dict with the keys of `result`. `claim_verdict` turns
+that into the verdict of the claim.
 """
 
 from __future__ import annotations
@@ -114,17 +111,10 @@ class NetworkEvidence(NamedTuple):
 
 
 def result(
-    numbers: Interval | float,
-    verdict: str,
-    reason: str,
-    measure: str = INTERVAL,
-    asked_range: AskedRange | None = None,
-    cause: str = "",
-) -> Verdict:
-    """Return a verdict with our number (nan: none), its limits, and the range that the claim asks for, if it is one.
-
-    `measure` becomes "" if it needs limits and there are none.
-    """
+    numbers: Interval | float, verdict: str, reason: str, measure: str = INTERVAL,
+    asked_range: AskedRange | None = None, cause: str = "",
+) -> Verdict:  # fmt: skip
+    """Return a verdict with our number (nan: none), its limits, and the range that the claim asks for, if it is one."""
     interval = numbers if isinstance(numbers, Interval) else single(numbers)
     if measure in (INTERVAL, ONE_SPLIT, RANGE) and math.isnan(interval.low) and math.isnan(interval.high):
         measure = ""
@@ -135,10 +125,9 @@ def result(
 
 
 def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "", limit: str = "") -> Verdict:
-    """Return the verdict of a claim, with its cause, from the outcome of its test.
+    """Return the verdict of a claim from the outcome of its test, by the table of limits in docs/verdicts.md.
 
-    The table of limits in docs/verdicts.md is the specification. The kind "extension" follows the direction of the
-    test if the test has one (see `two_networks`), and never holds in part. `cause` and `limit` are those of the entry.
+    An "extension" follows the direction of the test if it has one (see `two_networks`), and never holds in part.
     """
     words = {"kind": (kind, KINDS), "setting": (setting, SETTINGS), "cause": (cause, LIMITING)}
     for name, (value, known) in words.items():
@@ -177,7 +166,6 @@ def claim_verdict(outcome: Verdict, *, kind: str, setting: str, cause: str = "",
 
 
 def _weakness(measure: str, limit: str, kind: str, setting: str) -> str:
-    """Return why the opposite of a claim does not refute it, or ""."""
     if measure not in CONCLUSIVE:
         return "a range is no interval" if measure else "one value has no interval"
     if limit:
@@ -226,12 +214,8 @@ def within(
 ) -> Verdict:  # fmt: skip
     """Return the verdict that all values lie in a range; it fails if none does, or with `strict` if one does not.
 
-    It holds in part if it holds for one of `others`, which has the values under each other choice.
-
-    - `more`: The lower end of the range is not in it.
-    - `digits`: Values must print as the asked one with so many significant digits; 0: they must lie in the range.
-    - returns: ours, low, high: a statistic of the values and their extremes, which are no confidence interval. Of one
-      value: the extremes over all choices.
+    It holds in part if it holds for one of `others`, values under other choices. `more`: the lower end is not in the
+    range. `digits`: values must print as the asked one. The limits are extremes, no confidence interval.
     """
     every = {choice: pd.Series(each, dtype=float) for choice, each in {"": values, **others}.items()}
     inside = {choice: asked.contains(each, digits, more) for choice, each in every.items()}
@@ -258,7 +242,6 @@ def within(
 
 
 def _in_words(values: pd.Series) -> str:
-    """Return a few named values with their names, or else the smallest and the largest value."""
     if len(values) <= FEW and not pd.api.types.is_numeric_dtype(values.index):
         return ", ".join(f"{name} {_digits(value)}" for name, value in values.items())
     return " to ".join(dict.fromkeys(map(_digits, (values.min(), values.max()))))
@@ -271,10 +254,7 @@ def _digits(value: float) -> str:
 def covered(
     intervals: Sequence[Interval], asked: AskedRange, what: str, ours: Interval | None = None
 ) -> Verdict:
-    """Return the verdict that all 95 % intervals lie in a range; it fails if all lie outside.
-
-    - `ours`: By default the interval that reaches furthest from the middle of the range.
-    """
+    """Return the verdict that all 95 % intervals lie in a range; it fails if all lie outside. ours: the furthest."""
     (low, high), sides = asked, [asked.side(one) for one in intervals]
     middle = (low + high) / 2 if math.isfinite(low + high) else low if math.isfinite(low) else high
     far = ours or max(intervals, key=lambda one: max(abs(one.low - middle), abs(one.high - middle)))
@@ -316,11 +296,8 @@ def promise(
     - `said`: What was found -> its value in words, for the reason; nan or "" is left out.
     - `attack`, `attack_added`: Lower bounds for both relations. `pair`: of one pair of data sets, not of an attack.
     - `elsewhere`: The proven ε with settings that the paper leaves open, at which the promise holds.
-    - `exact`: Whether `replaced` and `added` are exact.
-    - `tool`: Whether the printed ε comes from an accountant for added or removed records.
-    - `comparable`: Whether the proven ε are for the promised δ; if not, only the attack counts.
-    - `room`: The promise holds up to this many times `claimed`.
-    - returns: The numbers that decide. ours: the exact ε, or nan. low: the lower bound. high: the proven ε.
+    - `exact`: Whether `replaced` and `added` are exact. `tool`: Whether the printed ε is for added or removed records.
+    - `comparable`: Whether the proven ε are for the promised δ. `room`: The promise holds up to this times `claimed`.
     """
     asked, most, other = AskedRange(high=claimed), claimed * room, not math.isnan(elsewhere)
     price, low, cause = replaced, attack, ""
@@ -337,11 +314,7 @@ def promise(
 
 
 def ordering(comparison: Comparison, threshold: float, most: float = math.inf) -> str:
-    """Return the verdict on `first - second > threshold`.
-
-    It holds if the interval of the mean difference lies above it and no budget is significantly below it. It fails if
-    the opposite is so. A difference above `most` fails, too.
-    """
+    """Return the verdict on `first - second > threshold` by the interval, if no budget is significantly against it."""
     (_, low, high), outside = comparison.interval, comparison.interval.low > most
     return decide(
         low > threshold and high <= most and not comparison.below,
@@ -355,22 +328,14 @@ def equal_as_printed(ours: float, published: float, digits: int) -> bool:
 
 
 def two_networks(
-    paper: NetworkEvidence | None,
-    small: NetworkEvidence | None,
-    text: str,
-    others: str = "",
-    elsewhere: Interval | None = None,
-    *,
-    asked_range: AskedRange,
-) -> Verdict:
+    paper: NetworkEvidence | None, small: NetworkEvidence | None, text: str, others: str = "",
+    elsewhere: Interval | None = None, *, asked_range: AskedRange,
+) -> Verdict:  # fmt: skip
     """Return a verdict from the evidence of the paper's network and of a small one, of which one was trained at least.
 
     The paper's network decides. The claim holds in part if the small one shows it and the mean of the paper's network,
-    if that was trained, meets it too; or if it is shown in other settings: `others` says what these give, `elsewhere`
-    is the number of one in which the claim holds. A stand-in refutes nothing.
-
-    - returns: direction and decided_by (its number) are for an extension: what the paper's network shows, or else the
-      small one unless the mean of the paper's network disagrees.
+    if that was trained, meets it too; or if it holds in other settings (`others`, `elsewhere`). A stand-in refutes
+    nothing. direction and decided_by are for an extension, which the small network may decide.
     """
     evidence = [one for one in (paper, small) if one is not None]
     reason = "; ".join([text, *(one.text for one in evidence)]) + others

@@ -1,4 +1,1 @@
-"""Figures and tables made from results.
-
-`read` reads the result files. The other modules are pure functions of the frames that `read` returns.
-"""
+"""Figures and tables: pure functions of the frames that `reporting.read` returns."""

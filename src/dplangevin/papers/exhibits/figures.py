@@ -1,6 +1,6 @@
-"""Kinds of figure from any tidy frame: `lines` and `dots`, which `conf/exhibit` fills, and `heat`.
+"""Kinds of figure from any tidy frame, which `conf/exhibit` fills: `lines` and `dots`.
 
-The first two draw marks. A mark is a mapping of
+They draw marks. A mark is a mapping of
 
 - `where`: column -> value or list of values of the rows that it shows (default: all), or `query` for `DataFrame.query`;
 - `label`: its entry in the legend (none without a label); `optional`: true if it may have no rows;
@@ -25,15 +25,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, NullFormatter
 from pandas.api.types import is_numeric_dtype
 
 from dplangevin.papers.exhibits.tables import FORMATS, chosen, fill, prepared
-from dplangevin.papers.statistics import matches
 from dplangevin.reporting import style
 from dplangevin.reporting.style import lay_out
 from dplangevin.reporting.words import PRICES, Look, look
@@ -45,28 +43,17 @@ GUIDE = {"color": style.GREY, "lw": 1.1, "zorder": 1}
 
 
 def lines(
-    frame: pd.DataFrame,
-    *,
-    text: str,
-    marks: Sequence[Mark] = (),
-    panels: Sequence[Mapping[str, Any]] = ({},),
-    axes: Mapping[str, Any] | None = None,
-    dashes: Sequence[Mark] = ({},),
-    guides: Sequence[Mapping[str, Any]] = (),
-    size: tuple[float, float] = (8.4, 4.9),
-    columns: int = 3,
-    grid: Mapping[str, Any] | None = None,
-    proven: bool = False,
-    side: bool = False,
-    title: str = "",
-    **made: Any,
-) -> Figure:
+    frame: pd.DataFrame, *, text: str, marks: Sequence[Mark] = (), panels: Sequence[Mapping[str, Any]] = ({},),
+    axes: Mapping[str, Any] | None = None, dashes: Sequence[Mark] = ({},), guides: Sequence[Mapping[str, Any]] = (),
+    size: tuple[float, float] = (8.4, 4.9), columns: int = 3, grid: Mapping[str, Any] | None = None,
+    proven: bool = False, title: str = "", **made: Any,
+) -> Figure:  # fmt: skip
     """Draw y against x: in each panel a line for each pair of `marks` and `dashes`, which replace keys of the mark.
 
     - `text`: Caption, filled from the columns of the frame, before and after `tables.prepared`.
     - `axes`: What all panels share. A panel may have its own `marks`, `dashes` and `guides`.
     - `guides`: {power, at: [x, y], label, line}, the curve y = at_y (x/at_x)^power; {x, label, line}, a vertical line.
-    - `columns`: Most panels in a row. `grid`: Arguments of `Figure.subplots`. `side`: Puts the legend at the right.
+    - `columns`: Most panels in a row. `grid`: Arguments of `Figure.subplots`.
     - `made`: Arguments of `tables.prepared`.
     - `proven`: If True, x is the proven ε where it is else the promised ε.
     """
@@ -95,16 +82,11 @@ def lines(
             if dash.get("label"):
                 marker = "" if dash.get("line") else "o"
                 handles[dash["label"]] = _entry({"colour": "#555555", "marker": marker, **dash})
-        return _finished(figure, title, fill(text, {**given, **frame}), handles, frame, side)
+        return _finished(figure, title, fill(text, {**given, **frame}), handles, frame)
 
 
 def _finished(
-    figure: Figure,
-    title: str,
-    text: str,
-    handles: Mapping[str, Line2D | None],
-    frame: pd.DataFrame,
-    side: bool = False,
+    figure: Figure, title: str, text: str, handles: Mapping[str, Line2D | None], frame: pd.DataFrame
 ) -> Figure:
     """Return the figure with its legend; a label without a handle is that of a mark without rows."""
     if absent := [label for label, handle in handles.items() if handle is None]:
@@ -112,7 +94,7 @@ def _finished(
     entries = [handle for handle in handles.values() if handle]
     if _violated(frame).ne("").any():
         entries.append(Line2D([], [], color="#555555", marker="o", mfc="white", ls="", label=style.HOLLOW))
-    return lay_out(figure, title, text, entries, side)
+    return lay_out(figure, title, text, entries)
 
 
 def _violated(rows: pd.DataFrame) -> pd.Series:
@@ -141,7 +123,6 @@ def _entry(mark: Mark) -> Line2D:
 
 
 def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
-    """Draw one mark, with bars from `low` to `high`; return whether there is anything to draw."""
     x: str = mark["x"]
     y: str = mark["y"]
     of = _look(mark)
@@ -165,14 +146,12 @@ def _line(ax: Axes, rows: pd.DataFrame, mark: Mark) -> bool:
 
 
 def _text(ax: Axes, text: str, x: float, y: float, offset: Sequence[float], of: Look) -> None:
-    """Write a text beside a point in the colour of its mark."""
     at: dict[str, Any] = {"textcoords": "offset points", "color": of.colour, "fontsize": 8}
     at |= {"ha": "right" if offset[0] < 0 else "left", "bbox": {"fc": "w", "ec": "none", "pad": 0.4}}
     ax.annotate(text, (x, y), (offset[0], offset[1]), va="center", zorder=5, **at)
 
 
 def _points(ax: Axes, x: pd.Series, y: pd.Series, values: pd.Series, rows: pd.DataFrame, mark: Mark) -> None:
-    """Draw markers, and write the values beside them if the mark says where."""
     of, hollow = _look(mark), mark.get("hollow")
     empty = _violated(rows).ne("") if hollow is None else pd.Series(bool(hollow), rows.index)
     for at, face in ((~empty, of.colour), (empty, "white")):
@@ -209,20 +188,10 @@ def _plain_numbers(ax: Axes) -> None:
 
 
 def dots(
-    frame: pd.DataFrame,
-    *,
-    label: str,
-    text: str,
-    panels: Sequence[Mapping[str, Any]] = ({},),
-    axes: Mapping[str, Any] | None = None,
-    by: Sequence[str] = (),
-    right: str = "",
-    sharex: bool = False,
-    width: float = 9.5,
-    pitch: float = 0.25,
-    title: str = "",
-    **made: Any,
-) -> Figure:
+    frame: pd.DataFrame, *, label: str, text: str, panels: Sequence[Mapping[str, Any]] = ({},),
+    axes: Mapping[str, Any] | None = None, by: Sequence[str] = (), right: str = "", sharex: bool = False,
+    width: float = 9.5, pitch: float = 0.25, title: str = "", **made: Any,
+) -> Figure:  # fmt: skip
     """Draw rows of dots from top to bottom, one for each row of the frame, or for each group of its columns `by`.
 
     - `label`, `right`: Texts at both sides of a row, filled from the first of its rows in the frame.
@@ -263,45 +232,3 @@ def dots(
         for _, row in heads.iterrows():
             grid[-1].text(1.01, row.row, fill(right, row), **beside)
         return _finished(figure, title, fill(text, {**given, **frame}), handles, frame)
-
-
-def heat(
-    frame: pd.DataFrame,
-    *,
-    rows: Sequence[str],
-    panels: Sequence[Mapping[str, Any]],
-    across: int,
-    colours: Colormap,
-    limits: tuple[float, float],
-    text: str,
-    title: str = "",
-) -> Figure:
-    """Draw tables whose cells have a colour, `shade` within `limits`, and a text; cells without a shade are empty.
-
-    - `frame`: Columns row, column, shade, text and bold, perhaps boxed; a line for each cell.
-    - `rows`: Labels from top to bottom. Each panel has `where`, `columns` (labels) and a title; `across` are in a row.
-    """
-    down, most = -(-len(panels) // across), max(len(panel["columns"]) for panel in panels)
-    with style.settings():
-        size = (2.3 + (0.72 if most < 5 else 0.56) * most * across, 1.8 + (0.4 + 0.23 * len(rows)) * down)
-        figure = Figure(figsize=size, layout="constrained")
-        axs = figure.subplots(down, across, squeeze=False, sharex=across == 1, sharey=True).flat
-        for ax, panel in zip(axs, panels, strict=True):
-            columns = [*panel["columns"]]
-            cells = frame[matches(frame, {**panel["where"], "column": columns})]
-            shades = cells.pivot(index="row", columns="column", values="shade").astype(float)
-            shades = shades.reindex([*rows], columns=columns)
-            image = ax.imshow(shades, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
-            cell: Any
-            for cell in cells.itertuples():
-                x, y = columns.index(cell.column), rows.index(cell.row)
-                dark = np.dot(image.to_rgba(cell.shade)[:3], [0.3, 0.6, 0.1]) < 0.5
-                colour, weight = "white" if dark else "black", "bold" if cell.bold else "normal"
-                ax.text(x, y, cell.text, ha="center", va="center", fontsize=7, weight=weight, color=colour)
-                if getattr(cell, "boxed", False):
-                    ax.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, ec="#D55E00", lw=1.5))
-            ax.set_xticks(range(len(columns)), columns, rotation=90 if len(columns) > 12 else 0, fontsize=7.5)
-            ax.set(title=panel["title"], yticks=range(len(rows)), yticklabels=rows)
-            ax.tick_params(length=0)
-            ax.grid(visible=False)
-        return lay_out(figure, title, text, [])

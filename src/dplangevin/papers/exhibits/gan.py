@@ -34,14 +34,9 @@ def pictures_summary(
 
 
 def pictures(
-    frame: pd.DataFrame,
-    *,
-    problems: Mapping[str, str],
-    runs: Sequence[str],
-    text: str,
-    names: Mapping[str, str] | None = None,
-    title: str = "",
-) -> Figure:
+    frame: pd.DataFrame, *, problems: Mapping[str, str], runs: Sequence[str], text: str,
+    names: Mapping[str, str] | None = None, title: str = "",
+) -> Figure:  # fmt: skip
     """Draw ten generated images for each budget of `runs` (rows) and each problem (columns, -> heading)."""
     table = pictures_summary(frame, problems=problems, names=names)
     table = table[table.run.isin(runs)]
@@ -68,5 +63,4 @@ def pictures(
 def image(pixels: str) -> np.ndarray:
     """Return a square image, given as a text of hexadecimal digits, as an array in [0, 1]; 0 is black."""
     values = np.array([int(digit, 16) for digit in pixels]) / 15
-    side = math.isqrt(len(values))
-    return values.reshape(side, side)
+    return values.reshape(math.isqrt(len(values)), -1)

@@ -45,10 +45,7 @@ def learning_curve_summary(frame: pd.DataFrame, *, curves: Sequence[Curve]) -> p
 
 
 def reliability_summary(frame: pd.DataFrame, *, panels: Sequence[Curve]) -> pd.DataFrame:
-    """Return one row for each panel, predictor and confidence bin, pooled over seeds.
-
-    confidence and accuracy are means weighted by count; ece and log_loss of the predictor are means over seeds.
-    """
+    """Return one row for each panel, predictor and confidence bin, pooled over seeds."""
     summaries = []
     for order, (names, rows) in enumerate(_each(frame, panels, "title")):
         for predictor, bins in rows.groupby("predictor", sort=False):

@@ -1,8 +1,4 @@
-"""Methods side by side at equal epsilon: the numbers, a page of tables, two figures and sentences.
-
-Epsilon is the proven ε (axis "proven") or the promised ε (axis "promised"). The exhibits `compare` and
-`leaderboard` draw `heat`, the command `compare` draws `dot_plot`.
-"""
+"""Methods side by side at equal proven or promised epsilon: the numbers, two figures and sentences."""
 
 from __future__ import annotations
 
@@ -11,35 +7,23 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import matplotlib
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from dplangevin.papers.exhibits import figures, tables
-from dplangevin.papers.exhibits.accuracy import of_private
-from dplangevin.papers.exhibits.tables import Cell, cell
-from dplangevin.papers.statistics import (
-    MAJORITY,
-    NEAR,
-    curve,
-    holm,
-    paired_p,
-    read_off,
-    sort_by,
-    t_interval,
-)
-from dplangevin.reporting.words import Look, look, relations
-from dplangevin.text import fixed, number, short
+from dplangevin.papers.statistics import MAJORITY, NEAR, curve, holm, paired_p, read_off, t_interval
+from dplangevin.reporting import style
+from dplangevin.reporting.words import Look, look
+from dplangevin.text import number, short
 
 
 class Scores(NamedTuple):
-    """The metrics by which methods are compared.
+    """The metrics by which methods are compared: column of the table -> metric; the first ranks the methods.
 
-    - `metrics`: Column of the table -> metric of the runs. The first is the main score, by which methods are ranked.
-    - `sign`: +1 if a larger main score is better, -1 if a smaller one is better.
-    - `label`: Label of the axis of the main score.
-    - `constant`, `answer`: Metric and name of the best constant answer.
+    `sign` is +1 if a larger main score is better, else -1. `constant`, `answer`: of the best constant answer.
     """
 
     metrics: Mapping[str, str]
@@ -110,16 +94,12 @@ def scores_of(runs: pd.DataFrame) -> Scores:
 def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "proven") -> pd.DataFrame:
     """Compare methods at given values of epsilon, with one row for each data set, epsilon and method.
 
-    Every repeat is interpolated linearly in ln epsilon between neighbouring budgets of the method. Repeats of
-    diverged chains (nan) are left out. Methods are compared if their budgets reach the epsilon. The best of them must
-    have a guarantee that holds and chains that did not diverge. Without such a method none is the best.
+    Every repeat is interpolated linearly in ln epsilon between neighbouring budgets of the method. Methods are compared
+    if their budgets reach the epsilon. The best of them must have a guarantee that holds and no diverged chain.
 
-    - `runs`: Rows of an experiment, with one variant and one scaling for each method.
-    - `epsilons`: Each > 0; proven ε or promised ε, as `axis` (a key of AXES) says.
-    - returns: Columns `Scores.columns`. low, high: 95 % interval of the main score. reach: one of REACHED, BELOW,
-      ABOVE, NOT_PRIVATE, DIVERGED and UNPRICED; for BELOW and ABOVE the scores are those at `epsilon_end`, the
-      method's nearest epsilon. difference: paired, to the main score of the best, with a 95 % Student interval.
-      p_adjusted: p-value of the paired t-test, by Holm's method over all pairs of methods of the data set and epsilon.
+    - returns: Columns `Scores.columns`. low, high: 95 % interval of the main score. reach: one of REACHED to UNPRICED;
+      else the scores are those at `epsilon_end`. difference: paired, to the best, with a 95 % Student interval.
+      p_adjusted: of the paired t-test, by Holm's method over all pairs of methods of the data set and epsilon.
     """
     scores, rows = scores_of(runs), []
     for dataset, here in runs.groupby("dataset", sort=False):
@@ -139,7 +119,6 @@ def at_epsilon(runs: pd.DataFrame, *, epsilons: Sequence[float], axis: str = "pr
 def _one(
     group: pd.DataFrame, curves: Mapping[str, pd.DataFrame], epsilon: float, axis: str, scores: Scores
 ) -> dict[str, Any]:
-    """Return the row of one method, with its main score by repeat and whether it may be the best (trusted)."""
     ends = np.exp(curves[scores.main].columns.to_numpy(float))
     row: dict[str, Any] = {"reach": REACHED, "epsilon_end": np.nan, "best": False, "significant": False}
     free, used = np.isinf(ends).all(), epsilon
@@ -188,54 +167,27 @@ def _against_best(rows: list[dict[str, Any]], scores: Scores) -> None:
         row["significant"] = row["p_adjusted"] <= FAMILY_WISE
 
 
-def page(
-    runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], notes: str, title: str = ""
-) -> str:
-    """Return a Markdown page: accuracy of all methods; with at most SIDE_BY_SIDE data sets also all scores."""
-    table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
-    private = runs[np.isfinite(runs.epsilon)]
-    deltas = " to ".join(map(short, sorted({private.delta.min(), private.delta.max()})))
-    adjacency = relations(of_private(runs, "adjacency_proven"))
-    notes = notes.format(adjacency=adjacency, delta=deltas, repeats=private.seed.nunique())
-    by: dict[str, Cell] = {"data": lambda row: datasets[row.dataset], "ε": cell("epsilon", number)}
-    rows = sort_by(table[table.dataset.isin(datasets)], dataset=[*datasets], epsilon=[])
-    blocks = [notes, "## Accuracy", tables.crossed(rows, by, cell("method", tables.method_label), _accuracy)]
-    for _, block in rows.groupby(["dataset", "epsilon"], sort=False) if len(datasets) <= SIDE_BY_SIDE else ():
-        first = block.iloc[0]
-        blocks += [f"## {datasets[first.dataset]}, proven ε = {number(first.epsilon)}", _block(block)]
-    return tables.markdown(title, blocks)
-
-
-def _present(runs: pd.DataFrame, datasets: Mapping[str, str]) -> dict[str, str]:
-    """Return those of `datasets` that the runs have."""
-    return {dataset: name for dataset, name in datasets.items() if runs.dataset.eq(dataset).any()}
-
-
-def _block(block: pd.DataFrame) -> list[str]:
-    """Return the table of all scores on one data set at one epsilon."""
-    order = block.reach.map({REACHED: 0, BELOW: 1, ABOVE: 1, NOT_PRIVATE: 2})
-    block = block.assign(order=order).sort_values(["order", "accuracy"], ascending=[True, False])
-
-    def difference(row: Any) -> str:
-        compared = not (row.best or np.isnan(row.difference))
-        return f"{row.difference:+.4f} {_limits(row, 'difference_')}" if compared else ""
-
-    columns: dict[str, Cell] = {
-        "method": cell("method", tables.method_label),
-        "accuracy (95 %)": lambda row: f"{_accuracy(row)} {_limits(row)}",
-        "difference to the best (95 %)": difference,
-        "p (Holm)": lambda row: "" if row.best else fixed(row.p_adjusted, ".2g"),
-        "log score": lambda row: fixed(row.log_score, ".4f"),
-        "Brier": lambda row: fixed(row.brier, ".4f"),
-        "ECE": lambda row: fixed(row.ece, ".4f"),
-    }
-    return tables.rows_table(block, columns, left=1)
+def marked(runs: pd.DataFrame, *, epsilons: Sequence[float]) -> pd.DataFrame:
+    """Return `at_epsilon` with texts for a page: shown, limits and gap; `at` is data set and epsilon."""
+    table = at_epsilon(runs, epsilons=epsilons)
+    compared = ~table.best.astype(bool) & table.difference.notna()
+    gaps = [
+        f"{row.difference:+.4f} {_limits(row.difference_low, row.difference_high)}"
+        for row in table.itertuples()
+    ]
+    return table.assign(
+        at=table.dataset + " " + table.epsilon.map(number),
+        shown=[_accuracy(row) for row in table.itertuples()],
+        limits=[_limits(row.low, row.high) for row in table.itertuples()],
+        gap=np.where(compared, gaps, ""),
+        p_adjusted=table.p_adjusted.mask(table.best.astype(bool)),
+        loss=-table.accuracy,
+    )
 
 
 def _accuracy(row: Any) -> str:
-    """Return the accuracy of a row as text, marked as the notes of the page explain."""
     if np.isnan(row.accuracy):
-        return row.reach
+        return str(row.reach)
     text = f"{row.accuracy:.4f}" + ("†" if row.violated else "")
     if row.reach in (BELOW, ABOVE):
         return f"{row.reach.split()[0]} at {short(row.epsilon_end)}: {text}"
@@ -244,62 +196,60 @@ def _accuracy(row: Any) -> str:
     return f"**{text}**" if row.best else text + ("" if row.significant else " ≈")
 
 
-def _limits(row: Any, prefix: str = "") -> str:
-    low, high = getattr(row, f"{prefix}low"), getattr(row, f"{prefix}high")
+def _limits(low: Any, high: Any) -> str:
     return "" if np.isnan(low) else f"({low:.4f} to {high:.4f})"
 
 
 def heat(
     runs: pd.DataFrame, *, epsilons: Sequence[float], datasets: Mapping[str, str], text: str, title: str = ""
 ) -> Figure:
-    """Draw how far methods are below the fit without privacy: a block for each epsilon, a column for each data set.
-
-    Methods on more data sets come first, then those that are nearer on average. The runs have the method `FREE`.
-    """
-    table, datasets = at_epsilon(runs, epsilons=epsilons), _present(runs, datasets)
+    """Draw how far methods are below the fit without privacy: a block for each epsilon, a column for each data set."""
+    table = at_epsilon(runs, epsilons=epsilons)
     free = table[table.method.eq(FREE)].groupby("dataset").accuracy.first()
-    names = {dataset: f"{name}\n" + f"{free[dataset]:.3f}".lstrip("0") for dataset, name in datasets.items()}
-    cells = table[table.reach.eq(REACHED) & table.dataset.isin(datasets)]
-    points = 100 * (cells.dataset.map(free) - cells.accuracy)
-    level = ~(cells.best | cells.significant | cells.difference.isna()).astype(bool)
-    texts = points.round(1).add(0.0).map("{:.1f}".format).str.replace("-", "−")
-    cells = cells.assign(
-        row=[look(method).label for method in cells.method],
-        column=cells.dataset.map(names),
-        points=points,
-        shade=np.log1p(points.clip(lower=0)),
-        text=texts + np.where(cells.violated, "†", "") + np.where(level, "≈", ""),
-        bold=cells.best,
-        boxed=cells.best,
-    )
-    means = cells.groupby("row").agg(tables=("dataset", "nunique"), points=("points", "mean"))
+    names = {
+        of: f"{name}\n{free[of]:.3f}".replace("\n0", "\n") for of, name in datasets.items() if of in free
+    }
+    cells = table[table.reach.eq(REACHED) & table.dataset.isin(names)]
+    cells = cells.assign(points=100 * (cells.dataset.map(free) - cells.accuracy))
+    means = cells.groupby("method").agg(tables=("dataset", "nunique"), points=("points", "mean"))
     rows = [*means.sort_values(["tables", "points"], ascending=[False, True]).index]
-    blocks = {each: f"proven ε = {number(each)}" for each in epsilons}
-    return figures.heat(
-        cells,
-        rows=rows,
-        panels=[{"where": {"epsilon": e}, "columns": names.values(), "title": t} for e, t in blocks.items()],
-        across=1 if len(datasets) > SIDE_BY_SIDE else len(epsilons),
-        colours=matplotlib.colormaps["Blues"],
-        limits=(0, math.log1p(50)),
-        text=text,
-        title=title,
-    )
+    across = 1 if len(names) > SIDE_BY_SIDE else len(epsilons)
+    down = -(-len(epsilons) // across)
+    with style.settings():
+        width = 2.3 + (0.72 if len(names) < 5 else 0.56) * len(names) * across
+        figure = Figure(figsize=(width, 1.8 + (0.4 + 0.23 * len(rows)) * down), layout="constrained")
+        axs = figure.subplots(down, across, squeeze=False, sharex=across == 1, sharey=True).flat
+        for ax, epsilon in zip(axs, epsilons, strict=True):
+            _cells(ax, cells[cells.epsilon.eq(epsilon)], rows, [*names])
+            turn = 90 if len(names) > 12 else 0
+            ax.set_xticks(range(len(names)), names.values(), rotation=turn, fontsize=7.5)
+            ax.set_yticks(range(len(rows)), [look(method).label for method in rows])
+            ax.set_title(f"proven ε = {number(epsilon)}")
+            ax.tick_params(length=0)
+            ax.grid(visible=False)
+        return style.lay_out(figure, title, text, [])
+
+
+def _cells(ax: Axes, cells: pd.DataFrame, rows: list[str], columns: list[str]) -> None:
+    losses = cells.pivot(index="method", columns="dataset", values="points").reindex(rows, columns=columns)
+    shades: Any = np.log1p(losses.clip(lower=0))
+    image = ax.imshow(shades, cmap="Blues", vmin=0, vmax=math.log1p(50), aspect="auto")
+    cell: Any
+    for cell in cells.itertuples():
+        x, y = columns.index(cell.dataset), rows.index(cell.method)
+        text = f"{round(cell.points, 1) + 0.0:.1f}".replace("-", "−") + "†" * bool(cell.violated)
+        text += "≈" * (not (cell.best or cell.significant or np.isnan(cell.difference)))
+        dark = np.dot(image.to_rgba(shades.iloc[y, x])[:3], [0.3, 0.6, 0.1]) < 0.5
+        colour, weight = "white" if dark else "black", "bold" if cell.best else "normal"
+        ax.text(x, y, text, ha="center", va="center", fontsize=7, weight=weight, color=colour)
+        if cell.best:
+            ax.add_patch(Rectangle((x - 0.47, y - 0.45), 0.94, 0.9, fill=False, ec="#D55E00", lw=1.5))
 
 
 def dot_plot(
-    table: pd.DataFrame,
-    scores: Scores,
-    *,
-    constant: pd.Series | None = None,
-    axis: str = "proven",
-    title: str = "",
-) -> Figure:
-    """Draw the main score of every method that reaches an epsilon, with its 95 % interval and a panel for each epsilon.
-
-    - `table`: What `at_epsilon` returns for one data set and `axis`.
-    - `constant`: Scores of the best constant answer by repeat. Their mean has a row of its own.
-    """
+    table: pd.DataFrame, scores: Scores, *, constant: pd.Series | None = None, axis: str = "proven", title: str = "",
+) -> Figure:  # fmt: skip
+    """Draw the main score of every method that reaches an epsilon: a panel for each in `table` (`at_epsilon`)."""
     worse = table.significant & (scores.sign * table.difference < 0)
     kind = np.select([table.reach.eq(NOT_PRIVATE), table.best, worse], ["free", "best", "worse"], "equal")
     rows = table.assign(kind=kind, value=table[scores.main], name=table.method.map(tables.method_label))
@@ -330,11 +280,7 @@ def dot_plot(
 def sentences(
     runs: pd.DataFrame, table: pd.DataFrame, *, constant: pd.Series, axis: str = "proven"
 ) -> list[str]:
-    """Return for each epsilon which method is best, whether it beats a constant answer, and how many are level.
-
-    - `table`: What `at_epsilon` returns for `runs` (on one data set) and `axis`.
-    - `constant`: Scores of the best constant answer by repeat.
-    """
+    """Return for each epsilon which method is best, whether it beats a constant answer, and how many are level."""
     scores, texts = scores_of(runs), []
     points = runs[runs.metric.eq(scores.metrics[scores.main])]
     curves = {name: curve(group, axis) for name, group in points.groupby("method")}
@@ -359,10 +305,7 @@ def sentences(
 
 
 def _verdict(best: pd.Series, values: Mapping[str, pd.Series], constant: pd.Series, scores: Scores) -> str:
-    """Say whether the best method beats a constant answer, and if that is not shown, why.
-
-    By Holm's method over all methods, because the same data chose the best of them.
-    """
+    """Say whether the best method beats a constant answer, by Holm's method over all methods, and if not, why."""
     name, score, mine = look(best.method).label, scores.text(best[scores.main]), values[best.method]
     p = dict(zip(values, holm([paired_p(each, constant) for each in values.values()]), strict=True))
     ahead, p_best = scores.sign * (mine - constant).mean() > 0, p[best.method]

@@ -1,8 +1,6 @@
 """A sweep: one metric against the fields that an experiment varies (`vary:`), at fixed promised or proven ε.
 
-The table has two kinds of rows. Rows on the axis "promised" are points as they were run, with their prices. Rows on the
-axis "proven" are values at a given proven ε: each seed is interpolated linearly in ln ε between the budgets of the
-point. The figure shows only numbers of that table. Means are over seeds, with a 95 % Student interval.
+Rows on the axis "promised" are points as they were run. Rows on the axis "proven" are interpolated linearly in ln ε.
 """
 
 from __future__ import annotations
@@ -17,13 +15,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from dplangevin.checks import require
-from dplangevin.papers.exhibits.accuracy import of_private
 from dplangevin.papers.exhibits.figures import lines
 from dplangevin.papers.statistics import (
     NoCommonRange,
     curve,
     finite_interval,
-    matches,
     read_off,
     variant_settings,
 )
@@ -34,7 +30,6 @@ POINT = ["experiment", "dataset", "scaling", "run", "method", "variant"]
 COLUMNS = ["epsilon_promised", "epsilon_proven", "epsilon_attack"]
 SHADES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288", "#56B4E9", "#8C510A")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "h")
-SHIFT = 0.05  # between lines, as a share of the distance between values
 INTERVAL = {"x": "at", "y": "mean", "low": "low", "high": "high"}
 
 
@@ -91,56 +86,49 @@ def _proven(group: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[dict[str
 
 
 def _interval(values: pd.Series) -> dict[str, Any]:
-    """Return mean, 95 % interval, sd and counts of the finite values."""
     finite = values[np.isfinite(values)]
     counts = {"repeats": len(finite), "diverged": len(values) - len(finite)}
     return {**finite_interval(values)._asdict(), "sd": float(finite.std(ddof=1)), **counts}
 
 
 def figure(
-    runs: pd.DataFrame,
-    *,
-    metric: str = "accuracy",
-    epsilons: Sequence[float] = (1.0,),
-    x: str | None = None,
+    runs: pd.DataFrame, *, metric: str = "accuracy", epsilons: Sequence[float] = (1.0,), x: str | None = None,
     title: str = "",
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Draw the metric against a varied field `x`, by default that with the most values, with a panel for each fixed ε.
 
-    Each run has a line for each setting of its other fields, across the panel if it lacks the field `x`. The values of
-    `x` stand at equal distances.
+    Each run has a line for each setting of its other fields, across the panel if it lacks the field `x`.
     """
     points = table(runs, metric=metric, epsilons=epsilons)
-    names = list(points.columns)
-    varied = points[names[len(POINT) - 1 : names.index("axis")]]
-    fields: dict[str, list[Any]] = {
-        str(name): [*of[_has(of)].unique()] or [""] for name, of in varied.items()
-    }
+    names = [str(name) for name in points]
+    fields = names[len(POINT) - 1 : names.index("axis")]
     if x and x not in fields:
         raise ValueError(f"x = {x!r} is not varied{meant(x, fields)}: there are {', '.join(fields)}")
-    x = x or max(fields, key=lambda name: len(fields[name]))
-    columns = list(_columns(points, epsilons))
-    frame = pd.concat([_at(points, kind, e).assign(column=name) for kind, e, name in columns])
-    values = fields[x]
+    x = x or max(fields, key=lambda name: points[name][_has(points[name])].nunique())
+    values = [*points[x][_has(points[x])].unique()]
     joined = all(isinstance(value, float) for value in values)
     values = sorted(values) if joined else values
+    columns = [*_columns(points, epsilons)]
+    frame = pd.concat([rows.assign(column=name) for name, rows in columns])
     frame["at"] = frame[x].map({value: float(i) for i, value in enumerate(values)})
     differing = [name for name in ["dataset", "scaling", *fields] if name != x and points[name].nunique() > 1]
-    marks = _marks(frame, x, differing, "-" if joined else "")
-    curves = [mark for mark in marks if "level" not in mark]
-    for i, mark in enumerate(curves):
-        frame.loc[matches(frame, mark["where"]), "at"] += SHIFT * (i - (len(curves) - 1) / 2)
-    text = f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {of_private(runs, 'delta')}."
+    deltas = " / ".join(map(number, runs.delta[np.isfinite(runs.epsilon)].unique()))
+    text = f"Mean and 95 % t-interval over {span(points.repeats)} seeds; δ = {deltas}."
     text += f" Data: {', '.join(points.dataset.unique())}."
     text += " At a proven ε: read off between the budgets of a point, linearly in ln ε."
-    if outside := set(epsilons) - {epsilon for kind, epsilon, _ in columns if kind == "proven"}:
+    if outside := set(epsilons) - {*points.epsilon_proven[points.axis.eq("proven")]}:
         text += f" No point has budgets on both sides of a proven ε of {numbers(outside)}."
+    ticks = {
+        "xticks": range(len(values)),
+        "xticklabels": [*map(_text, values)],
+        "xlim": (-0.5, len(values) - 0.5),
+    }
     return lines(
         frame,
         text=text,
-        marks=marks,
-        panels=[{"where": {"column": name}, "title": name, "xlabel": _label(x)} for *_, name in columns],
-        axes={**INTERVAL, **_x_axis(values), "ylabel": _label(metric)},
+        marks=[*_marks(frame, x, differing, "-" if joined else "")],
+        panels=[{"where": {"column": name}, "title": name, "xlabel": _label(x)} for name, _ in columns],
+        axes={**INTERVAL, **ticks, "ylabel": _label(metric)},
         size=(4.0 * len(columns) + 0.6, 4.3),
         columns=len(columns),
         grid={"sharey": True},
@@ -148,57 +136,41 @@ def figure(
     )
 
 
-def _marks(frame: pd.DataFrame, x: str, differing: Sequence[str], line: str) -> list[dict[str, Any]]:
-    """Return a mark for each run and setting of its `differing` fields; a run without the field `x` is a level."""
+def _marks(frame: pd.DataFrame, x: str, differing: Sequence[str], line: str) -> Iterator[dict[str, Any]]:
+    """Yield a mark for each run and setting of its `differing` fields; a run without the field `x` is a level."""
     looks = itertools.cycle(zip(SHADES, MARKERS, itertools.cycle(("--", ":", "-."))))
-    marks = []
     for key, rows in frame.groupby(["run", *differing], sort=False, dropna=False):
         of = dict(zip(["run", *differing], key, strict=True))
-        run, method = of["run"], rows.method.iloc[0]
         known = rows[[name for name in differing if _has(rows[name]).all()]].iloc[0]
+        run, method = of["run"], rows.method.iloc[0]
         names = [look(method).label if run == method else str(run)]
         names += [f"{_label(str(name))} = {_text(value)}" for name, value in known.items()]
-        colour, marker, dashes = next(looks)
-        mark = {"where": of, "colour": colour, "size": 5.5}
-        mark["label"] = ", ".join(names) if np.isfinite(rows["mean"]).any() else ""
-        flat = not _has(rows[x]).any()
-        marks.append(mark | ({"level": True, "line": dashes} if flat else {"marker": marker, "line": line}))
-    return marks
+        (colour, marker, dashes), flat = next(looks), not _has(rows[x]).any()
+        own = {"level": True, "line": dashes} if flat else {"marker": marker, "line": line}
+        drawn = np.isfinite(rows["mean"]).any()
+        yield {"where": of, "colour": colour, "size": 5.5, "label": ", ".join(names) if drawn else "", **own}
 
 
-def _x_axis(values: Sequence[Any]) -> dict[str, Any]:
-    """Return the arguments of `Axes.set` for an x axis with these values at equal distances."""
-    step = 1 + len(values) // 12  # more names would overlap
-    names = [_text(value) for value in values]
-    long = sum(map(len, names)) > 36
-    names = ["\n" * (long * i % 2) + name for i, name in enumerate(names)]  # long names stand in two lines
-    ticks = {"xticks": range(0, len(names), step), "xticklabels": names[::step]}
-    return {**ticks, "xlim": (-0.5, len(names) - 0.5)}
-
-
-def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[str, float, str]]:
-    """Yield axis, epsilon and title of each column; the middle budget has one if no promised ε is in `epsilons`."""
-    budgets = points.epsilon_promised[points.axis.eq("promised") & np.isfinite(points.epsilon_promised)]
-    promised = sorted(budgets.unique())
+def _columns(points: pd.DataFrame, epsilons: Sequence[float]) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield title and rows of each panel; the middle budget has one if no promised ε is in `epsilons`."""
+    asked = points.axis.eq("promised")
+    free = asked & np.isinf(points.epsilon_promised)
+    promised = sorted(points.epsilon_promised[asked & ~free].unique())
     for epsilon in [e for e in epsilons if e in promised] or promised[len(promised) // 2 :][:1] or [math.inf]:
-        yield "promised", epsilon, f"promised ε = {number(epsilon)}" if promised else "no privacy"
+        title = f"promised ε = {number(epsilon)}" if promised else "no privacy"
+        yield title, points[(asked & points.epsilon_promised.eq(epsilon)) | free]
     for epsilon in epsilons:
-        if (points.axis.eq("proven") & points.epsilon_proven.eq(epsilon)).any():
-            yield "proven", epsilon, f"proven ε = {number(epsilon)}"
+        here = ~asked & points.epsilon_proven.eq(epsilon)
+        if here.any():
+            yield f"proven ε = {number(epsilon)}", points[here | free]
 
 
-def _at(points: pd.DataFrame, kind: str, epsilon: float) -> pd.DataFrame:
-    free = points.axis.eq("promised") & np.isinf(points.epsilon_promised)
-    return points[(points.axis.eq(kind) & points[f"epsilon_{kind}"].eq(epsilon)) | free]
-
-
-def _has(values: pd.Series) -> pd.Series:
+def _has(values: Any) -> Any:
     """Return a mask of the rows whose run has the field."""
     return values.notna() & values.ne("")
 
 
 def _label(name: str) -> str:
-    """Return the name of a field as words, without the prefix "dataset." or "problem."."""
     return name.removeprefix("dataset.").removeprefix("problem.").replace("_", " ")
 
 

@@ -26,8 +26,8 @@ def method_label(name: str) -> str:
     return f"{look(method).label}, {rest}" if rest else look(method).label
 
 
-def _span(values: pd.Series) -> str:
-    return " to ".join(map(number, sorted({values.min(), values.max()})))
+def _span(values: pd.Series, text: Callable[[float], str] = number) -> str:
+    return " to ".join(map(text, sorted({values.min(), values.max()})))
 
 
 FORMATS: dict[str, Callable[[Any], str]] = {
@@ -51,18 +51,16 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "mark": lambda violated: "†" if "".join(violated) else "",
     # of a whole column
     "span": _span,
+    "shorts": lambda values: _span(values, short),
     "percents": lambda shares: f"{short(100 * shares.min())} to {short(100 * shares.max())} %",
     "numbers": numbers,
     "listed": lambda texts: "; ".join(distinct(texts)),
 }
-WHOLE = ("span", "percents", "numbers", "listed", "mark")
+WHOLE = ("span", "shorts", "percents", "numbers", "listed", "mark")
 
 
 class _Text(string.Formatter):
-    """`str.format` that also knows FORMATS, as in {epsilon:number}; a nan is an empty text.
-
-    Of a column it writes the first value that is not nan, or with a format of WHOLE all values.
-    """
+    """`str.format` that knows FORMATS; a nan is empty, and of a column it writes the first value, or all (WHOLE)."""
 
     complete = True  # no field was empty
 
@@ -109,11 +107,6 @@ def crossed(rows: pd.DataFrame, by: Mapping[str, Cell], across: Cell, text: Cell
     return table([*by, *names], cells, left=1)
 
 
-def cell(column: str, text: Callable[[Any], str] = str) -> Cell:
-    """Return the cell that shows a column as `text` writes it."""
-    return lambda row: text(row[column])
-
-
 def markdown(title: str, blocks: Iterable[str | Sequence[str]]) -> str:
     """Return a Markdown page: paragraphs, headings and lists of lines, with empty lines between."""
     texts = (block if isinstance(block, str) else "\n".join(block) for block in blocks)
@@ -123,15 +116,9 @@ def markdown(title: str, blocks: Iterable[str | Sequence[str]]) -> str:
 def page(frame: pd.DataFrame, *, parts: Sequence[Part], title: str = "") -> str:
     """Return a Markdown page of `parts`. Each takes its rows from the frame, and is left out if there are none.
 
-    Keys of a part: arguments of `prepared`; `where` or `query`, which rows; and one of
-
-    - `text`: a paragraph, filled from the columns;
-    - `columns`: a table with a line for each row: heading -> text. `left`: so many columns are aligned to the left.
-      `optional`: headings of columns that are left out if all cells are empty;
-    - `crossed`: a table of this text, with a line for each value of `by` (heading -> text) and a column for each of
-      `across`;
-    - `each`: a line for each row, or for each group of the column `by`;
-    - `headings`: value of the column `by` -> heading, below which `parts` show the rows that have the value.
+    A part has arguments of `prepared`, `where` or `query`, and one of `text` (a paragraph), `columns` (a table with a
+    line for each row: heading -> text; `left`, `optional`), `crossed` (a table of this text, `by` and `across`), `each`
+    (a line for each row, or group of the column `by`) and `headings` (value of `by` -> heading of its `parts`).
     """
     return markdown(title, _blocks(frame, parts))
 
@@ -170,19 +157,14 @@ PREPARED = ("numbers", "assign", "join", "names", "sort")
 
 
 def prepared(
-    frame: pd.DataFrame,
-    *,
-    numbers: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
-    assign: Mapping[str, Any] | None = None,
-    join: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
-    names: Mapping[str, Mapping[Any, str]] | None = None,
-    sort: Mapping[str, Sequence[Any]] | None = None,
-) -> pd.DataFrame:
-    """Return the rows that `numbers` makes, with new columns by the formulas of `assign` (`DataFrame.eval`).
+    frame: pd.DataFrame, *, numbers: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
+    assign: Mapping[str, Any] | None = None, join: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    names: Mapping[str, Mapping[Any, str]] | None = None, sort: Mapping[str, Sequence[Any]] | None = None,
+) -> pd.DataFrame:  # fmt: skip
+    """Return the rows that `numbers` makes, with columns by the formulas of `assign` (`DataFrame.eval`).
 
-    - `join`: Column -> its values -> further columns of their rows.
-    - `names`: Column -> its values -> what stands for them.
-    - `sort`: Column -> order of its values; an empty one sorts by the values themselves.
+    `join`: column -> its values -> further columns. `names`: column -> its values -> what stands for them. `sort`:
+    column -> order of its values; an empty one sorts by the values themselves.
     """
     frame = numbers(frame) if numbers else frame
     formulas: dict[str, Any] = {name: frame.eval(formula) for name, formula in (assign or {}).items()}
@@ -199,9 +181,6 @@ def chosen(frame: pd.DataFrame, of: Mapping[str, Any]) -> pd.DataFrame:
     return rows.query(of["query"]) if "query" in of else rows
 
 
-# Trained networks
-
-
 def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the rows with the variant of a problem added to its name, such as "gan labels=public"."""
     variant = frame.variant.str.removeprefix("problem.")
@@ -209,27 +188,15 @@ def with_problem_variants(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def over_seeds(
-    frame: pd.DataFrame,
-    *,
-    keys: Sequence[str],
-    columns: Sequence[str] = (),
-    query: str = "",
-    scores: Mapping[str, str] | None = None,
-    intervals: Sequence[str] = (),
-    labels: Mapping[str, str] | None = None,
-    published: Sequence[Mapping[str, Any]] = (),
-    assign: Mapping[str, Any] | None = None,
+    frame: pd.DataFrame, *, keys: Sequence[str], columns: Sequence[str] = (), query: str = "",
+    scores: Mapping[str, str] | None = None, intervals: Sequence[str] = (), labels: Mapping[str, str] | None = None,
+    published: Sequence[Mapping[str, Any]] = (), assign: Mapping[str, Any] | None = None,
     sort: Mapping[str, Sequence[Any]] | None = None,
-) -> pd.DataFrame:
+) -> pd.DataFrame:  # fmt: skip
     """Return one row for each setting (its `keys`) of `read.read_seeds`, with published numbers beside ours.
 
-    A row has the statistics of `statistics.seed_summaries`, `scores` (column -> aggregate), means of `intervals` with
-    their limits, and else what the first seed has.
-
-    - `columns`: Those of the table, where there are some of that name (default: all).
-    - `labels`: Run -> label, in place of that of the method.
-    - `published`: {where, column: printed number or source}; `where`, the first key, is as in `matches`.
-    - `assign`, `sort`: As for `prepared`.
+    A row has `scores` (column -> aggregate), means of `intervals` with their limits, and else what the first seed has.
+    `labels`: run -> label. `published`: {where, column: printed number}. `columns`: those of the table.
     """
     frame = with_problem_variants(frame)
     rows = []
@@ -239,8 +206,6 @@ def over_seeds(
             score = finite_interval(group[name])
             row |= {name: score.mean, f"{name}_low": score.low, f"{name}_high": score.high}
         rows.append({**group.iloc[0], **row})
-    if not rows:
-        raise ValueError(f"no run where {query}: the blocks are {sorted(set(frame.block))}")
     table = pd.DataFrame(rows)
     table["label"] = [
         (labels or {}).get(run, look(of, "network").label) for run, of in table[["run", "method"]].values

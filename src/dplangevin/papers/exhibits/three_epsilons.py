@@ -15,8 +15,7 @@ SMALLEST = 1e-3  # ε below which an attack ε is not drawn
 def judged(frame: pd.DataFrame, *, cases: Sequence[str] = ()) -> pd.DataFrame:
     """Return the rows with verdict, word and reason; `cases` are ids of promises of which one case was priced.
 
-    For the figure an attack ε is in the column attack, or exact if it is that of one pair. The column known begins a
-    bar from it, or from left of SMALLEST if no attack ε above it is known.
+    The column known begins a bar from the attack ε, or from left of SMALLEST if none above it is known.
     """
     found = [
         verdicts.claim_verdict(

@@ -1,8 +1,4 @@
-"""Sentences whose numbers come from the claims table, and the findings of README.md that consist of them.
-
-A text has fields such as "{wang2015_ops.ours}", which are replaced by the numbers of that claim. No number of
-ours is typed by hand.
-"""
+"""Sentences with fields such as "{wang2015_ops.ours}", filled from the claims table; the findings of README.md."""
 
 from __future__ import annotations
 
@@ -31,10 +27,9 @@ WIDTH = 130  # characters in a line of README.md
 
 
 class _Numbers(string.Formatter):
-    """Write fields such as {id.low:points} with numbers of the claims table, by id.
+    """Write fields such as {id.low:points} with numbers of the claims table, by id; with `linked` the first is a link.
 
-    A number has three significant digits, and a bound on ε is rounded outward. The format "points" gives hundredths
-    with their sign, "percent" percent; any format of Python works too. With `linked` a claim's first number is a link.
+    A number has three significant digits, and a bound on ε is rounded outward. "points" are hundredths with a sign.
     """
 
     def __init__(self, claims: pd.DataFrame, linked: bool) -> None:

@@ -1,7 +1,6 @@
 """The report as Markdown: findings and counts, the claims of each paper, and the gallery of exhibits.
 
-The bytes of the pages follow from the results and the texts of `conf/report` alone. A claim has the heading of its id,
-so that ``wang2015.md#wang2015_theorem4`` is its address, on a forge and on the site.
+A claim has the heading of its id, so that ``wang2015.md#wang2015_theorem4`` is its address.
 """
 
 from __future__ import annotations
@@ -22,45 +21,13 @@ from dplangevin.papers.report.findings import LABELS, TEXTS, filled
 from dplangevin.pipeline.config import content
 from dplangevin.pipeline.environment import largest
 from dplangevin.reporting import read
-from dplangevin.reporting.words import PAPERS
 from dplangevin.text import distinct, short
 
 RESULTS = Path("results")
-TITLES = {
-    "wang2015": "Wang, Fienberg and Smola, Privacy for Free, ICML 2015",
-    "li2019": "Li, Chen, Liu and Carin, On Connecting Stochastic Gradient MCMC and Differential Privacy, AISTATS 2019",
-    "ryffel2022": "Ryffel, Bach and Pointcheval, Differential Privacy Guarantees for SGLD, 2022",
-}
-# The section of the statements that name none, by how their names begin; it orders the page.
-PLACES: dict[str, dict[str, tuple[int, ...]]] = {
-    "wang2015": {
-        "Abstract": (0,), "Algorithm 1": (3, 0), "Theorem 1": (3, 1), "Proposition 1": (3, 2), "Proposition 2": (3, 2),
-        "Proposition 3": (3, 3), "Algorithm 3": (4, 1), "Theorem 4": (4, 1),
-    },
-    "li2019": {
-        "Lemma 2": (2, 2), "Remark 1": (2, 2), "Algorithm 1": (2, 3), "Theorem": (3, 1), "Remark 2": (3, 1),
-        "Proposition": (3, 2),
-    },
-    "ryffel2022": {
-        "Abstract": (0,), "Lemma 3": (3, 3), "Theorem 3": (3, 3), "Corollary 3": (3, 3), "Lemma 4": (4, 1),
-        "Table": (5, 2),
-    },
-}  # fmt: skip
 SUPPLEMENT = (10,)  # the place of what has no other
 NUMBERED = re.compile(
     r"((?:Theorem|Lemma|Proposition|Corollary|Algorithm|Figure|Table|Remark|eq\.)s? [\d.]*\d(?: and [\d.]*\d)?)"
 )
-HEAD = """\
-# What three papers say, and what we found
-
-We tested each sentence of three papers that makes a claim: {papers}. All figures and tables are in
-[exhibits](exhibits.md), all numbers in [claims.csv](../claims.csv), the rules in [verdicts](../../docs/verdicts.md).
-"""
-MADE = """\
-Results consist of {tasks:,} tasks. The present code computed {computed:,} of them. The code of the others has changed
-since. Where tasks of the same result were computed again, numbers moved by at most {move} (in standard errors over
-the seeds, or shares of the value). `*.units.json` beside each result has date, commit, processor, libraries and threads
-of each task. A second run on the same kind of processor gives the same bytes."""
 
 
 def pages(cfg: DictConfig) -> dict[str, bytes]:
@@ -70,9 +37,10 @@ def pages(cfg: DictConfig) -> dict[str, bytes]:
     made = [str(name) for name in cfg.pipeline.exhibits if (RESULTS / "exhibits" / str(name)).is_dir()]
     texts = {"README.md": start(cfg, table), "exhibits.md": exhibits(cfg, table, made)}
     by_id, said = table.set_index("id", drop=False), content("report", "statements", cfg)
+    known = content("report", "papers", cfg)["papers"]
     for paper in map(str, table.paper.unique()):
         in_short = {name: filled(text, by_id) for name, text in said[paper].items()}
-        texts[f"{paper}.md"] = claims(paper, table[table.paper.eq(paper)], in_short, made)
+        texts[f"{paper}.md"] = claims(known[paper], table[table.paper.eq(paper)], in_short, made)
     return {name: ("\n".join(lines).rstrip() + "\n").encode() for name, lines in texts.items()}
 
 
@@ -86,14 +54,13 @@ def link(claim: Any, text: str) -> str:
     return f"[{plain(text)}]({claim['paper']}.md#{claim['id']})"
 
 
-# Findings and counts
-
-
 def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
     """Return the first page: findings, counts, what fails, and how the results were made."""
     by_id = table.set_index("id", drop=False)
-    papers = ", ".join(f"[{PAPERS[paper]}]({paper}.md)" for paper in TITLES)
-    lines = [HEAD.format(papers=papers), "## Findings", ""]
+    texts = content("report", "papers", cfg)
+    cited = {paper: of["cited"] for paper, of in texts["papers"].items()}
+    papers = ", ".join(f"[{name}]({paper}.md)" for paper, name in cited.items())
+    lines = [texts["head"].format(papers=papers), "## Findings", ""]
     for entry in content("report", "findings", cfg)["findings"].values():
         text = {part: filled(entry[part], by_id) for part in TEXTS}
         if not all(text.values()) or not {*entry["claims"]} <= {*by_id.index}:
@@ -102,26 +69,31 @@ def start(cfg: DictConfig, table: pd.DataFrame) -> list[str]:
         lines += [f"* **{label}:** {text[part]}" for part, label in LABELS.items()]
         behind = "; ".join(link(by_id.loc[name], by_id.title[name]) for name in entry["claims"])
         lines += ["", text["why"], "", f"[Figure](exhibits.md#{entry['exhibit']}). Claims: {behind}.", ""]
-    lines += ["## Counts", "", *tables.table(["claims", *verdicts.WORDS, "all"], counts(table), left=1), ""]
+    lines += [
+        "## Counts",
+        "",
+        *tables.table(["claims", *verdicts.WORDS, "all"], counts(table, cited), left=1),
+        "",
+    ]
     lines += ["Second words of the claims in the papers' words:", "", *causes(table), "", "## What fails", ""]
     fails = table[table.verdict.eq(verdicts.FAILS) & table.kind.ne("extension")]
     fails = fails.assign(statement_of=fails["where"].map(statement))
     for _, group in fails.groupby("fact", sort=False):  # under the title of the first claim
         rows = group.drop_duplicates(["paper", "statement_of"]).to_dict("records")
-        where = "; ".join(link(row, f"{PAPERS[row['paper']]}, {row['statement_of']}") for row in rows)
+        where = "; ".join(link(row, f"{cited[row['paper']]}, {row['statement_of']}") for row in rows)
         lines.append(f"* {plain(group.title.iloc[0])}: {where}")
     lists = [*RESULTS.glob("runs/*/*/runs.units.json"), *RESULTS.glob("analyses/*.units.json")]
     said = [entry.get("renewed", "") for path in lists for entry in json.loads(path.read_bytes())]
     move = short(max(map(largest, said), default=0.0))
-    made = MADE.format(tasks=len(said), computed=said.count(""), move=move)
+    made = texts["made"].format(tasks=len(said), computed=said.count(""), move=move)
     return [*lines, "", "## How these results were made", "", made]
 
 
-def counts(table: pd.DataFrame) -> Iterator[list[str]]:
+def counts(table: pd.DataFrame, cited: Mapping[str, str]) -> Iterator[list[str]]:
     """Yield a label and the number of claims with each verdict, and of all, by kind and paper."""
     own = table[table.kind.eq("paper")]
     groups = [("In the papers' words", own)]
-    groups += [(PAPERS.get(paper, paper), own[own.paper.eq(paper)]) for paper in own.paper.unique()]
+    groups += [(cited[paper], own[own.paper.eq(paper)]) for paper in own.paper.unique()]
     groups += [("Read by us: sizes left open", table[table.kind.eq("reading")])]
     groups += [("Questions of ours", table[table.kind.eq("extension")])]
     for name, rows in groups:
@@ -138,16 +110,15 @@ def causes(table: pd.DataFrame) -> Iterator[str]:
             yield f"* {verdict}: {', '.join(known)}."
 
 
-# Claims
-
-
-def claims(paper: str, table: pd.DataFrame, said: Mapping[str, str], made: Sequence[str]) -> list[str]:
+def claims(
+    paper: Mapping[str, Any], table: pd.DataFrame, said: Mapping[str, str], made: Sequence[str]
+) -> list[str]:
     """Return the page of one paper's claims by statement, in its order; `said` has the statements in short."""
     groups = [(str(name), rows) for name, rows in table.groupby(table["where"].map(statement), sort=False)]
-    groups.sort(key=lambda group: place(paper, *group))
+    groups.sort(key=lambda group: place(paper["places"], *group))
     index = ", ".join(f"[{plain(name)}](#{slug(name)})" for name, _ in groups)
     words = "[The words of a verdict](../../docs/verdicts.md)"
-    lines = [f"# {TITLES.get(paper, paper)}", "", f"{len(table)} claims. {words}. Statements: {index}.", ""]
+    lines = [f"# {paper['title']}", "", f"{len(table)} claims. {words}. Statements: {index}.", ""]
     for name, rows in groups:
         lines += [f"## {plain(name)}", "", *([said[name], ""] if said.get(name) else [])]
         for word in verdicts.WORDS if len(rows) > 1 else ():
@@ -170,12 +141,12 @@ def slug(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def place(paper: str, name: str, rows: pd.DataFrame) -> tuple[int, ...]:
-    """Return the first section that a statement's claims name, else that of PLACES, as a sort key."""
+def place(places: Mapping[str, Sequence[int]], name: str, rows: pd.DataFrame) -> tuple[int, ...]:
+    """Return the first section that a statement's claims name, else that of `places`, as a sort key."""
     named = [
         match.groups() for where in rows["where"] if (match := re.match(r"Section (\d+)(?:\.(\d+))?", where))
     ]
-    known = [at for start, at in PLACES.get(paper, {}).items() if name.startswith(start)]
+    known = [tuple(at) for start, at in places.items() if name.startswith(start)]
     return min([*(tuple(int(part) for part in parts if part) for parts in named), *known], default=SUPPLEMENT)
 
 
@@ -206,14 +177,12 @@ def commands(exhibits: Sequence[str], evidence: Sequence[str], made: Sequence[st
     return [*(f"dvc repro -f prepare@{stem}" for stem in stems), "dvc repro -f claims"]
 
 
-# Exhibits
-
-
 def exhibits(cfg: DictConfig, table: pd.DataFrame, made: Sequence[str]) -> list[str]:
     """Return the gallery: title, figure, finding, files and claims of each exhibit, and what its paper leaves open."""
     by_id, lines = table.set_index("id", drop=False), ["# Exhibits", ""]
+    papers = content("report", "papers", cfg)["papers"]
     for group, entries in content("report", "exhibits", cfg)["groups"].items():
-        lines += [f"## {TITLES.get(group, 'All three papers')}", ""]
+        lines += [f"## {papers[group]['title'] if group in papers else 'All three papers'}", ""]
         for name, text in entries.items():
             if name not in cfg.pipeline.exhibits:
                 continue
