@@ -23,7 +23,7 @@ from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError, one_of
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import runs
-from dplangevin.pipeline.sweep import Inputs, sweep, tables
+from dplangevin.pipeline.sweep import Inputs, SweepTasks, sweep, tables
 from dplangevin.reporting import read
 
 RUNS = Path("results/runs")
@@ -39,7 +39,8 @@ def main(cfg: DictConfig, name: str) -> None:
     store = Store([RUNS / folder / f"{name}.csv" for name in tables(spec)], UNITS / folder)
     with pinned():
         files_read = inputs(cfg, run.experiment, run.dataset)
-        finish(store, sweep(cfg, run.experiment, run.dataset, files_read, store))
+        work = SweepTasks(cfg, run.experiment, run.dataset, files_read, store.folder)
+        finish(store, sweep(work, store))
     for path in (RUNS / folder).iterdir():
         if path.name.partition(".")[0] not in tables(spec):
             files.remove(path)

@@ -45,7 +45,7 @@ from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.executor import workers
 from dplangevin.pipeline.plan import plain
-from dplangevin.pipeline.sweep import Inputs, Progress, first_line, sweep
+from dplangevin.pipeline.sweep import Inputs, SweepTasks, first_line, sweep
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants.moments_accountant import Moments
 from dplangevin.privacy.accountants.tight import Tight
@@ -62,7 +62,6 @@ LEAST = 20  # fewest training rows
 TOGETHER = 2**22  # rows times repeats times budgets of one fit, at most: bounds its memory
 CLOSE = 2e-3  # relative tolerance of the proven ε
 SLOW = {"dp_sgld_ryffel2022", "ops", "ops_gdp", "hybrid", "hybrid_sgld"}  # minutes for samples or for a price
-SLOW_FITS = 10  # fits that take as long as one of these methods
 
 
 class Outcome(NamedTuple):
@@ -161,7 +160,7 @@ class Comparison:
         texts = {"config.yaml": OmegaConf.to_yaml(cfg).encode(), "schema.yaml": columns.encode()}
         files.write(self.results, texts)
         store = Store([self.results / f"{name}.csv" for name in ("runs", "scores")], self.results / "units")
-        record = Progress(lambda task: len(task.epsilons) * (SLOW_FITS if task.run.method in SLOW else 1))
+        lost = dict[str, str]()
         with TemporaryDirectory() as spare, pinned():
             prepared = Path(spare) / f"{self.name}.npz"
             data.save(prepared)
@@ -174,9 +173,9 @@ class Comparison:
             file = File.at(prepared)
             if self.seed is None:
                 cfg.seed = self.secret_seed(cfg, file.sha256)
-            keys = sweep(cfg, NAME, self.name, Inputs(file), store, record)
-        for name in filter(record.lost.__contains__, methods):
-            notes.setdefault(name, []).append(record.lost[name])
+            keys = sweep(SweepTasks(cfg, NAME, self.name, Inputs(file), store.folder), store, lost)
+        for name in filter(lost.__contains__, methods):
+            notes.setdefault(name, []).append(lost[name])
         _some(keys, notes)
         store.write(keys)
         if store.folder.exists():

@@ -83,7 +83,7 @@ class Features(RowSubset):
 
 
 class RunConfig(Group):
-    """An entry of `runs:`, see `plan`; `tuned`: its settings were chosen as the experiment's `tuned` says."""
+    """An entry of `runs:`, see `plan`."""
 
     method: str | None = None
     datasets: Sequence[str] | None = None
@@ -94,7 +94,6 @@ class RunConfig(Group):
     settings: Settings | None = None
     assumptions: Sequence[str] = ()
     stream: str | None = None
-    tuned: bool = False
 
 
 class Experiment(Group):
@@ -109,7 +108,7 @@ class Experiment(Group):
     - `one_budget_per_task`: Whether each task is computed alone, as for networks.
     - `compared`: Whether releases are compared with the exact posterior.
     - `noise`: Precision in which the normal noise of chains is drawn, see `random.noise`.
-    - `tuned`: How the settings of the runs with `tuned: true` were chosen.
+    - `observers`: What adds to the scores, by a name of its own, see `observers.Observer`.
     """
 
     datasets: Sequence[str]
@@ -129,18 +128,14 @@ class Experiment(Group):
     prices: Sequence[Literal["neighbours", "ryffel2022", "last_iterate"]] = ()
     formula: Any = None
     attack: Any = None
-    curve: Any = None
-    digit_classifier: Any = None
+    observers: Mapping[str, Entry] = {}
     stream: str | None = None
     paired: bool = False
     one_budget_per_task: bool = False
     compared: bool = False
     metrics: bool = False
-    best_epoch: bool = False
     noise: Literal["float32", "float64"] = "float64"
     assumptions: Sequence[str] = ()
-    tuned: str = ""
-    part: str = ""
 
 
 class Reference(Group):
