@@ -19,7 +19,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from dplangevin.data.files import stage
 from dplangevin.data.yaml_file import ConfigError, inexact, values
 from dplangevin.files import atomic_path
 from dplangevin.pipeline import plan, schema, validate
-from dplangevin.pipeline.plan import plain
+from dplangevin.pipeline.plan import flatten, plain
 from dplangevin.text import meant
 
 PARAMS = "params.yaml"
@@ -235,20 +235,20 @@ def _wrong_runs(cfg: DictConfig) -> Iterator[str]:
     data = {*cfg.dataset, *cfg.get("features", {})}
     known = {"settings": {*cfg.method}, "epsilons": data | {"default"}, "seeds": data, "datasets": data}
     for name, spec in cfg.experiment.items():
-        where, runs = f"experiment.{name}", list[plan.Run]()
-        for word, names in known.items():
-            given = spec.get(word)
-            for unknown in sorted({*given} - names) if OmegaConf.is_config(given) else ():
+        where, own = f"experiment.{name}", {*(spec.get("methods") or ()), *(spec.get("runs") or ())}
+        varied = {"vary": own | {"problem", "dataset"}, "vary.problem": {*cfg.problem}, "vary.dataset": data}
+        for word, names in (known | varied).items():
+            given = OmegaConf.select(spec, word)
+            there = [key for key in given if given[key] is not None] if OmegaConf.is_dict(given) else given
+            for unknown in sorted({*there} - names) if OmegaConf.is_config(given) else ():
                 yield f"{where}.{word}: nothing is called {unknown!r}{meant(unknown, names)}"
         for dataset in filter(data.__contains__, spec.datasets):
             try:
-                runs += (of_data := plan.runs(cfg, str(name), dataset))
-                for run in of_data:
+                for run in plan.runs(cfg, str(name), dataset):
                     faults = _wrong_run(cfg, str(name), run, dataset)
                     yield from (f"{where}, run {run.name}: {fault}" for fault in faults)
             except (ValueError, OmegaConfBaseException) as error:
                 yield f"{where}: {error}"
-        yield from (f"{where}.{fault}" for fault in plan.unknown_names(spec, runs))
 
 
 def _wrong_run(cfg: DictConfig, experiment: str, run: plan.Run, dataset: str) -> Iterator[str]:
@@ -277,16 +277,6 @@ def _listed(what: str, lines: Sequence[str]) -> str:
 
 
 # params.yaml
-
-
-def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
-    """Return dotted key -> value, e.g. {"method.ops.radius": 10.0}; lists and empty mappings count as values."""
-    if isinstance(node, DictConfig):
-        node = OmegaConf.to_container(node)
-    if not isinstance(node, Mapping) or not node:
-        return {prefix: node}
-    parts = (flatten(value, f"{prefix}.{key}" if prefix else str(key)) for key, value in node.items())
-    return {key: value for part in parts for key, value in part.items()}
 
 
 def current(cfg: DictConfig, path: str | Path = PARAMS) -> bool:

@@ -3,7 +3,7 @@
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from hydra.utils import get_class
@@ -72,7 +72,7 @@ class Task(NamedTuple):
 
     @property
     def config(self) -> dict[str, Any]:
-        return merged(self.run.config, nested(self.method_changes))
+        return changed(self.run.config, self.method_changes)
 
     @property
     def settings(self) -> str:
@@ -97,16 +97,13 @@ def value_text(value: Any) -> str:
     return str(value)
 
 
-# Runs and tasks
-
-
 def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
     """Return the runs of an experiment on a data set, in order: of `methods`, then of `runs`, which can state more.
 
     A method's config is its entry in conf/method, changed by the experiment's `settings`, then by the run's own.
     """
-    spec, planned = cfg.experiment[experiment], []
-    shared = [*(_data_entry(cfg, dataset).get("assumptions") or []), *(spec.get("assumptions") or [])]
+    spec, data = cfg.experiment[experiment], cfg.dataset.get(dataset) or cfg.features[dataset]
+    shared, planned = [*(data.get("assumptions") or []), *(spec.get("assumptions") or [])], []
     entries: dict[str, Any] = {str(name): {} for name in spec.get("methods") or []}
     entries |= {str(name): plain(entry or {}) for name, entry in (spec.get("runs") or {}).items()}
     for name, entry in entries.items():
@@ -115,8 +112,9 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
         method = entry.get("method", name)
         if method not in cfg.method:
             raise ValueError(f"no method {method!r}{meant(method, cfg.method)}: conf/method has no such file")
-        config = merged(plain(cfg.method[method]), plain(spec.get("settings") or {}).get(method, {}))
-        config = merged(config, entry.get("settings") or {})
+        config = plain(cfg.method[method])
+        for settings in (plain(spec.get("settings") or {}).get(method), entry.get("settings")):
+            config = merged(config, settings or {})
         seeds = entry.get("seeds") or spec.get("seeds") or cfg.repeats
         kind: Any = get_class(config["_target_"])
         run = Run(
@@ -136,7 +134,7 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
 
 def budgets(spec: DictConfig, dataset: str, run: str, entry: Mapping[str, Any]) -> list[float]:
     """Return the budgets of a private run: its own, or those for the data set, and there for the run, or `default`."""
-    given = entry.get("epsilons") or spec.get("epsilons")
+    given = spec.get("epsilons") if entry.get("epsilons") is None else entry["epsilons"]
     for name in (dataset, run):
         if isinstance(given, Mapping):
             given = given.get(name, given.get("default"))
@@ -159,15 +157,15 @@ def tasks(cfg: DictConfig, experiment: str, dataset: str) -> list[Task]:
 
 def tasks_of(cfg: DictConfig, experiment: str, run: Run, dataset: str) -> Iterator[Task]:
     """Yield the tasks of a run on a data set; every point of the grid of the experiment's `vary` is a variant."""
-    spec, base, data = cfg.experiment[experiment], plain(cfg.problem[run.problem]), _data_entry(cfg, dataset)
-    vary = plain(spec.get("vary") or {})
+    spec, base = cfg.experiment[experiment], plain(cfg.problem[run.problem])
+    data, vary = cfg.dataset.get(dataset) or cfg.features[dataset], plain(spec.get("vary") or {})
     of_data, of_problem = ((vary.get(kind) or {}) for kind in ("dataset", "problem"))
     given = of_data.get(dataset), of_problem.get(run.problem), vary.get(run.name)
     axes = [list(grid(fields or {})) for fields in given]
     size, names = spec.get("budgets_per_unit") or 1, set()
     for scaling in spec.get("scalings") or [""]:
         for data_changes, problem_changes, method_changes in itertools.product(*axes):
-            problem = merged(base, nested(problem_changes))
+            problem = changed(base, problem_changes)
             subset = {name: {**data, **data_changes}.get(name) for name in SUBSET}
             task = Task(run, scaling, [], method_changes, problem_changes, data_changes, problem, subset)
             if (scaling, task.variant) in names:
@@ -177,53 +175,37 @@ def tasks_of(cfg: DictConfig, experiment: str, run: Run, dataset: str) -> Iterat
                 yield task._replace(epsilons=run.epsilons[start : start + size])
 
 
-def _data_entry(cfg: DictConfig, dataset: str) -> dict[str, Any]:
-    return plain(cfg.dataset[dataset] if dataset in cfg.dataset else cfg.features[dataset])
-
-
-def unknown_names(spec: DictConfig, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield an error message for each wrong name in an experiment's `vary`; `runs` are all its runs."""
-    vary = plain(spec.get("vary") or {})
-    known = {"problem": {run.problem for run in runs}, "dataset": {*spec.datasets}}
-    given = {kind: vary.pop(kind, None) or {} for kind in known} | {"run": vary}
-    known["run"] = {run.name for run in runs}
-    for kind, names in known.items():
-        for name in sorted({name for name, fields in given[kind].items() if fields} - names):
-            yield f"vary: the experiment has no {kind} {name!r}{meant(name, names)}"
-
-
-# Values
-
-
 def grid(fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield every combination of the values of some fields, by dotted name; the last name varies fastest.
 
     >>> list(grid({"clip": [1.0], "sampling": {"batch": [64, 256]}}))
     [{'clip': 1.0, 'sampling.batch': 64}, {'clip': 1.0, 'sampling.batch': 256}]
     """
-    axes = dict(varied(fields))
-    for values in itertools.product(*axes.values()):
-        yield dict(zip(axes, values, strict=True))
+    axes = {name: values for name, values in flatten(fields).items() if values not in (None, {})}
+    for name, values in axes.items():
+        if not (values and isinstance(values, list)):
+            raise ValueError(f"vary: {name} = {values!r} must be a list of values")
+    for each in itertools.product(*axes.values()):
+        yield dict(zip(axes, each, strict=True))
 
 
-def varied(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, list[Any]]]:
-    """Yield the dotted name and the values of every field that varies; null removes an inherited field."""
-    for name, given in fields.items():
-        if isinstance(given, Mapping):
-            yield from varied(given, f"{prefix}{name}.")
-        elif isinstance(given, list) and given:
-            yield f"{prefix}{name}", given
-        elif given is not None:
-            raise ValueError(f"vary: {prefix}{name} = {given!r} must be a list of values")
+def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
+    """Return dotted key -> value, e.g. {"method.ops.radius": 10.0}; lists and empty mappings count as values."""
+    if isinstance(node, DictConfig):
+        node = OmegaConf.to_container(node)
+    if not isinstance(node, Mapping) or not node:
+        return {prefix: node}
+    parts = (flatten(value, f"{prefix}.{key}" if prefix else str(key)) for key, value in node.items())
+    return {key: value for part in parts for key, value in part.items()}
 
 
-def nested(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by dotted name as a tree."""
-    tree: dict[str, Any] = {}
-    for name, value in fields.items():
-        first, _, rest = name.partition(".")
-        tree = merged(tree, {first: nested({rest: value}) if rest else value})
-    return tree
+def changed(config: Mapping[Any, Any], changes: Mapping[str, Any]) -> dict[Any, Any]:
+    """Return a config with values by dotted name."""
+    for name, value in changes.items():
+        for word in reversed(name.split(".")):
+            value = {word: value}
+        config = merged(config, value)
+    return dict(config)
 
 
 def merged(base: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -93,11 +93,13 @@ def sweep(work: "SweepTasks", store: Store, lost: dict[str, str] | None = None) 
             if done.error is not None:
                 failed |= dict.fromkeys(jobs[done.number].group, done.error)
             bar.update(len(jobs[done.number].group))
-    for error in {each for each in failed.values() if not isinstance(each, (ValueError, OSError, DataError))}:
-        traceback.print_exception(error)
+    for error in dict.fromkeys(failed.values()):
+        if not isinstance(error, (ValueError, OSError, DataError)):
+            traceback.print_exception(error)
     errors = [(work.tasks[i].run.name, failed[i]) for i in sorted(failed)]
     if lost is not None:
-        lost |= {name: first_line(error) for name, error in reversed(errors)}
+        for name, error in errors:
+            lost.setdefault(name, first_line(error))
     elif errors:
         raise ValueError("\n".join(dict.fromkeys(f"{name}: {error}" for name, error in errors)))
     return [name for i, name in enumerate(work.keys) if i not in failed]
@@ -122,11 +124,8 @@ class SweepTasks:
         self.plans: dict[int, list[Plan]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "problems": {},
-            "plans": {},
-        }  # which another process makes, or gets with a job
+        # another process makes its problems, and gets plans with its jobs
+        return {**self.__dict__, "problems": {}, "plans": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -151,12 +150,10 @@ class SweepTasks:
             self.problems = {other: kept for other, kept in self.problems.items() if other[1:] == name[1:]}
             config, more = self.problem_config(task), dict[str, Any]()
             if "backbone" in config:
-                code, data, chosen = code_hash(*targets(config)), self.inputs.data, task.data_subset
-                if any(chosen.values()):  # the sha256 also covers which rows
-                    data = data._replace(sha256=key([data.sha256, chosen, self.cfg.seed]))
-                files = {"data": data, "weights": self.inputs.weights}
-                network = config.pop("backbone")
-                more = {"backbone": network, "inputs": files, "folder": self.folder.parent, "code": code}
+                rows = key([self.inputs.data.sha256, task.data_subset, self.cfg.seed])
+                files = {"data": self.inputs.data._replace(sha256=rows), "weights": self.inputs.weights}
+                more = {"inputs": files, "folder": self.folder.parent, "code": code_hash(*targets(config))}
+                more["backbone"] = config.pop("backbone")
             make = instantiate(config, _convert_="all")
             self.problems[name] = make(self.scaled(task, task.scaling), task.run.seeds, **more)
         return self.problems[name]
@@ -327,7 +324,7 @@ class SweepTasks:
         task, problem, rows = self.tasks[i], self.problem(self.tasks[i]), []
         run, facts, more = task.run, problem.facts, list(task.run.assumptions)
         names = {**run._asdict(), "experiment": self.experiment, "dataset": self.dataset, "run": run.name}
-        names |= {"variant": task.variant, "scaling": task.scaling, "settings": task.settings}
+        names |= {each: getattr(task, each) for each in ("variant", "scaling", "settings")}
         names |= {"records": facts.n, "parameters": facts.d, "classes": facts.classes}
         names |= {"row_bound": facts.row_bound, "delta": self.delta(task)}
         if share := task.data_subset["held_out"]:

@@ -147,10 +147,6 @@ def entry_of(name: str) -> PlainValidator:
 
 def _build(value: Any, key: str, faults: list[str]) -> Any:
     """Return the value with its objects built, and add their faults; OPEN if an object is not built here."""
-    # `plan.budgets` would take it for a run without privacy
-    if value in (None, [], {}) and re.match(r"experiment\..*\bepsilons\b", key):
-        fix = "write {default: [1.0]}, or [1.0] for one run or data set; .inf is no privacy"
-        faults.append(f"{key} = {value} has no budget: {fix}")
     if isinstance(value, list):
         items = [_build(each, f"{key}[{i}]", faults) for i, each in enumerate(value)]
         return OPEN if any(each is OPEN for each in items) else items
