@@ -35,7 +35,8 @@ class DigitClassifier(Observer):
     tables = ("samples",)
 
     def __init__(self, problem: GanProblem, plan: Plan, seeds: int, delta: float, seed: int) -> None:
-        self.problem, self.seed, self.theta = problem, seed, None
+        self.problem: Any = problem
+        self.seed, self.theta = seed, None
         if problem.adversary is not None:
             sampling = Sampling("poisson", BATCH, EPOCHS)
             method = Sgd(0.05, sampling, unit="absolute", schedule="cosine", momentum=0.9, precision=0.0)
@@ -45,12 +46,10 @@ class DigitClassifier(Observer):
     def classifier(self, x: Tensor) -> NetworkProblem:
         """Return the classifier as a problem whose test rows are the images x."""
         of = self.problem
-        assert of.every_label is not None
         return NetworkProblem(of.network, of.x, of.every_label, x, of.y_test)
 
     def generated(self, theta: Tensor, images: int) -> Tensor:
         """Return images ``(S, E, images, C, H, W)`` in [-1, 1]; each theta gets the same latent variables."""
-        assert self.problem.adversary is not None
         rng = random.generator(self.seed, "latent variables that are judged")
         z = torch.randn(images, self.problem.adversary.generator.latent, generator=rng)
         return self.problem.generated(theta, z.to(theta.device))

@@ -117,18 +117,19 @@ def runs(cfg: DictConfig, experiment: str, dataset: str) -> list[Run]:
             config = merged(config, settings or {})
         seeds = entry.get("seeds") or spec.get("seeds") or cfg.repeats
         kind: Any = get_class(config["_target_"])
-        run = Run(
-            name,
-            method,
-            entry.get("problem") or spec.problem,
-            config,
-            budgets(spec, dataset, name, entry) if kind.budgeted else [math.inf],
-            int(seeds.get(dataset, cfg.repeats) if isinstance(seeds, Mapping) else seeds),
-            entry.get("block") or spec.get("block") or "",
-            entry.get("stream") or spec.get("stream") or f"{dataset}/{method}",
-            [*(entry.get("assumptions") or []), *shared],
+        planned.append(
+            Run(
+                name,
+                method,
+                entry.get("problem") or spec.problem,
+                config,
+                budgets(spec, dataset, name, entry) if kind.budgeted else [math.inf],
+                int(seeds.get(dataset, cfg.repeats) if isinstance(seeds, Mapping) else seeds),
+                entry.get("block") or spec.get("block") or "",
+                entry.get("stream") or spec.get("stream") or f"{dataset}/{method}",
+                [*(entry.get("assumptions") or []), *shared],
+            )
         )
-        planned.append(run)
     return planned
 
 
@@ -221,6 +222,5 @@ def merged(base: Mapping[Any, Any], changes: Mapping[Any, Any]) -> dict[Any, Any
 
 def plain(node: Any) -> dict[str, Any]:
     """Return a mapping of the config as a dict with names as text."""
-    values = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-    assert isinstance(values, dict)
+    values: Any = OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
     return {str(name): value for name, value in values.items()}

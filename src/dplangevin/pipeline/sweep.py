@@ -1,7 +1,7 @@
 """The sweep: it computes the tidy rows of an experiment on a data set, over budgets and seeds, with prices.
 
-Only tasks whose parameters, data or code have changed are planned again.  If the plan of such a task has the same
-numbers, and no code from the plan to the scores has changed, only its prices are computed.
+If a task's parameters, data or code have changed, but the numbers of its plan and the code that carries it out have
+not, only its prices are computed.
 """
 
 import io
@@ -27,7 +27,7 @@ from dplangevin.data import generator as data_generator
 from dplangevin.data.splits import subset
 from dplangevin.device import drawing, pick
 from dplangevin.files import File, key
-from dplangevin.methods import ChainMethod, Execution, Method, Plan, Workspace, placed, planned
+from dplangevin.methods import ChainMethod, Execution, Plan, Workspace, placed, planned
 from dplangevin.methods.pricing import equal_budget, priced
 from dplangevin.pipeline.cache import Rows, Store
 from dplangevin.pipeline.code import PACKAGE, PRICING, code_hash, targets
@@ -78,10 +78,7 @@ def kinds(spec: DictConfig) -> list[Any]:
 
 
 def sweep(work: "SweepTasks", store: Store, lost: dict[str, str] | None = None) -> list[str]:
-    """Finish all tasks; return the keys of those that finished, in order.
-
-    `lost` gets by run the reason why it has no result; without it, ValueError names all reasons.
-    """
+    """Finish all tasks; return their keys. `lost` gets why a run has no result; without it, ValueError says so."""
     missing = [i for i, name in enumerate(work.keys) if not store.find(name)]
     failed: dict[int, Exception] = {}
     for file in filter(None, work.inputs if missing else ()):
@@ -172,7 +169,7 @@ class SweepTasks:
         """Return the plan of a task for each budget, made once."""
         if i not in self.plans:
             task, facts = self.tasks[i], self.problem(self.tasks[i]).facts
-            method: Method = instantiate(task.config)
+            method = instantiate(task.config)
             budgets = [Budget(epsilon, self.delta(task)) for epsilon in task.epsilons]
             if self.spec.get("calibrated") == "proven":
                 kind = self.spec["price_neighbours"]
@@ -252,21 +249,20 @@ class SweepTasks:
 
     def repriced(self, i: int, before: Sequence[Rows]) -> TaskTables:
         """Return the tables of a task with today's prices and the scores of its stored training."""
-        task, (plan, *_), stored = self.tasks[i], self.planned(i), before[0]
-        notes = json.loads(stored.notes) if stored.notes else [""] * len(task.epsilons)
+        task, plans, stored = self.tasks[i], self.planned(i), before[0]
+        notes = json.loads(stored.notes) if stored.notes else [""] * len(plans)
         found = TaskTables(runs=self.rows(i, self.prices(i), notes))
         for name, rows in zip(tables(self.spec)[1:], before[1:], strict=True):
             found[name] = pd.read_csv(io.StringIO(rows.content), dtype=str, keep_default_na=False)
         for kind in kinds(self.spec):
-            found.update(kind.repriced(found, plan, self.problem(task).facts, self.delta(task)))
+            found.update(kind.repriced(found, plans[0], self.problem(task).facts, self.delta(task)))
         found.origin = stored.origin
         return found
 
     def compute(self, job: Job) -> list[TaskTables]:
         """Return the tables of tasks that run together."""
         first, plans = self.tasks[job.group[0]], [plan for own in job.plans for plan in own]
-        method: Method = instantiate(first.config)
-        prices = [self.prices(i) for i in job.group]
+        method, prices = instantiate(first.config), [self.prices(i) for i in job.group]
         problem = placed(self.problem(first), plans, first.run.seeds)
         observers = self.observers(first, problem, plans[0])
         for observer in observers:
@@ -289,12 +285,11 @@ class SweepTasks:
         for i, own, price in zip(job.group, job.plans, prices, strict=True):
             part, start = slice(start, start + len(own)), start + len(own)
             seen = Seen(self.tasks[i], problem, release, part, observers)
-            made = TaskTables(runs=self.rows(i, price, seen.notes), scores=self.scores(seen))
+            found.append(TaskTables(runs=self.rows(i, price, seen.notes), scores=self.scores(seen)))
             for observer in observers:
-                made.update(observer.rows(seen))
-            noted = {"notes": json.dumps(seen.notes)} if any(seen.notes) else {}
-            made.origin = {"scores": self.trained_key(i), **noted}
-            found.append(made)
+                found[-1].update(observer.rows(seen))
+            notes = json.dumps(seen.notes) if any(seen.notes) else ""
+            found[-1].origin = {"scores": self.trained_key(i), "notes": notes}
         return found
 
     def observers(self, task: Task, problem: Problem, plan: Plan) -> list[Observer]:
