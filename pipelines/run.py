@@ -21,7 +21,7 @@ from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.config import ConfigError, one_of
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import runs
-from dplangevin.pipeline.sweep import Inputs, sweep, tables
+from dplangevin.pipeline.sweep import Inputs, SweepTasks, sweep, tables
 from dplangevin.reporting import read
 
 RUNS = Path("results/runs")
@@ -63,7 +63,7 @@ def main(cfg: DictConfig, name: str) -> None:
     store = Store(paths, Path("data/units/runs") / folder)
     with pinned():
         read_files = inputs(cfg, run.experiment, run.dataset)
-        finish(store, sweep(cfg, run.experiment, run.dataset, read_files, store))
+        finish(store, sweep(SweepTasks(cfg, run.experiment, run.dataset, read_files, store.folder), store))
     for path in (RUNS / folder).iterdir():
         if path.name.partition(".")[0] not in tables(spec):
             files.remove(path)

@@ -85,10 +85,10 @@ def result(cfg: DictConfig, name: str) -> Result:
         each = [str(i) for i in range(len(listed(path)))]  # each task is a kind of its own
         return Result([path], each, lambda store: analyses.run(spec, cfg.seed, store))
     run = cfg.pipeline.runs[name]
-    at = cfg, run.experiment, run.dataset, inputs(cfg, run.experiment, run.dataset)
-    work = SweepTasks(*at, KEPT / name)
+    files_read = inputs(cfg, run.experiment, run.dataset)
+    work = SweepTasks(cfg, run.experiment, run.dataset, files_read, KEPT / name)
     paths = [RUNS / run.experiment / run.dataset / f"{table}.csv" for table in tables(work.spec)]
-    return Result(paths, [task.run.name for task in work.tasks], lambda store: sweep(*at, store), work)
+    return Result(paths, [task.run.name for task in work.tasks], lambda store: sweep(work, store), work)
 
 
 def check(of: Result, folder: Path, count: int, only: Sequence[str] = ()) -> Comparison:
@@ -125,9 +125,8 @@ def prices(work: SweepTasks, path: Path) -> Move:
     """Compare prices and settings of all rows with those of their plans, without attacks, conditions and training."""
     table, before, after, at = pd.read_csv(path, keep_default_na=False), {}, {}, 0
     for i, key in enumerate(work.keys):
-        plans = work.planned(i)
-        now = pd.DataFrame(work.prices(i, plans)).assign(settings=work.tasks[i].settings)
-        own, at = table.iloc[at : at + len(plans)], at + len(plans)
+        now = pd.DataFrame(work.prices(i)).assign(settings=work.tasks[i].settings)
+        own, at = table.iloc[at : at + len(now)], at + len(now)
         was = own[[name for name in now if name in own and name != "violated"]]
         before[key], after[key] = (Rows.of(csv_bytes(each).decode()) for each in (was, now[[*was]]))
     return moved(before, after)

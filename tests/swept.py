@@ -34,7 +34,8 @@ def experiment(
     """The tables of an experiment by name; empty text stays ""."""
     kept = store(cfg, name, units)
     exact, public = (None if path is None else File.at(path) for path in (posterior, weights))
-    keys = sweeps.sweep(cfg, name, dataset, sweeps.Inputs(File.at(data), exact, public), kept)
+    given = sweeps.Inputs(File.at(data), exact, public)
+    keys = sweeps.sweep(sweeps.SweepTasks(cfg, name, dataset, given, kept.folder), kept)
     return {path.stem: frame(text) for path, (text, _) in zip(kept.paths, kept.tables(keys), strict=True)}
 
 

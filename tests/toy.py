@@ -99,7 +99,7 @@ def of_networks() -> DictConfig:
         "price_neighbours": "add_remove",
         "prices": ["neighbours"],
         "formula": "${experiment.li2019_tab1.formula}",
-        "curve": {**project().experiment.li2019_tab1.curve, "measured": 2},
+        "observers": {"curve": {**project().experiment.li2019_tab1.observers.curve, "measured": 2}},
         "seeds": 2,
         "settings": {
             "sgd": {"step": 0.2, "unit": "absolute", "precision": 0.0, **sampling},

@@ -14,7 +14,7 @@ import pytest
 import torch
 from dp_accounting import GaussianDpEvent, NonPrivateDpEvent, NoOpDpEvent, UnsupportedDpEvent
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from typer.testing import CliRunner, Result
 
 from dplangevin import random
@@ -125,9 +125,9 @@ def test_from_a_table_to_a_page_and_on_where_it_stopped(here: Path, monkeypatch:
         computed.append(job.group)
         return compute(self, job)
 
-    def swept(cfg: DictConfig, *more: Any) -> list[str]:
-        seeds.append(cfg.seed)
-        return sweep(cfg, *more)
+    def swept(work: sweeps.SweepTasks, *more: Any) -> list[str]:
+        seeds.append(work.cfg.seed)
+        return sweep(work, *more)
 
     monkeypatch.setattr(sweeps.SweepTasks, "compute", stopped)
     monkeypatch.setattr(comparison, "sweep", swept)

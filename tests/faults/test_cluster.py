@@ -54,7 +54,8 @@ class Sweep:
     def run(self) -> dict[str, bytes]:
         """The bytes of its results, by name."""
         inputs = sweep.Inputs(File.at(self.data))
-        self.store.write(sweep.sweep(self.cfg, "toy", "rows", inputs, self.store))
+        work = sweep.SweepTasks(self.cfg, "toy", "rows", inputs, self.store.folder)
+        self.store.write(sweep.sweep(work, self.store))
         return {path.name: path.read_bytes() for path in (self.folder / "results").iterdir()}
 
     def computed(self) -> list[tuple[str, int]]:

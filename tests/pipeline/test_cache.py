@@ -245,7 +245,7 @@ loaded = lambda: {name for name in sys.modules if name.split(".")[0] == "dplange
 paths = [folder / f"a/{table}.csv" for table in sweep.tables(cfg.experiment.toy)]
 inputs = sweep.Inputs(File.at(toy.write(folder, data)))
 store = Store(paths, folder / "units")
-store.write(sweep.sweep(cfg, "toy", data, inputs, store))
+store.write(sweep.sweep(sweep.SweepTasks(cfg, "toy", data, inputs, store.folder), store))
 names = "pipeline.environment", "pipeline.config", "pipeline.schema", "pipeline.lock", "pipeline.validate"
 names += "pipeline", "text", "data.yaml_file"
 composing = {"dplangevin", *(f"dplangevin.{name}" for name in names)}

@@ -16,7 +16,6 @@ from stopping import Stop, Stopping
 from dplangevin import PrivateClassifier, random
 from dplangevin.files import Checkpoint
 from dplangevin.library import attack, facts, learn
-from dplangevin.methods.objpert import ObjPert
 from dplangevin.pipeline import reference
 from dplangevin.privacy import Budget
 from dplangevin.problems.chain import Chain
@@ -41,20 +40,6 @@ def test_a_sweep_gives_the_same_tables(
         found = swept.experiment(cfg, "toy", of, data, tmp_path / "device")
     for table in wanted:
         pd.testing.assert_frame_equal(found[table], wanted[table], rtol=1e-3, atol=1e-3)
-
-
-@pytest.mark.slow
-def test_a_full_memory_is_an_error_that_says_what_to_lower(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*given: Any) -> None:
-        raise torch.OutOfMemoryError("Tried to allocate 80 GiB")
-
-    monkeypatch.setattr(ObjPert, "release", full)
-    with pytest.raises(
-        ValueError, match=r"objpert: the memory of cpu is full .*: lower DPL_MEMORY, repeats or"
-    ):
-        swept.experiment(toy.config("objpert"), "toy", "rows", toy.write(tmp_path), tmp_path / "units")
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """What a classifier says of generated images, and what of it is stored."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from dplangevin.data import Dataset
 from dplangevin.methods import Release
 from dplangevin.papers.exhibits.gan import image
+from dplangevin.pipeline import digit_classifier
 from dplangevin.pipeline.digit_classifier import GREYS, DigitClassifier, coverage
 from dplangevin.pipeline.observers import Seen
 from dplangevin.pipeline.plan import TABLES
@@ -39,15 +41,23 @@ def problem() -> GanProblem:
 
 
 @pytest.fixture(scope="module")
-def classifier(problem: GanProblem) -> DigitClassifier:
-    return DigitClassifier(problem, 7, images=40, shown=3, step=0.05, batch=20, epochs=20)
+def classifier(problem: GanProblem) -> Iterator[DigitClassifier]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"IMAGES": 40, "SHOWN": 3, "BATCH": 20, "EPOCHS": 20}.items():
+            patch.setattr(digit_classifier, name, value)
+        yield observer(problem)
+
+
+def observer(problem: GanProblem) -> DigitClassifier:
+    plan: Any = None
+    return DigitClassifier(problem, plan, 2, 1e-5, 7)
 
 
 def seen(problem: GanProblem, theta: torch.Tensor) -> Seen:
     task: Any = SimpleNamespace(
         run=SimpleNamespace(name="r"), variant="", scaling="", epsilons=[1.0, 2.0, 3.0]
     )
-    return Seen.of(task, problem, Release(theta), slice(None))
+    return Seen(task, problem, Release(theta), slice(None), [])
 
 
 def test_coverage_of_known_probabilities() -> None:
@@ -101,9 +111,7 @@ def test_metrics_and_pictures_are_of_the_last_iterate(
 
 def test_without_a_generator_there_is_nothing_to_score(problem: GanProblem) -> None:
     alone = replace(problem, adversary=None, public=None)
-    none = DigitClassifier(alone, 7)
+    none = observer(alone)
     theta = alone.init(2, torch.Generator().manual_seed(1))[:, None, None]
     assert none.metrics(seen(alone, theta), {}) == {}
     assert none.rows(seen(alone, theta))["samples"].empty
-    with pytest.raises(ValueError, match=r"sure = 0\.1 must be"):
-        DigitClassifier(problem, 7, sure=0.1)

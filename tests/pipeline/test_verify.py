@@ -27,7 +27,7 @@ def made(tmp_path: Path) -> verify.Result:
     paths = [tmp_path / f"results/{table}.csv" for table in sweep.tables(cfg.experiment.toy)]
 
     def compute(store: Store) -> list[str]:
-        return sweep.sweep(cfg, "toy", "rows", inputs, store)
+        return sweep.sweep(sweep.SweepTasks(cfg, "toy", "rows", inputs, store.folder), store)
 
     store = Store(paths, tmp_path / "units")
     store.write(compute(store))
@@ -113,12 +113,12 @@ def test_prices_and_first_steps_are_checked_without_training(
     at = cfg, "toy", "rows", sweep.Inputs(File.at(toy.write(tmp_path)))
     runs, scores = (tmp_path / f"{table}.csv" for table in sweep.tables(cfg.experiment.toy))
     store = Store([runs, scores], tmp_path / "units")
-    store.write(sweep.sweep(*at, store))
+    store.write(sweep.sweep(sweep.SweepTasks(*at, store.folder), store))
     work = sweep.SweepTasks(*at, tmp_path / "again")
     assert verify.prices(work, runs)[:2] == (len(work.tasks), len(work.tasks))
     ended = []
     monkeypatch.setattr(Checkpoint, "stops", True)
-    monkeypatch.setattr(sweep.SweepTasks, "tables", lambda *given: ended.append(given))
+    monkeypatch.setattr(sweep.SweepTasks, "scores", lambda *given: ended.append(given))
     assert verify.first_steps(work, runs)[:2] == (1, 1)
     monkeypatch.setattr(loop, "grid_shift", lambda std: 1e17 * std)  # a grid as coarse as the noise
     assert verify.first_steps(work, runs).largest["norm"] > 1e-3

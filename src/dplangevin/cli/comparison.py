@@ -41,7 +41,7 @@ from dplangevin.methods.registry import METHODS
 from dplangevin.pipeline.cache import Store
 from dplangevin.pipeline.environment import pinned
 from dplangevin.pipeline.plan import plain
-from dplangevin.pipeline.sweep import Inputs, Progress, first_line, sweep
+from dplangevin.pipeline.sweep import Inputs, SweepTasks, first_line, sweep
 from dplangevin.privacy import Budget
 from dplangevin.privacy.accountants import tight
 from dplangevin.privacy.accountants.moments_accountant import Moments
@@ -145,7 +145,7 @@ class Comparison:
         columns = schema.to_yaml(self.schema.given(), self.table.name).encode()
         files.write(self.results, {"config.yaml": OmegaConf.to_yaml(cfg).encode(), "schema.yaml": columns})
         store = Store([self.results / f"{name}.csv" for name in ("runs", "scores")], self.results / "units")
-        record = Progress(lambda task: len(task.epsilons))
+        lost = dict[str, str]()
         with TemporaryDirectory() as spare, pinned():
             prepared = Path(spare) / f"{self.name}.npz"
             data.save(prepared)
@@ -155,9 +155,9 @@ class Comparison:
             file = File.at(prepared)
             if self.seed is None:
                 cfg.seed = self.secret_seed(cfg, file.sha256)
-            keys = sweep(cfg, NAME, self.name, Inputs(file), store, record)
-        for name, why in record.lost.items():
-            notes.setdefault(name, []).append(why)
+            keys = sweep(SweepTasks(cfg, NAME, self.name, Inputs(file), store.folder), store, lost)
+        for name in filter(lost.__contains__, methods):
+            notes.setdefault(name, []).append(lost[name])
         _some(keys, notes)
         store.write(keys)
         if store.folder.exists():

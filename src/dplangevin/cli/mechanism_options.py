@@ -155,7 +155,7 @@ def method_of(options: Options) -> Any:
     for key in (setting.partition(".")[0] for setting in settings):
         own = f"it has {', '.join(sorted({*config} - {'_target_'}))}"
         require(key in config, f"{name} has no setting {key!r}{meant(key, config)}; {own}")
-    config = plan.merged(config, plan.nested(settings))
+    config = plan.changed(config, settings)
     for fault in validate.check(config, key=name):
         raise ValueError(fault)
     return instantiate(config, _convert_="all")

@@ -154,15 +154,17 @@ def _wrong_runs(cfg: DictConfig) -> Iterator[str]:
     data = [*cfg.dataset, *cfg.get("features", {})]
     known = {"settings": [*cfg.method], "epsilons": [*data, "default"], "seeds": data}
     for name, spec in cfg.experiment.items():
-        runs = list[plan.Run]()
+        own = [*(spec.get("methods") or ()), *(spec.get("runs") or ())]
+        varied = {"vary": [*own, "problem", "dataset"], "vary.problem": [*cfg.problem], "vary.dataset": data}
         try:
-            for word, names in known.items():
-                for each in spec[word] if OmegaConf.is_dict(spec.get(word)) else ():
-                    one_of(names, each, f"key of {word}")
+            for word, names in (known | varied).items():
+                given = OmegaConf.select(spec, word)
+                for each in given if OmegaConf.is_dict(given) else ():
+                    if given[each] is not None:
+                        one_of(names, each, f"key of {word}")
             for dataset in spec.datasets:
                 for run in plan.runs(cfg, name, one_of(data, dataset, "data set")):
                     one_of(cfg.problem, run.problem, "problem")
-                    runs.append(run)
                     where = f"experiment.{name}, run {run.name}:"
                     for task in plan.tasks_of(cfg, name, run, dataset):
                         yield from validate.check(task.config, key=f"{where} method.{run.method}")
@@ -171,7 +173,6 @@ def _wrong_runs(cfg: DictConfig) -> Iterator[str]:
                         yield from validate.check(task.data_changes, schema.RowSubset, of_data)
                         if "backbone" in task.problem_changes:
                             yield f"{where} the backbone cannot be varied: an experiment has one"
-            yield from (f"experiment.{name}.{fault}" for fault in plan.unknown_names(spec, runs))
         except (ValueError, OmegaConfBaseException) as error:
             yield f"experiment.{name}: {error}"
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from dplangevin.checks import positive, require
 from dplangevin.methods import Plan, Release
 from dplangevin.methods.evaluate import all_scores, mixed, predictive, reliability
 from dplangevin.methods.pricing import spent
@@ -18,102 +17,91 @@ from dplangevin.problems import Facts, Problem, Sums
 from dplangevin.problems.chain import Chain
 
 Metrics = Mapping[str, Tensor]
+Tables = dict[str, pd.DataFrame]
 # diagnostics of a release that are metrics, too, if the method reports them; they are not private
 REPORTED = (
     "r_hat", "ess", "answered", "label_accuracy", "teacher_accuracy", "epsilon_data_dependent", "epsilon_released",
 )  # fmt: skip
 
 
-class Seen(NamedTuple):
-    """The release of a task, of S seeds and E budgets, as observers see it.
+class Observer:
+    """An observer that adds nothing. One with `__call__` sees each step, as `problems.chain.Observer`.
 
-    - `which`: the test rows that are scored.
-    - `theta`: (S, E, kept, d), the scored iterates; 0 where they are not finite.
-    - `finite`: (S, E), on the CPU.
-    - `predicted`: (S, E, m, K) by predictor: "single" is the last iterate, or all kept ones; "average" is of the
-      posterior samples of a network.
+    - `tables`: names of the tables that `rows` returns; `repriced` gives stored ones today's prices.
+    - `kept`: the plan with the iterates kept that the observer needs; `scored`: those that are scored.
+    - `predictions`: in place of those of theta, as `Seen.predicted`; {} for those.
+    - `metrics`: further ones ``(S, E)``, beside those so far.
     """
 
-    task: Task
-    problem: Problem
-    release: Release
-    which: Any
-    theta: Tensor
-    finite: Tensor
-    predicted: Metrics
-
-    @classmethod
-    def of(cls, task: Task, problem: Problem, release: Release, which: Any) -> "Seen":
-        finite = release.theta.isfinite().all(-1).all(-1).cpu()
-        return cls(task, problem, release, which, release.theta.nan_to_num(0.0, 0.0, 0.0), finite, {})
-
-    @property
-    def notes(self) -> list[str]:
-        """For each budget, what the run did not reach, and how many chains diverged."""
-        lost = (~self.finite).sum(0).tolist()
-        return [
-            "; ".join(filter(None, [note, f"{count} of {len(self.finite)} chains diverged" if count else ""]))
-            for note, count in zip(self.release.not_reached, lost, strict=True)
-        ]
-
-    def scores(self, predicted: Tensor) -> dict[str, Tensor]:
-        """Return the scores of probabilities ``(S, E, m, K)``."""
-        return all_scores(predicted[:, :, self.which], self.problem.y_test[:, self.which])
-
-
-class Observer:
-    """An observer that adds nothing; each kind adds a part."""
+    tables: ClassVar[tuple[str, ...]] = ()
 
     def kept(self, plan: Plan) -> Plan:
-        """Return the plan with the iterates kept that the observer needs."""
         return plan
 
     def scored(self, theta: Tensor) -> Tensor:
-        """Return the iterates ``(S, E, kept, d)`` that are scored."""
         return theta
 
-    def predictions(self, seen: Seen) -> dict[str, Tensor]:
-        """Return predictions in place of those of theta, as `Seen.predicted`; {} for those."""
+    def predictions(self, seen: "Seen") -> dict[str, Tensor]:
         return {}
 
-    def metrics(self, seen: Seen, metrics: Metrics) -> dict[str, Tensor]:
-        """Return further metrics ``(S, E)``; `metrics` are those so far."""
+    def metrics(self, seen: "Seen", metrics: Metrics) -> dict[str, Tensor]:
         return {}
 
-    def rows(self, seen: Seen) -> dict[str, pd.DataFrame]:
-        """Return rows of further tables, by name of the table."""
+    def rows(self, seen: "Seen") -> Tables:
         return {}
 
+    @staticmethod
+    def repriced(tables: Tables, plan: Plan, facts: Facts, delta: float) -> Tables:
+        return tables
 
-def scored(
-    task: Task, problem: Problem, release: Release, observers: Sequence[Observer]
-) -> tuple[Seen, dict[str, Tensor]]:
-    """Return a task's release with its predictions, and metrics by name, ``(S, E)``.
 
-    A chain that diverged predicts all classes alike, and has the metric nan.
+class Seen:
+    """The release of a task, of S seeds and E budgets, with what is measured of it.
+
+    - `which`: the test rows that are scored.
+    - `theta`: (S, E, kept, d), the scored ones of `iterates`; 0 where they are not `finite`, (S, E).
+    - `predicted`: (S, E, m, K), "single" by the last iterate or all kept ones, "average" by a network's samples.
+    - `metrics`: by name, (S, E); those of a chain that diverged are nan.
+    - `notes`: for each budget, what the run did not reach, and how many chains diverged.
     """
-    seen = Seen.of(task, problem, release, slice(None) if release.rows is None else release.rows)
-    predicted = {} if release.predicted is None else {"single": release.predicted}
-    for each in observers:
-        seen = seen._replace(theta=each.scored(seen.theta))
-        predicted = predicted or each.predictions(seen)
-    predicted = predicted or {"single": predictive(problem, seen.theta)}
-    finite = seen.finite[..., None, None]
-    predicted = {name: p.where(finite, 1 / p.shape[-1]) for name, p in predicted.items()}
-    seen = seen._replace(predicted=predicted)
-    metrics = seen.scores(predicted.get("average", predicted["single"]))
-    for each in observers:
-        metrics |= each.metrics(seen, metrics)
-    metrics = {name: value.where(seen.finite, torch.nan) for name, value in metrics.items()}
-    reports = release.not_private
-    return seen, metrics | {name: reports[name] for name in REPORTED if name in reports}
+
+    def __init__(
+        self, task: Task, problem: Problem, release: Release, part: slice, observers: Sequence[Observer]
+    ) -> None:
+        self.task, self.problem = task, problem
+        self.which: Any = slice(None) if release.rows is None else release.rows
+        theta = release.theta[:, part]
+        self.finite = theta.isfinite().all(-1).all(-1).cpu()
+        self.theta = self.iterates = theta.nan_to_num(0.0, 0.0, 0.0)
+        predicted = {} if release.predicted is None else {"single": release.predicted[:, part]}
+        for each in observers:
+            self.theta = each.scored(self.theta)
+            predicted = predicted or each.predictions(self)
+        predicted = predicted or {"single": predictive(problem, self.theta)}
+        alike = {
+            name: p.where(self.finite[..., None, None], 1 / p.shape[-1]) for name, p in predicted.items()
+        }
+        self.predicted: Metrics = alike  # all classes, by a chain that diverged
+        metrics = self.scores(alike.get("average", alike["single"]))
+        for each in observers:
+            metrics |= each.metrics(self, metrics)
+        metrics = {name: value.where(self.finite, torch.nan) for name, value in metrics.items()}
+        reports = release.not_private
+        self.metrics = metrics | {name: reports[name][:, part] for name in REPORTED if name in reports}
+        lost, chains = (~self.finite).sum(0).tolist(), len(theta)
+        texts = (f"{count} of {chains} chains diverged" if count else "" for count in lost)
+        both = zip(release.not_reached[part], texts, strict=True)
+        self.notes = ["; ".join(filter(None, each)) for each in both]
+
+    def scores(self, predicted: Tensor) -> dict[str, Tensor]:
+        return all_scores(predicted[:, :, self.which], self.problem.y_test[:, self.which])
 
 
 class BestEpoch(Observer):
     """The accuracy of the best epoch on the test rows, beside that of the last iterate."""
 
-    def __init__(self, n: int) -> None:
-        self.n = n
+    def __init__(self, problem: Problem, *_: Any) -> None:
+        self.n = problem.facts.n
 
     def kept(self, plan: Plan) -> Plan:
         return plan._replace(work=plan.work._replace(keep=plan.work.sampling.ends(self.n)))
@@ -122,7 +110,7 @@ class BestEpoch(Observer):
         return theta[:, :, -1:]
 
     def metrics(self, seen: Seen, metrics: Metrics) -> dict[str, Tensor]:
-        epochs = seen.release.theta.nan_to_num(0.0, 0.0, 0.0).split(1, 2)
+        epochs = seen.iterates.split(1, 2)
         each = [seen.scores(predictive(seen.problem, theta))["accuracy"] for theta in epochs]
         return {"accuracy_best_epoch": torch.stack(each).amax(0)}
 
@@ -149,17 +137,18 @@ class Distance(Observer):
 class LearningCurve(Observer):
     """An observer that measures one chain on the test rows; therefore it must not affect the chain.
 
-    If the plan keeps several iterates, their predictions are averaged, and their theta are not stored.
+    It takes the test accuracy, the mean loss of the minibatches since the last time, and the spent privacy, `measured`
+    times. If the plan keeps several iterates, their predictions are averaged, and their theta are not stored.
 
-    - `measured`: > 0, number of measurements, evenly spread over the steps. Each takes the test accuracy, the mean
-      loss of the minibatches since the last measurement, and the spent privacy.
-    - `state`: "curve", rows as in `plan.TABLES` without run and epsilon; "summed" (S, m, K), the sum of predictions;
-      "losses" (2, S), sum and number of the losses of the minibatches' examples since the last measurement.
+    - `state`: "curve", rows without run and epsilon; "summed" (S, m, K), the sum of predictions; "losses" (2, S), sum
+      and number of the losses of the minibatches' examples since the last measurement.
     """
 
-    def __init__(self, problem: Problem, plan: Plan, seeds: int, delta: float, *, measured: int) -> None:
-        positive(measured=measured)
-        require(measured == int(measured), f"measured must be a whole number, not {measured}")
+    tables = "curve", "reliability"
+
+    def __init__(
+        self, problem: Problem, plan: Plan, seeds: int, delta: float, *_: Any, measured: int
+    ) -> None:
         self.problem, self.plan, self.delta, self.last = problem, plan, delta, ""
         self.at: set[int] = set()
         self.averaged_steps: tuple[int, ...] = ()
@@ -167,12 +156,11 @@ class LearningCurve(Observer):
             steps = len(chain.step)
             self.at = {max(1, round(steps * k / measured)) for k in range(1, measured + 1)}
             self.averaged_steps = chain.keep if len(chain.keep) > 1 else ()
-        facts = problem.facts
-        summed = torch.zeros(seeds, problem.y_test.shape[1], facts.classes) if self.averaged_steps else None
+        shape = seeds, problem.y_test.shape[1], problem.facts.classes
+        summed = torch.zeros(shape) if self.averaged_steps else None
         self.state: dict[str, Any] = {"curve": [], "summed": summed, "losses": torch.zeros(2, seeds)}
 
     def kept(self, plan: Plan) -> Plan:
-        """Return the plan with only its last iterate kept."""
         return plan._replace(work=plan.work._replace(keep=())) if isinstance(plan.work, Chain) else plan
 
     @property
@@ -190,7 +178,6 @@ class LearningCurve(Observer):
             self.measure(step, theta)
 
     def measure(self, step: int, theta: Tensor) -> None:
-        """Append one row for each seed to the curve."""
         total, seen = self.state["losses"]
         right = (self.problem.predict(theta)[:, 0].argmax(-1) == self.problem.y_test).double().mean(-1)
         right = right.where(theta.isfinite().flatten(1).all(1).to(right.device), torch.nan)  # diverged
@@ -204,7 +191,6 @@ class LearningCurve(Observer):
         self.last = f"accuracy {float(right.nanmean()):.4f}, epsilon {prices['epsilon_add_remove']:.3g}"
 
     def shown(self) -> str:
-        """Return the last measurement as text for a progress bar."""
         return self.last
 
     def predictions(self, seen: Seen) -> dict[str, Tensor]:
@@ -214,7 +200,7 @@ class LearningCurve(Observer):
     def metrics(self, seen: Seen, metrics: Metrics) -> dict[str, Tensor]:
         return {f"{name}_single": value for name, value in seen.scores(seen.predicted["single"]).items()}
 
-    def rows(self, seen: Seen) -> dict[str, pd.DataFrame]:
+    def rows(self, seen: Seen) -> Tables:
         """Return the curve, and the bins of confidence of the seeds whose chain has not diverged."""
         names = {"run": seen.task.run.name, "epsilon": seen.task.epsilons[0]}
         y, bins = seen.problem.y_test[:, seen.which], []
@@ -223,14 +209,15 @@ class LearningCurve(Observer):
                 one = slice(seed, seed + 1)
                 found = reliability(value[one, 0, seen.which], y[one] if len(y) > 1 else y)
                 bins += [{**names, "predictor": predictor, **row, "seed": seed} for row in found]
-        curve = pd.DataFrame([names | row for row in self.state["curve"]], columns=TABLES["curve"])
-        return {"curve": curve, "reliability": pd.DataFrame(bins, columns=TABLES["reliability"])}
+        curve = [names | row for row in self.state["curve"]]
+        tables = {"curve": curve, "reliability": bins}
+        return {name: pd.DataFrame(rows, columns=TABLES[name]) for name, rows in tables.items()}
 
     @staticmethod
-    def repriced(curve: pd.DataFrame, plan: Plan, facts: Facts, delta: float) -> pd.DataFrame:
-        """Return a stored curve with today's prices of its steps."""
+    def repriced(tables: Tables, plan: Plan, facts: Facts, delta: float) -> Tables:
+        curve = tables["curve"]
         if curve.empty:
-            return curve
+            return tables
         steps = (curve.epoch.astype(float) * facts.n / plan.work.sampling.size(facts.n)).round().astype(int)
         prices = {step: spent(plan, facts, step, delta) for step in steps.unique()}
-        return curve.assign(**pd.DataFrame([prices[step] for step in steps]))
+        return {**tables, "curve": curve.assign(**pd.DataFrame([prices[step] for step in steps]))}

@@ -16,11 +16,7 @@ from dplangevin.samplers.posterior import R_HAT, Sampler
 class Reference(NamedTuple):
     """Moments of the posterior ``exp(-U(theta) - precision/2 ||theta||^2)``, with diagnostics, in float64.
 
-    R' = 1 if all repeats share their data, else R' = R.
-
-    - `mean`, `covariance`: (R', d) and Tensor (R', d, d).
-    - `log_loss`: (R',), log loss of the posterior predictive on the test rows, in nats per row.
-    - `r_hat`, `ess`: (R',), diagnostics of the chains.
+    Shapes ``(R', ...)``, with R' = 1 if all repeats share their data, else R' = R.
     """
 
     mean: Tensor
@@ -33,11 +29,7 @@ class Reference(NamedTuple):
 def sample_reference(
     problem: Glm, precision: float, sampler: Sampler, predictive: int, seeds: int, rng: torch.Generator
 ) -> Reference:
-    """Return the moments of the posterior on the full data, sampled by HMC.
-
-    - `precision`: that of the posterior's normal prior, see `Reference`.
-    - `predictive`: > 0, approximate number of draws that log_loss averages over.
-    """
+    """Return the moments of the posterior by HMC; log_loss averages over about `predictive` draws."""
     weight = torch.ones(1, device=problem.device)
     sample = sampler.sample(problem, weight, precision * weight, float("inf"), seeds, rng)
     worst = float(sample.mixing.r_hat.max())
@@ -48,11 +40,11 @@ def sample_reference(
         )
     draws = sample.draws[..., 0, :].movedim(0, 2).cpu()  # (R, chains, draws, d)
     pooled = (draws.flatten(0, 2)[None] if problem.shared else draws.flatten(1, 2)).double()  # (R', N, d)
-    mean = pooled.mean(1)
     every = max(1, pooled.shape[1] // predictive)
     probability = evaluate.predictive(problem, pooled[:, None, ::every].float().to(problem.device))
     log_loss = evaluate.all_scores(probability, problem.y_test)["log_loss"][:, 0]
-    return Reference(mean, covariances(pooled), log_loss, sample.mixing.r_hat[:, 0], sample.mixing.ess[:, 0])
+    mixing = sample.mixing
+    return Reference(pooled.mean(1), covariances(pooled), log_loss, mixing.r_hat[:, 0], mixing.ess[:, 0])
 
 
 def covariances(draws: Tensor) -> Tensor:
@@ -62,23 +54,16 @@ def covariances(draws: Tensor) -> Tensor:
 
 
 def distances(theta: Tensor, log_loss: Tensor, reference: Reference) -> dict[str, Tensor]:
-    """Return distances of draws theta ``(R, E, samples, d)`` from the posterior, with their Monte Carlo error.
+    """Return distances ``(R, E)`` of draws theta ``(R, E, samples, d)`` from the posteriors, or from the only one.
 
-    - `log_loss`: (R, E), log loss of the draws' prediction on the test rows, in nats per row.
-    - `reference`: Reference with 1 or at least R posteriors, of which the first R are used.
-    - returns `mean_distance`: (R, E), ``sqrt(mean_j (m^_j - m_j)^2/v_j)``, in posterior standard deviations; m^ is
-      the mean of the draws.
-    - returns `covariance_distance`: (R, E), ``||S^ - S||_F/||S||_F``, unitless; missing for releases of a single
-      draw.
-    - returns `predictive_gap`: (R, E), log_loss minus the posterior's, in nats per row.
+    - `mean_distance`: ``sqrt(mean_j (m^_j - m_j)^2/v_j)``, in posterior standard deviations; m^ is the draws' mean.
+    - `predictive_gap`: how far their `log_loss` is above the posterior's.
+    - `covariance_distance`: ``||S^ - S||_F/||S||_F``; missing for a single draw.
     """
     reference = Reference(*(moment[: len(theta)] for moment in reference))
     variance = reference.covariance.diagonal(dim1=-2, dim2=-1)  # (R', d)
     gap = (theta.double().mean(2) - reference.mean[:, None]).square() / variance[:, None]
-    metrics = {
-        "mean_distance": gap.mean(-1).sqrt(),
-        "predictive_gap": log_loss - reference.log_loss[:, None],
-    }
+    metrics = {"mean_distance": gap.mean(-1).sqrt(), "predictive_gap": log_loss - reference.log_loss[:, None]}
     if theta.shape[2] > 1:
         exact = reference.covariance[:, None]
         size = torch.linalg.matrix_norm(exact)
@@ -88,12 +73,8 @@ def distances(theta: Tensor, log_loss: Tensor, reference: Reference) -> dict[str
 
 def save(path: Path, references: Mapping[str, Reference]) -> None:
     """Write references, a mapping of scaling to `Reference`; the bytes depend on the values only."""
-    named = {
-        f"{scaling}.{field}": value.numpy()
-        for scaling, reference in references.items()
-        for field, value in reference._asdict().items()
-    }
-    save_arrays(path, named)
+    fields = [(scaling, *each) for scaling, of in references.items() for each in of._asdict().items()]
+    save_arrays(path, {f"{scaling}.{name}": value.numpy() for scaling, name, value in fields})
 
 
 def load(path: Path, scaling: str) -> Reference:

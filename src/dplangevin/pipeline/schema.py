@@ -80,7 +80,6 @@ class _RunConfig(_Group):  # an entry of `runs`, see `plan`
     settings: Mapping[str, Any] | None = None
     assumptions: Texts = ()
     stream: str | None = None
-    tuned: bool = False  # whether its settings were chosen as the experiment's `tuned` says
 
 
 class _Experiment(_Group):  # see `plan` and `sweep`
@@ -101,20 +100,16 @@ class _Experiment(_Group):  # see `plan` and `sweep`
     prices: Sequence[Literal["neighbours", "ryffel2022", "last_iterate"]] = ()
     formula: Entry | None = None
     attack: Entry | None = None
-    curve: Entry | None = None
-    digit_classifier: Entry | None = None
+    observers: Mapping[str, Entry] = {}
     stream: str | None = None
     paired: bool = False  # whether chains with Poisson and with subset sampling see the same rows and noise
     one_budget_per_task: bool = False  # whether each task is computed alone, as for networks
     compared: bool = False  # whether releases are compared with the exact posterior
     metrics: bool = False
-    best_epoch: bool = False
     noise: Literal["float32", "float64"] = (
         "float64"  # in which the noise of chains is drawn, see `random.noise`
     )
     assumptions: Texts = ()
-    tuned: str = ""  # how the settings of the runs with `tuned: true` were chosen
-    part: str = ""
 
 
 class _Reference(_Group):  # settings of the exact posteriors, see `reference`
