@@ -23,9 +23,9 @@ from dplangevin.cli import app, comparison
 from dplangevin.cli.compare import _check_out
 from dplangevin.cli.options import config_of
 from dplangevin.cli.persons import OfPersons, split_by_person
-from dplangevin.data import schema as schemas
-from dplangevin.data.schema import Schema
+from dplangevin.data import table_schema as schemas
 from dplangevin.data.splits import Split
+from dplangevin.data.table_schema import Schema
 from dplangevin.files import temporary_path
 from dplangevin.methods import Plan, planned
 from dplangevin.methods.objpert import ObjPert

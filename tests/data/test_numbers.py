@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = [(k / 10, 3.0 + k, -k, "good" if k % 3 == 0 else "bad") for k in range(20)]
 RANGE = {"low": -32, "high": 32}  # a power of 2: no digit is lost
 SCHEMA: dict[str, Any] = {
-    "_target_": "dplangevin.data.schema.Schema",
+    "_target_": "dplangevin.data.table_schema.Schema",
     "target": "quality",
     "classes": ["bad", "good"],
     "columns": {"acid": RANGE, "sugar": RANGE, "ph": RANGE},

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dplangevin.data import DataError, Dataset, columns, generator, template
-from dplangevin.data import schema as schemas
+from dplangevin.data import table_schema as schemas
 from dplangevin.data.encoding import encode
 from dplangevin.data.loaders import table as loader
-from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split, cross_validation
+from dplangevin.data.table_schema import Schema
 
 TABLE = """\
 age,ward,"weight, kg",id,sick

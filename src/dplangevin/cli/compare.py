@@ -79,7 +79,7 @@ class TableOptions:
 @with_options(TableOptions)
 def schema(options: TableOptions, table: Annotated[Path, TABLE], target: Annotated[str, TARGET]) -> None:
     """Print a template of the schema of a table, with ??? where you state what is public of a column."""
-    from dplangevin.data import schema as schemas
+    from dplangevin.data import table_schema as schemas
     from dplangevin.data import template as templates
 
     reading = options.read(table)
@@ -225,7 +225,7 @@ def _schema(
     With --ranges-from-data, missing parts of the schema are read off the rows.
     """
     from dplangevin.data import DataError, columns
-    from dplangevin.data import schema as schemas
+    from dplangevin.data import table_schema as schemas
     from dplangevin.data import template as templates
     from dplangevin.data.csv_table import no_column
 

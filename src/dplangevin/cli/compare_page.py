@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dplangevin.cli import output, persons
 from dplangevin.cli.comparison import NEIGHBOURS, PRIOR, Comparison, Outcome, classes_of
-from dplangevin.data.schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
+from dplangevin.data.table_schema import FROM_DATA, KINDS_FROM_DATA, LEFT_OUT
 from dplangevin.papers.exhibits import side_by_side
 from dplangevin.papers.statistics import finite_interval, sort_by
 from dplangevin.reporting.style import image_bytes

@@ -8,8 +8,8 @@ from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
+from dplangevin.data.archives import DataError
 from dplangevin.data.csv_table import COMMA, GROUPED, Format, Table, no_column, shown
-from dplangevin.data.files import DataError
 
 MARKS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "?")
 OTHER_MARKS = {  # these mean "missing" if all other values of the column are numbers

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dplangevin.checks import require
-from dplangevin.data.files import DataError, raw_file
+from dplangevin.data.archives import DataError, raw_file
 
 LARGEST = float(np.finfo(np.float32).max)
 NO_NAME = "(no name)"  # end of the name that is given to a column without one

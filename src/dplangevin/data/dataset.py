@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dplangevin.checks import count, require
-from dplangevin.data.files import DataError, opened, save_arrays, stage
+from dplangevin.data.archives import DataError, opened, save_arrays, stage
 from dplangevin.data.rows import clip_rows, scale_rows
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")

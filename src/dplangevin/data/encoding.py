@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dplangevin.data.loaders import table as loader
-from dplangevin.data.schema import Schema, read
 from dplangevin.data.splits import Split
+from dplangevin.data.table_schema import Schema, read
 
 
 class Encoded(NamedTuple):

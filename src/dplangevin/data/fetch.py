@@ -32,7 +32,7 @@ import requests
 from tqdm import tqdm
 from urllib3.exceptions import HTTPError
 
-from dplangevin.data.files import DataError
+from dplangevin.data.archives import DataError
 from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_path
 
 TIMEOUT = (10, 60)  # seconds to connect; seconds without a byte

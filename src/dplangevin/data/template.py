@@ -7,10 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from dplangevin.checks import require
+from dplangevin.data.archives import DataError
 from dplangevin.data.columns import MANY, Column, Reading
 from dplangevin.data.csv_table import NO_NAME, SHOWN, listed, shown
-from dplangevin.data.files import DataError
-from dplangevin.data.schema import OPEN, Schema, Unlabelled, is_open
+from dplangevin.data.table_schema import OPEN, Schema, Unlabelled, is_open
 
 YEAR, MONTH, DAY = r"(?:\d{4}|\d{2})", r"(?:0?[1-9]|1[0-2])", r"(?:0?[1-9]|[12]\d|3[01])"
 DATE = re.compile(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dplangevin.data import DataError, Dataset
-from dplangevin.data.files import raw_file
+from dplangevin.data.archives import raw_file
 
 
 def cifar10(folder: str | Path, limit: int | None = None) -> Dataset:

@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from dplangevin.data import Dataset
-from dplangevin.data.files import raw_file
+from dplangevin.data.archives import raw_file
 
 FILE = "chest_xray_112_webp.npz"
 SIDE = 112

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.io import loadmat
 
 from dplangevin.data import Dataset
-from dplangevin.data.files import raw_file
+from dplangevin.data.archives import raw_file
 
 
 def load(folder: str | Path, extra: bool = True, limit: int | None = None) -> Dataset:

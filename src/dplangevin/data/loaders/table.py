@@ -10,8 +10,8 @@ import numpy as np
 
 from dplangevin.data import DataError, Dataset
 from dplangevin.data.csv_table import Table, no_column
-from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split
+from dplangevin.data.table_schema import Schema
 
 
 def load(
