@@ -98,7 +98,7 @@ def test_more_than_two_classes_and_a_file_to_test_on(tmp_path: Path) -> None:
     ("line", "change", "message"),
     [
         ("0.1,3,1,Good", {}, r"line 3, column quality: 'Good' is not one of bad, good"),
-        ("0.1,3,1,bad", {"target": "qualty"}, r"wine\.csv: no column 'qualty' in the header: did you mean 'quality'"),
+        ("0.1,3,1,bad", {"target": "qualty"}, r"wine\.csv: no column 'qualty' in the header; did you mean quality"),
         ("0.1,3,1,?", {}, r"wine\.csv, line 3, column quality: a missing label \('\?'\)"),
         (
             "0.1,3,-999,bad",
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_named_with_its_place(
         ({"schema": {"classes": ["bad", "bad"]}}, "classes: 'bad' is there twice"),
         ({"schema": {"classes": [False, True]}}, "classes: False must be one text, in quotes"),
         ({"split": {"test_file": "wine.csv"}}, "give one of train_share"),
-        ({"schema": {"columns": {"ph": {"mean": 1, "high": 1}}}}, "column ph: .*'high': 1} must be {low: "),
+        ({"schema": {"columns": {"ph": {"mean": 1, "high": 1}}}}, "column ph = .*'high': 1} must be {low: "),
     ],
 )  # fmt: skip
 def test_an_entry_out_of_its_domain_is_refused_before_anything_is_read(

@@ -49,7 +49,7 @@ class TableOptions:
     na: Annotated[list[str] | None, READING("Stands for a missing value, too; may be repeated.")] = None
     delimiter: Annotated[str | None, READING("Separator of values, or tab (default: found).")] = None
     encoding: Annotated[str | None, READING("utf-8 (default), cp1252, utf-16, ...")] = None
-    decimal: Annotated[str | None, READING("Decimal mark, . or , (default: found).")] = None
+    decimal: Annotated[str | None, READING("Decimal mark, . (default) or ,")] = None
     thousands: Annotated[str | None, READING("Mark between groups of three digits (default: none).")] = None
 
     def read(self, table: Path) -> Any:
@@ -61,7 +61,7 @@ class TableOptions:
             form["delimiter"] = "\t"
         marks = [each.strip() for each in self.na or ()]
         known = [*dict.fromkeys([*columns.MARKS, *marks])]
-        reading = columns.read(table_file(table), columns.GUESSED._replace(**form), known, more_marks=True)
+        reading = columns.read(table_file(table), columns.GUESSED._replace(**form), known)
         present = set[str]().union(*(column.marks_seen for column in reading.columns.values()))
         for mark in marks:
             require(mark in present, f"--na {mark!r}: no value of {table} is that")
@@ -79,19 +79,19 @@ class TableOptions:
 @with_options(TableOptions)
 def schema(options: TableOptions, table: Annotated[Path, TABLE], target: Annotated[str, TARGET]) -> None:
     """Print a template of the schema of a table, with ??? where you state what is public of a column."""
+    from dplangevin.data import csv_table
     from dplangevin.data import table_schema as schemas
     from dplangevin.data import template as templates
 
     reading = options.read(table)
     given, dropped = options.template(reading, target)
-    for text in (templates.predicted(reading, target, given), *reading.notes):
-        typer.echo(text, err=True)
+    typer.echo(templates.predicted(reading, target, given), err=True)
     if given["missing"]["as"] != "error":
         used = [name for name, entry in given["columns"].items() if entry != "drop"]
         gaps = [name for name in used if reading.columns[name].missing]
-        typer.echo(f"Missing values, a category of their own: {schemas.listed(gaps)}.", err=True)
+        typer.echo(f"Missing values, a category of their own: {csv_table.listed(gaps)}.", err=True)
     for name, why in dropped.items():
-        typer.echo(f"Dropped: {schemas.shown(name)}, {why}.", err=True)
+        typer.echo(f"Dropped: {csv_table.shown(name)}, {why}.", err=True)
     typer.echo(schemas.to_yaml(given, table.name), nl=False)
 
 
@@ -220,13 +220,9 @@ def _splits(table: Path, test: Path | None, folds: int | None, repeats: int, see
 def _schema(
     options: TableOptions, table: Path, target: str | None, path: Path | None, group: str | None
 ) -> tuple[Any, Any, dict[str, str]]:
-    """Return the schema, the columns of the table, and the reasons why some columns are dropped.
-
-    With --ranges-from-data, missing parts of the schema are read off the rows.
-    """
+    """Return the schema, the columns of the table, and the reasons why some columns are dropped."""
     from dplangevin.data import DataError, columns
     from dplangevin.data import table_schema as schemas
-    from dplangevin.data import template as templates
     from dplangevin.data.csv_table import no_column
 
     table_file(table)
@@ -244,7 +240,7 @@ def _schema(
         given, dropped = options.template(reading, target)
     else:
         for field in fields(options):
-            free = field.name == "ranges_from_data" or not getattr(options, field.name)
+            free = not getattr(options, field.name)
             require(free, f"{flag(field.name)}: the schema {path} says that: change it there")
         given, dropped = schemas.read(path), {}
         no_schema = f"{path} is no schema, it names no target: `dplangevin schema` writes one to fill in"
@@ -257,8 +253,6 @@ def _schema(
         reading.column(target)
         if group is not None and isinstance(given.get("columns"), dict):
             given["columns"] |= {group: "drop"}
-        if options.ranges_from_data:
-            given, dropped = templates.filled(given, reading)
     stated = schemas.Schema.of(given, str(path or table))
     for name in (name for name in stated.columns if name not in reading.columns):
         raise DataError(f"{no_column(table, name, [*reading.columns])}: change {path}")

@@ -26,6 +26,7 @@ from dplangevin.checks import count, require
 from dplangevin.data.archives import DataError, opened, save_arrays, stage
 from dplangevin.data.rows import clip_rows, scale_rows
 
+Array = np.ndarray
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 FLOATS = (np.float32, np.float64)
 
@@ -133,9 +134,10 @@ class Dataset:
         return {"majority_accuracy": (self.y_test == answer[:, None]).mean(axis=1)}
 
     @classmethod
-    def from_arrays(cls, *arrays: Any) -> "Dataset":
-        """Return a data set that all repeats share, of `Arrays` and meta."""
-        x_train, y_train, x_test, y_test, meta = arrays
+    def from_arrays(
+        cls, x_train: Array, y_train: Array, x_test: Array, y_test: Array, meta: dict[str, Any]
+    ) -> "Dataset":
+        """Return a data set that all repeats share."""
         return cls(x_train[None], y_train[None], x_test[None], y_test[None], meta)
 
     def arrays(self) -> Arrays:

@@ -51,7 +51,6 @@ class Dataset(RowSubset):
     assumptions: Sequence[str] = ()
     row_norm_bound: PositiveFloat | None = None
     limit: Positive | None = None
-    validation: str = ""
     source: str = ""
 
 
