@@ -61,33 +61,28 @@ class Dataset:
     meta: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
-            x, y = getattr(self, x_name), getattr(self, y_name)
-            names = f"{x_name} is {x.dtype} {x.shape}, {y_name} {y.dtype} {y.shape}"
-            if x.ndim < 3 or x.shape[:2] != y.shape or not x.size:
-                raise DataError(f"{names}: need (R, n, ...) and (R, n), none of them 0")
-            if x.dtype not in (np.uint8, *FLOATS) or y.dtype not in (np.int64, *FLOATS):
-                raise DataError(f"{names}: need uint8 or floats, and int64 (classes) or floats")
-            if x.dtype != np.uint8 and not np.isfinite(x).all():
-                raise DataError(f"{x_name} has values that are not finite")
-            if not self._fits(y):
-                need = f"0 to {self.classes - 1}" if y.dtype == np.int64 else "-1 and +1"
-                need = need if self.target is None else "numbers in [-1, 1]"
-                raise DataError(f"{y_name} has labels {np.unique(y)[[0, -1]]}: need {need}")
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        found = ", ".join(f"{name} {each.dtype} {each.shape}" for name, each in arrays.items())
+
+        def need(met: Any, what: str) -> None:
+            if not met:
+                raise DataError(f"{found}: need {what}")
+
         train, test = self.x_train, self.x_test
-        kinds = [f"{name} {x.dtype} {x.shape}" for name, x in (("x_train", train), ("x_test", test))]
-        if test.shape[2:] != train.shape[2:] or test.dtype != train.dtype:
-            raise DataError(f"rows differ: {', '.join(kinds)}; both parts need the same")
-        if len({len(train), len(test), 1}) > 2:
-            raise DataError(f"repeats differ: {', '.join(kinds)}; need as many, or 1")
+        for x, y in ((train, self.y_train), (test, self.y_test)):
+            need(x.ndim >= 3 and x.shape[:2] == y.shape and x.size, "(R, n, ...) and (R, n), none of them 0")
+            need(x.dtype in (np.uint8, *FLOATS), "rows of uint8 or floats")
+            need(x.dtype == np.uint8 or np.isfinite(x).all(), "finite numbers")
+            need(self._fits(y), "labels -1 and +1, or 0 to classes - 1 in int64, or with a target in [-1, 1]")
+        need(test.shape[2:] == train.shape[2:] and test.dtype == train.dtype, "rows of one shape and type")
+        need(len({len(train), len(test), 1}) <= 2, "as many repeats in both parts, or 1")
 
     def _fits(self, y: np.ndarray) -> bool:
         """Return whether labels are those of the classes, or of the target."""
-        if self.target is not None:
-            return y.dtype != np.int64 and bool((np.abs(y) <= 1).all())
-        if y.dtype != np.int64:
-            return bool(np.isin(y, (-1.0, 1.0)).all())
-        return bool(0 <= y.min() <= y.max() < self.meta.get("classes", 0))
+        if y.dtype == np.int64 and self.target is None:
+            return bool(0 <= y.min() <= y.max() < self.meta.get("classes", 0))
+        inside = np.abs(y) <= 1 if self.target else np.isin(y, (-1.0, 1.0))
+        return y.dtype in FLOATS and bool(inside.all())
 
     @property
     def repeats(self) -> int:
