@@ -98,7 +98,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def asking(seed: int | None, out: Path = Path("none"), repeats: int = 10) -> comparison.Comparison:
-    stated = Schema("label", {"x": {"low": 0, "high": 1}}, ["a", "b"])
+    stated = Schema("label", columns={"x": {"low": 0, "high": 1}}, classes=["a", "b"])
     return comparison.Comparison(Path("m.csv"), stated, {}, {}, [1.0], 1e-5, repeats, seed, out)
 
 

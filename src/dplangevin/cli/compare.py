@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -38,9 +38,6 @@ class TableOptions:
         bool,
         PRIVACY("Read ranges and categories off the rows, which no guarantee covers.", "--ranges-from-data"),
     ] = False
-    task: Annotated[
-        Literal["classification", "regression"] | None, READING("By default as the labels are.")
-    ] = None
     categories: Annotated[list[str] | None, READING("A column of codes; may be repeated.")] = None
     drop: Annotated[list[str] | None, READING("A column not to learn from; may be repeated.")] = None
     drop_unlabelled: Annotated[
@@ -73,7 +70,7 @@ class TableOptions:
 
         unlabelled: Any = "drop" if self.drop_unlabelled else "error"
         lists = self.categories or (), self.drop or ()
-        return templates.template(reading, target, self.ranges_from_data, self.task, *lists, unlabelled)
+        return templates.template(reading, target, self.ranges_from_data, *lists, unlabelled)
 
 
 @with_options(TableOptions)

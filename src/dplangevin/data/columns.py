@@ -3,7 +3,8 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
-from itertools import count, islice
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
@@ -22,47 +23,40 @@ OTHER_NUMBER = re.compile(
 class Column:
     """What the rows contain in one column.
 
-    - `texts`: Different values that are not missing, each with the line of its first row; at most MANY + 1 of them.
-    - `others`: As `texts`, at most MANY that are not numbers; `numbers` counts the rows of those that are.
+    - `texts`: Different values that are not missing; `others`: those that are no numbers.
     - `counting`: Whether every value is the number of its row, counted from 0 or 1.
     """
 
     def __init__(self, name: str, table: Table, marks: Sequence[str]) -> None:
-        values = table.columns[name]
-        counts, lines = Counter(values), dict(zip(reversed(values), reversed(table.lines), strict=True))
-        self.name, self.path, self.form = name, table.path, table.form
+        self.name, self.table, values = name, table, table.columns[name]
+        counts = Counter(values)
         self.marks_seen = counts.keys() & {*marks}
         self.missing = sum(map(counts.pop, self.marks_seen))
         self.present = counts.total()
-        numbers, others = dict[str, float](), dict[str, int]()
+        known = dict[str, float]()
         for text in counts:
-            try:
-                numbers[text] = self.form.number(text)
-            except ValueError:
-                others[text] = lines[text]
-        self.texts = {text: lines[text] for text in islice(counts, MANY + 1)}
-        self.many = len(self.texts) > MANY
-        self.others = dict(islice(others.items(), MANY))
-        self.numbers = sum(counts[text] for text in numbers)
-        self.numeric = self.numbers == self.present > 0
-        self.alike = self.numbers + sum(counts[text] for text in others if OTHER_NUMBER.fullmatch(text))
-        self.low, self.high = min(numbers.values(), default=0.0), max(numbers.values(), default=0.0)
-        self.whole = all(map(float.is_integer, numbers.values()))
+            with suppress(ValueError):
+                known[text] = table.form.number(text)
+        self.texts, self.others = [*counts], [text for text in counts if text not in known]
+        self.numeric, self.many = len(known) == len(counts) > 0, len(counts) > MANY
+        self.alike = sum(n for text, n in counts.items() if text in known or OTHER_NUMBER.fullmatch(text))
+        self.low, self.high = min(known.values(), default=0.0), max(known.values(), default=0.0)
+        self.whole = all(map(float.is_integer, known.values()))
         self.counting = len(values) > 2 and any(
             all(text == str(k) for text, k in zip(values, count(start), strict=False)) for start in (0, 1)
         )
 
     def at(self, text: str) -> str:
-        line = (self.texts | self.others)[text]
-        return f"{self.path}, line {line}, column {shown(self.name)}: {text!r}"
+        return f"{self.table.at(self.name, text)}: {text!r}"
 
     @property
     def where(self) -> str:
-        return f"{self.path}, column {shown(self.name)}"
+        return f"{self.table.path}, column {shown(self.name)}"
 
     def values(self) -> list[str]:
         """Return the texts in order; numbers ascend."""
-        return sorted(self.texts, key=lambda text: (self.form.number(text) if self.numeric else 0.0, text))
+        number = self.table.form.number
+        return sorted(self.texts, key=lambda text: (number(text) if self.numeric else 0.0, text))
 
     def kind(self) -> str:
         """Return "number", "category" or "empty"; DataError if only some of the values are numbers, at least half."""
@@ -70,9 +64,8 @@ class Column:
             return "number" if self.present else "empty"
         if 2 * self.alike < self.present:
             return "category"
-        text = next(iter(self.others))
         raise DataError(
-            f"{self.at(text)} {NO_NUMBER}, or --categories {quote(self.name)} if all values are categories"
+            f"{self.at(self.others[0])} {NO_NUMBER}, --categories {quote(self.name)} for categories"
         )
 
 

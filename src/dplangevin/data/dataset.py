@@ -48,10 +48,10 @@ class Dataset:
       numbers, float32 (float64 after `scaled`).
     - `y_train`, `y_test`: (R, n) and (R, m). Labels -1 and +1 as floats; classes 0, ..., K - 1 in int64; for
       regression, numbers in [-1, 1].
-    - `meta`: `name`: name of the data set. `classes`: K, for labels 0, ..., K - 1. `labels`: names of the classes.
-      `target`: for regression, the public {low, high} that the labels -1 and 1 stand for. `features`: the d names.
-      `row_norm_bound`: the public constant that `scaled` uses. `public`: for features, the norms of the network's
-      features of public images. `clipped` uses them. `row_bound`: the norm to which the rows were scaled or clipped.
+    - `meta`: `name`; `classes`: K, for labels 0, ..., K - 1; `labels`: names of the classes; `target`: for regression,
+      the public {low, high} that -1 and 1 stand for; `features`: the d names; `row_norm_bound`: the public constant
+      that `scaled` uses; `public`: norms of the features of public images, which `clipped` uses; `row_bound`: the norm
+      to which the rows were scaled or clipped.
     """
 
     x_train: np.ndarray
@@ -115,8 +115,8 @@ class Dataset:
     def constant(self) -> dict[str, np.ndarray]:
         """Return the test score (R,) of the best constant prediction, by its name.
 
-        The constant of regression is the median of the training targets; its error is in the units of the target.
-        That of classes is the largest class of the training set; of equally large ones, +1 or the first.
+        That is the median of the training targets, with its error in the units of the target, or the largest class of
+        the training set; of equally large ones, +1 or the first.
         """
         if self.target is not None:
             low, high = self.target
@@ -138,8 +138,7 @@ class Dataset:
     def arrays(self) -> Arrays:
         """Return views of the arrays without the leading axis; DataError if repeats have rows of their own."""
         if self.repeats > 1:
-            name = self.meta.get("name", "the data set")
-            raise DataError(f"{name} has {self.repeats} repeats: need rows that all repeats share")
+            raise DataError(f"{self.meta.get('name')} has {self.repeats} repeats: need rows that all share")
         return Arrays(self.x_train[0], self.y_train[0], self.x_test[0], self.y_test[0])
 
     def scaled(self, how: str) -> "Dataset":
@@ -173,10 +172,8 @@ class Dataset:
 
     def _each(self, change: Callable[[np.ndarray], np.ndarray], meta: dict[str, Any]) -> "Dataset":
         if len(self.shape) != 1 or self.x_train.dtype == np.uint8:
-            kind = f"{self.x_train.dtype} {self.shape}"
-            raise DataError(
-                f"{meta.get('name', 'the data set')} has rows {kind}: need vectors (d,) of numbers"
-            )
+            rows = f"{self.x_train.dtype} {self.shape}"
+            raise DataError(f"{meta.get('name')} has rows {rows}: need vectors (d,) of numbers")
         return replace(self, x_train=change(self.x_train), x_test=change(self.x_test), meta=meta)
 
     def limited(self, limit: int | None) -> "Dataset":

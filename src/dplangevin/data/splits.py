@@ -80,12 +80,9 @@ def subset(
         return data
     order = np.argsort(rng.random((len(data.y_train), data.n)), axis=1, kind="stable")
     left = data.n - int((held_out or 0) * data.n)
-    if held_out is not None and not 0 < left < data.n:
-        raise ValueError(f"held_out = {held_out} of {data.n} training rows leaves an empty part")
-    if train_rows is not None and not 0 < train_rows <= left:
-        raise ValueError(
-            f"train_rows = {train_rows} must be in 1 to {left}, the training rows that there are"
-        )
+    if not 0 < (train_rows or left) <= left or (held_out and left == data.n):
+        given = f"train_rows = {train_rows}, held_out = {held_out}"
+        raise ValueError(f"{given}: need so many of the {data.n} training rows, and a row in each part")
     parts = {"train": order[:, : train_rows or left]} | ({"test": order[:, left:]} if held_out else {})
     values, repeat = {"x": data.x_train, "y": data.y_train}, np.arange(len(order))[:, None]
     drawn: dict[str, Any] = {

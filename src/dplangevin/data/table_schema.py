@@ -20,14 +20,13 @@ An example::
       id: drop                         # as if it were not named
 
 A missing value is an error; or a category: one more feature, 1 where the value is missing, and the others are then 0;
-or a midpoint: 0, the middle of low and high, and 1/K for each of K values.
-
-In a file every value is read as it is written: yes, 1.50 and ${x} are texts. An entry is open if it is exactly ???.
-Ranges and kinds that are read off private rows can reveal these rows. Every result that depends on them says so.
+or a midpoint: 0, the middle of low and high, and 1/K for each of K values. Ranges and kinds that are read off private
+rows can reveal these rows, and every result that depends on them says so.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -56,7 +55,6 @@ class Schema:
     """A schema in which no entry is open; blanks around its texts do not count."""
 
     target: str
-    columns: Mapping[str, Any]
     classes: Sequence[Any] | None = None
     range: Mapping[str, Any] | None = None
     delimiter: str = ","
@@ -67,6 +65,7 @@ class Schema:
     unlabelled: Unlabelled = "error"
     ranges_from_data: bool = False
     kinds_from_data: bool = False
+    columns: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         named = isinstance(self.target, str) and self.target and isinstance(self.columns, Mapping)
@@ -165,7 +164,7 @@ def _entries(columns: Mapping[str, Any], target: str) -> dict[str, Any]:
         elif entry != "drop":
             entry = _range(entry, what, ", {values: [...]} or drop")
         require(entries.keys().isdisjoint(names), f"{what} is there twice")
-        entries |= dict.fromkeys(names, entry)
+        entries |= {name: copy(entry) for name in names}
     require(target not in entries, f"{target} is the target: leave it out of columns")
     require(any(entry != "drop" for entry in entries.values()), "no column is left to learn from")
     return entries
@@ -195,11 +194,6 @@ def _range(entry: Any, what: str, other: str = "") -> dict[str, float]:
     return limits
 
 
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
 def to_yaml(given: Mapping[str, Any], source: str) -> str:
     """Return the schema of the table `source` as a file with comments."""
     lines = [
@@ -208,9 +202,5 @@ def to_yaml(given: Mapping[str, Any], source: str) -> str:
         "# State each ??? from public knowledge, not by looking at the rows. Numbers outside are clipped.",
         "# ..._from_data: true was READ OFF THE DATA, which no guarantee covers: check it, then write false.",
     ]
-    order = [word for word in WORDS if word != "columns"] + ["columns"]
-    ordered = {word: given[word] for word in order if word in given}
-    text = yaml.dump(
-        ordered, Dumper=_Dumper, default_flow_style=None, sort_keys=False, allow_unicode=True, width=10**9
-    )
-    return "\n".join([*lines, text])
+    options: Any = {"default_flow_style": None, "sort_keys": False, "allow_unicode": True, "width": 10**9}
+    return "\n".join([*lines, yaml.safe_dump({**given}, **options)])

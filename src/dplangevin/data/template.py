@@ -6,19 +6,17 @@ from typing import Any
 from dplangevin.checks import require
 from dplangevin.data.archives import DataError
 from dplangevin.data.columns import MANY, Column, Reading
-from dplangevin.data.csv_table import NO_NAME, NO_NUMBER, listed, shown
+from dplangevin.data.csv_table import NO_NAME, listed, shown
 from dplangevin.data.table_schema import OPEN, Schema, Unlabelled
 
 FEW = 10  # a target with at most this many different whole numbers has classes
 LEAST_ROWS = 20  # a column with at least this many values, all of them different, has no categories
-RANGE = {"low": OPEN, "high": OPEN}
 
 
 def template(
     reading: Reading,
     target: str,
     fill: bool = False,
-    task: str | None = None,
     categories: Sequence[str] = (),
     drop: Sequence[str] = (),
     unlabelled: Unlabelled = "error",
@@ -31,7 +29,7 @@ def template(
     for name in (target, *categories, *drop):
         reading.column(name)
     columns = dict(reading.columns)
-    outcome = _outcome(columns.pop(target), task, fill)
+    outcome = _outcome(columns.pop(target), fill)
     require(bool(columns), f"{reading.table.path}: no column beside the target {target!r}: give --delimiter")
     found = {
         name: ("drop", "you said so") if name in drop else _entry(column, name in categories, fill)
@@ -51,23 +49,22 @@ def template(
     return given, {name: why for name, (_, why) in found.items() if why}
 
 
-def _outcome(column: Column, task: str | None, fill: bool) -> dict[str, Any]:
-    """Return the classes, or the range, of the target; raise DataError if it has neither.
-
-    Without a task, it has classes if it has texts, or at most FEW different whole numbers.
-    """
+def _outcome(column: Column, fill: bool) -> dict[str, Any]:
+    """Return the classes of texts, or of at most FEW different whole numbers; else the range of the target."""
     if len(column.texts) < 2:
         only = next(map(repr, column.texts), "no value")
         raise DataError(f"{column.where}: every row has {only}, so there is nothing to learn")
-    few = column.whole and len(column.texts) <= FEW
-    if task == "classification" or (task is None and (column.kind() != "number" or few)):
-        if column.many:
-            fix = "give --task regression, or predict another column"
-            raise DataError(f"{column.where}: more than {MANY} different values are no classes: {fix}")
-        return {"classes": column.values() if fill else OPEN}
-    for text in column.others:
-        raise DataError(f"{column.at(text)} {NO_NUMBER}, or --task classification")
-    return {"range": {"low": column.low, "high": column.high} if fill else RANGE}
+    if column.kind() == "number" and not (column.whole and len(column.texts) <= FEW):
+        return {"range": _limits(column, fill)}
+    if column.many:
+        raise DataError(
+            f"{column.where}: more than {MANY} different texts are no classes: predict another column"
+        )
+    return {"classes": column.values() if fill else OPEN}
+
+
+def _limits(column: Column, fill: bool) -> dict[str, Any]:
+    return {"low": column.low if fill else OPEN, "high": column.high if fill else OPEN}
 
 
 def _entry(column: Column, codes: bool, fill: bool) -> tuple[Any, str]:
@@ -88,23 +85,23 @@ def _entry(column: Column, codes: bool, fill: bool) -> tuple[Any, str]:
         if holds:
             return "drop", why
     if kind == "number" and not (fill and one):
-        return {"low": column.low, "high": column.high} if fill else RANGE, ""
+        return _limits(column, fill), ""
     return {"values": column.values() if fill else OPEN}, ""
 
 
 def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
     """Say whether the target has classes or is a number, and how to choose the other."""
     if "range" in given:
-        known, kind, other = (
-            "a number from {low} to {high}".format(**given["range"]),
-            "regression",
-            "classification",
+        known, other = (
+            "a number from {low} to {high}, so this is regression".format(**given["range"]),
+            "classes",
         )
     else:
-        names, kind, other = given["classes"], "classification", "regression"
-        known = "classes" if names == OPEN else f"{len(names)} classes ({listed(names)})"
-    fix = f"; if it is not, give --task {other}" if reading.columns[target].numeric else ""
-    return f"Predicting {shown(target)}: {known}, so this is {kind}{fix}."
+        names, other = given["classes"], "a range"
+        count = "classes" if names == OPEN else f"{len(names)} classes ({listed(names)})"
+        known = f"{count}, so this is classification"
+    fix = f"; if not, state {other} in a schema" if reading.columns[target].numeric else ""
+    return f"Predicting {shown(target)}: {known}{fix}."
 
 
 def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> list[str]:

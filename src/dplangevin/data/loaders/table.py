@@ -92,10 +92,8 @@ def _features(
     absent = np.array([text in schema.marks for text in texts])
     if absent.any() and missing_as == "error":
         text = texts[int(absent.argmax())]
-        raise DataError(
-            f"{table.at(column, text)}: {text!r} is a missing value: say what is made of it, in a schema missing: "
-            "{as: category} or midpoint"
-        )
+        fix = "say what is made of it, in a schema missing: {as: category} or midpoint"
+        raise DataError(f"{table.at(column, text)}: {text!r} is a missing value: {fix}")
     present = table.of(~absent) if absent.any() else table
     values = entry.get("values", [])
     block = np.zeros((len(texts), (len(values) or 1) + (missing_as == "category")), np.float32)
