@@ -260,7 +260,10 @@ def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     assert "Missing values, a category of their own: kind.\n" in done.stderr
     Path("schema.yaml").write_text(done.stdout, encoding="utf-8")
     still = compare("mine.csv", "--schema", "schema.yaml")
-    assert (still.exit_code, "label still has ???" in still.output) == (2, True)
+    assert (still.exit_code, "column größe = {'low': '???', 'high': '???'} must be" in still.output) == (
+        2,
+        True,
+    )
     assert "--target missing: name the column to predict" in compare("mine.csv", "--ranges-from-data").output
     public = {"größe": {"low": -1, "high": 4}, "a, b": {"low": -4, "high": 4}, "same": "drop"}
     given = OmegaConf.to_container(OmegaConf.load("schema.yaml"))
@@ -412,7 +415,7 @@ BAD = [
     ("a,b\n1,2\n", ["--schema", "../other.yaml"], "no column 'label' in the header: there are a, b"),
     ("a,label\n1,x\n", ["--schema", "../other.yaml"], "no column 'b' in the header: there are a, label: change"),
     ("label: x\n", ["--schema", "mine.csv"], "mine.csv is no schema, it names no target"),
-    (None, ["--schema", "../empty.yaml"], "empty.yaml: label still has ???: state what is public"),
+    (None, ["--schema", "../empty.yaml"], "empty.yaml: no column is left to learn from"),
     (None, ["--schema", "../empty.yaml", "--ranges-from-data"], "--ranges-from-data: the schema ../empty"),
 ]  # fmt: skip
 

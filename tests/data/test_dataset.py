@@ -12,10 +12,10 @@ import pytest
 import torch
 from loading import pictures
 
-from dplangevin.data import DataError, Dataset, clip_rows, generator, pixels, row_norms
+from dplangevin.data import DataError, Dataset, clip_rows, pixels, row_norms
 from dplangevin.data.dataset import ARRAYS
 from dplangevin.data.rows import MARGIN
-from dplangevin.data.splits import split
+from dplangevin.data.splits import Split
 from dplangevin.files import sha256
 
 
@@ -224,11 +224,11 @@ def test_a_missing_file_or_one_of_another_kind_is_named_with_the_fix(tmp_path: P
 
 
 def test_splits_are_disjoint_complete_and_do_not_depend_on_how_many_follow() -> None:
-    train, test = split(41, 5, 0.8, generator(3, "abalone/split"))
+    train, test = Split(0.8, repeats=5, seed=3).rows(41, "abalone")
     assert (train.shape, test.shape) == ((5, 32), (5, 9))
     assert np.array_equal(np.sort(np.hstack([train, test]), axis=1), np.tile(np.arange(41), (5, 1)))
     assert len({row.tobytes() for row in train}) == 5
-    assert np.array_equal(split(41, 2, 0.8, generator(3, "abalone/split"))[0], train[:2])
-    assert not np.array_equal(split(41, 2, 0.8, generator(4, "abalone/split"))[0], train[:2])
+    assert np.array_equal(Split(0.8, repeats=2, seed=3).rows(41, "abalone")[0], train[:2])
+    assert not np.array_equal(Split(0.8, repeats=2, seed=4).rows(41, "abalone")[0], train[:2])
     with pytest.raises(ValueError, match="empty part"):
-        split(4, 1, 0.1, generator(3, "abalone/split"))
+        Split(0.1).rows(4, "abalone")

@@ -9,8 +9,8 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from dplangevin.data import DataError, Dataset, generator
-from dplangevin.data.splits import split
+from dplangevin.data import DataError, Dataset
+from dplangevin.data.splits import Split
 from dplangevin.pipeline import validate
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import softmax
@@ -62,7 +62,7 @@ def test_columns_labels_and_splits(tmp_path: Path) -> None:
     }
     rows = np.array([[a / 32, b / 32, c / 32, 1.0] for a, b, c, _ in ROWS])
     labels = np.array([1.0 if y == "good" else -1.0 for *_, y in ROWS])
-    train, test = split(20, 3, 0.75, generator(7, "wine/split"))
+    train, test = Split(0.75, repeats=3, seed=7).rows(20, "wine")
     np.testing.assert_allclose(data.x_train, rows[train], atol=1e-7)
     assert np.array_equal(data.y_test, labels[test])
     assert np.array_equal(data.x_train[:2], load(tmp_path, split={"repeats": 2}).x_train)

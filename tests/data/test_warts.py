@@ -143,7 +143,7 @@ WARTS = [
     # Numbers
     Wart("N/A", csv(x=put(NUMBERS, "N/A", "N/A")), said=("Missing values: 2 of x.",), features=["x", "x missing", *FEATURES[1:4], "w missing", "bias"]),
     Wart("a dash among numbers", csv(x=put(NUMBERS, "-")), error="line 4, column x: '-' is not a number: .*--na"),
-    Wart("a word among numbers", csv(x=put(NUMBERS, "many")), error="line 4, column x: 'many' is not a number: correct it, .*--na if .*--categories x"),
+    Wart("a word among numbers", csv(x=put(NUMBERS, "many")), error="line 4, column x: 'many' is not a number: correct it, .*--na for .*--categories x"),
     Wart("a word that is named", csv(x=put(NUMBERS, "many")), "--na many", said=("1 of x",), features=["x", "x missing", *FEATURES[1:4], "w missing", "bias"]),
     Wart("codes of a category", csv(k=put([*"123"] * 10, "X")), "--categories k", features=of("k=1", "k=2", "k=3", "k=X")),
     Wart("few numbers among texts", csv(w=put(TEXTS, "1", "2")), features=["x", "w=1", "w=2", "w=A", "w=B", "w=C", "bias"]),
@@ -151,7 +151,7 @@ WARTS = [
     Wart("blanks between thousands, named", csv(x=put(NUMBERS, "1 200", "1\u202f300")), "--thousands ' '", said=("' ' between thousands",)),
     Wart("commas between thousands", csv(x=put(NUMBERS, '"1,200"')), error="line 4, column x: '1,200' is not a number: .*--thousands"),
     Wart("commas between thousands, named", csv(x=put(NUMBERS, '"1,200"')), "--thousands ,"),
-    Wart("commas that may be either", csv(x=[f'"{i + 1},200"' for i in range(N)]), error="line 2, column x: '1,200' is not a number: correct it, or give --decimal or --thousands"),
+    Wart("commas that may be either", csv(x=[f'"{i + 1},200"' for i in range(N)]), error="line 2, column x: '1,200' is not a number: correct it, or give --decimal, --thousands"),
     Wart("decimal commas", csv(x=[f'"{t}"' for t in COMMAS]), error="line 2, column x: '0,5' is not a number: .*--decimal"),
     Wart("decimal commas, named", csv(x=[f'"{t}"' for t in COMMAS]), "--decimal ,", said=("decimal mark ','",)),
     Wart("one decimal comma", csv(x=put(NUMBERS, '"3750,0"')), error="line 4, column x: '3750,0' .*is not a number: .*--decimal"),
@@ -164,7 +164,7 @@ WARTS = [
     Wart("percent", csv(x=put(NUMBERS, "5%")), error="line 4, column x: '5%' is not a number"),
     Wart("powers of ten", csv(x=put(NUMBERS, "1e-5", "2E3", "+4"))),
     # Labels
-    Wart("labels 1 and 2", csv(y=[*"12"] * (N // 2)), classes=["1", "2"], said=("2 classes (1, 2), so this is classification; if not, state a range in a schema",)),
+    Wart("labels 1 and 2", csv(y=[*"12"] * (N // 2)), classes=["1", "2"], said=("2 classes (1, 2), so this is classification; if not, state classes or a range in a schema",)),
     Wart("labels in words YAML knows", csv(y=["true", "no"] * (N // 2)), classes=["no", "true"]),
     Wart("a label that is missing", csv(y=put(LABELS, "")), error="line 4, column y: a missing label \\(''\\), as in 1 of 30 rows: leave such rows out by --drop-unlabelled"),
     Wart("a label that is missing, left out", csv(y=put(LABELS, "", "NA")), "--drop-unlabelled", said=("Rows without a label, left out: 2 of 30.",), rows=N - 2),
@@ -173,7 +173,7 @@ WARTS = [
     Wart("two labels that are one double", csv(y=[CODE, TWIN] * (N // 2)), classes=[CODE, TWIN]),
     Wart("categories that are one double", csv(k=([CODE] * 2 + [TWIN]) * (N // 3)), "--categories k", features=of(f"k={CODE}", f"k={TWIN}")),
     Wart("one label", csv(y=["no"] * N), error="column y: every row has 'no', so there is nothing to learn"),
-    Wart("30 whole numbers", csv(y=[*map(str, range(5, N + 5))]), classes=None, said=("Predicting y: a number from 5.0 to 34.0, so this is regression; if not, state classes in a schema",)),
+    Wart("30 whole numbers", csv(y=[*map(str, range(5, N + 5))]), classes=None, said=("Predicting y: a number from 5.0 to 34.0, so this is regression; if not, state classes or a range in a schema",)),
     Wart("a word among numbers to predict", csv(y=put(NUMBERS, "many")), error="line 4, column y: 'many' is not a number"),
     # Texts that other programs would carry out
     Wart("interpolation", csv(w=put(TEXTS, "${x}", "${oc.env:HOME}")), features=["x", "w=${oc.env:HOME}", "w=${x}", "w=A", "w=B", "w=C", "bias"]),

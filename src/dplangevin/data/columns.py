@@ -29,6 +29,7 @@ class Column:
 
     def __init__(self, name: str, table: Table, marks: Sequence[str]) -> None:
         self.name, self.table, values = name, table, table.columns[name]
+        self.where = f"{table.path}, column {shown(name)}"
         counts = Counter(values)
         self.marks_seen = counts.keys() & {*marks}
         self.missing = sum(map(counts.pop, self.marks_seen))
@@ -48,10 +49,6 @@ class Column:
 
     def at(self, text: str) -> str:
         return f"{self.table.at(self.name, text)}: {text!r}"
-
-    @property
-    def where(self) -> str:
-        return f"{self.table.path}, column {shown(self.name)}"
 
     def values(self) -> list[str]:
         """Return the texts in order; numbers ascend."""

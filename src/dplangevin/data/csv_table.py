@@ -24,10 +24,7 @@ LARGEST = float(np.finfo(np.float32).max)
 NO_NAME = "(no name)"  # end of the name that is given to a column without one
 SHOWN = 10  # at most this many names in a message
 DELIMITERS = ",;\t|"
-NO_NUMBER = (
-    "is not a number: correct it, or give --decimal or --thousands if other marks are written, --na if it stands for a "
-    "missing value"
-)
+NO_NUMBER = "is not a number: correct it, or give --decimal, --thousands, or --na for a missing value"
 
 
 class Format(NamedTuple):
@@ -114,11 +111,7 @@ class Table:
         limit: int | None = None,
         form: Format = PLAIN,
     ) -> "Table":
-        """Read at most `limit` rows after `skip` lines; without names, the first row contains them.
-
-        A DataError: the file is missing or has no rows, bytes are not text, a row does not have one value per name,
-        or a header has a name twice.
-        """
+        """Read at most `limit` rows after `skip` lines; without names, the first row contains them."""
         path = Path(path)
         text = _decoded(path, form.encoding)
         form = form._replace(delimiter=form.delimiter or _delimiter(text))

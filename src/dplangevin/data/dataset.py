@@ -147,8 +147,8 @@ class Dataset:
         "unit": x / ||x||; zero rows stay as they are. "global": x / max(B, ||x||), which is x / B clipped to norm 1.
         "raw": x / max(1, ||x|| / B), which is x clipped to norm B, and meta["row_bound"] = B.
 
-        An assertion checks the bound. Rows are shortened by a further factor 1 + 2^-22, for "raw" only those
-        that are clipped. Rounding in float64 or float32 then never takes a row over the bound.
+        Rows are shortened by a further factor 1 + 2^-22, for "raw" only those that are clipped. Rounding in float64 or
+        float32 then never takes a row over the bound, which an assertion checks.
         """
         require(how in ("unit", "global", "raw"), f'scaling must be "unit", "global" or "raw", not {how!r}')
         public = 1.0 if how == "unit" else float(self.meta["row_norm_bound"])

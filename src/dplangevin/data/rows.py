@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from dplangevin.checks import require
+
 # Scaled rows are divided by this factor and so become shorter by 2.4e-7. Their norm then stays <= 1 in
 # float64 and after rounding to float32.
 MARGIN = 1.0 + 2.0**-22
@@ -45,25 +47,22 @@ def clip_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
     they are. Otherwise bound is in [1e-18, 1e18], because float32 can hold the squares of numbers in this range;
     rows of larger numbers than LARGE are first divided by a constant.
     """
-    if not (norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)):
-        raise ValueError(
-            f"row_norm = {norm} and row_bound = {bound} must be positive, and both finite or neither"
-        )
+    positive = norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)
+    require(
+        positive, f"row_norm = {norm} and row_bound = {bound} must be positive, and both finite or neither"
+    )
     if norm == math.inf:
         with np.errstate(over="ignore"):
             rows = np.ascontiguousarray(x, dtype=np.float32)
-        if not np.isfinite(rows).all():
-            raise ValueError(
-                "a row has a number that float32 does not hold, nan or above 3.4e38: scale the rows"
-            )
+        why = "a row has a number that float32 does not hold, nan or above 3.4e38: scale the rows"
+        require(bool(np.isfinite(rows).all()), why)
         return rows
-    if not (1e-18 <= bound <= 1e18 and 1 / LARGE <= norm <= LARGE):
-        raise ValueError(
-            f"row_bound = {bound:g} must be in [1e-18, 1e18], where float32 has squares, and row_norm = {norm:g} in "
-            f"[{1 / LARGE:g}, {LARGE:g}]: scale the rows by a public constant, and their bound with them"
-        )
-    if not np.isfinite(x).all():
-        raise ValueError("a row has a number that is nan or infinite: fill it in")
+    require(
+        1e-18 <= bound <= 1e18 and 1 / LARGE <= norm <= LARGE,
+        f"row_bound = {bound:g} must be in [1e-18, 1e18], where float32 has squares, and row_norm = {norm:g} in "
+        f"[{1 / LARGE:g}, {LARGE:g}]: scale the rows by a public constant, and their bound with them",
+    )
+    require(bool(np.isfinite(x).all()), "a row has a number that is nan or infinite: fill it in")
     wide = x.astype(np.float64)
     wide /= np.maximum(np.abs(wide).max(-1, keepdims=True) / LARGE, 1.0)
     lengths = np.linalg.norm(wide, axis=-1, keepdims=True)

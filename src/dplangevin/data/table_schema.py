@@ -44,8 +44,10 @@ FROM_DATA = "ranges and categories read off the data, not accounted"
 KINDS_FROM_DATA = (
     "kinds of columns, marks, whether values are missing, dropped columns read off the data, not accounted"
 )
-# field -> the assumption, if true
-FLAGS = {"ranges_from_data": FROM_DATA, "kinds_from_data": KINDS_FROM_DATA}
+FLAGS = {
+    "ranges_from_data": FROM_DATA,
+    "kinds_from_data": KINDS_FROM_DATA,
+}  # field -> the assumption, if true
 FORMAT = Format._fields
 Unlabelled = Literal["error", "drop"]
 
@@ -54,7 +56,7 @@ Unlabelled = Literal["error", "drop"]
 class Schema:
     """A schema in which no entry is open; blanks around its texts do not count."""
 
-    target: str
+    target: str = ""
     classes: Sequence[Any] | None = None
     range: Mapping[str, Any] | None = None
     delimiter: str = ","
@@ -70,9 +72,7 @@ class Schema:
     def __post_init__(self) -> None:
         named = isinstance(self.target, str) and self.target and isinstance(self.columns, Mapping)
         require(bool(named), "need target, the name of a column, and columns, name: what it has")
-        require(
-            (self.classes is None) != (self.range is None), "give either classes of the target, or its range"
-        )
+        require((self.classes is None) != (self.range is None), "give classes of the target, or its range")
         self.form.check()
         checked: dict[str, Any] = {"target": self.target.strip(), "missing": _missing(vars(self))}
         checked["columns"] = _entries(self.columns, checked["target"])
@@ -89,15 +89,9 @@ class Schema:
     def of(cls, given: Mapping[str, Any], where: str) -> "Schema":
         """Return the schema of a file's content; `where` is its name, which errors begin with."""
         entries = {word: value for word, value in given.items() if value not in (None, "") or word in FORMAT}
-        entries = {"target": "", "columns": {}, **entries}
-        stated = [(entries["target"], entries.get(word)) for word in ("classes", "range")]
-        stated += entries["columns"].items() if isinstance(entries["columns"], Mapping) else ()
         try:
             for word in sorted(map(str, set(given) - {*WORDS})):
                 raise ValueError(f"unknown word {word!r}{meant(word, WORDS)}")
-            for name, entry in stated:
-                still = entry == OPEN or (isinstance(entry, Mapping) and OPEN in entry.values())
-                require(not still, f"{name} still has {OPEN}: state what is public, or drop the column")
             return cls(**entries)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None

@@ -21,11 +21,7 @@ def template(
     drop: Sequence[str] = (),
     unlabelled: Unlabelled = "error",
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return a schema of the table, and why each dropped column is dropped.
-
-    Ranges and categories are open, or with `fill` read off the rows. `categories` are columns of numbers that are
-    codes.
-    """
+    """Return a schema of the table, open or with `fill` read off the rows, and why each dropped column is dropped."""
     for name in (target, *categories, *drop):
         reading.column(name)
     columns = dict(reading.columns)
@@ -57,9 +53,7 @@ def _outcome(column: Column, fill: bool) -> dict[str, Any]:
     if column.kind() == "number" and not (column.whole and len(column.texts) <= FEW):
         return {"range": _limits(column, fill)}
     if column.many:
-        raise DataError(
-            f"{column.where}: more than {MANY} different texts are no classes: predict another column"
-        )
+        raise DataError(f"{column.where}: more than {MANY} different texts: predict another column")
     return {"classes": column.values() if fill else OPEN}
 
 
@@ -71,14 +65,13 @@ def _entry(column: Column, codes: bool, fill: bool) -> tuple[Any, str]:
     """Return the entry of a column, or "drop" and why; `codes`: numbers are categories."""
     kind, many = "category" if codes else column.kind(), len(column.texts)
     one = many == 1 or (kind == "number" and column.low == column.high)
+    unique = kind == "category" and many == column.present >= LEAST_ROWS
     reasons = {
         "it has no name": column.name.endswith(NO_NAME),
         "it counts the rows": column.counting,
         "it has no value": not column.present,
         f"it has more than {MANY} different texts": kind == "category" and column.many,
-        "it has another text in every row": fill
-        and kind == "category"
-        and many == column.present >= LEAST_ROWS,
+        "it has another text in every row": fill and unique,
         "it has one value": fill and one and not column.missing,
     }
     for why, holds in reasons.items():
@@ -91,16 +84,13 @@ def _entry(column: Column, codes: bool, fill: bool) -> tuple[Any, str]:
 
 def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
     """Say whether the target has classes or is a number, and how to choose the other."""
-    if "range" in given:
-        known, other = (
-            "a number from {low} to {high}, so this is regression".format(**given["range"]),
-            "classes",
-        )
+    names = given.get("classes")
+    if names is None:
+        known = "a number from {low} to {high}, so this is regression".format(**given["range"])
     else:
-        names, other = given["classes"], "a range"
         count = "classes" if names == OPEN else f"{len(names)} classes ({listed(names)})"
         known = f"{count}, so this is classification"
-    fix = f"; if not, state {other} in a schema" if reading.columns[target].numeric else ""
+    fix = "; if not, state classes or a range in a schema" if reading.columns[target].numeric else ""
     return f"Predicting {shown(target)}: {known}{fix}."
 
 

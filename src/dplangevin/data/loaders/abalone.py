@@ -10,7 +10,7 @@ import numpy as np
 
 from dplangevin.data import Dataset
 from dplangevin.data.csv_table import Table
-from dplangevin.data.splits import generator, split
+from dplangevin.data.splits import Split
 
 
 def load(
@@ -34,6 +34,6 @@ def load(
     blocks = [table.zscore(name, *constants) for name, constants in zscore.items()]
     x = np.hstack([table.code("sex", sex)[:, None], *blocks, np.ones((n, 1))]).astype(np.float32)
     y = np.where(table.numbers("rings") > rings_above, 1.0, -1.0).astype(np.float32)
-    train, test = split(n, repeats, train_share, generator(seed, "abalone/split"))
+    train, test = Split(train_share, repeats=repeats, seed=seed).rows(n, "abalone")
     meta = {"name": "abalone", "features": ["sex", *zscore, "bias"], "row_norm_bound": row_norm_bound}
     return Dataset(x[train], y[train], x[test], y[test], meta)

@@ -54,8 +54,8 @@ def load(
 
     x, y = arrays(file)
     test = None if split.test_file is None else (x, y) if split.test_file == file else arrays(split.test_file)
-    meta: dict[str, Any] = {"name": name, "features": [*features, "bias"]}
-    meta["row_norm_bound"] = math.sqrt(len(schema.used) + 1)
+    bound = math.sqrt(len(schema.used) + 1)
+    meta: dict[str, Any] = {"name": name, "features": [*features, "bias"], "row_norm_bound": bound}
     meta |= {"clipped": {column: n for column, n in clipped.items() if n}} if clipped.total() else {}
     meta |= {"labels": [*schema.classes]} if schema.classes else {"target": schema.range}
     meta |= {"classes": classes} if classes > 2 else {}
@@ -79,8 +79,6 @@ def _labelled(table: Table, schema: Schema) -> Table:
             f"{table.at(schema.target, text)}: a missing label ({text!r}), as in {(~present).sum():,} of "
             f"{len(labels):,} rows: leave such rows out by --drop-unlabelled, in a schema by unlabelled: drop"
         )
-    if not present.any():
-        raise DataError(f"{table.path}, column {schema.target}: no row has a label")
     return table if present.all() else table.of(present)
 
 
