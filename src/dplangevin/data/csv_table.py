@@ -22,7 +22,6 @@ from dplangevin.text import meant
 
 LARGEST = float(np.finfo(np.float32).max)
 NO_NAME = "(no name)"  # end of the name that is given to a column without one
-SHOWN = 10  # at most this many names in a message
 DELIMITERS = ",;\t|"
 NO_NUMBER = "is not a number: correct it, or give --decimal, --thousands, or --na for a missing value"
 
@@ -59,10 +58,8 @@ class Format(NamedTuple):
             if not re.fullmatch(rf"[-+]?\d{{1,3}}(?:{mark}\d{{3}})+(?:{point}\d*)?", text):
                 raise ValueError(text)
             text = text.replace(self.thousands, "")
-        if "_" in text or (self.decimal == "," and "." in text):  # float accepts 1_000
-            raise ValueError(text)
-        value = float(text.replace(self.decimal, "."))
-        if not abs(value) <= LARGEST:
+        value = float(text.replace(self.decimal, "."))  # which accepts 1_000
+        if "_" in text or (self.decimal == "," and "." in text) or not abs(value) <= LARGEST:
             raise ValueError(text)
         return value
 
@@ -76,9 +73,9 @@ def shown(name: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return at most SHOWN names and the number of the others."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{', '.join(map(shown, names[:SHOWN]))}{more}"
+    """Return at most ten names and the number of the others."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return f"{', '.join(map(shown, names[:10]))}{more}"
 
 
 def no_column(path: Path, name: str, names: Sequence[str]) -> str:

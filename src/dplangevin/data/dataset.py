@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dplangevin.checks import count, require
+from dplangevin.checks import require
 from dplangevin.data.archives import DataError, opened, save_arrays, stage
 from dplangevin.data.rows import clip_rows, scale_rows
 
@@ -108,7 +108,6 @@ class Dataset:
 
     @property
     def target(self) -> tuple[float, float] | None:
-        """For regression, the numbers that the labels -1 and 1 stand for; None for classes."""
         limits = self.meta.get("target")
         return None if limits is None else (limits["low"], limits["high"])
 
@@ -177,9 +176,8 @@ class Dataset:
         return replace(self, x_train=change(self.x_train), x_test=change(self.x_test), meta=meta)
 
     def limited(self, limit: int | None) -> "Dataset":
-        if limit is None:
-            return self
-        count(1, limit=limit)
+        """Return the data set with at most the first `limit` rows of each part."""
+        require(limit is None or limit > 0, f"limit = {limit} must be positive")
         return replace(self, **{name: getattr(self, name)[:, :limit] for name in ARRAYS})
 
     def save(self, path: str | Path) -> None:

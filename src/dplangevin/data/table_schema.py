@@ -49,7 +49,6 @@ FLAGS = {
     "kinds_from_data": KINDS_FROM_DATA,
 }  # field -> the assumption, if true
 FORMAT = Format._fields
-Unlabelled = Literal["error", "drop"]
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class Schema:
     decimal: str = "."
     thousands: str = ""
     missing: Mapping[str, Any] = field(default_factory=dict)
-    unlabelled: Unlabelled = "error"
+    unlabelled: Literal["error", "drop"] = "error"
     ranges_from_data: bool = False
     kinds_from_data: bool = False
     columns: Mapping[str, Any] = field(default_factory=dict)
@@ -179,11 +178,10 @@ def _texts(values: Any, what: str, least: int = 0) -> list[str]:
 def _range(entry: Any, what: str, other: str = "") -> dict[str, float]:
     """Return {low, high} with low < high, as numbers."""
     try:
-        (_, low), (_, high) = sorted(entry.items(), reverse=True)
-        limits = {"low": PLAIN.number(str(low)), "high": PLAIN.number(str(high))}
-    except (AttributeError, TypeError, ValueError):
-        limits = {}
-    right = bool(limits) and {*entry} == {*limits} and limits["low"] < limits["high"]
+        limits = {word: PLAIN.number(str(entry[word])) for word in ("low", "high")}
+        right = {*entry} == {*limits} and limits["low"] < limits["high"]
+    except (LookupError, TypeError, ValueError):
+        right = False
     require(right, f"{what} = {entry!r} must be {{low: ..., high: ...}}, two numbers, low below high{other}")
     return limits
 

@@ -7,7 +7,7 @@ from dplangevin.checks import require
 from dplangevin.data.archives import DataError
 from dplangevin.data.columns import MANY, Column, Reading
 from dplangevin.data.csv_table import NO_NAME, listed, shown
-from dplangevin.data.table_schema import OPEN, Schema, Unlabelled
+from dplangevin.data.table_schema import OPEN, Schema
 
 FEW = 10  # a target with at most this many different whole numbers has classes
 LEAST_ROWS = 20  # a column with at least this many values, all of them different, has no categories
@@ -19,7 +19,7 @@ def template(
     fill: bool = False,
     categories: Sequence[str] = (),
     drop: Sequence[str] = (),
-    unlabelled: Unlabelled = "error",
+    unlabelled: str = "error",
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return a schema of the table, open or with `fill` read off the rows, and why each dropped column is dropped."""
     for name in (target, *categories, *drop):
@@ -96,9 +96,8 @@ def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
 
 def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> list[str]:
     """Return sentences about the table, the columns that become features, and why (`dropped`) the others do not."""
-    table, form, columns = reading.table, reading.table.form, reading.columns
-    marks = f"separator {form.delimiter!r}, encoding {form.encoding}, decimal mark {form.decimal!r}"
-    marks += f", {form.thousands!r} between thousands" if form.thousands else ""
+    table, columns = reading.table, reading.columns
+    marks = "separator {!r}, encoding {}, decimal mark {!r}, {!r} between thousands".format(*table.form)
     categories = [name for name, entry in schema.used.items() if "values" in entry]
     learned = {"numbers": [name for name in schema.used if name not in categories], "categories": categories}
     kinds = "; ".join(f"{kind} in {listed(names)}" for kind, names in learned.items() if names)

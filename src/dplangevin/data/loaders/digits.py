@@ -20,7 +20,6 @@ def load(folder: str | Path, name: str, limit: int | None = None, extra: bool = 
     """Return images with the shape of those of the data set `name`; `limit` keeps the first of each part.
 
     The label is the digit; for CIFAR-100, 10 times the digit plus the row mod 10; for Pneumonia, the digit mod 3.
-    `folder` and `extra` belong to the loaders in whose place this one stands, and are not used.
     """
     from sklearn.datasets import load_digits
 

@@ -29,8 +29,7 @@ def load(folder: str | Path, limit: int | None = None) -> Dataset:
     evenly spaced, because the file is sorted by class. In the archive, `webp` holds the bytes of all pictures, and
     `offsets` (n + 1,) holds where each begins and the last ends.
     """
-    path = Path(folder) / FILE
-    with open(raw_file(path), "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+    with open(raw_file(Path(folder) / FILE), "rb") as handle, np.load(handle, allow_pickle=False) as archive:
         encoded, offsets, y, split = (archive[key] for key in ("webp", "offsets", "label", "split"))
 
     def part(folder: int) -> tuple[np.ndarray, np.ndarray]:

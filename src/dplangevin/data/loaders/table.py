@@ -75,10 +75,9 @@ def _labelled(table: Table, schema: Schema) -> Table:
     present = np.array([text not in absent for text in labels])
     if schema.unlabelled == "error" and not present.all():
         text = labels[int(present.argmin())]
-        raise DataError(
-            f"{table.at(schema.target, text)}: a missing label ({text!r}), as in {(~present).sum():,} of "
-            f"{len(labels):,} rows: leave such rows out by --drop-unlabelled, in a schema by unlabelled: drop"
-        )
+        found = f"a missing label ({text!r}), as in {(~present).sum():,} of {len(labels):,} rows"
+        fix = "leave such rows out by --drop-unlabelled, in a schema by unlabelled: drop"
+        raise DataError(f"{table.at(schema.target, text)}: {found}: {fix}")
     return table if present.all() else table.of(present)
 
 
