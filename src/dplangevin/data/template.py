@@ -97,7 +97,8 @@ def predicted(reading: Reading, target: str, given: Mapping[str, Any]) -> str:
 def summary(reading: Reading, schema: Schema, dropped: Mapping[str, str]) -> list[str]:
     """Return sentences about the table, the columns that become features, and why (`dropped`) the others do not."""
     table, columns = reading.table, reading.columns
-    marks = "separator {!r}, encoding {}, decimal mark {!r}, {!r} between thousands".format(*table.form)
+    marks = "separator {!r}, encoding {}, decimal mark {!r}".format(*table.form)
+    marks += f", {table.form.thousands!r} between thousands" if table.form.thousands else ""
     categories = [name for name, entry in schema.used.items() if "values" in entry]
     learned = {"numbers": [name for name in schema.used if name not in categories], "categories": categories}
     kinds = "; ".join(f"{kind} in {listed(names)}" for kind, names in learned.items() if names)
