@@ -22,9 +22,9 @@ from dplangevin.cli import app, comparison
 from dplangevin.cli.compare import _check_out
 from dplangevin.cli.comparison import OfPersons, split_by_person
 from dplangevin.cli.options import config_of
-from dplangevin.data import schema as schemas
-from dplangevin.data.schema import Schema
+from dplangevin.data import table_schema as schemas
 from dplangevin.data.splits import Split
+from dplangevin.data.table_schema import Schema
 from dplangevin.files import temporary_path
 from dplangevin.methods import Plan, planned
 from dplangevin.methods.objpert import ObjPert
@@ -94,7 +94,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def asking(seed: int | None, out: Path = Path("none"), repeats: int = 10) -> comparison.Comparison:
-    stated = Schema("label", {"x": {"low": 0, "high": 1}}, ["a", "b"])
+    stated = Schema("label", columns={"x": {"low": 0, "high": 1}}, classes=["a", "b"])
     return comparison.Comparison(Path("m.csv"), stated, {}, {}, [1.0], 1e-5, repeats, seed, out)
 
 
@@ -290,7 +290,7 @@ def test_the_page_says_what_was_read_and_what_next(here: Path) -> None:
     for text in (" ".join(done.output.split()), html.unescape(Path("out/index.html").read_text())):
         assert "Predicting label: 2 classes (c0, c1), so this is classification." in text
         assert "Read 'mine.csv': 60 rows; separator ',', encoding utf-8, decimal mark '.'." in text
-        assert "Learning from 2 columns of numbers (größe, a, b) and 1 column of categories (kind)." in text
+        assert "Columns to learn from: 3, numbers in größe, a, b; categories in kind." in text
         assert "Missing values: 1 of kind." in text
         assert "Not used, the schema says so: same." in text
         assert "Always the largest class" in text

@@ -149,14 +149,7 @@ def test_svhn_without_its_extra_images(tmp_path: Path) -> None:
     assert np.array_equal(data.x_train, written.x_train[:20])
 
 
-def test_pictures_of_the_folder_val_are_left_out_or_trained_on(tmp_path: Path) -> None:
-    written = write_pneumonia(tmp_path)
-    assert config("pneumonia").validation == "drop"
-    with_them = arrays("pneumonia", tmp_path, validation="train")
-    assert len(with_them.y_train) == 32
-    assert np.array_equal(with_them.x_train[:30], written.x_train)
-    with pytest.raises(ValueError, match=r"validation is 'test': use one of \['drop', 'train'\]"):
-        load("pneumonia", tmp_path, validation="test")
+def test_lossy_pictures_are_read(tmp_path: Path) -> None:
     smooth = write_pneumonia(tmp_path, quality=75).x_train[1].astype(float)
     assert np.abs(arrays("pneumonia", tmp_path).x_train[1] - smooth).mean() < 3
 

@@ -9,8 +9,8 @@ import pytest
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
-from dplangevin.data import DataError, Dataset, generator
-from dplangevin.data.splits import split
+from dplangevin.data import DataError, Dataset
+from dplangevin.data.splits import Split
 from dplangevin.pipeline import validate
 from dplangevin.problems.glm import Glm
 from dplangevin.problems.losses import softmax
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = [(k / 10, 3.0 + k, -k, "good" if k % 3 == 0 else "bad") for k in range(20)]
 RANGE = {"low": -32, "high": 32}  # a power of 2: no digit is lost
 SCHEMA: dict[str, Any] = {
-    "_target_": "dplangevin.data.schema.Schema",
+    "_target_": "dplangevin.data.table_schema.Schema",
     "target": "quality",
     "classes": ["bad", "good"],
     "columns": {"acid": RANGE, "sugar": RANGE, "ph": RANGE},
@@ -62,7 +62,7 @@ def test_columns_labels_and_splits(tmp_path: Path) -> None:
     }
     rows = np.array([[a / 32, b / 32, c / 32, 1.0] for a, b, c, _ in ROWS])
     labels = np.array([1.0 if y == "good" else -1.0 for *_, y in ROWS])
-    train, test = split(20, 3, 0.75, generator(7, "wine/split"))
+    train, test = Split(0.75, repeats=3, seed=7).rows(20, "wine")
     np.testing.assert_allclose(data.x_train, rows[train], atol=1e-7)
     assert np.array_equal(data.y_test, labels[test])
     assert np.array_equal(data.x_train[:2], load(tmp_path, split={"repeats": 2}).x_train)
@@ -98,7 +98,7 @@ def test_more_than_two_classes_and_a_file_to_test_on(tmp_path: Path) -> None:
     ("line", "change", "message"),
     [
         ("0.1,3,1,Good", {}, r"line 3, column quality: 'Good' is not one of bad, good"),
-        ("0.1,3,1,bad", {"target": "qualty"}, r"wine\.csv: no column 'qualty' in the header: did you mean 'quality'"),
+        ("0.1,3,1,bad", {"target": "qualty"}, r"wine\.csv: no column 'qualty' in the header; did you mean quality"),
         ("0.1,3,1,?", {}, r"wine\.csv, line 3, column quality: a missing label \('\?'\)"),
         (
             "0.1,3,-999,bad",
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_named_with_its_place(
         ({"schema": {"classes": ["bad", "bad"]}}, "classes: 'bad' is there twice"),
         ({"schema": {"classes": [False, True]}}, "classes: False must be one text, in quotes"),
         ({"split": {"test_file": "wine.csv"}}, "give one of train_share"),
-        ({"schema": {"columns": {"ph": {"mean": 1, "high": 1}}}}, "column ph: .*'high': 1} must be {low: "),
+        ({"schema": {"columns": {"ph": {"mean": 1, "high": 1}}}}, "column ph = .*'high': 1} must be {low: "),
     ],
 )  # fmt: skip
 def test_an_entry_out_of_its_domain_is_refused_before_anything_is_read(

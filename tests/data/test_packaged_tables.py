@@ -16,8 +16,8 @@ from dplangevin import files
 from dplangevin.data import DataError, row_norms
 from dplangevin.data.fetch import INDEX, DataUnavailable, fetch
 from dplangevin.data.loaders import table
-from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split
+from dplangevin.data.table_schema import Schema
 
 TABLES = sorted(
     path.stem for path in (ROOT / "conf/dataset").glob("*.yaml") if INDEX in path.read_text(encoding="utf-8")

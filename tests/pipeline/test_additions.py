@@ -29,7 +29,7 @@ loader:
   name: wine
   file: wine.csv
   schema:
-    _target_: dplangevin.data.schema.Schema
+    _target_: dplangevin.data.table_schema.Schema
     target: quality
     classes: [bad, good]
     columns:

@@ -117,9 +117,9 @@ def test_held_out_rows_are_training_rows_and_no_others(rng: np.random.Generator)
     all_of_them = subset(data, 30, None, np.random.default_rng(0))
     assert all_of_them.x_test.tolist() == data.x_test.tolist()
     for n, share in ((81, 0.2), (101, None)):
-        with pytest.raises(ValueError, match=rf"train_rows = {n} must be in 1 to {n - 1}"):
+        with pytest.raises(ValueError, match=rf"train_rows = {n}, .*: need so many of the"):
             subset(data, n, share, rng)
-    with pytest.raises(ValueError, match="leaves an empty part"):
+    with pytest.raises(ValueError, match="a row in each part"):
         subset(data, None, 0.001, rng)
 
 

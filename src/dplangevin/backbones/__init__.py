@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dplangevin.backbones.inputs import Inputs
 from dplangevin.data import DataError
-from dplangevin.data.files import opened
+from dplangevin.data.archives import opened
 from dplangevin.files import sha256
 
 SHOWN = 4

@@ -3,7 +3,7 @@
 import math
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -23,31 +23,26 @@ def schema(
     ranges_from_data: Annotated[
         bool, option("Read ranges and categories off the rows: not private.", "--ranges-from-data")
     ] = False,
-    task: Annotated[Literal["classification", "regression"] | None, option("Default: as labels are.")] = None,
     categories: Annotated[list[str] | None, option("A column of codes; may be repeated.")] = None,
     drop_unlabelled: Annotated[bool, option("Drop rows without a label.", "--drop-unlabelled")] = False,
     na: Annotated[list[str] | None, option("Stands for a missing value, too; may be repeated.")] = None,
     delimiter: Annotated[str, option("Separator of values, or tab (default: found).")] = "",
     encoding: Annotated[str, option("utf-8, cp1252, utf-16, ...")] = "utf-8",
-    decimal: Annotated[str, option("Decimal mark, . or , (default: found).")] = "",
+    decimal: Annotated[str, option("Decimal mark, . or ,")] = ".",
     thousands: Annotated[str, option("Mark between groups of three digits (default: none).")] = "",
 ) -> None:
     """Print a template of the schema of a table, with ??? where you state what is public of a column."""
-    from dplangevin.data import columns
-    from dplangevin.data import schema as schemas
+    from dplangevin.data import columns, csv_table
+    from dplangevin.data import table_schema as schemas
     from dplangevin.data import template as templates
 
     form = columns.Format("\t" if delimiter == "tab" else delimiter, encoding, decimal, thousands)
     marks = [*dict.fromkeys([*columns.MARKS, *(each.strip() for each in na or ())])]
-    reading = columns.read(table, form, marks, more_marks=True)
-    unlabelled: Any = "drop" if drop_unlabelled else "error"
-    given, dropped = templates.template(
-        reading, target, ranges_from_data, task, categories or (), unlabelled=unlabelled
-    )
-    for text in (templates.predicted(reading, target, given), *reading.notes):
-        typer.echo(text, err=True)
+    reading, unlabelled = columns.read(table, form, marks), "drop" if drop_unlabelled else "error"
+    given, dropped = templates.template(reading, target, ranges_from_data, categories or (), unlabelled)
+    typer.echo(templates.predicted(reading, target, given), err=True)
     for name, why in dropped.items():
-        typer.echo(f"Not used, {why}: {schemas.shown(name)}.", err=True)
+        typer.echo(f"Not used, {why}: {csv_table.shown(name)}.", err=True)
     typer.echo(schemas.to_yaml(given, table.name), nl=False)
 
 
@@ -107,7 +102,7 @@ def compare(
         table, stated, splits, chosen, epsilons, delta, repeats, seed, results, group, rows_per_person
     )
     read = [templates.predicted(reading, stated.target, stated.given())]
-    read += templates.summary(reading, stated, {})
+    read += templates.summary(reading, stated)
     if group is not None:
         read.append(f"Each ε is for {rows_per_person} of a person's rows ({group}); {comparison.public[0]}.")
     for text in read:
@@ -122,7 +117,7 @@ def compare(
 def read_schema(path: Path, table: Path, group: str | None) -> tuple[Any, Any]:
     """Return the schema and the columns of the table; nothing is learned from the column `group`."""
     from dplangevin.data import columns
-    from dplangevin.data import schema as schemas
+    from dplangevin.data import table_schema as schemas
 
     given = schemas.read(path)
     if group is not None and isinstance(given.get("columns"), dict):

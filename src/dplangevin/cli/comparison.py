@@ -27,11 +27,11 @@ from dplangevin import files
 from dplangevin.checks import require
 from dplangevin.cli.options import config_of, is_own, method_named
 from dplangevin.cli.output import counted
-from dplangevin.data import DataError, Dataset, schema
+from dplangevin.data import DataError, Dataset, table_schema
 from dplangevin.data.csv_table import Table
 from dplangevin.data.loaders import table
-from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split, generator
+from dplangevin.data.table_schema import Schema
 from dplangevin.files import File, atomic_path, key
 from dplangevin.library import budget_for
 from dplangevin.methods import Execution, Method, Plan, Release, planned
@@ -142,7 +142,7 @@ class Comparison:
         facts = instantiate(problem)(data.scaled("global"), self.seeds).facts
         methods, promised, notes = self.planned(facts)
         cfg = self.config(problem, methods, promised, facts.n)
-        columns = schema.to_yaml(self.schema.given(), self.table.name).encode()
+        columns = table_schema.to_yaml(self.schema.given(), self.table.name).encode()
         files.write(self.results, {"config.yaml": OmegaConf.to_yaml(cfg).encode(), "schema.yaml": columns})
         store = Store([self.results / f"{name}.csv" for name in ("runs", "scores")], self.results / "units")
         lost = dict[str, str]()

@@ -1,7 +1,7 @@
 """Data sets: fetched, loaded and prepared, with the public bounds of their rows."""
 
+from dplangevin.data.archives import DataError, save_arrays, stage
 from dplangevin.data.dataset import Arrays, Dataset
-from dplangevin.data.files import DataError, save_arrays, stage
 from dplangevin.data.rows import clip_rows, row_norms
 from dplangevin.data.splits import generator
 

@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dplangevin.checks import count, require
-from dplangevin.data.files import DataError, opened, save_arrays, stage
+from dplangevin.checks import require
+from dplangevin.data.archives import DataError, opened, save_arrays, stage
 from dplangevin.data.rows import clip_rows, scale_rows
 
+Array = np.ndarray
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 FLOATS = (np.float32, np.float64)
 
@@ -47,10 +48,10 @@ class Dataset:
       numbers, float32 (float64 after `scaled`).
     - `y_train`, `y_test`: (R, n) and (R, m). Labels -1 and +1 as floats; classes 0, ..., K - 1 in int64; for
       regression, numbers in [-1, 1].
-    - `meta`: `name`: name of the data set. `classes`: K, for labels 0, ..., K - 1. `labels`: names of the classes.
-      `target`: for regression, the public {low, high} that the labels -1 and 1 stand for. `features`: the d names.
-      `row_norm_bound`: the public constant that `scaled` uses. `public`: for features, the norms of the network's
-      features of public images. `clipped` uses them. `row_bound`: the norm to which the rows were scaled or clipped.
+    - `meta`: `name`; `classes`: K, for labels 0, ..., K - 1; `labels`: names of the classes; `target`: for regression,
+      the public {low, high} that -1 and 1 stand for; `features`: the d names; `row_norm_bound`: the public constant
+      that `scaled` uses; `public`: norms of the features of public images, which `clipped` uses; `row_bound`: the norm
+      to which the rows were scaled or clipped.
     """
 
     x_train: np.ndarray
@@ -60,33 +61,28 @@ class Dataset:
     meta: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for x_name, y_name in (ARRAYS[:2], ARRAYS[2:]):
-            x, y = getattr(self, x_name), getattr(self, y_name)
-            names = f"{x_name} is {x.dtype} {x.shape}, {y_name} {y.dtype} {y.shape}"
-            if x.ndim < 3 or x.shape[:2] != y.shape or not x.size:
-                raise DataError(f"{names}: need (R, n, ...) and (R, n), none of them 0")
-            if x.dtype not in (np.uint8, *FLOATS) or y.dtype not in (np.int64, *FLOATS):
-                raise DataError(f"{names}: need uint8 or floats, and int64 (classes) or floats")
-            if x.dtype != np.uint8 and not np.isfinite(x).all():
-                raise DataError(f"{x_name} has values that are not finite")
-            if not self._fits(y):
-                need = f"0 to {self.classes - 1}" if y.dtype == np.int64 else "-1 and +1"
-                need = need if self.target is None else "numbers in [-1, 1]"
-                raise DataError(f"{y_name} has labels {np.unique(y)[[0, -1]]}: need {need}")
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        found = ", ".join(f"{name} {each.dtype} {each.shape}" for name, each in arrays.items())
+
+        def need(met: Any, what: str) -> None:
+            if not met:
+                raise DataError(f"{found}: need {what}")
+
         train, test = self.x_train, self.x_test
-        kinds = [f"{name} {x.dtype} {x.shape}" for name, x in (("x_train", train), ("x_test", test))]
-        if test.shape[2:] != train.shape[2:] or test.dtype != train.dtype:
-            raise DataError(f"rows differ: {', '.join(kinds)}; both parts need the same")
-        if len({len(train), len(test), 1}) > 2:
-            raise DataError(f"repeats differ: {', '.join(kinds)}; need as many, or 1")
+        for x, y in ((train, self.y_train), (test, self.y_test)):
+            need(x.ndim >= 3 and x.shape[:2] == y.shape and x.size, "(R, n, ...) and (R, n), none of them 0")
+            need(x.dtype in (np.uint8, *FLOATS), "rows of uint8 or floats")
+            need(x.dtype == np.uint8 or np.isfinite(x).all(), "finite numbers")
+            need(self._fits(y), "labels -1 and +1, or 0 to classes - 1 in int64, or with a target in [-1, 1]")
+        need(test.shape[2:] == train.shape[2:] and test.dtype == train.dtype, "rows of one shape and type")
+        need(len({len(train), len(test), 1}) <= 2, "as many repeats in both parts, or 1")
 
     def _fits(self, y: np.ndarray) -> bool:
         """Return whether labels are those of the classes, or of the target."""
-        if self.target is not None:
-            return y.dtype != np.int64 and bool((np.abs(y) <= 1).all())
-        if y.dtype != np.int64:
-            return bool(np.isin(y, (-1.0, 1.0)).all())
-        return bool(0 <= y.min() <= y.max() < self.meta.get("classes", 0))
+        if y.dtype == np.int64 and self.target is None:
+            return bool(0 <= y.min() <= y.max() < self.meta.get("classes", 0))
+        inside = np.abs(y) <= 1 if self.target else np.isin(y, (-1.0, 1.0))
+        return y.dtype in FLOATS and bool(inside.all())
 
     @property
     def repeats(self) -> int:
@@ -112,15 +108,14 @@ class Dataset:
 
     @property
     def target(self) -> tuple[float, float] | None:
-        """For regression, the numbers that the labels -1 and 1 stand for; None for classes."""
         limits = self.meta.get("target")
         return None if limits is None else (limits["low"], limits["high"])
 
     def constant(self) -> dict[str, np.ndarray]:
         """Return the test score (R,) of the best constant prediction, by its name.
 
-        The constant of regression is the median of the training targets; its error is in the units of the target.
-        That of classes is the largest class of the training set; of equally large ones, +1 or the first.
+        That is the median of the training targets, with its error in the units of the target, or the largest class of
+        the training set; of equally large ones, +1 or the first.
         """
         if self.target is not None:
             low, high = self.target
@@ -133,16 +128,16 @@ class Dataset:
         return {"majority_accuracy": (self.y_test == answer[:, None]).mean(axis=1)}
 
     @classmethod
-    def from_arrays(cls, *arrays: Any) -> "Dataset":
-        """Return a data set that all repeats share, of `Arrays` and meta."""
-        x_train, y_train, x_test, y_test, meta = arrays
+    def from_arrays(
+        cls, x_train: Array, y_train: Array, x_test: Array, y_test: Array, meta: dict[str, Any]
+    ) -> "Dataset":
+        """Return a data set that all repeats share."""
         return cls(x_train[None], y_train[None], x_test[None], y_test[None], meta)
 
     def arrays(self) -> Arrays:
         """Return views of the arrays without the leading axis; DataError if repeats have rows of their own."""
         if self.repeats > 1:
-            name = self.meta.get("name", "the data set")
-            raise DataError(f"{name} has {self.repeats} repeats: need rows that all repeats share")
+            raise DataError(f"{self.meta.get('name')} has {self.repeats} repeats: need rows that all share")
         return Arrays(self.x_train[0], self.y_train[0], self.x_test[0], self.y_test[0])
 
     def scaled(self, how: str) -> "Dataset":
@@ -151,8 +146,8 @@ class Dataset:
         "unit": x / ||x||; zero rows stay as they are. "global": x / max(B, ||x||), which is x / B clipped to norm 1.
         "raw": x / max(1, ||x|| / B), which is x clipped to norm B, and meta["row_bound"] = B.
 
-        An assertion checks the bound. Rows are shortened by a further factor 1 + 2^-22, for "raw" only those
-        that are clipped. Rounding in float64 or float32 then never takes a row over the bound.
+        Rows are shortened by a further factor 1 + 2^-22, for "raw" only those that are clipped. Rounding in float64 or
+        float32 then never takes a row over the bound, which an assertion checks.
         """
         require(how in ("unit", "global", "raw"), f'scaling must be "unit", "global" or "raw", not {how!r}')
         public = 1.0 if how == "unit" else float(self.meta["row_norm_bound"])
@@ -176,16 +171,13 @@ class Dataset:
 
     def _each(self, change: Callable[[np.ndarray], np.ndarray], meta: dict[str, Any]) -> "Dataset":
         if len(self.shape) != 1 or self.x_train.dtype == np.uint8:
-            kind = f"{self.x_train.dtype} {self.shape}"
-            raise DataError(
-                f"{meta.get('name', 'the data set')} has rows {kind}: need vectors (d,) of numbers"
-            )
+            rows = f"{self.x_train.dtype} {self.shape}"
+            raise DataError(f"{meta.get('name')} has rows {rows}: need vectors (d,) of numbers")
         return replace(self, x_train=change(self.x_train), x_test=change(self.x_test), meta=meta)
 
     def limited(self, limit: int | None) -> "Dataset":
-        if limit is None:
-            return self
-        count(1, limit=limit)
+        """Return the data set with at most the first `limit` rows of each part."""
+        require(limit is None or limit > 0, f"limit = {limit} must be positive")
         return replace(self, **{name: getattr(self, name)[:, :limit] for name in ARRAYS})
 
     def save(self, path: str | Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dplangevin.data.loaders import table as loader
-from dplangevin.data.schema import Schema, read
 from dplangevin.data.splits import Split
+from dplangevin.data.table_schema import Schema, read
 
 
 class Encoded(NamedTuple):
@@ -68,8 +68,8 @@ def encode(table: str | Path, schema: str | Path | Mapping[str, Any] | Schema) -
     elif not isinstance(schema, Schema):
         schema = Schema.of(read(Path(schema)), str(schema))
     path = Path(table)
-    every = Split(test_file=path.name)
-    data = loader.load(path.parent, path.stem, path.name, schema, every).scaled("global")
+    every = loader.load(path.parent, path.stem, path.name, schema, Split(test_file=path.name))
+    data = every.scaled("global")
     for text in schema.assumptions:
         warnings.warn(f"{path.name}: {text}; say so beside every ε of a fit", stacklevel=2)
     y = data.y_train[0]

@@ -22,7 +22,7 @@ from typing import Any
 import requests
 from urllib3.exceptions import HTTPError
 
-from dplangevin.data.files import DataError
+from dplangevin.data.archives import DataError
 from dplangevin.files import atomic_path, describe, remove_leftovers, temporary_path
 
 PATIENCE, LEAST = 60, 50_000  # a download may take 60 s, plus 1 s for every 50,000 bytes
@@ -165,6 +165,7 @@ def _download(package: str, entry: Entry, folder: Path, patience: float) -> None
         python, abi, system = entry["name"].removesuffix(".whl").split("-")[-3:]
         how = ["--only-binary=:all:", *(f"--platform={each}" for each in system.split("."))]
         how += [f"--python-version={python[2:]}", f"--implementation={python[:2]}", f"--abi={abi}"]
+        how.append("--ignore-requires-python")  # pip takes "3" for 3.0
     asked = folder / "requirements.txt"
     asked.write_text(f"{package} --hash=sha256:{entry['sha256']}\n")
     how += ["--quiet", "--no-input", "--no-deps", "--retries=1", f"--dest={folder}", f"--requirement={asked}"]

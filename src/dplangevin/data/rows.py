@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 
+from dplangevin.checks import require
+
 # Scaled rows are divided by this factor and so become shorter by 2.4e-7. Their norm then stays <= 1 in
 # float64 and after rounding to float32.
 MARGIN = 1.0 + 2.0**-22
-SMALLEST = 1e-140  # the square of this norm still has full precision in float64
+LARGE = 1e150  # the squares of numbers up to this do not overflow, and those from 1 / LARGE do not vanish
 
 
 def row_norms(x: np.ndarray) -> np.ndarray:
@@ -42,39 +44,26 @@ def clip_rows(x: np.ndarray, norm: float, bound: float) -> np.ndarray:
     """Return the rows ``x bound/max(norm, ||x||)`` (..., d) in float32; norm and bound are public constants.
 
     Rows are shortened by a further factor 1 + 2^-22, so that no row exceeds `bound`. If both are inf, rows stay as
-    they are. Otherwise bound is in [1e-18, 1e18], because float32 can hold the squares of numbers in this range.
+    they are. Otherwise bound is in [1e-18, 1e18], because float32 can hold the squares of numbers in this range;
+    rows of larger numbers than LARGE are first divided by a constant.
     """
-    if not (norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)):
-        raise ValueError(
-            f"row_norm = {norm} and row_bound = {bound} must be positive, and both finite or neither"
-        )
+    positive = norm > 0 and bound > 0 and math.isinf(norm) == math.isinf(bound)
+    require(
+        positive, f"row_norm = {norm} and row_bound = {bound} must be positive, and both finite or neither"
+    )
     if norm == math.inf:
         with np.errstate(over="ignore"):
             rows = np.ascontiguousarray(x, dtype=np.float32)
-        if not np.isfinite(rows).all():
-            raise ValueError(
-                "a row has a number that float32 does not hold, nan or above 3.4e38: scale the rows"
-            )
+        why = "a row has a number that float32 does not hold, nan or above 3.4e38: scale the rows"
+        require(bool(np.isfinite(rows).all()), why)
         return rows
-    if not 1e-18 <= bound <= 1e18:
-        raise ValueError(
-            f"row_bound = {bound:g} must be in [1e-18, 1e18], where float32 has squares: scale the rows by a "
-            "public constant, and their bound with them"
-        )
+    require(
+        1e-18 <= bound <= 1e18 and 1 / LARGE <= norm <= LARGE,
+        f"row_bound = {bound:g} must be in [1e-18, 1e18], where float32 has squares, and row_norm = {norm:g} in "
+        f"[{1 / LARGE:g}, {LARGE:g}]: scale the rows by a public constant, and their bound with them",
+    )
+    require(bool(np.isfinite(x).all()), "a row has a number that is nan or infinite: fill it in")
     wide = x.astype(np.float64)
-    with np.errstate(over="ignore"):
-        lengths = np.linalg.norm(wide, axis=-1, keepdims=True)
-    # The squares of these rows overflow, or underflow to a length that is too short. Such rows are first
-    # divided by their largest number.
-    extreme = (~np.isfinite(lengths) | ((lengths < SMALLEST) & (norm < SMALLEST)))[..., 0]
-    largest = np.abs(wide[extreme]).max(-1, keepdims=True, initial=0.0)
-    if not np.isfinite(largest).all():
-        raise ValueError("a row has a number that is nan or infinite: fill it in")
-    rows = (x * (bound / np.maximum(lengths, max(norm, SMALLEST))) / MARGIN).astype(np.float32)
-    if extreme.any():
-        largest[largest == 0] = 1.0
-        units = wide[extreme] / largest
-        with np.errstate(over="ignore"):
-            lengths = np.maximum(np.linalg.norm(units, axis=-1, keepdims=True), norm / largest)
-        rows[extreme] = units * (bound / lengths) / MARGIN
-    return rows
+    wide /= np.maximum(np.abs(wide).max(-1, keepdims=True) / LARGE, 1.0)
+    lengths = np.linalg.norm(wide, axis=-1, keepdims=True)
+    return (wide * (bound / np.maximum(lengths, norm)) / MARGIN).astype(np.float32)

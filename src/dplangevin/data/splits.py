@@ -6,38 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from dplangevin.checks import require
 from dplangevin.data.dataset import Dataset
 
 
 def generator(seed: int, name: str) -> np.random.Generator:
     """Return the random stream of a name: PCG64 seeded with SeedSequence([seed, crc32(name)])."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, zlib.crc32(name.encode())])))
-
-
-def split(
-    n: int, repeats: int, train_share: float, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw `repeats` splits of n rows into floor(train_share * n) training rows and the others: (repeats, rows) each.
-
-    Each split sorts n uniform draws. So the first splits do not depend on the number of later splits.
-    """
-    n_train = int(train_share * n)
-    if not 0 < n_train < n:
-        raise ValueError(f"train_share {train_share} of {n} rows leaves an empty part")
-    order = np.argsort(rng.random((repeats, n)), axis=1, kind="stable")
-    return order[:, :n_train], order[:, n_train:]
-
-
-def cross_validation(n: int, folds: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the folds of a cross-validation in random order: training rows (folds, n - m), test rows (folds, m).
-
-    With m = floor(n / folds), every row is a test row once, except n mod folds rows that are always training rows.
-    """
-    if not 2 <= folds <= n:
-        raise ValueError(f"folds = {folds} of {n} rows: need at least 2, and a row for each")
-    order, m = rng.permutation(n), n // folds
-    test = order[: folds * m].reshape(folds, m)
-    return np.stack([np.delete(order, np.s_[k * m : (k + 1) * m]) for k in range(folds)]), test
 
 
 @dataclass(frozen=True)
@@ -54,18 +29,26 @@ class Split:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if sum(given is not None for given in (self.train_share, self.folds, self.test_file)) != 1:
-            raise ValueError(
-                "give one of train_share, the share of rows to train on, folds of a cross-validation, and test_file"
-            )
+        given = [each for each in (self.train_share, self.folds, self.test_file) if each is not None]
+        require(len(given) == 1, "give one of train_share, folds (of a cross-validation), and test_file")
 
     def rows(self, n: int, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the indices (R, n_train) and (R, n_test) of n rows; not for a `test_file`."""
+        """Return the indices (R, n_train) and (R, n_test) of n rows; not for a `test_file`.
+
+        The first random splits do not depend on the number of later ones. Every row is a test row of one fold, except
+        n mod folds rows that are always training rows.
+        """
         rng = generator(self.seed, f"{name}/split")
         if self.folds is not None:
-            return cross_validation(n, self.folds, rng)
-        assert self.train_share is not None
-        return split(n, self.repeats, self.train_share, rng)
+            fits = 2 <= self.folds <= n
+            require(fits, f"folds = {self.folds} of {n} rows: need at least 2, and a row for each")
+            order, m = rng.permutation(n), n // self.folds
+            test = order[: self.folds * m].reshape(self.folds, m)
+            return np.stack([np.delete(order, np.s_[k * m : (k + 1) * m]) for k in range(self.folds)]), test
+        n_train = int((self.train_share or 0) * n)
+        require(0 < n_train < n, f"train_share {self.train_share} of {n} rows leaves an empty part")
+        order = np.argsort(rng.random((self.repeats, n)), axis=1, kind="stable")
+        return order[:, :n_train], order[:, n_train:]
 
 
 def subset(
@@ -80,12 +63,9 @@ def subset(
         return data
     order = np.argsort(rng.random((len(data.y_train), data.n)), axis=1, kind="stable")
     left = data.n - int((held_out or 0) * data.n)
-    if held_out is not None and not 0 < left < data.n:
-        raise ValueError(f"held_out = {held_out} of {data.n} training rows leaves an empty part")
-    if train_rows is not None and not 0 < train_rows <= left:
-        raise ValueError(
-            f"train_rows = {train_rows} must be in 1 to {left}, the training rows that there are"
-        )
+    if not 0 < (train_rows or left) <= left or (held_out and left == data.n):
+        given = f"train_rows = {train_rows}, held_out = {held_out}"
+        raise ValueError(f"{given}: need so many of the {data.n} training rows, and a row in each part")
     parts = {"train": order[:, : train_rows or left]} | ({"test": order[:, left:]} if held_out else {})
     values, repeat = {"x": data.x_train, "y": data.y_train}, np.arange(len(order))[:, None]
     drawn: dict[str, Any] = {

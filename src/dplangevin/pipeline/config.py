@@ -22,7 +22,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from dplangevin.data.files import stage
+from dplangevin.data.archives import stage
 from dplangevin.data.yaml_file import ConfigError, values
 from dplangevin.files import atomic_path
 from dplangevin.pipeline import lock, plan, schema, validate

@@ -22,8 +22,8 @@ from omegaconf import DictConfig
 
 from dplangevin import files as on_disk
 from dplangevin.data import DataError, Dataset, save_arrays
+from dplangevin.data.archives import opened
 from dplangevin.data.fetch import fetch, mirrors
-from dplangevin.data.files import opened
 from dplangevin.files import File, describe, key
 from dplangevin.pipeline.code import code_hash, targets
 from dplangevin.pipeline.environment import described, pinned

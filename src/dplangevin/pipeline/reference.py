@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dplangevin.data.files import opened, save_arrays, stage
+from dplangevin.data.archives import opened, save_arrays, stage
 from dplangevin.methods import evaluate
 from dplangevin.problems.glm import Glm
 from dplangevin.samplers.posterior import R_HAT, Sampler

@@ -45,7 +45,6 @@ class _Dataset(RowSubset):
     assumptions: Texts = ()
     row_norm_bound: PositiveFloat | None = None
     limit: Positive | None = None  # the number of training and of test rows to keep
-    validation: str = ""
     source: str = ""
 
 

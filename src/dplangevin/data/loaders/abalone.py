@@ -10,17 +10,7 @@ import numpy as np
 
 from dplangevin.data import Dataset
 from dplangevin.data.csv_table import Table
-from dplangevin.data.splits import generator, split
-
-MEASUREMENTS = (
-    "length",
-    "diameter",
-    "height",
-    "whole-weight",
-    "shucked-weight",
-    "viscera-weight",
-    "shell-weight",
-)
+from dplangevin.data.splits import Split
 
 
 def load(
@@ -36,14 +26,14 @@ def load(
 ) -> Dataset:
     """Load `repeats` random splits of abalone.data: x (R, n, 9), y = +1 for rings > `rings_above`, else -1.
 
-    `zscore` maps a measurement to (mean, sd), `sex` a letter to a number.  The splits come from the random stream
-    (seed, "abalone/split").  `limit` keeps the first rows of the file, before it is split.
+    `zscore` maps each measurement, in the order of the file, to (mean, sd), `sex` a letter to a number.  The splits
+    come from the random stream (seed, "abalone/split").  `limit` keeps the first rows, before they are split.
     """
-    table = Table.read(Path(folder) / "abalone.data", ("sex", *MEASUREMENTS, "rings"), limit=limit)
+    table = Table.read(Path(folder) / "abalone.data", ("sex", *zscore, "rings"), limit=limit)
     n = len(table.lines)
-    blocks = [table.zscore(name, *zscore[name]) for name in MEASUREMENTS]
+    blocks = [table.zscore(name, *constants) for name, constants in zscore.items()]
     x = np.hstack([table.code("sex", sex)[:, None], *blocks, np.ones((n, 1))]).astype(np.float32)
     y = np.where(table.numbers("rings") > rings_above, 1.0, -1.0).astype(np.float32)
-    train, test = split(n, repeats, train_share, generator(seed, "abalone/split"))
-    meta = {"name": "abalone", "features": ["sex", *MEASUREMENTS, "bias"], "row_norm_bound": row_norm_bound}
+    train, test = Split(train_share, repeats=repeats, seed=seed).rows(n, "abalone")
+    meta = {"name": "abalone", "features": ["sex", *zscore, "bias"], "row_norm_bound": row_norm_bound}
     return Dataset(x[train], y[train], x[test], y[test], meta)

@@ -13,55 +13,42 @@ from typing import Any
 import numpy as np
 
 from dplangevin.data import DataError, Dataset
-from dplangevin.data.files import raw_file
+from dplangevin.data.archives import raw_file
+
+FILES = {  # name -> names of the classes, beginning of the keys of labels, batches to train and to test on
+    "cifar10": ("batches.meta", "", [f"data_batch_{k}" for k in range(1, 6)], ["test_batch"]),
+    "cifar100": ("meta", "fine_", ["train"], ["test"]),
+}
 
 
-def cifar10(folder: str | Path, limit: int | None = None) -> Dataset:
-    """Load five training batches and one test batch, 50,000 and 10,000 images x (1, n, 3, 32, 32), y in {0, ..., 9}.
+def load(folder: str | Path, name: str, limit: int | None = None) -> Dataset:
+    """Load 50,000 and 10,000 images x (1, n, 3, 32, 32), y in {0, ..., 9}, or the fine label of 100.
 
     meta has the names of the classes as `labels`.  `limit` keeps the first images of each part.
     """
-    batches = [f"data_batch_{k}" for k in range(1, 6)]
-    return _load(Path(folder), "cifar10", "batches.meta", "", batches, "test_batch", limit)
-
-
-def cifar100(folder: str | Path, limit: int | None = None) -> Dataset:
-    """Load the files train and test, 50,000 and 10,000 images x (1, n, 3, 32, 32), y = the fine label of 100."""
-    return _load(Path(folder), "cifar100", "meta", "fine_", ["train"], "test", limit)
-
-
-def _load(
-    folder: Path, name: str, meta: str, fine: str, train: Sequence[str], test: str, limit: int | None
-) -> Dataset:
-    labels = [each.decode() for each in unpickled(folder / meta)[f"{fine}label_names".encode()]]
-    parts = (read([folder / each for each in files], f"{fine}labels", limit) for files in (train, [test]))
-    classes = {"classes": len(labels), "labels": labels}
-    return Dataset.from_arrays(*next(parts), *next(parts), {"name": name, **classes})
+    meta, fine, *parts = FILES[name]
+    labels = [each.decode() for each in unpickled(Path(folder) / meta)[f"{fine}label_names".encode()]]
+    train, test = (read([Path(folder) / each for each in files], f"{fine}labels", limit) for files in parts)
+    return Dataset.from_arrays(*train, *test, {"name": name, "classes": len(labels), "labels": labels})
 
 
 def read(paths: Sequence[Path], labels: str, limit: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Read batches one after the other: x (n, 3, 32, 32) uint8, y (n,) int64.
 
-    In a file, `data` is (n, 3072) uint8: the red, green and blue planes, row by row. `labels` is the key of its
-    labels. Later files are not read once there are `limit` images.
+    In a file, `data` is (n, 3072) uint8: the red, green and blue planes, row by row. `labels` is the key of its labels.
     """
-    images, targets = [], list[int]()
-    for path in paths:
-        if limit is None or len(targets) < limit:
-            content = unpickled(path)
-            images.append(content[b"data"])
-            targets += content[labels.encode()]
-    return np.concatenate(images)[:limit].reshape(-1, 3, 32, 32), np.array(targets, np.int64)[:limit]
+    batches = [unpickled(path) for path in paths]
+    x = np.concatenate([batch[b"data"] for batch in batches])[:limit].reshape(-1, 3, 32, 32)
+    return x, np.concatenate([batch[labels.encode()] for batch in batches]).astype(np.int64)[:limit]
 
 
 def unpickled(path: Path) -> dict[bytes, Any]:
     """Return the dictionary in a file, with keys and texts as bytes; raise DataError if it names anything else."""
     with open(raw_file(path), "rb") as handle:
         try:
-            content: dict[bytes, Any] = _Unpickler(handle, encoding="bytes").load()
+            return dict(_Unpickler(handle, encoding="bytes").load())
         except pickle.UnpicklingError as error:
             raise DataError(f"{path} is not a batch of CIFAR: {error}") from error
-    return content
 
 
 def _dtype(code: bytes | str, *_: object) -> np.dtype:

@@ -16,13 +16,10 @@ ROWS = {  # data set -> the digits to train on, and those to test on
 CLASSES = {"cifar100": 100, "pneumonia": 3}  # of the others, 10
 
 
-def load(
-    folder: str | Path, name: str, limit: int | None = None, extra: bool = True, validation: str = ""
-) -> Dataset:
+def load(folder: str | Path, name: str, limit: int | None = None, extra: bool = True) -> Dataset:
     """Return images with the shape of those of the data set `name`; `limit` keeps the first of each part.
 
     The label is the digit; for CIFAR-100, 10 times the digit plus the row mod 10; for Pneumonia, the digit mod 3.
-    `folder`, `extra` and `validation` belong to the loaders in whose place this one stands, and are not used.
     """
     from sklearn.datasets import load_digits
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dplangevin.data import Dataset
-from dplangevin.data.files import raw_file
+from dplangevin.data.archives import raw_file
 
 
 def load(folder: str | Path, limit: int | None = None) -> Dataset:

@@ -15,33 +15,25 @@ import numpy as np
 from PIL import Image
 
 from dplangevin.data import Dataset
-from dplangevin.data.files import raw_file
+from dplangevin.data.archives import raw_file
 
 FILE = "chest_xray_112_webp.npz"
 SIDE = 112
 LABELS = ("normal", "bacteria", "virus")
-TRAINING = {
-    "drop": (0,),
-    "train": (0, 1),
-}  # `validation` -> the folders to train on, of 0 train, 1 val, 2 test
 
 
-def load(folder: str | Path, validation: str = "drop", limit: int | None = None) -> Dataset:
+def load(folder: str | Path, limit: int | None = None) -> Dataset:
     """Load grey images x (1, n, 1, 112, 112), y = 0 normal, 1 bacteria, 2 virus, in the order of the file.
 
-    There are 624 images to test on. With "drop", the folder train (5,216 images) is trained on and the 16 images of
-    val are left out; with "train", both are trained on. `limit` keeps images evenly spaced, because the file is
-    sorted by class. In the archive, `webp` holds the bytes of all pictures, and `offsets` (n + 1,) holds where each
-    begins and the last ends.
+    There are 5,216 images to train on and 624 to test on; the 16 of the folder val are left out. `limit` keeps images
+    evenly spaced, because the file is sorted by class. In the archive, `webp` holds the bytes of all pictures, and
+    `offsets` (n + 1,) holds where each begins and the last ends.
     """
-    if validation not in TRAINING:
-        raise ValueError(f"validation is {validation!r}: use one of {list(TRAINING)}")
-    path = Path(folder) / FILE
-    with open(raw_file(path), "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+    with open(raw_file(Path(folder) / FILE), "rb") as handle, np.load(handle, allow_pickle=False) as archive:
         encoded, offsets, y, split = (archive[key] for key in ("webp", "offsets", "label", "split"))
 
-    def part(folders: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        rows = np.flatnonzero(np.isin(split, folders))
+    def part(folder: int) -> tuple[np.ndarray, np.ndarray]:
+        rows = np.flatnonzero(split == folder)
         if limit is not None and limit < len(rows):
             rows = rows[np.arange(limit) * len(rows) // limit]
         x = np.empty((len(rows), 1, SIDE, SIDE), np.uint8)
@@ -52,4 +44,4 @@ def load(folder: str | Path, validation: str = "drop", limit: int | None = None)
         return x, y[rows].astype(np.int64)
 
     meta = {"name": "pneumonia", "classes": len(LABELS), "labels": list(LABELS)}
-    return Dataset.from_arrays(*part(TRAINING[validation]), *part((2,)), meta)
+    return Dataset.from_arrays(*part(0), *part(2), meta)

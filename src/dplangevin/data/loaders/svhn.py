@@ -7,19 +7,17 @@ import numpy as np
 from scipy.io import loadmat
 
 from dplangevin.data import Dataset
-from dplangevin.data.files import raw_file
+from dplangevin.data.archives import raw_file
 
 
 def load(folder: str | Path, extra: bool = True, limit: int | None = None) -> Dataset:
     """Load the MATLAB files of cropped digits: x (1, n, 3, 32, 32), y = the digit.
 
-    With `extra`, as li2019 does, train on 604,388 images of two files, else on the 73,257 of one; 26,032 images to
-    test on.
+    With `extra`, as li2019 does, train on 604,388 images of two files, else on the 73,257 of one; 26,032 to test on.
     """
-    train = ("train_32x32.mat", "extra_32x32.mat") if extra else ("train_32x32.mat",)
-    x_train, y_train = read([Path(folder) / name for name in train], limit)
-    x_test, y_test = read([Path(folder) / "test_32x32.mat"], limit)
-    return Dataset.from_arrays(x_train, y_train, x_test, y_test, {"name": "svhn", "classes": 10})
+    parts = ["train", "extra"] if extra else ["train"]
+    train, test = ([Path(folder) / f"{part}_32x32.mat" for part in each] for each in (parts, ["test"]))
+    return Dataset.from_arrays(*read(train, limit), *read(test, limit), {"name": "svhn", "classes": 10})
 
 
 def read(paths: Sequence[Path], limit: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -30,6 +28,5 @@ def read(paths: Sequence[Path], limit: int | None) -> tuple[np.ndarray, np.ndarr
     files = [loadmat(raw_file(path), variable_names=["X", "y"]) for path in paths]
     pixels = [content["X"][..., :limit].transpose(3, 2, 0, 1) for content in files]
     x = np.empty((sum(map(len, pixels)), 3, 32, 32), np.uint8)  # C-contiguous, unlike the parts
-    return np.concatenate(pixels, out=x), np.concatenate(
-        [content["y"][:limit, 0] % 10 for content in files]
-    ).astype(np.int64)
+    y = np.concatenate([content["y"][:limit, 0] % 10 for content in files])
+    return np.concatenate(pixels, out=x), y.astype(np.int64)

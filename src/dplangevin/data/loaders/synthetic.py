@@ -24,10 +24,9 @@ def load(
 ) -> Dataset:
     """Draw a training set for each repeat, x_train (R, n_train, d), and common test points (1, n_test, d).
 
-    In each set, exactly half of the rows (rounded down) have the label +1, in random order. There is no bias,
-    because the best boundary passes through the origin. The stream (seed, "synthetic/data") gives the test
-    points first. So the first repeats do not depend on the number of later repeats. `mean` is m, and `folder` is not
-    used.
+    In each set, exactly half of the rows (rounded down) have the label +1, in random order. There is no bias, because
+    the best boundary passes through the origin. The stream (seed, "synthetic/data") gives the test points first, so
+    that the first repeats do not depend on the number of later ones. `mean` is m.
 
     Differs: the paper gives neither means, dimension nor sizes.
     """
@@ -45,9 +44,6 @@ def load(
 
     x_test, y_test = draw(1, n_test)
     x_train, y_train = draw(repeats, n_train)
-    meta = {
-        "name": "synthetic",
-        "features": [f"x{j}" for j in range(1, d + 1)],
-        "row_norm_bound": row_norm_bound,
-    }
+    features = [f"x{j}" for j in range(1, d + 1)]
+    meta = {"name": "synthetic", "features": features, "row_norm_bound": row_norm_bound}
     return Dataset(x_train, y_train, x_test, y_test, meta)

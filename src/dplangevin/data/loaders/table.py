@@ -10,8 +10,8 @@ import numpy as np
 
 from dplangevin.data import DataError, Dataset
 from dplangevin.data.csv_table import Table, no_column
-from dplangevin.data.schema import Schema
 from dplangevin.data.splits import Split
+from dplangevin.data.table_schema import Schema
 
 
 def load(
@@ -36,7 +36,10 @@ def load(
     range, `clipped`: column -> number of these values.
     """
     names = None if header else [*schema.columns, schema.target]
-    clipped, classes = Counter[str](), len(schema.classes or ())
+    clipped, features, classes = Counter[str](), list[str](), len(schema.classes or ())
+    for column, entry in schema.used.items():
+        features += [f"{column}={value}" for value in entry["values"]] if "values" in entry else [column]
+        features += [f"{column} missing"] * (schema.missing["as"] == "category")
 
     def arrays(file: str) -> tuple[np.ndarray, np.ndarray]:
         table = _labelled(Table.read(Path(folder) / file, names, 0, limit, schema.form), schema)
@@ -51,9 +54,8 @@ def load(
 
     x, y = arrays(file)
     test = None if split.test_file is None else (x, y) if split.test_file == file else arrays(split.test_file)
-    features = [each for column, entry in schema.used.items() for each in _names(column, entry)]
-    meta: dict[str, Any] = {"name": name, "features": [*features, "bias"]}
-    meta["row_norm_bound"] = math.sqrt(len(schema.used) + 1)
+    bound = math.sqrt(len(schema.used) + 1)
+    meta: dict[str, Any] = {"name": name, "features": [*features, "bias"], "row_norm_bound": bound}
     meta |= {"clipped": {column: n for column, n in clipped.items() if n}} if clipped.total() else {}
     meta |= {"labels": [*schema.classes]} if schema.classes else {"target": schema.range}
     meta |= {"classes": classes} if classes > 2 else {}
@@ -73,41 +75,30 @@ def _labelled(table: Table, schema: Schema) -> Table:
     present = np.array([text not in absent for text in labels])
     if schema.unlabelled == "error" and not present.all():
         text = labels[int(present.argmin())]
-        raise DataError(
-            f"{table.at(schema.target, text)}: a missing label ({text!r}), as in {(~present).sum():,} of "
-            f"{len(labels):,} rows: leave such rows out by --drop-unlabelled, in a schema by unlabelled: drop, or "
-            "remove them; if it is a class of its own, take it out of missing: {marks: ...} in a schema"
-        )
-    if not present.any():
-        raise DataError(f"{table.path}, column {schema.target}: no row has a label")
+        found = f"a missing label ({text!r}), as in {(~present).sum():,} of {len(labels):,} rows"
+        fix = "leave such rows out by --drop-unlabelled, in a schema by unlabelled: drop"
+        raise DataError(f"{table.at(schema.target, text)}: {found}: {fix}")
     return table if present.all() else table.of(present)
-
-
-def _names(column: str, entry: Mapping[str, Any]) -> list[str]:
-    names = [f"{column}={value}" for value in entry["values"]] if "values" in entry else [column]
-    return names + [f"{column} missing"] * (entry["missing"] == "category")
 
 
 def _features(
     table: Table, column: str, entry: Mapping[str, Any], schema: Schema, clipped: Counter[str]
 ) -> np.ndarray:
     """Return the features (n, k) float32 of a column."""
-    texts, marks = table.columns[column], schema.marks
-    absent = np.array([text in marks for text in texts])
-    if absent.any() and entry["missing"] == "error":
+    texts, missing_as = table.columns[column], schema.missing["as"]
+    absent = np.array([text in schema.marks for text in texts])
+    if absent.any() and missing_as == "error":
         text = texts[int(absent.argmax())]
-        raise DataError(
-            f"{table.at(column, text)}: {text!r} is a missing value: say what is made of it, in a schema missing: "
-            "{as: category} or midpoint"
-        )
+        fix = "say what is made of it, in a schema missing: {as: category} or midpoint"
+        raise DataError(f"{table.at(column, text)}: {text!r} is a missing value: {fix}")
     present = table.of(~absent) if absent.any() else table
     values = entry.get("values", [])
-    block = np.zeros((len(texts), len(_names(column, entry))), np.float32)
+    block = np.zeros((len(texts), (len(values) or 1) + (missing_as == "category")), np.float32)
     if values:
         block[~absent, : len(values)] = present.one_hot(column, values)
     else:
         block[~absent, 0] = _scaled(present, column, entry, clipped)
-    if entry["missing"] == "category":
+    if missing_as == "category":
         block[absent, -1] = 1
     elif values:
         block[absent] = 1 / len(values)
