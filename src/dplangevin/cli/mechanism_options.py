@@ -131,7 +131,7 @@ def method_of(options: Options) -> Any:
     import yaml
     from hydra.utils import instantiate
 
-    from dplangevin.data.yaml_file import OMEGACONF
+    from dplangevin.data.yaml_file import OMEGACONF, inexact
     from dplangevin.pipeline import plan, validate
 
     name, method = str(options.method), method_named(str(options.method))
@@ -142,7 +142,8 @@ def method_of(options: Options) -> Any:
     settings: dict[str, Any] = {}
     for text in options.set or ():
         setting, equals, value = text.partition("=")
-        require(bool(setting and equals), f"--set {text} must be NAME=VALUE, such as precision=1")
+        fault = inexact(value) if setting and equals else "must be NAME=VALUE, such as precision=1"
+        require(not fault, f"--set {text}: {fault}")
         try:
             settings[setting] = yaml.load(value, Loader=OMEGACONF)
         except yaml.YAMLError as error:

@@ -1,5 +1,7 @@
 """Reader of YAML files that names file and line of what it cannot read."""
 
+import math
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -44,3 +46,14 @@ def values(path: str | Path, loader: Any = FAST) -> dict[str, Any]:
 def texts(path: str | Path) -> dict[str, Any]:
     """Return the mapping in a file with every value as the text that is written there."""
     return values(path, _Texts)
+
+
+def inexact(text: str) -> str:
+    """Return what is wrong with a number that would be infinite, or 0, and so no privacy or no noise; else ""."""
+    try:
+        value = float(text)
+    except ValueError:
+        return ""
+    over = math.isinf(value) and "inf" not in text.lower()
+    under = value == 0 and re.search("[1-9]", re.split("[eE]", text)[0])
+    return f"{text} is too {'large' if over else 'small'} for a number" if over or under else ""

@@ -3,8 +3,7 @@
 Git tracks `params.yaml`, like a lock file for parameters. `dvc exp run -S` writes the same bytes as this module: both
 use Hydra's compose, with interpolations resolved, and `OmegaConf.to_yaml`.
 
-`conf/` is code, because a `_target_` in it names the object that is called. So this module reads no configuration
-from a folder of data.
+`conf/` is code, because a `_target_` in it names the object that is called.
 """
 
 import os
@@ -23,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dplangevin.data.archives import stage
-from dplangevin.data.yaml_file import ConfigError, values
+from dplangevin.data.yaml_file import ConfigError, inexact, values
 from dplangevin.files import atomic_path
 from dplangevin.pipeline import lock, plan, schema, validate
 from dplangevin.pipeline.plan import plain
@@ -131,6 +130,8 @@ def register(folder: Path) -> None:
 
 def compose(overrides: Sequence[str] = (), conf: str | Path = CONF) -> DictConfig:
     """Return the configuration of `conf/config.yaml` with Hydra overrides, resolved."""
+    for why in filter(None, (inexact(each.partition("=")[2]) for each in overrides)):
+        raise ConfigError(f"cannot compose with {', '.join(overrides)}: {why}")
     try:
         register(Path(conf))
         with hydra.initialize_config_dir(str(Path(conf).resolve()), version_base=None):
