@@ -224,7 +224,7 @@ def test_a_schema_is_written_filled_in_and_used(here: Path) -> None:
     assert "as: category" in done.stdout
     Path("schema.yaml").write_text(done.stdout, encoding="utf-8")
     still = compare("mine.csv", "--schema", "schema.yaml")
-    assert (still.exit_code, "größe, a, b, kind, same still have ???" in still.output) == (2, True)
+    assert (still.exit_code, "???" in still.output) == (2, True)
     public = {"größe": {"low": -1, "high": 4}, "a, b": {"low": -4, "high": 4}, "same": "drop"}
     given = OmegaConf.to_container(OmegaConf.load("schema.yaml"))
     assert isinstance(given, dict)
@@ -292,7 +292,7 @@ def test_the_page_says_what_was_read_and_what_next(here: Path) -> None:
         assert "Read 'mine.csv': 60 rows; separator ',', encoding utf-8, decimal mark '.'." in text
         assert "Columns to learn from: 3, numbers in größe, a, b; categories in kind." in text
         assert "Missing values: 1 of kind." in text
-        assert "Not used, the schema says so: same." in text
+        assert "Not used: same." in text
         assert "Always the largest class" in text
         assert "To publish, choose the method without them, on public data" in text
         assert "3 repeats are too few for a verdict" in text

@@ -196,7 +196,7 @@ def test_problems_of_images_share_their_activations(
     (new,) = (tmp_path / "units").glob("*.npz")
     assert new != old
     assert {path.stem for path in (tmp_path / "units").iterdir()} == {new.stem}
-    with pytest.raises(ValueError, match="limit = 0 must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="limit = 0 must be positive"):
         make("head", 0)
     with pytest.raises(ValueError, match="part must be one of block, head, not 'tail'"):
         make("tail")
