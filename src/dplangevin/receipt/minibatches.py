@@ -6,16 +6,13 @@ A right sampler is ruled out in less than one run of a thousand, by simulation: 
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import binom, chi2, gamma, norm
 
-AGAIN = "a row returns before its epoch ends"
-UNEVEN = "some rows are drawn more often than others"
-SHARED = "neighbouring minibatches share too {} rows for independent draws"
 SKIPPED = 10  # steps that an epoch may leave out
 ERROR = 1e-5  # of each test, by approximations of tails
 WORDS = {  # the least amplification first
@@ -56,17 +53,17 @@ def recognised(minibatches: Sequence[np.ndarray], records: int, rate: float | No
         return Recognition((Sampler("with_replacement"),), {"poisson": "a minibatch has a row twice"})
     if (sizes == records).all():
         return Recognition((Sampler("full"),), {})
-    tried = [*_epochs(minibatches, sizes, records)]
-    tried += _independent(minibatches, sizes, records, rate, uneven or even)
-    fits = [sampler for sampler, why in tried if not why] or [Sampler("weighted")] * bool(uneven)
-    fits.sort(key=lambda sampler: [*WORDS].index(sampler.scheme))
-    return Recognition(tuple(fits), {sampler.scheme: why for sampler, why in tried if why})
+    length, ruled_out = _epochs(minibatches, sizes, records)
+    epochs, odd = {*ruled_out}, uneven or even or _overlap(minibatches, sizes, records)
+    ruled_out["subset"] = "sizes differ" * bool((sizes != sizes[0]).any()) or odd
+    ruled_out["poisson"] = _not_poisson(sizes, records, rate) or odd
+    fits = [Sampler(each, length * (each in epochs)) for each in WORDS if ruled_out.get(each) == ""]
+    ruled_out = {scheme: why for scheme, why in ruled_out.items() if why}
+    return Recognition(tuple(fits or [Sampler("weighted")] * bool(uneven)), ruled_out)
 
 
-def _epochs(
-    minibatches: Sequence[np.ndarray], sizes: np.ndarray, records: int
-) -> Iterator[tuple[Sampler, str]]:
-    """Yield the samplers by epochs, each with the reason why it does not fit, or ""."""
+def _epochs(minibatches: Sequence[np.ndarray], sizes: np.ndarray, records: int) -> tuple[int, dict[str, str]]:
+    """Return the steps of an epoch, and for each sampler by epochs the reason why it does not fit, or ""."""
     fixed = max(int(sizes[0]), 1)
     whole, left = divmod(records, fixed)
     last = left > 0 and len(sizes) > whole and sizes[whole] == left
@@ -77,7 +74,7 @@ def _epochs(
     if (sizes == np.resize(epoch, len(sizes))).all():  # if steps are left out of each epoch
         lengths = range(len(epoch), max(len(epoch) // 2, len(epoch) - SKIPPED), -1)
     length = next((each for each in lengths if not _returns(minibatches, each)), lengths[0])
-    again = AGAIN * _returns(minibatches, length)
+    again = "a row returns before its epoch ends" * _returns(minibatches, length)
     first, *others = [[np.sort(rows) for rows in block] for block in _blocks(minibatches, length)]
     same = [all(map(np.array_equal, first, block)) for block in others]
     ordered = bool((np.diff(np.concatenate(first)) == 1).all()) and len(first) > 1
@@ -85,9 +82,11 @@ def _epochs(
     repeated = bool((sizes == np.resize(sizes[:length], len(sizes))).all())
     odd = kept or _not_multinomial(sizes, length, records)
     differ = "sizes differ between epochs, as if rows drew their steps" * (not (odd or repeated))
-    yield Sampler("in_order", length), again or "epochs differ" * (not kept)
-    yield Sampler("shuffled", length), again or kept or differ
-    yield Sampler("random_allocation", length), again or odd
+    return length, {
+        "in_order": again or "epochs differ" * (not kept),
+        "shuffled": again or kept or differ,
+        "random_allocation": again or odd,
+    }
 
 
 def _not_multinomial(sizes: np.ndarray, length: int, records: int) -> str:
@@ -140,20 +139,16 @@ def _returns(minibatches: Sequence[np.ndarray], length: int) -> bool:
     return any(len(np.unique(each)) < len(each) for each in rows)
 
 
-def _independent(
-    minibatches: Sequence[np.ndarray], sizes: np.ndarray, records: int, rate: float | None, uneven: str
-) -> Iterator[tuple[Sampler, str]]:
-    """Yield subsets and Poisson samples, each with the reason why it does not fit, or ""."""
-    drawn = uneven or _overlap(minibatches, sizes, records)
-    yield Sampler("subset"), "sizes differ" * bool((sizes != sizes[0]).any()) or drawn
-    q, why = sizes.mean() / records if rate is None else rate, ""
-    if 0 < q < 1:
-        mean = np.full(len(sizes), q * records)
-        gap = norm.isf(ERROR / 2) * np.sqrt(len(sizes) * records * q * (1 - q)) + 4
-        other = abs(sizes.sum() - mean.sum()) > gap
-        why = _odd(sizes, mean, mean * (1 - q), records, int(rate is None))
-        why = "the mean size is not that of the stated rate" if other else why
-    yield Sampler("poisson"), why or drawn
+def _not_poisson(sizes: np.ndarray, records: int, rate: float | None) -> str:
+    """Return why sizes are not those of Poisson samples, or ""."""
+    q = sizes.mean() / records if rate is None else rate
+    if not 0 < q < 1:
+        return ""
+    mean = np.full(len(sizes), q * records)
+    gap = norm.isf(ERROR / 2) * np.sqrt(len(sizes) * records * q * (1 - q)) + 4
+    if abs(sizes.sum() - mean.sum()) > gap:
+        return "the mean size is not that of the stated rate"
+    return _odd(sizes, mean, mean * (1 - q), records, int(rate is None))
 
 
 def _evenness(sizes: np.ndarray, counts: np.ndarray, distinct: bool) -> tuple[str, str]:
@@ -167,7 +162,8 @@ def _evenness(sizes: np.ndarray, counts: np.ndarray, distinct: bool) -> tuple[st
     kurtosis = float((q * (1 - q) * (1 - 6 * q * (1 - q))).sum()) / variance**2 if distinct else 1 / variance
     most = records * max(2 + kurtosis, 2)
     even = records > 99 and spread < records - 6 * math.sqrt(most)
-    return UNEVEN * (spread > _upper(records, most)), "rows are drawn too evenly" * even
+    uneven = spread > _upper(records, most)
+    return "some rows are drawn more often than others" * uneven, "rows are drawn too evenly" * even
 
 
 def _upper(mean: float, variance: float) -> float:
@@ -183,6 +179,5 @@ def _overlap(minibatches: Sequence[np.ndarray], sizes: np.ndarray, records: int)
     expected = float(each.sum())
     variance = float((each * (1 - first / records) * (records - second) / max(records - 1, 1)).sum())
     gap = float(norm.isf(ERROR / 2)) * np.sqrt(variance)
-    if shared < expected - max(gap, 9):
-        return SHARED.format("few")
-    return SHARED.format("many") * bool(shared > expected + gap + 4)
+    few, many = shared < expected - max(gap, 9), shared > expected + gap + 4
+    return f"neighbouring minibatches share too {'few' if few else 'many'} rows" * bool(few or many)
