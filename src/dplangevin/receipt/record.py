@@ -177,18 +177,19 @@ class Receipt:
             candidates = self.candidates()
         except ValueError as error:
             return dict.fromkeys(RELATIONS, Price(math.nan, str(error)))
-        return {adjacency: self._price(candidates, adjacency) for adjacency in RELATIONS}
+        largest = {}
+        for adjacency in RELATIONS:
+            each = [self._price(steps, adjacency) for steps in candidates]
+            largest[adjacency] = max(each, key=lambda of: (math.isnan(of.epsilon), of.epsilon))
+        return largest
 
-    def _price(self, candidates: list[NoisySteps], adjacency: Adjacency) -> Price:
-        found = []
-        for steps in candidates:
-            try:
-                of = price(steps, self.delta, adjacency, self.rows_per_person)
-            except ValueError as error:  # of an accountant that refuses such steps
-                of = Price(math.nan, str(error))
-            more = ", rate at its 99.9 % bound" * (steps.sampler.scheme == "poisson" and self.rate is None)
-            found.append(Price(of.epsilon, of.accountant + more))
-        return max(found, key=lambda of: (math.isnan(of.epsilon), of.epsilon))
+    def _price(self, steps: NoisySteps, adjacency: Adjacency) -> Price:
+        estimated = ", rate at its 99.9 % bound" * (steps.sampler.scheme == "poisson" and self.rate is None)
+        try:
+            of = price(steps, self.delta, adjacency, self.rows_per_person)
+        except ValueError as error:  # of an accountant that refuses such steps
+            return Price(math.nan, str(error))
+        return Price(of.epsilon, of.accountant + estimated)
 
     def statement(self) -> dict[str, Any]:
         """Return what may be published: scheme, counts that it makes public, clip, noise, steps and prices.
@@ -204,6 +205,7 @@ class Receipt:
         require(not secret, f"divisor or noise {SECRET}: make them constant to publish")
         costs = {name: of.epsilon if math.isfinite(of.epsilon) else None for name, of in prices.items()}
         claim = {"epsilon": self.claim, "by": self.claimed_by}
+        changed = len({*map(attrgetter(*SETTINGS), self.steps)}) > 1
         stages = [{"steps": times, **dict(zip(SETTINGS, of, strict=True))} for of, times in self._stages()]
         return {
             "records": self.records,
@@ -218,29 +220,20 @@ class Receipt:
             "prices": {n: {"epsilon": costs[n], "argument": of.accountant} for n, of in prices.items()},
             "claim": {**claim, "verdict": self._verdict(prices)} if self.claim else None,
             "notes": list(self.notes),
-            "assumptions": [*[CHANGED] * (len({*self._settings()}) > 1), *ASSUMPTIONS],
+            "assumptions": [*[CHANGED] * changed, *ASSUMPTIONS],
         }
-
-    def _settings(self) -> list[tuple[Any, ...]]:
-        return [*map(attrgetter(*SETTINGS), self.steps)]
 
     def _stages(self) -> list[tuple[tuple[Any, ...], int]]:
         """Return the different settings, and of how many steps; without those that tell sizes of minibatches."""
-        settings = self._settings()
+        settings = [*map(attrgetter(*SETTINGS), self.steps)]
         if self._size_dependent():
             settings = [(clip, BY_SIZE, BY_SIZE, rows) for clip, _, _, rows in settings]
         return [*Counter(settings).items()]
 
     def _verdict(self, prices: dict[Adjacency, Price]) -> str:
-        """Return in a sentence how the claim compares with the price of what ran."""
         claim = (self.claim or math.nan) * (1 + ROUNDING)
-        for name, more in (("add_remove", ""), ("replace_one", ", not for adding or removing")):
-            if prices[name].epsilon <= claim:
-                return f"covered for {RELATIONS[name]} {self._unit()}{more}"
-        known = [(of.epsilon, name) for name, of in prices.items() if not math.isnan(of.epsilon)]
-        cost, name = min(known, default=(math.nan, ""))
-        proven = f"what ran is proven for epsilon = {shown(cost)}, {RELATIONS.get(name)} {self._unit()}"
-        return f"not covered: {proven if known else 'no price is known for what ran'}"
+        covered = [RELATIONS[name] for name, of in prices.items() if of.epsilon <= claim]
+        return f"covered for {' and for '.join(covered)} {self._unit()}" if covered else "not covered"
 
     def _unit(self) -> str:
         return "one row" if self.rows_per_person == 1 else f"a person's {self.rows_per_person} rows"
