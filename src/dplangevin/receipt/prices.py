@@ -60,19 +60,17 @@ class NoisySteps(NamedTuple):
         scheme, noise = self.sampler.scheme, self.multipliers / rows
         if scheme == "full":
             return composed_steps(1, 1, noise)
-        if scheme in ("shuffled", "random_allocation"):
-            kind = ShuffledEpochsDpEvent if scheme == "shuffled" else RandomAllocationDpEvent
-            return kind.of(self.sampler.per_epoch, noise)
+        if scheme == "shuffled":
+            return ShuffledEpochsDpEvent.of(self.sampler.per_epoch, noise)
+        if scheme == "random_allocation":
+            return RandomAllocationDpEvent.of(self.sampler.per_epoch, noise)
         if scheme == "subset" or self.size_dependent:
             return composed_steps(self.records, self.batch, noise)
         return composed_steps(1, self.rate, noise, poisson=True)  # type: ignore[arg-type]  # a rate, not a size
 
 
 def price(steps: NoisySteps, delta: float, adjacency: Adjacency, rows: int = 1) -> Price:
-    """Return the proven epsilon of steps at delta for neighbours that differ in one person of at most `rows` rows.
-
-    It is nan with the reason where none is known.
-    """
+    """Return the proven epsilon for neighbours that differ in a person of `rows` rows; nan and why if none is known."""
     count(1, rows=rows)
     scheme, added = steps.sampler.scheme, adjacency == "add_remove"
     fixed = scheme in ("full", "shuffled")  # given the orders, which minibatch has a row is fixed

@@ -26,7 +26,7 @@ ROUNDING = 1e-4  # relative; our prices of one event lie so far above those of o
 BY_SIZE = "depends on the realised size"
 SECRET = "was computed from the sizes of secret minibatches"
 NONE = "none that has a price"
-PUBLIC = ("full", "subset", "shuffled", "in_order")  # whose sizes are no secret
+PUBLIC = {"full", "subset", "shuffled", "in_order"}  # whose sizes are no secret
 SETTINGS = ("clip", "noise_std", "divisor", "rows_per_clip")
 CHANCE = 1e-6  # that a schedule of noise is taken for noise that follows the sizes
 CHANGED = "clip, noise and divisor changed on the way, whatever the rows were"
@@ -198,8 +198,8 @@ class Receipt:
         """
         found, minibatches, _ = self.recognise()
         sampler, prices = (*found.samplers, Sampler(""))[0], self.prices()
-        scheme = sampler.scheme
-        estimated, public = scheme == "poisson" and not self.rate, scheme in PUBLIC
+        scheme, schemes = sampler.scheme, {each.scheme for each in found.samplers or (sampler,)}
+        estimated, public = "poisson" in schemes and not self.rate, schemes <= PUBLIC
         require(not estimated, f"the rate {SECRET}: give the stated rate= to publish")
         secret = self._size_dependent() and not public
         require(not secret, f"divisor or noise {SECRET}: make them constant to publish")
@@ -301,7 +301,8 @@ class Receipt:
         named = (scheme for scheme in ("poisson", "subset", "shuffled") if scheme in found.ruled_out)
         lines += [f"  ruled out: {WORDS[scheme]} ({found.ruled_out[scheme]})" for scheme in named]
         for of_stage, times in self._stages():
-            texts = (f"{name} {_value(value)}" for name, value in zip(SETTINGS[:3], of_stage, strict=False))
+            values = ("unknown" if v is None else v if v == BY_SIZE else f"{v:.6g}" for v in of_stage[:3])
+            texts = (f"{name} {value}" for name, value in zip(SETTINGS, values, strict=False))
             lines.append(f"{times:,} steps with {', '.join(texts)}")
         lines.append(f"Cost at delta = {number(self.delta)}:")
         for name, of in prices.items():
@@ -319,7 +320,3 @@ def _in_one_line(error: Exception) -> str:
         return str(error)
     wrong = error.errors()[0]
     return f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}"
-
-
-def _value(value: Any) -> str:
-    return "unknown" if value is None else value if isinstance(value, str) else f"{value:.6g}"

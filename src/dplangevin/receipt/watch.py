@@ -1,6 +1,6 @@
 """Record the steps of a PyTorch training, plain or with Opacus, while it runs."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -54,9 +54,10 @@ class _Watch:
         self.used += self.drawn if together else self.drawn[-1:]
         self.drawn, self.rows = [], 0
 
-    def zero_grad(self) -> None:
+    def zero_grad(self, *args: Any, **named: Any) -> None:
         if self.used and not getattr(self.optimizer, "_is_last_step_skipped", False):
             self.used, self.zeroed = [], self.used
+        type(self.inner).zero_grad(self.inner, *args, **named)
 
     def before(self, *_: Any) -> None:
         for now, then, what in zip(self._versions(), self.versions, CHANGED, strict=True):
@@ -124,7 +125,7 @@ def watch(
     records = len(loader.dataset)  # type: ignore[arg-type]
     if persons is not None:
         require(len(persons) == records, f"persons has {len(persons)} entries for {records} rows")
-        most = int(np.unique(np.asarray(persons), return_counts=True)[1].max())
+        most = Counter(np.asarray(persons).tolist()).most_common(1)[0][1]
         require(most <= rows_per_person, f"a person has {most} rows, not {rows_per_person} at most")
     stated = {"clip": clip, "noise_std": noise_std, "divisor": divisor, "rows_per_clip": rows_per_clip}
     rate = rate or getattr(loader, "sample_rate", None)
@@ -133,19 +134,13 @@ def watch(
     seen = _Watch(receipt, model, optimizer, stated)
     batch_norm = nn.modules.batchnorm._BatchNorm
     mixed = any(isinstance(part, batch_norm) and part.training for part in model.modules())
-    for text, applies in {
+    found = {
         "batch norm mixes the rows of a minibatch": mixed,
         "the clip adapts to the rows": "AdaClip" in type(optimizer).__name__,
         "the training began before it was watched": any(of.history for of in _accountants(optimizer)),
-    }.items():
-        if applies:
-            receipt.note(text)
-    zero, first = seen.inner.zero_grad, next(p for p in seen.parameters if p.requires_grad)
-
-    def zero_grad(*args: Any, **named: Any) -> None:
-        seen.zero_grad()
-        zero(*args, **named)
-
+    }
+    receipt.notes = {text: 1 for text, applies in found.items() if applies}
+    first = next(p for p in seen.parameters if p.requires_grad)
     with ExitStack() as undo:
         _watch_loaders(loader, seen, undo)
         for hook in (
@@ -155,8 +150,8 @@ def watch(
             first.register_post_accumulate_grad_hook(seen.backward),
         ):
             undo.callback(hook.remove)
-        seen.inner.zero_grad = zero_grad
-        undo.callback(lambda: vars(seen.inner).pop("zero_grad", None))
+        seen.inner.zero_grad = seen.zero_grad
+        undo.callback(vars(seen.inner).pop, "zero_grad", None)
         yield receipt
         seen.before()
     if _ranks() > 1:
@@ -169,18 +164,19 @@ def watch(
 def _watch_loaders(loader: DataLoader, seen: _Watch, undo: ExitStack) -> None:
     """Let this loader, and loaders that split its minibatches, tell which rows they yield, until `undo`."""
     iterate: Any = DataLoader.__iter__
-    logs: dict[int, _Drawn] = {}
+    logs: dict[DataLoader, _Drawn] = {}
 
     def each(of: DataLoader) -> Iterator[Any]:
         name = "sampler" if of.batch_sampler is None else "batch_sampler"
         sampler, split = vars(of)[name], vars(loader)["batch_sampler"]
-        if id(of) not in logs and (of is loader or (split and getattr(sampler, "sampler", None) is split)):
-            logs[id(of)] = vars(of)[name] = _Drawn(sampler)
+        splits = split is not None and getattr(sampler, "sampler", None) is split
+        if of not in logs and (of is loader or splits):
+            logs[of] = vars(of)[name] = _Drawn(sampler)
             undo.callback(vars(of).update, {name: sampler})
             seen.pieces = seen.pieces or of is not loader
         for batch in iterate(of):
-            if id(of) in logs:
-                seen.drawn.append(logs[id(of)].ahead.popleft())
+            if of in logs:
+                seen.drawn.append(logs[of].ahead.popleft())
             yield batch
 
     undo.callback(setattr, DataLoader, "__iter__", iterate)
@@ -204,11 +200,9 @@ class _Drawn:
 
 
 def _join(receipt: Receipt) -> None:
-    """Join the minibatches of all ranks, which step together."""
+    """Join the minibatches of all ranks, which step together: zip raises if one took more steps."""
     gathered: list[Any] = [None] * _ranks()
     torch.distributed.all_gather_object(gathered, receipt.steps)
-    steps = {len(each) for each in gathered}
-    require(len(steps) == 1, f"the ranks took {sorted(steps)} steps: they must step together")
     receipt.steps = [
         replace(ranks[0], minibatches=(np.concatenate([rows for of in ranks for rows in of.minibatches]),))
         for ranks in zip(*gathered, strict=True)
