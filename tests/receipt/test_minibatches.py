@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from minibatches import RNG, Rows, allocated, epochs, poisson, replaced, subset
 
@@ -54,3 +55,19 @@ def test_epochs_that_end_early_are_epochs() -> None:
 def test_the_mean_size_tests_a_stated_rate() -> None:
     drawn = poisson(10_000, 100, 500)
     assert "rate" in recognised(drawn, 10_000, 0.0097).ruled_out["poisson"]
+
+
+@pytest.mark.parametrize("number", [1, 4])
+@pytest.mark.parametrize("sizes", [[34] * 10 + [33] * 20, [50] * 20 + [40, 60], [50, 45, 55, 60, 40] * 4])
+def test_shuffled_epochs_of_unequal_sizes_are_no_random_allocation(sizes: list[int], number: int) -> None:
+    """Random allocation costs less; its sizes are multinomial: neither mostly equal nor alike in every epoch."""
+    found = recognised(
+        [
+            rows
+            for _ in range(number)
+            for rows in np.split(RNG.permutation(sum(sizes)), np.cumsum(sizes)[:-1])
+        ],
+        sum(sizes),
+    )
+    assert found.samplers[0] == ("shuffled", len(sizes))
+    assert "random_allocation" in found.ruled_out or (number == 1 and sizes[1] == 45)
