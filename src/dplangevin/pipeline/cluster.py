@@ -13,26 +13,24 @@ from typing import Any, TypeVar
 from distributed import Client, KilledWorker, as_completed, get_worker
 from distributed.client import ClosedClientError, FutureCancelledError
 
-from dplangevin.device import drawing, pick
 from dplangevin.pipeline.code import PACKAGE, code_hash, package_hash, reachable
 from dplangevin.pipeline.environment import libraries, pinned
 
 R = TypeVar("R")
 
 FIRST = 30  # seconds to wait for the scheduler
-CARRIED = "DPL_DEVICE", "DPL_MEMORY", "DPL_RANDOM"  # variables that affect numbers, for the workers
+CARRIED = "DPL_DEVICE", "DPL_MEMORY"  # variables that affect numbers, for the workers
 KEPT = "what is finished is kept: the same command goes on from there"
 
 
 def versions(names: Sequence[str], threads: int = 1) -> dict[str, str]:
     """Return what must be the same for the driver and its workers.
 
-    Versions of Python, libraries, this package and the modules outside of it among `names`; the device of random
-    numbers; threads.
+    Versions of Python, libraries, this package and the modules outside of it among `names`; threads.
     """
     others = {name for name in names if name.partition(".")[0] != PACKAGE and reachable([name])}
     own = {PACKAGE: package_hash()[:12], **{name: code_hash(name)[:12] for name in sorted(others)}}
-    return {**libraries(), **own, "DPL_RANDOM": drawing(pick()).type, "--nthreads": f"{threads}"}
+    return {**libraries(), **own, "--nthreads": f"{threads}"}
 
 
 def outcomes(

@@ -27,7 +27,6 @@ from dplangevin import random
 from dplangevin.data import DataError, Dataset
 from dplangevin.data import generator as data_generator
 from dplangevin.data.splits import subset
-from dplangevin.device import drawing, pick
 from dplangevin.files import File, key, made_file, write
 from dplangevin.methods import (
     ChainMethod,
@@ -213,12 +212,12 @@ class SweepTasks:
         numbers = [[digits(plan.work), digits(dict(plan.settings))] for plan in plans or ()]
         left_out = {*NOT_IN_SPEC, *(PRICED if training else ())}
         rest = {name: value for name, value in spec.items() if name not in left_out}
-        given, where = spec.get("delta") or self.cfg.delta, drawing(pick()).type
+        given = spec.get("delta") or self.cfg.delta
         base = {
             "names": [self.experiment, self.dataset],
             "spec": rest,
             "seed": self.cfg.seed,
-            "noise": [str(drawn_in(spec)), *([] if where == "cpu" else [where])],
+            "noise": [str(drawn_in(spec))],
             "delta": [given, self.cfg.delta] if given == "1/n^2" else given,
         }
         problem = dict(task.problem)
@@ -366,7 +365,7 @@ class SweepTasks:
         place = Workspace(self.folder, self.keys[job.group[0]], code_hash(*targets(first.config)))
         how = Execution(
             first.run.seeds,
-            random.generator(self.cfg.seed, stream, drawing(problem.device)),
+            random.generator(self.cfg.seed, stream),
             observe=next((each for each in observers if isinstance(each, LearningCurve)), None),
             workspace=place if self.one_budget_per_task else None,
             schemes=PAIRED if self.spec.get("paired") and scheme in PAIRED else None,

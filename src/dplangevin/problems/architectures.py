@@ -77,11 +77,11 @@ def named(module: nn.Module, theta: Tensor) -> dict[str, Tensor]:
 
 
 def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
-    """Draw parameters (seeds, d) on the device of `rng`; see `Template.init`.
+    """Draw parameters (seeds, d) on the CPU; see `Template.init`.
 
     A transposed convolution is treated like a convolution whose weight has its inputs on the first axis.
     """
-    theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()), device=rng.device)
+    theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()))
     start = 0
     for layer in module.modules():
         for parameter in layer.parameters(recurse=False):

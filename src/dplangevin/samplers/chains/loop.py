@@ -127,7 +127,7 @@ def run(
         return tensors | numbers | {"rng": rng.get_state()}
 
     rows_of = epochs if "shuffled" in drawn_for else allocations
-    by_epoch = rows_of(int(order, 16), seeds, n, size, done, rng.device) if order else None
+    by_epoch = rows_of(int(order, 16), seeds, n, size, done) if order else None
     block = 1 if checkpoint is not None else AT_ONCE["poisson" in drawn_for]
     stream = batches(rng, drawn_for, seeds, n, size, problem.facts.d, steps - done, block, by_epoch, drawn_in)
     with tqdm(
