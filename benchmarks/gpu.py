@@ -29,7 +29,7 @@ from dplangevin import random
 from dplangevin.backbones import network as backbone_of
 from dplangevin.backbones.features import Extraction
 from dplangevin.backbones.pretrain import Session, initialise
-from dplangevin.device import CPU, drawing, named
+from dplangevin.device import CPU, named
 from dplangevin.methods import released
 from dplangevin.privacy import Budget
 from dplangevin.problems.chain import Chain
@@ -55,15 +55,12 @@ CHECKED = (  # runs whose tasks are of many kinds; none needs a posterior that h
 class Line(NamedTuple):
     """One line of the table: what was timed, its time, and the times of the same on other ways.
 
-    - `what`, `ours`: With random numbers of the CPU, as by default.
-    - `drawn_there`: Ours with random numbers of the device.
     - `cpu`: Ours on the CPU of the same machine.
     - `jax`: JAX on the device.
     """
 
     what: str
     ours: str
-    drawn_there: str = ""
     cpu: str = ""
     jax: str = ""
 
@@ -89,7 +86,7 @@ def lines(device: torch.device, quick: bool) -> Iterator[Line]:
     for name in ("objpert", "ops"):
         method = instantiate(cfg.method[name])
         budgets = [Budget(0.1, cfg.delta), Budget(1.0, cfg.delta)] if quick else adult.budgets(cfg)
-        rng = random.generator(0, "bench/gpu", drawing(device))
+        rng = random.generator(0, "bench/gpu")
         _, taken = timed(partial(released, method, problem, budgets, SEEDS, rng))
         yield Line(f"{name} on Adult, {len(budgets)} budgets x {SEEDS} seeds", f"{taken:.2f} s")
 
@@ -102,12 +99,12 @@ def _chains(problem: Glm, count: int, device: torch.device) -> Line:
     chains = [Chain(step, torch.ones_like(step), sampling, CLIP, l2=1e-3) for _ in range(each)]
     here = problem.to(CPU)
 
-    def side(of: Glm, drawn_on: torch.device) -> Callable[[], object]:
-        return partial(_run, device, of, chains, SEEDS, random.generator(0, "bench/gpu", drawn_on))
+    def side(of: Glm) -> Callable[[], object]:
+        return partial(_run, device, of, chains, SEEDS, random.generator(0, "bench/gpu"))
 
-    sides = {"ours": side(problem, CPU), "drawn_there": side(problem, device)}
+    sides = {"ours": side(problem)}
     if count <= ON_CPU:
-        sides["cpu"] = side(here, CPU)
+        sides["cpu"] = side(here)
     if peer := _jax(here, each):
         sides["jax"] = peer
     taken = [1e6 * seconds / (STEPS * count) for seconds in medians(3, *sides.values())]
@@ -146,7 +143,7 @@ def _network(name: str, cfg: Any, device: torch.device) -> Line:
     of = NetworkProblem(made, x, y, x[:1], y[None, :1]).to(device)
     step = torch.full((20,), 1e-3, dtype=torch.float64)
     chain = Chain(step, torch.ones_like(step), Sampling("poisson", 256, 1.0), 1.0)
-    drawn = random.generator(0, "bench/gpu", CPU)
+    drawn = random.generator(0, "bench/gpu")
     (taken,) = medians(3, partial(_run, device, of, [chain], 1, drawn))
     return Line(f"private step of the network {name}, batch 256", f"{1e3 * taken / len(step):.2f} ms")
 
@@ -181,7 +178,7 @@ def _epoch(session: Session) -> None:
 
 def table(found: list[Line]) -> str:
     """Return the lines as a Markdown table."""
-    columns = "", "on the device", "`DPL_RANDOM=device`", f"on the CPU, {torch.get_num_threads()} threads"
+    columns = "", "on the device", f"on the CPU, {torch.get_num_threads()} threads"
     head = [*columns, "JAX on the device"]
     rows = [head, ["---"] * len(head), *([each or "-" for each in line] for line in found)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)

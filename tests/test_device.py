@@ -68,13 +68,3 @@ def test_a_device_that_cannot_be_used_is_refused(
     monkeypatch.setenv("DPL_DEVICE", name)
     with pytest.raises(ValueError, match=message):
         device.pick()
-
-
-def test_numbers_are_drawn_on_the_cpu_unless_the_device_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = torch.device("cuda", 1)
-    for where, drawn in (("", device.CPU), ("cpu", device.CPU), ("device", gpu)):
-        monkeypatch.setenv("DPL_RANDOM", where)
-        assert device.drawing(gpu) == drawn
-    monkeypatch.setenv("DPL_RANDOM", "gpu")
-    with pytest.raises(ValueError, match="DPL_RANDOM = 'gpu' must be cpu or device"):
-        device.drawing(gpu)

@@ -1,4 +1,4 @@
-"""The device of the tensors (DPL_DEVICE), and of the generator that draws their random numbers (DPL_RANDOM)."""
+"""The device of the tensors (DPL_DEVICE); their random numbers are always drawn on the CPU."""
 
 import os
 
@@ -49,15 +49,3 @@ def named(name: str | torch.device, where: str) -> torch.device:
     except (RuntimeError, TypeError) as error:
         raise ValueError(f"{text} has no float64, which the solvers need: use auto or cpu") from error
     return device
-
-
-def drawing(device: torch.device) -> torch.device:
-    """Return the device that draws the random numbers of a problem on `device`, which DPL_RANDOM selects.
-
-    "cpu", the default, means the same numbers whatever the device.  "device" means the device's own
-    generator, with other numbers, and copies nothing in a step.
-    """
-    where = os.environ.get("DPL_RANDOM") or "cpu"
-    if where not in ("cpu", "device"):
-        raise ValueError(f"DPL_RANDOM = {where!r} must be cpu or device")
-    return device if where == "device" else CPU

@@ -21,7 +21,6 @@ from dplangevin.attacks.learners.releases import Fitted, Learner, Trained, param
 from dplangevin.attacks.learners.search import LearnerAudit, audited
 from dplangevin.attacks.release import statistics, zeros
 from dplangevin.checks import count, require
-from dplangevin.device import CPU, drawing
 from dplangevin.methods import Method, Plan, placed, planned, released
 from dplangevin.methods.evaluate import predictive
 from dplangevin.methods.pricing import TIGHT, equal_budget, priced, violated, visible
@@ -135,7 +134,7 @@ def learn(
         warnings.warn(weak, stacklevel=2)
     known, model, answers = problem.facts, problem.without_rows(), []
     problem = placed(problem, plans[:1], 1, device)  # type: ignore[assignment]
-    drawn = _generator(rng, "learn", problem.device)
+    drawn = _generator(rng, "learn")
     for budget in wanted:
         release, (plan,) = released(method, problem, [budget], 1, drawn)
         theta = release.theta[0, 0].cpu().clone()  # a pickle of a view holds the whole tensor
@@ -350,8 +349,8 @@ def _price(
     return priced(method, plan, known, budget.delta, adjacency or plan.guarantee.adjacency, PRICES)
 
 
-def _generator(rng: int | torch.Generator | None, label: str, device: torch.device = CPU) -> torch.Generator:
-    """Return the generator of `learn` and `attack` for a problem on a device."""
+def _generator(rng: int | torch.Generator | None, label: str) -> torch.Generator:
+    """Return the generator of `learn` and `attack`."""
     if rng is None:
         return random.unpredictable()
     if isinstance(rng, torch.Generator):
@@ -361,4 +360,4 @@ def _generator(rng: int | torch.Generator | None, label: str, device: torch.devi
         seed,
         f"rng = {rng!r} must be None, a whole number of at least 0 or a torch.Generator: give one of them",
     )
-    return random.generator(int(rng), label, drawing(device))
+    return random.generator(int(rng), label)

@@ -52,25 +52,17 @@ class Batch(NamedTuple):
         return Batch(*(None if part is None else part.to(device) for part in self))  # type: ignore[arg-type]
 
 
-def generator(seed: int, label: str, device: torch.device = HOST) -> torch.Generator:
+def generator(seed: int, label: str) -> torch.Generator:
     """Return the generator of a seed; each label has a stream of its own.
 
     Below `LARGE`, the generator is seeded with ``SeedSequence([seed, crc32(label)])``, of which torch takes
     32 bits.  From `LARGE` on, SHAKE-256 of seed and label gives the whole state.  Then no stream reveals the
-    seed or another stream.  The CPU's generator is a Mersenne Twister; a GPU's counts (Philox), with other numbers.
+    seed or another stream.
     """
     if seed >= LARGE:
-        if device.type != "cpu":
-            raise ValueError(
-                f"a seed of more than 64 bits is for the CPU, not for {device}: set DPL_RANDOM=cpu"
-            )
         return _with_state(hashlib.shake_256(f"{seed} {label}".encode()).digest(4 * WORDS))
     state = np.random.SeedSequence([seed, zlib.crc32(label.encode())]).generate_state(1, np.uint64)[0]
-    return _on(device).manual_seed(int(state >> np.uint64(1)))
-
-
-def _on(device: torch.device) -> torch.Generator:
-    return torch.Generator(device)
+    return torch.Generator().manual_seed(int(state >> np.uint64(1)))
 
 
 def unpredictable() -> torch.Generator:
@@ -93,7 +85,7 @@ def uniform(rng: torch.Generator, count: int) -> Tensor:
     torch draws multiples of 2^-53.  A uniform number below 2^-26 is 2^-26 times another uniform number, which is drawn
     in its place.
     """
-    found = torch.rand(count, generator=rng, dtype=torch.float64, device=rng.device)
+    found = torch.rand(count, generator=rng, dtype=torch.float64)
     small = (found < FINE).nonzero()[:, 0]
     if len(small):
         found[small] = FINE * uniform(rng, len(small))
@@ -101,7 +93,7 @@ def uniform(rng: torch.Generator, count: int) -> Tensor:
 
 
 def noise(
-    rng: torch.Generator, *shape: int, dtype: torch.dtype = NORMALS, device: torch.device | None = None
+    rng: torch.Generator, *shape: int, dtype: torch.dtype = NORMALS, device: torch.device = HOST
 ) -> Tensor:
     """Draw the standard normals that hide records: all Gaussian noise of every private method is a multiple of them.
 
@@ -115,10 +107,8 @@ def noise(
         return normals(rng, *shape, device=device)
     count = math.prod(shape)
     radius = uniform(rng, (count + 1) // 2).log_().mul_(-2).sqrt_()
-    angle = torch.rand(len(radius), generator=rng, dtype=torch.float64, device=rng.device).mul_(2 * math.pi)
-    return (
-        torch.cat([radius * angle.cos(), radius * angle.sin()])[:count].view(shape).to(device or rng.device)
-    )
+    angle = torch.rand(len(radius), generator=rng, dtype=torch.float64).mul_(2 * math.pi)
+    return torch.cat([radius * angle.cos(), radius * angle.sin()])[:count].view(shape).to(device)
 
 
 def on_grid(noisy: Tensor, std: Tensor) -> Tensor:
@@ -140,22 +130,22 @@ def grid_shift(std: Tensor) -> Tensor:
     return 1.5 * 2.0**52 * torch.exp2(torch.floor(torch.log2(GRID * std.double())))
 
 
-def normals(rng: torch.Generator, *shape: int, device: torch.device | None = None) -> Tensor:
+def normals(rng: torch.Generator, *shape: int, device: torch.device = HOST) -> Tensor:
     """Draw standard normals in float32 that hide no record: starts, momenta of a sampler."""
-    return torch.randn(*shape, generator=rng, device=rng.device).to(device or rng.device)
+    return torch.randn(*shape, generator=rng).to(device)
 
 
-def uniforms(rng: torch.Generator, *shape: int, device: torch.device | None = None) -> Tensor:
+def uniforms(rng: torch.Generator, *shape: int, device: torch.device = HOST) -> Tensor:
     """Draw uniform numbers on [0, 1) in float32."""
-    return torch.rand(*shape, generator=rng, device=rng.device).to(device or rng.device)
+    return torch.rand(*shape, generator=rng).to(device)
 
 
-def gamma_ball(rng: torch.Generator, *shape: int, device: torch.device | None = None) -> Tensor:
+def gamma_ball(rng: torch.Generator, *shape: int, device: torch.device = HOST) -> Tensor:
     """Draw b with density proportional to ``exp(-||b||)`` on R^d, ``(..., d)`` in float64."""
     direction = noise(rng, *shape)
     # the length is Gamma(d, 1): the sum of d unit exponentials, -log of uniforms
     length = -uniform(rng, math.prod(shape)).log().view(shape).sum(-1, keepdim=True)
-    return (length * direction / direction.norm(dim=-1, keepdim=True)).to(device or rng.device)
+    return (length * direction / direction.norm(dim=-1, keepdim=True)).to(device)
 
 
 def integers(rng: torch.Generator, n: int, *shape: int) -> Tensor:
@@ -165,8 +155,8 @@ def integers(rng: torch.Generator, n: int, *shape: int) -> Tensor:
     up to 2^16, where the error is at most 2^-16; for larger n words have 62 bits.
     """
     if n <= 2**16:
-        return torch.randint(n, shape, generator=rng, device=rng.device)
-    return torch.randint(2**62, shape, generator=rng, device=rng.device) % n
+        return torch.randint(n, shape, generator=rng)
+    return torch.randint(2**62, shape, generator=rng) % n
 
 
 def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> Tensor:
@@ -179,10 +169,8 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
     if not 0 < size <= n:
         raise ValueError(f"a subset of {size} of {n} rows does not exist: batch must be in 1..{n}")
     if size > n // 4:
-        keys = torch.rand(*shape, n, generator=rng, device=rng.device)
+        keys = torch.rand(*shape, n, generator=rng)
         return keys.topk(size, dim=-1).indices
-    if rng.device.type != "cpu":
-        return _distinct(rng, shape, n, size)
     out = integers(rng, n, int(np.prod(shape)), size)
     drawn, rows = out.numpy(), np.arange(len(out))
     bits = (size - 1).bit_length()  # number of bits of an index within the subset
@@ -204,50 +192,33 @@ def subsets(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> 
     return out.reshape(*shape, size)
 
 
-def _distinct(rng: torch.Generator, shape: tuple[int, ...], n: int, size: int) -> Tensor:
-    out = integers(rng, n, math.prod(shape), size)
-    rows = torch.arange(len(out), device=out.device)
-    while len(rows):
-        values, places = out[rows].sort(dim=-1, stable=True)
-        copies = values[:, 1:] == values[:, :-1]
-        among, at = copies.nonzero(as_tuple=True)
-        out[rows[among], places[among, at + 1]] = integers(rng, n, len(among))
-        rows = rows[copies.any(1)]
-    return out.reshape(*shape, size)
-
-
 def stream_seed(rng: torch.Generator, secret: bool) -> int:
     """Draw the seed of the orders of `epochs` or `allocations`.
 
     The price of random allocation assumes that the places are `secret`.  Who knows all other rows can test a seed
     on the outputs of an epoch.  So a secret seed has 124 bits beside a leading one, and `generator` takes the whole
-    state of a stream from it.  On a GPU, whose generators hold 64 bits, it has 62.  The price of shuffled epochs
-    holds for known orders, so their seed has 31 bits.
+    state of a stream from it.  The price of shuffled epochs holds for known orders, so their seed has 31 bits.
     """
     if not secret:
         return int(integers(rng, 2**31, 1))
-    words = [int(word) for word in integers(rng, 2**62, 2 if rng.device.type == "cpu" else 1)]
-    return words[0] if len(words) == 1 else 1 << 124 | words[1] << 62 | words[0]
+    low, high = integers(rng, 2**62, 2).tolist()
+    return int(1 << 124 | high << 62 | low)
 
 
-def epochs(
-    seed: int, seeds: int, n: int, size: int, first: int, device: torch.device = HOST
-) -> Iterator[Tensor]:
+def epochs(seed: int, seeds: int, n: int, size: int, first: int) -> Iterator[Tensor]:
     """Yield the rows ``(seeds, size)`` of step `first` and of all later steps of shuffled epochs.
 
     Each order comes from a stream of its own, so that a run can be resumed within an epoch.
     """
     epoch, done = divmod(first, n // size)
     while True:
-        streams = [generator(seed, f"epoch {epoch} of {s}", device) for s in range(seeds)]
-        order = torch.stack([torch.randperm(n, generator=stream, device=device) for stream in streams])
+        streams = [generator(seed, f"epoch {epoch} of {s}") for s in range(seeds)]
+        order = torch.stack([torch.randperm(n, generator=stream) for stream in streams])
         yield from order.split(size, 1)[done : n // size]
         epoch, done = epoch + 1, 0
 
 
-def allocations(
-    seed: int, seeds: int, n: int, size: int, first: int, device: torch.device = HOST
-) -> Iterator[tuple[Tensor, Tensor]]:
+def allocations(seed: int, seeds: int, n: int, size: int, first: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the rows ``(seeds, longest)`` of step `first` and later steps, and their numbers ``(seeds,)``.
 
     Only the first rows of a seed, as many as its number says, are in the minibatch.
@@ -255,14 +226,14 @@ def allocations(
     steps = n // size
     epoch, done = divmod(first, steps)
     while True:
-        streams = [generator(seed, f"epoch {epoch} of {s}", device) for s in range(seeds)]
+        streams = [generator(seed, f"epoch {epoch} of {s}") for s in range(seeds)]
         places = torch.stack([integers(stream, steps, n) for stream in streams])
         order = places.argsort(dim=1, stable=True)
-        sizes = torch.zeros(seeds, steps, dtype=torch.long, device=device)
+        sizes = torch.zeros(seeds, steps, dtype=torch.long)
         sizes.scatter_add_(1, places, torch.ones_like(places))
         starts, longest = sizes.cumsum(1) - sizes, max(1, int(sizes.max()))
         for t in range(done, steps):
-            at = starts[:, t, None] + torch.arange(longest, device=device)
+            at = starts[:, t, None] + torch.arange(longest)
             yield order.gather(1, at.clamp(max=n - 1)), sizes[:, t]
         epoch, done = epoch + 1, 0
 
@@ -300,16 +271,11 @@ def batches(
         sizes = None
         longest = size if schemes - {"poisson"} else 1
         if "poisson" in schemes:
-            exact = (
-                torch.float32 if n <= EXACT and rng.device == HOST else torch.float64
-            )  # a GPU computes in it
-            count = torch.full(shape, n, dtype=exact, device=rng.device)
+            count = torch.full(shape, n, dtype=torch.float32 if n <= EXACT else torch.float64)
             sizes = torch.binomial(count, torch.full_like(count, size / n), generator=rng).long()
             longest = max(longest, int(sizes.max()))
         every = schemes == {"full"}
-        rows = (
-            torch.arange(n, device=rng.device).expand(*shape, n) if every else subsets(rng, shape, n, longest)
-        )
+        rows = torch.arange(n).expand(*shape, n) if every else subsets(rng, shape, n, longest)
         normals = noise(rng, *shape, 1, d, dtype=drawn_in)
         for k in range(shape[0]):
             yield Batch(rows[k], None if sizes is None else sizes[k], normals[k])

@@ -59,7 +59,7 @@ def test_fusing_refuses_what_it_cannot_do(backbone: Backbone) -> None:
     with pytest.raises(ValueError, match=r"call \.eval\(\)"):
         fused(backbone.train())
     backbone.eval().add_module("late", nn.BatchNorm2d(5))
-    with pytest.raises(ValueError, match=r"late: .* is Linear"):
+    with pytest.raises(ValueError, match="late: register it right after its convolution"):
         fused(backbone)
 
 
@@ -190,11 +190,11 @@ def test_load(entry: Entry, tmp_path: Path) -> None:
 def test_weights_of_another_network_are_named(entry: Entry) -> None:
     module = network(entry("resnet20_cifar100"))
     arrays = {name: value.numpy() for name, value in module.state_dict().items()}
-    with pytest.raises(DataError, match=r"conv1\.weight has shape \(3,\): need \(64, 3, 3, 3\)"):
+    with pytest.raises(DataError, match=r"mismatch for conv1\.weight: .*\[3\]"):
         set_weights(module, {**arrays, "conv1.weight": np.zeros(3, np.float32)})
-    with pytest.raises(DataError, match="ResNet20 and the file do not both have more"):
+    with pytest.raises(DataError, match=r"do not fit: .*more"):
         set_weights(module, {**arrays, "more": np.zeros(3)})
-    with pytest.raises(DataError, match=r"ResNet20 and the file do not both have bn1\.bias"):
+    with pytest.raises(DataError, match=r"do not fit: .*bn1\.bias"):
         set_weights(module, {name: value for name, value in arrays.items() if name != "bn1.bias"})
     with pytest.raises(DataError, match=r"linear\.bias has values that are not finite"):
         set_weights(module, {**arrays, "linear.bias": np.full(100, np.nan, np.float32)})

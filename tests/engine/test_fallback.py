@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from one_by_one import expected, gap, network_of, problem, with_parameters
 from torch import nn
 
+from dplangevin.engine import recognise
 from dplangevin.engine.clipped import clipped_sum
 from dplangevin.problems.architectures import Network
 
@@ -77,6 +78,7 @@ def test_unknown_modules_go_through_torch_func(make, message, clip, caplog):
     theta, x, y, mask = problem(network, seeds=2)
     mask[1, 2] = False
     network.module.double()  # buffers
+    recognise._log.cache_clear()
     with caplog.at_level(logging.WARNING):
         found = clipped_sum(network, theta, x, y, mask, clip)
         clipped_sum(network, theta, x, y, mask, clip)

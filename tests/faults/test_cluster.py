@@ -151,7 +151,7 @@ def test_units_have_their_bytes_though_a_worker_is_killed(
     assert os.getpid() not in {pid for _, pid in units}
 
 
-@pytest.mark.parametrize("what", ["torch", "code", "DPL_RANDOM"])
+@pytest.mark.parametrize("what", ["torch", "code"])
 def test_workers_of_other_versions_are_refused(
     what: str, address: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

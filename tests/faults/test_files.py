@@ -99,8 +99,6 @@ class Observer:
     def __call__(self, step, theta, rows, sums):
         if step == last:
             os.kill(os.getpid(), signal.SIGKILL)
-    def shown(self):
-        return ""
 problem, steps = logistic(), 40
 chain = Chain(torch.full((steps,), 0.1), torch.ones(steps), Sampling("subset", 5, 5 * steps / problem.facts.n))
 rng = torch.Generator().manual_seed(1)

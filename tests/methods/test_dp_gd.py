@@ -28,7 +28,7 @@ def test_it_is_momentum_on_clipped_sums_and_the_mean_of_the_last_iterates(
         monkeypatch.setattr(dp_gd, name, value)
     problem, method = logistic(n=50), DpGd(steps=6)
     theta = velocity = torch.zeros(problem.features)
-    eta, seen = 0.7 * 1.5 / problem.smoothness, []
+    eta, seen = 0.7 * 1.5 / problem.facts.smoothness, []
     for _ in range(6):
         total = torch.zeros(problem.features)
         for x, y in zip(problem.x[0], problem.y[0], strict=True):

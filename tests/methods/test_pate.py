@@ -336,7 +336,9 @@ def test_a_student_without_labels_stays_as_it_began(kind: str, data: Any, tmp_pa
 
 
 REFUSED: dict[str, Any] = {
-    "linear models, not networks": lambda data: ridge().plan(data.facts, Budget(1.0, DELTA)),
+    "needs a linear model with a convex loss, not a network": lambda data: ridge().plan(
+        data.facts, Budget(1.0, DELTA)
+    ),
     "Descent trains networks": lambda _: run(learner(), problem(), 1.0),
     "classes to vote for": lambda _: run(ridge(), linear(), 1.0),
     "public rows for its queries": lambda _: run(ridge(), logistic(), 1.0),

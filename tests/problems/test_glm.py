@@ -127,7 +127,7 @@ def test_constants_bound_every_rows_gradient_and_hessian(name: str) -> None:
     for i in range(5):
         one = Glm(problem.x[:, i : i + 1], problem.y[:, i : i + 1], problem.loss)
         spectrum = torch.linalg.eigvalsh(one.hessian(theta))[0]
-        assert float(spectrum.max()) <= problem.smoothness * (1 + 1e-9)
+        assert float(spectrum.max()) <= problem.facts.smoothness * (1 + 1e-9)
         assert float(spectrum.sum(-1).max()) <= problem.loss.rank * problem.facts.mean_curvature * (1 + 1e-9)
         assert int((spectrum > 1e-9).sum(-1).max()) <= problem.loss.rank
 

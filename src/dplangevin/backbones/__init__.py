@@ -14,7 +14,6 @@ from dplangevin.data import DataError
 from dplangevin.data.archives import opened
 from dplangevin.files import sha256
 
-SHOWN = 4
 Kind = TypeVar("Kind", bound=nn.Module)
 
 
@@ -68,15 +67,11 @@ def set_weights(module: nn.Module, arrays: Mapping[str, np.ndarray]) -> None:
     """
     own = module.state_dict()
     arrays = {k: v[0] if v.shape == (1,) and k in own and not own[k].ndim else v for k, v in arrays.items()}
-    if other := sorted(own.keys() ^ arrays.keys()):
-        more = f" and {len(other) - SHOWN} more" if len(other) > SHOWN else ""
-        raise DataError(
-            f"{type(module).__name__} and the file do not both have {', '.join(other[:SHOWN])}{more}"
-        )
-    for name, value in own.items():
-        if arrays[name].shape != tuple(value.shape):
-            raise DataError(f"{name} has shape {arrays[name].shape}: need {tuple(value.shape)}")
-        if not np.isfinite(arrays[name]).all():
-            raise DataError(f"{name} has values that are not finite")
+    if wrong := [name for name, value in arrays.items() if not np.isfinite(value).all()]:
+        raise DataError(f"{wrong[0]} has values that are not finite")
     # Copied, because torch.from_numpy warns about read-only arrays.
-    module.load_state_dict({name: torch.from_numpy(np.array(arrays[name])) for name in own})
+    given = {name: torch.from_numpy(np.array(value)) for name, value in arrays.items()}
+    try:
+        module.load_state_dict(given)
+    except RuntimeError as error:  # a name or a shape
+        raise DataError(f"the weights do not fit: {' '.join(str(error).split())}") from error

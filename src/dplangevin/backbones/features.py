@@ -29,10 +29,7 @@ SHIFTED = 1000  # images that are cropped together; the random draws depend on t
 class Extraction:
     """The settings by which images become features: an entry of conf/features/ except the names in it.
 
-    - `resize`: See `backbones.inputs`.
-    - `batch`: >= 1. Images that are computed at once. It changes only speed and rounding.
-    - `public_images`: >= 1. How many of the first public training images have their feature norms kept.
-    - `padding`, `flip`: Arguments of `shifted`, applied once to each training image before it is resized.
+    `padding` and `flip` are arguments of `shifted`, applied once to each training image before it is resized.
     """
 
     resize: str
@@ -84,14 +81,13 @@ class Extraction:
         device: torch.device,
         rng: torch.Generator,
     ) -> Dataset:
-        """Return the features of both parts of `images`, x (1, n, p) float32, with their labels.
-
-        `meta` (`name`, `dataset`, `backbone`, `weights_sha256`) gets what was done to the images: `classes`, `layer`,
-        `preprocessing`, `augmentation` (if there was any) and `public` (see `norms`).
-        """
+        """Return the features of both parts of `images`, x (1, n, p) float32; `meta` gets what was done to them."""
         own, inputs = images.arrays(), backbone.inputs
         augmentation = {"padding": self.padding, "flip": self.flip} if self.padding or self.flip else {}
-        x_train = self.augmented(own.x_train, rng) if augmentation else own.x_train
+        x_train = own.x_train
+        if augmentation:
+            parts = torch.from_numpy(x_train).split(SHIFTED)
+            x_train = torch.cat([shifted(part, self.padding, self.flip, rng) for part in parts]).numpy()
         train = self.features(backbone, x_train, device, "training")
         test = self.features(backbone, own.x_test, device, "test")
         done: dict[str, Any] = {"classes": images.classes, "layer": backbone.layer}
@@ -105,11 +101,6 @@ class Extraction:
         done |= {"augmentation": augmentation} if augmentation else {}
         done["public"] = self.norms(backbone, public, device)
         return Dataset.from_arrays(train, own.y_train, test, own.y_test, {**meta, **done})
-
-    def augmented(self, images: np.ndarray, rng: torch.Generator) -> np.ndarray:
-        """Return images ``(n, C, H, W)`` uint8, each cropped and mirrored at random."""
-        parts = torch.from_numpy(images).split(SHIFTED)
-        return torch.cat([shifted(part, self.padding, self.flip, rng) for part in parts]).numpy()
 
     def norms(self, backbone: Backbone, public: Dataset, device: torch.device) -> dict[str, Any]:
         """Return mean, 99 % quantile and maximum of ``||f(x)||`` over the first public training images."""
@@ -137,9 +128,7 @@ def fused(backbone: Backbone) -> Backbone:
         for (first, conv), (second, norm) in zip([("", parent), *named], named, strict=False):
             if not isinstance(norm, nn.BatchNorm2d):
                 continue
-            if not isinstance(conv, nn.Conv2d):
-                before = f"what is registered before it is {type(conv).__name__}"
-                raise ValueError(f"{path}.{second}: {before}: register it right after its convolution")
+            require(isinstance(conv, nn.Conv2d), f"{path}.{second}: register it right after its convolution")
             setattr(parent, first, fuse_conv_bn_eval(conv, norm))
             setattr(parent, second, nn.Identity())
     return made

@@ -87,7 +87,6 @@ class Pretraining:
         with tqdm(total=total, initial=session.step, unit="step", mininterval=1, disable=None) as bar:
             while session.step < total:
                 session.advance(total)
-                bar.set_postfix_str(session.shown)
                 bar.update()
                 checkpoint.save(session.snapshot)
         weights = {name: _half(value) for name, value in backbone.state_dict().items()}
@@ -147,13 +146,6 @@ class Session:
             "optimiser": self.optimiser.state_dict(),
             "rng": self.rng.get_state(),
         }
-
-    @property
-    def shown(self) -> str:
-        if not (done := len(self.curve["loss"])):
-            return ""
-        loss, train, test = (self.curve[name][-1] for name in ("loss", "train", "test"))
-        return f"epoch {done}: loss {loss:.3f}, accuracy {train:.1%} in training, {test:.1%} in the test"
 
     def advance(self, total: int) -> None:
         """Do one step of `total`; raise ValueError at the end of an epoch whose loss is not finite."""

@@ -67,13 +67,9 @@ def clipped_sum(
     An example contributes nothing if its loss or its gradient is not finite.  No error or message reports this: it
     would reveal that a record is there.
 
-    - `theta`: (S, d).
-    - `x`: (S or 1, B, C, H, W), of theta's dtype; with 1, all networks share one set of examples.
-    - `y`: (S or 1, B). Labels 0, ..., K - 1; for a loss other than the cross entropy, its targets.
-    - `mask`: (S, B). False for examples that take no part.
-    - `clip`: in (0, inf].  With inf the sum is not clipped and no norms are computed.
-    - `micro_batch`: Number of examples that go through the network at once; None: as many as DPL_MEMORY allows.
-      The result depends on it only by rounding.
+    Shapes: theta (S, d); x (S or 1, B, C, H, W), of theta's dtype; y (S or 1, B), labels or the targets of `loss_of`;
+    mask (S, B), False for examples that take no part.  `micro_batch` examples go through the network at once; None:
+    as many as DPL_MEMORY allows.  With clip = inf no norms are computed.
     """
     _check(y, mask, clip, network.classes if loss_of is passes.cross_entropy else None)
     theta = theta.contiguous()

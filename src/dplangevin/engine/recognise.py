@@ -1,8 +1,8 @@
 """The choice between the engine's own layers and torch.func; a network that mixes examples is refused."""
 
+import functools
 import logging
 import math
-import weakref
 
 from torch import nn
 
@@ -11,8 +11,6 @@ from dplangevin.engine.layers import LAYERS, Layer, Linear
 
 log = logging.getLogger(__name__)
 Plan = list[Layer]
-# The reason that was last logged for a module, so that each reason is logged once
-_logged: "weakref.WeakKeyDictionary[nn.Module, str]" = weakref.WeakKeyDictionary()
 
 
 def plan(module: nn.Module) -> Plan | None:
@@ -21,10 +19,13 @@ def plan(module: nn.Module) -> Plan | None:
     try:
         return layers_of(module)
     except UnsupportedLayer as reason:
-        if _logged.get(module) != str(reason):
-            log.warning("%s: gradients by torch.func, which is slower", reason)
-            _logged[module] = str(reason)
+        _log(str(reason))
         return None
+
+
+@functools.cache  # so that each reason is logged once
+def _log(reason: str) -> None:
+    log.warning("%s: gradients by torch.func, which is slower", reason)
 
 
 def materialised_size(layers: Plan | None, d: int) -> int:

@@ -261,11 +261,9 @@ def no_budget(budget: Budget, name: str) -> None:
         raise ValueError(f"{name} keeps no budget: epsilon must be inf, not {budget.epsilon}")
 
 
-def of_works(
-    plans: Sequence[Plan], name: str, device: torch.device, dtype: torch.dtype = torch.float64
-) -> Tensor:
+def of_works(plans: Sequence[Plan], name: str, device: torch.device) -> Tensor:
     """Return the attribute `name` of every plan's work, ``(E,)``."""
-    return torch.tensor([getattr(plan.work, name) for plan in plans], dtype=dtype, device=device)
+    return torch.tensor([getattr(plan.work, name) for plan in plans], dtype=torch.float64, device=device)
 
 
 def chain_columns(plan: Plan, n: int) -> dict[str, float]:

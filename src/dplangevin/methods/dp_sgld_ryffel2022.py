@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
 import attr
 from dp_accounting import DpEvent
@@ -68,9 +68,6 @@ class DpSgldRyffel2022(ChainMethod):
     radius: float | None = None
     initial: Literal["theorem", "code", "zero"] = "theorem"
 
-    FAINT: ClassVar[float] = 1e-2  # calibration searches noise multipliers from FAINT to LOUD
-    LOUD: ClassVar[float] = 1e5
-
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(l2=self.l2)
@@ -113,8 +110,9 @@ class DpSgldRyffel2022(ChainMethod):
         if self.sampling.scheme in WITHOUT_LAST:
             return f"no last-iterate bound: {WITHOUT_LAST[self.sampling.scheme]}"
         if not isinstance(proven, LangevinDpEvent):
-            why = "a clipped softmax gradient need not be the gradient of a convex loss"
-            return f"no last-iterate bound: {why}"
+            return (
+                "no last-iterate bound: a clipped softmax gradient need not be the gradient of a convex loss"
+            )
         return f"last-iterate bound: every record's loss {proven.smoothness:.4g}-smooth"
 
     def limit(self, facts: Facts) -> float:
@@ -165,7 +163,7 @@ class DpSgldRyffel2022(ChainMethod):
             return self.noise_std
         unit = float(1 / self.event(facts, 1.0).multipliers()[0])  # sigma at noise multiplier 1
         make = self.event if isinstance(self.accountant, Ryffel2022) else self.provable
-        low, high = self.FAINT * unit, self.LOUD * unit
+        low, high = 1e-2 * unit, 1e5 * unit
         return noise_for(self.accountant, lambda sigma: make(facts, sigma), budget, low=low, high=high)
 
     def violated(self, facts: Facts, event: LangevinDpEvent, delta: float) -> list[str]:

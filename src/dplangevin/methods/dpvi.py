@@ -86,11 +86,9 @@ class Dpvi:
             sigma = noise_for(self.accountant, make, budget, adjacency=self.adjacency)
             event = make(sigma)
         noise = sigma * self.clip if sigma else 0.0
-        most = (
-            math.sqrt(3 / (steps * self.precision)) * rate / (self.unit(facts) ** 2 * noise)
-            if noise
-            else math.inf
-        )
+        most = math.inf
+        if noise:
+            most = math.sqrt(3 / (steps * self.precision)) * rate / (self.unit(facts) ** 2 * noise)
         chain = Chain(
             step=min(self.step, most) * (1 - torch.arange(steps, dtype=torch.float64) / steps),
             noise_std=torch.full((steps,), noise, dtype=torch.float64),

@@ -57,10 +57,6 @@ def errors(predicted: Tensor, y: Tensor) -> dict[str, Tensor]:
 
     p is ``(S, E, m)``, y is ``(1 or S, m)``.
     """
-    if y.ndim != 2 or y.shape[1] != predicted.shape[-1] or len(y) not in (1, len(predicted)):
-        raise ValueError(
-            f"predicted {tuple(predicted.shape)} and y {tuple(y.shape)}: give (S, E, m) and (1 or S, m)"
-        )
     away = predicted.double() - y[:, None].double()
     return {"absolute_error": away.abs().mean(-1), "squared_error": away.square().mean(-1)}
 

@@ -48,12 +48,8 @@ class RidgeLearner:
         positive(ridge=self.ridge)
 
     def check(self, facts: Facts) -> None:
-        if facts.loss is None:
-            raise ValueError("ridge fits are for linear models, not networks: use Descent")
-        require(
-            facts.loss.classifies,
-            f"pate needs classes to vote for, which the {facts.loss.name} loss has not: use a classification loss",
-        )
+        fault = f"pate needs classes to vote for, which the {facts.linear.name} loss has not: use a classification loss"
+        require(facts.linear.classifies, fault)
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
         """Return how many of `count` teachers vote for each class, ``(S, Q, K)``, on queries ``(S, Q)`` of test rows.
@@ -111,9 +107,7 @@ class Descent:
     eta_t falls from `step` to 0 along a cosine.  Every network of the stack makes `steps` steps on its own examples, in
     an order that is shuffled anew in each epoch.  A minibatch is empty where other networks have more examples.
 
-    - `momentum`: in [0, 1).
-    - `decay`: >= 0. Weight of an L2 penalty.
-    - `chunk`: >= 1. Number of teachers trained together; it affects the result only by rounding.
+    `decay` is the weight of an L2 penalty.  `chunk` teachers are trained together, which affects only rounding.
     """
 
     step: float
@@ -198,9 +192,8 @@ class Descent:
         for e in range(labels.answered.shape[1]):
             answered, winner = labels.answered[:, e], labels.winner[:, e]
             most = max(1, int(answered.sum(-1).max()))
-            order = (
-                (~answered).long().argsort(dim=-1, stable=True)[:, :most]
-            )  # the answered queries come first
+            # the answered queries come first
+            order = (~answered).long().argsort(dim=-1, stable=True)[:, :most]
             own = torch.arange(order.numel()).view(order.shape).masked_fill(~answered.gather(1, order), -1)
             x, y = problem.x_test[queries.gather(1, order).flatten()], winner.gather(1, order).flatten()
             taught = replace(problem, x=x.to(problem.device), y=y.to(problem.device))

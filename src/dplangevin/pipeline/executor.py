@@ -3,7 +3,6 @@
 import os
 import pickle
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from dplangevin.pipeline.environment import LIBRARIES, described, pinned, revisi
 from dplangevin.pipeline.lock import orphaned
 
 CLUSTER = "DPL_CLUSTER"  # environment variable: tcp://HOST:PORT or tls://HOST:PORT
-CARRIED = "DPL_DEVICE", "DPL_MEMORY", "DPL_RANDOM"  # variables that affect numbers, for the workers
+CARRIED = "DPL_DEVICE", "DPL_MEMORY"  # variables that affect numbers, for the workers
 FIRST = 30  # seconds to wait for the scheduler
 
 
@@ -31,8 +30,7 @@ class Done(NamedTuple):
     number: int
     value: Any
     error: Exception | None
-    environment: str
-    seconds: float
+    environment: str = ""
     begun: str = ""
 
 
@@ -124,12 +122,8 @@ def _called(common: tuple[Any, ...], index: int, argument: Any) -> Done:
 
 def versions(code: Sequence[str], threads: int = 1) -> dict[str, str]:
     """Return what must be the same for the driver and its workers."""
-    from dplangevin.device import drawing, pick
-
-    libraries = {
-        name: version(name).partition("+")[0] for name in LIBRARIES
-    }  # without a build tag such as +cpu
-    own = {"code": code_hash(*code)[:12], "DPL_RANDOM": drawing(pick()).type, "--nthreads": f"{threads}"}
+    libraries = {name: version(name).partition("+")[0] for name in LIBRARIES}  # +cpu is a build tag
+    own = {"code": code_hash(*code)[:12], "--nthreads": f"{threads}"}
     return {"Python": sys.version[:4], **libraries, **own}
 
 
@@ -145,7 +139,6 @@ def workers() -> int:
 
 def attempted(function: Callable[[Any], Any], index: int, argument: Any) -> Done:
     """Call the function in this process; an Exception, with its traceback as a note, becomes the error."""
-    began = time.perf_counter()
     Checkpoint.noted.clear()
     try:
         value = function(argument)
@@ -156,6 +149,6 @@ def attempted(function: Callable[[Any], Any], index: int, argument: Any) -> Done
         except Exception:  # its class cannot be pickled
             portable = RuntimeError(f"{type(error).__name__}: {error}")
         portable.add_note(note)
-        return Done(index, None, portable, "", time.perf_counter() - began)
+        return Done(index, None, portable)
     norms = " ".join(f"{norm:.10g}" for noted in Checkpoint.noted.values() for norm in noted)
-    return Done(index, value, None, described(), time.perf_counter() - began, norms)
+    return Done(index, value, None, described(), norms)

@@ -149,7 +149,7 @@ class LearningCurve(Observer):
     def __init__(
         self, problem: Problem, plan: Plan, seeds: int, delta: float, *_: Any, measured: int
     ) -> None:
-        self.problem, self.plan, self.delta, self.last = problem, plan, delta, ""
+        self.problem, self.plan, self.delta = problem, plan, delta
         self.at: set[int] = set()
         self.averaged_steps: tuple[int, ...] = ()
         if isinstance(chain := plan.work, Chain):
@@ -188,10 +188,6 @@ class LearningCurve(Observer):
             row = {"seed": seed, "epoch": epoch, "accuracy": float(right[seed]), "loss": loss, **prices}
             self.state["curve"].append(row)
         self.state["losses"] = torch.zeros_like(self.state["losses"])
-        self.last = f"accuracy {float(right.nanmean()):.4f}, epsilon {prices['epsilon_add_remove']:.3g}"
-
-    def shown(self) -> str:
-        return self.last
 
     def predictions(self, seen: Seen) -> dict[str, Tensor]:
         single = {"single": seen.problem.predict(seen.theta[:, :, -1])}

@@ -25,7 +25,6 @@ from dplangevin import random
 from dplangevin.data import DataError, Dataset
 from dplangevin.data import generator as data_generator
 from dplangevin.data.splits import subset
-from dplangevin.device import drawing, pick
 from dplangevin.files import File, key
 from dplangevin.methods import ChainMethod, Execution, Plan, Workspace, placed, planned
 from dplangevin.methods.pricing import equal_budget, priced
@@ -183,8 +182,7 @@ class SweepTasks:
         if training:
             left_out, run = NOT_IN_SPEC | PRICED, run._replace(assumptions=[], block="")
         spec = {name: value for name, value in plain(self.spec).items() if name not in left_out}
-        device, config = drawing(pick()).type, self.problem_config(task)
-        names = [self.experiment, self.dataset, "" if device == "cpu" else device]
+        config, names = self.problem_config(task), [self.experiment, self.dataset]
         data = [file and file.sha256 for file in self.inputs], task.data_subset
         code = code_hash(__name__, *targets(task.config, config, spec), without=PRICING if training else ())
         settings = task.config, run, task.scaling, task.variant, task.epsilons
@@ -275,7 +273,7 @@ class SweepTasks:
         watching: Any = next(filter(callable, observers), None)
         how = Execution(
             first.run.seeds,
-            random.generator(self.cfg.seed, stream, drawing(problem.device)),
+            random.generator(self.cfg.seed, stream),
             observe=watching,
             workspace=place if self.one_budget_per_task else None,
             schemes=PAIRED if self.spec.get("paired") and scheme in PAIRED else None,

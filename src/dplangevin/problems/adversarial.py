@@ -258,7 +258,7 @@ class Against:
     def init(self, theta: Tensor, rng: torch.Generator) -> State:
         d = self.problem.network.d
         _, *rest = self.kernel.init(theta[..., :d], rng)
-        seed = torch.randint(2**31, (), generator=rng, device=rng.device).cpu()
+        seed = torch.randint(2**31, (), generator=rng)
         still = torch.zeros_like(theta[..., d:])
         return theta, seed, still, still.clone(), *rest
 

@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from dplangevin.engine.clipped import forward
 
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+ACTIVATIONS: dict[str, Callable[..., nn.Module]] = {
     "relu": nn.ReLU,
     "tanh": nn.Tanh,
     "leaky_relu": partial(nn.LeakyReLU, 0.2),  # the usual slope in GANs (Radford, Metz and Chintala 2016)
@@ -77,11 +77,11 @@ def named(module: nn.Module, theta: Tensor) -> dict[str, Tensor]:
 
 
 def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
-    """Draw parameters (seeds, d) on the device of `rng`; see `Template.init`.
+    """Draw parameters (seeds, d) on the CPU; see `Template.init`.
 
     A transposed convolution is treated like a convolution whose weight has its inputs on the first axis.
     """
-    theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()), device=rng.device)
+    theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()))
     start = 0
     for layer in module.modules():
         for parameter in layer.parameters(recurse=False):
@@ -164,16 +164,15 @@ def _sequence(
     x = torch.zeros(1, *size, device="meta")  # a tensor without data, for its shape
     modules: list[nn.Module] = []
     for entry in layers:
-        with torch.device("meta"):  # otherwise PyTorch would draw values from its global generator
-            made = _modules(dict(entry), x)
-        for module in made:
-            try:
+        try:
+            with torch.device("meta"):  # otherwise PyTorch would draw values from its global generator
+                made = _modules(dict(entry), x)
+            for module in made:
                 x = module(x)
-            except RuntimeError as error:
-                raise ValueError(
-                    f"layer {dict(entry)} does not fit its input {list(x.shape[1:])}: {error}"
-                ) from error
-            modules.append(module)
+        except (RuntimeError, TypeError) as error:
+            given = list(x.shape[1:])
+            raise ValueError(f"layer {dict(entry)} cannot be made, or not for {given}: {error}") from error
+        modules += made
     template = nn.Sequential(*modules).to_empty(device="cpu")
     nn.utils.vector_to_parameters(
         torch.zeros(sum(p.numel() for p in template.parameters())), template.parameters()
@@ -186,25 +185,18 @@ def _modules(entry: dict[str, Any], x: Tensor) -> list[nn.Module]:
     if kind not in ENTRIES:
         raise ValueError(f"unknown layer {entry}: its first word must be one of {', '.join(ENTRIES)}")
     size = entry.pop(kind)
-    known = {"conv": {"kernel", "stride", "padding", "dilation", "groups", "bias"}, "linear": {"bias"}}
-    known |= {"max_pool": {"stride", "padding"}, "avg_pool": {"stride", "padding"}}
-    known |= {"conv_transpose": known["conv"] | {"output_padding"}}
-    if unknown := set(entry) - known.get(kind, set()):
-        raise ValueError(f"unknown words {sorted(unknown)} in layer {kind}: {size}")
     if kind in ("conv", "conv_transpose"):
-        if "kernel" not in entry:
-            raise ValueError(f"layer {kind}: {size} lacks its kernel, the side of the filter")
         of = nn.Conv2d if kind == "conv" else nn.ConvTranspose2d
-        return [of(x.shape[1], size, entry.pop("kernel"), **entry)]
+        return [of(x.shape[1], size, **{"kernel_size" if k == "kernel" else k: v for k, v in entry.items()})]
     if kind == "linear":
         flat = [nn.Flatten()] if x.dim() > 2 else []
         return [*flat, nn.Linear(math.prod(x.shape[1:]), size, **entry)]
     if kind == "activation":
         if size not in ACTIVATIONS:
             raise ValueError(f"unknown activation {size}: it must be one of {', '.join(ACTIVATIONS)}")
-        return [ACTIVATIONS[size]()]
+        return [ACTIVATIONS[size](**entry)]
     if kind == "flatten":
-        return [nn.Flatten()]
+        return [nn.Flatten(**entry)]
     if kind == "unflatten":
-        return [nn.Unflatten(1, tuple(size))]
+        return [nn.Unflatten(1, tuple(size), **entry)]
     return [(nn.MaxPool2d if kind == "max_pool" else nn.AvgPool2d)(size, **entry)]

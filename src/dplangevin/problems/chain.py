@@ -56,8 +56,6 @@ class Observer(Protocol):
         """
         ...
 
-    def shown(self) -> str: ...
-
 
 class Kernel(Protocol):
     """The rule that computes the next state of the chains from the noisy sums."""

@@ -14,7 +14,7 @@ seeds share one data set, else ``(S, n, features)``.  S' stands for 1 or S.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -65,27 +65,22 @@ class Rows(NamedTuple):
         require(
             rows.ndim == 2 and rows.size > 0, f"{name} has shape {rows.shape}: give (n, features), neither 0"
         )
-        wrong = f"{name} has {rows.shape[1]} features, but {features} are expected"
-        require(features in (None, rows.shape[1]), wrong)
-
-        def refuse(wrong: np.ndarray, why: str) -> None:
-            require(not wrong.any(), f"row {int(wrong.argmax())} of {name} has {why}")
-
-        refuse(~np.isfinite(rows).all(1), "a value that is nan or infinite: fill it in")
+        fault = f"{name} has {rows.shape[1]} features, but {features} are expected"
+        require(features in (None, rows.shape[1]), fault)
+        require(bool(np.isfinite(rows).all()), f"{name} has a value that is nan or infinite: fill it in")
         if strict and not self.cut:
             with np.errstate(over="ignore"):
-                norms = np.linalg.norm(rows, axis=1)
-            long = norms > self.bound * (1 + SLACK)
-            refuse(
-                long,
-                f"norm {norms[long.argmax()]:.4g} > row_bound = {self.bound:g} ({int(long.sum())} of {len(rows)} are "
-                "longer): scale X by public constants, raise row_bound, or set clip_rows=True",
+                longest = float(np.linalg.norm(rows, axis=1).max())
+            require(
+                longest <= self.bound * (1 + SLACK),
+                f"{name} has a row of norm {longest:.4g} > row_bound = {self.bound:g}: scale X by public constants, "
+                "raise row_bound, or set clip_rows=True",
             )
         if strict or self.cut:
             rows = clip_rows(rows, self.bound, self.bound)
         else:
-            large = (np.abs(rows) > np.finfo(np.float32).max).any(1)
-            refuse(large, "a value above 3.4e38, the largest of float32: scale X, or set clip_rows=True")
+            fits = np.abs(rows).max() <= np.finfo(np.float32).max
+            require(bool(fits), f"{name} has a value above 3.4e38: scale X, or set clip_rows=True")
             rows = rows.astype(np.float32)
         if self.bias:
             rows = np.pad(rows, ((0, 0), (0, 1)), constant_values=self.bound) * np.float32(math.sqrt(0.5))
@@ -215,11 +210,11 @@ class Glm(DefaultSteps):
         >>> Glm.from_arrays([[3.0, 4.0], [0.0, 0.5]], [0, 1], row_bound=1.0)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        ValueError: row 0 of X has norm 5 > row_bound = 1 (1 of 2 are longer): scale X by public constants, ...
+        ValueError: X has a row of norm 5 > row_bound = 1: scale X by public constants, ...
         """
         bound = real(row_bound=row_bound)
         positive(row_bound=bound)
-        converter = Rows(bound, _flag(bias=bias), _flag(clip_rows=clip_rows))
+        converter = Rows(bound, bias, clip_rows)
         x, labels = converter.of(X), np.asarray(y)
         require(
             loss is None or isinstance(loss, str | Loss),
@@ -243,18 +238,13 @@ class Glm(DefaultSteps):
             fault = f"classes = {classes!r} is for labels that are classes, not for the {loss.name} loss: leave it out"
             require(classes is None, fault)
             used, numbers = loss, _numbers(labels, "y", "leave out loss for classes")
-            require(
-                bool(np.isfinite(numbers).all()),
-                "y has values that are nan or infinite: every row needs a number",
-            )
+            require(bool(np.isfinite(numbers).all()), "y has a value that is nan or infinite: fill it in")
             target = torch.from_numpy(numbers.clip(-LONGEST, LONGEST).astype(np.float32))
         else:
-            _one_type(y, "y")
             names = _classes(labels, classes)
             if classes is None:
                 notes.append("classes read off the labels")
-            made = classifier(len(names)) if loss is None else softmax(len(names))
-            used = loss if isinstance(loss, Loss) else made
+            used = loss if isinstance(loss, Loss) else softmax(len(names)) if loss else classifier(len(names))
             wanted = max(2, used.classes)
             require(
                 len(names) == wanted,
@@ -262,12 +252,17 @@ class Glm(DefaultSteps):
             )
             target = _encoded(labels, names)
             target = target if used.classes > 1 else 2 * target - 1
+        columns = [list(getattr(frame, "columns", ())) for frame in (public, X)]
+        require(
+            not all(columns) or columns[0] == columns[1],
+            f"public has columns {columns[0]}, X has {columns[1]}: give public the columns of X, in their order",
+        )
         return cls(
             x,
             used.labels(target[None]),
             used,
             row_bound=converter.bound,
-            x_test=None if public is None else _public_rows(public, X, converter),
+            x_test=None if public is None else converter.of(public, np.shape(X)[1], name="public"),
             notes=tuple(notes),
             names=names,
             converter=converter,
@@ -307,11 +302,9 @@ class Glm(DefaultSteps):
             that do not fit the loss.
         """
         loss = classifier(dataset.classes) if loss is None else named(loss)
-        if len(dataset.x_train) not in (1, seeds):
-            raise ValueError(
-                f"the data set holds {len(dataset.x_train)} repeats and {seeds} are asked for: "
-                "prepare it with as many, by `splits` or by `repeats` of its loader"
-            )
+        repeats = len(dataset.x_train)
+        fault = f"the data set holds {repeats} repeats and {seeds} are asked for: prepare it with as many"
+        require(repeats in (1, seeds), fault)
         x = torch.as_tensor(dataset.x_train, dtype=torch.float32)
         bound = float(dataset.meta.get("row_bound", 1.0))
         norm = float(x.norm(dim=2).max())
@@ -398,10 +391,6 @@ class Glm(DefaultSteps):
         return self.loss.lipschitz * self.row_bound
 
     @property
-    def smoothness(self) -> float:
-        return self.loss.smoothness * self.row_bound**2
-
-    @property
     def facts(self) -> Facts:
         facts = linear_facts(
             self.loss,
@@ -463,7 +452,9 @@ class Glm(DefaultSteps):
         scale = None if mask is None else mask.to(slope.dtype)
         if clip is not None:
             lengths = (
-                self._lengths(x)[:, None] if weight is None else self._margins(weight, x.square()).sqrt()
+                (self._all_lengths if x is self.x else x.norm(dim=-1))[:, None]
+                if weight is None
+                else self._margins(weight, x.square()).sqrt()
             )
             norm = (slope.abs() if self.classes == 1 else slope.norm(dim=-2)) * lengths
             # a weighted length may be infinite: times a slope of 0 it is nan, and the gradient is 0
@@ -585,9 +576,6 @@ class Glm(DefaultSteps):
     def _table(self) -> Tensor:
         """Rows and labels in one table, ``(1 or S times n, features + 1)``."""
         return torch.cat([self.x, self.y[..., None]], -1).reshape(-1, self.features + 1)
-
-    def _lengths(self, x: Tensor) -> Tensor:
-        return self._all_lengths if x is self.x else x.norm(dim=-1)
 
     @cached_property
     def _all_lengths(self) -> Tensor:
@@ -724,63 +712,29 @@ def linear_facts(loss: Loss, n: int, features: int, row_bound: float, public: in
     )
 
 
-def _flag(**named: Any) -> bool:
-    ((name, value),) = named.items()
-    require(isinstance(value, bool | np.bool_), f"{name} = {value!r} must be True or False: give one of them")
-    return bool(value)
-
-
 def _numbers(given: Any, name: str, fix: str) -> np.ndarray:
     """Return an array in float64; raise ValueError for text and complex numbers, which numpy would cast, too."""
     try:
         values = np.asarray(given)
-        kind = values.dtype.kind
-        for odd in values.flat if kind == "O" else () if kind in "buif" else values.ravel()[:1].tolist():
-            if kind != "O" or isinstance(odd, str | bytes | complex):
-                raise TypeError(f"it has values such as {odd!r}")
+        require(values.dtype.kind in "buifO", f"its type is {values.dtype}")
         return values.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         raise ValueError(f"{name} is no array of real numbers ({error}): {fix}") from error
 
 
-def _public_rows(public: Any, X: Any, converter: Rows) -> Tensor:
-    columns = [list(frame.columns) for frame in (public, X) if hasattr(frame, "columns")]
-    if len(columns) == 2 and columns[0] != columns[1]:
-        order = " in another order" if sorted(map(str, columns[0])) == sorted(map(str, columns[1])) else ""
-        raise ValueError(
-            f"public has columns {columns[0]}, X has {columns[1]}{order}: give public the columns of X, in their order"
-        )
-    return converter.of(public, np.shape(X)[1], name="public")
-
-
-def _one_type(labels: Any, name: str) -> None:
-    """Raise ValueError for a list that mixes text and other types, which numpy would turn into text."""
-    if isinstance(labels, list | tuple):
-        texts = {isinstance(label, str) for label in labels}
-        require(
-            len(texts) < 2, f"{name} has texts and others, as in {[*labels][:5]}: give labels of one type"
-        )
-
-
 def _classes(y: np.ndarray, classes: Sequence[Any] | None) -> tuple[Any, ...]:
     """Return the classes in order: those given, or the labels in y."""
-    given = "y" if classes is None else "classes"
-    if classes is not None:
-        listed = hasattr(classes, "__len__") and not isinstance(classes, str | bytes | Mapping | Set)
-        require(
-            listed, f"classes = {classes!r} must be a list of labels, in order: give [first, second, ...]"
-        )
-        _one_type(classes, "classes")
+    listed = classes is None or np.ndim(classes) == 1
+    require(listed, f"classes = {classes!r} must be a list of labels, in order: give [first, second, ...]")
     try:
         names = tuple(np.unique(y).tolist() if classes is None else np.asarray(classes).tolist())
-        distinct = len(set(names))
     except TypeError as error:
-        raise ValueError(f"{given} has labels of several types ({error}): give labels of one type") from error
-    absent = [each for each in names if each is None or (isinstance(each, float) and not math.isfinite(each))]
-    require(not absent, f"{given} has nan, infinity or None: every row needs a label")
-    require(distinct == len(names), f"classes {list(names)} must be distinct")
-    one = f"y has one class, {names[0]!r}" if len(names) == 1 else f"classes are {list(names)}"
-    require(len(names) >= 2, f"{one}: give rows of two or more, or all that there can be as classes")
+        raise ValueError(f"y has labels of several types ({error}): give labels of one type") from error
+    missing = any(isinstance(each, float) and math.isnan(each) for each in names)
+    distinct = 2 <= len(set(names)) == len(names) and not missing
+    require(
+        distinct, f"{len(set(names))} classes in {list(names)}: they must be two or more, distinct and known"
+    )
     return names
 
 

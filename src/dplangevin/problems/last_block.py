@@ -17,7 +17,7 @@ from dplangevin import random
 from dplangevin.backbones import load
 from dplangevin.backbones.augmentation import shifted
 from dplangevin.backbones.resnet18 import ResNet18
-from dplangevin.backbones.resnet20 import Block, ResNet20
+from dplangevin.backbones.resnet20 import ResNet20
 from dplangevin.checks import require
 from dplangevin.data import Dataset, save_arrays
 from dplangevin.device import pick
@@ -46,12 +46,7 @@ def of_images(
 ) -> NetworkProblem:
     """Return the problem of training a part of a public network; all seeds share the images and the start.
 
-    - `part`: "block", the last block and the head, or "head" alone.
-    - `backbone`: The network's entry in conf/backbone.
-    - `limit`: Number of training images, and of test images; None for all.
-    - `inputs`: The files "weights" and "data" (the images).  Their hashes are part of the name of the stored file.
-    - `padding`, `flip`: Arguments of `shifted`, which is applied once to each training image.
-    - `code`: Hash of the code that computes the stored inputs, which is part of their file's name.
+    `inputs` are the files "weights" and "data" (the images).  `shifted` is applied once to each training image.
     """
     require(part in PARTS, f"part must be one of {', '.join(PARTS)}, not {part!r}")
     network, _ = load(dict(backbone), inputs["weights"].get())
@@ -60,14 +55,8 @@ def of_images(
             f"{type(network).__name__} is no ResNet18 or ResNet20, whose last block can be trained: name one"
         )
     images, device = images.limited(limit), pick()
-    decides = [
-        *(inputs[of].sha256 for of in ("data", "weights")),
-        dict(backbone),
-        limit,
-        padding,
-        flip,
-        code,
-    ]
+    hashes = inputs["data"].sha256, inputs["weights"].sha256
+    decides = [*hashes, dict(backbone), limit, padding, flip, code]
     entering = activations(network, images, device, folder, key(decides), padding, flip)
     entering = features(network, entering) if part == "head" else entering
     n, arrays = images.n, images.arrays()
@@ -92,12 +81,7 @@ def last_block(backbone: ResNet, classes: int) -> Network:
     """
     if isinstance(backbone, ResNet18):
         return fourth_stage(backbone, classes)
-    block = backbone.last_block
-    if not isinstance(block, Block) or len(block.shortcut):
-        raise ValueError(
-            f"the last block {type(block).__name__} is no `Block` whose shortcut is the identity: "
-            "give the backbone of a ResNet20"
-        )
+    block: Any = backbone.last_block
     branch, channels = Branch(), block.conv1.in_channels
 
     def copied(conv: nn.Conv2d) -> nn.Conv2d:
@@ -124,7 +108,7 @@ def fourth_stage(backbone: ResNet18, classes: int) -> Network:
 
     2x2 pixels enter the stage and one pixel leaves it, so each convolution is a matrix.
     """
-    blocks: list[Any] = list(backbone.layer4)
+    blocks: Any = backbone.layer4
     first, second = blocks
     start, middle = Branch(), Branch()
 
@@ -189,10 +173,11 @@ def activations(
     They take 4 kB per image for a ResNet-18 and 16 kB for a ResNet-20.  Stored results with another key, the hash of
     everything that determines them, are deleted.
     """
-    path = folder / f"trunk-{key}.npz"
-    made_file(
-        path, lambda path: save_arrays(path, {"trunk": _computed(backbone, images, device, padding, flip)})
-    )
+
+    def make(path: Path) -> None:
+        save_arrays(path, {"trunk": _computed(backbone, images, device, padding, flip)})
+
+    path = made_file(folder / f"trunk-{key}.npz", make)
     for old in folder.glob("trunk-*"):
         if old.stem != path.stem:
             old.unlink(missing_ok=True)
@@ -273,8 +258,7 @@ class Shortcut(nn.Module):
     def start(self) -> Tensor:
         """Return x_0, and let the branch forget it."""
         start, self.branch.x = self.branch.x, None
-        if start is None:
-            raise ValueError("nothing went through the branch of this shortcut: put the branch before it")
+        assert start is not None
         return start
 
     def forward(self, x: Tensor) -> Tensor:
@@ -292,12 +276,12 @@ class Projection(Shortcut):
         super().__init__(branch)
         self.weight, self.affine = linear.weight, affine
 
-    def pixel(self) -> Tensor:
+    def start(self) -> Tensor:
         """Return the first pixel of the tensor that the branch remembers, ``(B, C)``."""
-        return self.start()[:, :, 0, 0]
+        return super().start()[:, :, 0, 0]
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = x + self.affine(nn.functional.linear(self.pixel(), self.weight))
+        y: Tensor = x + self.affine(nn.functional.linear(self.start(), self.weight))
         return y
 
 
@@ -343,7 +327,7 @@ class Projected(Linear):
         self.layer, self.sizes = layer, [tuple(layer.weight.shape)]
 
     def forward(self, parameters: Parameters, x: Tensor) -> tuple[Tensor, Tensor]:
-        y, pixel = super().forward(parameters, self.layer.pixel())
+        y, pixel = super().forward(parameters, self.layer.start())
         return x + self.layer.affine(y), pixel
 
     def backward(self, parameters: Parameters, x: Tensor, g: Tensor) -> Tensor:

@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from dplangevin.checks import positive
+
 Margins = Callable[[Tensor, Tensor], Tensor]
 FUNCTIONS = "value", "slope", "curvature", "on_ball", "labels"
 CELLS = 2**16  # cells of the grid in `largest_cross_entropy`
@@ -122,9 +124,7 @@ def huber(threshold: float, label_bound: float) -> Loss:
     Over ``|m| <= t`` phi is at most ``phi(t + Y)``.  For one y, phi has the range ``phi(t + |y|) -
     phi(max(|y| - t, 0))``, which grows with ``|y|`` because ``phi'`` grows.  ``phi(r)`` is phi at the residual r.
     """
-    for name, number in (("threshold", threshold), ("label_bound", label_bound)):
-        if not (number > 0 and math.isfinite(number)):
-            raise ValueError(f"{name} must be positive and finite, not {number}")
+    positive(threshold=threshold, label_bound=label_bound)
     h, bound = float(threshold), float(label_bound)
     return _made("huber", _Huber(h, bound), lipschitz=h, smoothness=1.0, kinked=True, label_bound=bound)
 

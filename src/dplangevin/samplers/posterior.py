@@ -87,8 +87,8 @@ class Sampler:
     target: float = 0.8
 
     def __post_init__(self) -> None:
-        names = ("chains", "warmup", "block", "max_draws", "leapfrogs")
-        count(1, **{name: getattr(self, name) for name in names})
+        count(1, chains=self.chains, warmup=self.warmup, block=self.block)
+        count(1, max_draws=self.max_draws, leapfrogs=self.leapfrogs)
 
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator
@@ -290,9 +290,7 @@ class Whitened:
     target: float = 0.8
 
     def __post_init__(self) -> None:
-        for name in ("warmup", "draws", "leapfrogs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be a positive integer, not {getattr(self, name)}")
+        count(1, warmup=self.warmup, draws=self.draws, leapfrogs=self.leapfrogs)
 
     def sample(
         self, problem: Glm, rho: Tensor, precision: Tensor, radius: float, seeds: int, rng: torch.Generator

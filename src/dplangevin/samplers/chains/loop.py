@@ -92,9 +92,8 @@ def run(
     - `drawn_in`: precision in which the noise is drawn, see `random.noise`.
     """
     full_float32()
-    plain = (
-        kernel is None and observe is None and not any(c.momentum or c.mean_clip < math.inf for c in chains)
-    )
+    plain = kernel is None and observe is None
+    plain = plain and not any(c.momentum or c.mean_clip < math.inf for c in chains)
     # `Problem.descent` needs the chains whose minibatches differ in size last
     arranged = sorted(range(len(chains)), key=lambda e: plain and chains[e].sampling.scheme in RANDOM_SIZE)
     chains = [chains[e] for e in arranged]
@@ -127,7 +126,7 @@ def run(
         return tensors | numbers | {"rng": rng.get_state()}
 
     rows_of = epochs if "shuffled" in drawn_for else allocations
-    by_epoch = rows_of(int(order, 16), seeds, n, size, done, rng.device) if order else None
+    by_epoch = rows_of(int(order, 16), seeds, n, size, done) if order else None
     block = 1 if checkpoint is not None else AT_ONCE["poisson" in drawn_for]
     stream = batches(rng, drawn_for, seeds, n, size, problem.facts.d, steps - done, block, by_epoch, drawn_in)
     with tqdm(
@@ -140,7 +139,6 @@ def run(
                 kept.append(state[0].clone())
             if observe is not None and sums is not None:
                 observe(done, state[0], _counts(batch, update.varied, size), sums)
-                bar.set_postfix_str(observe.shown())
             bar.update()
             if checkpoint is not None:
                 checkpoint.save(snapshot)
@@ -158,9 +156,8 @@ class _Update:
         self.varied = torch.tensor([c.sampling.scheme in RANDOM_SIZE for c in chains], device=device)
         self.radius, clips = columns(chains, "radius", device), columns(chains, "clip", device)[:, 0]
         self.clip = None if bool(clips.isinf().all()) else clips
-        self.longest = self.size * columns(
-            chains, "mean_clip", device
-        )  # bound on the norm of a minibatch's sum
+        # bound on the norm of a minibatch's sum
+        self.longest = self.size * columns(chains, "mean_clip", device)
         self.cut = bool((self.longest < math.inf).any())
         self.bounded = not bool((self.radius == math.inf).all())
         self.step = schedules(chains, "step", device)

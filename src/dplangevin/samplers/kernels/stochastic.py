@@ -54,8 +54,6 @@ def sghmc(friction: float | Tensor) -> Dynamics:
 
     Source: wang2015, eq. 4.4; Chen, Fox and Guestrin (2014).
     """
-    if not bool(((torch.as_tensor(friction) > 0) & (torch.as_tensor(friction) < 1)).all()):
-        raise ValueError(f"friction must be in (0, 1), not {friction}")
 
     def step(state: SghmcState, gradient: Tensor, noise: Tensor | None, step_size: Tensor) -> SghmcState:
         velocity = (state.velocity * (1 - friction)).sub_(step_size * gradient)
