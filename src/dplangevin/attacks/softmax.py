@@ -130,19 +130,13 @@ class Training:
         return reach
 
 
-def flipped(reach: float) -> RecordPair:
-    """Return the same x of length `reach`, with label 0 and with label 1."""
-    return RecordPair("flipped label", Record(reach, 0), Record(reach, 1))
-
-
-def opposite(reach: float) -> RecordPair:
-    """Return x of length `reach` and -x, both with label 0."""
-    return RecordPair("x to -x", Record(reach, 0), Record(-reach, 0))
-
-
 def pairs(reach: float) -> list[RecordPair]:
-    """Return what a pilot tries: `flipped`, `opposite`, and pairs of `LENGTHS` with x > 0 and label 0 at first."""
-    found = [flipped(reach), opposite(reach)]
+    """Return what a pilot tries: a flipped label, x and -x, and pairs of `LENGTHS` with x > 0 and label 0 at first."""
+    first = Record(reach, 0)
+    found = [
+        RecordPair("flipped label", first, Record(reach, 1)),
+        RecordPair("x to -x", first, Record(-reach, 0)),
+    ]
     sides = [sign * length for length in LENGTHS for sign in (1, -1)]
     for length, side, label in product(LENGTHS, sides, (0, 1)):
         first, second = Record(length * reach, 0), Record(side * reach, label)

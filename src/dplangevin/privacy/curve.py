@@ -1,9 +1,4 @@
-"""The whole curve epsilon(delta) of a release, and what any attack can reach under it.
-
->>> curve = Curve.of(lambda delta: 1.0)  # pure epsilon 1
->>> round(float(curve.power(0.1)), 4), round(curve.advantage, 4)
-(0.2718, 0.4621)
-"""
+"""The whole curve epsilon(delta) of a release, and what any attack can reach under it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -41,12 +41,6 @@ class Setting:
     lipschitz: float  # L, the bound on the gradient of one record
     delta: float
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.batch <= self.records:
-            raise ValueError(f"batch = {self.batch} must be in [1, records = {self.records}]")
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta = {self.delta} must be in (0, 1)")
-
     def multiplier(self, step_size: float) -> float:
         """Return sigma, the noise multiplier of a step of this size."""
         return multiplier_of(step_size, records=self.records, batch=self.batch, lipschitz=self.lipschitz)
@@ -237,10 +231,6 @@ class Sizes:
     size: int  # N of the panel "lipschitz", one of `sizes`
     lipschitz: Sequence[float]  # L of that panel; the bound is computed once, at L = 1, and rescaled
     batch: int  # tau, which the paper does not state
-
-    def __post_init__(self) -> None:
-        if self.size not in self.sizes:
-            raise ValueError(f"size = {self.size} must be one of sizes = {list(self.sizes)}")
 
     def units(self) -> list[str]:
         return [str(n) for n in self.sizes]
