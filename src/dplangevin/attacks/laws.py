@@ -63,8 +63,6 @@ def _places(mass: np.ndarray, runs: int, rng: torch.Generator) -> np.ndarray:
 
 def renyi(found: Distributions, alpha: float) -> float:
     """Return the larger Renyi divergence of order alpha > 1 of the two directions."""
-    if not alpha > 1:
-        raise ValueError(f"alpha = {alpha} must be greater than 1")
     pairs = (found.first, found.second), (found.second, found.first)
     return max(float(logsumexp(alpha * p + (1 - alpha) * q)) for p, q in pairs) / (alpha - 1)
 

@@ -16,7 +16,6 @@ from dplangevin.attacks.learners.releases import (
     Learner,
     Release,
     drawn_each,
-    drawn_from,
     parameters,
     set_parameter,
 )
@@ -41,10 +40,6 @@ class Observation(NamedTuple):
 def seen(learner: Learner, pairs: Sequence[TablePair], seeds: Sequence[int]) -> Iterator[Observation]:
     """Yield what the checks that fit the learner see; at most `SPREAD` of the seeds are used."""
     table = pairs[0].first
-    if drew := drawn_from(learner, table, seeds[0]):
-        yield Observation(
-            "global generators", f"a fit draws from the global generator of {' and '.join(drew)}"
-        )
     if learner.seed:
         yield from _cancels(learner, pairs, seeds[:SEEDS])
     if isinstance(learner, Fitted) and "epsilon" in parameters(learner.estimator):

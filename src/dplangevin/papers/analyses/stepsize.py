@@ -79,13 +79,9 @@ class Curve:
     accountant: Accountant
     adjacency: Adjacency
 
-    def least(self, delta: float) -> float:
-        """Return the smallest epsilon that the accountant can report."""
-        return self.accountant.least(delta) if isinstance(self.accountant, Moments) else 0.0
-
     def bound(self, schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
-        """Return the largest (first) step size within the budget, from below, to a relative 4e-3; nan up to `least`."""
-        if epsilon <= self.least(setting.delta):
+        """Return the largest (first) step size within the budget, from below, to a relative 4e-3; nan if it is none."""
+        if isinstance(self.accountant, Moments) and epsilon <= self.accountant.least(setting.delta):
             return math.nan
         noise = LARGEST
         moments = Curve(Moments(ORDERS), "add_remove")
