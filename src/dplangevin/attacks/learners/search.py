@@ -191,8 +191,6 @@ def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int
 
     The counts are the expected ones. A learner can need many more.
     """
-    if not epsilon > claims.epsilon:
-        return None
     runs = 8
     while not shows(claims, epsilon, runs, confidence):
         runs *= 2

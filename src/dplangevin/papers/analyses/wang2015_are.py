@@ -54,7 +54,8 @@ class Efficiency:
     sampler: Sampler  # of the kind "hmc"
 
     def __post_init__(self) -> None:
-        inside, longest = np.linalg.norm(self.theta0) < self.radius, np.linalg.norm(self.points, axis=1).max()
+        inside = float(np.linalg.norm(self.theta0)) < self.radius
+        longest = float(np.linalg.norm(self.points, axis=1).max())
         require(inside, f"theta0 = {list(self.theta0)} must lie inside the ball of radius {self.radius}")
         require(longest <= 1 + 1e-9, f"a point has norm {longest:.4g} > 1: scale the points")
 
