@@ -6,6 +6,7 @@ without dplangevin goes to docs/audits/NAME.py; `ruff format docs/audits` breaks
 """
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ import pandas as pd
 
 from dplangevin import Budget
 from dplangevin.attacks.learners import script
-from dplangevin.attacks.learners.search import audited
+from dplangevin.attacks.learners.search import LearnerAudit, audited, shows
 from dplangevin.cli.audit_learner import made
 from dplangevin.cli.options import imported
 from dplangevin.library import sandboxed
@@ -26,6 +27,7 @@ from dplangevin.text import csv_bytes
 
 RESULT, PROGRAMS = Path("benchmarks/audits.csv"), Path("docs/audits")
 RUNS, CLAIM = 200, (1.0, 0.0)
+LARGEST = 1e4  # epsilon that `visible` considers
 
 
 def main() -> int:
@@ -60,7 +62,9 @@ def audit(name: str, of: Mapping[str, Any], confidence: float) -> dict[str, Any]
     if not found.violated:
         program.unlink(missing_ok=True)
     elif not trained:  # that of a function of published.py is written by hand
-        program.write_text(script.program(found, learner))
+        program.write_text(script.program(found, learner, prefix=f"{name}_"))
+        for file, table in zip(script.FILES, found.judged[0].tables[1:], strict=True):
+            (PROGRAMS / f"{name}_{file}").write_text(script.csv(table))
     shown = found.confirmed or (found.judged[0] if found.judged else None)
     return {
         "options": options(of, runs),
@@ -68,7 +72,7 @@ def audit(name: str, of: Mapping[str, Any], confidence: float) -> dict[str, Any]
         "epsilon_promised": found.claims.epsilon,
         "delta": found.claims.delta,
         "epsilon_attack": found.epsilon,
-        "epsilon_visible": found.visible,
+        "epsilon_visible": visible(found),
         "violated": int(found.violated),
         "confidence": confidence,
         "pair": shown.pair.name if shown else "",
@@ -78,6 +82,20 @@ def audit(name: str, of: Mapping[str, Any], confidence: float) -> dict[str, Any]
         "runs": runs,
         "fits": found.fits,
     }
+
+
+def visible(found: LearnerAudit) -> float:
+    """Return the least epsilon that so many fits on each table would show; inf if none."""
+    of = found.claims, found.runs, found.confidence
+    low, high = found.claims.epsilon, found.claims.epsilon + 1.0
+    while not shows(of[0], high, *of[1:]):
+        low, high = high, 2 * high
+        if high > LARGEST:
+            return math.inf
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if shows(of[0], middle, *of[1:]) else (middle, high)
+    return high
 
 
 def options(of: Mapping[str, Any], runs: int) -> str:

@@ -24,7 +24,6 @@ from dplangevin.attacks.audit import audit
 from dplangevin.privacy.accountants.analytic_gaussian import delta_of
 from dplangevin.privacy.accountants.last_iterate import Ryffel2022
 from dplangevin.privacy.accountants.protocol import leaves
-from dplangevin.privacy.accountants.tight import Tight
 from dplangevin.privacy.events import (
     Adjacency,
     LangevinDpEvent,
@@ -206,8 +205,6 @@ def test_a_posterior_sample_is_found_out_and_not_beyond_its_range(rho: float, ra
     event = PosteriorSampleDpEvent(rho, radius)
     found = audit(*laws.posterior_sample(event, 200_000, rng()), 0.0)
     assert 0.45 < found.epsilon / event.range < 1
-    found = audit(*laws.posterior_sample(event, 200_000, rng(), delta=1e-2), 1e-2)
-    assert 0.4 < found.epsilon / Tight().epsilon(event, 1e-2) < 1
 
 
 @pytest.mark.parametrize("pull", [0, 1, 64])
@@ -220,15 +217,13 @@ def test_the_pair_attains_the_bounded_range(pull: int) -> None:
 def test_posterior_samples_have_the_posteriors_law() -> None:
     """Of one record, rho = 1: the density sigma(theta) on [-D, D] integrates to a difference of softplus."""
     event = PosteriorSampleDpEvent(1.0, 2.0)
-    first, _ = laws.posterior_sample(event, 20_000, rng(), 0)
+    theta, first, _ = laws.posterior_pair(event, 0)
 
     def cdf(theta: np.ndarray) -> np.ndarray:
         start = np.logaddexp(0, -2.0)
         return np.clip((np.logaddexp(0, theta) - start) / (np.logaddexp(0, 2.0) - start), 0, 1)
 
-    assert kstest(first, cdf).pvalue > 1e-3
-    with pytest.raises(ValueError, match="pull = -1 must be"):
-        laws.posterior_pair(event, -1)
+    assert np.cumsum(first) / first.sum() == pytest.approx(cdf(theta), abs=1e-4)
     with pytest.raises(ValueError, match="runs = 0 must be"):
         laws.posterior_sample(event, 0, rng())
 

@@ -33,7 +33,7 @@ PURE = Budget(1.0, 0.0)
 # learner -> the bound on rows, what the event names, what a check sees
 FAULTS: dict[str, tuple[Any, ...]] = {
     "NoiseWithoutClip": (faulty_learners.CLIP, "coef_"),
-    "ClassesOffLabels": (1.0, "classes_.shape", "classes or shapes"),
+    "ClassesOffLabels": (1.0, "classes_.shape", "no noise"),
     "SameNoise": (1.0, "a score of"),
     "SeedFixed": (1.0, "coef_", "no noise"),
     "AverageOfFits": (1.0, "coef_"),
@@ -56,12 +56,10 @@ def test_a_known_fault_is_found_and_a_program_shows_it(name: str, tmp_path: Path
     assert found.confirmed
     assert re.search(told, found.confirmed.text)
     assert {*checks} <= {each.check for each in found.observations}
-    for file, table in zip(script.FILES, found.confirmed.tables[1:], strict=True):
-        (tmp_path / file).write_text(script.csv(table))  # as `--out` does
     text = script.program(found, learner)
     assert "dplangevin" not in text
-    assert len(text.splitlines()) <= 14
-    shows(text, tmp_path)
+    assert len(text.splitlines()) <= 28
+    shows(found, learner, tmp_path)
 
 
 # Textbook mechanisms that keep what they claim for a replaced record, of rows of norm at most 1: releases (runs, k).
@@ -146,9 +144,11 @@ def test_pairs_are_neighbours_within_the_bound(table: sandbox.Table, adjacency: 
                 assert {*first.y.tolist(), *second.y.tolist()} <= {*table.y.tolist()}
 
 
-def shows(text: str, folder: Path) -> None:
+def shows(found: search.LearnerAudit, learner: Any, folder: Path) -> None:
     """That the program prints a rate above what the claim allows."""
-    (folder / "show.py").write_text(text)
+    for file, table in zip(script.FILES, found.judged[0].tables[1:], strict=True):
+        (folder / file).write_text(script.csv(table))  # as `--out` does
+    (folder / "show.py").write_text(script.program(found, learner))
     done = subprocess.run(
         [sys.executable, "show.py"],
         capture_output=True,
@@ -178,8 +178,8 @@ def test_an_exception_that_one_record_decides_is_a_release(tmp_path: Path) -> No
     assert found.violated
     assert found.confirmed
     assert "raises RuntimeError: one class: only 0" in found.confirmed.text
-    assert {"exceptions", "global generators"} <= {each.check for each in found.observations}
-    shows(script.program(found, learner), tmp_path)
+    assert "exceptions" in {each.check for each in found.observations}
+    shows(found, learner, tmp_path)
 
 
 def shifted(table: sandbox.Table, seed: int) -> dict[str, Any]:
@@ -193,9 +193,9 @@ def test_a_function_of_a_table_and_a_seed_is_audited(tmp_path: Path) -> None:
     assert found.violated
     assert found.confirmed
     assert "['count']" in found.confirmed.text
-    assert ("exact count", True) in {(each.check, "['count']" in each.text) for each in found.observations}
+    assert ("no noise", True) in {(each.check, "['count']" in each.text) for each in found.observations}
     learner, pairs = sandboxed(shifted, None, "add_remove", 1.0, False, ())
-    shows(script.program(audited(learner, pairs, PURE, runs=100), learner), tmp_path)
+    shows(audited(learner, pairs, PURE, runs=100), learner, tmp_path)
 
 
 def test_rows_of_the_user_are_shared_and_read_from_files(tmp_path: Path, rng: np.random.Generator) -> None:
@@ -207,7 +207,7 @@ def test_rows_of_the_user_are_shared_and_read_from_files(tmp_path: Path, rng: np
     assert all(np.array_equal(pair.first.X[1:], X[1:]) for pair in pairs if "alone" not in pair.name)
     found = audited(learner, pairs, PURE, runs=100)
     assert found.violated
-    assert "read_csv('first.csv')" in script.program(found, learner)
+    assert "read('first.csv')" in script.program(found, learner)
     table = found.judged[0].tables.first
     assert script.csv(table).splitlines()[0] == "x0,x1,x2,y"
     assert len(script.csv(table).splitlines()) == 21
@@ -223,15 +223,15 @@ def test_one_seed_gives_the_same_audit_in_any_number_of_processes() -> None:
 
 
 @pytest.mark.slow
-def test_a_learner_whose_epsilon_does_nothing_and_one_without_noise_at_infinity() -> None:
+def test_a_learner_whose_epsilon_does_nothing() -> None:
     class Idle(faulty_learners.Learner):
         def fit(self, X: np.ndarray, y: np.ndarray) -> None:
             self.coef_ = np.random.default_rng(self.random_state).normal(size=2)
 
     checks = {each.check for each in audit(Idle(), PURE, runs=100).observations}
-    assert {"noise and epsilon", "epsilon infinity"} <= checks
+    assert "noise and epsilon" in checks
     checks = {each.check for each in audit(made("AverageOfFits"), PURE, runs=100).observations}
-    assert not {"noise and epsilon", "epsilon infinity", "global generators"} & checks
+    assert "noise and epsilon" not in checks
     assert "same seed, same noise" in checks
 
 
@@ -256,7 +256,7 @@ def test_lowest_bits_show_naive_noise_and_accuse_no_noise_on_a_grid(tmp_path: Pa
         assert found.violated == floats
     assert found.confirmed
     assert found.confirmed.text.startswith("lowest bit of parameters[0] < -5")
-    shows(script.program(found, Trained(laplace)), tmp_path)
+    shows(found, Trained(laplace), tmp_path)
     for seed in range(3):
         assert not audit(on_a_grid, PURE, rows, floats=True, rng=seed, **more).violated
 
@@ -280,9 +280,6 @@ def test_the_needed_runs_show_the_violation() -> None:
     assert runs_needed(PURE, 1 + 1e-9) is None
     counts = [runs_needed(PURE, epsilon) or 0 for epsilon in (1.1, 1.5, 2.0, 4.0)]
     assert counts == sorted(counts, reverse=True)
-    many = runs_needed(PURE, 2.0) or 0
-    assert search.visible(PURE, many) == pytest.approx(2.0, abs=0.1)
-    assert search.visible(PURE, 8) == np.inf
 
 
 def test_releases_are_named_numbers_and_statements() -> None:

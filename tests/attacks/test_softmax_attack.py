@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dplangevin import random
 from dplangevin.attacks import release, softmax
-from dplangevin.attacks.softmax import OnRow, Record, RecordPair, Training, flipped, pairs
+from dplangevin.attacks.softmax import OnRow, Record, RecordPair, Training, pairs
 from dplangevin.methods.dp_sgd import DpSgd
 from dplangevin.methods.dp_sgld_ryffel2022 import DpSgldRyffel2022
 from dplangevin.privacy import Budget
@@ -119,7 +119,7 @@ def ratios(target: Training, pair: RecordPair, theta: Tensor) -> np.ndarray:
 
 
 @pytest.mark.parametrize("clip", [math.inf, 1.0])
-@pytest.mark.parametrize("pair", [flipped(BOUND), pairs(BOUND)[-1]])
+@pytest.mark.parametrize("pair", [pairs(BOUND)[0], pairs(BOUND)[-1]])
 def test_ratios_of_all_iterates_have_the_law_of_training(clip: float, pair: RecordPair) -> None:
     target = training(chain_of("poisson", clip=clip))
     found = softmax.all_iterates(target, 6000, rng("ours"), pair)

@@ -66,7 +66,7 @@ def test_rows_of_a_csv_and_a_training_function(tmp_path: Path, rng: np.random.Ge
     words = ["--train", "training_of_mine:train", "--data", "my.csv", "--target", "label"]
     done = audit(*words, "--claims", "1,0", "--runs", "100", "--neighbours", "add_remove")
     assert done.exit_code == 1, done.output
-    assert "range read off rows" in done.stdout
+    assert "no noise: parameters[0] is " in done.stdout
     assert "from training_of_mine import train;" in done.stdout
 
 

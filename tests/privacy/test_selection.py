@@ -130,7 +130,7 @@ def test_a_curve_is_never_below_that_of_a_gaussian_mechanism(mu: float) -> None:
     ratio = curve.power(fpr) / ndtr(ndtri(fpr) + mu)
     assert np.all(ratio >= 1)
     assert np.all(ratio < 1.03)
-    assert 1 <= curve.advantage / (2 * ndtr(mu / 2) - 1) < 1.01
+    assert 1 <= curve.delta_at(0.0) / (2 * ndtr(mu / 2) - 1) < 1.01
     epsilons = mu * np.linspace(0, 6, 50)
     deltas = delta_of(mu, epsilons)
     seen = deltas > 1e-14
@@ -143,13 +143,13 @@ def test_a_curve_is_never_below_that_of_a_gaussian_mechanism(mu: float) -> None:
 
 def test_a_curve_of_a_pure_and_of_no_guarantee() -> None:
     pure = Curve.of(lambda delta: 2.0)
-    assert pure.advantage == pytest.approx(math.tanh(1.0), rel=1e-6)
+    assert float(pure.delta_at(0.0)) == pytest.approx(math.tanh(1.0), rel=1e-6)
     assert pure.power(0.01) == pytest.approx(0.01 * math.exp(2), rel=1e-6)
     assert pure.delta_at(2.0) == pytest.approx(0, abs=1e-8)
     nothing = Curve.of(lambda delta: math.inf)
     assert nothing.power(0.0) == pytest.approx(1, abs=0.01)
     free = Curve.of(lambda delta: 0.0)
-    assert free.advantage < 1e-8
+    assert free.delta_at(0.0) < 1e-8
     assert free.power(0.3) == pytest.approx(0.3, rel=1e-6)
 
 

@@ -50,11 +50,7 @@ class Audit(NamedTuple):
 
     def columns(self, pair: str) -> dict[str, Any]:
         """Return the columns of a result row that say what the attack on a pair shows."""
-        return {
-            "epsilon_attack": self.epsilon,
-            "attack_confidence": self.confidence,
-            "attack_pair": pair,
-        }
+        return {"epsilon_attack": self.epsilon, "attack_confidence": self.confidence, "attack_pair": pair}
 
 
 class Event(NamedTuple):
@@ -119,11 +115,7 @@ def chosen(first: np.ndarray, second: np.ndarray, delta: float, error: float) ->
 
 
 def known_ratio(
-    first: np.ndarray,
-    second: np.ndarray,
-    delta: float,
-    rng: torch.Generator,
-    confidence: float = 0.95,
+    first: np.ndarray, second: np.ndarray, delta: float, rng: torch.Generator, confidence: float = 0.95
 ) -> float:
     """Return a lower bound, >= 0, on epsilon at delta from log P/Q of 8 or more runs under P and under Q, each (runs,).
 

@@ -63,8 +63,6 @@ def _places(mass: np.ndarray, runs: int, rng: torch.Generator) -> np.ndarray:
 
 def renyi(found: Distributions, alpha: float) -> float:
     """Return the larger Renyi divergence of order alpha > 1 of the two directions."""
-    if not alpha > 1:
-        raise ValueError(f"alpha = {alpha} must be greater than 1")
     pairs = (found.first, found.second), (found.second, found.first)
     return max(float(logsumexp(alpha * p + (1 - alpha) * q)) for p, q in pairs) / (alpha - 1)
 
@@ -150,18 +148,14 @@ def linear_posteriors(event: PosteriorSampleDpEvent) -> list[Distributions]:
 
 
 def posterior_sample(
-    event: PosteriorSampleDpEvent,
-    runs: int,
-    rng: torch.Generator,
-    pull: int | None = None,
-    delta: float = 0.0,
+    event: PosteriorSampleDpEvent, runs: int, rng: torch.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return one posterior draw theta (runs,) under D and under D' of `pair`; their likelihood ratio grows with theta.
+    """Return one posterior draw theta (runs,) under D and under D' of `posterior_pair` at `best_pull`.
 
-    The density is constant between neighbours on a grid of 20,001 points. pull = None takes `best_pull` at delta.
+    Their likelihood ratio grows with theta. The density is constant between neighbours on a grid of 20,001 points.
     """
     count(1, runs=runs)
-    theta, first, second = posterior_pair(event, best_pull(event, runs, delta) if pull is None else pull)
+    theta, first, second = posterior_pair(event, best_pull(event, runs))
     return theta[_places(first, runs, rng)], theta[_places(second, runs, rng)]
 
 
@@ -173,22 +167,19 @@ def posterior_pair(event: PosteriorSampleDpEvent, pull: int) -> tuple[np.ndarray
     bounded range 2 rho D of the event. The further records concentrate both posteriors at -D and move the constant
     towards that end. So theta = D becomes rarer and tells more.
     """
-    count(0, pull=pull)
     theta = np.linspace(-event.radius, event.radius, GRID)
     against, towards = (event.rho * -np.logaddexp(0, sign * theta) for sign in (1, -1))
     first, second = towards + pull * against, (pull + 1) * against
     return theta, np.exp(first - first.max()), np.exp(second - second.max())
 
 
-def best_pull(event: PosteriorSampleDpEvent, runs: int, delta: float = 0.0) -> int:
-    """Return the number of further records for which an audit at delta should find the largest epsilon."""
+def best_pull(event: PosteriorSampleDpEvent, runs: int) -> int:
+    """Return the number of further records for which an audit at delta = 0 should find the largest epsilon."""
     found = []
     for pull in PULLS:
         _, first, second = posterior_pair(event, pull)
         p, q = (density[::-1].cumsum() / density.sum() for density in (first, second))
-        low, high = (
-            p - MARGIN * np.sqrt(2 * p / runs) - delta,
-            q + MARGIN * np.sqrt(2 * q / runs) + MARGIN / runs,
-        )
+        low = p - MARGIN * np.sqrt(2 * p / runs)
+        high = q + MARGIN * np.sqrt(2 * q / runs) + MARGIN / runs
         found.append(float(np.log(np.maximum(low, 1e-300) / high).max()))
     return PULLS[int(np.argmax(found))]

@@ -130,19 +130,13 @@ class Training:
         return reach
 
 
-def flipped(reach: float) -> RecordPair:
-    """Return the same x of length `reach`, with label 0 and with label 1."""
-    return RecordPair("flipped label", Record(reach, 0), Record(reach, 1))
-
-
-def opposite(reach: float) -> RecordPair:
-    """Return x of length `reach` and -x, both with label 0."""
-    return RecordPair("x to -x", Record(reach, 0), Record(-reach, 0))
-
-
 def pairs(reach: float) -> list[RecordPair]:
-    """Return what a pilot tries: `flipped`, `opposite`, and pairs of `LENGTHS` with x > 0 and label 0 at first."""
-    found = [flipped(reach), opposite(reach)]
+    """Return what a pilot tries: a flipped label, x and -x, and pairs of `LENGTHS` with x > 0 and label 0 at first."""
+    first = Record(reach, 0)
+    found = [
+        RecordPair("flipped label", first, Record(reach, 1)),
+        RecordPair("x to -x", first, Record(-reach, 0)),
+    ]
     sides = [sign * length for length in LENGTHS for sign in (1, -1)]
     for length, side, label in product(LENGTHS, sides, (0, 1)):
         first, second = Record(length * reach, 0), Record(side * reach, label)
@@ -152,23 +146,15 @@ def pairs(reach: float) -> list[RecordPair]:
     return found
 
 
-def last_iterate(
-    training: Training,
-    runs: int,
-    rng: torch.Generator,
-    delta: float,
-    pair: RecordPair | None = None,
-    pilot: int = PILOT_LAST,
-) -> Attack:
+def last_iterate(training: Training, runs: int, rng: torch.Generator, delta: float) -> Attack:
     """Return theta_K, projected on the direction in which its means under D and D' differ, for runs >= 8.
 
-    The direction comes from a pilot with common random numbers, whose noise cancels. pair = None takes the one of
-    `pairs` whose pilot shows the largest epsilon at delta, or else whose means are most standard deviations apart. A
-    pair whose gradients differ more at first may show less in the tails, where one of its records is already learned.
+    The direction comes from a pilot with common random numbers, whose noise cancels. The pair is the one of `pairs`
+    whose pilot shows the largest epsilon at delta, or else whose means are most standard deviations apart. A pair
+    whose gradients differ more at first may show less in the tails, where one of its records is already learned.
     """
-    pilot = min(pilot, runs)
     _check(training, runs)
-    tried = pairs(training.reach) if pair is None else [pair]
+    pilot, tried = min(PILOT_LAST, runs), pairs(training.reach)
     seed = int(torch.randint(2**62, (1,), generator=rng))
     ends: dict[Record, Tensor] = {}
     for record in {record: None for each in tried for record in each[1:]}:
@@ -183,12 +169,7 @@ def last_iterate(
 
 
 def all_iterates(
-    training: Training,
-    runs: int,
-    rng: torch.Generator,
-    pair: RecordPair | None = None,
-    pilot: int = PILOT_ALL,
-    looks: int = LOOKS,
+    training: Training, runs: int, rng: torch.Generator, pair: RecordPair | None = None
 ) -> Attack:
     """Return the log-likelihood ratio of all iterates, for runs >= 8.
 
@@ -197,26 +178,20 @@ def all_iterates(
         r = sum_k log((1 - q) + q e^(<m_k, a_k>/s_k^2 - |a_k|^2/(2 s_k^2))) - the same with b_k,
         m_k = theta_(k+1) - (1 - eta_k lambda) theta_k
 
-    a_k and b_k are the displacements by the record under D and D' at theta_k. In runs of more than `looks` steps they
-    are computed about `looks` times. The ratio is still a function of all iterates, so the audit stays valid. pair =
+    a_k and b_k are the displacements by the record under D and D' at theta_k. In runs of more than `LOOKS` steps they
+    are computed about `LOOKS` times. The ratio is still a function of all iterates, so the audit stays valid. pair =
     None takes the one of `pairs` whose ratio separates D and D' best in a pilot.
     """
-    pilot = min(pilot, runs)
     _check(training, runs)
-    tried = pairs(training.reach) if pair is None else [pair]
-    chosen = tried[0]
-    if len(tried) > 1:
-        each = torch.arange(len(tried)).repeat_interleave(pilot)
-        first, second = (
-            _ratios(training, tried, each, side, rng, looks).view(len(tried), -1) for side in (0, 1)
-        )
+    if pair is None:
+        tried = pairs(training.reach)
+        each = torch.arange(len(tried)).repeat_interleave(min(PILOT_ALL, runs))
+        first, second = (_ratios(training, tried, each, side, rng).view(len(tried), -1) for side in (0, 1))
         scores = (first.mean(1) - second.mean(1)) / _pooled(first, second, dim=1)
-        chosen = tried[int(scores.argmax())]
-    out = []
-    for side in (0, 1):
-        parts = torch.zeros(runs, dtype=torch.long).split(CHUNK)
-        out.append(torch.cat([_ratios(training, [chosen], part, side, rng, looks) for part in parts]).numpy())
-    return Attack(chosen, out[0], out[1])
+        pair = tried[int(scores.argmax())]
+    parts = torch.zeros(runs, dtype=torch.long).split(CHUNK)
+    out = [torch.cat([_ratios(training, [pair], part, side, rng) for part in parts]) for side in (0, 1)]
+    return Attack(pair, out[0].numpy(), out[1].numpy())
 
 
 def end_points(training: Training, record: Record, runs: int, rng: torch.Generator) -> Tensor:
@@ -348,7 +323,7 @@ def _uses(
 
 
 def _ratios(
-    training: Training, tried: Sequence[RecordPair], each: Tensor, side: int, rng: torch.Generator, looks: int
+    training: Training, tried: Sequence[RecordPair], each: Tensor, side: int, rng: torch.Generator
 ) -> Tensor:
     """Return the ratios ``(R,)`` of runs on D (side 0) or D' (side 1) of the pairs ``tried[each]``.
 
@@ -361,7 +336,7 @@ def _ratios(
     total = torch.zeros(len(each), dtype=torch.float64)
     theta = training.chain.start_std * torch.randn(len(each), 1, problem.d, generator=rng)
     for t, (row, uses, normals) in enumerate(_uses(training, rows[side], problem.n - 1, rng)):
-        if t % max(1, len(etas) // looks) == 0:
+        if t % max(1, len(etas) // LOOKS) == 0:
             by = torch.stack([_displaced(descend, theta, of)[:, 0] for of in rows], 2)  # (R, K, 2)
             squares = by.square().sum(1)
         eta, keep = torch.full((1, 1), etas[t]), torch.full((1, 1), 1 - etas[t] * training.chain.l2)

@@ -36,6 +36,10 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def exact(cls, value: float) -> Interval:
+        return cls(*[float(value)] * 3)
+
     def columns(self) -> dict[str, float]:
         return {"value": self.mean, "low": self.low, "high": self.high}
 

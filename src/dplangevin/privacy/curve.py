@@ -1,9 +1,4 @@
-"""The whole curve epsilon(delta) of a release, and what any attack can reach under it.
-
->>> curve = Curve.of(lambda delta: 1.0)  # pure epsilon 1
->>> round(float(curve.power(0.1)), 4), round(curve.advantage, 4)
-(0.2718, 0.4621)
-"""
+"""The whole curve epsilon(delta) of a release, and what any attack can reach under it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,17 +59,13 @@ class Curve:
         return np.clip(bound, fpr[..., 0], 1.0)
 
     @cached_property
-    def advantage(self) -> float:
-        """The largest TPR - FPR of an attack: the delta at epsilon 0. `power` is symmetric about TPR = 1 - FPR."""
-        least = (1 - self.delta) / (1 + np.exp(np.minimum(self.epsilon, 700.0)))
-        return min(1.0, 1 - 2 * float(least.max()) + 2 * ROUNDING)
-
-    @cached_property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Distinct epsilons, increasing from 0, and the delta of each."""
+        """Distinct epsilons, increasing from 0, and the delta of each; `power` is symmetric about TPR = 1 - FPR."""
+        least = (1 - self.delta) / (1 + np.exp(np.minimum(self.epsilon, 700.0)))
+        at_zero = min(1.0, 1 - 2 * float(least.max()) + 2 * ROUNDING)
         positive = self.epsilon > 0
         epsilon, first = np.unique(self.epsilon[positive], return_index=True)
-        return np.append(0.0, epsilon), np.append(self.advantage, self.delta[positive][first])
+        return np.append(0.0, epsilon), np.append(at_zero, self.delta[positive][first])
 
     def delta_at(self, epsilon: np.ndarray | float) -> np.ndarray:
         """Return a delta at which the release is (epsilon, delta)-DP, for any real epsilon.

@@ -67,16 +67,20 @@ def steps_event(multiplier: float, *, rate: float, steps: int, schedule: StepSch
         raise ValueError(f"schedule = {schedule!r} must be one of {', '.join(get_args(StepSchedule))}")
     if schedule == "fixed":
         return SelfComposedDpEvent(PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier)), steps)
-    counts = np.bincount(np.floor(np.log(np.arange(1, steps + 1)) / 6 / math.log(CLOSEST)).astype(int))
-    return ComposedDpEvent(
-        tuple(
-            SelfComposedDpEvent(
-                PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier * CLOSEST**level)), int(count)
-            )
-            for level, count in enumerate(counts)
-            if count
+    levels = np.floor(np.log(np.arange(1, steps + 1)) / 6 / math.log(CLOSEST))
+    return falling(multiplier, rate, levels, CLOSEST)
+
+
+def falling(multiplier: float, rate: float, levels: np.ndarray, ratio: float) -> DpEvent:
+    """Return the event of Poisson-sampled Gaussian steps with multipliers ``multiplier ratio^levels``, (steps,)."""
+    steps = [
+        SelfComposedDpEvent(
+            PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier * ratio**level)), int(count)
         )
-    )
+        for level, count in enumerate(np.bincount(levels.astype(int)))
+        if count
+    ]
+    return ComposedDpEvent(tuple(steps))
 
 
 def rounding(multipliers: Collection[float]) -> float:

@@ -1,9 +1,7 @@
 """The step sizes of li2019's Figures 1 and 2, against the formulas they must obey."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -91,14 +89,6 @@ def test_sizes_tie_delta_and_steps_to_the_records() -> None:
     assert np.all(rows.steps == rows.records)
     scaled = rows[rows.panel.eq("lipschitz") & rows.schedule.eq("fixed")].set_index("lipschitz").step_size
     assert scaled[1.0] == pytest.approx(100 * scaled[10.0])
-    with pytest.raises(ValueError, match="size = 400 must be one of"):
-        replace(analysis, size=400)
-
-
-@pytest.mark.parametrize(("field", "value"), [("batch", 0), ("batch", 60_000), ("delta", 0.0)])
-def test_bad_settings_are_refused(field: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{field} = "):
-        replace(SETTING, **{field: value})
 
 
 def test_the_config_has_the_published_numbers() -> None:

@@ -123,10 +123,3 @@ def test_one_step_of_sgfs_is_algorithm_4() -> None:
         moved = theta[r, c] - 2 * np.linalg.inv(precision) @ (gradient[r, c] + noise[r, c])
         assert state.theta[r, c].numpy() == pytest.approx(moved, rel=1e-9)
         assert state.fisher[r, c].numpy() == pytest.approx(fisher, rel=1e-12)
-
-
-def test_wrong_settings_are_named() -> None:
-    with pytest.raises(ValueError, match=r"steps must name each sampler once, \['ryffel'\] do not match"):
-        analysis(steps={name: [0.1] for name in STEPS if name != "ryffel"})
-    with pytest.raises(ValueError, match=r"correlation must be in \(-1, 1\), not 1.0"):
-        analysis(correlation=1.0)

@@ -182,29 +182,12 @@ def _drawn(learner: Learner, table: Table, seed: int) -> Release:
 
 
 @contextmanager
-def kept() -> Iterator[tuple[Any, Any, torch.Tensor]]:
-    """Yield the states of the global generators of NumPy, Python and torch.  Restore them afterwards."""
-    states = _states()
+def kept() -> Iterator[None]:
+    """Restore the states of the global generators of NumPy, Python and torch afterwards."""
+    states = np.random.get_state(), random.getstate(), torch.get_rng_state()  # noqa: NPY002
     try:
-        yield states
+        yield
     finally:
         np.random.set_state(states[0])  # noqa: NPY002
         random.setstate(states[1])
         torch.set_rng_state(states[2])
-
-
-def drawn_from(learner: Learner, table: Table, seed: int) -> list[str]:
-    """Return the names of the global generators that a fit draws from."""
-    with kept() as before:
-        release(learner, table, seed)
-        now = _states()
-    same = (
-        np.array_equal(before[0][1], now[0][1]) and before[0][2:] == now[0][2:],
-        before[1] == now[1],
-        torch.equal(before[2], now[2]),
-    )
-    return [name for name, held in zip(("NumPy", "Python", "torch"), same, strict=True) if not held]
-
-
-def _states() -> tuple[Any, Any, torch.Tensor]:
-    return np.random.get_state(), random.getstate(), torch.get_rng_state()  # noqa: NPY002

@@ -4,7 +4,7 @@ Record 0 differs. Features are within the row bound B, and labels among the clas
 in which the other rows vary least. There they resist it least.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,8 +114,47 @@ def pairs(
     x = table.X - table.X.mean(0)
     along = np.linalg.eigh(x[1:].T @ x[1:]).eigenvectors[:, 0]
     along = row_bound * np.where(np.abs(along) < 1e-9, 0.0, along)
-    made = _replaced if adjacency == "replace_one" else _removed
-    return [*made(table, along, regression, any_row)]
+    zero, (low, high) = np.zeros_like(along), _ends(table.y, regression)
+    alone = Table(table.X, np.full_like(table.y, low))
+    unseen = "never seen" if table.y.dtype.kind in "US" else table.y.max() + 1
+
+    def pair(name: str, *records: tuple[np.ndarray, Any], base: Table = table) -> TablePair:
+        tables = [base.replaced(*record) for record in records]
+        return TablePair(name, tables[0], tables[1] if len(tables) > 1 else tables[0].without())
+
+    if adjacency == "replace_one":
+        flat = Table(np.outer(table.X @ along, along) / (along @ along), table.y)
+        across = zero.copy()
+        if len(along) > 1:
+            across[:2] = -along[1], along[0]
+            across *= np.linalg.norm(along) / np.maximum(np.linalg.norm(across), 1e-300)
+        found = [
+            pair("flipped label", (along, low), (along, high)),
+            pair("outlier at the bound, other side", (along, high), (-along, high)),
+            pair("outlier at the bound or a row of 0", (along, high), (zero, high)),
+            pair("absent class", (along, high), (along, low), base=alone),
+            pair("duplicate row", (table.X[1], table.y[1]), (-along, table.y[1])),
+            pair("row that alone fills a direction", (across, high), (zero, high), base=flat),
+            pair("row beyond the bound", (along, high), (BEYOND * along, high)),
+            pair("label never seen", (along, high), (along, unseen)),
+        ]
+    else:
+        others = [np.flatnonzero(table.y[1:] == label)[:1] + 1 for label in (low, high)]
+        few = np.concatenate([[0], *others]).astype(int)
+        found = [
+            pair("one record less: outlier at the bound", (along, high)),
+            pair("one record less: outlier, other side", (-along, high)),
+            pair("one record less: outlier, other label", (along, low)),
+            pair("one record less: duplicate row", (table.X[1], table.y[1])),
+            pair("one record less: row of 0", (zero, high)),
+            pair("one record less: absent class", (along, high), base=alone),
+            pair("one of three records less", (along, high), base=Table(table.X[few], table.y[few])),
+            pair("one record less: row beyond the bound", (BEYOND * along, high)),
+            pair("one record less: label never seen", (along, unseen)),
+        ]
+    left = ["absent class"] * regression + ["beyond", "never seen"] * (not any_row)
+    left += ["fills a direction"] * (len(along) == 1)
+    return [each for each in found if not any(words in each.name for words in left)]
 
 
 def _ends(y: np.ndarray, regression: bool) -> tuple[Any, Any]:
@@ -125,57 +164,3 @@ def _ends(y: np.ndarray, regression: bool) -> tuple[Any, Any]:
     found = np.unique(y)
     require(len(found) > 1, "y has one class: give records of at least two")
     return found[0], found[1]
-
-
-def _unseen(y: np.ndarray) -> Any:
-    return "never seen" if y.dtype.kind in "US" else y.max() + 1
-
-
-def _replaced(table: Table, along: np.ndarray, regression: bool, any_row: bool) -> Iterator[TablePair]:
-    low, high = _ends(table.y, regression)
-    zero = np.zeros_like(along)
-
-    def pair(name: str, *records: tuple[np.ndarray, Any], base: Table = table) -> TablePair:
-        return TablePair(name, *(base.replaced(*record) for record in records))
-
-    yield pair("flipped label", (along, low), (along, high))
-    yield pair("outlier at the bound, other side", (along, high), (-along, high))
-    yield pair("outlier at the bound or a row of 0", (along, high), (zero, high))
-    if not regression:
-        alone = Table(table.X, np.full_like(table.y, low))
-        yield pair("absent class", (along, high), (along, low), base=alone)
-    yield pair("duplicate row", (table.X[1], table.y[1]), (-along, table.y[1]))
-    flat = Table(np.outer(table.X @ along, along) / (along @ along), table.y)
-    across = np.zeros_like(along)
-    if len(along) > 1:
-        across[:2] = -along[1], along[0]
-        across *= np.linalg.norm(along) / np.maximum(np.linalg.norm(across), 1e-300)
-        yield pair("row that alone fills a direction", (across, high), (zero, high), base=flat)
-    if any_row:
-        yield pair("row beyond the bound", (along, high), (BEYOND * along, high))
-        yield pair("label never seen", (along, high), (along, _unseen(table.y)))
-
-
-def _removed(table: Table, along: np.ndarray, regression: bool, any_row: bool) -> Iterator[TablePair]:
-    low, high = _ends(table.y, regression)
-
-    def pair(name: str, row: np.ndarray, label: Any, base: Table = table) -> TablePair:
-        whole = base.replaced(row, label)
-        return TablePair(name, whole, whole.without())
-
-    yield pair("one record less: outlier at the bound", along, high)
-    yield pair("one record less: outlier, other side", -along, high)
-    yield pair("one record less: outlier, other label", along, low)
-    yield pair("one record less: duplicate row", table.X[1], table.y[1])
-    yield pair("one record less: row of 0", np.zeros_like(along), high)
-    if not regression:
-        alone = Table(table.X, np.full_like(table.y, low))
-        yield pair("one record less: absent class", along, high, alone)
-    few = [
-        0,
-        *(int(np.flatnonzero(table.y[1:] == label)[0]) + 1 for label in (low, high) if label in table.y[1:]),
-    ]
-    yield pair("one of three records less", along, high, Table(table.X[few], table.y[few]))
-    if any_row:
-        yield pair("one record less: row beyond the bound", BEYOND * along, high)
-        yield pair("one record less: label never seen", along, _unseen(table.y))

@@ -1,4 +1,4 @@
-"""A short program that shows what an audit found, with NumPy and the learner alone."""
+"""A short program that shows what an audit found, with NumPy, pandas and the learner alone."""
 
 import ast
 import inspect
@@ -6,54 +6,63 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
-from dplangevin.attacks.learners.releases import LOWEST, Fitted, Learner, Trained, parameters
+from dplangevin.attacks.learners.releases import LOWEST, SAID, Fitted, Learner, Trained, parameters
 from dplangevin.attacks.learners.sandbox import Table
+from dplangevin.attacks.learners.scores import Statistic
 from dplangevin.attacks.learners.search import LearnerAudit
 
-INLINE = 12  # rows that are written into the program; more are read from CSV files
 FILES, PROGRAM = ("first.csv", "second.csv"), "show.py"
 LAST = "print(f'rate of the event: "  # how the last line of a program begins
-CLAIM = "epsilon", "delta"  # parameters that are written even where they are the defaults
+HEAD = """import warnings
+import numpy as np
+import pandas as pd
+{importing}
+def read(file):
+    t = pd.read_csv(file, float_precision='round_trip')
+    return t.drop(columns='y').to_numpy(), np.array(t['y'].tolist())
+D1, D2 = read('{files[0]}'), read('{files[1]}')  # which --out writes"""
 LOWEST_BIT = """def lowest(x):  # the exponent of the largest power of 2 that x is a multiple of
     top, bottom = float(x).as_integer_ratio()
     return (top & -top).bit_length() - bottom.bit_length()"""
-INDEX = re.compile(r"(.*)\[(\d+(?:, \d+)*)\]")
+EVENT = """def event(X, y, seed):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter('always')
+        try:
+            model, said = {fit}, []
+        except Exception as error:
+            model, said = None, [('raises', type(error), error)]
+    said += [('warns', each.category, each.message) for each in found]
+    said = [f"{{how}} {{kind.__name__}}: {{' '.join(str(text).split())}}" for how, kind, text in said]
+    return {body}
+p, q = (np.mean([event(*D, seed) for seed in range({runs})]) for D in (D1, D2))"""
+STATEMENTS = {  # a name in a release -> its expression, with the owner and the rest
+    r"(.*)\.shape == (.*)": "np.asarray({}).shape == {}",
+    r"(.*)\.dtype == (.*)": "np.asarray({}).dtype == {!r}",
+    r"(.*?) == (.*)": "np.asarray({}).tolist() == {}",
+    r"len\((.*)\)()": "len({})",
+    r"(.*)\[(\d+(?:, \d+)*)\]": "np.asarray({})[{}]",
+}
 
 
-def program(found: LearnerAudit, learner: Learner, named: str = "") -> str:
-    """Return the program for the strongest event of an audit; `named` is module:function of a `Trained` learner."""
+def program(found: LearnerAudit, learner: Learner, named: str = "", prefix: str = "") -> str:
+    """Return the program for the strongest event of an audit; `named` is module:function of a `Trained` learner.
+
+    `prefix` goes before the names of the two files that it reads.
+    """
     if not found.judged:
         raise ValueError("all fits were the same: there is no event to show")
     witness = found.confirmed or found.judged[0]
-    tables = witness.tables
-    body = _event(witness.statistic, witness.event.threshold, witness.event.below)
+    sign = "<" if witness.event.below else ">="
+    body = f"{_score(witness.statistic)} {sign} {witness.event.threshold!r}"
     fit, importing = _made(learner, named)
-    lines = ["import numpy as np"]
-    if "warned" in body:
-        lines.insert(0, "import warnings")
-    if len(tables.first.X) > INLINE:
-        lines.append("import pandas as pd")
-    lines.append(importing)
-    lines += [f"D{i} = {_written(table, FILES[i - 1])}" for i, table in enumerate(tables[1:], 1)]
-    if "(probes)" in body and isinstance(learner, Fitted):
+    lines = [HEAD.format(importing=importing, files=[prefix + file for file in FILES])]
+    if isinstance(learner, Fitted) and "(probes)" in body:
         lines.append(f"probes = np.array({learner.probes.tolist()})")
     if "lowest(" in body:
         lines.append(LOWEST_BIT)
-    lines.append("def event(X, y, seed):")
-    if "raised" in body:
-        lines += ["    try:", f"        model, raised = {fit}, ''", "    except Exception as error:"]
-        lines.append("        raised = f'{type(error).__name__}: ' + ' '.join(str(error).split())")
-    elif "warned" in body:
-        lines.append("    with warnings.catch_warnings(record=True) as found:")
-        lines += ["        warnings.simplefilter('always')", f"        model = {fit}"]
-        lines.append("    texts = [(w.category.__name__, ' '.join(str(w.message).split())) for w in found]")
-        lines.append("    warned = [': '.join(each) for each in texts]")
-    else:
-        lines.append(f"    model = {fit}")
-    lines.append(f"    return {body}")
-    lines.append(f"p, q = (np.mean([event(*D, seed) for seed in range({found.runs})]) for D in (D1, D2))")
+    lines.append(EVENT.format(fit=fit, body=body, runs=found.runs))
     allowed = f"{{np.exp({found.claims.epsilon:g}) * q + {found.claims.delta:g}:.4f}}"
     lines.append(f"{LAST}{{p:.4f}} on D1, {{q:.4f}} on D2; the claim allows {allowed} on D1')")
     return "\n".join([*lines, ""])
@@ -66,17 +75,7 @@ def is_program(path: Path) -> bool:
 
 def csv(table: Table) -> str:
     """Return a table as CSV, with the label in the last column."""
-    rows = [",".join([*map(repr, row.tolist()), str(label)]) for row, label in zip(*table, strict=True)]
-    return "\n".join([",".join([*(f"x{i}" for i in range(table.X.shape[1])), "y"]), *rows, ""])
-
-
-def _written(table: Table, file: str) -> str:
-    if len(table.X) > INLINE:
-        kind = "str" if table.y.dtype.kind == "U" else ""
-        return (
-            f"(lambda t: (t.iloc[:, :-1].to_numpy(), t.iloc[:, -1].to_numpy({kind})))(pd.read_csv('{file}'))"
-        )
-    return f"np.array({table.X.tolist()}), np.array({table.y.tolist()})"
+    return pd.DataFrame(table.X).add_prefix("x").assign(y=table.y).to_csv(index=False)
 
 
 def _made(learner: Learner, named: str) -> tuple[str, str]:
@@ -89,82 +88,48 @@ def _made(learner: Learner, named: str) -> tuple[str, str]:
             f"from {module} import {name.partition('.')[0]}; from collections import namedtuple; "
             "Table = namedtuple('Table', 'X y')"
         )
-    kind = type(learner.estimator)
-    return f"{construction(learner)}.fit(X, y)", f"from {kind.__module__} import {kind.__qualname__}"
-
-
-def construction(learner: Fitted) -> str:
-    """Return the call that makes the estimator, with the parameters that differ from their defaults."""
-    kind, given = type(learner.estimator), parameters(learner.estimator)
-    texts = []
-    for name, parameter in inspect.signature(kind).parameters.items():
-        if name == learner.seed:
-            texts.append(f"{name}=seed")
-        elif name in given and (name in CLAIM or not _same(given[name], parameter.default)):
-            value = given[name]
-            if not isinstance(value, np.ndarray) and not _is_literal(value):
-                continue  # an object that the estimator made for itself
-            texts.append(f"{name}={'np.' if isinstance(value, np.ndarray) else ''}{value!r}")
-    return f"{kind.__qualname__}({', '.join(texts)})"
+    kind, names = type(learner.estimator), inspect.signature(type(learner.estimator)).parameters
+    given = {name: value for name, value in parameters(learner.estimator).items() if name in names}
+    texts = {name: repr(value) for name, value in given.items() if _is_literal(value)}
+    if learner.seed:
+        texts[learner.seed] = "seed"
+    call = ", ".join(f"{name}={text}" for name, text in texts.items())
+    return f"{kind.__qualname__}({call}).fit(X, y)", f"from {kind.__module__} import {kind.__qualname__}"
 
 
 def _is_literal(value: Any) -> bool:
+    """Return whether repr(value) can be written; an object that the estimator made for itself cannot."""
     try:
-        ast.literal_eval(re.sub(r"\b(inf|nan)\b", "0", repr(value)))
+        ast.literal_eval(repr(value))
     except (SyntaxError, ValueError):
         return False
     return True
 
 
-def _same(value: Any, default: Any) -> bool:
-    return value is default or (type(value) is type(default) and bool(np.all(value == default)))
+def _score(statistic: Statistic) -> str:
+    if len(statistic.names) == 1:
+        value = _value(statistic.names[0])
+        return f"({value})" if statistic.center is None else f"abs({value} - {statistic.center!r})"
+    used = [i for i in range(len(statistic.names)) if statistic.a[i] or statistic.b[i]]
+    values = ", ".join(f"float({_value(statistic.names[i])})" for i in used)
+    a, b = statistic.a[used].tolist(), statistic.b[used].tolist()
+    return f"np.dot(x := np.array([{values}]), {a}) + np.dot(x**2, {b})"
 
 
-def _event(statistic: Any, threshold: float, below: bool) -> str:
-    names = statistic.names
-    if len(names) == 1 and (words := _statement(names[0])):
-        return f"not ({words})" if below else words
-    if len(names) == 1:
-        value = _number(names[0])
-        text = value if statistic.center is None else f"abs({value} - {statistic.center!r})"
-    else:
-        used = [i for i in range(len(names)) if statistic.a[i] or statistic.b[i]]
-        values = ", ".join(f"float({_statement(names[i]) or _number(names[i])})" for i in used)
-        text = f"np.dot(x := np.array([{values}]), {statistic.a[used].tolist()})"
-        if statistic.b.any():
-            text += f" + np.dot(x**2, {statistic.b[used].tolist()})"
-    return f"{text} {'<' if below else '>='} {threshold!r}"
-
-
-def _number(name: str) -> str:
+def _value(name: str) -> str:
+    """Return the expression of a number or of a statement, which is True or False."""
+    if name.startswith(SAID):
+        return f"any(each.startswith({name!r}) for each in said)"
     if name.startswith(LOWEST):
-        return f"lowest({_number(name.removeprefix(LOWEST))})"
-    if match := re.fullmatch(r"len\((.*)\)", name):
-        return f"len({_owner(match[1])})"
-    if match := INDEX.fullmatch(name):
-        return f"np.asarray({_owner(match[1])})[{match[2]}]"
+        return f"lowest({_value(name.removeprefix(LOWEST))})"
+    if match := re.fullmatch(r"(.*) is (nan|inf|-inf)", name):
+        return f"str(float({_value(match[1])})) == {match[2]!r}"
+    for pattern, expression in STATEMENTS.items():
+        if match := re.fullmatch(pattern, name):
+            return expression.format(_owner(match[1]), match[2])
     return _owner(name)
 
 
 def _owner(name: str) -> str:
     """Return the expression of an attribute, or of an answer about the probes."""
-    if name == "model" or name.startswith("parameters"):
-        return name.replace("parameters", "model", 1)
-    return f"model.{name}"
-
-
-def _statement(name: str) -> str:
-    """Return the expression of a statement; "" for a number."""
-    if name.startswith("raises "):
-        return f"raised.startswith({name.removeprefix('raises ')!r})"
-    if name.startswith("warns "):
-        return f"any(each.startswith({name.removeprefix('warns ')!r}) for each in warned)"
-    if match := re.fullmatch(r"(.*)\.(shape|dtype) == (.*)", name):
-        wanted = match[3] if match[2] == "shape" else repr(match[3])
-        return f"np.asarray({_owner(match[1])}).{match[2]} == {wanted}"
-    if " == " in name:
-        owner, _, value = name.partition(" == ")
-        return f"np.asarray({_owner(owner)}).tolist() == {value}"
-    if match := re.fullmatch(r"(.*) is (nan|inf|-inf)", name):
-        return f"str(float({_number(match[1])})) == {match[2]!r}"
-    return ""
+    return name.replace("parameters", "model", 1) if re.match("model$|parameters", name) else f"model.{name}"

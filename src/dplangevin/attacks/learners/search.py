@@ -28,7 +28,6 @@ JUDGED = 3  # pairs that are fitted again
 PART = 4  # one of so many runs teaches the statistics, and as many choose the event
 FEWEST = 100  # runs for either
 MOST = 10**9  # runs that `runs_needed` considers
-LARGEST = 1e4  # epsilon that `visible` considers
 
 
 class Witness(NamedTuple):
@@ -91,11 +90,6 @@ class LearnerAudit(NamedTuple):
     def violated(self) -> bool:
         """Return whether two independent bounds exceed the claim."""
         return self.epsilon > self.claims.epsilon
-
-    @property
-    def visible(self) -> float:
-        """Return the least epsilon that these runs would show, see `visible`."""
-        return visible(self.claims, self.runs, self.confidence)
 
     def needed(self, factor: float) -> int | None:
         """Return how many fits on each table would show an epsilon of `factor` times the claim, see `runs_needed`."""
@@ -197,34 +191,19 @@ def runs_needed(claims: Budget, epsilon: float, confidence: float = 0.95) -> int
 
     The counts are the expected ones. A learner can need many more.
     """
-    if not epsilon > claims.epsilon:
-        return None
     runs = 8
-    while not _shows(claims, epsilon, runs, confidence):
+    while not shows(claims, epsilon, runs, confidence):
         runs *= 2
         if runs > MOST:
             return None
     low = runs // 2
     while runs - low > max(1, runs // 100):
         middle = (low + runs) // 2
-        low, runs = (low, middle) if _shows(claims, epsilon, middle, confidence) else (middle, runs)
+        low, runs = (low, middle) if shows(claims, epsilon, middle, confidence) else (middle, runs)
     return runs
 
 
-def visible(claims: Budget, runs: int, confidence: float = 0.95) -> float:
-    """Return the least epsilon that so many fits on each table would show, see `runs_needed`; inf if none."""
-    low, high = claims.epsilon, claims.epsilon + 1.0
-    while not _shows(claims, high, runs, confidence):
-        low, high = high, 2 * high
-        if high > LARGEST:
-            return math.inf
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (low, middle) if _shows(claims, middle, runs, confidence) else (middle, high)
-    return high
-
-
-def _shows(claims: Budget, epsilon: float, runs: int, confidence: float) -> bool:
+def shows(claims: Budget, epsilon: float, runs: int, confidence: float) -> bool:
     """Return whether the expected counts of randomised response with `epsilon` show that a claim fails."""
     rate = 1 / (1 + math.exp(-min(epsilon, 700.0)))
     error = (1 - confidence) / 2 / JUDGED

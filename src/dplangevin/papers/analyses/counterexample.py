@@ -66,16 +66,9 @@ class Counterexample:
         return [{"kind": unit, **dict(zip(columns, row, strict=True))} for row in cases]
 
     def event(self, steps: int) -> LangevinDpEvent:
-        return LangevinDpEvent(
-            records=self.records,
-            batch=self.batch,
-            steps=steps,
-            step_size=self.step_size,
-            noise_std=self.noise_std,
-            lipschitz=self.lipschitz,
-            strong_convexity=self.strong_convexity,
-            smoothness=self.strong_convexity,
-        )
+        names = ("records", "batch", "step_size", "noise_std", "lipschitz", "strong_convexity")
+        given = {name: getattr(self, name) for name in names}
+        return LangevinDpEvent(**given, steps=steps, smoothness=self.strong_convexity)
 
     def distributions(self, steps: int) -> Distributions:
         """Return both exact distributions of theta_K, projections included."""

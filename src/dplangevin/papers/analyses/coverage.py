@@ -133,18 +133,10 @@ class Coverage:
             away = np.abs(truth[first] - middle) / np.sqrt(variance)
             for level in self.levels:
                 inside = np.asarray((away <= ndtri((1 + level) / 2)).sum())
-                rows.append(
-                    {
-                        **case,
-                        "interval": kind,
-                        "level": level,
-                        "coverage": float(inside / self.repeats),
-                        "low": float(lower_rate(inside, self.repeats, ERROR / 2)),
-                        "high": float(upper_rate(inside, self.repeats, ERROR / 2)),
-                        "width": float(np.sqrt(variance).mean()),
-                        "noise": math.sqrt(noise),
-                        "privacy_share": max(0.0, 1 - error_without / error),
-                        "repeats": self.repeats,
-                    }
-                )
+                row = {**case, "interval": kind, "level": level, "coverage": float(inside / self.repeats)}
+                row["low"] = float(lower_rate(inside, self.repeats, ERROR / 2))
+                row["high"] = float(upper_rate(inside, self.repeats, ERROR / 2))
+                row |= {"width": float(np.sqrt(variance).mean()), "noise": math.sqrt(noise)}
+                row |= {"privacy_share": max(0.0, 1 - error_without / error), "repeats": self.repeats}
+                rows.append(row)
         return rows

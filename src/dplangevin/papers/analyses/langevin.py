@@ -31,16 +31,9 @@ class Setting:
 
     def event(self, batch: int, steps: int, schedule: str = "constant") -> LangevinDpEvent:
         """Return the event that releases only the last of K = `steps` iterates, by "constant" or "decreasing" steps."""
-        constant = LangevinDpEvent(
-            records=self.records,
-            batch=batch,
-            steps=steps,
-            step_size=self.step_size,
-            noise_std=self.noise_std,
-            lipschitz=self.lipschitz,
-            strong_convexity=self.strong_convexity,
-            smoothness=self.smoothness,
-        )
+        names = ("records", "step_size", "noise_std", "lipschitz", "strong_convexity", "smoothness")
+        given = {name: getattr(self, name) for name in names}
+        constant = LangevinDpEvent(**given, batch=batch, steps=steps)
         if schedule == "constant":
             return constant
         changed = attr.evolve(constant, **self.decreasing)  # type: ignore[arg-type]

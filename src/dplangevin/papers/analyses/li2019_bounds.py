@@ -332,10 +332,17 @@ class Formulas:
                     ("Proposition 5", falling, printed),
                 ):
                     yield case(name, getattr(first, term), getattr(second, term), **size, term=term)
-            best = minimize_scalar(_proposition_6, bracket=(-8.0, 0.0), args=(steps,), tol=1e-12)
+            best = minimize_scalar(
+                lambda x, t: math.exp(-x) / t + math.exp(2 * x), (-8.0, 0.0), args=(steps,), tol=1e-12
+            )
             yield case("best step", math.exp(best.x), **size)
             yield case("best error", float(best.fun), **size)
-            budget = minimize_scalar(_proposition_5, bracket=(-4.0, 4.0), args=(steps,), tol=1e-12)
+            budget = minimize_scalar(
+                lambda x, t: math.exp(-x) / 3 + 2 * math.exp(2 * x) * t ** (-2 / 3),
+                bracket=(-4.0, 4.0),
+                args=(steps,),
+                tol=1e-12,
+            )
             yield case("best budget", math.exp(budget.x), **size)
         setting = self._setting(self.step_counts[0], self.deltas[0])
         for epsilon in (*BUDGETS, 3.0, 6.0):
@@ -464,14 +471,6 @@ def largest_step(schedule: StepSchedule, setting: Setting, epsilon: float) -> fl
     size: dict[str, Any] = {"records": setting.records, "batch": setting.batch}
     low, high = (math.log(step_of(s, **size, lipschitz=setting.lipschitz)) for s in (1e4, 0.3))
     return math.exp(brentq(excess, low, high, xtol=1e-6))
-
-
-def _proposition_6(log_step: float, steps: int) -> float:
-    return math.exp(-log_step) / steps + math.exp(2 * log_step)
-
-
-def _proposition_5(log_budget: float, steps: int) -> float:
-    return math.exp(-log_budget) / 3 + 2 * math.exp(2 * log_budget) * steps ** (-2 / 3)
 
 
 def _step_moment(rate: float, multiplier: float, order: float) -> float:

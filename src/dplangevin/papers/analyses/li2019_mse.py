@@ -22,6 +22,7 @@ import torch
 from scipy.stats import hypergeom
 
 from dplangevin import random
+from dplangevin.checks import require
 from dplangevin.papers.statistics import Interval, t_interval
 from dplangevin.privacy import Budget
 from dplangevin.privacy.li2019 import wang_step
@@ -43,10 +44,7 @@ class Target:
     start: float  # theta_1, in posterior standard deviations
 
     def __post_init__(self) -> None:
-        if self.records % 2 or not 0 < self.batch <= self.records:
-            raise ValueError(
-                f"records = {self.records} must be even and batch = {self.batch} between 1 and that number"
-            )
+        require(self.records % 2 == 0, f"records = {self.records} must be even")
 
     @property
     def variance(self) -> float:
@@ -189,6 +187,5 @@ class PosteriorAverages:
             for f, function in enumerate(FUNCTIONS):
                 base["function"] = function
                 rows.append({**base, "kind": "simulated", **t_interval(squares[f, :, e]).columns()})
-                known = Interval(*[float(exact[f, e])] * 3)
-                rows.append({**base, "kind": "closed form", **known.columns()})
+                rows.append({**base, "kind": "closed form", **Interval.exact(exact[f, e]).columns()})
         return rows

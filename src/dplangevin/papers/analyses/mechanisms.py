@@ -5,19 +5,19 @@ from typing import Literal
 
 import attr
 import numpy as np
-from dp_accounting import (
-    ComposedDpEvent,
-    DpEvent,
-    GaussianDpEvent,
-    PoissonSampledDpEvent,
-    SelfComposedDpEvent,
-)
+from dp_accounting import DpEvent, GaussianDpEvent
 
 from dplangevin.checks import require
 from dplangevin.papers.analyses.langevin import Setting
 from dplangevin.privacy.accountants.protocol import leaves
 from dplangevin.privacy.events import FisherScoringDpEvent, LangevinDpEvent, PosteriorSampleDpEvent
-from dplangevin.privacy.gaussian_steps import StepSchedule, composed_steps, rate_and_multiplier, steps_event
+from dplangevin.privacy.gaussian_steps import (
+    StepSchedule,
+    composed_steps,
+    falling,
+    rate_and_multiplier,
+    steps_event,
+)
 from dplangevin.privacy.li2019 import multiplier_of
 
 
@@ -52,15 +52,8 @@ def decreasing_sgld_with_more_noise(
 ) -> DpEvent:
     """Return the event of `sgld` with decreasing steps, sigma_t = sigma_1 t^(1/6), rounded up to sigma_1 ratio^k."""
     first = multiplier_of(step_size, records=records, batch=batch, lipschitz=lipschitz)
-    counts = np.bincount(np.ceil(np.log(np.arange(1, steps + 1)) / 6 / math.log(ratio)).astype(int))
-    return ComposedDpEvent(
-        tuple(
-            SelfComposedDpEvent(
-                PoissonSampledDpEvent(batch / records, GaussianDpEvent(first * ratio**level)), int(count)
-            )
-            for level, count in enumerate(counts)
-            if count
-        )
+    return falling(
+        first, batch / records, np.ceil(np.log(np.arange(1, steps + 1)) / 6 / math.log(ratio)), ratio
     )
 
 

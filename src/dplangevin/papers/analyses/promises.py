@@ -106,10 +106,6 @@ class Promise:
     chosen: str = ""  # the values that we chose for settings that the paper does not state
     note: str = ""
 
-    def __post_init__(self) -> None:
-        if self.event is not None and None in (self.epsilon, self.delta):
-            raise ValueError(f"{self.label}: a promise with an event needs its epsilon and delta")
-
     def row(self, seed: int) -> dict[str, Any]:
         """Return the row of the promise; equal mechanisms are attacked with the same random numbers."""
         source = {key: getattr(self, key) for key in ("paper", "where", "statement", "published", "label")}
@@ -141,14 +137,9 @@ class Promise:
         if not prices:
             return {}
         others = [f"{f.name}: {p:.3g}" for f, p in zip(self.formulas[1:], prices[1:], strict=True)]
-        text = "; ".join([self.formulas[0].name, *others])
-        kind = self.formulas[0].adjacency
-        return {
-            "epsilon_formula": prices[0],
-            "formula": text,
-            "formula_adjacency": kind,
-            "violated": "; ".join(failed),
-        }
+        text, kind = "; ".join([self.formulas[0].name, *others]), self.formulas[0].adjacency
+        row = {"epsilon_formula": prices[0], "formula": text, "formula_adjacency": kind}
+        return {**row, "violated": "; ".join(failed)}
 
     def _attacked(self, event: DpEvent, delta: float, rng: torch.Generator) -> dict[str, Any]:
         if self.attack is None:

@@ -9,8 +9,9 @@
 The theorem holds only for full batches, see `counterexample`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import attr
@@ -49,65 +50,46 @@ class LangevinPrivacy:
     def rows(self, unit: str, seed: int) -> list[dict[str, Any]]:
         name, kind = unit.split("/")
         setting = self.settings[name]
-        if kind == "published":
-            rows = self._published(setting)
-        elif kind == "calibrated":
-            rows = self._calibrated(setting)
-        else:
-            rows = self._curve(setting, _size(kind, setting))
+        rows = (row for case in self._cases(kind, setting) for row in self._rows(*case, setting.delta))
         return [{"setting": name, **row} for row in rows]
 
-    def _curve(self, setting: Setting, batch: int) -> list[dict[str, Any]]:
-        theirs = setting.steps(batch)
-        return [
-            row
-            for steps in sorted({*self.steps, theirs})
-            if steps <= max(self.steps)
-            for row in self._rows("curve", "constant", setting.event(batch, steps), setting.delta, CURVE)
-        ]
+    def _cases(
+        self, kind: str, setting: Setting
+    ) -> Iterator[tuple[str, str, LangevinDpEvent, Sequence[str]]]:
+        """Yield the kind of some rows, their schedule, the event, and the quantities to compute."""
+        if kind == "published":
+            for schedule in ("constant", "decreasing"):
+                event = setting.event(self.batch, setting.steps(self.batch), schedule)
+                yield kind, schedule, event, PUBLISHED
+        elif kind == "calibrated":
+            for batch in (_size(each, setting) for each in self.batches):
+                yield kind, "constant", self._calibrated(setting, batch), ("theorem", "all_iterates")
+        else:
+            batch = _size(kind, setting)
+            for steps in sorted({*self.steps, setting.steps(batch)}):
+                if steps <= max(self.steps):
+                    yield "curve", "constant", setting.event(batch, steps), CURVE
 
-    def _published(self, setting: Setting) -> list[dict[str, Any]]:
-        rows = []
-        for schedule in ("constant", "decreasing"):
-            event = setting.event(self.batch, setting.steps(self.batch), schedule)
-            rows += self._rows("published", schedule, event, setting.delta, PUBLISHED)
-        return rows
-
-    def _calibrated(self, setting: Setting) -> list[dict[str, Any]]:
-        rows = []
-        for batch in (_size(kind, setting) for kind in self.batches):
-            event = setting.event(batch, setting.steps(batch))
-            noise = noise_for(
-                Ryffel2022(),
-                lambda noise, event=event: attr.evolve(event, noise_std=noise),  # type: ignore[misc]
-                Budget(self.target, setting.delta),
-                low=setting.noise_std / 100,
-                high=setting.noise_std * 1e4,
-            )
-            event = attr.evolve(event, noise_std=noise)
-            rows += self._rows("calibrated", "constant", event, setting.delta, ("theorem", "all_iterates"))
-        return rows
+    def _calibrated(self, setting: Setting, batch: int) -> LangevinDpEvent:
+        event = setting.event(batch, setting.steps(batch))
+        budget, low, high = (
+            Budget(self.target, setting.delta),
+            setting.noise_std / 100,
+            setting.noise_std * 1e4,
+        )
+        make = partial(attr.evolve, event)
+        noise = noise_for(Ryffel2022(), lambda noise: make(noise_std=noise), budget, low=low, high=high)
+        return make(noise_std=noise)
 
     def _rows(
-        self, kind: str, schedule: str, event: LangevinDpEvent, delta: float, names: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        fixed = {
-            "kind": kind,
-            "schedule": schedule,
-            "batch": event.batch,
-            "records": event.records,
-            "steps": event.steps,
-            "epochs": event.steps * event.batch / event.records,
-            "step_size": event.step_size,
-            "noise_std": event.noise_std,
-            "lipschitz": event.lipschitz,
-            "delta": delta,
-        }
-        rows = []
+        self, kind: str, schedule: str, event: LangevinDpEvent, names: Sequence[str], delta: float
+    ) -> Iterator[dict[str, Any]]:
+        epochs = {"epochs": event.steps * event.batch / event.records}
+        fixed = {"kind": kind, "schedule": schedule} | _fields(event, "batch", "records", "steps") | epochs
+        fixed |= {**_fields(event, "step_size", "noise_std", "lipschitz"), "delta": delta}
         for name in names:
             epsilon, sense, note = self._price(name, event, delta)
-            rows.append({**fixed, "quantity": name, "epsilon": epsilon, "sense": sense, "note": note})
-        return rows
+            yield {**fixed, "quantity": name, "epsilon": epsilon, "sense": sense, "note": note}
 
     def _price(self, name: str, event: LangevinDpEvent, delta: float) -> tuple[float, str, str]:
         """Return epsilon, its sense and a note."""
@@ -129,3 +111,7 @@ class LangevinPrivacy:
 
 def _size(kind: str | int, setting: Setting) -> int:
     return setting.records if kind == "full" else int(kind)
+
+
+def _fields(event: LangevinDpEvent, *names: str) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in names}

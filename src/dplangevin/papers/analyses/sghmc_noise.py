@@ -11,7 +11,6 @@ from typing import Any
 
 from dplangevin.attacks.audit import audit
 from dplangevin.attacks.sampled import all_iterates
-from dplangevin.checks import positive, settings
 from dplangevin.methods.dp_sgd import MOMENTS
 from dplangevin.methods.pricing import NEIGHBOURS
 from dplangevin.privacy.accountants.tight import Tight
@@ -32,10 +31,6 @@ class SghmcNoise:
     runs: int  # of the attack, on each data set
     friction: float = 0.1
     norms: Sequence[float] = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # the values of L, > 0
-
-    def __post_init__(self) -> None:
-        positive(records=self.records, batch=self.batch, epochs=self.epochs, step=self.step, runs=self.runs)
-        settings(self)
 
     def units(self) -> list[str]:
         return [f"{norm:g}" for norm in self.norms]

@@ -41,12 +41,6 @@ class Setting:
     lipschitz: float  # L, the bound on the gradient of one record
     delta: float
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.batch <= self.records:
-            raise ValueError(f"batch = {self.batch} must be in [1, records = {self.records}]")
-        if not 0 < self.delta < 1:
-            raise ValueError(f"delta = {self.delta} must be in (0, 1)")
-
     def multiplier(self, step_size: float) -> float:
         """Return sigma, the noise multiplier of a step of this size."""
         return multiplier_of(step_size, records=self.records, batch=self.batch, lipschitz=self.lipschitz)
@@ -85,13 +79,9 @@ class Curve:
     accountant: Accountant
     adjacency: Adjacency
 
-    def least(self, delta: float) -> float:
-        """Return the smallest epsilon that the accountant can report."""
-        return self.accountant.least(delta) if isinstance(self.accountant, Moments) else 0.0
-
     def bound(self, schedule: StepSchedule, setting: Setting, epsilon: float) -> float:
-        """Return the largest (first) step size within the budget, from below, to a relative 4e-3; nan up to `least`."""
-        if epsilon <= self.least(setting.delta):
+        """Return the largest (first) step size within the budget, from below, to a relative 4e-3; nan if it is none."""
+        if isinstance(self.accountant, Moments) and epsilon <= self.accountant.least(setting.delta):
             return math.nan
         noise = LARGEST
         moments = Curve(Moments(ORDERS), "add_remove")
@@ -237,10 +227,6 @@ class Sizes:
     size: int  # N of the panel "lipschitz", one of `sizes`
     lipschitz: Sequence[float]  # L of that panel; the bound is computed once, at L = 1, and rescaled
     batch: int  # tau, which the paper does not state
-
-    def __post_init__(self) -> None:
-        if self.size not in self.sizes:
-            raise ValueError(f"size = {self.size} must be one of sizes = {list(self.sizes)}")
 
     def units(self) -> list[str]:
         return [str(n) for n in self.sizes]

@@ -157,12 +157,6 @@ class Temperature:
     gradient_noise: float = 0.5  # B, the noise of the stochastic gradient, below A
     guesses: Sequence[float] = (0.0, 0.25, 0.5, 0.75)  # the values of B-hat that SGHMC subtracts, below A
 
-    def __post_init__(self) -> None:
-        if unknown := set(self.steps) ^ set(self.samplers()):
-            raise ValueError(f"steps must name each sampler once, {sorted(unknown)} do not match")
-        if not -1 < self.correlation < 1:
-            raise ValueError(f"correlation must be in (-1, 1), not {self.correlation}")
-
     def samplers(self) -> dict[str, Sampler]:
         n, a, s2 = self.records, self.momentum_loss, self.noise_variance
         sgld, averaged = partial(partial, langevin, records=1), partial(partial, langevin, records=n)
@@ -255,7 +249,7 @@ class Temperature:
                 intervals["simulated"] = [t_interval(column) for column in squares.T]
             if linear:
                 exact = np.diag(axes.T @ stationary(chain)[: len(names), : len(names)] @ axes) / variances
-                intervals["closed form"] = [Interval(*[float(value)] * 3) for value in exact]
+                intervals["closed form"] = [Interval.exact(value) for value in exact]
             for j, problem in enumerate(names):
                 base = {"sampler": name, **columns, "problem": problem, "step": float(eta)}
                 rows += [

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from dplangevin import random
+from dplangevin.checks import require
 from dplangevin.methods import released
 from dplangevin.methods.ops import Ops
 from dplangevin.papers.analyses.mechanisms import posterior_weight
@@ -53,10 +54,10 @@ class Efficiency:
     sampler: Sampler  # of the kind "hmc"
 
     def __post_init__(self) -> None:
-        if float(np.linalg.norm(self.theta0)) >= self.radius:
-            raise ValueError(f"theta0 = {list(self.theta0)} must lie inside the ball of radius {self.radius}")
-        if (longest := float(np.linalg.norm(self.points, axis=1).max())) > 1 + 1e-9:
-            raise ValueError(f"a point has norm {longest:.4g} > 1: scale the points")
+        inside = float(np.linalg.norm(self.theta0)) < self.radius
+        longest = float(np.linalg.norm(self.points, axis=1).max())
+        require(inside, f"theta0 = {list(self.theta0)} must lie inside the ball of radius {self.radius}")
+        require(longest <= 1 + 1e-9, f"a point has norm {longest:.4g} > 1: scale the points")
 
     @cached_property
     def x(self) -> np.ndarray:

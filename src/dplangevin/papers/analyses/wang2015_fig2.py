@@ -75,11 +75,8 @@ class Trajectories:
         """
         x, y = self.data(seed)
         mean, covariance = self.posterior(x, y)
-        problem = Glm(
-            torch.as_tensor(x, dtype=torch.float32)[None],
-            torch.as_tensor(y, dtype=torch.float32)[None],
-            self.loss,
-        )
+        inputs, labels = (torch.as_tensor(each, dtype=torch.float32)[None] for each in (x, y))
+        problem = Glm(inputs, labels, self.loss)
         budgets = [Budget(self.epsilon, self.delta), Budget(math.inf, self.delta)]
         rng = random.generator(seed, "wang2015_fig2")
         release, plans = released(self.method(self.variants[unit]), problem, budgets, self.chains, rng)

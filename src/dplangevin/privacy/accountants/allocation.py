@@ -251,9 +251,7 @@ def replacement(noise_multiplier: float, steps: int, share: float) -> Atoms:
     mirrored, infinity = mass * np.exp(-loss), float(corners[-1])
     zero = max(0.0, 1 - float(mass.sum()) - float(mirrored.sum()) - infinity)
     return Atoms(
-        np.concatenate([-loss[::-1], [0.0], loss]),
-        np.concatenate([mirrored[::-1], [zero], mass]),
-        infinity,
+        np.concatenate([-loss[::-1], [0.0], loss]), np.concatenate([mirrored[::-1], [zero], mass]), infinity
     )
 
 

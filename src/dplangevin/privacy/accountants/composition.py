@@ -81,7 +81,8 @@ def compose(parts: Parts, delta: float, enough: float = 0.0) -> Composed:
     less, for up to 1e8 steps and delta from 1e-14 to .1. Below `enough`, an epsilon that the caller charges in any
     case, the grid is not refined.
     """
-    _check(delta)
+    if not SMALLEST_DELTA < delta < 1:
+        raise ValueError(f"delta = {delta} must be in ({SMALLEST_DELTA}, 1) for numerical composition")
     if not all(on_a_grid(pair) for pair, _ in parts):
         raise ValueError(
             f"privacy losses of {LARGEST_LOSS:.0e} and more are not composed on a grid: add noise"
@@ -472,8 +473,3 @@ def _hockey_stick(mass: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray
     later = np.zeros_like(mass)
     later[..., :-1] = sticks[..., ::-1][..., 1:]
     return tails[..., ::-1], later
-
-
-def _check(delta: float) -> None:
-    if not SMALLEST_DELTA < delta < 1:
-        raise ValueError(f"delta = {delta} must be in ({SMALLEST_DELTA}, 1) for numerical composition")

@@ -10,7 +10,7 @@ import math
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal
 
 import attr
 import numpy as np
@@ -18,6 +18,7 @@ from dp_accounting import ComposedDpEvent, DpEvent, GaussianDpEvent
 from scipy.special import logsumexp
 from scipy.stats import binom
 
+from dplangevin.checks import settings
 from dplangevin.privacy.accountants import composition, profiles
 from dplangevin.privacy.accountants.analytic_gaussian import UNIT, epsilon_of
 from dplangevin.privacy.accountants.protocol import Theorem, leaves, refuse, trivial
@@ -57,8 +58,7 @@ class Ryffel2022(Theorem):
     adjacencies = ("replace_one",)
 
     def __post_init__(self) -> None:
-        if self.orders not in get_args(Orders):
-            raise ValueError(f"orders = {self.orders!r} must be one of {', '.join(get_args(Orders))}")
+        settings(self)
 
     @property
     def name(self) -> str:

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from dp_accounting import DpEvent, GaussianDpEvent, PoissonSampledDpEvent
 from dp_accounting.rdp import compute_epsilon
 
+from dplangevin import checks
 from dplangevin.privacy.accountants.protocol import Theorem, leaves, refuse, trivial
 from dplangevin.privacy.events import Adjacency
 from dplangevin.privacy.li2019 import lemma_2
@@ -135,10 +136,8 @@ class Moments(Theorem):
     adjacencies = ("add_remove",)
 
     def __post_init__(self) -> None:
-        if self.bound not in get_args(Bound):
-            raise ValueError(f"bound = {self.bound!r} must be one of {', '.join(get_args(Bound))}")
-        if not (self.max_order >= 1 and self.max_order == int(self.max_order)):
-            raise ValueError(f"max_order = {self.max_order} must be an integer >= 1")
+        checks.settings(self)
+        checks.count(1, max_order=self.max_order)
 
     @property
     def name(self) -> str:

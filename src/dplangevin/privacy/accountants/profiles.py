@@ -49,11 +49,6 @@ class GaussianMixtures:
     second: float
     symmetric: bool = False
 
-    @property
-    def edge(self) -> float:
-        """The lowest loss of a removal, log(1 - rate); -inf at rate 1."""
-        return math.log1p(-self.rate) if self.rate < 1 else -math.inf
-
     @cached_property
     def spread(self) -> float:
         x = np.linspace(min(self.second, 0.0) - 10, max(self.first, 0.0) + 10, 20_001)

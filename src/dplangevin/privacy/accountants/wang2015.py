@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from dp_accounting import DpEvent, GaussianDpEvent, SampledWithoutReplacementDpEvent
 
+from dplangevin.checks import settings
 from dplangevin.privacy.accountants.protocol import Theorem, leaves, refuse, trivial
 from dplangevin.privacy.events import Adjacency, FisherScoringDpEvent, PosteriorSampleDpEvent
 
@@ -49,8 +50,7 @@ class Wang2015(Theorem):
     adjacencies = ("replace_one",)
 
     def __post_init__(self) -> None:
-        if self.bound not in get_args(Bound):
-            raise ValueError(f"bound = {self.bound!r} must be one of {', '.join(get_args(Bound))}")
+        settings(self)
 
     @property
     def name(self) -> str:
