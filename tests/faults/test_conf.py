@@ -138,7 +138,6 @@ WRONG: list[tuple[str, Any, str]] = [
     ("experiment.li2019_tab1.runs.li2019_pate.epsilons", [], "li2019_pate.epsilons = []: Value should have at least 1"),
     ("experiment.li2019_tab1.runs.li2019_pate.epsilons", None, "epsilons = None: Input should be a valid"),
     ("experiment.compare.metric", True, "experiment.compare.metric = True: Extra inputs are not permitted; did you"),
-    ("analysis.li2019_mse.target.batch", 1000, "analysis.li2019_mse.target: "),
     ("analysis.ryffel2022_privacy.settings.cifar10_resnet18.records", "5", "'5': Input should be a valid integer"),
 ]  # fmt: skip
 # The same of the runs of an experiment, which are checked when all values have the right type
