@@ -13,9 +13,8 @@ PAYS = (
 def pick(cells: float = float("inf"), given: str | torch.device | None = None) -> torch.device:
     """Return the device that `given`, or else DPL_DEVICE, names: a device, or "auto".
 
-    "auto", the default, is a GPU if there is one and a step gathers at least `PAYS` numbers (`cells`: chains times
-    rows of a minibatch times features), else the CPU.  Results depend on the device only by rounding, see
-    `full_float32`.
+    "auto", the default, is a GPU if there is one and a step gathers at least `PAYS` numbers (`cells`: chains times rows
+    of a minibatch times features), else the CPU. Results depend on the device only by rounding, see `full_float32`.
     """
     full_float32()
     name = given or os.environ.get("DPL_DEVICE") or "auto"

@@ -1,12 +1,11 @@
-"""The only module that draws minibatches and the noise of chains and perturbed fits.
+"""The only module that draws minibatches and the noise of chains and perturbed fits, on which privacy rests.
 
-The privacy of the methods rests on these draws.  Draws of chains are shared along the axis of budgets and
-variants (common random numbers).  Draws of perturbed fits and of posterior samples are not shared, so that an
-unlucky draw affects one budget and not all.  Along seeds all draws are independent.
+Draws of chains are shared along the axis of budgets and variants (common random numbers). Those of perturbed fits and
+posterior samples are not, so that an unlucky draw affects one budget. Along seeds all draws are independent.
 
-The generator is for research (Mersenne Twister through torch).  It is not cryptographically secure.  A seed
-below 2^64 names one of 2^32 streams, and an attacker can try all of them.  For a release that is published,
-draw from `unpredictable`, or from a seed of 128 bits of the system's entropy that is kept secret.
+The generator is for research (Mersenne Twister through torch), not cryptographically secure. A seed below 2^64 names
+one of 2^32 streams, and an attacker can try all of them. For a release that is published, draw from `unpredictable`, or
+from a seed of 128 bits of the system's entropy that is kept secret.
 """
 
 import hashlib

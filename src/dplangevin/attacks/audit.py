@@ -5,9 +5,8 @@ Let P and Q be the distributions of a mechanism's output on the two data sets, i
 
     epsilon >= log((p - delta)/q),   p <= P(E), q >= Q(E).
 
-E is a half-line of a statistic. One half of the runs chooses the order of the data sets, the side of the half-line,
-the threshold and, if there are several, the statistic. The other half gives Clopper-Pearson limits p and q, each of
-which fails with probability at most (1 - confidence)/2.
+E is a half-line of a statistic. One half of the runs chooses it. The other half gives Clopper-Pearson limits p and q,
+each of which fails with probability at most (1 - confidence)/2.
 
 `known_ratio` needs the exact log-likelihood ratio L of the two laws. It bounds the whole profile, without an event::
 

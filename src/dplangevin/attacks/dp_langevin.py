@@ -4,10 +4,7 @@ C = [-radius, radius]. Every loss is ``lambda/2 theta^2 + c theta``, so it is la
 The differing record has c = -g under D and c = g under D'. The other records give two pairs:
 
     "flat"      c = 0; the paths of D and D' mirror each other
-    "opposite"  c = g, like the record under D'; the path of D' is then plain autoregression
-
-In "opposite", under D, a batch with the record differs by 2 g from a batch without it. All paths drift together, by at
-most g times the sum of the step sizes.
+    "opposite"  c = g, like the record under D'; all paths drift together, by at most g times the sum of the step sizes
 
 ``g = L - lambda radius`` makes all gradients at most L on C. With radius = inf, ``g = L``, and L bounds only the
 gradient of the linear part, which differs, as if the ridge did not depend on the data.

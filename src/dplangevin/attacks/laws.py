@@ -81,10 +81,8 @@ def perturbed_fits(
     The record's loss is, under D, linear with slope -L up to a point t, then bends with curvature beta until its slope
     is 0. Under D' it is linear with slope L. All other losses are 0. So theta is a one-to-one function of the
     perturbation: ``b = -(Lambda theta + phi'(theta))``. Its density is that of b times ``Lambda + phi''(theta)``. The
-    log-ratio at t is the largest that slopes can give there, plus log(1 + beta/Lambda).
-
-    The noise that covers the solver's error is left out. It has less than a thousandth of the width of the events that
-    are used, and costs 1 % of epsilon.
+    log-ratio at t is the largest that slopes can give there, plus log(1 + beta/Lambda). The noise that covers the
+    solver's error is left out: its width is below a thousandth of that of the events used, and it costs 1 % of epsilon.
     """
     gaussian = isinstance(event, ObjectivePerturbationDpEvent)
     scale = event.noise_std if gaussian else 1 / event.rate
@@ -163,9 +161,8 @@ def posterior_pair(event: PosteriorSampleDpEvent, pull: int) -> tuple[np.ndarray
     """Return theta on a grid of [-D, D], and the posterior densities of D and D' there, up to a factor, (GRID,) each.
 
     The record x = 1 has label +1 under D and -1 under D'. There are `pull` >= 0 further records x = 1 with label -1.
-    log sigma(theta) - log sigma(-theta) = theta, so the log density ratio is rho theta + constant. Its range is the
-    bounded range 2 rho D of the event. The further records concentrate both posteriors at -D and move the constant
-    towards that end. So theta = D becomes rarer and tells more.
+    log sigma(theta) - log sigma(-theta) = theta, so the log density ratio is rho theta + constant, with the bounded
+    range 2 rho D of the event. The further records make theta = D rarer, and it tells more.
     """
     theta = np.linspace(-event.radius, event.radius, GRID)
     against, towards = (event.rho * -np.logaddexp(0, sign * theta) for sign in (1, -1))

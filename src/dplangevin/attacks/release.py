@@ -2,10 +2,8 @@
 
 One record differs. It has length `row_bound`, and under D' it has the other label. If labels are numbers, and for the
 second of three classes, x changes its sign as well. The other records are `zeros`, with gradient 0, or `among_records`
-of a data set, where x points in the direction of their smallest second moment.
-
-The attacker looks only at theta along x of the last iterate, and at `precision`. The result is the attack ε (lower
-bound) for replacing one record, loose if there are many steps.
+of a data set, where x points in the direction of their smallest second moment. The result is the attack ε (lower bound)
+for replacing one record, loose if there are many steps.
 """
 
 from dataclasses import dataclass, replace
@@ -80,8 +78,8 @@ def statistics(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run the method on both data sets and return three statistics (runs, 3) under D and under D', for `audit`.
 
-    The first is theta along the differing record, projected on the direction of the classes in which the means differ.
-    The runs with which `audit` chooses its event give that direction. The other two are those of `precision`.
+    The first is theta of the last iterate along the differing record, projected on the direction of the classes in
+    which the means of the runs with which `audit` chooses its event differ. The other two are those of `precision`.
     `at_once` runs are in one tensor program; None for all. `drawn_in` is the precision of the noise.
     """
     sizes = [min(at_once or runs, runs - done) for done in range(0, runs, at_once or runs)]
@@ -109,8 +107,8 @@ def statistics(
 def precision(theta: Tensor) -> np.ndarray:
     """Return two statistics ``(runs, 2)`` of how the numbers of theta ``(runs, d)`` are written.
 
-    They are the share of the numbers that single precision holds, and the mean number of last bits that are 0. No
-    likelihood depends on them. Each can separate the data sets if a solver's path depends on the rows.
+    They are the share of the numbers that single precision holds, and the mean number of last bits that are 0. Each can
+    separate the data sets if a solver's path depends on the rows, though no likelihood depends on them.
     """
     exact = theta.double()
     single = (exact.float().double() == exact).double().mean(-1)

@@ -1,16 +1,15 @@
 """An attack on the problem of a result row: neighbours that softmax regression admits, trained the same way.
 
 All records except one are x = 0, which the problem admits, with gradient 0. The differing record is (x, y) under D and
-(x', y') under D', with ``|x|, |x'| <= row_bound``. One feature is enough: all other coordinates of theta are noise
-that does not depend on the data. So theta has length K. With b = row_bound and without a clip, the gradients ``(p -
-e_y) x`` differ by
+(x', y') under D', with ``|x|, |x'| <= row_bound``. One feature is enough: all other coordinates of theta are noise that
+does not depend on the data. So theta has length K. With b = row_bound and without a clip, the gradients ``(p - e_y) x``
+differ by
 
     flipped label, (b, 0) and (b, 1)    sqrt(2) b, for every theta
     x to -x, (b, 0) and (-b, 0)         2 b ||p - e_0||, which is 2 b sqrt(1 - 1/K) at theta = 0
 
-A pilot run tries x and x' of length b or b/2 and selects the pair that it separates best. The runs of the audit are
-drawn after it. A bias (a feature 1) is left out if rows have no bound: the other records may lie along an axis of
-their own, where their clipped gradients do not move the bias. The attack is the limit of such pairs.
+A pilot run tries x and x' of length b or b/2 and selects the pair that it separates best. A bias (a feature 1) is left
+out if rows have no bound: the attack is the limit of pairs whose other records lie along an axis of their own.
 
 A use of the record is a step of `Glm.descent`, as in training. For uniform subsets and for Poisson samples, each step
 uses it independently with probability batch/records. With shuffled epochs, one uniform step of each epoch uses it, or
@@ -150,8 +149,7 @@ def last_iterate(training: Training, runs: int, rng: torch.Generator, delta: flo
     """Return theta_K, projected on the direction in which its means under D and D' differ, for runs >= 8.
 
     The direction comes from a pilot with common random numbers, whose noise cancels. The pair is the one of `pairs`
-    whose pilot shows the largest epsilon at delta, or else whose means are most standard deviations apart. A pair
-    whose gradients differ more at first may show less in the tails, where one of its records is already learned.
+    whose pilot shows the largest epsilon at delta, or else whose means are most standard deviations apart.
     """
     _check(training, runs)
     pilot, tried = min(PILOT_LAST, runs), pairs(training.reach)
@@ -215,10 +213,7 @@ def _check(training: Training, runs: int) -> None:
 
 
 def _separation(first: Tensor, second: Tensor, delta: float) -> tuple[tuple[float, float], Tensor]:
-    """Return the score of a pair from theta_K ``(runs, d)`` under D and under D', and a unit direction.
-
-    The score is epsilon and the distance of the means in standard deviations.
-    """
+    """Return epsilon and the distance of the means in deviations, for theta_K ``(runs, d)``, and a direction."""
     shift = first.mean(0) - second.mean(0)
     direction = shift / shift.norm().clamp(min=torch.finfo(shift.dtype).tiny)
     along = first @ direction, second @ direction
@@ -359,10 +354,7 @@ def _ratios(
 
 @dataclass(frozen=True)
 class OnRow:
-    """The attack on the problem of a result row, as `methods.pricing.priced` takes it.
-
-    `single` and `chain` are the runs on each data set if the last iterate, or all iterates, are released.
-    """
+    """The attack on a result row: its runs on each data set if the last (`single`) or all (`chain`) are released."""
 
     single: int
     chain: int

@@ -1,8 +1,7 @@
 """The attack on the price of an event: the pair of data sets that it finds, and the epsilon that the pair shows.
 
-A pair may use any loss that the hypotheses of the price admit, not only a paper's own problem. Where the release is
-one number, or has a one-dimensional law, its epsilon is exact. Else runs are drawn, and the statistic is their exact
-log-likelihood ratio.
+A pair may use any loss that the hypotheses of the price admit. The epsilon is exact where the release is one number or
+has a one-dimensional law. Else runs are drawn, and the statistic is their exact log-likelihood ratio.
 """
 
 from collections.abc import Callable

@@ -22,10 +22,7 @@ REDUCED = 32  # pixels of the image's side for each pixel of the features' side
 
 
 class AlexNet(Backbone):
-    """The network; its features (B, 4 width (H/32)^2) are the output of the last pooling.
-
-    `width` is the number of channels of the first convolution, 64 in ryffel2022; `inputs.size` is a multiple of 32.
-    """
+    """The network with `width` first channels, 64 in ryffel2022; features (B, 4 width (H/32)^2), H a multiple of 32."""
 
     layer = "max pooling after the fifth convolution, before the linear layer"
 

@@ -6,10 +6,7 @@ from torch.nn import functional as F
 
 
 def shifted(images: Tensor, padding: int, flip: bool, rng: torch.Generator) -> Tensor:
-    """Return images (B, C, H, W), padded with zeros and cut to their size at random; `flip` mirrors half of them.
-
-    `rng` is on the CPU, so that the draws do not depend on the device.
-    """
+    """Return images (B, C, H, W), padded with 0 and cut at random; `flip` mirrors half of them; `rng` is on the CPU."""
     count, _, height, width = images.shape
     places = torch.randint(2 * padding + 1, (2, count, 1), generator=rng)
     mirrored = torch.rand(count, 1, generator=rng) < (0.5 if flip else 0.0)

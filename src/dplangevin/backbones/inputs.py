@@ -18,10 +18,7 @@ RESIZE = ("none", "antialias")
 
 @dataclass(frozen=True)
 class Inputs:
-    """The map ``(resized(x / 255) - mean_c) / std_c`` in channel c of three.
-
-    Mean and std belong to the weights: they are constants of the public set on which these were trained.
-    """
+    """The map ``(resized(x / 255) - mean_c) / std_c`` in channel c of three, with constants of the public set."""
 
     size: int
     mean: Sequence[float]

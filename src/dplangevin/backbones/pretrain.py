@@ -31,14 +31,13 @@ DIGITS = 5  # digits after the decimal point in training curves
 class Pretraining:
     """SGD with momentum on minibatches without replacement, each epoch in a new order.
 
-    The updates are ``v <- momentum v + g + weight_decay theta`` and ``theta <- theta - eta_t v``. The step
-    size is ``eta_t = step_size (1 + cos(pi t/T)) / 2`` for t = 0, ..., T - 1. g is the gradient of the mean
-    cross entropy. Images that are left over after the last whole minibatch of an epoch are not used in this
-    epoch.
+    The updates are ``v <- momentum v + g + weight_decay theta`` and ``theta <- theta - eta_t v``, with ``eta_t =
+    step_size (1 + cos(pi t/T)) / 2`` for t = 0, ..., T - 1. g is the gradient of the mean cross entropy. An epoch
+    leaves out images after its last whole minibatch.
 
     - `bfloat16`: Convolutions and matrix products are in bfloat16, parameters in float32. False: all is in float32.
-    - `held_out`: Number of training images, the last ones, that replace the test images, for choosing among settings.
-      They are not used for training.
+    - `held_out`: Number of training images, the last, that are not trained on but replace the test images, for choosing
+      among settings.
     """
 
     epochs: int

@@ -23,10 +23,7 @@ RENAMED = {"downsample": "shortcut", "fc": "linear"}  # torchvision's names -> o
 
 
 class Convolution(nn.Conv2d):
-    """A 3x3 convolution with padding 1; where the output is a single pixel, a linear map of the image.
-
-    The matrix is the kernel without the entries that meet only padding: the same function, with fewer multiplications.
-    """
+    """A 3x3 convolution with padding 1; for one output pixel, a matrix: the kernel entries beyond the padding."""
 
     def forward(self, x: Tensor) -> Tensor:
         height, width = x.shape[-2:]

@@ -75,10 +75,7 @@ def build(classes: int, size: int, mean: Sequence[float], std: Sequence[float]) 
 
 
 def drawn(folder: Path) -> dict[str, np.ndarray]:
-    """Return random weights, for scale=smoke; `folder` is not used.
-
-    Convolutions and the last layer are uniform with the variance 1/fan-in, batch normalisations the identity.
-    """
+    """Return random weights, for scale=smoke: uniform with the variance 1/fan-in, batch normalisations the identity."""
     rng, arrays = generator(0, "resnet20"), dict[str, np.ndarray]()
     for name, value in build(100, 32, [0.5] * 3, [0.5] * 3).state_dict().items():
         shape = tuple(value.shape)

@@ -1,7 +1,6 @@
 """A table of text: either its rows with their line numbers, or a one-line error with file, line, column and value.
 
-The standard library's `csv` splits the rows, because it counts lines and refuses a line that it cannot split. In
-contrast, pandas and polars silently fill a short row or drop the end of a long row.
+The standard library's `csv` splits the rows, because pandas and polars silently fill or cut a row that does not fit.
 """
 
 import csv

@@ -114,8 +114,8 @@ class Dataset:
     def constant(self) -> dict[str, np.ndarray]:
         """Return the test score (R,) of the best constant prediction, by its name.
 
-        That is the median of the training targets, with its error in the units of the target, or the largest class of
-        the training set; of equally large ones, +1 or the first.
+        That is the error of the median training target in the target's units, or the largest training class, at ties +1
+        or the first.
         """
         if self.target is not None:
             low, high = self.target

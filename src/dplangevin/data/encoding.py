@@ -25,16 +25,14 @@ def encode(table: str | Path, schema: str | Path | Mapping[str, Any] | Schema) -
 
     Parameters
     ----------
-    table : str or Path
-        A file with a header and one record in each row.
+    table : str or Path, a file with a header and one record in each row.
     schema : str, Path, mapping or Schema
-        The public facts about its columns, or their file.  `compare` writes the one that it used to
-        `schema.yaml` in its folder of results.
+        The public facts about its columns, or their file, such as the `schema.yaml` that `compare` writes.
 
     Returns
     -------
     X : ndarray (n, d)
-        Features in the order of the columns.  The last one is constant: fit with ``bias=False``.
+        Features in the order of the columns. The last one is constant: fit with ``bias=False``.
     y : ndarray (n,)
         Labels: the texts of the classes, or for regression numbers in [-1, 1], to which the range is mapped.
     row_bound : float
@@ -44,12 +42,12 @@ def encode(table: str | Path, schema: str | Path | Mapping[str, Any] | Schema) -
     -----
     UserWarning
         One for each assumption of the schema, such as ranges read off the data. The guarantee of a fit does not list
-        these assumptions.
+        it.
 
     Raises
     ------
     DataError
-        A value does not fit the schema.  The message names file, line and column.
+        A value does not fit the schema. The message names file, line and column.
     ValueError
         The schema is open or outside its domain.
 

@@ -21,10 +21,7 @@ def row_norms(x: np.ndarray) -> np.ndarray:
 
 
 def scale_rows(x: np.ndarray, how: str, public: float) -> np.ndarray:
-    """Return rows (..., d) in float64, scaled by the public constant B as `Dataset.scaled` says, and checked.
-
-    The squares of numbers that float32 holds neither overflow nor vanish.
-    """
+    """Return rows (..., d) in float64, scaled by the public constant B as `Dataset.scaled` says, and checked."""
     bound = public if how == "raw" else 1.0
     wide = x.astype(np.float64)
     norms = row_norms(wide)

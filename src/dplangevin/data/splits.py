@@ -17,10 +17,7 @@ def generator(seed: int, name: str) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class Split:
-    """The training rows and the test rows of a table: a random share, folds, or files of their own.
-
-    The random stream is (seed, "<name of the data set>/split").
-    """
+    """The split of a table, by the stream (seed, "<name of the data set>/split") or into files of their own."""
 
     train_share: float | None = None
     folds: int | None = None

@@ -98,10 +98,7 @@ def _blank(x: Tensor, y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _good_alone(x: Tensor, y: Tensor, good: Tensor) -> tuple[Tensor, Tensor]:
-    """Return examples and labels, with the network's first good example in the place of each that is not good.
-
-    An image of zeros may be as bad as the one that it replaces.  Then its weight of 0 would not remove it.
-    """
+    """Return examples and labels, with the first good example of the network, not zeros, for each that is not good."""
     first = torch.arange(len(good), device=good.device), good.int().argmax(1)
     x, y = x.expand(len(good), *x.shape[1:]), y.expand(good.shape)
     shape = (*good.shape, 1, 1, 1)

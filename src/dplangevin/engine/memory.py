@@ -18,9 +18,8 @@ HEAP = 30 * 2**20  # bytes
 def keep_heap() -> None:
     """Make the C library keep freed memory for the next step, instead of returning it to the system.
 
-    glibc takes a block straight from the system if it is larger than the largest block freed so far, and returns the
-    top of its heap once that is twice as large.  Each step would then have its pages cleared again, a quarter of the
-    time of a small network.  The block allocated here is never written to, so it takes no memory.
+    glibc takes a block larger than any freed so far straight from the system, and returns the top of its heap once that
+    is twice as large. Clearing these pages is a quarter of a small network's step. The block here is never written to.
     """
     torch.empty(HEAP, dtype=torch.uint8)
 

@@ -23,28 +23,17 @@ FusedStep = Callable[..., None]
 class Facts(NamedTuple):
     """The facts that a method may use when it plans: no row; what was read off the rows is in `private`.
 
-    Attributes
-    ----------
-    n, d : int
-        Number of records and of parameters.
-    classes : int
-        Number of classes of a prediction; 1 for regression.
-    lipschitz : float
-        Bound on the norm of the gradient of one record's loss; inf where there is no bound.
-    smoothness, mean_smoothness : float
-        Smoothness constant of one record's loss, and of the mean loss; inf where unknown.
-    row_bound : float
-        Bound on the norm of a record's features; inf where there is no bound.
-    public : int
-        Number of rows that need no privacy and whose labels are not used.
-    loss : Loss or None
-        Loss of a linear model, with its constants; None for a network.
-    private : mapping of str to str
-        Names of the facts that were read off the private rows, and how a guarantee states this.
-    tested : bool
-        True if the public rows are the test rows; False if they are separate rows.
-    row_quantile : float
-        A length that 99 % of the public rows do not exceed.  It is not a bound.
+    - `n`, `d`: Numbers of records and of parameters.
+    - `classes`: Number of classes of a prediction; 1 for regression.
+    - `lipschitz`: Bound on the norm of the gradient of one record's loss; inf where there is none.
+    - `smoothness`, `mean_smoothness`: Smoothness constant of one record's loss, and of the mean loss; inf where
+      unknown.
+    - `row_bound`: Bound on the norm of a record's features; inf where there is none.
+    - `public`: Number of rows that need no privacy and whose labels are not used.
+    - `loss`: Loss of a linear model; None for a network.
+    - `private`: Names of the facts that were read off the private rows, and how a guarantee states this.
+    - `tested`: True if the public rows are the test rows; False if they are separate rows.
+    - `row_quantile`: A length that 99 % of the public rows do not exceed. It is not a bound.
     """
 
     n: int
@@ -103,10 +92,7 @@ class Facts(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over a minibatch: clipped gradients ``(S, E, d)``, and losses ``(S, E)`` in nats or None.
-
-    The gradient is float64 if there are many records, see `engine.long_sums`.
-    """
+    """Sums over a minibatch: clipped gradients ``(S, E, d)``, see `engine.long_sums`, and losses ``(S, E)`` in nats."""
 
     gradient: Tensor
     loss: Tensor | None = None

@@ -1,24 +1,20 @@
 r"""Semi-supervised learning by a generative adversarial network (li2019, section 4.3), as a problem.
 
-The discriminator has K + 1 classes; the last class means "generated" (Salimans, Goodfellow, Zaremba, Cheung,
-Radford and Chen 2016; Saatchi and Wilson 2017).  Let p be its softmax, R the first K classes and g the
-generator.  The discriminator minimises the mean over records of
+The discriminator has K + 1 classes; the last class means "generated" (Salimans, Goodfellow, Zaremba, Cheung, Radford
+and Chen 2016; Saatchi and Wilson 2017). Let p be its softmax, R the first K classes and g the generator. The
+discriminator minimises the mean over records of
 
     -w log p(y | x, R)            for an image x with label y
     -log p(R | x)                 for an image x without a label
 
-plus the mean of ``-log p(K + 1 | g(z))`` over generated images.  The weight w >= 0 compensates for the small
-number of labelled records.  It multiplies the loss before the clip bounds the gradient of each record.
+plus the mean of ``-log p(K + 1 | g(z))`` over generated images. The weight w >= 0, for few labels, multiplies the loss
+before the clip. After each step of the discriminator, the generator takes one step of Adam on the mean of ``-log p(R |
+g(z))``.
 
-After each step of the discriminator, the generator takes one step of Adam on the mean of ``-log p(R | g(z))``.
+**What is private**: records enter only the discriminator's sum of clipped gradients. The rest is post-processing. The
+gradient of each generated image is clipped, too, because a clip on only one side of the game would tip the game.
 
-**What is private**: records enter only the discriminator's sum of clipped gradients.  Generated images are
-computed from parameters that are private already, so their gradient needs no noise.  The generator learns
-only from the discriminator.  The gradient of each generated image is clipped like the gradient of a record,
-although privacy does not need it: a clip on only one side of the game would tip the game.
-
-Differs: the generator does not match features (Salimans et al.).  Features are means of real minibatches and
-would be part of the mechanism.
+Differs: the generator does not match features (Salimans et al.), whose means would be part of the mechanism.
 Differs: the generator is one point estimate; Saatchi and Wilson sample generators by SGHMC, too.
 """
 
@@ -66,16 +62,15 @@ class Adversary:
 class GanProblem(DefaultSteps):
     """The d parameters of a discriminator, learned from images of which only a few have labels.
 
-    After the discriminator's d parameters, theta has those of the generator.  The noise and `clipped_sum`
-    concern only the first d; the rest is post-processing of these.
+    After these d, theta has the parameters of the generator. Noise and `clipped_sum` concern only the first d.
 
     - `network`: The discriminator, with K + 1 logits.
     - `adversary`: None leaves supervised learning.
     - `x`: (N, C, H, W) of uint8. Training images.
     - `rows`: (S, n). Indices of the training images that are the records, for each seed.
     - `y`: (S, n). Labels 0, ..., K - 1 of the records; K + 1 for a record without a label.
-    - `public`, `y_public`: (S, L) or None. Indices and labels of images that every step sees without noise.  Their
-      mean loss is added to the mean over records.
+    - `public`, `y_public`: (S, L) or None. Indices and labels of images that every step sees without noise, as a mean
+      loss.
     - `weight`: The weight w >= 0 of the loss of a labelled record.
     - `every_label`: (N,) or None. Labels of all training images, for the digit classifier only.
     """
@@ -112,8 +107,8 @@ class GanProblem(DefaultSteps):
     ) -> GanProblem:
         """Return the problem for an image set; each seed draws `labelled` images of each class that have a label.
 
-        `labels`: with "private", labelled images are records like the others.  With "public", they are no records, but
-        every step sees them.  With "alone", they are the only records and there is no generator.
+        `labels`: these are, with "private", records like the others; with "public", seen by every step, but no records;
+        with "alone", the only records, without a generator.
         """
         known = get_args(Labels)
         require(labels in known, f"labels must be one of {', '.join(known)}, not {labels!r}")
@@ -235,13 +230,11 @@ class Loss:
 class Against:
     """A kernel that alternates steps of the discriminator's kernel with steps of the generator.
 
-    The discriminator's kernel sees only theta's first d coordinates, and the noisy sum of the records' clipped
-    gradients.  To this is added tau times the mean clipped gradient of the generated images, and tau times that of the
-    public labelled images.  Then the generator takes a step of Adam with the same images.
+    The discriminator's kernel sees theta's first d coordinates, and the noisy sum, to which tau times the mean clipped
+    gradients of the generated and of the public labelled images are added. The generator's step takes the same images.
 
-    The state is theta, the seed of the latent variables, Adam's two means
-    ``(S, E, parameters of the generator)``, and the rest of the discriminator kernel's state.  Chains of one
-    seed share z, which is drawn anew at each step.
+    The state is theta, the seed of the latent variables, Adam's two means ``(S, E, parameters of the generator)``, and
+    the rest of the discriminator kernel's state. Chains of one seed share z, which is drawn anew at each step.
     """
 
     def __init__(

@@ -77,10 +77,7 @@ def named(module: nn.Module, theta: Tensor) -> dict[str, Tensor]:
 
 
 def initial(module: nn.Module, rng: torch.Generator, seeds: int) -> Tensor:
-    """Draw parameters (seeds, d) on the CPU; see `Template.init`.
-
-    A transposed convolution is treated like a convolution whose weight has its inputs on the first axis.
-    """
+    """Draw parameters (seeds, d) as `Template.init`; a transposed convolution has its inputs on the first axis."""
     theta = torch.empty(seeds, sum(p.numel() for p in module.parameters()))
     start = 0
     for layer in module.modules():
@@ -129,9 +126,9 @@ def adversaries(
 ) -> tuple[Network, Generator]:
     """Return a discriminator and a generator in the manner of Radford, Metz and Chintala (2016).
 
-    They have no batch normalisation, because it mixes examples.  The discriminator has convolutions with 4x4
-    kernels, each of which halves the side of an image, then a linear layer; its activation is leaky ReLU.
-    The generator is its mirror image, with ReLU and a final tanh.
+    Neither has batch normalisation, because it mixes examples. The discriminator has 4x4 convolutions, each of which
+    halves the side of an image, leaky ReLU and a linear layer. The generator is its mirror image, with ReLU and a final
+    tanh.
     """
     (colours, height, width), widths = tuple(shape), list(channels)
     halved: dict[str, Any] = {"kernel": 4, "stride": 2, "padding": 1}

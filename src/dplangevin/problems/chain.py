@@ -16,16 +16,15 @@ State = tuple[Tensor, ...]  # theta (S, E, d) first
 class Chain(NamedTuple):
     """The settings of one chain.
 
-    - `step`: (T,), step sizes eta_t.
-    - `noise_std`: (T,), standard deviation of the noise on the sum of clipped gradients.
+    - `step`, `noise_std`: (T,), step sizes eta_t, and standard deviations of the noise on the sum of clipped gradients.
     - `clip`: > 0, bound on the norm of one record's gradient; inf for none.
     - `l2`: weight of ``l2/2 ||theta||^2``, which is added to the mean loss.
     - `momentum`: in [0, 1).
     - `radius`: of the ball that theta is projected onto; inf for no projection.
     - `start_std`: noise N(0, start_std^2 I) is added to the start, and the result is projected.
     - `keep`: steps (1-based) after which theta is kept; if empty, only the last step.
-    - `mean_clip`: > 0, bound on the norm of the minibatch's mean gradient ``sum_i g_i/tau`` before the noise; inf for
-      none. With it, one record moves the sum by at most 2 tau mean_clip.
+    - `mean_clip`: > 0, bound on the norm of ``sum_i g_i/tau`` before the noise; inf for none. With it, one record moves
+      the sum by at most 2 tau mean_clip.
     """
 
     step: Tensor

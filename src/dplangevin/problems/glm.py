@@ -4,11 +4,11 @@ For a loss ``phi(m, y)`` that is convex in the margins m, the objective is::
 
     U(theta) = sum_i phi(theta x_i, y_i)
 
-For a loss of one margin theta is a vector and ``theta x = <x, theta>``.  For a loss of K margins theta is a
-matrix ``(K, features)``, stored as a vector, class after class.
+For one margin theta is a vector and ``theta x = <x, theta>``. For K margins theta is a matrix ``(K, features)``, stored
+as a vector, class after class.
 
-Shapes: theta ``(S, E, d)`` for S seeds and E budgets, each one chain or one solve.  Rows ``(1, n, features)`` if all
-seeds share one data set, else ``(S, n, features)``.  S' stands for 1 or S.
+Shapes: theta ``(S, E, d)`` for S seeds and E budgets. Rows ``(S', n, features)`` with S' = 1 if all seeds share one
+data set, else S.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class Rows(NamedTuple):
     cut: bool = False
 
     def of(self, x: Any, features: int | None = None, strict: bool = True, name: str = "X") -> Tensor:
-        """Return the rows as the problem uses them, ``(1, n, features)`` float32.
+        """Return the rows as the problem uses them, ``(1, n, features)`` float32; `features` excludes the bias.
 
-        `features` excludes the bias.  Without `strict`, longer rows that are not cut stay as they are.
+        Without `strict`, longer rows that are not cut stay as they are.
         """
         rows = _numbers(x, name, "give (n, features) of numbers")
         require(
@@ -104,38 +104,25 @@ class Space:
 class Glm(DefaultSteps):
     """A generalised linear model with rows ``||x_i||_2 <= row_bound``; theta has length ``d = classes * features``.
 
-    The gradient of one row's loss is ``phi' x^T``; its norm is at most `lipschitz`.  The Hessian is the
-    Kronecker product of ``phi''`` and ``x x^T``; its norm is at most `smoothness` (Chaudhuri, Monteleoni and
-    Sarwate 2011, section 3).  The Hessian has ``loss.rank`` eigenvalues that can be non-zero.  Their mean is
-    at most `mean_curvature`, which at rank one is `smoothness`.
+    The gradient of one row's loss is ``phi' x^T``; its norm is at most `lipschitz`. The Hessian is the Kronecker
+    product of ``phi''`` and ``x x^T``; its norm is at most `smoothness` (Chaudhuri, Monteleoni and Sarwate 2011,
+    section 3). ``loss.rank`` of its eigenvalues can be non-zero. Their mean is at most `mean_curvature`, which at rank
+    one is `smoothness`.
 
     Attributes
     ----------
-    x : Tensor (1 or S, n, features)
-        Private rows.
-    y : Tensor (1 or S, n)
-        Labels in the form that the loss takes.
-    row_bound : float
-        Public bound on the norm of a row.
-    row_quantile : float
-        A length that 99 % of public rows do not exceed; inf where there are none.  It does not bound the
-        private rows.
-    x_test : Tensor (1 or S, m, features) or None
-        Test rows.  Without `y_test` they are public rows.
-    y_test : Tensor (1 or S, m)
-        Classes 0, ..., K - 1 of the test rows, or numbers in the units of `target`.
-    mean_smoothness : float or None
-        Smoothness constant of the mean loss; None for that of one record's loss.
-    private : tuple of (name, text)
-        See `Facts`.
-    notes : tuple of str
-        How the rows were prepared, in the words of a result.
-    target : (float, float) or None
-        For regression, the public numbers for which the labels -1 and 1 stand.  Predictions have the same units.
-    names : tuple
-        Names of the classes, in order; empty where they have none.
-    converter : Rows or None
-        The rule by which `from_arrays` made the rows.
+    x : Tensor (1 or S, n, features), private rows.
+    y : Tensor (1 or S, n), labels in the form that the loss takes.
+    row_bound : float, public bound on the norm of a row.
+    row_quantile : float, a length that 99 % of public rows do not exceed, no bound; inf where there are none.
+    x_test : Tensor (1 or S, m, features) or None, test rows. Without `y_test` they are public rows.
+    y_test : Tensor (1 or S, m), classes 0, ..., K - 1 of the test rows, or numbers in the units of `target`.
+    mean_smoothness : float, smoothness constant of the mean loss; None for that of one record's loss.
+    private : tuple of (name, text), see `Facts`.
+    notes : tuple of str, how the rows were prepared, in the words of a result.
+    target : (float, float) or None, for regression the public numbers in the place of the labels -1 and 1.
+    names : tuple, names of the classes, in order; empty where they have none.
+    converter : Rows or None, the rule by which `from_arrays` made the rows.
     """
 
     x: Tensor
@@ -172,30 +159,23 @@ class Glm(DefaultSteps):
 
         Parameters
         ----------
-        X : array, tensor, data frame or lists (n, features)
-            Private rows.
-        y : array, tensor or lists (n,)
-            Private labels.
-        row_bound : float
-            Public bound B on the norm of a row, in [1e-18, 1e18].
+        X : array, tensor, data frame or lists (n, features), private rows.
+        y : array, tensor or lists (n,), private labels.
+        row_bound : float in [1e-18, 1e18], public bound B on the norm of a row.
         loss : {"logistic", "softmax", "huber"} or Loss, optional
-            "logistic" has two classes, "softmax" two or more.  For "huber" y holds numbers.  None: "logistic"
-            for two classes, "softmax" for more.
+            "logistic" has two classes, "softmax" two or more, "huber" numbers y. None: "logistic" for two classes,
+            "softmax" for more.
         classes : sequence, optional
-            All possible classes: public, distinct labels of any type, in order.  None: the labels in y, sorted.  The
+            All possible classes: public, distinct labels of any type, in order. None: the labels in y, sorted. The
             guarantee then says that the classes were read off the data.
         label_bound : float, optional
-            Public Y > 0 with ``|y| <= Y``.  "huber" needs it; other losses do not accept it.  Priors and step
-            sizes are made for numbers of about 1, so scale y by a public constant.
-        threshold : float, optional
-            Size at which "huber" clips residuals; None for Y.
+            Public Y > 0 with ``|y| <= Y``, for "huber" only. Priors and step sizes are made for numbers of about 1, so
+            scale y by a public constant.
+        threshold : float, optional, size at which "huber" clips residuals; None for Y.
         public : array, tensor, data frame or lists (m, features), optional
-            Rows that need no privacy, with the columns of X.  Only PATE uses them, for its queries.
-        bias : bool
-            Add a constant feature within the bound: ``x -> (x, B)/sqrt(2)``.
-        clip_rows : bool
-            Cut a longer row of X to the bound; otherwise it is an error.  The cut looks at each row
-            separately and costs no privacy.
+            Rows that need no privacy, with the columns of X. Only PATE uses them, for its queries.
+        bias : bool, add a constant feature within the bound: ``x -> (x, B)/sqrt(2)``.
+        clip_rows : bool, cut a longer row of X to the bound, which costs no privacy; otherwise it is an error.
 
         Raises
         ------
@@ -289,17 +269,13 @@ class Glm(DefaultSteps):
         Parameters
         ----------
         dataset : Dataset
-            Its labels must fit the loss, and its rows its bound.
-        seeds : int
-            S.
-        loss : Loss, str or None
-            None: logistic for two classes, softmax for more.
+        seeds : int, S.
+        loss : Loss, str or None; None: logistic for two classes, softmax for more.
 
         Raises
         ------
         ValueError
-            For another number of repeats, rows longer than the bound, numbers that float32 does not hold, and labels
-            that do not fit the loss.
+            For another number of repeats, rows beyond the bound or float32, and labels that do not fit the loss.
         """
         loss = classifier(dataset.classes) if loss is None else named(loss)
         repeats = len(dataset.x_train)
@@ -440,9 +416,7 @@ class Glm(DefaultSteps):
         clip: Tensor | None,
         weight: Tensor | None = None,
     ) -> Sums:
-        """Return the sum in closed form, because the norm of a record's gradient is ``||phi'|| ||x||``.
-
-        A sum over more than `engine.long_sums.LONG` rows is float64.
+        """Return the sum in closed form by ``||g_i|| = ||phi'|| ||x||``; float64 over `engine.long_sums.LONG` rows.
 
         - `weight`: (S, E, d) >= 0, of the squared coordinates of the gradient in its norm, for losses of one margin.
         """
@@ -498,11 +472,11 @@ class Glm(DefaultSteps):
     def descent(self, chains: Sequence[Chain]) -> FusedStep | None:
         """Return ``theta <- keep theta - eta/tau (sum_B min(1, clip/||g_i||) g_i + noise)``: one gather, two products.
 
-        Chains whose minibatches differ in size come last.  None where each step takes all rows, because `clipped_sum`
-        then needs no gather, and where a minibatch has more than `engine.long_sums.LONG` rows, as this sum is float32.
+        None where each step takes all rows, because `clipped_sum` then needs no gather, and where a minibatch has more
+        than `engine.long_sums.LONG` rows, as this sum is float32.
 
-        If the loss has ``phi'(m, y) = -y u(-y m)``, as the logistic loss has, the gathered rows are
-        ``z = -y x``.  Then ``g = u(<z, theta>) z``, and clipping bounds u by ``clip/||x||``.
+        If ``phi'(m, y) = -y u(-y m)`` (`Loss.signed`), the gathered rows are ``z = -y x``. Then ``g = u(<z, theta>)
+        z``, and clipping bounds u by ``clip/||x||``.
         """
         if (
             all(c.sampling.scheme == "full" for c in chains)

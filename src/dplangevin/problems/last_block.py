@@ -68,13 +68,12 @@ def of_images(
 def last_block(backbone: ResNet, classes: int) -> Network:
     """Return the network of all convolutions of the last block, and the head.
 
-    For a ResNet-18 this is the fourth stage, with five convolutions (ryffel2022).  For a ResNet-20 it has two::
+    For a ResNet-18 this is the fourth stage, with five convolutions (ryffel2022). For a ResNet-20 it has two::
 
         head(tail(x + affine_2(conv_2(relu(affine_1(conv_1(x)))))))
 
-    The affine maps are the batch normalisations with the statistics, weights and biases of the public set, as
-    constants.  The convolutions start from the public weights and the head from 0.  So seeds differ only in
-    their minibatches and noise.
+    The affine maps are the public batch normalisations, as constants. The convolutions start from the public weights,
+    the head from 0. So seeds differ only in their minibatches and noise.
 
     Differs: ryffel2022 does not say how it treats batch normalisation.
     Differs: the fourth stage leaves out kernel entries that meet only the padding; these change no output.
@@ -210,10 +209,7 @@ def _computed(
 
 
 class Affine(nn.Module):
-    """The map ``y_c = scale_c x_c + shift_c`` in channel c; x is ``(B, C, H, W)`` or, if `flat`, ``(B, C)``.
-
-    Scale and shift are buffers, which no learner trains.
-    """
+    """The map ``y_c = scale_c x_c + shift_c``, not trained; x is ``(B, C, H, W)`` or, if `flat`, ``(B, C)``."""
 
     scale: Tensor
     shift: Tensor

@@ -17,27 +17,22 @@ CELLS = 2**16  # cells of the grid in `largest_cross_entropy`
 
 
 class Loss(NamedTuple):
-    """A convex loss ``phi(m, y)`` of the margins m of a row with label y, with the constants that bound it.
+    """A convex loss ``phi(m, y)`` of the margins m of a row with label y, with the constants that bound it; picklable.
 
-    With one margin per row (classes = 1) m has shape ``(..., n)``; with K margins it has ``(..., K, n)``.  y
-    has shape ``(..., n)``.  A loss can be pickled.
+    m has shape ``(..., n)`` with one margin per row (classes = 1), ``(..., K, n)`` with K; y has shape ``(..., n)``.
 
-    - `value`, `slope`, `curvature`: From m and y to phi ``(..., n)``, to its gradient in m, and to its Hessian in m.
-      The gradient has m's shape; its computation may overwrite m.  The Hessian has shape ``(..., n)`` or ``(..., K,
-      K, n)``.
-    - `lipschitz`: ``sup ||phi'||``; inf where unbounded.
-    - `smoothness`: ``sup ||phi''||``.
+    - `value`, `slope`, `curvature`: phi ``(..., n)``, its gradient in m, of m's shape, whose computation may overwrite
+      m, and its Hessian in m, ``(..., n)`` or ``(..., K, K, n)``.
+    - `lipschitz`, `smoothness`: ``sup ||phi'||``, inf where unbounded, and ``sup ||phi''||``.
     - `classes`: Number of margins of a row.
     - `rank`: Dimension of the span of phi', which is not less than the rank of phi''.
     - `trace`: ``sup tr phi''``; None for ``rank * smoothness``.
     - `kinked`: phi'' has jumps.
     - `one_sided`: phi' is a number u >= 0 times a vector that depends only on y.
-    - `signed`: u >= 0 with ``phi'(m, y) = -y u(-y m)`` for y in {-1, +1}, computed in place; None where phi' has
-      another form.
-    - `on_ball`: From t to two numbers: the largest phi over ``||m|| <= t`` and y, and the largest range of phi over
-      ``||m|| <= t`` for one y.  None where these are unbounded.
-    - `labels`: From the labels of a data set to the labels of this loss; raises ValueError for labels that do not
-      fit.
+    - `signed`: u >= 0 with ``phi'(m, y) = -y u(-y m)`` for y in {-1, +1}, computed in place; None for another form.
+    - `on_ball`: From t to the largest phi over ``||m|| <= t`` and y, and the largest range of phi there for one y. None
+      where these are unbounded.
+    - `labels`: From a data set's labels to those of this loss; raises ValueError for labels that do not fit.
     - `label_bound`: ``sup |y|``, where labels are numbers.
     """
 
@@ -121,8 +116,8 @@ def huber(threshold: float, label_bound: float) -> Loss:
 
         phi = (m - y)^2/2 where |m - y| <= h, else h |m - y| - h^2/2
 
-    Over ``|m| <= t`` phi is at most ``phi(t + Y)``.  For one y, phi has the range ``phi(t + |y|) -
-    phi(max(|y| - t, 0))``, which grows with ``|y|`` because ``phi'`` grows.  ``phi(r)`` is phi at the residual r.
+    Let ``phi(r)`` be phi at the residual r. Over ``|m| <= t`` phi is at most ``phi(t + Y)``. For one y its range is
+    ``phi(t + |y|) - phi(max(|y| - t, 0))``, which grows with ``|y|``.
     """
     positive(threshold=threshold, label_bound=label_bound)
     h, bound = float(threshold), float(label_bound)
@@ -167,11 +162,10 @@ class _Huber(NamedTuple):
 def softmax(classes: int) -> Loss:
     """Return the loss of softmax regression, ``phi = log sum_k e^(m_k) - m_y``, with labels 0, ..., K - 1.
 
-    Let p be the probabilities.  Then ``phi' = p - e_y``.  Its squared norm
-    ``(1 - p_y)^2 + sum_{k != y} p_k^2`` is below 2.  The Hessian ``phi'' = diag(p) - p p^T`` has norm at most
-    1/2 (Boehning 1992) and trace ``1 - sum p^2 <= 1 - 1/K``.  Its rank is K - 1, since ``phi'' 1 = 0``.
-
-    For K = 2, ``phi' = (1 - p_y)(e_k - e_y)``, which has one direction for each label.  Labels -1 and +1 mean 0 and 1.
+    Let p be the probabilities. Then ``phi' = p - e_y`` has the squared norm ``(1 - p_y)^2 + sum_{k != y} p_k^2 < 2``.
+    ``phi'' = diag(p) - p p^T`` has norm <= 1/2 (Boehning 1992), trace ``1 - sum p^2 <= 1 - 1/K``, and rank K - 1, since
+    ``phi'' 1 = 0``. For K = 2, ``phi' = (1 - p_y)(e_k - e_y)`` has one direction for each label, and labels -1 and +1
+    mean 0 and 1.
     """
     if classes < 2:
         raise ValueError(f"classes must be at least 2, not {classes}")
@@ -219,16 +213,15 @@ def largest_cross_entropy(classes: int, t: float) -> float:
 
     With ``phi = log(1 + sum_{k != y} e^(m_k - m_y))`` the proof has these steps.
 
-    1. phi is convex, so its maximum is on the sphere, at a point where ``phi' = p - e_y = lambda m`` with
-       lambda > 0.  Hence ``sum m = 0``, and ``m_k = p_k/lambda > 0`` for k != y.
-    2. At this point ``phi'' - lambda I`` is not positive on tangents of the sphere.  For ``m_k = m_l`` the
-       tangent ``e_k - e_l`` gives ``2 p_k - 2 lambda <= 0``, that is ``m_k <= 1``.
-    3. All ``m_k e^(-m_k)``, k != y, are the same number.  The equation for m_k has one root in (0, 1] and one
-       above 1.  By step 2 the root above 1 belongs to at most one class.
-    4. So m is u for one class, v <= u for the r = K - 2 other classes, and ``-a = -(u + r v)`` for y.  Here
-       ``a^2 + u^2 + r v^2 = t^2``.  This is a curve in ``v in [0, t/sqrt(K (K - 1))]``.
-    5. On the curve ``a + u = sqrt(2 t^2 - (r^2 + 2 r) v^2)`` falls and ``a + v = (r + 2) v/2 + (a + u)/2``
-       grows.  So the values at the ends of each cell of a grid of v bound phi in the cell.
+    1. phi is convex, so its maximum is on the sphere, where ``phi' = p - e_y = lambda m`` with lambda > 0. Hence ``sum
+       m = 0``, and ``m_k = p_k/lambda > 0`` for k != y.
+    2. There ``phi'' - lambda I`` is not positive on tangents of the sphere. For ``m_k = m_l`` the tangent ``e_k - e_l``
+       gives ``2 p_k - 2 lambda <= 0``, that is ``m_k <= 1``.
+    3. All ``m_k e^(-m_k)``, k != y, are equal: m_k is a root in (0, 1] or one above 1, by step 2 for at most one class.
+    4. So m is u for one class, v <= u for the r = K - 2 other classes, and ``-a = -(u + r v)`` for y, with
+       ``a^2 + u^2 + r v^2 = t^2``. This is a curve in ``v in [0, t/sqrt(K (K - 1))]``.
+    5. On it ``a + u = sqrt(2 t^2 - (r^2 + 2 r) v^2)`` falls and ``a + v = (r + 2) v/2 + (a + u)/2`` grows. So the
+       values at the ends of each cell of a grid of v bound phi in the cell.
 
     For K = 2 the maximum is ``log(1 + e^(sqrt(2) t))``.
     """

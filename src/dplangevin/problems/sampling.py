@@ -17,23 +17,21 @@ class Sampling:
 
     * "poisson": each row is in the minibatch with probability q = batch/n, independently of the others.
     * "subset": each step draws a new uniform subset of `batch` rows, without replacement.
-    * "random_allocation": in each epoch of ``floor(n/batch)`` steps every row is in one random step, uniformly
-      and independently of the others.  The size of a minibatch is random.  Its mean is ``n/floor(n/batch)``,
-      less than one row in ``floor(n/batch)`` rows above `batch`.  Sums are divided by `batch`.
-    * "shuffled": each step takes the next `batch` rows of a random order.  Each epoch draws a new order.  The
-      rest of an order, fewer than `batch` rows, is left out.
+    * "random_allocation": in each epoch of ``floor(n/batch)`` steps every row is in one uniform step, independently of
+      the others. A minibatch has a random size with the mean ``n/floor(n/batch)``, but sums are divided by `batch`.
+    * "shuffled": each step takes the next `batch` rows of an order that each epoch draws. The rest of it is left out.
     * "full": each step takes all rows, so the batch size is n.
 
-    A run has ``T = floor(n epochs/tau)`` steps, so it never makes more passes than `epochs`.  With
-    random allocation and with shuffled epochs it has ``T = floor(epochs floor(n/tau))``.
+    A run has ``T = floor(n epochs/tau)`` steps, with random allocation and shuffled epochs ``floor(epochs
+    floor(n/tau))``.
 
     Differs: the code of ryffel2022 uses the rest of an epoch as a smaller minibatch.
 
     Attributes
     ----------
     scheme : "poisson", "subset", "random_allocation", "shuffled" or "full".
-    batch : int in 1..n, tau; the expected size of a Poisson sample.  None: round(sqrt(n)).
-    epochs : float > 0, passes over the rows.  None: sqrt(n), as in the experiments of wang2015.
+    batch : int in 1..n, tau; the expected size of a Poisson sample. None: round(sqrt(n)).
+    epochs : float > 0, passes over the rows. None: sqrt(n), as in the experiments of wang2015.
 
     Raises
     ------

@@ -21,9 +21,8 @@ class Mixing(NamedTuple):
 def mixing(draws: Tensor) -> Mixing:
     """Compute rank-normalised split R-hat and bulk ESS of draws ``(draws, groups, chains, E, d)``.
 
-    Source: Vehtari et al. (2021).  A single chain is cut into halves, which count as two chains.  Coordinates that
-    never move are left out.  The result is nan where no coordinate moves, where a draw is not finite, and for too few
-    draws.
+    Source: Vehtari et al. (2021). A single chain is cut into halves, which count as two chains. Coordinates that never
+    move are left out. The result is nan where no coordinate moves, where a draw is not finite, and for too few draws.
     """
     count, groups, chains, *rest = draws.shape
     if count < least_draws(chains):

@@ -69,14 +69,12 @@ def private_minimum(problem: Glm, ridge: Tensor, linear: Tensor, bound: Tensor) 
     """Return a point ``(S, E, d)`` at which the gradient of `minimise`'s objective has norm `bound` ``(E,)`` or less.
 
     The numbers of steps and the order of precisions are the same for all data: `PRIVATE` steps, the last of them in
-    float64.  Directions and halvings depend on the private rows, and noise covers that, see `methods.perturbed_fits`.
+    float64. Directions and halvings depend on the private rows, and noise covers that, see `methods.perturbed_fits`.
 
-    In each stage every entry makes at least one step.  After that, an entry that has reached its goal stays, so it
-    depends only on its own data set, bit for bit.  An entry that misses its goal continues alone, by `follow`.
-
-    Neither a missed goal nor a singular Hessian raises an error, because an error would reveal something about the
-    rows.  The computed norm is at most half of `bound`; the other half is room for its rounding error.  By an
-    estimate of rounding errors, not by a proof, float64 attains the bound of `reachable` on every data set.
+    In each stage every entry makes a step. Then an entry that has reached its goal stays, so it depends only on its own
+    data set, bit for bit. Others continue alone, by `follow`. Neither a missed goal nor a singular Hessian raises an
+    error, which would reveal something about the rows. The computed norm is at most half of `bound`; the other half is
+    for its rounding error. By an estimate, not a proof, float64 attains the bound of `reachable` on every data set.
     """
     linear, ridge = linear.double(), ridge.double()
     tolerance = bound.double() / (2 * problem.n)
@@ -91,10 +89,10 @@ def private_minimum(problem: Glm, ridge: Tensor, linear: Tensor, bound: Tensor) 
 def reachable(facts: Facts, ridge: float, push: float) -> float:
     """Return gamma, a norm of the summed gradient that float64 reaches; it depends on public numbers alone.
 
-    Rounding moves the gradient by a relative error times its Lipschitz constant times the length of theta, and
-    summing moves it by a relative error times n L.  The objective at its minimum is at most that at 0, so the
-    minimum has length at most ``sqrt(2 n phi(0)/Lambda) + 2 ||b||/Lambda``.  The result is at least `LEAST` times
-    the bound on one record's gradient.  `push` is a length that b exceeds with a probability far below any delta.
+    Rounding moves the gradient by a relative error times its Lipschitz constant times the length of theta, which is at
+    most ``sqrt(2 n phi(0)/Lambda) + 2 ||b||/Lambda`` at the minimum, and summing by a relative error times n L. The
+    result is at least `LEAST` times the bound on one record's gradient. `push` is a length that b exceeds with a
+    probability far below any delta.
     """
     loss, n = facts.linear, facts.n
     start = loss.on_ball(0.0)[0] if loss.on_ball else loss.label_bound**2 / 2
@@ -120,8 +118,7 @@ def descend(
     * float32, with the Hessian at the result of the first stage, for shared data at the mean over seeds.
     * float64, with the Hessian at the result of the second stage.
 
-    A budget leaves the computation when all its seeds have reached their goal.  With `fixed` numbers of steps no
-    budget leaves, and an entry that has reached its goal stays.
+    A budget leaves when all its seeds have reached their goal; with `fixed` numbers of steps their entries only stay.
     """
     exact, single = problem.to(torch.float64), problem.to(torch.float32)
     ridge, linear = ridge.double()[:, None], linear.double()
@@ -199,10 +196,7 @@ def one_of(problem: Glm, seed: int) -> Glm:
 
 
 def _factor(problem: Glm, theta: Tensor, ridge: float) -> Tensor:
-    """Return the Cholesky factor ``(d, d)`` of ``Hessian + ridge I``.
-
-    A small multiple of I is added in case the Hessian is singular.
-    """
+    """Return the Cholesky factor ``(d, d)`` of ``Hessian + ridge I``, plus little of I for singular Hessians."""
     hessian = problem.hessian(theta[None, None])[0, 0]
     size = problem.loss.smoothness * float(problem.x.square().sum())
     hessian.diagonal().add_(ridge + 1e-14 * size)

@@ -65,8 +65,8 @@ class Centre(NamedTuple):
 class Sampler:
     """HMC for ``exp(-rho U(theta) - precision/2 ||theta||^2)`` on the ball ``||theta|| <= radius``, inf for none.
 
-    Draws come in blocks of `block` after `warmup`, until the worst split R-hat is below 1.05 or `max_draws` is
-    reached.  R-hat bounds neither the total variation distance nor the largest log-ratio.
+    Draws come in blocks of `block` after `warmup`, until the worst split R-hat is below 1.05 or `max_draws` is reached.
+    R-hat bounds neither the total variation distance nor the largest log-ratio.
 
     - `chains`: per seed if each seed has its own data set; else in total, and at least one per seed.
     - `leapfrogs`: mean number of leapfrog steps in a trajectory.
@@ -190,19 +190,17 @@ def _inverse_root(hessian: Tensor, ridge: Tensor) -> Tensor:
 class Rejection:
     """Rejection sampling of ``exp(-f)`` without a ball, exact up to a small total variation distance.
 
-    Here ``f = rho U + precision/2 ||theta||^2`` is precision-strongly convex.  Let r be its gradient at any point
-    theta*.  Then f is at least its tangent paraboloid ``f(theta*) - ||r||^2/(2 precision) + precision/2 ||theta -
-    c||^2``, with ``c = theta* - r/precision``.  A proposal from ``N(c, I/precision)`` is accepted with probability
-    exp(paraboloid - f) <= 1, and is then an exact draw.
+    Here ``f = rho U + precision/2 ||theta||^2`` is precision-strongly convex. With its gradient r at any point theta*,
+    f is at least the tangent paraboloid ``f(theta*) - ||r||^2/(2 precision) + precision/2 ||theta - c||^2``, with ``c =
+    theta* - r/precision``. A proposal from ``N(c, I/precision)`` is accepted with probability exp(paraboloid - f) <= 1.
 
-    theta* is the minimiser, up to rounding.  There f(theta) is at most f(theta*) plus half the quadratic form of
-    ``rho beta X^T X + precision I``, where beta is the smoothness of the loss in the margin.  So a proposal is
-    accepted with probability at least 1/w, ``w = det(I + rho beta X^T X/precision)^(1/2)``.  After ``w
-    log(1/total_variation)`` rejected proposals, theta* is returned, with probability at most `total_variation` in
-    (0, 1).  So the distribution of the result is within `total_variation` of the posterior.
+    theta* is the minimiser, up to rounding. There f(theta) is at most f(theta*) plus half the quadratic form of ``rho
+    beta X^T X + precision I``, where beta is the smoothness of the loss in the margin. So a proposal is accepted with
+    probability at least 1/w, ``w = det(I + rho beta X^T X/precision)^(1/2)``. After ``w log(1/total_variation)``
+    rejected proposals, with probability at most `total_variation` in (0, 1), theta* is returned.
 
-    The sampler is for losses of one margin, and for few features, few records or a strong prior.  `sample` refuses a
-    draw that may take more than `most` proposals.  `batch` proposals are computed together.
+    The sampler is for losses of one margin, and for few features, few records or a strong prior. `sample` refuses a
+    draw that may take more than `most` proposals. `batch` proposals are computed together.
     """
 
     total_variation: float = 1e-9

@@ -29,34 +29,33 @@ class Walk(NamedTuple):
 class Proximal:
     """Draws from ``exp(-f)`` within a proven total variation distance, by a fixed number of exact steps.
 
-    Here ``f = rho U + m/2 ||theta||^2`` with ``m = precision > 0``, without a ball.  A chain starts at 0.  A step
-    leaves exp(-f) invariant::
+    Here ``f = rho U + m/2 ||theta||^2`` with ``m = precision > 0``, without a ball. A chain starts at 0. A step leaves
+    exp(-f) invariant::
 
         y      ~ N(theta, I/eta)
         theta' ~ exp(-f(theta') - eta/2 ||theta' - y||^2)
 
-    - **Steps.**  Two chains with the same noise have the same distance at y as at theta.  The second law is (m +
-      eta)-strongly log-concave, and y only tilts it.  So two chains can be coupled such that a step divides their
-      distance by ``1 + m/eta``, with certainty.  Let one chain start at a draw from the posterior.  The start is at
-      mean distance ``D <= rho n L/m + sqrt(d/m)``: the mode is within the first term of 0, and a draw is within the
-      second of the mode.  After k steps and the noise of one more, the total variation distance is at most ``D (1 +
-      m/eta)^-k sqrt(eta/(2 pi))``.
-    - **Proposals.**  theta' is drawn by rejection, from the Gaussian below the tangent of rho U at a point, as in
-      `posterior.Rejection`.  The draw is exact wherever the point is.  The point is moved until the gradient there has
-      norm ``sqrt(2 NEAR (m + eta))`` at most.  Then a proposal is accepted with probability at least ``e^-NEAR/w``,
-      ``w = det(I + rho beta X^T X/(m + eta))^(r/2)``.  beta bounds the Hessian of phi at all margins (Boehning 1992),
-      and r is its rank: the tangent is at one point, and the draw is at another.
+    - **Steps.** Two chains with the same noise have the same distance at y as at theta. The second law is (m +
+      eta)-strongly log-concave, and y only tilts it. So two chains can be coupled such that a step divides their
+      distance by ``1 + m/eta``. One chain starts at a draw from the posterior. Its mean distance from 0 is at most
+      ``D = rho n L/m + sqrt(d/m)``: the mode is within the first term of 0, and a draw within the second of the mode.
+      After k steps and the noise of one more, the total variation distance is at most ``D (1 + m/eta)^-k sqrt(eta/(2
+      pi))``.
+    - **Proposals.** theta' is drawn by rejection, from the Gaussian below the tangent of rho U at a point, as in
+      `posterior.Rejection`: exact wherever the point is. It is moved until the gradient there has norm
+      ``sqrt(2 NEAR (m + eta))`` at most. Then a proposal is accepted with probability at least ``e^-NEAR/w``, ``w =
+      det(I + rho beta X^T X/(m + eta))^(r/2)``. beta bounds the Hessian of phi at all margins (Boehning 1992), and r
+      is its rank: the tangent is at one point, and the draw is at another.
     - **eta** follows from w <= `proposals` > 1 for all rows within their bound.
 
-    Half of `total_variation` is for the coupling.  The other half is for a chain that has made ``max(2 K, 8
-    log(2/total_variation))`` times `proposals` e^NEAR proposals before its step K: it stops there (Chernoff's
-    bound).  A draw for which this may be more than `most` is refused.  No number of a `Walk` depends on the rows.
-    The time of a draw does depend on them, because the rejected proposals do.  The proof is for exact real numbers.
-    The chains are computed in float64.
+    Half of `total_variation` is for the coupling. The other half is for a chain that has made ``max(2 K, 8
+    log(2/total_variation))`` times `proposals` e^NEAR proposals before its step K: it stops there (Chernoff's bound). A
+    draw for which this may be more than `most` is refused. No number of a `Walk` depends on the rows, but the time of a
+    draw does. The proof is for exact real numbers; the chains are computed in float64.
 
     Source: lee2021, for the sampler. chen2022, for its rate in other distances. lin2023, for the same purpose.
-    Differs: lin2023 runs a Metropolis-adjusted Langevin algorithm, bounds the Wasserstein-infinity distance of its
-    draw and adds noise for it. So its guarantee has no delta. Here delta pays for a total variation.
+    Differs: lin2023 runs a Metropolis-adjusted Langevin algorithm, bounds the Wasserstein-infinity distance of its draw
+    and adds noise for it. So its guarantee has no delta. Here delta pays for a total variation.
     """
 
     total_variation: float = 1e-12

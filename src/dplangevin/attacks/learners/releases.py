@@ -1,8 +1,7 @@
 """What one fit of a learner releases, as named numbers.
 
 ``coef_[0, 1]`` is a number of an array. ``classes_ == [0, 1]``, ``coef_.shape``, a warning and an exception are
-statements, with value 1. Private attributes (``_name``) and the seed are left out. The lowest bit of each number is a
-side channel, which a learner may ask for.
+statements, with value 1. Private attributes (``_name``) and the seed are left out.
 """
 
 import math

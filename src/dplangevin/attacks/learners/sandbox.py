@@ -1,7 +1,7 @@
 """Pairs of neighbouring tables on which private learners are known to go wrong.
 
 Record 0 differs. Features are within the row bound B, and labels among the classes. The record points in the direction
-in which the other rows vary least. There they resist it least.
+in which the other rows vary, and so resist it, least.
 """
 
 from collections.abc import Sequence
@@ -108,8 +108,7 @@ def pairs(
 ) -> list[TablePair]:
     """Return pairs of neighbouring tables. Record 0 is replaced or, under add_remove, missing.
 
-    `any_row` adds a row beyond the bound, and a label that no other record has, which learners that claim less may
-    refuse.
+    `any_row` adds a row beyond the bound, and a label that no other record has; learners that claim less may refuse.
     """
     x = table.X - table.X.mean(0)
     along = np.linalg.eigh(x[1:].T @ x[1:]).eigenvectors[:, 0]

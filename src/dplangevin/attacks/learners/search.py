@@ -3,8 +3,7 @@
 No run is in two of three parts:
 
 1. Search. For each pair, some runs teach the statistics (`statistics.learned`), and others choose an event.
-2. Judgement. The most promising pairs are fitted again. Clopper-Pearson limits bound epsilon, for all these pairs
-   together (Bonferroni).
+2. Judgement by new fits of the most promising pairs: Clopper-Pearson limits for all of them together (Bonferroni).
 3. Confirmation. If a bound exceeds the claim, its pair and event are judged once more by new runs.
 
 A claim is violated if both bounds exceed it. The smaller one is the attack epsilon.

@@ -1,8 +1,7 @@
 """CIFAR-10 and CIFAR-100 (Krizhevsky 2009): colour images of 32 x 32 pixels, 10 or 100 classes of objects.
 
-The files are those of the "python version": dictionaries that Python 2 pickled in 2009. A pickle can call any
-function of the machine that reads it. So this module allows only the three names that an array needs, and an
-array can contain only bytes.
+The files are dictionaries that Python 2 pickled. A pickle can call any function of the machine that reads it. So this
+module allows only the three names that an array needs, and an array can contain only bytes.
 """
 
 import pickle

@@ -25,9 +25,9 @@ LABELS = ("normal", "bacteria", "virus")
 def load(folder: str | Path, limit: int | None = None) -> Dataset:
     """Load grey images x (1, n, 1, 112, 112), y = 0 normal, 1 bacteria, 2 virus, in the order of the file.
 
-    There are 5,216 images to train on and 624 to test on; the 16 of the folder val are left out. `limit` keeps images
-    evenly spaced, because the file is sorted by class. In the archive, `webp` holds the bytes of all pictures, and
-    `offsets` (n + 1,) holds where each begins and the last ends.
+    There are 5,216 images to train on and 624 to test on. `limit` keeps images evenly spaced, because the file is
+    sorted by class. In the archive, `webp` has the bytes of all pictures, `offsets` (n + 1,) where each begins and the
+    last ends.
     """
     with open(raw_file(Path(folder) / FILE), "rb") as handle, np.load(handle, allow_pickle=False) as archive:
         encoded, offsets, y, split = (archive[key] for key in ("webp", "offsets", "label", "split"))

@@ -25,12 +25,11 @@ def load(
 ) -> Dataset:
     """Load a table: one row is one record, and x is (R, n, d) float32, whose last feature is always 1.
 
-    Nothing is computed from the rows. If you computed a constant from them, say so in `assumptions`. A label is
-    -1 or +1 for two classes, 0, ..., K - 1 (int64) for K > 2 classes, in [-1, 1] for a range.
+    Nothing is computed from the rows. If you computed a constant from them, say so in `assumptions`. A label is -1 or
+    +1 for two classes, 0, ..., K - 1 (int64) for K > 2 classes, in [-1, 1] for a range.
 
     - `limit`: Rows of each file to keep, from the top. None: all.
-    - `header`: Whether the first row of a file names the columns. False: a file has the columns of the schema, in its
-      order, and then the target.
+    - `header`: False: a file has the columns of the schema, in its order, and then the target, without their names.
 
     meta has `row_norm_bound`, the largest norm that ranges and categories allow, and, if values were outside their
     range, `clipped`: column -> number of these values.

@@ -1,23 +1,21 @@
 """The one loop that runs chains of noisy clipped gradient steps on a `Problem`.
 
-Chain (s, e) has seed s and variant e.  Step t uses the minibatch B_t, and g_i is the clipped gradient of the loss
-of record i.  The noisy sum of the step is::
+Chain (s, e) has seed s and variant e. Step t uses the minibatch B_t, and g_i is the clipped gradient of the loss of
+record i. The noisy sum of the step is::
 
     G_t = sum_(i in B_t) g_i + N(0, noise_std_t^2 I)
 
-The noise is added in float64, and G_t is rounded to a public grid before theta moves (`random.on_grid`).
-`Chain.mean_clip` optionally clips the sum itself, too, before the noise is added.  A kernel computes the next theta
-from G_t and its own state.  The default kernel is gradient descent with momentum::
+The noise is added in float64, and G_t is rounded to a public grid before theta moves (`random.on_grid`). A kernel
+computes the next theta from G_t and its own state. The default kernel is gradient descent with momentum::
 
     v     <- momentum v + G_t/tau + l2 theta
     theta <- Proj(theta - step_t v)
 
 Proj is the projection onto the ball ||theta|| <= radius, and the loop does it for every kernel.
 
-Only the kernels of DP-SGFS use records.  Every other kernel is post-processing, and so is the update that a problem
-adds around it (`Problem.around`).  The chains of one run share minibatches and normal draws.  The sum is divided by
-the constant tau, also where a Poisson sample has another number of rows.  Only the part of the gradient that depends
-on a record is clipped; the l2 term needs no data.
+Only the kernels of DP-SGFS use records. Every other kernel is post-processing, and so is `Problem.around`. The chains
+of one run share minibatches and normal draws. tau is constant, also where a Poisson sample has another number of rows.
+The clip leaves out the l2 term, which needs no data.
 """
 
 import math
@@ -84,11 +82,11 @@ def run(
     """Run the chains, and return theta after the steps in `Chain.keep`, ``(S, E, kept, d)``.
 
     - `chains`: E of them, with equal numbers of steps, batch sizes and `keep`.
-    - `schemes`: the sampling schemes that the random stream is drawn for; by default those of `chains`.  With the
-      same `schemes`, a chain sees the same rows and noise, whichever chains run beside it.  A given set also draws
-      the noise of a random start.
+    - `schemes`: the sampling schemes that the random stream is drawn for; by default those of `chains`. With the same
+      `schemes`, a chain sees the same rows and noise, whichever chains run beside it. A given set also draws the noise
+      of a random start.
     - `start`: (S, E, d), theta_0; by default the problem's.
-    - `checkpoint`: where the state is saved.  A run that finds a saved state ends in the same bytes.
+    - `checkpoint`: where the state is saved. A run that finds a saved state ends in the same bytes.
     - `drawn_in`: precision in which the noise is drawn, see `random.noise`.
     """
     full_float32()

@@ -21,15 +21,11 @@ class Steps:
     The units, with their values, are:
 
     * "absolute": 1.
-    * "smoothness": the smoothness of one record's loss.  With step < 2, descent is stable on any rows.
-    * "mean_smoothness": the smoothness of the mean loss with its ridge, ``beta = mean_smoothness + l2``.
+    * "smoothness": that of one record's loss. With step < 2, descent is stable on any rows.
+    * "mean_smoothness": that of the mean loss with its ridge, ``beta = mean_smoothness + l2``.
 
-    The schedules are:
-
-    * "constant": ``eta_k = eta_0``.
-    * "cosine": ``eta_k = eta_0 (1 + cos(pi k/T))/2``.
-    * "li2019": ``eta_k = eta_0 (k + 1)^(-1/3)``.
-    * "ryffel2022": ``eta_k = 1/(1/eta_0 + l2 k/2)`` (section 5.2, where ``eta_0 = 1/(2 beta)``).
+    The schedules are "constant", ``eta_0``; "cosine", ``eta_0 (1 + cos(pi k/T))/2``; "li2019", ``eta_0 (k +
+    1)^(-1/3)``; "ryffel2022", ``1/(1/eta_0 + l2 k/2)`` (section 5.2, where ``eta_0 = 1/(2 beta)``).
     """
 
     step: float

@@ -71,20 +71,20 @@ def metropolis(old: HmcState, new: HmcState, uniform: Tensor) -> HmcState:
 
 
 def sphere_hmc(potential: Potential, root: Tensor, radius: float) -> Dynamics:
-    """Return an HMC kernel on the unit sphere of R^(d+2).
+    """Return an HMC kernel on the unit sphere of R^(d+2), which has no boundary.
 
-    The first d coordinates of its target, times radius, follow ``exp(-U)`` on the ball: those of a uniform point on
-    the sphere S^(d+1) are uniform in the unit ball (Archimedes' theorem for d = 1).  The sphere has no boundary.
+    The first d coordinates of its target, times radius, follow ``exp(-U)`` on the ball: those of a uniform point on the
+    sphere S^(d+1) are uniform in the unit ball (Archimedes' theorem for d = 1).
 
-    The inverse mass matrix is ``S = root^2``, and the integrator is RATTLE (Andersen 1983).  The Lagrange
-    multiplier is the smaller root of a quadratic.  That root makes ``q'^T S q > 0`` in both directions of time, so
-    the map is its own reverse whenever the root exists.  A step without a root is rejected.
+    The inverse mass matrix is ``S = root^2``, and the integrator is RATTLE (Andersen 1983). The Lagrange multiplier is
+    the smaller root of a quadratic, for which ``q'^T S q > 0`` in both directions of time. So the map is its own
+    reverse. A step without a root is rejected.
 
     Constrained dynamics with mass matrix ``S^-1`` samples with respect to the surface measure of that metric,
-    ``sqrt(q^T S q)`` times the uniform one up to a constant.  So ``log(q^T S q)/2`` is added to the potential.
+    ``sqrt(q^T S q)`` times the uniform one up to a constant. So ``log(q^T S q)/2`` is added to the potential.
 
-    State and arguments are those of `hmc`, except that ``theta`` is the point q on the sphere, ``(S, C,
-    d + 2)``, the momentum has d + 2 coordinates, root is ``(S', E, d + 2, d + 2)``, and radius is finite.
+    State and arguments are those of `hmc`, except that ``theta`` is the point q on the sphere, ``(S, C, d + 2)``,
+    momentum has its shape, root is ``(S', E, d + 2, d + 2)``, and radius is finite.
     """
     d = root.shape[-1] - 2
 

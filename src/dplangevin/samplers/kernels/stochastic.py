@@ -40,17 +40,14 @@ class SghmcState(NamedTuple):
 def sghmc(friction: float | Tensor) -> Dynamics:
     """Return the kernel of SGHMC, which targets exp(-U).
 
-    The update is::
+    The update, stable on a quadratic of curvature h while ``eta h < a``, is::
 
         theta_t = theta_{t-1} + v_{t-1}
         v_t     = v_{t-1} - a v_{t-1} - eta grad(theta_{t-1}) + noise,   noise ~ N(0, 2 (a - b) eta I)
 
-    Here b is the caller's estimate of the noise in the gradient itself.  On a quadratic of curvature h the update
-    is stable while ``eta h < a``.
-
-    - `friction`: a in (0, 1), a number or ``(C, 1)``.
-    - returns: ``init(theta, velocity)`` and ``step(state, gradient, noise, step_size)``.  gradient, an estimate of
-      grad U, and noise are ``(S, C, d)``; noise is None if the gradient contains it.  step_size is eta, ``(C, 1)``.
+    - `friction`: a in (0, 1), a number or ``(C, 1)``; b: the caller's estimate of the noise in the gradient itself.
+    - returns: ``init(theta, velocity)`` and ``step(state, gradient, noise, step_size)``. gradient, an estimate of grad
+      U, and noise are ``(S, C, d)``; noise is None if the gradient contains it. step_size is eta, ``(C, 1)``.
 
     Source: wang2015, eq. 4.4; Chen, Fox and Guestrin (2014).
     """
@@ -75,19 +72,18 @@ class SgnhtState(NamedTuple):
 def sgnht() -> Dynamics:
     """Return the kernel of SGNHT, with the shapes of `sghmc`.
 
-    The update is::
+    The update, that of Ding et al. (2014) with ``v = h p`` and ``eta = h^2``, is::
 
         theta_t = theta_{t-1} + v_{t-1}
         v_t     = v_{t-1} - alpha_{t-1} v_{t-1} - eta grad(theta_{t-1}) + noise,   noise ~ N(0, 2 a eta I)
         alpha_t = alpha_{t-1} + ||v_t||^2 / d - eta
 
-    It is the update of Ding et al. (2014) with ``v = h p`` and ``eta = h^2``.  As eta -> 0 with a = A sqrt(eta), it
-    targets exp(-U).  At a fixed a the thermostat holds E v^2 = eta, and the target is exp(-U/T) with T = (1 +
-    sqrt(1 - 2a))/2, which is slightly too cold.
+    As eta -> 0 with a = A sqrt(eta), it targets exp(-U). At a fixed a the thermostat holds E v^2 = eta, and the target
+    is exp(-U/T) with T = (1 + sqrt(1 - 2a))/2, which is slightly too cold.
 
     Source: wang2015, eq. 4.5; Ding et al. (2014).
-    Differs: the printed equation has ``u_{t-1}`` for ``v_{t-1}`` and ``grad(theta_s)`` for ``grad(theta_{t-1})``.
-    The equation above follows eq. 4.4 instead.
+    Differs: the printed equation has ``u_{t-1}`` for ``v_{t-1}`` and ``grad(theta_s)`` for ``grad(theta_{t-1})``. Ours
+    follows eq. 4.4 instead.
     """
 
     def step(state: SgnhtState, gradient: Tensor, noise: Tensor | None, step_size: Tensor) -> SgnhtState:
@@ -122,19 +118,19 @@ def sgfs(factor: Tensor, records: int, batch: int) -> Dynamics:
         theta_{t+1} = theta_t - 2 P^-1 (grad U(theta_t) + noise)
 
     With B = F F^T in Ahn, Korattikara and Welling (2012), their noise N(0, 4 F F^T/eta) targets exp(-U) as eta goes
-    to 0.  Algorithm 4 adds N F Z with ``Z ~ N(0, 1/(N^2 eta))``, that is N(0, F F^T/eta), which targets exp(-4U).
-    As eta grows, the noise of the minibatch dominates, and both tend to the normal approximation of the posterior.
+    to 0. Algorithm 4 adds N F Z with ``Z ~ N(0, 1/(N^2 eta))``, that is N(0, F F^T/eta), which targets exp(-4U). As
+    eta grows, the noise of the minibatch dominates, and both tend to the normal approximation of the posterior.
 
     Source: wang2015, Algorithm 4; Ahn, Korattikara and Welling (2012).
-    Differs: the printed update is ``theta + 2 P^-1 (...)``, which fits the gradient of the log-posterior.  Eq. 4.1
-    defines l and r as minus logarithms.  So the gradient here is that of U, and the sign is minus.
+    Differs: the printed update is ``theta + 2 P^-1 (...)``, which fits the gradient of the log-posterior. By eq. 4.1, l
+    and r are minus logarithms. So the gradient here is that of U, and the sign is minus.
 
     - `factor`: (d, d), F, of full rank, public.
     - `records`, `batch`: N and tau, with tau in 1..N.
-    - returns: ``init(theta, fisher)`` and ``step(state, gradient, noise, step_size, covariance, rate)``.  gradient,
-      an estimate of grad U, and noise are ``(S, C, d)``; step_size is eta and rate is kappa in [0, 1], ``(C, 1)``.
-      covariance is V, of the shape of I, positive semi-definite, and private if the chain is to be.  Without
-      covariance and rate, kappa is 0 and P stays as it was, which needs an unchanged step size.
+    - returns: ``init(theta, fisher)`` and ``step(state, gradient, noise, step_size, covariance, rate)``. gradient, an
+      estimate of grad U, and noise are ``(S, C, d)``; step_size is eta and rate is kappa in [0, 1], ``(C, 1)``.
+      covariance is V, of the shape of I, positive semi-definite, and private if the chain is to be. Without covariance
+      and rate, kappa is 0 and P stays as it was, which needs an unchanged step size.
     """
     scale = (batch + records) * records / batch
     outer = 4 * factor @ factor.T
