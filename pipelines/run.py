@@ -39,10 +39,7 @@ def inputs(cfg: DictConfig, experiment: str, dataset: str) -> Inputs:
 
 
 def at_prices(rows: pd.DataFrame, prices: Sequence[float] = (0.1, 1.0, 10.0)) -> dict[str, Any]:
-    """Return what `dvc metrics` shows of a run: mean accuracy, and proven ε at the budgets nearest to `prices`.
-
-    Nearest is on a log scale of the proven ε. If no budget has a price, return only the accuracy.
-    """
+    """Return for `dvc metrics` mean accuracy and, of budgets with a price, the ε nearest to `prices` on a log scale."""
     by_budget = rows[rows.metric.eq("accuracy")].groupby("epsilon")
     means = by_budget.agg(accuracy=("value", "mean"), epsilon_proven=("epsilon_proven", "max"))
     means = means[means.accuracy.notna()]

@@ -2,7 +2,6 @@
 
 Computes N tasks of every method of a run, with those that are always computed with them, and all of an analysis. With
 `--quick`, minutes: all prices, the first steps of one long chain of each method, and one task of each short analysis.
-A change is relative to the standard error over the seeds, or to the value where there are none.
 
 `--renew` is for an edit that changes no number: if no task moved by more than `--within`, all trainings of a result get
 the key of the current code, and `*.units.json` says so; `run.py` then computes their prices. Other tasks, as of an

@@ -75,10 +75,7 @@ class Answer:
         return given._replace(assumptions=tuple(texts))
 
     def price(self, adjacency: Adjacency | None = None) -> dict[str, Any]:
-        """Return the privacy cost of the release, with the columns of the function `price`.
-
-        Under add_remove it is the promise alone, because all else depends on the number of records.
-        """
+        """Return the privacy cost as `price` does; under add_remove the promise alone, as all else depends on n."""
         promise = self.guarantee
         if promise.adjacency == "add_remove" and adjacency not in (None, "add_remove"):
             raise ValueError(
@@ -192,16 +189,14 @@ def budget_for(
 ) -> Budget:
     """Return the budget to give to a method so that its proven epsilon under `adjacency` is `target`.
 
-    So methods that calibrate by loose theorems are compared at equal privacy. The proven epsilon is at most
-    target.epsilon, and within rtol of it unless the method cannot spend more.
+    The proven epsilon is at most target.epsilon, and within rtol of it unless the method cannot spend more.
 
     Parameters
     ----------
     method, problem, target, adjacency : as in `price`.
     rtol : float, relative tolerance.
     accountant : Accountant, by default that of epsilon_proven in `price`.
-    event : function plan -> the event that is priced; by default all iterates are visible.
-        `plan.guarantee.event` prices the release of the last iterate alone.
+    event : function plan -> priced event, by default with all iterates visible; `plan.guarantee.event`: the last one.
     """
     return equal_budget(
         named(method), _facts(problem), target, adjacency, rtol=rtol, accountant=accountant, event=event

@@ -1,8 +1,6 @@
 """Private learners: one algorithm a file, for every problem that the algorithm is defined for.
 
-`plan` computes what a budget allows from public facts only, so a plan can be priced, printed and attacked without
-data.  `release` carries out plans on the data.
-
+`plan` computes what a budget allows from public facts only, without data.  `release` carries out plans on the data.
 Shapes: S seeds, E plans (one for each budget), d parameters, m test rows, K classes.
 """
 
@@ -105,8 +103,7 @@ class Execution(NamedTuple):
 class Method(Protocol):
     """A private learner.
 
-    `plan` keeps no state: equal facts and budgets give equal plans.  Plans are pickled,
-    because another process may carry them out.
+    `plan` keeps no state: equal facts and budgets give equal plans.  Plans are pickled for other processes.
 
     Attributes
     ----------
@@ -129,10 +126,7 @@ class Method(Protocol):
 
 
 def refuse(name: str, plan: Plan, budget: Budget) -> None:
-    """Raise ValueError if a plan costs more than its budget, unless the caller gave the noise.
-
-    No other function refuses a plan for its cost.
-    """
+    """Raise ValueError if a plan costs more than its budget, unless the caller gave the noise; nothing else does."""
     guarantee = plan.guarantee
     if plan.noise_given or (
         guarantee.epsilon <= budget.epsilon * (1 + SLACK) and guarantee.delta <= budget.delta
@@ -244,10 +238,7 @@ def guaranteed(
     assumptions: Sequence[str],
     delta: float | None = None,
 ) -> Guarantee:
-    """Return the guarantee with the epsilon that the accountant charges for an event; None: no privacy.
-
-    `assumptions` are conditions that the code cannot enforce.  `delta` is what is spent, by default the budget's.
-    """
+    """Return the guarantee with the accountant's epsilon of an event (None: no privacy) at `delta`, or the budget's."""
     spent = budget.delta if delta is None else delta
     texts = () if event is None else tuple(assumptions)
     event = NonPrivateDpEvent() if event is None else event

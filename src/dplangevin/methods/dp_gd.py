@@ -34,7 +34,8 @@ class DpGd(ChainMethod):
         theta <- theta - eta v
 
     Every step sees all rows, so T steps are one Gaussian mechanism with ``mu = 2 sqrt(T)/sigma`` for replace_one,
-    and half of it for add_remove (Dong et al. 2022).  Momentum and the mean are post-processing.
+    and half of it for add_remove (Dong et al. 2022).  Momentum and the mean, which has less noise than the last
+    iterate, are post-processing.
 
     All numbers follow from public facts.  ``C = L/2``, with L the problem's bound on one record's gradient: for the
     logistic loss no gradient is longer at theta = 0.  With beta the smoothness of one record's loss, and beta_m that
@@ -44,9 +45,8 @@ class DpGd(ChainMethod):
     * ``0.1 n/(sqrt(T) sigma beta)``: without curvature of the loss, the noise moves a margin by a standard deviation
       of at most ``lipschitz/(2 smoothness)``, which is 2 for the logistic loss.
 
-    The mean of the last T/2 iterates has less noise than the last one.  The momentum and the shares (of L, of the
-    stable step, of a margin and of T) were chosen on the development tables of docs/methods.md.  No experiment varies
-    them, so they are constants of the module.
+    Momentum and shares (of L, of the stable step, of a margin and of T) were chosen on the development tables of
+    docs/methods.md.
 
     Source: bassily2014; dong2022, for the composition.
     Differs: the paper samples one record in each step, and its steps shrink as 1/sqrt(k).

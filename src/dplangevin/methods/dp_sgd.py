@@ -33,11 +33,9 @@ class DpSgd(ChainMethod):
         theta <- theta - eta_k v
 
     S is a Poisson sample with rate q = tau/n.  The clipped gradient of one record has norm at most C.  Momentum and
-    L2 penalty act on values that are already private.  All iterates are released.
-
-    With random allocation (Chua et al. 2024) each record is in one random minibatch of every epoch; only `Tight`
-    prices it.  On shuffled epochs `noise_multiplier` must be given, because the accountants are for Poisson
-    samples.  The proven epsilon of shuffled epochs is the price of `ShuffledEpochsDpEvent`.
+    L2 penalty act on values that are already private.  All iterates are released.  With random allocation (Chua et
+    al. 2024) each record is in one random minibatch of every epoch; only `Tight` prices it.  On shuffled epochs,
+    priced as `ShuffledEpochsDpEvent`, `noise_multiplier` must be given: the accountants are for Poisson samples.
 
     Source: abadi2016, Algorithm 1.
     Differs: linear models start at 0; the paper starts at random.

@@ -39,15 +39,13 @@ class DpSgfs(OnSubsets):
         theta_{t+1} = theta_t - 2 ((tau + N) N/tau I + 4 F F^T/eta)^-1 gradient
 
     PSD takes the symmetric part and drops its negative eigenvalues.  theta_1 = 0, and I starts at 0.
-
     By Theorem 5, gradients and covariances cost (eps', delta') each, so ``eps' = eps/2, delta' = delta/2``:
     ``sigma^2 = 32 T/(N tau eps'^2) ln(2.5 N T/(tau delta')) ln(2/delta')``.
 
     V is computed at the steps 1, 1 + refresh, 1 + 2 refresh, ... only.  At the j-th of these kappa = 1/j, so that I
-    is the mean of all V so far; at all other steps kappa = 0.
-
-    The step size is ``eta = 2 L^2 step/N``, with which the drift is that of DP-SGLD while I = 0.  The chain is
-    stable for every I if `step` is at most 2 in units of 1/smoothness.  Memory grows as ``S E d^2``.
+    is the mean of all V so far; at all other steps kappa = 0.  The step size is ``eta = 2 L^2 step/N``, with which
+    the drift is that of DP-SGLD while I = 0.  The chain is stable for every I if `step` is at most 2 in units of
+    1/smoothness.  Memory grows as ``S E d^2``.
 
     Source: wang2015, Algorithm 4, Theorem 5 and section C.2.
     Differs: the paper leaves kappa open; with refresh > 1 fewer covariances are released than the event counts.
@@ -59,8 +57,7 @@ class DpSgfs(OnSubsets):
     ----------
     step, unit : Step size, as in `samplers.chains.steps`.
     refresh : int, >= 1.  Number of steps between two computations of V.
-    temperature : "printed": the noise above, which targets exp(-4U).  "proper" targets exp(-U).
-        With it the variance of Z is ``max(sigma^2, 4/(N^2 eta))``.
+    temperature : "printed" targets exp(-4U); "proper" targets exp(-U), with Var Z ``max(sigma^2, 4/(N^2 eta))``.
     precision, samples, burn_in, sampling : As in `DpSgldWang2015`.
     """
 

@@ -31,10 +31,8 @@ class DpSghmc(OnSubsets):
     """DP-SGHMC: eq. 4.4 on uniform subsets, with noise ``N(0, 2 (a - b) eta I)`` on the velocity.
 
     The gradient of a minibatch S is ``n/tau sum_S grad l + grad r``.  b is a guess of the gradient's own noise;
-    here b = 0, so all the noise of eq. 4.4 protects the records.
-
-    Theorem 4 makes the chain private if ``2 a eta >= C eta^2`` (the paper prints it divided by eta), so the step
-    size is ``eta = min(2 a/C, step/n)``.
+    here b = 0, so all the noise of eq. 4.4 protects the records.  Theorem 4 makes the chain private if ``2 a eta >=
+    C eta^2`` (the paper prints it divided by eta), so the step size is ``eta = min(2 a/C, step/n)``.
 
     In units of 1/smoothness the step must be in (0, a).  Then ``eta h < a`` for every curvature h of the data's
     loss, and the chain is stable.  The noise of the minibatches heats the chain, and no thermostat corrects this.

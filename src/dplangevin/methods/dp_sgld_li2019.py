@@ -46,8 +46,7 @@ class DpSgldLi2019(ChainMethod):
     schedule : "fixed", or "decreasing": ``eta_t = eta_1 t^(-1/3)``.
     step, unit : The step size ``step/unit``, as in `samplers.chains.steps`; step None: no limit on the step size.
     clip : float, > 0, or None.  L.
-    precision : float, >= 0.  Precision of the Gaussian prior.
-    samples, burn_in : Keep `samples` iterates, evenly spaced after the first `burn_in` share of the steps.
+    precision, samples, burn_in : As in `DpSgldWang2015`.
     calibrated : What is fitted to the smallest sigma_1 that `accountant` allows.  "step": eta_1, at most `step`; at
         this limit the chain is standard SGLD and costs less than the budget.  "clip": L follows from `step`.  None:
         step and clip are given, the budget is what is claimed, and the event may cost more.

@@ -34,10 +34,9 @@ class DpSgldRyffel2022(ChainMethod):
 
     The mean is over a uniform subset of tau rows, drawn anew at each step, or over the next tau rows of a shuffled
     epoch.  On Poisson samples it is the sum divided by tau.  `step` = 1/2 in units of the smoothness of the mean
-    loss gives the steps of section 5.2.
-
-    The last-iterate bound (Bok2024) holds with smoothness row_bound^2/2 + l2 while no gradient is clipped.  A
-    clipped softmax gradient need not be the gradient of any convex function, so then all iterates are priced.
+    loss gives the steps of section 5.2.  The last-iterate bound (Bok2024) holds with smoothness row_bound^2/2 + l2
+    while no gradient is clipped.  A clipped softmax gradient need not be the gradient of any convex function, so
+    then all iterates are priced.
 
     Source: ryffel2022, Algorithm 1, Theorem 3.1 and section 5.2; bok2024.
     Differs: the theorem bounds gradients of the whole loss.  Here only the part that depends on the record is
@@ -143,10 +142,7 @@ class DpSgldRyffel2022(ChainMethod):
         )
 
     def provable(self, facts: Facts, noise: float) -> DpEvent:
-        """Return the event that `Tight` may price: the last iterate if it can have a bound, else all iterates.
-
-        The last iterate's has the smoothness of every record's loss, not of the mean loss.
-        """
+        """Return the event for `Tight`: the last iterate, with every record's smoothness, or else all iterates."""
         event = self.event(facts, noise)
         if self.sampling.scheme == "shuffled":
             return ShuffledEpochsDpEvent.of(self.sampling.per_epoch(facts.n), event.multipliers())

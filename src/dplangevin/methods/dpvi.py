@@ -39,10 +39,9 @@ class Dpvi:
 
     u is the smallest standard deviation that the posterior can have, ``u^2 = 1/(beta n + precision)``, with beta
     the smoothness.  m starts at 0, and s at log u.  s stays in ``[log u, -log(precision)/2]``, which has its optimum.
-
     eta_t falls linearly to 0.  It starts at `step`, or at ``sqrt(3/(T precision)) q/(u^2 clip sigma)`` if that is
-    less: there the noise alone would move m by the prior's standard deviation.  The last iterate is used.  The
-    release is `samples` draws from q, which cost no further privacy.
+    less: there the noise alone would move m by the prior's standard deviation.  The release is `samples` draws from
+    the last q, which cost no further privacy.
 
     Source: jalko2017.
     Differs: the paper optimises with Adagrad.

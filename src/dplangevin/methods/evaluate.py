@@ -10,9 +10,9 @@ BINS = 15
 
 
 def predictive(problem: Problem, theta: Tensor) -> Tensor:
-    """Return the mean prediction over the samples of theta ``(S, E, samples, d)`` on the test rows, ``(S, E, m, K)``.
+    """Return ``mean_s p(. | x, theta_s)`` on the test rows, ``(S, E, m, K)``, for theta ``(S, E, samples, d)``.
 
-    It is ``mean_s p(. | x, theta_s)``.  For regression K = 1, and it is the mean of the predicted targets.
+    For regression K = 1, and it is the mean of the predicted targets.
     """
     samples = theta.unbind(2)
     total = problem.predict(samples[0])

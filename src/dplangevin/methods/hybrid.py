@@ -21,8 +21,7 @@ from dplangevin.problems import Facts, Problem
 class Hybrid:
     """One posterior sample at ``share * eps``, then a chain that starts there and spends the rest.
 
-    All samples are released.  The event composes both stages and is priced as one event: by basic composition as in
-    the paper, and by the tight accountant.
+    All samples are released, and priced as one event: by basic composition as in the paper, and by `Tight`.
 
     Source: wang2015, Algorithm 3.
 

@@ -31,10 +31,8 @@ class ObjPert:
 
     With the paper's accountant this is Algorithm 1, multiplied by n: ``s^2 = L^2 (8 ln(2/delta) + 4 eps)/eps^2``
     and ``Lambda = max(2 beta/eps, ridge)``.  The paper proves it for adding or removing a record.  Under
-    replace_one we use eps/1.5 for eps.
-
-    With the accountant `Tight`, ``Lambda = max(ridge, beta/(e^(share eps/r) - 1))``.  Then the determinants cost at
-    most that share of epsilon, and s is the smallest value that the accountant allows for the rest.
+    replace_one we use eps/1.5 for eps.  With the accountant `Tight`, ``Lambda = max(ridge, beta/(e^(share eps/r) -
+    1))``.  Then the determinants cost at most that share of epsilon, and s is the smallest that the rest allows.
 
     The release is a point near the minimum, with Gaussian noise that covers the distance (`perturbed_fits` has the
     proof).  This noise is charged 1 % of epsilon and of delta; the formulas above get the rest.
@@ -111,7 +109,6 @@ class ObjPertPure:
     This is Algorithm 2 of Chaudhuri et al., multiplied by n.  Let ``r = ridge`` and ``eps' = eps - k ln(1 + 2
     beta/r + (beta/r)^2)``.  If ``eps' > 0``, then ``Lambda = r``.  Otherwise ``Lambda = beta/(e^{eps/4k} - 1)`` and
     ``eps' = eps/2``.  b has density proportional to ``exp(-eps'/(2L) ||b||)``.  Neighbours replace one record.
-
     The release is a point near the minimum, with noise of density proportional to ``exp(-||eta||/kappa)`` that
     covers the distance (`perturbed_fits` has the proof).  It costs 1 % of eps; the formulas above get the rest.
 

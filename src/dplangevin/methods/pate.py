@@ -54,13 +54,10 @@ class Confident:
         if max_j n_j + N(0, sigma_1^2) >= threshold:  label argmax_j (n_j + N(0, sigma_2^2)),  else none
 
     with sigma_1 = `ratio` times sigma_2.  It stops after A labels, or after A times `asked` tested queries.
-
     A is the largest number that the budget allows at sigma_2 = `answer_std`, between `fewest` and queries/asked.  Then
     sigma_2 is the smallest that the budget allows for A.  Without a budget all `queries` are tested without noise.
 
-    - `queries`: >= 1.  The largest number of queries that may be tested.
-    - `fewest`: >= 1.  The smallest A.
-    - `asked`: >= 1.  Number of tested queries for each answer.
+    - `queries`, `fewest`, `asked`: >= 1.  Most tested queries; smallest A; tested queries for each answer.
     - `threshold`, `answer_std`: > 0, in votes.
     """
 
@@ -155,7 +152,6 @@ class Pate:
     ----------
     teachers : int, >= 1.  K.
     teacher, student : How they learn: `RidgeLearner` for linear models, `Descent` for networks.
-    vote : The vote and its noise.
     scored : "odd": even rows are public and odd rows are scored, so a student is never scored on a row that it has
         seen.  "all": all rows are public and all are scored.
     """
@@ -227,10 +223,7 @@ class Pate:
     def _draws(
         self, problem: Problem, seeds: int, rng: torch.Generator, size: int
     ) -> tuple[int, Tensor, list[Tensor]]:
-        """Return the seed of the learners' streams, the queries ``(S, Q)`` and the normals of `Votes`.
-
-        For networks, each seed has its own streams, so that the first seeds do not depend on how many follow.
-        """
+        """Return the learners' seed, queries ``(S, Q)`` and normals of `Votes`; no network's seed changes another's."""
         public, shapes = self._public(problem.facts), ((size,), (size, problem.facts.classes), (1,))
         if isinstance(problem, Glm):
             queries = public[random.subsets(rng, (seeds,), len(public), size)]

@@ -51,8 +51,7 @@ def priced(
 ) -> dict[str, Any]:
     """Return the columns of a row of results that say what the plan costs and how, and "violated".
 
-    - `adjacency`: neighbour relation of the proven epsilon, at `delta`.
-    - `names`: further prices, see the module's docstring.
+    - `adjacency`: neighbour relation of the proven epsilon, at `delta`. `names`: further prices of the module's list.
     - `formula`: Accountant of the paper for the events that it covers, if it is not the method's own.
     - `attack`: returns the columns of an attack; called only for a chain with noise in every step.
     """

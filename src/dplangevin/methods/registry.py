@@ -1,7 +1,6 @@
 """The methods by name.
 
-The first method of a module has the name of the module, and any other the name of its class: `DpSghmcLi2019` is
-`dp_sghmc_li2019`.  So a new module needs no entry here.
+A module's first method has the module's name, any other its class's: `DpSghmcLi2019` is `dp_sghmc_li2019`.
 """
 
 import re

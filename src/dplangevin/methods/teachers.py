@@ -52,10 +52,7 @@ class RidgeLearner:
         require(facts.linear.classifies, fault)
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
-        """Return how many of `count` teachers vote for each class, ``(S, Q, K)``, on queries ``(S, Q)`` of test rows.
-
-        Record i belongs to teacher i mod count.  This is fixed beforehand, as the guarantee needs.
-        """
+        """Return how many of `count` teachers vote for each class, ``(S, Q, K)``, on test rows `queries` ``(S, Q)``."""
         assert isinstance(problem, Glm)
         size = math.ceil(problem.n / count)
         pad = size * count - problem.n  # rows of zeros, which do not change a fit
@@ -72,10 +69,7 @@ class RidgeLearner:
     def students(
         self, problem: Problem, queries: Tensor, labels: Labels, seed: int, workspace: Workspace
     ) -> Tensor:
-        """Return fits ``(S, E, d)`` to the answered queries only; `problem` gives test rows alone.
-
-        Without an answered query, theta stays at its start, except for the effect of a penalty.
-        """
+        """Return fits ``(S, E, d)`` to answered queries, all test rows; without any, only a penalty moves theta."""
         assert isinstance(problem, Glm)
         answered, winner = labels.answered.to(problem.device), labels.winner.to(problem.device)
         here = answered[..., None]  # (S, E, Q, 1): unanswered rows become 0, which changes no fit
@@ -106,8 +100,7 @@ class Descent:
     One step is ``v <- momentum v + mean of the minibatch's gradients + decay theta``, then ``theta -= eta_t v``, where
     eta_t falls from `step` to 0 along a cosine.  Every network of the stack makes `steps` steps on its own examples, in
     an order that is shuffled anew in each epoch.  A minibatch is empty where other networks have more examples.
-
-    `decay` is the weight of an L2 penalty.  `chunk` teachers are trained together, which affects only rounding.
+    `chunk` teachers are trained together, which affects only rounding.
     """
 
     step: float
@@ -136,8 +129,7 @@ class Descent:
     ) -> Tensor:
         """Return theta ``(S, d)`` after the steps that `state` leaves; the state is saved as it goes.
 
-        A network with a step that is not finite stays where it was, with velocity 0.  An error would stop all
-        networks because of the records of one.
+        Where a step is not finite, a network stays, with velocity 0: an error would stop all for the records of one.
 
         - `state`: "theta" and "velocity" ``(S, d)`` after "step" steps, and what else is saved with them.
         - `own`: (S, size). Indices of each network's examples; -1 for none.
@@ -168,10 +160,7 @@ class Descent:
         return theta
 
     def votes(self, problem: Problem, count: int, queries: Tensor, seed: int, workspace: Workspace) -> Tensor:
-        """Return the votes, from the workspace if they are there under a hash of all that determines them.
-
-        So one set of teachers serves every budget.  The first ensembles do not depend on how many follow.
-        """
+        """Return the votes, from the workspace if it has them under a hash of their causes; later seeds change none."""
         assert isinstance(problem, NetworkProblem)
         key = self._key(problem, count, queries, seed, workspace.code)
 

@@ -151,10 +151,7 @@ def select(
 
 
 def curve(rows: pd.DataFrame, axis: str) -> pd.DataFrame:
-    """Return the accuracy by repeat (rows) and ln epsilon (columns, ascending) on one of AXES.
-
-    A non-private method has a single column, inf: its accuracy holds at every budget.
-    """
+    """Return the accuracy by repeat (rows) and ln epsilon (ascending columns; inf if not private) on one of AXES."""
     if axis not in AXES:
         raise ValueError(f"axis {axis!r} is unknown: use one of {AXES}")
     kinds = rows[["variant", "scaling"]].drop_duplicates()

@@ -124,10 +124,7 @@ class Store:
         return found
 
     def write(self, keys: Sequence[str]) -> None:
-        """Write the result files of these finished tasks with their task lists; then empty the folder.
-
-        The process may be killed between a file and its list.  So the folder first gets all tasks.
-        """
+        """Write results and lists of these tasks, then empty the folder, which first gets all: writes may be killed."""
         for key in keys:
             if all(key in table for table in self.listed):
                 self._put(key, [table[key] for table in self.listed])

@@ -1,7 +1,4 @@
-"""The hash of the code that a task or a stage can reach, which is part of its key.
-
-This code is the syntax trees, without docstrings, of the named modules and of all modules that these import.
-"""
+"""The hash of the code that a task or stage can reach: syntax trees, without docstrings, of modules and imports."""
 
 import ast
 import hashlib

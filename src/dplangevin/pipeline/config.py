@@ -1,9 +1,7 @@
 """Compose `conf/` into `params.yaml`, once; every stage then reads `params.yaml` and nothing else.
 
 Git tracks `params.yaml`, like a lock file for parameters. `dvc exp run -S` writes the same bytes as this module: both
-use Hydra's compose, with interpolations resolved, and `OmegaConf.to_yaml`.
-
-`conf/` is code, because a `_target_` in it names the object that is called.
+use Hydra's compose, interpolations resolved, and `OmegaConf.to_yaml`. `conf/` is code: a `_target_` names a call.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""A classifier of generated images, which measures how many classes a generator makes and how evenly.
-
-It is trained on all labels of the training images, without privacy.  Its scores are no part of any release.
-"""
+"""A classifier of generated images, trained without privacy on all labels; its scores are no part of any release."""
 
 import math
 from typing import Any

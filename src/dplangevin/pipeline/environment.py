@@ -1,7 +1,6 @@
 """What numbers are made with: threads, libraries and processor, on which the last digits of a sum depend.
 
-Every task is computed on one thread.  The rest is listed with it.  If it is computed again, a line says how far its
-numbers moved.
+Every task is computed on one thread, and lists the rest. If it is computed again, a line says how far numbers moved.
 """
 
 import math
@@ -46,10 +45,7 @@ def pinned() -> Iterator[None]:
 
 @cache  # a process runs the code that it loaded, also where another commit is checked out meanwhile
 def revision() -> str:
-    """Return the date (SOURCE_DATE_EPOCH if set) and the commit, as in "2026-11-28, commit 3c84ad8d9a56 with changes".
-
-    In another repository, or without git, there is only the date.
-    """
+    """Return the date (SOURCE_DATE_EPOCH if set) and this repository's commit, if there is one."""
     now = datetime.fromtimestamp(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())), UTC)
     changed = "status --porcelain --untracked-files=no conf params.yaml pipelines src"
     commands = "rev-parse --short=12 HEAD", changed, "cat-file -e HEAD:src/dplangevin"

@@ -84,10 +84,7 @@ def _here(call: Callable[[int, Any], Done], arguments: Sequence[Any], gpu: bool)
 def _on_cluster(
     address: str, call: Callable[[int, Any], Done], arguments: Sequence[Any], code: Sequence[str]
 ) -> Iterator[Done]:
-    """Yield the outcomes of calls in worker processes; Dask gives the tasks of a worker that is lost to others.
-
-    (joblib's backend for Dask waits for ever for a task that ends its workers.)
-    """
+    """Yield outcomes of workers; Dask gives a lost one's tasks to others, where joblib's backend waits for ever."""
     from distributed import Client, KilledWorker, as_completed  # optional
     from distributed.client import ClosedClientError, FutureCancelledError
 

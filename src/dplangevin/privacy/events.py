@@ -57,8 +57,7 @@ class Guarantee(NamedTuple):
     adjacency : {"replace_one", "add_remove"}, how neighbours differ: by replacing, or by adding or removing, a record.
     released : {"final", "all_iterates", "sample"}, what crosses the privacy boundary.
     sampling : {"poisson", "without_replacement", "random_allocation", "shuffled", "full"}, how minibatches were drawn.
-    assumptions : tuple of str
-        Conditions that the guarantee needs and the code cannot enforce, e.g. PUBLIC_RECORDS.
+    assumptions : tuple of str, conditions that the guarantee needs and the code cannot enforce, e.g. PUBLIC_RECORDS.
     """
 
     epsilon: float
@@ -145,12 +144,10 @@ class ObjectivePerturbationDpEvent(DpEvent):
     ----------
     noise_std : float > 0, standard deviation of b.
     lipschitz : float > 0, L >= ||grad l||.
-    smoothness : float >= 0, beta.
-        A record's Hessian has trace at most rank beta. The logistic loss with ||x|| <= 1 has beta = 1/4.
+    smoothness : float >= 0, beta: a record's Hessian has trace at most rank beta; logistic loss, ||x|| <= 1: 1/4.
     ridge : float > 0, Lambda.
     rank : int, dimension of the space that a record's gradients span; 1 for one margin.
-    one_sided : bool
-        Whether a record's gradients are all multiples >= 0 of one vector, as for the logistic loss.
+    one_sided : bool, whether a record's gradients are all multiples >= 0 of one vector, as for the logistic loss.
     gradient_bound : float >= 0, gamma.
     output_std : float >= 0, standard deviation of the noise on theta~.
     """
@@ -237,9 +234,8 @@ class LangevinDpEvent(DpEvent):
         theta_(k+1) = Proj_C(theta_k - eta_k grad L_(B_k)(theta_k) + sqrt(2 eta_k) sigma N(0, I)),
         eta_k = step_size/(1 + decay step_size k).
 
-    L_B is the mean of the losses over B, a new uniform subset of `batch` of `records` records in each step. Every
-    record's loss is lambda-strongly convex and beta-smooth, not only their mean. C is convex. The paper's decreasing
-    steps 1/(2 beta + lambda k/2) have step_size 1/(2 beta) and decay lambda/2.
+    L_B is the mean of the losses over B, a new uniform subset of `batch` of `records` records in each step. C is
+    convex. The paper's decreasing steps 1/(2 beta + lambda k/2) have step_size 1/(2 beta) and decay lambda/2.
 
     Attributes
     ----------
@@ -248,7 +244,7 @@ class LangevinDpEvent(DpEvent):
     step_size : float > 0, eta_0.
     noise_std : float > 0, sigma.
     lipschitz : float > 0, L >= ||grad l||.
-    strong_convexity, smoothness : float, lambda and beta of *every* record's loss l, 0 <= lambda <= beta.
+    strong_convexity, smoothness : float, lambda and beta of *every* record's loss, not the mean; 0 <= lambda <= beta.
     decay : float >= 0
     radius : float > 0, C lies in a ball of this radius. inf: C may be the whole space.
     """
@@ -352,9 +348,7 @@ class RandomAllocationDpEvent(DpEvent):
     ----------
     steps : int, number of steps of an epoch, which is public.
     event : DpEvent, the Gaussian mechanism of one step, with the least noise of the epoch.
-    whole : bool
-        Whether all steps of the epoch are taken, with equal noise. Prices do not ask. An attack does, because
-        another epoch shows less than this event says.
+    whole : bool, whether all steps are taken, with equal noise; else an attack shows less than the event says.
 
     References
     ----------
@@ -395,8 +389,7 @@ class PateDpEvent(DpEvent):
     queries, answers : int >= 0, limits that are fixed beforehand.
     threshold_std, answer_std : float > 0, standard deviations of the noise, in votes.
     order : float, an order lambda > 1 of the Renyi divergence, or 0 if no value was published.
-    released_rdp : float
-        The published Renyi divergence of this order, which includes the cost of publishing it (see `votes`).
+    released_rdp : float, the published Renyi divergence of this order, with the cost of publishing it (see `votes`).
     """
 
     queries: int = attr.ib(validator=NOT_NEGATIVE)

@@ -84,10 +84,7 @@ def falling(multiplier: float, rate: float, levels: np.ndarray, ratio: float) ->
 
 
 def rounding(multipliers: Collection[float]) -> float:
-    """Return a bound on the factor by which `composed_steps` and `steps_event` rounded these levels down.
-
-    It is 1 if there is a single level: then all noise is equal, up to rounding errors.
-    """
+    """Return a bound on the factor by which `composed_steps` and `steps_event` rounded levels down; 1 for one level."""
     spread = max(multipliers, default=1.0) / min(multipliers, default=1.0)
     return max(CLOSEST, spread ** (1 / (MAX_LEVELS - 1))) if spread > 1 else 1.0
 

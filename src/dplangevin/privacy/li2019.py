@@ -8,7 +8,6 @@ I). One record moves it by at most eta L/tau, so the noise multiplier is
 
 >>> round(multiplier_of(0.3, records=60_000, batch=128, lipschitz=0.3), 3)
 3.18
-
 >>> f"{wang_step(Budget(0.1, 1e-5), records=50_000, steps=10_000, lipschitz=1.0):.3e}"
 '1.479e-06'
 """
@@ -105,10 +104,7 @@ def printed_reach(delta: float, *, rate: float, steps: int, schedule: StepSchedu
 
 
 def lemma_2(rate: float, noise_multipliers: Sequence[float], order: float) -> tuple[str, ...]:
-    """Return the conditions of Lemma 2 that fail for the worst s, as text with the values.
-
-    The conditions are s >= 1, q < 1/(16 s), and lambda <= s^2 ln(1/(q s)).
-    """
+    """Return the conditions of Lemma 2, s >= 1, q < 1/(16 s), lambda <= s^2 ln(1/(q s)), that fail for the worst s."""
     least, most = min(noise_multipliers), max(noise_multipliers)
     failed = []
     if not least >= 1:

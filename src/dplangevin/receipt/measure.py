@@ -57,8 +57,7 @@ def check_step(
 
     Parameters
     ----------
-    step : function of a minibatch
-        It returns the noisy gradient by name of the parameter, or None if it leaves it in `p.grad` of `model`.
+    step : function of a minibatch; returns the noisy gradient by parameter, or None if `p.grad` of `model` has it.
     batch : Tensor, or tuple of Tensors (rows first) of features and labels, at least 4 rows.
     clip : float > 0, stated bound on one row's gradient.
     noise_std : float > 0, stated standard deviation of the noise on the sum.

@@ -90,11 +90,7 @@ def _epochs(minibatches: Sequence[np.ndarray], sizes: np.ndarray, records: int) 
 
 
 def _not_multinomial(sizes: np.ndarray, length: int, records: int) -> str:
-    """Return why sizes are not those of rows that draw their step in epochs of `length` steps, or "".
-
-    Given their sum, the sizes of an epoch, or of its first steps, are multinomial with equal shares, and independent of
-    those of other epochs.
-    """
+    """Return why sizes, given the sum in each epoch of `length` steps, are not multinomial with equal shares, or ""."""
     starts = np.arange(0, len(sizes), length)
     steps = np.diff([*starts, len(sizes)])
     mean = np.repeat(np.add.reduceat(sizes, starts) / steps, steps).clip(min=1e-9)
@@ -107,10 +103,7 @@ def _not_multinomial(sizes: np.ndarray, length: int, records: int) -> str:
 
 
 def _odd(sizes: np.ndarray, mean: np.ndarray, variance: np.ndarray, records: int, tied: int) -> str:
-    """Return why sizes are not binomial with these means and variances, or "".
-
-    `tied` of them follow from the others, as the means are estimated.
-    """
+    """Return why sizes are not binomial with these means and variances, or ""; `tied` of them follow from others."""
     often, freedom = Counter(sizes.tolist()).most_common(1)[0][1], len(sizes) - tied
     likely = binom.pmf(np.arange(records + 1), records, mean.mean() / records)
     if freedom == 0:

@@ -130,10 +130,7 @@ def grown(epsilon: float, rows: int) -> float:
 
 
 def group(one: Callable[[float], float], delta: float, rows: int) -> Price:
-    """Return the price of `rows` records by the group lemma, which is loose.
-
-    (e, d)-DP for one record is (k e, d `grown`)-DP for k. `one` gives e at d.
-    """
+    """Return a loose price by the group lemma: (e, d)-DP for `one` record is (k e, d `grown`)-DP for k = `rows`."""
     require(delta > 0, "the group lemma needs delta > 0")
     spare = delta / rows
     for attempt in range(200):

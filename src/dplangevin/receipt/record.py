@@ -78,8 +78,7 @@ class Receipt:
     rate : float or None, the stated sampling rate of Poisson samples.
     claim : float or None, the epsilon that the program or its framework states.
     claimed_by : str, who states it.
-    rows_per_person : int
-        At most so many rows belong to one person; prices are for a person, not for a row.
+    rows_per_person : int, at most so many rows belong to one person; prices are for a person, not for a row.
     notes : dict, what no price covers, with how often it happened; there is no price then.
     private : True, because a log says which rows were drawn.
     """
@@ -103,8 +102,7 @@ class Receipt:
         ----------
         minibatches : row numbers from 0 of the minibatch, or a list of arrays for several minibatches in one step.
         clip : float > 0, bound on the norm of one row's gradient.
-        noise_std : float >= 0
-            Standard deviation of the noise on the sum of gradients. Noise on the mean: times the divisor.
+        noise_std : float >= 0, standard deviation of the noise on the sum of gradients (on the mean: times divisor).
         divisor : float > 0, what the noisy sum is divided by.
         rows_per_clip : int >= 1, rows that are averaged before they are clipped (microbatches).
         """
@@ -169,10 +167,7 @@ class Receipt:
         return a_function or bool(spearmanr(sizes, noise).pvalue < CHANCE)
 
     def prices(self) -> dict[Adjacency, Price]:
-        """Return the price for each neighbour relation, "add_remove" and "replace_one"; nan where none is known.
-
-        If several samplers fit, it is the largest price of them, and none if one of them has none.
-        """
+        """Return the price for each neighbour relation: the largest of the samplers that fit; nan if one has none."""
         try:
             candidates = self.candidates()
         except ValueError as error:

@@ -182,8 +182,7 @@ class Formulas:
 
         Condition 3 is eps > c T^(p/2) sqrt(ln(1/delta)), with p = 1 in Theorem 4, and p = 2/3 and c_2 in Theorem 3;
         both require eps < c_1 T^p. Condition 2 of Theorem 3 at the last step is T^(1/3) < 256. The exact epsilon is
-        that of the Gaussian mechanism with mu^2 = sum_t 1/sigma_t^2, of order T^p. x: c_1. term: c^2 or c_2^2. bound:
-        eps.
+        that at mu^2 = sum_t 1/sigma_t^2, of order T^p. x: c_1. term: c^2 or c_2^2. bound: eps.
         """
         log, cube = math.log(1 / self.deltas[0]), 255**3
         squares = (3.0, 6.0, 128.0, 1000.0)  # 6: of the printed proof; 128: what the paper says it is below
@@ -227,8 +226,7 @@ class Formulas:
     def _step(self) -> Iterator[Row]:
         """Yield the largest step against epsilon, T, ln(1/delta) and L (x), and that of Theorem 3 or 4 (bound).
 
-        - "lipschitz, proof": the step at each L whose multiplier, so whose epsilon, is that of the largest step at the
-          first;
+        - "lipschitz, proof": the step at each L with the multiplier, so the epsilon, of the largest step at the first;
         - "wang2015": that bound; x: T ln(2.5 T/delta);
         - "factor": the decreasing step of the proof over wang2015's; x: T^(1/3) ln(T/delta), the paper's factor.
         """
@@ -317,8 +315,7 @@ class Formulas:
         - "equal privacy": decreasing over fixed steps of the same sum_t 1/sigma_t^2;
         - "Proposition 5": (8) at eta_t = eta~ N t^(-1/3) T^(-2/3) over the printed bound, over N^0, N^-1 and N^2;
         - "powers": -(exponent in T) of the slowest term of (8) for eta_t = t^-alpha (x), without noise; bound: 2/3;
-        - "best step", "best error", "best budget": minimum of Proposition 6 without noise, and eta~ of Proposition 5;
-          x: T;
+        - "best step", "best error", "best budget": least of Proposition 6 without noise, eta~ of Proposition 5; x: T;
         - "below wang2015": 1/(T eta) + eta^2 at the step of Theorem 4, over that at wang2015's step; x: epsilon.
         """
         for steps in self.sizes:
@@ -377,11 +374,10 @@ class Formulas:
     def _composition(self) -> Iterator[Row]:
         """Yield the cases of Theorem 1, and of Section 2.1 on the tail of the privacy loss c.
 
-        - "composability": exact alpha of adaptive binary mechanisms, against the sum of each round's largest; x:
-          lambda;
-        - "tail": exact delta(epsilon) against min over lambda of exp(alpha - lambda epsilon); x: epsilon. "every
-          mechanism": the largest (1 - exp(-u)) exp(-lambda u), u > 0, is lambda^lambda/(1 + lambda)^(1 + lambda); x:
-          lambda;
+        - "composability": exact alpha of adaptive binary mechanisms, against the sum of rounds' largest; x: lambda;
+        - "tail": exact delta(epsilon) against min over lambda of exp(alpha - lambda epsilon); x: epsilon;
+        - "every mechanism": max over u > 0 of (1 - exp(-u)) exp(-lambda u) is lambda^lambda/(1 + lambda)^(1 + lambda);
+          x: lambda;
         - "equivalence": P(c > epsilon) of a Gaussian step, against its delta(epsilon); x: epsilon.
         """
         for term, channels in (("adaptive", CHANNELS), ("one channel", CHANNELS[:1])):

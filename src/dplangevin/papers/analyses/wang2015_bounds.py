@@ -298,8 +298,7 @@ class Bounds:
         """Yield Proposition 3: a sample within L1 distance delta of exact is (eps, (1 + e^eps) delta)-DP; x: eps.
 
         The exact posteriors are those of five probabilities of heads given 5 coins, to the power rho. value: exact
-        delta of the worst laws within that distance, and of a Metropolis chain that proposes neighbours from the first
-        parameter.
+        delta of the worst laws within that distance, and of a Metropolis chain that proposes neighbours from the first.
         """
         chances, coins = np.array([0.1, 0.3, 0.5, 0.7, 0.9]), 5
         for rho in (0.05, 0.2, 1.0):
@@ -330,8 +329,7 @@ class Bounds:
     def _composition(self) -> Iterator[Case]:
         """Yield Lemma 3: k (eps, delta)-private mechanisms are (eps', k delta + delta')-private; x: eps.
 
-        value: the exact delta at eps' of the worst k adaptive mechanisms. Source: Kairouz, Oh, Viswanath (2015),
-        Theorem 3.3.
+        value: exact delta at eps' of the worst k adaptive mechanisms. Source: Kairouz, Oh, Viswanath (2015), Th. 3.3.
         """
         ks, epsilons = (1, 2, 10, 100, 10_000), (1e-3, 0.01, 0.1, 0.5, 1.0, 3.0)
         slacks = (0.5, 1e-2, 1e-6, 1e-12)
@@ -367,8 +365,7 @@ class Bounds:
         - mode, moments: largest difference of the distribution functions of the law and of N(mode, 1/I), or of the
           normal with the moments of the posterior, against that of the posterior;
         - relaxation: the data passes -tau/(N ln r), where r is the autocorrelation of one step;
-        - private: variance over that of a normal posterior, with sigma^2 of Algorithm 4, F = 1 and information 1/4 for
-          each record; x: epsilon.
+        - private: variance over a normal posterior's; sigma^2 of Algorithm 4, F = 1, I = 1/4 per record; x: epsilon.
         """
         for records, heads, batch in self.scoring:
             mode = float(logit(heads / records))
@@ -432,8 +429,7 @@ class Bounds:
         V is the variance of the privacy noise over eta^2, and that of a step is max(2 a eta, V eta^2). E v^2 = eta
         needs alpha (2 - alpha) eta = V eta^2, so eta V <= 1.
 
-        - temperature: mean square over the second half of the chains that have not diverged; diverged: the share of
-          others;
+        - temperature: mean square over the second half of undiverged chains; diverged: the share of others;
         - reached: relaxation times in N T/tau steps at eta V = 1/2, where theta relaxes at the rate eta beta N/alpha.
         """
         kernel, friction, step = sgnht(), 0.1, 0.01  # step: eta in units of 1/(beta N), beta = 1/4

@@ -10,8 +10,7 @@ They draw marks. A mark is a mapping of
 - `write`: offset in points at which the value is written, in `format` (of `tables.FORMATS`; default: short);
 - `end`: offset in points at which `lines` writes the label at the last point, in place of the legend (null: nowhere);
 - `shift`: how far below the middle of its row `dots` draws, as a share of the row;
-- `level`: if True, each y is a line across the panel, with a band from `low` to `high`;
-- `bar`: width of the bars from `low` to `high` in points.
+- `level`: if True, each y is a line across the panel, with a band from `low` to `high`; `bar`: bar width in points.
 
 Panels are mappings, too. What `lines` and `dots` do not read themselves are arguments of `Axes.set`.
 """
@@ -53,8 +52,7 @@ def lines(
     - `text`: Caption, filled from the columns of the frame, before and after `tables.prepared`.
     - `axes`: What all panels share. A panel may have its own `marks`, `dashes` and `guides`.
     - `guides`: {power, at: [x, y], label, line}, the curve y = at_y (x/at_x)^power; {x, label, line}, a vertical line.
-    - `columns`: Most panels in a row. `grid`: Arguments of `Figure.subplots`.
-    - `made`: Arguments of `tables.prepared`.
+    - `columns`: Most panels in a row. `grid`: Arguments of `Figure.subplots`. `made`: Arguments of `tables.prepared`.
     - `proven`: If True, x is the proven ε where it is else the promised ε.
     """
     given, frame = frame, prepared(frame, **made)
@@ -195,9 +193,8 @@ def dots(
     """Draw rows of dots from top to bottom, one for each row of the frame, or for each group of its columns `by`.
 
     - `label`, `right`: Texts at both sides of a row, filled from the first of its rows in the frame.
-    - `text`: Caption, as for `lines`. `pitch`: Inches between rows.
+    - `text`, `made`: As for `lines`. `pitch`: Inches between rows.
     - `panels`: Each has `marks`, whose `low` and `high` are the ends of a bar, and perhaps `guides` {x, label, line}.
-    - `made`: Arguments of `tables.prepared`.
     """
     axes = axes or {}
     given, frame = frame, chosen(prepared(frame, **made), axes).reset_index(drop=True)

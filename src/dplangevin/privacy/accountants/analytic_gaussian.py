@@ -57,10 +57,7 @@ def delta_of(mu: float, epsilon: np.ndarray | float) -> np.ndarray:
 
 
 def epsilon_of(mu: float, delta: float) -> float:
-    """Return the smallest epsilon >= 0 with delta_of(mu, epsilon) <= delta, never below the exact one.
-
-    It is inf at delta = 0 or mu > 1e150.
-    """
+    """Return the least epsilon >= 0 with delta_of(mu, epsilon) <= delta, rounded up; inf at delta = 0 or mu > 1e150."""
     check_delta(delta)
     if mu == 0:
         return 0.0

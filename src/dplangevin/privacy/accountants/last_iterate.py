@@ -153,11 +153,7 @@ class Bok2024:
         return self.price(event, delta, adjacency)[0]
 
     def price(self, event: DpEvent, delta: float, adjacency: Adjacency = "replace_one") -> tuple[float, str]:
-        """Return epsilon at delta of one LangevinDpEvent, and which argument gave it.
-
-        The argument is "last iterate", or "all iterates" (their price is not higher). Sampled batches have a price
-        under replace_one only.
-        """
+        """Return epsilon at delta of one LangevinDpEvent, and its argument: "last iterate", or "all iterates"."""
         check_adjacency(adjacency, who=self.name)
         known = trivial(event, delta)
         if known is not None:

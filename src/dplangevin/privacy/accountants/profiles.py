@@ -214,10 +214,7 @@ def poisson(rate: float, noise_multiplier: float, adjacency: Adjacency) -> list[
 
 
 def bounded_range_epsilon(eta: float, delta: float) -> float:
-    """Return eta + 2 log(1 - sqrt(delta (1 - exp(-eta)))), at least 0, the inverse of `BoundedRange`'s profile.
-
-    The two terms may nearly cancel, so their rounding error is added: the result is never below the exact value.
-    """
+    """Return eta + 2 log(1 - sqrt(delta (1 - exp(-eta)))), at least 0, the inverse of `BoundedRange`, rounded up."""
     root = math.sqrt(delta * -math.expm1(-eta))
     if root < 0.5:
         less = 2 * math.log1p(-root)
