@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 
 from dplangevin.cli import app
 from dplangevin.cli import price as command
+from dplangevin.text import number
 
 STEPS = "--records 60000 --batch 128"
 FEW = "--records 6000 --batch 300"
@@ -259,3 +260,17 @@ def test_tuning_costs_between_one_run_and_the_papers_theorem() -> None:
         assert one < best < theirs.get_epsilon(1e-5)
     poisson, _ = document(f"price {GAUSSIAN} --noise 4 --tuned poisson --runs 10")["more"]
     assert poisson["epsilon"] > tuned["add_remove"]
+
+
+def test_the_curve_is_that_of_gaussian_noise_and_never_below_and_explain_names_the_proof() -> None:
+    found = document(f"price {GAUSSIAN} --noise 4 --curve")["more"]
+    for adjacency, mu in (("add_remove", 0.25), ("replace_one", 0.5)):
+        values = {row["name"]: row["epsilon"] for row in found if row["adjacency"] == adjacency}
+        for delta in (1e-2, 1e-7, 1e-12):
+            (eps,) = (value for name, value in values.items() if name.startswith(f"delta {number(delta)}:"))
+            exact = norm.cdf(mu / 2 - eps / mu) - math.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
+            assert exact == pytest.approx(delta, rel=1e-3)
+        for rate in (0.001, 0.1, 0.5):
+            rates = [value for name, value in values.items() if f" at {rate:g} false" in name]
+            assert [1 <= value / norm.cdf(norm.ppf(rate) + mu) < 1.01 for value in rates] == [True]
+    assert "RDP: Accountant of Gaussian steps by Renyi" in run(f"price {GAUSSIAN} --noise 4 --explain").output

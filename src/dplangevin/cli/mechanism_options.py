@@ -40,6 +40,7 @@ class Options:
     steps: Annotated[int | None, option("Instead of --epochs; alone, without sampling.", min=1)] = None
     noise: Annotated[float | None, option("Standard deviation over the bound on one record.")] = None
     set: Annotated[list[str] | None, option("A setting of the method: radius=10, vote.threshold=150.")] = None
+    explain: Annotated[bool, option("Also print what each number rests on.", "--explain")] = False
     json: Annotated[bool, option("One JSON document; infinity is the text inf.", "--json")] = False
 
 

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Annotated, Any, Literal
 
 from dplangevin.checks import require
@@ -19,6 +21,7 @@ from dplangevin.text import epsilon, number, weak_delta
 MEANING = {"add_remove": "one data set has a record more", "replace_one": "one record is replaced"}
 BEST = "best proof"  # how the table calls the status "tight"
 ATTACK_RUNS = 200_000  # on each of the two data sets
+DELTAS, RATES = tuple(10.0**-k for k in range(2, 13)), (0.001, 0.01, 0.1, 0.25, 0.5)  # of --curve
 LAWS = {"negative-binomial": 0.0, "poisson": math.inf}  # of the number of runs -> its shape
 TUNING = (
     "each run draws its setting without looking at the data; the number of runs is drawn first and stays secret",
@@ -39,9 +42,13 @@ def price(
     ] = None,
     runs: Annotated[float, option("With --tuned: the mean number of runs.")] = 10.0,
     rows_per_person: Annotated[int, option("Also price a person with so many records.", min=1)] = 1,
+    curve: Annotated[
+        bool, option("Also epsilon at many delta, and what attacks can reach.", "--curve")
+    ] = False,
 ) -> None:
     """Print the epsilon of a mechanism by every accountant that can price it."""
     from dplangevin.privacy.accountants.tight import Tight
+    from dplangevin.privacy.curve import Curve
     from dplangevin.privacy.selection import check_runs
     from dplangevin.receipt import prices
 
@@ -64,6 +71,14 @@ def price(
         mechanism = mechanism._replace(assumptions=[*mechanism.assumptions, *TUNING])
     if attack:
         more += rows("worst pair", "attack", lambda each: attacked(event, delta, each))
+    if curve:
+        of = cache(lambda adjacency: Curve.of(lambda delta: Tight().epsilon(event, delta, adjacency)))
+        for other in DELTAS:
+            price = partial(lambda other, each: Tight().price(event, other, each), other)
+            more += rows(f"delta {number(other)}", "proven", price)
+        for rate in RATES:
+            power = partial(lambda rate, each: (float(of(each).power(rate)), "of any attack"), rate)
+            more += rows(f"true positive rate at {rate:g} false ones", "at most", power)
     printed(document(mechanism, delta, more), options)
 
 
@@ -144,6 +159,12 @@ def printed(found: Mapping[str, Any], options: Options) -> None:
     title = "Failed conditions: a number that needs one has the status claim"
     output.section(title, *dict.fromkeys([*found["violated"], *failed]))
     output.section("Without a number", *map(relations, without))
+    if options.explain:
+        from dplangevin.privacy.survey import ACCOUNTANTS
+
+        kinds = {row["name"]: type(ACCOUNTANTS[row["key"]]) for row in found["prices"]}
+        basis = (str(inspect.getdoc(kind)).split("\n\n")[0] for kind in kinds.values())
+        output.section("What each number rests on", *map(": ".join, zip(kinds, basis, strict=True)))
     output.section("Settings", ", ".join(map(" ".join, zip(values, texts, strict=True))))
 
 
